@@ -17,6 +17,7 @@ from tcemu.backend import backend
 from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.mma_sp import metadata_registers, selector, stored_places
 from tcemu.instructions.wgmma_operands import Immediates, element_bytes, immediates, one_descriptor
+from tcemu.layouts.canonical import SWIZZLES
 from tcemu.layouts.descriptor import addresses
 
 Array = npt.NDArray[Any]
@@ -36,6 +37,11 @@ class Read:
     #: what `addresses` minus `base` depend on: as swizzles repeat every 1,024 bytes, the stages of a pipeline share it
     key: tuple[int, bool]
     base: int
+
+    @property
+    def swizzle(self) -> int:
+        """The swizzle of the descriptor, in bytes."""
+        return SWIZZLES[self.key[0] >> 62]
 
     def words(self, shape: tuple[int, int], *, negate: bool) -> InWords:
         """Where the elements stand, in C order of a matrix (m, k) or (k, n), behind `base`."""

@@ -126,7 +126,7 @@ def tensor_load(instruction: Instruction) -> Act:
                 places, reads, writes = _box(core, by, instruction, tensor_map, coordinates, here.to, storing=False)
                 far, near = core.block.grid.memory.bytes, here.block.shared.bytes
                 move = partial(tensor_map.load_at, places, far, near)
-                _load(core, by, instruction, here, reads, writes, move, tensor_map.bytes)
+                _load(core, by, instruction, here, reads, writes, move, tensor_map.bytes, tensor_map.swizzle)
 
     return act
 
@@ -235,12 +235,13 @@ def _load(
     writes: Side,
     move: Callable[[], None],
     count: int,
+    swizzle: int = -1,
 ) -> None:
     """Start a copy of `count` bytes that completes on an mbarrier."""
     block, barrier = here.block, here.mbarrier
     phase = block.mbarriers.expect_more(core, by, instruction, barrier, 0)
     copy = Copy("bulk", instruction, by, reads, writes, count, mbarrier=barrier, phase=phase, number=here.number)
-    copy.owner = core.owner(block)
+    copy.owner, copy.swizzle = core.owner(block), swizzle
     begin_counted(core, copy, block, move)
 
 

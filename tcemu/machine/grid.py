@@ -70,8 +70,9 @@ class Grid:
             stuck = self.scheduler.run()
             if stuck:
                 full = self._full() if self._waiting and any(each.elsewhere for each in stuck) else ""
-                for _, waits in groupby(stuck, key=lambda each: each.by.block):
-                    self.tell(Stuck, tuple(waits), full)
+                waiting = [tuple(waits) for _, waits in groupby(stuck, key=lambda each: each.by.block)]
+                for waits in sorted(waiting, key=_follows):
+                    self.tell(Stuck, waits, full)
                 raise Deadlock(self._told(stuck, full))
         finally:
             self.observers = ()  # registers may still be read after the end
@@ -155,6 +156,11 @@ class Grid:
 
 def _every(_: type[Event]) -> bool:
     return True
+
+
+def _follows(waits: Sequence[Waiting]) -> bool:
+    """Whether a block only waits for others of its cluster, and so is not the first reason for a deadlock."""
+    return all(each.kind == "cluster" for each in waits)
 
 
 def _waits(block: Block, waits: Iterable[Waiting]) -> Iterator[str]:

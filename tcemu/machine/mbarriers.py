@@ -100,7 +100,8 @@ class Mbarriers:
                 self._misused(core, by, instruction, place, "arrivals", error)
         self.put(place, held)
         order = _order(instruction) or "release"
-        core.tell(MbarrierArrived, by, place, phase, count, transaction, order, core.owner(self._block))
+        owner, scope = core.owner(self._block), instruction.words.get("scope", "")
+        core.tell(MbarrierArrived, by, place, phase, count, transaction, order, owner, scope)
         self._tell_completed(core, place, phase, held)
         return state
 

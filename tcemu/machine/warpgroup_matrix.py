@@ -269,6 +269,7 @@ def _issue(core: Core, instruction: Instruction, bys: tuple[By, ...], given: lis
         tuple((read.role, read.addresses, read.size) for read in issue.reads),
         issue.adds,
         metadata,
+        tuple(read.swizzle for read in issue.reads),
     )
     core.tell(WgmmaIssued, wgmma)
     arrays = [(by, *each) for by, some in zip(bys, kept, strict=True) for each in some]

@@ -5,12 +5,18 @@ from __future__ import annotations
 from tcemu.errors import counted
 from tcemu.machine.events import BarrierArrived, BarrierCompleted, By, Exited, ProxyFenced, WarpSynced
 from tcemu.sanitizer.block import Block, Handlers
-from tcemu.sanitizer.clocks import Array, joined
-from tcemu.sanitizer.report import Earlier, many
+from tcemu.sanitizer.clocks import THREAD, Array, joined, lanes_in
+from tcemu.sanitizer.report import Earlier, Report, many
 
 _ONCE = (
     "Make the warp wait until the barrier has completed before it arrives again: for example, at a second barrier, "
     "at which the warps that wait here arrive afterwards."
+)
+
+
+_APART = (
+    "Use different barriers for warps that meet separately, or let a warp arrive only after it has synchronised with "
+    "those that were at the barrier before."
 )
 
 
@@ -22,6 +28,8 @@ class Barriers:
         self._arrived: dict[int, Array] = {}
         #: for each barrier, the number of threads that it waits for, the warps that have arrived, and all that ever did
         self._counts: dict[int, tuple[int, tuple[int, ...], frozenset[int]]] = {}
+        #: for each barrier, what those knew who met there last, their arrivals, and the warps that waited
+        self._last: dict[int, tuple[Array, tuple[By, ...], frozenset[int]]] = {}
         #: for each barrier, who has arrived since it last completed
         self._there: dict[int, dict[int, By]] = {}
         self.handlers: Handlers = {
@@ -37,6 +45,7 @@ class Barriers:
         first = self._there.setdefault(event.barrier, {}).setdefault(warp, event.by)
         if first is not event.by:
             self._twice(event, first)
+        self._check_known(event)
         row = self._clocks.release(warp, self._clocks.there[warp])  # a barrier counts whole warps
         _, warps, ever = self._counts.get(event.barrier, (0, (), frozenset()))
         self._counts[event.barrier] = event.threads, (*warps, warp), ever | {warp}
@@ -50,6 +59,7 @@ class Barriers:
         row = self._arrived.pop(event.barrier, None)
         if row is None:
             return
+        self._last[event.barrier] = row, event.arrived, frozenset(event.released)
         if event.exited:
             self._exited(event)
             for warp in self._block.exited:
@@ -69,6 +79,24 @@ class Barriers:
         )
         earlier = Earlier(first, f"its arrival at barrier {barrier}")
         self._block.report("barrier-threads", by, message, what=f"barrier {barrier}", earlier=earlier, remedy=_ONCE)
+
+    def _check_known(self, event: BarrierArrived) -> None:
+        """Report a warp that arrives for the next phase and may just as well come before those of this one."""
+        by, (row, arrived, waited) = event.by, self._last.get(event.barrier, (None, (), frozenset()))
+        if row is None or by.warp in waited:
+            return
+        known = self._clocks.view(by.warp, self._clocks.there[by.warp])
+        for other in arrived:
+            lanes = THREAD + 32 * other.warp + lanes_in(other.active)
+            if other.warp != by.warp and not (known[lanes] >= row[lanes]).all():
+                message = (
+                    f"warp {by.warp} arrives at barrier {event.barrier} without knowing that the barrier has completed "
+                    f"for warp {other.warp}: in another order, it counts in the place of that warp"
+                )
+                what, earlier = f"barrier {event.barrier}", Earlier(other, "the arrival before")
+                report = Report("barrier-threads", message, by, what, earlier, remedy=_APART)
+                self._block.later(report)
+                return
 
     def _exited(self, event: BarrierCompleted) -> None:
         by = event.arrived[0]

@@ -158,6 +158,8 @@ class Copies:
         cells = self._block.shadow.tile(addresses, size)
         if copy.kind == "st.async":
             self._records.strong[record] = "relaxed"
+        if copy.swizzle >= 0:
+            self._records.swizzles[record] = copy.swizzle
         self._shared.write_async(record, cells, self._clocks.view(by.warp, by.active), fenced=copy.kind == "bulk")
 
     def _issue_store(self, copy: Copy) -> None:

@@ -26,6 +26,8 @@ _CAUSE = {
     "global-race": "nothing orders the accesses of the two {who}",
     "lane-race": "two lanes of the warp made the accesses, with no bar.warp.sync between them",
 }
+_INCOHERENT = "ld.global.nc reads through a cache that does not see what the launch writes, ordered or not"
+_COHERENT = "Load with ld.global. ld.global.nc (__ldg) is for memory that nothing writes while the kernel runs."
 _INSIDE = "Put bar.sync between the two accesses."
 #: The fix where one access is strong and the other weak, such as a flag set by an atomic and read by a plain load.
 _MIXED = (
@@ -51,7 +53,7 @@ class GlobalRaces:
         lanes = event.lanes if per == 1 else np.repeat(event.lanes, per)
         marks = self._shadow.marks(cells)
         prior = marks if event.writes else marks[WRITES]
-        if np.count_nonzero(prior):
+        if np.count_nonzero(prior) and not self._incoherent(event, prior, cells, lanes):
             self.compare(self.access(event), prior, cells, lanes, event)
         self._note(event, cells, lanes, marks[READ])
 
@@ -59,6 +61,18 @@ class GlobalRaces:
         """An access by loads or stores."""
         reach = REACH[order_of(event.instruction).scope] if event.order else WEAK
         return GlobalAccess(self._neighbour.number, event.by, event.opcode, event.writes, reach)
+
+    def _incoherent(self, event: Accessed, prior: Array, cells: Array, lanes: Array) -> bool:
+        """Report ld.global.nc of bytes that the launch has written; return whether it is one."""
+        if "nc" not in event.instruction.words:
+            return False
+        row, place = np.argwhere(prior)[0].tolist()
+        mark, what = int(prior[row, place]), self._grid.extent(cells[prior.any(axis=0)] * self._shadow.cell, 1)
+        other = self._grid.accesses.made[mark >> 5]
+        if other is not None:
+            lane = int(lanes[place])
+            self.report(self.access(event), other, mark & 31, lane, what, cause=_INCOHERENT, remedy=_COHERENT)
+        return True
 
     def _note(self, event: Accessed, cells: Array, lanes: Array, read: Array) -> None:
         by, strong = event.by, bool(event.order)

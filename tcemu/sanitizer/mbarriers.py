@@ -42,6 +42,7 @@ _REFILL = (
     "Before a thread refills a stage of another block, it must wait on its own empty mbarrier, at which the readers in "
     "that block arrive after their last use, with mapa and mbarrier.arrive.shared::cluster."
 )
+_IN_VAIN = "is .relaxed, so it releases nothing"
 #: Number of completed phases whose clocks are kept; no wait asks for an older phase.
 _KEPT = 4
 
@@ -184,10 +185,12 @@ class Mbarriers:
         self.arrivals.arrive(event, here)
         if event.count:
             here.relaxed |= event.order == "relaxed"
-            row = self._block.fences.handed_on(by.warp, by.active, event.order)
+            short = event.scope == "cta" and event.owner not in (-1, by.block)
+            row = self._block.fences.handed_on(by.warp, by.active, "relaxed" if short else event.order)
             here.arrived = here.arrived if row is None else joined(here.arrived, row)
             if row is None:
-                self._block.in_vain[by.warp] = f"the arrival at {by.site} is .relaxed, so it releases nothing"
+                why = "has the scope .cta, so it releases nothing to another block" if short else _IN_VAIN
+                self._block.in_vain[by.warp] = f"the arrival at {by.site} {why}"
             here.completed_by[event.phase] = by
         if event.transaction:
             account = here.phase(event.phase)

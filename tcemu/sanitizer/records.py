@@ -66,6 +66,8 @@ class Records:
         self.attachments = False
         #: the memory order of strong accesses
         self.strong: dict[int, str] = {}
+        #: the swizzle, in bytes, with which tensor copies write
+        self.swizzles: dict[int, int] = {}
         #: reads of bytes that had not been written
         self.blind: set[int] = set()
         self.kind = np.zeros(self._room, np.int64)

@@ -4,6 +4,9 @@ import kernels_between  # noqa: F401 - they fill the table
 import kernels_blocks  # noqa: F401
 import kernels_cluster_exit  # noqa: F401
 import kernels_clusters  # noqa: F401
+import kernels_fresh_block  # noqa: F401
+import kernels_fresh_grid  # noqa: F401
+import kernels_fresh_hopper  # noqa: F401
 import kernels_global_copies  # noqa: F401
 import kernels_tensor_maps
 import numpy as np

@@ -131,6 +131,8 @@ class MbarrierArrived(WarpEvent):
     #: release, or relaxed: then the arrival publishes nothing
     order: Order = "release"
     owner: int = -1
+    #: the scope, if the opcode names one
+    scope: str = ""
 
 
 @dataclass(eq=False)

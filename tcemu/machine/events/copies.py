@@ -57,6 +57,8 @@ class Copy:
     owner: int = -1
     #: which destination of a multicast it has; the first one's copy reads for all
     number: int = 0
+    #: the swizzle, in bytes, with which a tensor copy fills shared memory; -1: it is none
+    swizzle: int = -1
     #: the src-size that each of these lanes gave, for cp.async; None if they gave none
     src_size: npt.NDArray[Any] | None = None
 

@@ -32,6 +32,8 @@ class Wgmma:
     adds: bool = True
     #: the metadata of a sparse one, of each warp
     e: tuple[Registers, ...] = ()
+    #: the swizzle of each operand's descriptor, in bytes
+    swizzles: tuple[int, ...] = ()
 
 
 class WgmmaFenced(WarpEvent):

@@ -1,9 +1,10 @@
 """Kernels that use wgmma wrongly."""
 
 import numpy as np
-from kernels_table import IMMEDIATES, MMA, faulty, fill, finish, mma, one, ready, tiles
+from kernels_table import IMMEDIATES, MMA, barrier, faulty, fill, finish, mma, one, ready, tiles
 
 from tcemu.layouts import Descriptor
+from tcemu.machine.tensor_map import TensorMap
 
 OTHER = "wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32"
 LONG = "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3"
@@ -269,4 +270,23 @@ def a_fence_by_one_lane(warp, g):
     ready(warp)
     with one(warp):
         warp.wgmma_fence()  # <- reported
+    finish(warp)
+
+
+# ------------------------------------------------------------------------------------------------ swizzles
+
+
+@faulty("swizzle-mismatch")
+def a_tensor_map_whose_swizzle_was_forgotten(warp, g):
+    """The descriptor says 32 bytes; the box lies in shared memory row by row."""
+    barrier(warp, 4096)
+    box = TensorMap(int(g), "f16", (16, 64), (32,), (16, 64))
+    with warp.only(warp.threads == 0):
+        warp.mbarrier_arrive_expect_tx(4096, box.bytes)
+        warp.cp_async_bulk_tensor_shared_global(0, box, (0, 0), 4096)
+    warp.mbarrier_wait(4096, 0)
+    d = warp.registers(4, fill=0)
+    a, b = (Descriptor.for_tile("f16", rows, 16, swizzle=32) for rows in (64, 8))
+    warp.wgmma_fence()
+    warp.run(MMA, d, a, b, 1, *IMMEDIATES)  # <- reported
     finish(warp)

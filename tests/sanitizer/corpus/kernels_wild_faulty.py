@@ -203,7 +203,7 @@ def two_warps_wait_for_each_other(warp, a):
     warp.bar_sync(2 - warp.warpid, 64)
 
 
-@faulty(("shared-race", "deadlock"), words(4096), block=256, shared=1024)
+@faulty(("barrier-threads", "shared-race", "deadlock"), words(4096), block=256, shared=1024)
 def both_groups_take_the_same_named_barrier(warp, a):
     """Two groups of four warps, meant to meet separately, share barrier 1 of 128 threads: whoever comes is counted."""
     group, t = warp.warpid // 4, warp.threads % 128
