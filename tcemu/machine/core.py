@@ -77,7 +77,7 @@ class Core:
 
     def by(self) -> By:
         """The block, warp, active lanes and site of an operation that begins now."""
-        self.latest = where = self.at or site()
+        self.latest = where = self.at or site(2)  # this method, and the one that calls it
         return By(self.block.number, self.index, self.bits, where)
 
     # ---------------------------------------------------------------------------------------- operations
@@ -117,7 +117,7 @@ class Core:
         if grid.failure is not None:
             raise grid.failure
         grid.counts[instruction.opcode] += 1
-        self.latest = where = self.at or site()
+        self.latest = where = self.at or site(3)  # begin, the instruction's function, execute
         by = By(self.block.number, self.index, self.bits, where)
         if grid.observers:
             grid.tell(Issued, by, instruction, operands)

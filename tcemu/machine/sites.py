@@ -26,9 +26,12 @@ UNKNOWN = Site("?", 0, "the kernel")
 _cache: dict[tuple[int, int], tuple[CodeType, Site]] = {}
 
 
-def site() -> Site:
-    """The innermost line of a kernel that is being executed: not this package's, unless it is a room of kernels."""
-    frame = _getframe(2)  # the caller, too, is a function of the machine
+def site(within: int = 1) -> Site:
+    """The innermost line of a kernel that is being executed: not this package's, unless it is a room of kernels.
+
+    The `within` innermost calls before this one are the machine's in any case, so they need not be looked at.
+    """
+    frame = _getframe(within + 1)
     while _ours[frame.f_code.co_filename]:
         outer = frame.f_back
         if outer is None:
