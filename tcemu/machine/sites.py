@@ -61,10 +61,13 @@ class _Ours(dict[str, bool]):
 _ours = _Ours()
 
 
-def callers_of(inner: Site) -> tuple[Site, ...]:
-    """The lines of the kernel that called the function of `inner`, innermost first; none if it is not running now."""
-    frame: FrameType | None = _getframe(1)
-    while frame is not None and (frame.f_code.co_filename != inner.file or frame.f_lineno != inner.line):
+def callers_of(inner: Site, within: int = 0) -> tuple[Site, ...]:
+    """The lines of the kernel that called the function of `inner`, innermost first; none if it is not running now.
+
+    The `within` innermost calls before this one belong to no kernel in any case, so they need not be looked at.
+    """
+    frame: FrameType | None = _getframe(within + 1)
+    while frame is not None and (frame.f_code.co_filename != inner.file or _line(frame).line != inner.line):
         frame = frame.f_back
     if frame is None:
         return inner.inlined
