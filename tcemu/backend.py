@@ -32,12 +32,14 @@ class _State:
 
     chosen = ""
     products = 0
+    #: whether the environment leaves the choice open, as far as the first small answers go
+    free = False
 
 
 def backend(products: float = inf) -> str:
     """The implementation that computes this many products, "numba" or "reference". Raises KernelsUnavailable.
 
-    The environment is read on each call until an implementation is chosen for good.
+    The environment is read for the first answer, and again when an implementation is chosen for good.
     """
     return _State.chosen or _choose(products)
 
@@ -59,12 +61,16 @@ def computed(products: int) -> None:
 
 
 def _choose(products: float) -> str:
+    small = _State.products + products <= WORTH_LOADING
+    if small and _State.free:
+        return "reference"
     asked = os.environ.get("TCEMU_KERNELS", "")
     if asked and asked not in BACKENDS:
         raise KernelsUnavailable(
             f"TCEMU_KERNELS={asked!r}: it must be {listing(BACKENDS)}, or empty.{did_you_mean(asked, BACKENDS)}"
         )
-    if not asked and _State.products + products <= WORTH_LOADING:
+    _State.free = not asked
+    if small and not asked:
         return "reference"
     _State.chosen = asked if asked == "reference" else _load(asked)
     return _State.chosen

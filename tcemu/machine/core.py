@@ -75,9 +75,9 @@ class Core:
         """The target that the launch runs on: "sm_90a"."""
         return self.block.shape.target
 
-    def by(self) -> By:
-        """The block, warp, active lanes and site of an operation that begins now."""
-        self.latest = where = self.at or site()
+    def by(self, within: int = 1) -> By:
+        """The block, warp, active lanes and site of an operation that begins now, `within` calls of the machine."""
+        self.latest = where = self.at or site(within + 1)
         return By(self.block.number, self.index, self.bits, where)
 
     # ---------------------------------------------------------------------------------------- operations
@@ -117,7 +117,7 @@ class Core:
         if grid.failure is not None:
             raise grid.failure
         grid.counts[instruction.opcode] += 1
-        self.latest = where = self.at or site()
+        self.latest = where = self.at or site(3)  # begin, the instruction's function, execute
         by = By(self.block.number, self.index, self.bits, where)
         if grid.observers:
             grid.tell(Issued, by, instruction, operands)
@@ -271,4 +271,5 @@ class Core:
 
     def touched(self, registers: Registers, writes: bool, which: tuple[int, ...], unwritten: tuple[int, ...]) -> None:
         """Report that the kernel reads or writes registers of this warp."""
-        self.block.grid.tell(Touched, self.by(), registers, writes, which, unwritten)
+        by = self.by(3)  # this method, Registers.touch, and the method that calls it
+        self.block.grid.tell(Touched, by, registers, writes, which, unwritten)

@@ -32,6 +32,8 @@ BYTES = 8
 #   bits 20:0    tx-count, two's complement
 _TAG, _PARITY, _PENDING, _EXPECTED = 62, 61, 41, 21
 _TX_BITS = 21
+#: The bits that say whether there is an object, and the parity of its phase.
+PHASE = 7 << _PARITY
 _SECTION = "PTX ISA 9.7.13.15"
 
 
@@ -144,11 +146,6 @@ class Mbarrier:
         made.tx = tx - (tx >> _TX_BITS - 1 << _TX_BITS)
         return made
 
-    @staticmethod
-    def in_phase(bits: int, parity: int) -> bool:
-        """Whether 64 bits encode an object whose current phase has this parity, which is thus not complete."""
-        return bits >> _TAG == 2 and bits >> _PARITY & 1 == parity
-
     # ------------------------------------------------------------------------------------------ inside
 
     def _completed(self) -> bool:
@@ -173,6 +170,11 @@ class Mbarrier:
                 f"copy among several mbarriers or phases ({_SECTION}.2)"
             )
         self.tx += by
+
+
+def phase_bits(parity: int) -> int:
+    """The bits PHASE of an object whose current phase, which is not complete, has this parity."""
+    return 2 << _TAG | parity << _PARITY
 
 
 def parity_of(state: object) -> int:

@@ -18,7 +18,7 @@ from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import By
 from tcemu.machine.lanes import Lanes, lanes
 from tcemu.machine.masks import LANES, lanes_of
-from tcemu.machine.mbarrier import parity_of, pending_count
+from tcemu.machine.mbarrier import BYTES, PHASE, parity_of, pending_count, phase_bits
 from tcemu.machine.mbarriers import Mbarriers
 from tcemu.machine.registers import WARP
 
@@ -271,11 +271,14 @@ def _parity(instruction: Instruction, given: Any) -> int:
 
 def _complete(core: Core, by: By, instruction: Instruction, place: int, parity: int, *, tries: bool) -> bool:
     """Whether the phase is complete; a try waits until it is."""
-    mbarriers = core.block.mbarriers
+    mbarriers, words, number = core.block.mbarriers, core.block.shared.units[BYTES], place // BYTES
     mbarriers.find(core, by, instruction, place)
+    current = phase_bits(parity)
 
     def ready() -> bool:
-        return not mbarriers.waits(place, parity) and mbarriers.find(core, by, instruction, place).test(parity)
+        if words.item(number) & PHASE == current:  # most of the many times that the scheduler asks
+            return False
+        return mbarriers.find(core, by, instruction, place).test(parity)
 
     if tries:
         core.wait(by, "mbarrier", place, ready, lambda: mbarriers.told(place))

@@ -51,10 +51,6 @@ class Mbarriers:
         bits, (before, held) = self._words.item(place // BYTES), self._written.get(place, (0, None))
         return held if held is not None and bits == before else Mbarrier.decode(bits, held.phase if held else 0)
 
-    def waits(self, place: int, parity: int) -> bool:
-        """Whether the 64 bits at `place` say that the phase with this parity is not complete."""
-        return Mbarrier.in_phase(self._words.item(place // BYTES), parity)
-
     def put(self, place: int, held: Mbarrier) -> None:
         """Write the object back."""
         bits = held.encode()

@@ -200,7 +200,8 @@ class Registers(NDArrayOperatorsMixin):
         """The mma_async ends and writes `result` (32, n)."""
         bank, columns = self.bank, slice(None) if self._columns is None else self._columns
         bank.bits[:, columns] = result
-        bank.pending.pop(next(n for n, each in enumerate(bank.pending) if each is self._columns))
+        first = bank.pending[0] is self._columns  # most often
+        bank.pending.pop(0 if first else next(n for n, each in enumerate(bank.pending) if each is self._columns))
         if bank.unwritten is not None:
             bank.unwritten[:, columns] = False
             if not bank.unwritten.any():

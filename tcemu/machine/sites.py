@@ -26,9 +26,12 @@ UNKNOWN = Site("?", 0, "the kernel")
 _cache: dict[tuple[int, int], tuple[CodeType, Site]] = {}
 
 
-def site() -> Site:
-    """The innermost line of a kernel that is being executed: not this package's, unless it is a room of kernels."""
-    frame = _getframe(2)  # the caller, too, is a function of the machine
+def site(within: int = 1) -> Site:
+    """The innermost line of a kernel that is being executed: not this package's, unless it is a room of kernels.
+
+    The `within` innermost calls before this one are the machine's in any case, so they need not be looked at.
+    """
+    frame = _getframe(within + 1)
     while _ours[frame.f_code.co_filename]:
         outer = frame.f_back
         if outer is None:
@@ -58,10 +61,13 @@ class _Ours(dict[str, bool]):
 _ours = _Ours()
 
 
-def callers_of(inner: Site) -> tuple[Site, ...]:
-    """The lines of the kernel that called the function of `inner`, innermost first; none if it is not running now."""
-    frame: FrameType | None = _getframe(1)
-    while frame is not None and (frame.f_code.co_filename != inner.file or frame.f_lineno != inner.line):
+def callers_of(inner: Site, within: int = 0) -> tuple[Site, ...]:
+    """The lines of the kernel that called the function of `inner`, innermost first; none if it is not running now.
+
+    The `within` innermost calls before this one belong to no kernel in any case, so they need not be looked at.
+    """
+    frame: FrameType | None = _getframe(within + 1)
+    while frame is not None and (frame.f_code.co_filename != inner.file or _line(frame).line != inner.line):
         frame = frame.f_back
     if frame is None:
         return inner.inlined

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -162,10 +162,11 @@ def mma_async(instruction: Instruction) -> Act:
     def act(core: Core, *operands: Any) -> Registers:
         mine = _given(core, instruction, names, operands)
         d: Registers = mine[0]
-        by = core.begin(instruction, tuple(_registers(names, mine)) if core.watched else ())
+        watched = core.watched
+        by = core.begin(instruction, _registers(names, mine) if watched else ())
         if by is None:
             return d
-        kept = [(role, each, each.copy()) for role, each in zip(names, operands, strict=False) if _is_array(each)]
+        kept = _arrays(names, operands) if watched else []
 
         def issue(bys: tuple[By, ...], given: list[Any]) -> None:
             _issue(core, instruction, bys, given)
@@ -179,12 +180,14 @@ def mma_async(instruction: Instruction) -> Act:
     return act
 
 
-def _registers(names: Sequence[str], given: Sequence[Any]) -> Iterator[tuple[str, Registers]]:
-    return ((role, each) for role, each in zip(names, given, strict=False) if isinstance(each, Registers))
+def _registers(names: Sequence[str], given: Sequence[Any]) -> tuple[tuple[str, Registers], ...]:
+    return tuple([(role, each) for role, each in zip(names, given, strict=False) if isinstance(each, Registers)])
 
 
-def _is_array(given: Any) -> bool:
-    return isinstance(given, np.ndarray) and given.ndim > 0
+def _arrays(names: Sequence[str], given: Sequence[Any]) -> list[tuple[str, Array, Array]]:
+    """The plain arrays among the operands: role, array, and a copy of its content."""
+    arrays = [(role, each) for role, each in zip(names, given, strict=False) if isinstance(each, np.ndarray)]
+    return [(role, each, each.copy()) for role, each in arrays if each.ndim]
 
 
 def _given(core: Core, instruction: Instruction, names: Sequence[str], operands: Sequence[Any]) -> list[Any]:

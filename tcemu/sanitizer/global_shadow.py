@@ -41,7 +41,7 @@ class GlobalShadow:
         self.here = _, high = min(numbers), max(numbers) + size
         if high > self.cell * len(self._marks):
             self._reach(high // self.cell)
-        found = addresses // self.cell
+        found = addresses >> self.cell.bit_length() - 1
         return (found, 1) if per == 1 else ((found[:, None] + np.arange(per)).reshape(-1), per)
 
     def noted(self, runs: Runs) -> Array:

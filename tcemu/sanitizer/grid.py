@@ -15,6 +15,7 @@ from tcemu.machine.events import By, Site
 from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.clocks import Array, Clocks, joined
 from tcemu.sanitizer.global_shadow import GlobalShadow
+from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.spans import Spans
 from tcemu.sanitizer.told import Told
 
@@ -85,7 +86,7 @@ class Accesses:
         if number == len(self.time):
             more = (np.pad(each, (0, number)) for each in (self.block, self.warp, self.time))
             self.block, self.warp, self.time = more
-        access.callers = callers_of(access.by.site)
+        access.callers = callers_of(access.by.site, EVENT)
         self.made.append(access)
         self.block[number], self.warp[number], self.time[number] = access.block, access.by.warp, time
         return number

@@ -36,6 +36,8 @@ class Kind(IntEnum):
 
 #: The author of record 0, which stands for no access.
 NOBODY = By(-1, -1, 0, Site("", 0, ""))
+#: How many calls, at least, lie between the machine's report of an event and the look at who called the kernel's line.
+EVENT = 5
 #: More marks than this may well be those of one record.
 _FEW = 64
 #: The number of rows for which ended records are remembered.
@@ -134,8 +136,8 @@ class Records:
             self.kind, self.warp, self.column, self.lanewise, self.clock = (
                 np.pad(each, (0, number)) for each in (self.kind, self.warp, self.column, self.lanewise, self.clock)
             )
+        self.callers.append(self._callers_of(by))
         self.by.append(by)
-        self.callers.append(self.callers[-1] if number and by is self.by[-2] else callers_of(by.site))
         self.opcode.append(opcode)
         self.warps.append(warps)
         self.row.append(self._clocks.rows[max(by.warp, 0)])
@@ -144,6 +146,12 @@ class Records:
         self.kind[number], self.warp[number] = kind, by.warp
         self.column[number], self.lanewise[number], self.clock[number] = column, lanewise, clock
         return number
+
+    def _callers_of(self, by: By) -> tuple[Site, ...]:
+        """The callers of a new record: an instruction may make several records, one after the other."""
+        if by is NOBODY:
+            return ()
+        return self.callers[-1] if by is self.by[-1] else callers_of(by.site, EVENT)
 
     def together(self, one: int, other: int) -> bool:
         """Whether both accesses are strong and so do not race.

@@ -6,6 +6,7 @@ The marks are kept for cells, which become as small as the smallest access so fa
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ Array = npt.NDArray[Any]
 
 #: Initial size of a cell in bytes: what the widest load moves for one lane.
 _WIDEST = 16
+#: The cells of accesses to at most so many addresses are cached.
+_FEW = 64
 #: The number of tiles whose cells are cached.
 _TILES = 256
 
@@ -24,6 +27,22 @@ _TILES = 256
 #: The cells of tiles by the identity of their addresses, the size of an element and the size of a cell. The addresses
 #: are kept alive, so that no other array gets their identity. All blocks of a launch share the cells.
 Tiles = dict[tuple[int, int, int], tuple[Array, Array]]
+
+
+def run_of(cells: Array) -> Array | slice:
+    """The cells of a tile, in order, as a slice if they are a run: numpy then neither collects nor scatters them."""
+    first, last = int(cells[0]), int(cells[-1])
+    return slice(first, last + 1) if last - first == len(cells) - 1 else cells
+
+
+@lru_cache(maxsize=4096)
+def _cells(addresses: bytes, size: int, cell: int) -> tuple[int, Array]:
+    """The largest cells that fit an access, and its cells if they are of `cell` bytes: a loop has the same again."""
+    places = np.frombuffer(addresses, np.int64)
+    low = int(np.bitwise_or.reduce(places)) | size
+    first = places // cell
+    per = size // cell
+    return low & -low, first if per <= 1 else (first[:, None] + np.arange(per)).reshape(-1)
 
 
 class Shadow:
@@ -43,7 +62,7 @@ class Shadow:
         #: whether the reads of each reader end in their order: bulk copies of a warp may end in another one
         self.successive = True
 
-    def write(self, cells: Array, marks: Array | int, strong: bool) -> None:
+    def write(self, cells: Array | slice, marks: Array | int, strong: bool) -> None:
         """Set the last write of `cells`."""
         if strong and self.weak is None:
             self.weak = self.written.copy()
@@ -72,18 +91,20 @@ class Shadow:
         return found
 
     def cells(self, addresses: Array, size: int) -> tuple[Array, int]:
-        """The cells (n * per,) of the `size` bytes at each of `addresses` (n,), and `per`, the cells per address."""
-        low = int(np.bitwise_or.reduce(addresses)) | size
-        fits = low & -low
+        """The cells (n * per,) of the `size` bytes at each of `addresses` (n,), and `per`, the cells per address.
+
+        Callers must not change them.
+        """
+        find = _cells if len(addresses) <= _FEW else _cells.__wrapped__
+        given = addresses.tobytes(), size
+        fits, found = find(*given, self.cell)
         if fits < self.cell:
             self._split(fits)
-        if size == self.cell:
-            return addresses // size, 1
-        per = size // self.cell
-        return (addresses[:, None] // self.cell + np.arange(per)).reshape(-1), per
+            _, found = find(*given, fits)
+        return found, size // self.cell
 
     def tile(self, addresses: Array, size: int) -> Array:
-        """The cells of a matrix operand's elements, each once. Elements that fill whole cells do not split them.
+        """The cells of a matrix operand's elements, each once, in order. Whole cells are not split.
 
         A pipeline passes the same arrays again and again, so their cells are cached.
         """

@@ -21,6 +21,7 @@ from tcemu.sanitizer.clocks import THREAD, lanes_in
 from tcemu.sanitizer.naming import Known, Naming, Side, Verdict
 from tcemu.sanitizer.records import Kind
 from tcemu.sanitizer.report import Earlier, Report
+from tcemu.sanitizer.shadow import run_of
 
 Array = npt.NDArray[Any]
 
@@ -131,7 +132,8 @@ class SharedMemory:
 
     def write_async(self, record: int, cells: Array, row: Array, *, fenced: bool = True) -> None:
         """A copy, issued by lanes that know `row`, will write `cells`; `fenced`: through the async proxy."""
-        prior, reads = self._shadow.written[cells], self._shadow.reads[:, cells]
+        places = run_of(cells)
+        prior, reads = self._shadow.written[places], self._shadow.reads[:, places]
         known, lanes = Known(row, row), np.zeros(len(cells), np.int64)
         late = np.flatnonzero(self._records.unknown(prior, row, fenced=fenced))
         self._collide_rewrite(record, cells, prior, late, lanes, known)
@@ -141,7 +143,7 @@ class SharedMemory:
             self._collide_write(record, cells, marks, late, lanes, prior, known)
         if self._generic_reads and self._records.by[record].site not in self._hinted:
             self._hint_refill(record, cells, reads, row, lanes)
-        self._note_write(record, cells, prior, 0)
+        self._note_write(record, places, prior, 0)
 
     def _hint_refill(self, record: int, cells: Array, reads: Array, row: Array, lanes: Array) -> None:
         """Hint at ordinary reads which are over, but with no fence.proxy.async before a copy refills their bytes."""
@@ -346,7 +348,7 @@ class SharedMemory:
         self._link(record, reads[cells])
         reads[cells] = 32 * record + lanes
 
-    def _note_write(self, record: int, cells: Array, prior: Array, lanes: Array | int) -> None:
+    def _note_write(self, record: int, cells: Array | slice, prior: Array, lanes: Array | int) -> None:
         self._link(record, prior)
         self._shadow.write(cells, 32 * record + lanes, record in self._records.strong)
 
