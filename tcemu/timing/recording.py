@@ -130,22 +130,24 @@ class _Block:
                 op.reads, warp.reads = tuple({*op.reads, *warp.reads}), set()
             return
         if not own:
-            last += self._moved(warp, event)
+            self._moved(warp, event)
         warp.current = None
         for number in event.numbers:
-            warp.writers[number] = last
+            warp.writers[number] = len(warp.ops) - 1
 
     @staticmethod
-    def _moved(warp: _Warp, event: events.Touched) -> int:
-        """The kernel writes registers: an operation, unless the instructions that computed the values wrote them."""
-        count = len(event.which)
+    def _moved(warp: _Warp, event: events.Touched) -> None:
+        """The kernel writes registers: an operation, unless those that made the values wrote them there."""
+        count, last = len(event.which), len(warp.ops) - 1
+        if warp.reads == {last} and warp.ops[last].kind in _LOADS and warp.ops[last].site == event.by.site:
+            warp.reads = set()  # c[:] = warp.ld_global(...): nothing waits for the load yet
+            return
         if count <= warp.computed:
             warp.computed -= count
-            return 0
+            return
         op = Op("arithmetic", "arithmetic", event.by.site, number=count - warp.computed)
         op.reads, warp.reads, warp.computed = tuple(warp.reads), set(), 0
         warp.ops.append(op)
-        return 1
 
     @staticmethod
     def _read(warp: _Warp, numbers: Iterable[int]) -> None:
@@ -288,6 +290,8 @@ class _Block:
 
 #: What a family of instructions uses; other kinds follow from the events.
 _KINDS: dict[str, Kind] = {"wgmma": "wgmma"}
+#: What loads into registers.
+_LOADS: tuple[Kind, ...] = ("shared", "global")
 
 
 def _in_block(name: str) -> Callable[[Recorder, Any], None]:
