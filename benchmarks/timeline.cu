@@ -1,3 +1,21 @@
+#ifdef MEETING
+// A barrier of the grid, round after round: cycles (blocks, rounds) of each.
+extern "C" __global__ void meet(unsigned* counter, long long* cycles, int rounds) {
+    for (int round = 0; round < rounds; ++round) {
+        __syncthreads();
+        long long start = clock64();
+        if (threadIdx.x == 0) {
+            asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
+            unsigned seen;
+            do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(counter) : "memory");
+            while (seen < (round + 1) * gridDim.x);
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) cycles[blockIdx.x * rounds + round] = clock64() - start;
+    }
+}
+
+#else
 // Appended to a twin: its main loop again, timed with clock64, ROUNDS times. The first round fills the caches.
 // clocks: (ROUNDS, warps, 2), when each warp begins and when it has issued or awaited its last product.
 
@@ -124,5 +142,7 @@ timed(const void* a, const void* b, Accumulator* d, int m, int n, int k, long lo
         store(d, c, m, n, 16 * warp + threadIdx.x % 32 / 4, 0);
     }
 }
+
+#endif
 
 #endif

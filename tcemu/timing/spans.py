@@ -43,6 +43,11 @@ class Span(NamedTuple):
     #: Of a wait: the block and the warp that ended it, if a warp did.
     ender: tuple[int, int] | None = None
 
+    @property
+    def named(self) -> str:
+        """What it did or waited for; of a wait that another block ended, with that block: "flag of block 3"."""
+        return f"{self.what} of block {self.ender[0]}" if self.ender and self.ender[0] != self.block else self.what
+
 
 class Group(NamedTuple):
     """A group of asynchronous work, or a phase of an mbarrier that copies end on; times in clock cycles.
