@@ -210,7 +210,46 @@ class Softmax:
         return timed(twins.attention_source(), 32 * self.warps, given, 0, {"SOFTMAX": 1})
 
 
-Setting = Pipeline | Hopper | Sparse | Attention | Softmax
+@dataclass(frozen=True)
+class Meeting:
+    """Blocks on different SMs that meet at a counter in global memory: one round of the barrier of a grid."""
+
+    blocks: int
+    rounds: int = 16
+
+    def __str__(self) -> str:
+        return f"barrier of a grid of {self.blocks} blocks, a round"
+
+    def predict(self) -> Timeline:
+        """The emulator's run, of one round."""
+        timeline = Timeline()
+        counter = np.zeros(1, np.uint32)
+        tcemu.launch(self.kernel, self.blocks, 64, (counter,), observers=[timeline], sanitizer="off")
+        return timeline
+
+    def kernel(self, warp: tcemu.Warp, counter: Any) -> None:
+        """As in timeline.cu."""
+        if warp.warpid == 0:
+            with warp.only(warp.laneid == 0):
+                warp.red_global("add.u32", counter.at(0), 1, order="release")
+            while int(warp.ld_global(counter.at(0), order="acquire")[0, 0]) < self.blocks:
+                pass
+        warp.bar_sync()
+
+    def measure(self) -> float:
+        """Cycles on the GPU: the median over blocks and rounds, without the first four."""
+        from tcemu import live
+
+        source, found = (HERE / "timeline.cu").read_text(encoding="utf-8"), []
+        for _ in range(LAUNCHES):
+            counter, cycles = np.zeros(1, np.uint32), np.zeros((self.blocks, self.rounds), np.int64)
+            given = counter, cycles, np.int32(self.rounds)
+            live.cuda(source, "meet", self.blocks, 64, *given, options=["-DMEETING=1"])
+            found.append(cycles[:, 4:])
+        return float(np.median(found))
+
+
+Setting = Pipeline | Hopper | Sparse | Attention | Softmax | Meeting
 
 
 def _length(steps: int) -> str:
@@ -329,6 +368,8 @@ BLIND: list[Setting] = [
 ]
 #: Loops with arithmetic between the products, or of nothing else.
 ARITHMETIC: list[Setting] = [*map(Softmax, (4, 8, 16)), *map(Attention, (4, 16))]
+#: Blocks that wait for each other.
+BETWEEN: list[Setting] = [*map(Meeting, (2, 4, 8, 16, 32, 66, 132))]
 
 
 def timed(text: str, threads: int, given: Sequence[Any], shared: int, define: dict[str, Any]) -> float:

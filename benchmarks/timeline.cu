@@ -1,9 +1,35 @@
+#ifdef MEETING
+// A barrier of the grid, round after round: cycles (blocks, rounds) of each.
+extern "C" __global__ void meet(unsigned* counter, long long* cycles, int rounds) {
+    for (int round = 0; round < rounds; ++round) {
+        __syncthreads();
+        long long start = clock64();
+        if (threadIdx.x == 0) {
+            asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
+            unsigned seen;
+            do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(counter) : "memory");
+            while (seen < (round + 1) * gridDim.x);
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) cycles[blockIdx.x * rounds + round] = clock64() - start;
+    }
+}
+
+#else
 // Appended to a twin: its main loop again, timed with clock64, ROUNDS times. The first round fills the caches.
 // clocks: (ROUNDS, warps, 2), when each warp begins and when it has issued or awaited its last product.
 
 __device__ void note(long long* clocks, int round, int end) {
     if (threadIdx.x % 32 == 0)
         clocks[(round * (blockDim.x / 32) + threadIdx.x / 32) * 2 + end] = clock64();
+}
+
+// Reads so much else that the L1 holds nothing of the last round, and loads come from the L2. The array is all zeros.
+__device__ float others[1 << 17];
+__device__ void forget() {
+    float sum = 0;
+    for (int i = threadIdx.x; i < 1 << 17; i += blockDim.x) sum += others[i];
+    if (sum != 0) others[threadIdx.x] = sum;
 }
 
 #ifdef PIPELINE
@@ -29,6 +55,7 @@ timed(const uint4* values, const u32* metadata, const __half* b, float* d, int m
 #pragma unroll 1
     for (int round = 0; round < ROUNDS; ++round) {
         float c[N / 8][4] = {};
+        forget();
         __syncthreads();
         note(clocks, round, 0);
         accumulate(c, values, metadata, b, n, depth, steps);
@@ -89,6 +116,7 @@ timed(const void* a, const void* b, Accumulator* d, int m, int n, int k, long lo
     if (warp == 4 * CONSUMERS) {
 #pragma unroll 1
         for (int round = 0; round < ROUNDS; ++round) {
+            forget();
             __syncthreads();
             begin();
             note(clocks, round, 0);
@@ -101,6 +129,7 @@ timed(const void* a, const void* b, Accumulator* d, int m, int n, int k, long lo
 #pragma unroll 1
     for (int round = 0; round < ROUNDS; ++round) {
         Accumulator c[PAIRS];
+        forget();
         __syncthreads();
         begin();
         note(clocks, round, 0);
@@ -113,5 +142,7 @@ timed(const void* a, const void* b, Accumulator* d, int m, int n, int k, long lo
         store(d, c, m, n, 16 * warp + threadIdx.x % 32 / 4, 0);
     }
 }
+
+#endif
 
 #endif

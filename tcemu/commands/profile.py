@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tcemu.sanitizer.report import Report as Hazard
     from tcemu.sanitizer.sanitizer import Sanitizer
     from tcemu.timing import Counters, Timeline
+    from tcemu.timing.spans import Span
 
 #: Lines of the kernel that are listed.
 _LINES = 10
@@ -121,7 +122,7 @@ def _observed(function: Callable[[], object]) -> list[_Run]:
 
 def _report(run: _Run) -> Report:
     """A launch as a text."""
-    parts = (_summary(run), _lines(run), _memory(run.counters), _hazards(run))
+    parts = (_summary(run), _lines(run), _handovers(run.timeline), _memory(run.counters), _hazards(run))
     return Report(f"{run.kernel}: {run.timeline.cycles:,.0f} cycles", tuple(filter(None, parts)), (), (), None)
 
 
@@ -151,6 +152,25 @@ def _lines(run: _Run) -> Part | None:
         told = ", ".join(f"{cause} {part:,.0f}" for cause, part in most)
         rows.append((site.rsplit("/", 1)[-1], f"{spent / whole:.1%}", told))
     return Part("Hot lines: cycles of all warps", (), ("line", "share", "spent on"), tuple(rows)) if rows else None
+
+
+def _handovers(timeline: Timeline) -> Part | None:
+    """The waits of blocks for each other, by line and what they waited for."""
+    alike: dict[tuple[str, str], list[Span]] = {}
+    for span in timeline.handovers:
+        alike.setdefault((str(span.site).rsplit("/", 1)[-1], span.what), []).append(span)
+    rows = []
+    for (line, _), spans in alike.items():
+        longest = max(spans, key=_cycles)
+        whole, most = sum(map(_cycles, spans)), _cycles(longest)
+        who = f"warp {longest.warp} of block {longest.block}, for {longest.named}"
+        rows.append((line, f"{len(spans):,}", f"{whole:,.0f}", f"{most:,.0f}: {who}"))
+    columns = ("line", "waits", "cycles", "the longest")
+    return Part("Waits for other blocks: cycles of all warps", (), columns, tuple(rows[:_LINES])) if rows else None
+
+
+def _cycles(span: Span) -> float:
+    return span.end - span.start
 
 
 def _memory(counters: Counters) -> Part | None:

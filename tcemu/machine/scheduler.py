@@ -54,7 +54,7 @@ class Scheduler:
     """The warps of the blocks in flight, and what is under way for them."""
 
     def __init__(self, strategy: InOrder, more: Callable[[], bool] = lambda: False) -> None:
-        """`more` starts further blocks, where no warp of those in flight can go on; it returns whether it did."""
+        """`more` starts the next block, where no warp of those in flight can go on; it returns whether it did."""
         self.strategy, self._preempts, self._more = strategy, strategy.preempts, more
         #: what each block in flight has under way
         self._pending: dict[int, Pending] = {}
@@ -138,7 +138,7 @@ class Scheduler:
                 busy = [strand for strand in able if strand.looks is None]
                 self._in_vain = 0 if busy else self._in_vain + 1
                 if not busy and self._in_vain > len(able):  # all have looked since something last happened
-                    if self._step() or (self._asks() and self._more()):
+                    if self._step() or (self._asks() and self._grow()):
                         self._in_vain = 0
                         continue
                     if self._in_vain > min(_LOOKS * (len(able) + 1), _MOST_LOOKS):
@@ -154,6 +154,15 @@ class Scheduler:
     def _step(self) -> bool:
         """End a task that some block has under way; return whether there was one."""
         return any(pending.step() for pending in list(self._pending.values()))
+
+    def _grow(self) -> bool:
+        """Start as many blocks as poll, so that those polls are not repeated for each block; whether one started."""
+        started = False
+        for _ in range(len({strand.block for strand in self._strands if strand.looks is not None})):
+            if not self._more():
+                break
+            started = True
+        return started
 
     def _asks(self) -> bool:
         """Whether some warp polls memory that a block which has not started yet could change."""

@@ -80,8 +80,9 @@ def timeline(run: Timeline, block: int = 0, start: float | None = None, end: flo
     """One block of a launch in clock cycles, from `start` to `end` (default: all of it).
 
     A row for each warp, the tensor cores and the copy engine; below, a bar for each group of asynchronous work, from
-    its first operation to its completion, with a mark where it was committed. Waits are hatched and named. Raises
-    OperandError for a block that the launch did not have, or a window outside it.
+    its first operation to its completion, with a mark where it was committed. Waits are hatched and named, with the
+    block that ended them if it is another one. Raises OperandError for a block that the launch did not have, or a
+    window outside it.
 
     >>> from tcemu.gemm import wgmma_tma
     >>> from tcemu.timing import Timeline
@@ -148,7 +149,7 @@ def _pieces(spans: Iterable[Span], scale: _Scale) -> list[_Piece]:
     """The row in stretches of whole pixels, each with what took most of its time."""
     alike: dict[tuple[str, bool], list[Span]] = defaultdict(list)
     for span in spans:
-        alike[span.what, span.waits].append(span)
+        alike[span.named, span.waits].append(span)
     if not alike:
         return []
     shares = np.array([_shares(same, scale) for same in alike.values()])
@@ -298,7 +299,7 @@ def _waits(spans: Iterable[Span], whole: float) -> str:
     cycles: dict[str, float] = defaultdict(float)
     for span in spans:
         if span.waits:
-            cycles[span.what] += span.end - span.start
+            cycles[span.named] += span.end - span.start
     order = sorted(cycles.items(), key=lambda item: -item[1])
     parts = [f"{cause} {share / whole:.0%}" for cause, share in order if share / whole >= 0.005]
     return f"waited for {listing(parts, 'and')}" if parts else "never waited"

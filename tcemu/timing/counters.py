@@ -10,7 +10,7 @@ from typing import Any
 from tcemu.errors import counted
 from tcemu.machine import events
 from tcemu.machine.events import Event, Site
-from tcemu.timing.recording import sectors, shared_wavefronts
+from tcemu.timing.accesses import sectors, shared_wavefronts
 
 
 @dataclass

@@ -48,8 +48,6 @@ ASSUMED: Mapping[str, float] = MappingProxyType(
         "bulk operands": 140,
         # shfl, vote, elect and the like
         "exchange": 23,
-        # a load from the L2 into registers
-        "global": 260,
         # sectors of 32 bytes that an SM moves to or from the L2 in a cycle
         "sectors": 4,
         # a warp's next ordinary instruction, if it is not known which; each takes one issue slot
@@ -224,6 +222,34 @@ class Prices:
     def barrier(self, warps: int) -> float:
         """From the last arrival until the warps go on."""
         return self._barrier(warps)
+
+    @cached_property
+    def _cluster(self) -> Curve:
+        return self._curve("barrier.cluster", "latency", "blocks")
+
+    def cluster(self, blocks: int) -> float:
+        """From the last arrival at the barrier of a cluster until the warps go on."""
+        return self._cluster(blocks)
+
+    @cached_property
+    def load(self) -> float:
+        """A load from the L2 into registers: one that may not take what an L1 holds."""
+        return self.table.find("ld.relaxed.gpu").median
+
+    @cached_property
+    def remote(self) -> float:
+        """From an arrival at an mbarrier of another block until a wait there returns."""
+        return self.table.find("mbarrier.arrive.shared::cluster; mbarrier.try_wait").median
+
+    def handed_on(self, instruction: Instruction) -> float:
+        """From an operation that sets a flag or counter until a load in another block has found that.
+
+        Without .release, there is no fence in it.
+        """
+        name = "st.release.gpu" if instruction.family == "st" else "red.release.gpu"
+        whole = self.table.find(f"{name}; ld.acquire.gpu").median
+        released = {"release", "acq_rel"} & set(instruction.opcode.split("."))
+        return whole if released else whole - self.table.find("membar.gl", "interval").median
 
     def plain(self, instruction: Instruction) -> Price:
         """Any other instruction: how long it keeps its warp, and until its result."""

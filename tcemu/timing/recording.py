@@ -10,85 +10,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-import numpy as np
-
-from tcemu.instructions import Instruction
 from tcemu.machine import events
-from tcemu.machine.events import Addresses, By, Event, Site
-from tcemu.timing.banks import BANKS, LANES, WORD, Access, access_named, per_phase
+from tcemu.machine.events import By, Event
+from tcemu.timing.accesses import sectors, shared_wavefronts
+from tcemu.timing.banks import BANKS, WORD
+from tcemu.timing.flags import Flags
 from tcemu.timing.lifetimes import Lifetimes
-
-#: What an operation uses.
-Kind = Literal["mma", "wgmma", "shared", "global", "copy", "bulk", "arithmetic", "plain"]
-#: Bytes that global memory moves at once.
-SECTOR = 32
-
-
-class Token(NamedTuple):
-    """Something that completes once in a block."""
-
-    kind: Literal["barrier", "mbarrier", "cp.async", "bulk", "wgmma"]
-    #: The warp, the warpgroup, the barrier's number or the mbarrier's address.
-    owner: int
-    #: The group, the generation or the phase.
-    number: int
-    #: How often the mbarrier's address has become an mbarrier.
-    object: int = 0
-
-
-@dataclass(slots=True, eq=False)
-class Op:
-    """One operation of a warp."""
-
-    kind: Kind
-    #: The opcode; "arithmetic" for what the kernel writes into registers, by instructions that are not known.
-    opcode: str
-    site: Site
-    instruction: Instruction | None = None
-    #: Earlier operations of this warp whose results it reads, by number.
-    reads: tuple[int, ...] = ()
-    #: Wavefronts of shared memory, and how few they could be.
-    wavefronts: int = 0
-    least: int = 0
-    #: Bytes from or to global memory, or of each copy; sectors of 32 bytes that the accesses touch.
-    bytes: int = 0
-    sectors: int = 0
-    writes: bool = False
-    #: Copies that it starts: usually one.
-    copies: list[int] = field(default_factory=list)
-    waits: list[Token] = field(default_factory=list)
-    gives: list[Token] = field(default_factory=list)
-    #: The group that it commits.
-    commits: Token | None = None
-    #: Whether it waits until its warp's copies so far have ended before it contributes (cp.async.mbarrier.arrive).
-    follows_copies: bool = False
-    #: wgmma: how many its warp has issued before; arithmetic: the number of instructions.
-    number: int = 0
-    #: wgmma: where A is.
-    a: Literal["shared", "registers"] = "shared"
-
-    @property
-    def known(self) -> Instruction:
-        """The instruction: all operations have one but the kernel's own arithmetic."""
-        assert self.instruction is not None  # noqa: S101 - only events with an instruction are asked for it
-        return self.instruction
-
-
-@dataclass(eq=False)
-class BlockTrace:
-    """The operations of one block's warps, in program order."""
-
-    number: int
-    threads: int
-    shared: int
-    warps: list[list[Op]]
-    #: How many contributions complete a token.
-    expected: Counter[Token] = field(default_factory=Counter)
-    #: Registers of a thread that hold values at the same time, in the warp with the most; 0 until the block has ended.
-    alive: int = 0
+from tcemu.timing.operations import BlockTrace, Kind, LaunchTrace, Op, Token
 
 
 class Recorder:
@@ -96,7 +26,8 @@ class Recorder:
 
     def __init__(self) -> None:
         self.target = ""
-        self.blocks: dict[int, BlockTrace] = {}
+        self.launch = LaunchTrace()
+        self.flags = Flags(self.launch)
         self._states: dict[int, _Block] = {}
 
     def __call__(self, event: Event) -> None:
@@ -107,12 +38,14 @@ class Recorder:
 
     def started(self, event: events.BlockStarted) -> None:
         """A block begins: a block that was there before means a new launch."""
-        if event.block in self.blocks:
-            self.blocks, self._states = {}, {}
-        trace = BlockTrace(event.block, event.threads, event.shared, [[] for _ in range(event.warps)])
+        if event.block in self.launch.blocks:
+            self.launch, self._states = LaunchTrace(), {}
+            self.flags = Flags(self.launch)
+        warps: list[list[Op]] = [[] for _ in range(event.warps)]
+        trace = BlockTrace(event.block, event.threads, event.shared, warps, event.cluster)
         self.target = event.target
-        self.blocks[event.block] = trace
-        self._states[event.block] = _Block(trace)
+        self.launch.blocks[event.block] = trace
+        self._states[event.block] = _Block(trace, self)
 
     def ended(self, event: events.BlockEnded) -> None:
         """What was needed only while the block ran is forgotten."""
@@ -120,9 +53,9 @@ class Recorder:
         if state is not None:
             state.trace.alive = max(warp.lives.most for warp in state.warps)
 
-    def in_block(self, event: Any) -> _Block:
-        """The block that an event happened in."""
-        return self._states[event.block]
+    def block(self, number: int) -> _Block:
+        """A block that runs."""
+        return self._states[number]
 
 
 class _Warp:
@@ -148,8 +81,9 @@ class _Warp:
 class _Block:
     """Turns the events of one block into operations."""
 
-    def __init__(self, trace: BlockTrace) -> None:
-        self.trace = trace
+    def __init__(self, trace: BlockTrace, recorder: Recorder) -> None:
+        self.trace, self._recorder = trace, recorder
+        self._expected = recorder.launch.expected
         self.warps = [_Warp(ops) for ops in trace.warps]
         self.generations: Counter[int] = Counter()
         #: how often an address became an mbarrier
@@ -196,22 +130,24 @@ class _Block:
                 op.reads, warp.reads = tuple({*op.reads, *warp.reads}), set()
             return
         if not own:
-            last += self._moved(warp, event)
+            self._moved(warp, event)
         warp.current = None
         for number in event.numbers:
-            warp.writers[number] = last
+            warp.writers[number] = len(warp.ops) - 1
 
     @staticmethod
-    def _moved(warp: _Warp, event: events.Touched) -> int:
-        """The kernel writes registers: an operation, unless the instructions that computed the values wrote them."""
-        count = len(event.which)
+    def _moved(warp: _Warp, event: events.Touched) -> None:
+        """The kernel writes registers: an operation, unless those that made the values wrote them there."""
+        count, last = len(event.which), len(warp.ops) - 1
+        if warp.reads == {last} and warp.ops[last].kind in _LOADS and warp.ops[last].site == event.by.site:
+            warp.reads = set()  # c[:] = warp.ld_global(...): nothing waits for the load yet
+            return
         if count <= warp.computed:
             warp.computed -= count
-            return 0
+            return
         op = Op("arithmetic", "arithmetic", event.by.site, number=count - warp.computed)
         op.reads, warp.reads, warp.computed = tuple(warp.reads), set(), 0
         warp.ops.append(op)
-        return 1
 
     @staticmethod
     def _read(warp: _Warp, numbers: Iterable[int]) -> None:
@@ -236,18 +172,33 @@ class _Block:
         else:
             op.kind = "global"
             op.sectors += sectors(event.addresses, event.size)
+            if event.order and len(event.addresses):
+                self._recorder.flags.accessed(event, self.warps[event.by.warp].ops)
 
     # ------------------------------------------------------------------------------------------ tokens
 
     def _give(self, op: Op, token: Token) -> Token:
         op.gives.append(token)
-        self.trace.expected[token] += 1
+        self._expected[token] += 1
         return token
+
+    def _await(self, op: Op, token: Token) -> None:
+        """Wait for a token, if anything contributes to it."""
+        if token in self._expected:
+            op.waits.append(token)
+
+    def _token(self, kind: Literal["barrier", "cp.async", "bulk", "wgmma"], owner: int, number: int) -> Token:
+        """A token of this block."""
+        return Token(kind, owner, number, block=self.trace.number)
+
+    def _of(self, owner: int) -> _Block:
+        """The block that has an mbarrier: `owner` is its number, or -1 for this one."""
+        return self if owner < 0 else self._recorder.block(owner)
 
     def barrier_arrived(self, event: events.BarrierArrived) -> None:
         """bar.sync contributes to its barrier's generation, and waits for it."""
         op = self._op(event.by)
-        token = self._give(op, Token("barrier", event.barrier, self.generations[event.barrier]))
+        token = self._give(op, self._token("barrier", event.barrier, self.generations[event.barrier]))
         if event.waits:
             op.waits.append(token)
 
@@ -260,24 +211,30 @@ class _Block:
         self.objects[event.address] += 1
 
     def mbarrier_arrived(self, event: events.MbarrierArrived) -> None:
-        """An arrival contributes to its phase, unless that is in another block: here blocks do not wait for others."""
-        if event.owner < 0:
-            self._give(self._op(event.by), self._phase(event.address, event.phase))
+        """An arrival contributes to its phase, perhaps that of an mbarrier in another block."""
+        self._give(self._op(event.by), self._of(event.owner).phase(event.address, event.phase))
 
     def mbarrier_waited(self, event: events.MbarrierWaited) -> None:
-        """A wait found its phase complete; it waits for what its own block contributed."""
-        token = self._phase(event.address, event.phase)
-        if token in self.trace.expected:
-            self._op(event.by).waits.append(token)
+        """A wait found its phase complete."""
+        self._await(self._op(event.by), self.phase(event.address, event.phase))
 
-    def _phase(self, address: int, phase: int) -> Token:
-        return Token("mbarrier", address, phase, self.objects[address])
+    def phase(self, address: int, phase: int) -> Token:
+        """A phase of one of this block's mbarriers."""
+        return Token("mbarrier", address, phase, self.objects[address], self.trace.number)
+
+    def cluster_arrived(self, event: events.ClusterArrived) -> None:
+        """barrier.cluster.arrive contributes to the phase of the cluster's barrier."""
+        self._give(self._op(event.by), Token("cluster", self.trace.cluster[0], event.phase))
+
+    def cluster_waited(self, event: events.ClusterWaited) -> None:
+        """barrier.cluster.wait waits for it."""
+        self._await(self._op(event.by), Token("cluster", self.trace.cluster[0], event.phase))
 
     def copies_arrive(self, event: events.CopiesArrive) -> None:
         """cp.async.mbarrier.arrive contributes once the warp's copies have ended."""
         op = self._op(event.by)
         op.follows_copies = True
-        self._give(op, self._phase(event.address, event.phase))
+        self._give(op, self.phase(event.address, event.phase))
 
     # ------------------------------------------------------------------------------------------ copies, products
 
@@ -286,30 +243,27 @@ class _Block:
         copy = event.copy
         op = self._op(copy.by)
         op.bytes += copy.bytes
-        if copy.owner >= 0:  # into another block: it takes no time here
-            return
-        op.copies.append(copy.bytes)
+        first = not op.copies
+        op.copies.append(copy.bytes if first or copy.owner < 0 else 0)  # a multicast goes through the engine once
         op.kind = "copy" if copy.kind == "cp.async" else "bulk"
         op.writes |= copy.writes[0] == "global"
         space, addresses, size = copy.writes if op.writes else copy.reads
         op.sectors += sectors(addresses, size) if space == "global" and len(addresses) else 0
         op.wavefronts += -(-copy.bytes // (BANKS * WORD))
         if copy.mbarrier >= 0:
-            self._give(op, self._phase(copy.mbarrier, copy.phase))
+            self._give(op, self._of(copy.owner).phase(copy.mbarrier, copy.phase))
         elif copy.kind != "st.async":  # which an mbarrier counts
-            self._give(op, Token(copy.kind, copy.by.warp, copy.group))
+            self._give(op, self._token(copy.kind, copy.by.warp, copy.group))
 
     def copies_committed(self, event: events.CopiesCommitted) -> None:
         """commit_group closes a group."""
-        self._op(event.by).commits = Token(event.kind, event.by.warp, event.group)
+        self._op(event.by).commits = self._token(event.kind, event.by.warp, event.group)
 
     def copies_waited(self, event: events.CopiesWaited) -> None:
         """wait_group waits for all groups before `below` that no earlier wait has covered."""
         warp, op = self.warps[event.by.warp], self._op(event.by)
         for group in range(warp.waited[event.kind], event.below):
-            token = Token(event.kind, event.by.warp, group)
-            if token in self.trace.expected:
-                op.waits.append(token)
+            self._await(op, self._token(event.kind, event.by.warp, group))
         warp.waited[event.kind] = max(warp.waited[event.kind], event.below)
 
     def wgmma_issued(self, event: events.WgmmaIssued) -> None:
@@ -317,30 +271,32 @@ class _Block:
         wgmma = event.wgmma
         op = self._op(wgmma.bys[0])
         op.writes = not wgmma.adds
-        token = self._give(op, Token("wgmma", wgmma.warpgroup, wgmma.group))
+        token = self._give(op, self._token("wgmma", wgmma.warpgroup, wgmma.group))
         for by in wgmma.bys[1:]:
             self._op(by).gives.append(token)
 
     def wgmma_committed(self, event: events.WgmmaCommitted) -> None:
         """commit_group closes the warpgroup's group."""
-        self._op(event.bys[0]).commits = Token("wgmma", event.warpgroup, event.group)
+        self._op(event.bys[0]).commits = self._token("wgmma", event.warpgroup, event.group)
 
     def wgmma_waited(self, event: events.WgmmaWaited) -> None:
         """The four warps wait for all groups before `below` that no earlier wait has covered."""
         first = self.groups_waited[event.warpgroup]
-        tokens = [Token("wgmma", event.warpgroup, group) for group in range(first, event.below)]
         for by in event.bys:
-            self._op(by).waits += [token for token in tokens if token in self.trace.expected]
+            for group in range(first, event.below):
+                self._await(self._op(by), self._token("wgmma", event.warpgroup, group))
         self.groups_waited[event.warpgroup] = max(first, event.below)
 
 
 #: What a family of instructions uses; other kinds follow from the events.
 _KINDS: dict[str, Kind] = {"wgmma": "wgmma"}
+#: What loads into registers.
+_LOADS: tuple[Kind, ...] = ("shared", "global")
 
 
 def _in_block(name: str) -> Callable[[Recorder, Any], None]:
     def receive(recorder: Recorder, event: Any) -> None:
-        getattr(recorder.in_block(event), name)(event)
+        getattr(recorder.block(event.block), name)(event)
 
     return receive
 
@@ -357,6 +313,8 @@ _RECEIVERS: dict[type[Event], Callable[[Recorder, Any], None]] = {
     events.MbarrierInitialised: _in_block("mbarrier_initialised"),
     events.MbarrierArrived: _in_block("mbarrier_arrived"),
     events.MbarrierWaited: _in_block("mbarrier_waited"),
+    events.ClusterArrived: _in_block("cluster_arrived"),
+    events.ClusterWaited: _in_block("cluster_waited"),
     events.CopiesArrive: _in_block("copies_arrive"),
     events.CopyIssued: _in_block("copy_issued"),
     events.CopiesCommitted: _in_block("copies_committed"),
@@ -365,52 +323,3 @@ _RECEIVERS: dict[type[Event], Callable[[Recorder, Any], None]] = {
     events.WgmmaCommitted: _in_block("wgmma_committed"),
     events.WgmmaWaited: _in_block("wgmma_waited"),
 }
-
-
-# ---------------------------------------------------------------------------------------------- counting
-
-
-def sectors(addresses: Addresses, size: int) -> int:
-    """Sectors of 32 bytes that `size` bytes at each of `addresses` (n,) touch, each counted once.
-
-    >>> from tcemu.timing.recording import sectors
-    >>> sectors(4 * np.arange(32), 4), sectors(32 * np.arange(32), 4)  # neighbours; a column
-    (4, 32)
-    """
-    starts, ends = addresses // SECTOR, (addresses + (size - 1)) // SECTOR
-    span = int((ends - starts).max(initial=0))
-    touched = [np.minimum(starts + step, ends) for step in range(span + 1)]
-    return len(np.unique(np.concatenate(touched))) if len(addresses) else 0
-
-
-def shared_wavefronts(event: events.Accessed) -> tuple[int, int]:
-    """The wavefronts of an access to shared memory, and how few they could be."""
-    instruction = event.instruction
-    if instruction.family in _BANKED and instruction.words.get("ss", "shared") != "shared::cluster":
-        access = access_named(instruction)
-        addresses = np.full(LANES, event.addresses[0] if len(event.addresses) else 0)
-        addresses[np.asarray(event.lanes, np.int64) % LANES] = event.addresses
-        if len(event.addresses) in (LANES, access.lanes):
-            used = addresses[None, : access.lanes]
-            return int(per_phase(access, used).sum()), _least(access, used)
-    return _plain_wavefronts(event.addresses, event.size)
-
-
-#: Families whose phases tcemu.timing.banks knows.
-_BANKED = ("ld", "st", "ldmatrix", "stmatrix")
-
-
-def _least(access: Access, addresses: Addresses) -> int:
-    """What the wavefronts would be without conflicts: as many as the words need that are different."""
-    words = int(np.unique(addresses // access.unit).size) * int(access.unit) // WORD
-    return max(-(-words // BANKS), 1) if words < access.phases * BANKS else access.phases
-
-
-def _plain_wavefronts(addresses: Addresses, size: int) -> tuple[int, int]:
-    """Of other accesses (atomics, wmma, some lanes only): distinct words of the busiest bank, and of an average one."""
-    if not len(addresses):
-        return 0, 0
-    span = np.arange(0, max(size, 1), WORD)
-    words = np.unique((addresses[:, None] + span) // WORD)
-    return int(np.bincount(words % BANKS).max()), -(-len(words) // BANKS)
-

@@ -9,8 +9,9 @@ from tcemu.machine.events import Site
 
 #: What a warp, and so a tensor core, can wait for; "epilogue" is what comes after a tensor core's last product.
 Cause = Literal[
-    "copy", "barrier", "mbarrier", "product", "shared memory", "global memory", "tensor core", "issue", "epilogue"
-]
+    "copy", "barrier", "mbarrier", "cluster", "flag", "product", "shared memory", "global memory", "tensor core",
+    "issue", "epilogue",
+]  # fmt: skip
 Unit = Literal["warp", "tensor core", "copy engine"]
 
 
@@ -39,6 +40,13 @@ class Span(NamedTuple):
     #: The warp that issued it.
     warp: int
     waits: bool = False
+    #: Of a wait: the block and the warp that ended it, if a warp did.
+    ender: tuple[int, int] | None = None
+
+    @property
+    def named(self) -> str:
+        """What it did or waited for; of a wait that another block ended, with that block: "flag of block 3"."""
+        return f"{self.what} of block {self.ender[0]}" if self.ender and self.ender[0] != self.block else self.what
 
 
 class Group(NamedTuple):
@@ -56,7 +64,7 @@ class Group(NamedTuple):
     ('cp.async', True)
     """
 
-    kind: Literal["cp.async", "bulk", "wgmma", "mbarrier", "barrier"]
+    kind: Literal["cp.async", "bulk", "wgmma", "mbarrier", "barrier", "cluster", "flag"]
     #: The warp, for wgmma the warpgroup, for a phase the mbarrier's address.
     owner: int
     number: int
@@ -74,7 +82,6 @@ class Laid:
     """What one SM did."""
 
     spans: list[Span] = field(default_factory=list)
-    groups: list[Group] = field(default_factory=list)
     #: Start and end of each block, by its number.
     blocks: dict[int, tuple[float, float]] = field(default_factory=dict)
     end: float = 0.0

@@ -16,11 +16,10 @@ from typing import NamedTuple
 from tcemu.errors import OperandError, counted
 from tcemu.machine.events import Event
 from tcemu.timing.costs import CostTable, costs
-from tcemu.timing.prices import Prices
+from tcemu.timing.prices import PARTITIONS, Prices
 from tcemu.timing.recording import Recorder
-from tcemu.timing.simulation import Multiprocessor, registers, resident
+from tcemu.timing.simulation import lay_out, registers, resident
 from tcemu.timing.spans import Group, Laid, Span
-from tcemu.timing.units import PARTITIONS
 
 #: SMs of an H100 and an H200.
 SMS = 132
@@ -59,7 +58,7 @@ class Timeline:
             raise OperandError(f"sms= must be a number of SMs, at least 1; got {sms!r}")
         self._table, self._sms = table, sms
         self._recorder = Recorder()
-        self._held: list[Laid] | None = None
+        self._held: tuple[list[Laid], list[Group]] | None = None
         self._counted: _Shares | None = None
 
     def __call__(self, event: Event) -> None:
@@ -83,9 +82,9 @@ class Timeline:
     def waited(self) -> dict[str, float]:
         """What the tensor cores waited for, as shares of the time; with `busy` they add up to 1.
 
-        "copy" (data under way), "barrier", "mbarrier" (another warp), "product" (the result of a product before),
-        "shared memory", "global memory", "issue" (other instructions), "epilogue" (all that came after the last
-        product). The largest comes first. Empty if there was no product.
+        "copy" (data under way), "barrier", "mbarrier" (another warp), "cluster", "flag" (another block), "product" (the
+        result of a product before), "shared memory", "global memory", "issue" (other instructions), "epilogue" (all
+        that came after the last product). The largest comes first. Empty if there was no product.
         """
         found = {cause: cycles / self._whole for cause, cycles in self._shares.waited.items()} if self._whole else {}
         return dict(sorted(found.items(), key=lambda item: -item[1]))
@@ -98,7 +97,27 @@ class Timeline:
     @property
     def groups(self) -> list[Group]:
         """Groups of copies and products, and phases of mbarriers that copies end on."""
-        return sorted((group for each in self._laid for group in each.groups), key=lambda group: group.issued)
+        return sorted(self._lay_out()[1], key=lambda group: group.issued)
+
+    @property
+    def handovers(self) -> list[Span]:
+        """The waits that a warp of another block ended: by a flag, at the barrier of a cluster, at an mbarrier.
+
+        A span's `block` and `warp` waited, from `start` to `end`, for those in `ender`.
+
+        >>> from tcemu.timing import Timeline
+        >>> def kernel(warp, flag):
+        ...     if warp.ctaid[0] == 1:
+        ...         warp.st_global(flag.at(0), 1, order="release")
+        ...     while warp.ctaid[0] == 0 and not warp.ld_global(flag.at(0), order="acquire")[0, 0]:
+        ...         pass
+        >>> timeline = Timeline()
+        >>> result = tcemu.launch(kernel, grid=2, args=(np.zeros(1, np.uint32),), observers=[timeline])
+        >>> (wait,) = timeline.handovers
+        >>> wait.block, wait.what, wait.ender  # warp 0 of block 1 ended it
+        (0, 'flag', (1, 0))
+        """
+        return [span for span in self.spans if span.ender is not None and span.ender[0] != span.block]
 
     @property
     def blocks(self) -> dict[int, tuple[float, float]]:
@@ -115,7 +134,7 @@ class Timeline:
         >>> timeline.resident  # 4 x 57 KiB
         4
         """
-        return max((resident(trace) for trace in self._recorder.blocks.values()), default=0)
+        return max((resident(trace) for trace in self._recorder.launch.blocks.values()), default=0)
 
     @property
     def registers(self) -> int:
@@ -135,7 +154,7 @@ class Timeline:
         >>> timeline.registers  # 64 accumulators and 26 others
         90
         """
-        return max((registers(trace) for trace in self._recorder.blocks.values()), default=0)
+        return max((registers(trace) for trace in self._recorder.launch.blocks.values()), default=0)
 
     def sites(self) -> dict[str, dict[str, float]]:
         """For each line of the kernel, the cycles that its warps spent there, by what they waited for, or "issue".
@@ -159,7 +178,7 @@ class Timeline:
 
     def __str__(self) -> str:
         waits = ", ".join(f"{cause} {share:.0%}" for cause, share in self.waited.items() if share >= 0.005)
-        blocks = counted(len(self._recorder.blocks), "block")
+        blocks = counted(len(self._recorder.launch.blocks), "block")
         told = f"{blocks}, {self.cycles:,.0f} cycles; tensor core busy {self.busy:.0%}"
         return f"{told}, waiting for {waits}" if waits else told
 
@@ -170,17 +189,14 @@ class Timeline:
 
     @property
     def _laid(self) -> list[Laid]:
-        if self._held is None:
-            self._held = self._lay_out()
-        return self._held
+        return self._lay_out()[0]
 
-    def _lay_out(self) -> list[Laid]:
-        blocks = self._recorder.blocks
-        if not blocks:
-            return []
-        prices = Prices(self._table or costs(self._recorder.target))
-        shares = [[blocks[number] for number in sorted(blocks)][first :: self._sms] for first in range(self._sms)]
-        return [Multiprocessor(prices).run(mine) for mine in shares if mine]
+    def _lay_out(self) -> tuple[list[Laid], list[Group]]:
+        if self._held is None:
+            launch = self._recorder.launch
+            prices = Prices(self._table or costs(self._recorder.target)) if launch.blocks else None
+            self._held = lay_out(launch, prices, self._sms) if prices else ([], [])
+        return self._held
 
     @property
     def _whole(self) -> float:

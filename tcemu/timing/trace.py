@@ -42,7 +42,8 @@ def _names(spans: list[Span]) -> Iterator[dict[str, Any]]:
 
 
 def _span(span: Span) -> dict[str, Any]:
-    name = f"waits: {span.what}" if span.waits else span.opcode
+    name = f"waits: {span.named}" if span.waits else span.opcode
+    ended = {"ended by": "block {}, warp {}".format(*span.ender)} if span.ender else {}
     return {
         "ph": "X",
         "name": name,
@@ -51,7 +52,7 @@ def _span(span: Span) -> dict[str, Any]:
         "tid": _UNITS[span.unit] + span.number,
         "ts": round(span.start, 2),
         "dur": round(span.end - span.start, 2),
-        "args": {"opcode": span.opcode, "line": str(span.site), "warp": span.warp},
+        "args": {"opcode": span.opcode, "line": str(span.site), "warp": span.warp, **ended},
     }
 
 

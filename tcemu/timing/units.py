@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tcemu.timing.operations import Kind, Op, Token
 from tcemu.timing.prices import ASSUMED, PARTITIONS
-from tcemu.timing.recording import Kind, Op
 from tcemu.timing.spans import Cause
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ _LATE: Mapping[Kind, Cause] = {
     "bulk": "copy",
     "arithmetic": "issue",
     "plain": "issue",
+    "void": "issue",
 }
 #: The kinds that use the path to the memories, and what it means that it is busy.
 _PATHS: Mapping[Kind, Cause] = {"shared": "shared memory", "global": "global memory", "copy": "copy"}
@@ -68,18 +69,30 @@ def _plain(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
     price = sm.prices.plain(op.known)
     _issue(sm, warp, now, 1)
     warp.ready[warp.at] = now + price.latency
-    if op.commits in warp.block.tokens:
-        warp.block.tokens[op.commits].committed = now
-    at_barrier = False
+    if op.commits in sm.clock.tokens:
+        sm.clock.tokens[op.commits].committed = now
     for token in op.gives:
-        if token.kind == "barrier":
-            at_barrier = True
-            sm.give(warp, token, now + sm.prices.barrier(warp.block.trace.expected[token]))
-        elif op.follows_copies:
+        if op.follows_copies:
             sm.give(warp, token, max(now, warp.landed), "copy")
         else:
-            sm.give(warp, token, now + price.interval + ASSUMED["phase"])
+            sm.give(warp, token, now + _until(sm, warp, token, price.interval))
+    at_barrier = any(token.kind in _BARRIERS for token in op.gives)
     return now + (1 if at_barrier else price.interval)  # what a barrier costs comes after the last arrival
+
+
+#: The tokens of barriers.
+_BARRIERS = ("barrier", "cluster")
+
+
+def _until(sm: Multiprocessor, warp: Warp, token: Token, interval: float) -> float:
+    """From an arrival until what it arrives at may be complete."""
+    if token.kind == "barrier":
+        return sm.prices.barrier(sm.clock.expected[token])
+    if token.kind == "cluster":
+        return sm.prices.cluster(len(warp.block.trace.cluster))
+    if token.block != warp.block.trace.number:
+        return sm.prices.remote - ASSUMED["wake"]
+    return interval + ASSUMED["phase"]
 
 
 def _arithmetic(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
@@ -103,7 +116,9 @@ def _shared(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
 
 def _global(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
     sm.l2 = max(now, sm.l2) + op.sectors / ASSUMED["sectors"]
-    warp.ready[warp.at] = sm.l2 + (0 if op.writes else ASSUMED["global"])
+    warp.ready[warp.at] = sm.l2 + (0 if op.writes else sm.prices.load)
+    for token in op.gives:
+        sm.give(warp, token, now + sm.prices.handed_on(op.known))
     return _addressed(sm, warp, now)
 
 
@@ -129,12 +144,14 @@ def _write(sm: Multiprocessor, wavefronts: int, now: float) -> None:
 
 def _bulk(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
     """Bulk and tensor copies, usually one; the measured latency includes that of the wait."""
+    landed = now
     for size, token in zip(op.copies, op.gives, strict=True):
-        price = sm.prices.bulk(op.known, size, writes=op.writes)
-        start = max(now, sm.engine)
-        sm.engine = start + price.interval
-        landed = start + price.latency - ASSUMED["wake"]
-        sm.span("copy engine", 0, now, landed, warp, op)
+        if size:  # otherwise it is another destination of the same copy
+            price = sm.prices.bulk(op.known, size, writes=op.writes)
+            start = max(now, sm.engine)
+            sm.engine = start + price.interval
+            landed = start + price.latency - ASSUMED["wake"]
+            sm.span("copy engine", 0, now, landed, warp, op)
         sm.give(warp, token, landed, "copy", now)
     _issue(sm, warp, now, 1)
     warp.held = now + ASSUMED["bulk operands"]
@@ -182,7 +199,7 @@ def _issue(sm: Multiprocessor, warp: Warp, now: float, slots: float) -> None:
     sm.issue[warp.index % PARTITIONS] = now + slots
 
 
-#: What an operation does, by its kind; each returns when its warp can go on.
+#: What an operation does, by its kind ("void" takes no time and does nothing); each returns when its warp can go on.
 PERFORM: Mapping[Kind, Callable[[Multiprocessor, Warp, Op, float], float]] = {
     "plain": _plain,
     "arithmetic": _arithmetic,

@@ -1,0 +1,58 @@
+"""Accesses to memory as the hardware makes them: sectors of global memory, wavefronts of shared memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tcemu.machine import events
+from tcemu.machine.events import Addresses
+from tcemu.timing.banks import BANKS, LANES, WORD, Access, access_named, per_phase
+
+#: Bytes that global memory moves at once.
+SECTOR = 32
+
+
+def sectors(addresses: Addresses, size: int) -> int:
+    """Sectors of 32 bytes that `size` bytes at each of `addresses` (n,) touch, each counted once.
+
+    >>> from tcemu.timing.accesses import sectors
+    >>> sectors(4 * np.arange(32), 4), sectors(32 * np.arange(32), 4)  # neighbours; a column
+    (4, 32)
+    """
+    starts, ends = addresses // SECTOR, (addresses + (size - 1)) // SECTOR
+    span = int((ends - starts).max(initial=0))
+    touched = [np.minimum(starts + step, ends) for step in range(span + 1)]
+    return len(np.unique(np.concatenate(touched))) if len(addresses) else 0
+
+
+def shared_wavefronts(event: events.Accessed) -> tuple[int, int]:
+    """The wavefronts of an access to shared memory, and how few they could be."""
+    instruction = event.instruction
+    if instruction.family in _BANKED and instruction.words.get("ss", "shared") != "shared::cluster":
+        access = access_named(instruction)
+        addresses = np.full(LANES, event.addresses[0] if len(event.addresses) else 0)
+        addresses[np.asarray(event.lanes, np.int64) % LANES] = event.addresses
+        if len(event.addresses) in (LANES, access.lanes):
+            used = addresses[None, : access.lanes]
+            return int(per_phase(access, used).sum()), _least(access, used)
+    return _plain_wavefronts(event.addresses, event.size)
+
+
+#: Families whose phases tcemu.timing.banks knows.
+_BANKED = ("ld", "st", "ldmatrix", "stmatrix")
+
+
+def _least(access: Access, addresses: Addresses) -> int:
+    """What the wavefronts would be without conflicts: as many as the words need that are different."""
+    words = int(np.unique(addresses // access.unit).size) * int(access.unit) // WORD
+    return max(-(-words // BANKS), 1) if words < access.phases * BANKS else access.phases
+
+
+def _plain_wavefronts(addresses: Addresses, size: int) -> tuple[int, int]:
+    """Of other accesses (atomics, wmma, some lanes only): distinct words of the busiest bank, and of an average one."""
+    if not len(addresses):
+        return 0, 0
+    span = np.arange(0, max(size, 1), WORD)
+    words = np.unique((addresses[:, None] + span) // WORD)
+    return int(np.bincount(words % BANKS).max()), -(-len(words) // BANKS)
+
