@@ -1,7 +1,7 @@
 """The book: one strict build of the whole site, whose pages and links are then looked at.
 
-The sidebar lists the same pages beside each of them, and drawing it takes a third of the time. Of the notebooks, exercises,
-instructions and parts of the reference only the first notebook has it here, unless everything is asked.
+The sidebar lists the same pages beside each of them, and drawing it takes a third of the time. Of the notebooks,
+exercises, instructions and parts of the reference only the first notebook has it here, unless everything is asked.
 """
 
 import json
@@ -21,7 +21,6 @@ from tcemu.commands.book.docstrings import processed
 from tcemu.course import manifest
 from tcemu.instructions import FAMILIES
 from tcemu.sanitizer import RULES
-
 
 #: Takes the sidebar from pages of which there are many.
 FEW_SIDEBARS = """
