@@ -94,6 +94,7 @@ def test_the_course_s_versions_and_hidden_files_are_left_out(course):
     assert notebooks(course) == [mine, also]
 
 
+@pytest.mark.slow
 def test_the_table_says_what_is_done_and_what_is_next(course):
     write(course / "notebooks" / "02_a.ipynb", IMPORT, RIGHT, CHECK)
     write(course / "exercises" / "02_a.ipynb", IMPORT, WRONG, CHECK)
