@@ -1,5 +1,6 @@
 """What tests and notebooks share: how hypothesis searches, how notebooks are compared, and a neutral environment."""
 
+import gc
 import os
 import sys
 import tempfile
@@ -60,6 +61,17 @@ def pytest_addoption(parser):
 def pytest_xdist_auto_num_workers():
     """One worker more than there are cores: the tests of browsers, boxes and servers mostly wait."""
     return (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Do not look for garbage among the tests, now or later: they are many, and all of them stay."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collect_file(file_path, parent):

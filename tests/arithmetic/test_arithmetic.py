@@ -3,6 +3,7 @@
 import importlib
 import math
 from fractions import Fraction
+from functools import cache
 from itertools import combinations
 
 import numpy as np
@@ -311,6 +312,7 @@ def test_satfinite_clamps_once_and_plain_wraps():
 # Twins ----------------------------------------------------------------------------------------------------------------
 
 
+@cache
 def operations():
     """Every operation that any variant needs on any target, with one variant for it."""
     found = {}
@@ -323,9 +325,6 @@ def operations():
             except ArithmeticUnknown:
                 continue
     return found
-
-
-OPERATIONS = operations()
 
 
 def check_twins(operation, instruction, kinds, outputs, key):
@@ -362,7 +361,7 @@ def check_twins(operation, instruction, kinds, outputs, key):
 
 def test_the_kernels_are_twins_of_the_reference():
     """Every operation, in the quick part in a third of the classes of inputs."""
-    for number, (operation, instruction) in enumerate(OPERATIONS.items()):
+    for number, (operation, instruction) in enumerate(operations().items()):
         kinds = classes(instruction)
         check_twins(operation, instruction, spread(kinds, 3, first=number) if quick.QUICK else kinds, 2, "twins")
 
@@ -370,14 +369,14 @@ def test_the_kernels_are_twins_of_the_reference():
 @pytest.mark.slow
 def test_the_kernels_are_twins_of_the_reference_on_many_outputs():
     """More outputs of a third of the classes, in turn; the test before asks two of each."""
-    for number, (operation, instruction) in enumerate(OPERATIONS.items()):
+    for number, (operation, instruction) in enumerate(operations().items()):
         check_twins(operation, instruction, spread(classes(instruction), 3, first=number), 8, "more twins")
 
 
 @given(st.data())
 def test_the_kernels_are_twins_of_the_reference_on_any_bits(data):
     """One output of any operation, with the bits of hypothesis's choice."""
-    operation = data.draw(st.sampled_from(sorted(OPERATIONS, key=repr)))
+    operation = data.draw(st.sampled_from(sorted(operations(), key=repr)))
     depth = operation.depth // 32 if operation.packed else operation.depth
 
     def pattern(role):
@@ -448,14 +447,14 @@ def test_rows_that_make_no_sense_cannot_be_made():
 
 
 def test_the_chains_cover_every_product_once():
-    for operation in OPERATIONS:
+    for operation in operations():
         model, depth = operation.model, operation.depth
         if isinstance(model, FusedSums):
             assert sorted(k for ks in model.sums(depth) for k in ks) == list(range(depth))
         if isinstance(model, FmaGroups):
             assert sorted(k for ks in model.groups for k in ks) == list(range(depth))
-    assert any(isinstance(operation.model, FmaChain) for operation in OPERATIONS)
-    assert any(isinstance(operation.model, IntegerDot) for operation in OPERATIONS)
+    assert any(isinstance(operation.model, FmaChain) for operation in operations())
+    assert any(isinstance(operation.model, IntegerDot) for operation in operations())
 
 
 @pytest.mark.parametrize(

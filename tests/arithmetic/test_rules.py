@@ -2,6 +2,8 @@
 another type that is subnormal, sums at the floor, terms at the cut, ties, overflow.
 """
 
+from functools import cache
+
 import numpy as np
 import pytest
 from asked import compared
@@ -18,6 +20,7 @@ from tcemu.instructions import TARGETS, target_named
 from tcemu.instructions.parse import FAMILIES
 
 
+@cache
 def operations():
     """Every operation that any instruction needs on any target, with one instruction for it, and the rows for them."""
     found, rows = {}, set()
@@ -33,13 +36,11 @@ def operations():
     return found, rows
 
 
-EVERY, USED = operations()
-#: Those on floats that are not f64, which is the processor's own.
-OPERATIONS = {
-    one: instruction
-    for one, instruction in EVERY.items()
-    if isinstance(one.model, (FusedSums, ScaledSums, FmaGroups))
-}
+@cache
+def of_floats():
+    """Those on floats that are not f64, which is the processor's own."""
+    models = FusedSums, ScaledSums, FmaGroups
+    return {one: instruction for one, instruction in operations()[0].items() if isinstance(one.model, models)}
 
 
 def check(operation, instruction, kind, key, count):
@@ -67,28 +68,28 @@ def test_every_row_speaks_of_an_instruction(row):
     """What exists nowhere is not known from anything."""
     for held in ROWS:
         with row(label(held)):
-            assert held in USED, "no target has such an instruction"
+            assert held in operations()[1], "no target has such an instruction"
 
 
 def test_every_row_of_floats_is_among_them():
-    models = {operation.model for operation in OPERATIONS}
+    models = {operation.model for operation in of_floats()}
     assert {row.model for row in ROWS if isinstance(row.model, (FusedSums, ScaledSums, FmaGroups))} == models
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_model_is_what_fractions_say(row, kind):
     """Of each model and type of C and D, one operation."""
-    chosen = {(operation.model, operation.c, operation.d): operation for operation in OPERATIONS}
+    chosen = {(operation.model, operation.c, operation.d): operation for operation in of_floats()}
     for operation in some(chosen.values(), 12):
-        with row(f"{OPERATIONS[operation]} {operation.model}"):
-            check(operation, OPERATIONS[operation], kind, "rules", 3)
+        with row(f"{of_floats()[operation]} {operation.model}"):
+            check(operation, of_floats()[operation], kind, "rules", 3)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_operation_is_what_fractions_say(row, kind):
     """Every model with every pair of types that it multiplies, each in a third of the classes of inputs."""
-    compared, asked = 0, spread(OPERATIONS.items(), 3, first=list(KINDS).index(kind))
+    compared, asked = 0, spread(of_floats().items(), 3, first=list(KINDS).index(kind))
     for operation, instruction in asked:
         with row(f"{instruction} {operation.model}"):
             compared += check(operation, instruction, kind, "many rules", 4)
@@ -106,7 +107,7 @@ def telling(operations):
         changed = {mutant.name: mutant for mutant in mutants(operation) if not idle(operation, mutant)}
         left = {name: mutant for name, mutant in changed.items() if name not in told}
         for kind in KINDS if left else ():
-            given = dots(OPERATIONS[operation], kind, "telling", MANY)
+            given = dots(of_floats()[operation], kind, "telling", MANY)
             asked = compared(kind, given)
             known, few = asked.answer(operation), asked.few(operation) if any(m.slow for m in left.values()) else None
             for name, mutant in list(left.items()):
@@ -125,7 +126,7 @@ def by_hand(mutant):
 def test_every_change_of_every_model_is_told_from_what_fractions_say(row):
     """If a number is changed a little, some input of these classes has another answer, and Fractions know which."""
     models = {}
-    for operation in OPERATIONS:
+    for operation in of_floats():
         models.setdefault((operation.model, operation.c, operation.d), []).append(operation)
     for model, operations in some(models.items(), 10):
         with row(" ".join(map(str, model))):
@@ -142,11 +143,11 @@ def test_every_change_of_every_model_is_told_from_what_fractions_say(row):
 
 def test_a_floor_that_no_input_reaches_changes_nothing(row):
     """What the check of the table's numbers leaves out, because no recording could show it."""
-    unreachable = [(one, m) for one in OPERATIONS for m in mutants(one) if idle(one, m) and m.how != "-1"]
+    unreachable = [(one, m) for one in of_floats() for m in mutants(one) if idle(one, m) and m.how != "-1"]
     for operation, mutant in some(spread(unreachable, 3), 8):
-        with row(f"{OPERATIONS[operation]} {operation.model} {mutant.name}"):
+        with row(f"{of_floats()[operation]} {operation.model} {mutant.name}"):
             for kind in KINDS:
-                asked = compared(kind, dots(OPERATIONS[operation], kind, "unreachable", MANY))
+                asked = compared(kind, dots(of_floats()[operation], kind, "unreachable", MANY))
                 assert np.array_equal(asked.answer(operation), asked.answer(mutant.operation)), kind
 
 

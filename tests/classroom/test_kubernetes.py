@@ -34,6 +34,7 @@ def sidecar():
     return container
 
 
+@pytest.mark.slow
 def test_the_service_may_do_there_what_it_may_do_here():
     pytest.importorskip("jupyterhub", reason="needs the extra classroom")
     from tcemu.classroom.hub import SCOPES, SERVICE

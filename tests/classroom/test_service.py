@@ -14,12 +14,20 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
-from tcemu.classroom import seen, servers, service
+from tcemu.classroom import seen, servers
 from tcemu.classroom.desk import Desk, lessons
 from tcemu.classroom.servers import Hub, NoAnswerError
 from tcemu.course.progress import PROGRESS
 
 SECRET = "the service's own token"  # noqa: S105 - of a hub that is made up here
+
+
+@pytest.fixture
+def service():
+    """The service. What it imports of JupyterHub takes a second, in every worker."""
+    from tcemu.classroom import service
+
+    return service
 
 
 class Api(RequestHandler):
@@ -130,7 +138,7 @@ class Tags(HTMLParser):
         self.text.append(data)
 
 
-def test_words_of_learners_are_only_text(tmp_path):
+def test_words_of_learners_are_only_text(service, tmp_path):
     evil = "<script>alert(1)</script><img src=x onerror=alert(2)>"
     held = {"exercises": {"where_of_a": {"tries": 5, "mistakes": {evil: 1}}}}
     eve = seen.read("eve", json.dumps(held))
@@ -140,7 +148,7 @@ def test_words_of_learners_are_only_text(tmp_path):
     assert evil in page.text
 
 
-def test_the_board_has_those_who_are_stuck_first(tmp_path):
+def test_the_board_has_those_who_are_stuck_first(service, tmp_path):
     desk = Desk(tmp_path, tmp_path)
     desk.take("ann", lessons()[0], '{"cells": []}')
     away = seen.Seen("cid", tries={"where_of_a": 9}, here=False)
@@ -155,7 +163,7 @@ def test_the_board_has_those_who_are_stuck_first(tmp_path):
     ("minutes", "says"),
     [(0, "just now"), (1, "1 min ago"), (119, "119 min ago"), (120, "2 h ago"), (2880, "2 days ago")],
 )
-def test_how_long_ago(minutes, says):
+def test_how_long_ago(service, minutes, says):
     then = datetime(2026, 3, 1, tzinfo=UTC)
     assert service.ago(then, then + timedelta(minutes=minutes)) == says
     assert service.ago(None) == ""

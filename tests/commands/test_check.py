@@ -4,6 +4,7 @@ import json
 
 import pytest
 from click.testing import CliRunner
+from rows import rows
 
 from tcemu.cli import commands
 from tcemu.commands.check import notebooks
@@ -15,6 +16,7 @@ RIGHT = "def where_of_a(row, column):\n    return 4 * (row % 8) + column % 8 // 
 WRONG = "def where_of_a(row, column):\n    return 4 * (row % 8) + column % 8 // 2, column // 8 * 2"
 IMPORT = "from tcemu.course import check"
 CHECK = "check(where_of_a)"
+STUCK = "import time\nwhile True:\n    nothing = time.sleep(0.1)"
 
 
 def write(path, *sources):
@@ -77,9 +79,9 @@ def test_a_notebook_runs_in_a_process_of_its_own(tmp_path):
 
 @pytest.mark.slow
 def test_a_check_that_does_not_end_is_given_up_and_the_others_go_on(tmp_path):
-    path = write(tmp_path / "a.ipynb", IMPORT, "while True:\n    nothing = 1", "check(nothing=nothing)", RIGHT, CHECK)
-    stuck, right = results_of(path, limit=5)
-    assert (stuck.name, stuck.state, stuck.says) == ("nothing", "failed", "It did not finish within 5 seconds.")
+    path = write(tmp_path / "a.ipynb", IMPORT, STUCK, "check(nothing=nothing)", RIGHT, CHECK)
+    stuck, right = results_of(path, limit=10)
+    assert (stuck.name, stuck.state, stuck.says) == ("nothing", "failed", "It did not finish within 10 seconds.")
     assert (right.name, right.state) == ("where_of_a", "right")
 
 
@@ -92,6 +94,7 @@ def test_the_course_s_versions_and_hidden_files_are_left_out(course):
     assert notebooks(course) == [mine, also]
 
 
+@pytest.mark.slow
 def test_the_table_says_what_is_done_and_what_is_next(course):
     write(course / "notebooks" / "02_a.ipynb", IMPORT, RIGHT, CHECK)
     write(course / "exercises" / "02_a.ipynb", IMPORT, WRONG, CHECK)
@@ -145,17 +148,17 @@ def test_what_is_saved_before_the_watch_begins_is_checked_and_an_interrupt_is_qu
     assert "1 of 1 exercise solved." in done.output
 
 
+DAMAGED = {
+    b"": "it is empty",
+    b'{"cells": [\n<<<<<<< ': "line 2 is not JSON",
+    b"\xff\xfe": "it is not text",
+    b'{"cells": 3}': "it has no list of cells",
+}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("held", "says"),
-    {
-        b"": "it is empty",
-        b'{"cells": [\n<<<<<<< ': "line 2 is not JSON",
-        b"\xff\xfe": "it is not text",
-        b'{"cells": 3}': "it has no list of cells",
-    }.items(),
-)
-def test_a_damaged_notebook_is_told_and_the_others_are_checked(course, held, says):
+def test_a_damaged_notebook_is_told_and_the_others_are_checked(course):
+    held, says = next(reversed(DAMAGED.items()))
     write(course / "notebooks" / "02_a.ipynb", IMPORT, RIGHT, CHECK)
     (course / "notebooks" / "01_b.ipynb").write_bytes(held)
     done = CliRunner().invoke(commands, ["check"])
@@ -163,6 +166,13 @@ def test_a_damaged_notebook_is_told_and_the_others_are_checked(course, held, say
     told = "".join(done.output.split())  # lines break anywhere
     assert f"01_b.ipynb is not a notebook: {says}. JupyterLab keeps a copy".replace(" ", "") in told
     assert "1of2exercisessolved." in told
+
+
+@rows("held, says", DAMAGED.items(), lambda held, says: says)
+def test_what_is_wrong_with_a_notebook_is_told(held, says, tmp_path):
+    (tmp_path / "a.ipynb").write_bytes(held)
+    with pytest.raises(CourseError, match=rf"a\.ipynb is not a notebook: {says}\. JupyterLab keeps a copy"):
+        cells(tmp_path / "a.ipynb")
 
 
 def test_a_folder_without_exercises_is_refused(tmp_path):

@@ -269,6 +269,7 @@ def test_the_catalogue_has_exactly_what_the_target_has(target):
     assert [instruction.opcode for instruction in catalogue(target)] == opcodes_of(target)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", some(["sm_70", "sm_90a"], 1))
 def test_a_list_has_exactly_what_the_target_has(target):
     expected = opcodes_of(target)
@@ -326,6 +327,7 @@ def test_what_people_type_is_answered(typed):
         assert words in text
 
 
+@pytest.mark.slow
 def test_every_line_of_a_list_that_is_an_opcode_can_be_pasted():
     for listed in (["mma"], ["wgmma"], ["--target", "sm_90a"], ["m16n8k16"], ["mbarrier"]):
         lines = re.findall(r"^  (?:[0-9.]+ +)?([^\s[]+\.[^\s[]+)$", ask(*listed), re.MULTILINE)

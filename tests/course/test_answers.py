@@ -162,6 +162,7 @@ def test_an_odd_answer_is_refused_with_words(name, odd):
         assert verdict._repr_mimebundle_()["text/html"]
 
 
+@pytest.mark.slow
 @rows("wanted", some(exercises().values(), 30), lambda wanted: wanted.name)
 def test_every_exercise_of_the_course_refuses_odd_answers(wanted):
     for name, odd in ODD.items():

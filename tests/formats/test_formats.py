@@ -4,6 +4,7 @@ import math
 import re
 import warnings
 from fractions import Fraction
+from itertools import product
 
 import ml_dtypes
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from quick import some
+from rows import rows
 
 from tcemu import FormatError, OperandError, formats
 from tcemu.errors import TableError
@@ -181,9 +183,7 @@ def test_the_canonical_nan_is_the_one_of_the_hardwares_conversions(form):
 # Rounding -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("satfinite", [False, True], ids=["", "satfinite"])
-@pytest.mark.parametrize("rounding", some(ROUNDINGS, 2))
-@pytest.mark.parametrize("form", SMALL_FLOATS, **by_name)
+@rows("form, rounding, satfinite", some(product(SMALL_FLOATS, ROUNDINGS, (False, True)), 12))
 def test_encode_agrees_with_a_search_among_the_values(form, rounding, satfinite):
     values = telling_values(form)
     got, expected = form.encode(values, rounding, satfinite), expected_patterns(form, values, rounding, satfinite)
@@ -305,8 +305,7 @@ def test_unpack_is_the_twin_of_decode(form):
             assert number.significand < 2 << number.fraction
 
 
-@pytest.mark.parametrize("rounding", ROUNDINGS)
-@pytest.mark.parametrize("form", SMALL_FLOATS, **by_name)
+@rows("form, rounding", some(product(SMALL_FLOATS, ROUNDINGS), 6))
 def test_round_exact_is_the_twin_of_encode(form, rounding):
     values = telling_values(form)
     values = values[np.isfinite(values)]

@@ -22,6 +22,7 @@ def test_stages_of_mma_are_those_of_a_launch() -> None:
     assert shown == timeline(run)
 
 
+@pytest.mark.slow
 def test_the_controls_of_wgmma_are_its_plan() -> None:
     shown = explorers.schedule_of_wgmma(A, B, columns=64).at(stages="2", columns="32", in_flight=0).picture
     run = Timeline()
@@ -29,6 +30,7 @@ def test_the_controls_of_wgmma_are_its_plan() -> None:
     assert shown == timeline(run)
 
 
+@pytest.mark.slow
 def test_a_control_only_chooses_among_runs_that_have_been_made(monkeypatch: pytest.MonkeyPatch) -> None:
     by_mma, by_wgmma = explorers.schedule_of_mma(A, B), explorers.schedule_of_wgmma(A, B, columns=64)
     for kernel in (mma_pipeline, wgmma_tma):

@@ -23,7 +23,7 @@ GOOD = notebook(ANSWER)
 def archive(files, compression=zipfile.ZIP_DEFLATED):
     """A zip archive's bytes: content by name, or by a ZipInfo."""
     held = io.BytesIO()
-    with zipfile.ZipFile(held, "w", compression) as made:
+    with zipfile.ZipFile(held, "w", compression, compresslevel=1) as made:
         for name, content in files.items():
             made.writestr(name, content)
     return held.getvalue()

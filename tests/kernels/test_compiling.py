@@ -80,6 +80,7 @@ def test_of_several_processes_one_compiles_and_one_says_so(tmp_path):
     assert start(tmp_path).communicate() == ("0\n", ""), "another process finds it compiled"
 
 
+@pytest.mark.slow
 def test_who_wants_quiet_has_it(tmp_path):
     out, err = start(tmp_path, TCEMU_QUIET="1").communicate()
     assert (int(out) > 0, err) == (True, "")
@@ -115,6 +116,7 @@ def test_where_nothing_can_be_stored_each_process_compiles_for_itself(monkeypatc
     assert compiling.njit(cache=True)(lambda x: x + 1)(41) == 42
 
 
+@pytest.mark.slow
 def test_an_installation_that_cannot_be_written_to_keeps_its_kernels_in_the_users_cache(tmp_path):
     """A file stands where the folder beside the kernels would be made, so that not even root can make it."""
     shutil.copytree(PACKAGE, tmp_path / "tcemu", ignore=shutil.ignore_patterns("__pycache__"))

@@ -28,6 +28,7 @@ def few(family):
     return [each for each in recordable(fake_gpus.CARD) if each.family == family][:2]
 
 
+@pytest.mark.slow
 def test_a_recording_says_where_it_comes_from_and_goes_on_where_it_stopped(tmp_path):
     asked = []
 
@@ -66,6 +67,7 @@ def test_a_recording_is_the_golden_file_where_the_answers_are(tmp_path):
     assert file.sha256.items() <= golden.items()
 
 
+@pytest.mark.slow
 def test_a_wrong_answer_is_recorded_as_it_is_and_counted(tmp_path):
     (file,) = record(tmp_path, fake_gpus.CARD, few("mma"), "", fake_gpus.flawed)
     assert file.differing > 0

@@ -70,6 +70,7 @@ def test_comparing_a_store_leaves_the_memory_alone(card):
     assert not memory.any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("card", ["Strict"], indirect=True)
 def test_a_row_that_only_the_gpu_refuses_is_an_error_and_not_a_difference(card):
     """The manual lets rows of a fragment of 8 bytes a lane start at multiples of 8; an H200 does not."""

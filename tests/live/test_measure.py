@@ -116,6 +116,7 @@ def test_older_chips_get_what_they_have():
     assert all("proxy" not in probe.ptx("7.8", "sm_75") for some in probes.values() for probe in some)
 
 
+@pytest.mark.slow
 def test_names_of_kernels_are_their_own():
     names = [probe.name for suite in SUITES.values() for probe in suite("sm_90a", "8.7")]
     assert len(set(names)) == len(names) > 2500

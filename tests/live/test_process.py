@@ -64,6 +64,7 @@ def test_what_is_missing_is_reported(card, message):
     fake_gpus.RUNNING.clear()
 
 
+@pytest.mark.slow
 def test_the_real_worker_without_a_driver(monkeypatch):
     """Where NVIDIA's packages are missing, or the driver, the process says so and ends."""
     fake_gpus.RUNNING.clear()

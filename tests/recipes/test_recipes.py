@@ -48,6 +48,7 @@ def test_the_recipe_gives_every_bit_of_what_a_library_computed(product):
     assert hashlib.sha256(given.tobytes()).hexdigest() == product["sha256"]
 
 
+@pytest.mark.slow
 @rows("name", some(spread(products.elements(), 3), 8))
 def test_the_search_finds_a_recipe_of_elements_that_a_library_computed(name):
     product = next(each for each in products.recorded()["products"] if each["name"] == name)

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from places import GOLDEN
-from quick import spread
+from quick import some, spread
 
 import tcemu
 from benchmarks import main_loops
@@ -415,7 +415,7 @@ def test_every_setting_was_measured_once():
     assert set(names) == set(MEASURED)
 
 
-@pytest.mark.parametrize("setting", [EVERY[0], EVERY[13], EVERY[24], EVERY[-4]], ids=str)
+@pytest.mark.parametrize("setting", some([EVERY[0], EVERY[13], EVERY[24], EVERY[-4]], 2), ids=str)
 def test_some_main_loops_take_what_a_gpu_took(setting):
     assert benchmark.predicted(setting) == pytest.approx(MEASURED[str(setting)], rel=0.25)
 

@@ -133,7 +133,7 @@ class RemoteCore(Core):
 
     watched = True
 
-    def by(self) -> Any:
+    def by(self, within: int = 1) -> Any:
         """Nothing: the outside knows who it is."""
 
     def execute(self, instruction: str | Instruction, *operands: Any, both: bool = False) -> Any:

@@ -190,7 +190,7 @@ def hint_for(text: str) -> str:
     """What to write in place of C++ that was given as an opcode, in words; empty for anything else.
 
     >>> from tcemu.machine.methods.other_names import hint_for
-    >>> hint_for("cuda::atomic_thread_fence(order)"), hint_for("bar.snyc")
+    >>> hint_for("cuda::atomic_thread_fence(order)"), hint_for("bar.alinged")
     ("this is CUDA C++; write warp.fence('acq_rel', 'gpu')", '')
     """
     named = re.split(r"[^\w:.]", text.strip(), maxsplit=1)[0]
