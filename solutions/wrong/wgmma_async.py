@@ -406,7 +406,7 @@ def pipeline(
     return kernel
 
 
-# ------------------------------------------------------------------------------------------- what several diagnoses say
+# ---------------------------------------------------------------------------------------- what several diagnoses say
 
 FENCE = "the control flow around a wgmma instruction"
 NOTHING = "stores nothing"

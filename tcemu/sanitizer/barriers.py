@@ -15,8 +15,8 @@ _ONCE = (
 
 
 _APART = (
-    "Use different barriers for warps that meet separately, or let a warp arrive only after it has synchronised with "
-    "those that were at the barrier before."
+    "Use different barriers for warps that meet separately, or make a warp arrive only after it has synchronised with "
+    "the warps that met there before."
 )
 
 
@@ -91,7 +91,7 @@ class Barriers:
             if other.warp != by.warp and not (known[lanes] >= row[lanes]).all():
                 message = (
                     f"warp {by.warp} arrives at barrier {event.barrier} without knowing that the barrier has completed "
-                    f"for warp {other.warp}: in another order, it counts in the place of that warp"
+                    f"for warp {other.warp}: in another order, it counts in place of that warp"
                 )
                 what, earlier = f"barrier {event.barrier}", Earlier(other, "the arrival before")
                 report = Report("barrier-threads", message, by, what, earlier, remedy=_APART)

@@ -18,7 +18,7 @@ from tcemu.sanitizer.rules.parts import MMA, ORDINARY, TILES, barrier, finish
 rules(
     Rule(
         "swizzle-mismatch",
-        "a tile is read with another swizzle than it was copied with",
+        "a tile is copied and read with different swizzles",
         "9.7.15.5.1",
         "A swizzle exchanges units of 16 bytes within shared memory. The tensor map of the copy and the matrix "
         "descriptor of wgmma must name the same one, or the product has elements in the wrong places.",
