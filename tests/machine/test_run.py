@@ -342,7 +342,7 @@ def test_words_that_are_wrong_find_the_nearest(row):
         ("red.shared.exch.b32", ".op must be .and, .or, .xor, .add, .inc, .dec, .min or .max"),
         ("add.f32", "PTX has add, but tcemu does not run it: kernels do ordinary arithmetic in Python"),
         ("createpolicy.fractional.L2::evict_last.b64", "this machine has no caches. Any integer can be a cache_policy"),
-        ("discard.global.L2", "the bytes are undefined afterwards. Leave it out"),
+        ("discard.global.L2", "whose bytes are then undefined. Leave it out"),
         ("applypriority.global.L2::evict_normal", "it only advises caches, and this machine has none. Leave it out"),
         ("trap", "it ends the launch. Raise an exception of your own"),
         ("brkpt", "Call Python's breakpoint()"),
