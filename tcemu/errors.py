@@ -15,7 +15,8 @@ import sys
 from collections.abc import Iterable
 from importlib.machinery import PathFinder
 from itertools import pairwise
-from typing import Any, Literal
+from numbers import Integral
+from typing import Any, Literal, TypeGuard
 
 __all__ = [
     "AddressError", "ArithmeticUnknown", "CompilationError", "CostUnknown", "CourseError", "Deadlock",
@@ -148,6 +149,16 @@ def install(*what: str) -> str:
 
 def _quoted(word: str) -> str:
     return word if re.fullmatch(r"[\w./:=\\-]+", word) else f'"{word}"'
+
+
+def is_whole(given: object) -> TypeGuard[int]:
+    """Whether it is an integer of Python or numpy; True and False are not.
+
+    >>> from tcemu.errors import is_whole
+    >>> is_whole(3), is_whole(True), is_whole(3.0)
+    (True, False, False)
+    """
+    return type(given) is int or (isinstance(given, Integral) and not isinstance(given, bool))
 
 
 def whole(given: object, what: str, error: type[TcemuError] = OperandError) -> int:

@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import FormatError, IllegalInstruction, OperandError, briefly, did_you_mean, listing, shown
+from tcemu.errors import FormatError, IllegalInstruction, OperandError, briefly, did_you_mean, is_whole, listing, shown
 from tcemu.formats import Format, lookup
 from tcemu.instructions import Instruction, parse
 from tcemu.instructions.mma_block_scale import byte_and_thread
@@ -248,7 +248,7 @@ def _blocks(values: Array, axis: int, block: int, form: Kind) -> Array:
         last = np.moveaxis(values, axis, -1)
     except (TypeError, ValueError, OverflowError):
         raise _no_axis(axis, values.shape) from None
-    if isinstance(block, bool) or not isinstance(block, int | np.integer) or not 1 <= block < 1 << 32:
+    if not is_whole(block) or not 1 <= block < 1 << 32:
         raise OperandError(f"block must be the number of elements that share a scale; got {briefly(block)}")
     if last.shape[-1] % block:
         raise OperandError(

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from tcemu.arithmetic import Operation, compute_scaled
 from tcemu.arithmetic.registers import plan_of
 from tcemu.backend import backend
-from tcemu.errors import OperandError, briefly, listing
+from tcemu.errors import OperandError, briefly, is_whole, listing
 from tcemu.formats import Container, lookup
 from tcemu.formats.arrays import as_array
 from tcemu.instructions.family import Family
@@ -196,7 +196,7 @@ def byte_and_thread(instruction: Instruction, role: str, given: Any) -> tuple[in
     bytes_, threads = range(0, 4, count), range(instruction.fragments[role].shape[0])
     try:
         byte, thread = given
-        whole = all(isinstance(each, int | np.integer) and not isinstance(each, bool) for each in (byte, thread))
+        whole = all(is_whole(each) for each in (byte, thread))
         if whole and byte in bytes_ and thread in threads:
             return int(byte), int(thread)
     except (TypeError, ValueError):

@@ -20,7 +20,7 @@ from tcemu.arithmetic import Operation, compute_registers
 from tcemu.arithmetic.plans import Chosen, Plan
 from tcemu.arithmetic.registers import plan_of
 from tcemu.backend import backend
-from tcemu.errors import OperandError, briefly, listing
+from tcemu.errors import OperandError, briefly, is_whole, listing
 from tcemu.formats import Container, Format, lookup
 from tcemu.formats.arrays import as_array
 from tcemu.instructions.facts import Facts
@@ -140,7 +140,7 @@ def metadata_registers(instruction: Instruction, given: npt.ArrayLike) -> Array:
 def selector(instruction: Instruction, given: object) -> int:
     """The sparsity selector: an immediate."""
     last = instruction.fragments["e"].layout.shape[0] - 1
-    number = given if isinstance(given, int | np.integer) and not isinstance(given, bool | np.bool_) else None
+    number = given if is_whole(given) else None
     if number is None or not 0 <= int(number) <= last:
         lanes = "it says which lanes' metadata is used" if last else "all lanes' metadata is used"
         taken = instruction.facts.assembled

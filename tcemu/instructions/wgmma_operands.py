@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import OperandError, briefly, listing
+from tcemu.errors import OperandError, briefly, is_whole, listing
 from tcemu.formats.arrays import as_array
 from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.mma_sp import metadata_registers, selector
@@ -74,7 +74,7 @@ def immediates(instruction: Instruction, given: Sequence[Any], described: bool) 
     values = dict(zip(names, given[1:], strict=True))
     for name, value in values.items():
         accepted = (-1, 1) if name in scales else (0, 1)
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value not in accepted:
+        if not is_whole(value) or value not in accepted:
             raise OperandError(
                 f"{instruction}: {name} is an immediate, {listing(accepted)}; got {briefly(value)} (PTX ISA {SECTION})"
             )

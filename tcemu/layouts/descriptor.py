@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import LayoutError, briefly, listing, whole
+from tcemu.errors import LayoutError, briefly, is_whole, listing, whole
 from tcemu.layouts.canonical import SWIZZLES, Canonical, Element, Major, element_bits
 from tcemu.layouts.swizzle import swizzled
 
@@ -102,16 +102,16 @@ class Descriptor:
     def __post_init__(self) -> None:
         for field in OFFSETS:
             value = getattr(self, field.attribute)
-            if not _whole(value) or not 0 <= value <= 0x3FFFF or value % 16:
+            if not is_whole(value) or not 0 <= value <= 0x3FFFF or value % 16:
                 raise LayoutError(
                     f"descriptor field {field.attribute} is {briefly(value)}; it must be a multiple of 16 bytes below "
                     "262144. Give bytes: encode() shifts them right by 4."
                 )
-        if not _whole(self.swizzle) or self.swizzle not in SWIZZLES:
+        if not is_whole(self.swizzle) or self.swizzle not in SWIZZLES:
             raise LayoutError(
                 f"descriptor swizzle is {briefly(self.swizzle)} bytes; it must be {listing(sorted(SWIZZLES))}"
             )
-        if not _whole(self.base_offset) or not 0 <= self.base_offset <= 7:
+        if not is_whole(self.base_offset) or not 0 <= self.base_offset <= 7:
             raise LayoutError(f"descriptor base_offset is {briefly(self.base_offset)}; it has three bits, 0 to 7")
 
     # ------------------------------------------------------------------------------------------ 64 bits
@@ -185,7 +185,7 @@ class Descriptor:
             raise LayoutError(
                 f"atoms_along must be 'MN' or 'K', the direction in which atoms are contiguous; got {told}"
             )
-        if not (_whole(mn) and _whole(k)) or mn < 1 or k < 1:
+        if not (is_whole(mn) and is_whole(k)) or mn < 1 or k < 1:
             raise LayoutError(f"a tile must have at least one row and one column; got mn {briefly(mn)}, k {briefly(k)}")
         mn, k = int(mn), int(k)
         _check_start(start, layout)
@@ -193,7 +193,7 @@ class Descriptor:
         packed = counts[atoms_along] * layout.atom_bytes
         if pitch is None:
             pitch = packed
-        elif not _whole(pitch) or pitch < packed or pitch % 16:
+        elif not is_whole(pitch) or pitch < packed or pitch % 16:
             raise LayoutError(
                 f"pitch {briefly(pitch)}: {counts[atoms_along]} atoms of {layout.atom_bytes} bytes are contiguous "
                 f"along {atoms_along}, so the pitch must be a multiple of 16 that is at least {packed}"
@@ -213,7 +213,7 @@ class Descriptor:
     def address(self, mn: int, k: int, element: Element, major: Major = "K") -> int:
         """The byte address of element (mn, k), or of its byte if several elements share one."""
         layout = self.layout(element, major)
-        if not (_whole(mn) and _whole(k)) or mn < 0 or k < 0:
+        if not (is_whole(mn) and is_whole(k)) or mn < 0 or k < 0:
             raise LayoutError(f"mn and k must be whole numbers of at least 0; got mn {briefly(mn)}, k {briefly(k)}")
         return int(tile_addresses(self, layout, np.array([mn]), np.array([k])).item())
 
@@ -227,7 +227,7 @@ class Descriptor:
         known = self._steps.get(by) if type(by) is int else None
         if known is not None:
             return known
-        if not _whole(by) or by % 16:
+        if not is_whole(by) or by % 16:
             raise LayoutError(f"a step must be a multiple of 16 bytes, like the start address; got {briefly(by)}")
         made = replace(self, start=self.start + by)
         if type(by) is int and len(self._steps) < _STEPS:
@@ -251,7 +251,7 @@ class Descriptor:
     def _advance(self, element: Element, mn: int, k: int, major: Major) -> Descriptor:
         layout = self.layout(element, major)
         lines, along = (mn, k) if major == "K" else (k, mn)
-        if not (_whole(mn) and _whole(k)) or mn < 0 or k < 0 or lines % 8 or along * layout.bits % 128:
+        if not (is_whole(mn) and is_whole(k)) or mn < 0 or k < 0 or lines % 8 or along * layout.bits % 128:
             names = ("mn", "k") if major == "K" else ("k", "mn")
             raise LayoutError(
                 f"a {major}-major tile can be cut where {names[0]} is a multiple of 8 and {names[1]} a multiple of "
@@ -335,18 +335,14 @@ def as_bits(descriptor: object) -> int:
     """The 64 bits of a Descriptor, or an integer of 64 bits as it is. Raises LayoutError for anything else."""
     if isinstance(descriptor, Descriptor):
         return descriptor.encode()
-    if _whole(descriptor) and 0 <= int(descriptor) < 1 << 64:  # type: ignore[call-overload]
-        return int(descriptor)  # type: ignore[call-overload, no-any-return]
+    if is_whole(descriptor) and 0 <= int(descriptor) < 1 << 64:
+        return int(descriptor)
     raise LayoutError(f"a descriptor must be a Descriptor or its 64 bits as an integer; got {briefly(descriptor)}")
-
-
-def _whole(value: object) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _check_start(start: object, layout: Canonical) -> None:
     align = 128 if layout.swizzle else 16
-    if not _whole(start) or start % align:  # type: ignore[operator]
+    if not is_whole(start) or start % align:
         why = (
             f"with a {layout.swizzle}-byte swizzle it starts at a multiple of {layout.atom_bytes}, or of 128 with a "
             "base offset"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import OperandError, UnknownName, briefly, did_you_mean, ranges
+from tcemu.errors import OperandError, UnknownName, briefly, did_you_mean, is_whole, ranges
 from tcemu.machine.memory import Pointer
 
 Array = npt.NDArray[Any]
@@ -43,7 +43,7 @@ class Shared:
     """
 
     def __init__(self, *, align: int = ALIGN, **arrays: tuple[Any, ...]) -> None:
-        if not _whole(align) or align < 16 or align & align - 1:
+        if not is_whole(align) or align < 16 or align & align - 1:
             raise OperandError(f"align must be a power of two, at least 16 bytes; got {briefly(align)}")
         self._arrays: dict[str, Pointer] = {}
         self._swizzles: dict[str, int] = {}
@@ -107,8 +107,8 @@ def _checked(name: str, given: Any) -> tuple[tuple[int, ...], np.dtype[Any], int
     if not isinstance(given, tuple) or len(given) not in (2, 3):
         raise OperandError(f"{name} must be (shape, dtype) or (shape, dtype, swizzle); got {briefly(given)}")
     shape, dtype, swizzle = (*given, 0)[:3]
-    shape = (shape,) if _whole(shape) else shape
-    if not isinstance(shape, tuple) or not 1 <= len(shape) <= 3 or not all(_whole(n) and n > 0 for n in shape):
+    shape = (shape,) if is_whole(shape) else shape
+    if not isinstance(shape, tuple) or not 1 <= len(shape) <= 3 or not all(is_whole(n) and n > 0 for n in shape):
         raise OperandError(f"{name}: a shape must be one to three positive numbers; got {briefly(given[0])}")
     try:
         kind = np.dtype(dtype)
@@ -120,7 +120,3 @@ def _checked(name: str, given: Any) -> tuple[tuple[int, ...], np.dtype[Any], int
             f"{briefly(swizzle)}"
         )
     return tuple(int(n) for n in shape), kind, int(swizzle)
-
-
-def _whole(given: object) -> bool:
-    return isinstance(given, int | np.integer) and not isinstance(given, bool)

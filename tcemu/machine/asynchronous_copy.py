@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import AddressError, OperandError, briefly
+from tcemu.errors import AddressError, OperandError, briefly, is_whole
 from tcemu.instructions import Instruction
 from tcemu.instructions.facts import Space
 from tcemu.machine.dispatch import Act, executes
@@ -54,7 +54,7 @@ def cp_async(instruction: Instruction) -> Act:
         size: int,
         src_size: npt.ArrayLike | None = None,
     ) -> None:
-        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size not in sizes:
+        if not is_whole(size) or size not in sizes:
             raise OperandError(
                 f"cp.async copies 4, 8 or 16 bytes, and with .cg only 16; got .{cache}, {briefly(size)} (PTX ISA "
                 f"{instruction.section})"
@@ -161,7 +161,7 @@ def _kind(instruction: Instruction) -> GroupKind:
 
 def immediate(instruction: Instruction, given: Any) -> int:
     """N of a wait_group, an integer of at least 0. Raises OperandError."""
-    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 0:
+    if not is_whole(given) or given < 0:
         raise OperandError(
             f"{instruction}: N must be an immediate, an integer of at least 0; got {briefly(given)} (PTX ISA "
             f"{instruction.section})"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import LaunchError, OperandError, briefly, listing, ranges
+from tcemu.errors import LaunchError, OperandError, briefly, is_whole, listing, ranges
 from tcemu.instructions import Instruction
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import BarrierArrived, BarrierCompleted, BarrierDisagreed, BarriersParted, By, WarpSynced
@@ -163,12 +163,12 @@ class Barriers:
         barrier.threads, barrier.all, barrier.arrived, barrier.waiting = 0, False, [], []
 
     def _named(self, number: int) -> _Barrier:
-        if not isinstance(number, int | np.integer) or isinstance(number, bool) or not 0 <= number < COUNT:
+        if not is_whole(number) or not 0 <= number < COUNT:
             raise OperandError(f"a block has barriers 0 to {COUNT - 1}; got {briefly(number)} (PTX ISA {SECTION})")
         return self._barriers[number]
 
     def _checked(self, number: int, threads: int) -> int:
-        whole = isinstance(threads, int | np.integer) and not isinstance(threads, bool) and threads % WARP == 0
+        whole = is_whole(threads) and threads % WARP == 0
         if not whole or not WARP <= threads <= self._most:
             raise OperandError(
                 f"barrier {number}: the number of threads must be a multiple of {WARP}, at most {self._most} in this "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import AddressError, Disagreement, LaunchError, MemoryFault, OperandError, briefly
+from tcemu.errors import AddressError, Disagreement, LaunchError, MemoryFault, OperandError, briefly, is_whole
 from tcemu.instructions import Instruction
 from tcemu.instructions.facts import Space
 from tcemu.instructions.instruction import placed
@@ -233,7 +233,7 @@ class Core:
         It must name no others but, with `elsewhere`, lanes that may execute it elsewhere.
         """
         for mask in given:
-            whole = isinstance(mask, int | np.integer) and not isinstance(mask, bool) and 0 <= mask <= FULL
+            whole = is_whole(mask) and 0 <= mask <= FULL
             if whole and (int(mask) == self.bits or (elsewhere and not self.bits & ~int(mask))):
                 continue
             told = (

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import LaunchError, TcemuError, briefly, counted, listing, shown
+from tcemu.errors import LaunchError, TcemuError, briefly, counted, is_whole, listing, shown
 from tcemu.instructions.targets import target_named
 from tcemu.machine.allocation import Shared
 from tcemu.machine.block import Index3, Shape
@@ -126,11 +126,11 @@ def shape_of(
     count = int(np.prod(threads))
     if count > MAX_THREADS:
         raise LaunchError(f"a block has at most {MAX_THREADS} threads; {threads} has {count}")
-    if isinstance(shared, bool) or not isinstance(shared, int | np.integer) or not 0 <= shared <= most:
+    if not is_whole(shared) or not 0 <= shared <= most:
         raise LaunchError(
             f"shared= must be a number of bytes, on {target} at most {most} for a block; got {briefly(shared)}"
         )
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+    if not is_whole(seed) or seed < 0:
         raise LaunchError(f"a seed must be an integer of at least 0; got {briefly(seed)}")
     registers = min(_REGISTERS // count // 8 * 8, _MOST)
     clusters = None if cluster is None else _cluster(cluster, blocks, target, chip, non_portable_cluster)
@@ -215,7 +215,7 @@ def _policies(given: object) -> list[Policy]:
 
 
 def _check_resident(given: object, shape: Shape) -> None:
-    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < shape.ranks:
+    if not is_whole(given) or given < shape.ranks:
         least = f"{shape.ranks}" if shape.ranks == 1 else f"{shape.ranks}, the blocks of a cluster"
         raise LaunchError(f"resident must be the number of blocks in flight, at least {least}; got {briefly(given)}")
 
@@ -279,7 +279,7 @@ def _three(what: str, given: int | Sequence[int], most: Sequence[int]) -> Index3
     several = tuple(given) if isinstance(given, list | tuple) else ()
     numbers = (given,) if isinstance(given, int | np.integer) else several
     fits = 1 <= len(numbers) <= 3 and all(
-        isinstance(number, int | np.integer) and not isinstance(number, bool) and 1 <= number <= limit
+        is_whole(number) and 1 <= number <= limit
         for number, limit in zip(numbers, most, strict=False)
     )
     if not fits:

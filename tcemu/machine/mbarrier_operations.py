@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import AddressError, OperandError, briefly
+from tcemu.errors import AddressError, OperandError, briefly, is_whole
 from tcemu.instructions import Instruction
 from tcemu.instructions.elements import space_of
 from tcemu.machine.addresses import BLOCK, SHARED, window_of
@@ -261,7 +261,7 @@ def _phases(
 
 
 def _parity(instruction: Instruction, given: Any) -> int:
-    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given not in (0, 1):
+    if not is_whole(given) or given not in (0, 1):
         raise OperandError(
             f"{instruction}: phaseParity is 0 for even phases and 1 for odd ones: phase & 1; got {briefly(given)} (PTX "
             f"ISA {instruction.section})"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import OperandError, briefly
+from tcemu.errors import OperandError, briefly, is_whole
 from tcemu.instructions import Instruction
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import By, Faulted, RegistersMoved
@@ -69,7 +68,7 @@ def setmaxnreg(instruction: Instruction) -> Act:
 
 def _check_count(core: Core, by: By, instruction: Instruction, count: object) -> None:
     """End the launch unless a thread can have this number of registers, an immediate that assemblers check."""
-    if isinstance(count, int | np.integer) and not isinstance(count, bool) and count in range(24, 257, 8):
+    if is_whole(count) and count in range(24, 257, 8):
         return
     told = (
         f"{instruction} takes a multiple of 8 from 24 to 256, the registers of a thread; got {briefly(count)} (PTX ISA "

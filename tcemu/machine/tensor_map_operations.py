@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import AddressError, OperandError, briefly
+from tcemu.errors import AddressError, OperandError, briefly, is_whole
 from tcemu.instructions import Instruction
 from tcemu.instructions.facts import Space
 from tcemu.machine.addresses import window_of
@@ -58,7 +58,7 @@ def replace(instruction: Instruction) -> Act:
 
 def _ordinal(instruction: Instruction, given: Any) -> int:
     most = FIELDS[instruction.words["field"]].entries
-    if isinstance(given, bool) or not isinstance(given, int | np.integer) or not 0 <= given < most:
+    if not is_whole(given) or not 0 <= given < most:
         raise OperandError(
             f"{instruction}: the ordinal must be 0 (the innermost dimension) to {most - 1}; got {briefly(given)} "
             f"(PTX ISA {instruction.section})"

@@ -18,6 +18,7 @@ from tcemu.machine.events import (
 from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import Array, joined
+from tcemu.sanitizer.groups import Groups
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.naming import whole
 from tcemu.sanitizer.records import Kind
@@ -41,8 +42,8 @@ class Copies:
         self._open: list[list[tuple[int, int, int]]] = [[] for _ in warps]
         #: how many groups of cp.async and of bulk copies each warp has committed
         self._groups = {"cp.async": [0 for _ in warps], "bulk": [0 for _ in warps]}
-        #: a warp's bulk copies out of shared memory: their column, and the lanes that issued them
-        self._out: dict[int, tuple[int, int]] = {}
+        #: the groups of bulk copies out of shared memory that have been read
+        self._out = Groups(block.clocks)
         #: each warp's bulk copies out of shared memory that no wait has covered, with their groups and callers
         self._leaving: dict[int, list[tuple[Copy, int, tuple[Site, ...]]]] = {}
         #: each warp's last wait for cp.async and for bulk copies: where, and how many groups it left under way
@@ -126,7 +127,7 @@ class Copies:
         if kind == Kind.CP_ASYNC:
             groups = [group for number, _, group in self._open[warp] if number == record]
             return self._why("cp.async", warp, groups[0]) if groups and not self._records.attached(record) else ""
-        column, _ = self._out.get(warp, (-1, 0))
+        column = self._out.column(warp)
         if kind == Kind.BULK and self._records.column[record] == column:
             return self._why("bulk", warp, int(self._records.clock[record]))
         return ""
@@ -173,8 +174,7 @@ class Copies:
             cells = self._block.shadow.tile(addresses, size)
             self._shared.read_async(record, cells, whole([self._clocks.view(warp, by.active)]), ("bulk", warp))
             return
-        column, lanes = self._out.get(warp) or (self._clocks.agent(), 0)
-        self._out[warp] = column, lanes | by.active
+        column = self._out.join(by)
         record = self._records.agent(by, copy.instruction.opcode, Kind.BULK, column, self._groups["bulk"][warp])
         self._leaving.setdefault(warp, []).append((copy, self._groups["bulk"][warp], callers_of(by.site)))
         cells = self._block.shadow.tile(addresses, size)
@@ -182,11 +182,10 @@ class Copies:
 
     def _wait_out(self, by: By, below: int) -> None:
         """The waiting lanes that issued bulk copies learn that the groups before `below` have been read."""
-        column, lanes = self._out.get(by.warp, (0, 0))
-        if lanes & by.active:
+        if self._out.issuers(by):
             left = self._leaving.get(by.warp, [])
             self._leaving[by.warp] = [each for each in left if each[1] >= below or not each[0].by.active & by.active]
-            self._clocks.learn(by.warp, lanes & by.active, column, below)
+            self._out.ended(by, below)
 
     def _end(self, event: BlockEnded) -> None:
         """Report copies that may still read the block's shared memory when the next block gets it."""

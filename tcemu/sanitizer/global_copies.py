@@ -18,6 +18,7 @@ from tcemu.sanitizer.global_fences import GlobalFences
 from tcemu.sanitizer.global_races import WEAK, GlobalRaces
 from tcemu.sanitizer.global_shadow import ACCESSES, WRITES
 from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
+from tcemu.sanitizer.groups import Groups
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.report import Report
 from tcemu.sanitizer.spans import NEVER_WAITED, Runs, Span, Spans
@@ -45,8 +46,8 @@ class GlobalCopies:
     ) -> None:
         self._clocks, self._grid, self._neighbour = block.clocks, grid, neighbour
         self._races, self._fences, self._mbarriers = races, fences, mbarriers
-        #: by warp: the agent that shows which of its groups have written, and the lanes that issued their copies
-        self._agents: dict[int, tuple[int, int]] = {}
+        #: the groups that have written
+        self._groups = Groups(block.clocks)
         #: by warp: its stores that no wait has covered
         self._open: dict[int, list[Span]] = {}
         #: passes on a hint; and the origin of the latest copy
@@ -110,9 +111,7 @@ class GlobalCopies:
         self._compare_shadow(access, runs, ACCESSES, own=not reduces)
         for spans in (self._grid.stored, self._grid.loaded):
             self._compare_spans(access, spans, runs.first, runs.end, None)
-        column, lanes = self._agents.get(warp) or (self._clocks.agent(), 0)
-        self._agents[warp] = column, lanes | by.active
-        access.column, access.clock, access.callers = column, copy.group, callers_of(by.site)
+        access.column, access.clock, access.callers = self._groups.join(by), copy.group, callers_of(by.site)
         span = Span(access, _lane(by), runs, self._clocks.time[warp], unwaited=_UNWAITED)
         self._open.setdefault(warp, []).append(span)
         self._grid.stored.add(span)
@@ -121,8 +120,7 @@ class GlobalCopies:
     def _wait(self, event: CopiesWaited) -> None:
         """The waiting lanes that issued copies learn that the groups before `below` have written."""
         by = event.by
-        column, lanes = self._agents.get(by.warp, (0, 0))
-        if event.kind != "bulk" or not lanes & by.active:
+        if event.kind != "bulk" or not self._groups.issuers(by):
             return
         kept = []
         for span in self._open[by.warp]:
@@ -135,7 +133,7 @@ class GlobalCopies:
                 span.waited = self._clocks.time[by.warp]
         self._open[by.warp] = kept
         if not event.read:
-            self._clocks.learn(by.warp, lanes & by.active, column, event.below)
+            self._groups.ended(by, event.below)
 
     def _confess(self, _: BlockEnded) -> None:
         """Say in a hint if there have been more copies than are kept."""

@@ -16,6 +16,7 @@ from tcemu.sanitizer.clocks import lanes_in
 from tcemu.sanitizer.global_copies import GlobalCopies, mask_of
 from tcemu.sanitizer.global_races import WEAK, GlobalRaces
 from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
+from tcemu.sanitizer.groups import Groups
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.spans import Runs, Span
 
@@ -46,8 +47,8 @@ class TensorMapReads:
         self._races, self._copies, self._mbarriers = races, copies, mbarriers
         #: the latest copy that reads a map, by its origin, and the place of the map
         self._latest: tuple[By | None, int] = None, 0
-        #: by warp: the agent that shows which of its groups have read their maps, and the lanes that issued them
-        self._agents: dict[int, tuple[int, int]] = {}
+        #: the groups that have read their maps
+        self._groups = Groups(block.clocks)
         #: by warp: its loads that no wait_group has followed
         self._open: dict[int, list[Span]] = {}
         self.handlers: Handlers = {
@@ -78,17 +79,13 @@ class TensorMapReads:
         here = self._mbarriers.found.get(copy.mbarrier)
         if here is not None:
             return here.column, copy.phase
-        column, lanes = self._agents.get(copy.by.warp) or (self._clocks.agent(), 0)
-        self._agents[copy.by.warp] = column, lanes | copy.by.active
-        return column, copy.group
+        return self._groups.join(copy.by), copy.group
 
     def _wait(self, event: CopiesWaited) -> None:
         """The lanes that wait learn that groups have read their maps; of loads, CUTLASS takes it to say the same."""
         if event.kind != "bulk":
             return
-        column, lanes = self._agents.get(event.by.warp, (0, 0))
-        if lanes & event.by.active:
-            self._clocks.learn(event.by.warp, lanes & event.by.active, column, event.below)
+        self._groups.ended(event.by, event.below)
         for span in self._open.pop(event.by.warp, []):
             span.unwaited = _WAITED
 

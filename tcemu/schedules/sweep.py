@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
-from tcemu.errors import LaunchError, TcemuError, briefly
+from tcemu.errors import LaunchError, TcemuError, briefly, is_whole
 from tcemu.machine.arguments import fresh
 from tcemu.machine.launch import Kernel, Launch, partings
 from tcemu.machine.launch import launch as run
@@ -60,11 +58,11 @@ def sweep(
 def seeds_of(given: object) -> Sequence[int]:
     """The seeds: those before a number, or those that are given. Raises LaunchError if there is none."""
     numbers: list[object] = []
-    if isinstance(given, int | np.integer) and not isinstance(given, bool) and given > 0:
+    if is_whole(given) and given > 0:
         return range(int(given))
     if isinstance(given, Iterable) and not isinstance(given, str | bytes):
         numbers = list(given)
-    wrong = [each for each in numbers if isinstance(each, bool) or not isinstance(each, int | np.integer) or each < 0]
+    wrong = [each for each in numbers if not is_whole(each) or each < 0]
     if not numbers or wrong:
         raise LaunchError(
             f"seeds must be a number, at least 1, or a sequence of seeds: seeds=20, seeds=range(100, 200) or "

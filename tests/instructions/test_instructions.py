@@ -14,8 +14,9 @@ from rows import rows
 import tcemu
 from tcemu import ArithmeticUnknown, IllegalInstruction, OperandError, TargetError, parse, run
 from tcemu.errors import TableError, TcemuError
-from tcemu.instructions import FAMILIES, TARGETS
+from tcemu.instructions import FAMILIES, TARGETS, plain
 from tcemu.instructions.mma import FAMILY as MMA
+from tcemu.instructions.operand import Operand
 from tcemu.instructions.spelling import Spelling
 from tcemu.instructions.targets import Gate, ptx_version, target_named
 
@@ -588,3 +589,15 @@ def test_what_nobody_knows_is_said_and_not_guessed():
         find(70, "mma", "m16n8k32", "e4m3", "e4m3", "f32", "f32")
     for word in ("it is not known", "sm_70", "m16n8k32", "e4m3", "it is known for sm_89"):
         assert word in str(error.value)
+
+
+def test_a_family_brings_the_roles_that_it_alone_has():
+    roles = {"taddr": Operand("taddr", "value", registers=1), "d_x2": Operand("d", "value", registers=2)}
+    rows = [plain.one("8.6", "sm_100", num="x2")]
+    loads = plain.family("tload", "tload.{num}", "9.7.16", rows, signature="d_{num} = taddr", roles=roles)
+    ((_, made),) = loads.variants
+    told = [(each.role, each.registers, each.direction) for each in made.operands]
+    assert told == [("d", 2, "out"), ("taddr", 1, "in")]
+    ((_, lost),) = replace(loads, roles={}).variants
+    with pytest.raises(TableError, match=r"no row of ROLES and none of the family's roles is called d_x2"):
+        lost.operands  # noqa: B018 - reading it raises

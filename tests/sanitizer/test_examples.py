@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import tcemu
+from tcemu.machine import events
 from tcemu.sanitizer import RULES
+from tcemu.sanitizer.block import SECTIONS, section
 from tcemu.sanitizer.rules import BYTES, EXAMPLES
 
 MARK = "# <- reported"
@@ -25,3 +27,19 @@ def test_it_breaks_its_rule_at_the_marked_line(rule):
     assert result.reports[0].rule == rule
     assert result.reports[0].site.line in marked
     assert len(source) <= 14, "it is small"
+
+
+def test_a_section_that_stands_alone_hears_each_block():
+    """A new chapter needs no row elsewhere: its section registers itself."""
+    heard = []
+
+    class Exits:
+        def __init__(self, block):
+            self.handlers = {events.Exited: lambda event: heard.append((event.block, event.by.warp))}
+
+    section(Exits)
+    try:
+        tcemu.launch(lambda warp: None, grid=2, block=64)
+    finally:
+        SECTIONS.remove(Exits)
+    assert sorted(heard) == [(0, 0), (0, 1), (1, 0), (1, 1)]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import CompilationError, OperandError, briefly
+from tcemu.errors import CompilationError, OperandError, briefly, is_whole
 from tcemu.live.process import client
 from tcemu.live.process.device import device
 from tcemu.live.process.job import TIME_LIMIT, Argument, Job
@@ -104,7 +104,7 @@ def cuda(
 
 def _size(what: str, given: Any) -> tuple[int, ...]:
     sizes = given if isinstance(given, tuple) else (given,)
-    good = all(isinstance(size, int | np.integer) and not isinstance(size, bool) and size >= 1 for size in sizes)
+    good = all(is_whole(size) and size >= 1 for size in sizes)
     if not good or not 1 <= len(sizes) <= 3:
         raise OperandError(f"{what} must be a positive int or a tuple of up to three; got {given!r}")
     return tuple(int(size) for size in sizes)

@@ -20,6 +20,7 @@ __all__ = [
     "CopiesCommitted",
     "CopiesWaited",
     "Copy",
+    "CopyEvent",
     "CopyIssued",
     "CopyKind",
     "CopyLanded",
@@ -69,27 +70,23 @@ class Copy:
 
 
 @dataclass(eq=False)
-class CopyIssued(Event):
+class CopyEvent(Event):
+    """Something that happened to a copy."""
+
+    copy: Copy
+
+    @property
+    def block(self) -> int:  # type: ignore[override]
+        """The block of the copy's warp."""
+        return self.copy.by.block
+
+
+class CopyIssued(CopyEvent):
     """A copy is under way."""
 
-    copy: Copy
 
-    @property
-    def block(self) -> int:  # type: ignore[override]
-        """The block of the copy's warp."""
-        return self.copy.by.block
-
-
-@dataclass(eq=False)
-class CopyLanded(Event):
+class CopyLanded(CopyEvent):
     """A copy has read its source and written its destination; kernels may rely on it only after a wait."""
-
-    copy: Copy
-
-    @property
-    def block(self) -> int:  # type: ignore[override]
-        """The block of the copy's warp."""
-        return self.copy.by.block
 
 
 @dataclass(eq=False)

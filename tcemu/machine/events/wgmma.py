@@ -12,7 +12,16 @@ if TYPE_CHECKING:
     from tcemu.instructions import Instruction
     from tcemu.machine.registers import Registers
 
-__all__ = ["OperandChanged", "Wgmma", "WgmmaCommitted", "WgmmaEnded", "WgmmaFenced", "WgmmaIssued", "WgmmaWaited"]
+__all__ = [
+    "OperandChanged",
+    "Wgmma",
+    "WgmmaCommitted",
+    "WgmmaEnded",
+    "WgmmaEvent",
+    "WgmmaFenced",
+    "WgmmaIssued",
+    "WgmmaWaited",
+]
 
 @dataclass(eq=False)
 class Wgmma:
@@ -41,8 +50,8 @@ class WgmmaFenced(WarpEvent):
 
 
 @dataclass(eq=False)
-class WgmmaIssued(Event):
-    """All four warps have issued an mma_async."""
+class WgmmaEvent(Event):
+    """Something that happened to an mma_async."""
 
     wgmma: Wgmma
 
@@ -50,6 +59,10 @@ class WgmmaIssued(Event):
     def block(self) -> int:  # type: ignore[override]
         """The block of the warpgroup."""
         return self.wgmma.bys[0].block
+
+
+class WgmmaIssued(WgmmaEvent):
+    """All four warps have issued an mma_async."""
 
 
 @dataclass(eq=False)
@@ -76,13 +89,5 @@ class OperandChanged(WarpEvent):
     role: str
 
 
-@dataclass(eq=False)
-class WgmmaEnded(Event):
+class WgmmaEnded(WgmmaEvent):
     """An mma_async has read its operands and written its accumulator; kernels may rely on it only after a wait."""
-
-    wgmma: Wgmma
-
-    @property
-    def block(self) -> int:  # type: ignore[override]
-        """The block of the warpgroup."""
-        return self.wgmma.bys[0].block

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import OperandError, briefly
+from tcemu.errors import OperandError, briefly, is_whole
 from tcemu.machine.addresses import generic as generic_of
 from tcemu.machine.methods.opcodes import access_form, form, text
 from tcemu.machine.registers import WARP, Registers
@@ -105,7 +105,7 @@ def shfl_sync(
     (values, p): the predicate p, bool (32,), is false in lanes whose source lies outside their segment.
     """
     opcode = form("shfl.sync", text("shfl.sync", "mode", mode), "b32")
-    if isinstance(width, bool) or not isinstance(width, int | np.integer) or width not in (1, 2, 4, 8, 16, 32):
+    if not is_whole(width) or width not in (1, 2, 4, 8, 16, 32):
         raise OperandError(
             f"shfl.sync: a segment has 1, 2, 4, 8, 16 or 32 lanes; got {briefly(width)} (PTX ISA 9.7.9.6)"
         )

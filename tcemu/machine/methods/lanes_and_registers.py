@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import OperandError, briefly
+from tcemu.errors import OperandError, briefly, is_whole
 from tcemu.machine.core import Core
 from tcemu.machine.masks import FULL, bits_of
 from tcemu.machine.registers import WARP, Registers
@@ -50,7 +50,7 @@ def registers(self: Warp, count: int, fill: int | None = None, dtype: npt.DTypeL
     Raises OperandError for a count that is not 1 to 1024, a `fill` that does not fit, or another dtype than uint32
     and uint64.
     """
-    if not isinstance(count, int | np.integer) or isinstance(count, bool) or not 1 <= count <= _MOST:
+    if not is_whole(count) or not 1 <= count <= _MOST:
         raise OperandError(f"the number of registers is an integer from 1 to {_MOST}; got {briefly(count)}")
     kind = _register_dtype(dtype)
     if fill is None:
