@@ -1,15 +1,17 @@
 """The smallest kernel that breaks each rule breaks this rule, at the line that it says, and no other rule before it."""
 
 import inspect
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import tcemu
+from tcemu.errors import TableError
 from tcemu.machine import events
 from tcemu.sanitizer import RULES
 from tcemu.sanitizer.block import SECTIONS, section
-from tcemu.sanitizer.rules import BYTES, EXAMPLES
+from tcemu.sanitizer.rules import BYTES, EXAMPLES, breaks, rules
 
 MARK = "# <- reported"
 
@@ -43,3 +45,10 @@ def test_a_section_that_stands_alone_hears_each_block():
     finally:
         SECTIONS.remove(Exits)
     assert sorted(heard) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+def test_a_rule_has_one_name_and_an_example_has_a_rule():
+    with pytest.raises(TableError, match="two rules are called lane-race"):
+        rules(replace(RULES["lane-race"], title="another"))
+    with pytest.raises(TableError, match="no rule is called lane-rice"):
+        breaks("lane-rice")

@@ -16,7 +16,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+from tcemu.errors import TableError
 from tcemu.machine import sites
+
+__all__ = ["BYTES", "EXAMPLES", "RULES", "SHARED", "Example", "Rule", "Severity", "breaks", "rules"]
 
 Severity = Literal["error", "warning", "hint"]
 #: Global memory that a kernel of this folder may use, and shared memory that it is launched with.
@@ -73,12 +76,29 @@ EXAMPLES: Mapping[str, Example] = MappingProxyType(_EXAMPLES)
 
 
 def rules(*rows: Rule) -> None:
-    """Put the rules of a chapter into the table."""
-    _RULES.update((row.id, row) for row in rows)
+    """Put the rules of a chapter into the table. Raises TableError for an id that another rule has.
+
+    >>> from tcemu.sanitizer.rules import RULES, rules
+    >>> rules(RULES["lane-race"])  # which is there already
+    >>> RULES["lane-race"].section
+    '9.7.13.2'
+    """
+    for row in rows:
+        if _RULES.setdefault(row.id, row) != row:
+            raise TableError(f"two rules are called {row.id}")
 
 
 def breaks(rule: str, **options: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Put a kernel into the table of examples: it breaks this rule if it is launched with these options."""
+    """Put a kernel into the table of examples: it breaks this rule if it is launched with these options.
+
+    Raises TableError for a rule that is not in the table.
+
+    >>> from tcemu.sanitizer.rules import EXAMPLES
+    >>> EXAMPLES["wmma-mixed"].options
+    {'block': 32, 'target': 'sm_80'}
+    """
+    if rule not in _RULES:
+        raise TableError(f"no rule is called {rule}: write the rule first, and then the kernel that breaks it")
 
     def add(kernel: Callable[..., None]) -> Callable[..., None]:
         _EXAMPLES[rule] = Example(kernel, options)
