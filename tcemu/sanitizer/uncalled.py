@@ -13,7 +13,6 @@ from tcemu.machine.events import Site
 def uncalled(site: Site) -> str:
     """Sentences about such lines in the function that holds a line, or "" if there are none or the source is unknown.
 
-    >>> from tcemu.sanitizer.uncalled import uncalled
     >>> from tcemu.machine.events import Site
     >>> from tcemu.sanitizer.uncalled import uncalled
     >>> uncalled(Site("?", 0, "the kernel"))
