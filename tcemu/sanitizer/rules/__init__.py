@@ -18,6 +18,8 @@ from typing import Any, Literal
 
 from tcemu.machine import sites
 
+__all__ = ["BYTES", "EXAMPLES", "RULES", "Example", "Rule", "Severity"]
+
 Severity = Literal["error", "warning", "hint"]
 #: Global memory that a kernel of this folder may use, and shared memory that it is launched with.
 BYTES, SHARED = 1 << 15, 8192
