@@ -74,8 +74,10 @@ class Work:
 
     def place(self) -> dict[str, Any]:
         """What a warp knows about itself."""
-        core, shape = self._core, self._core.block.shape
+        core, block, shape = self._core, self._core.block, self._core.block.shape
         return {
+            "number": block.number, "shared": shape.shared, "resident": block.grid.resident,
+            "cluster": shape.cluster, "clusterid": block.cluster.index, "place": block.place,
             "ctaid": core.block.index, "grid": shape.grid, "block": shape.block, "warps": core.block.warps,
             "rank": core.block.rank, "index": core.index, "there": core.there, "target": core.target,
         }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tcemu.errors import counted
 from tcemu.machine.events import BarrierArrived, BarrierCompleted, By, Exited, ProxyFenced, WarpSynced
+from tcemu.machine.registers import WARP
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, joined, lanes_in
 from tcemu.sanitizer.report import Earlier, Report, many
@@ -83,7 +84,7 @@ class Barriers:
     def _check_known(self, event: BarrierArrived) -> None:
         """Report a warp that arrives for the next phase and may just as well come before those of this one."""
         by, (row, arrived, waited) = event.by, self._last.get(event.barrier, (None, (), frozenset()))
-        if row is None or by.warp in waited:
+        if row is None or by.warp in waited or event.threads <= WARP:  # which a warp completes alone
             return
         known = self._clocks.view(by.warp, self._clocks.there[by.warp])
         for other in arrived:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import count
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,6 +23,7 @@ from tcemu.errors import LaunchError
 from tcemu.instructions import Instruction, parse
 from tcemu.instructions.elements import elements_of
 from tcemu.instructions.table import family_of
+from tcemu.machine.block import Shape
 from tcemu.machine.core import Core
 from tcemu.machine.dispatch import bind
 from tcemu.machine.lanes import lanes
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from tcemu.grade.inside.session import Session
 
 Array = npt.NDArray[Any]
+#: What %clock64 shows: a counter of its readings, because the launch's own is outside.
+_CLOCK = count()
 #: Operations that may wait.
 _WAITING = 500
 
@@ -117,8 +121,13 @@ class RemoteCore(Core):
     """The core of a warp that runs outside."""
 
     def __init__(self, session: Session, place: SimpleNamespace) -> None:
-        shape = SimpleNamespace(grid=place.grid, block=place.block, target=place.target)
-        self.block: Any = SimpleNamespace(index=place.ctaid, shape=shape, warps=place.warps, rank=place.rank)
+        given = place.grid, place.block, place.shared, place.target
+        shape = Shape(*given, policy="late", seed=0, registers=0, cluster=place.cluster)  # of the policy nobody asks
+        grid = SimpleNamespace(resident=place.resident, clock=_CLOCK.__next__)
+        self.block: Any = SimpleNamespace(
+            index=place.ctaid, shape=shape, warps=place.warps, rank=place.rank, number=place.number, grid=grid,
+            cluster=SimpleNamespace(index=place.clusterid), place=place.place,
+        )  # fmt: skip
         self.index, self.there, self.bits, self.at = place.index, place.there, place.there, None
         #: counts the operations that let other warps run
         self.time = 0

@@ -104,6 +104,16 @@ def two_pairs_of_warps_at_one_named_barrier(warp, right):
     warp.ld_shared(256 * half + 4 * (63 - warp.threads % 64))  # <- reported
 
 
+@pair("shared-race", **TWO_WARPS)
+def a_barrier_that_counts_one_warp(warp, right):
+    """bar.sync 1, 32: each warp completes it alone, so it is legal, and orders nothing between the warps."""
+    warp.st_shared(4 * warp.threads, 1)  # <- reported
+    warp.bar_sync(1, 32)
+    if right:
+        warp.bar_sync()
+    warp.ld_shared(4 * (63 - warp.threads))  # <- reported
+
+
 @pair(("barrier-threads", "deadlock", "exited-threads"), block=160, shared=64)
 def a_named_barrier_that_counts_the_producer_too(warp, right):
     """FlashAttention: 128 consumers meet at a barrier for all threads but the producer's warp has no part in it."""
