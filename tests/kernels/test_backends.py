@@ -143,6 +143,23 @@ def test_a_large_first_answer_is_the_kernels():
     assert answers(FIRST.replace("64", "1"), TCEMU_KERNELS="numba")[0][0], "who asks for numba gets it at once"
 
 
+ENVIRONMENT = """
+import json, os
+from tcemu.backend import WORTH_LOADING, backend
+reads, read = [], os.environ.get
+os.environ.get = lambda *given: reads.append(given[0]) or read(*given)
+told = [backend(1) for _ in range(9)]
+os.environ["TCEMU_KERNELS"] = "reference"
+told.append(backend(2 * WORTH_LOADING))
+print(json.dumps([told, reads.count("TCEMU_KERNELS")]))
+"""
+
+
+@pytest.mark.slow
+def test_the_environment_is_read_where_it_can_decide():
+    assert answers(ENVIRONMENT) == [["reference"] * 10, 2]
+
+
 SLIDER = """
 import json, sys, threading
 from tcemu.show.widgets import bits_of_a_number

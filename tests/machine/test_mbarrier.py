@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from quick import examples
 
 from tcemu.errors import OperandError
-from tcemu.machine.mbarrier import MOST, Mbarrier, parity_of, pending_count
+from tcemu.machine.mbarrier import MOST, PHASE, Mbarrier, parity_of, pending_count, phase_bits
 
 
 class History:
@@ -178,3 +178,12 @@ def test_no_complete_with_bytes_under_way_is_fine():
     made.expect_tx(16)
     assert not made.arrive(complete=False)
     assert made.complete_tx(16)
+
+
+def test_the_bits_say_which_phase_is_under_way():
+    made = Mbarrier(1)
+    for _ in range(4):
+        under_way = [made.encode() & PHASE == phase_bits(parity) for parity in (0, 1)]
+        assert under_way == [not made.test(parity) for parity in (0, 1)]
+        made.arrive()
+    assert 0 not in (phase_bits(0), phase_bits(1)), "memory that was never initialised is not an mbarrier"

@@ -5,9 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from quick import examples
 
-from tcemu.machine.events import By, Site
+from tcemu.machine.events import By, Site, Touched
+from tcemu.machine.registers import Bank, Registers
 from tcemu.sanitizer.clocks import Clocks
 from tcemu.sanitizer.records import Kind, Records
+from tcemu.sanitizer.wgmma_state import Warp
 
 WARPS, FULL = 2, (1 << 32) - 1
 STEPS = ("store", "load", "copy", "end", "sync", "fence", "meet", "tell")
@@ -60,3 +62,33 @@ def test_many_marks_of_one_record(steps, fenced):
             many = np.resize(own, 100)
             one_by_one = [records.unknown(np.array([mark]), row, fenced)[0] for mark in many]
             assert records.unknown(many, row, fenced).tolist() == one_by_one
+
+
+BANKS = [(0, 4), (4, 3), (7, 1)]  # (first register, how many)
+TOUCHES = st.lists(
+    st.one_of(
+        st.just("fence"),
+        st.tuples(st.sampled_from(BANKS), st.lists(st.integers(0, 3), min_size=1, max_size=3), st.booleans()),
+    ),
+    max_size=25,
+)
+
+
+@examples(100)
+@given(TOUCHES, st.frozensets(st.integers(0, 7), max_size=4))
+def test_accesses_to_registers(steps, asked):
+    warp, since, before = Warp(fences=1), {}, set()
+    for line, step in enumerate(steps):
+        by = By(0, 0, FULL, Site("kernel.py", line, "kernel"))
+        if step == "fence":
+            warp.fence_touched()
+            since, before = {}, set(since)
+            continue
+        (first, count), which, writes = step
+        which = tuple(number % count for number in which)
+        bank = Bank(np.zeros((32, count), np.uint32), first=first)
+        warp.touch(Touched(by, Registers(bank), writes, which))
+        since.update({first + number: (line, by, writes) for number in which})
+    assert warp.fenced == before
+    found = [since[number] for number in asked if number in since]
+    assert warp.latest_touch(asked) == (max(found)[1:] if found else None)
