@@ -153,8 +153,8 @@ What the model leaves out:
   and 48, and bf16 with N = 32 and three warpgroups, which does not read %tid again either;
 - what the compiler moves. The timeline issues in the kernel's order. `mma.sp`'s loads of A and attention's `ldmatrix`
   are waited for where the kernel has them, while nvcc moves them ahead of the products (ratios 1.18 to 1.24);
-- waits after a group. Loops that wait for each group at once (0 in flight, promoted, `wgmma.sp`) take 0 to 16 % more
-  than predicted; what is missing is the time from the last product to the next stage's first one;
+- waits after a group. Loops that wait for each group at once (0 in flight, promoted, `wgmma.sp`) mostly take up to 16 %
+  more than predicted; what is missing is the time from the last product to the first one of the next stage;
 - the caches and other SMs: all copies and loads come from the L2, at the bandwidth that one SM has alone. On a GPU,
   loads may come from the L1, which has what shared memory leaves of 256 KiB, and the driver leaves more or less to it
   by how many blocks could fit. The 64 KiB of metadata of a 64x64 loop of `wgmma.sp` stayed there from round to round
