@@ -146,15 +146,15 @@ What the model leaves out:
 
 - the compiler. Ordinary instructions (addresses, loop counters, predicates) are not in a kernel of the machine; a few
   fixed numbers stand for them (`ASSUMED` in `tcemu/timing/prices.py`). The same source with a harmless change took up
-  to a tenth more or less. Where a loop of `wgmma` waits for issue slots, it matters when the code reads %tid and the
-  address of shared memory: for N = 32, 64 and 72, nvcc 13.0 does so in each step just before the test of the mbarrier
-  and before the first product, and a step takes 296 to 308 cycles; for N = 16, 40, 48 and 96 it does not, and a step
-  takes 229 to 261. The assumptions fit the former: of the loops beyond 15 %, five are of the latter (three with
-  N = 48 or less and 4 stages, N = 48 with 6, and N = 32 with three warpgroups, compiled alike);
+  to a tenth more or less. Where a loop of `wgmma` waits for its own instructions, not for data or the tensor core, one
+  of them matters: for N = 32, 64 and 72 with one warpgroup, nvcc 13.0 reads %tid again in each step, between the test
+  of the mbarrier and the first product, and a step takes 296 to 308 cycles; for N = 16, 40, 48 and 96 it does not, and
+  a step takes 229 to 261. The assumptions fit the former. Five of the loops beyond 15 % are of the latter: N = 16, 40
+  and 48, and bf16 with N = 32 and three warpgroups, which does not read %tid again either;
 - what the compiler moves. The timeline issues in the kernel's order. `mma.sp`'s loads of A and attention's `ldmatrix`
   are waited for where the kernel has them, while nvcc moves them ahead of the products (ratios 1.18 to 1.24);
-- waits after a group. Loops that wait for each group at once (0 in flight, promoted, `wgmma.sp`) take 0 to 16 % more
-  than predicted; what is missing is the time from the last product to the next stage's first one;
+- waits after a group. Loops that wait for each group at once (0 in flight, promoted, `wgmma.sp`) mostly take up to 16 %
+  more than predicted; what is missing is the time from the last product to the first one of the next stage;
 - the caches and other SMs: all copies and loads come from the L2, at the bandwidth that one SM has alone. On a GPU,
   loads may come from the L1, which has what shared memory leaves of 256 KiB, and the driver leaves more or less to it
   by how many blocks could fit. The 64 KiB of metadata of a 64x64 loop of `wgmma.sp` stayed there from round to round

@@ -16,9 +16,10 @@ from tcemu.commands.progress import bar
 def measure(folder: Path, suites: tuple[str, ...], runs: int) -> None:
     """Measure what instructions cost on this machine's GPU and write FOLDER/TARGET.json.
 
-    Covers latency and interval of every mma.sync and wgmma of the GPU, shared memory with conflicts, copies and
-    barriers, in clock cycles, with quartiles, GPU, driver, date and this command. The suites are "barriers", "copies",
-    "shared memory", "mma", "wgmma closer" and "wgmma"; rows of other suites in the file stay.
+    Covers latency and interval of every mma.sync and wgmma of the GPU, shared memory with conflicts, copies, barriers,
+    ordinary arithmetic and what blocks wait for, in clock cycles, with quartiles, GPU, driver, date and this command.
+    The suites are "barriers", "copies", "shared memory", "mma", "wgmma closer", "wgmma", "arithmetic" and "blocks";
+    rows of other suites in the file stay.
     """
     from tcemu.live import device
     from tcemu.live.campaigns.measure import SUITES

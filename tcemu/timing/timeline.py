@@ -3,7 +3,8 @@
 The machine executes a kernel without a clock. A timeline records what each warp did, and afterwards lays it out in
 cycles, as an SM would have run it, with the costs that were measured on a GPU (tcemu.timing.costs). What the model
 leaves out: the caches (copies come from the L2), other SMs' traffic, registers and the instructions that compute
-addresses, of which it assumes a fixed number (`tcemu.timing.prices.ASSUMED`).
+addresses, of which it assumes a fixed number (`tcemu.timing.prices.ASSUMED`). Blocks wait for each other as
+`tcemu.timing.flags` says.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@
     tcemu measure FOLDER                        the same
 
 One block on one SM, timed with clock64 (probe.py says how). The kernels come from the tables: every mma.sync, mma.sp
-and wgmma of the GPU, loads and stores of shared memory, copies, barriers.
+and wgmma of the GPU, loads and stores of shared memory, copies, barriers. The suite "arithmetic" has what a softmax
+needs, the suite "blocks" what blocks wait for, with two to eight of them.
 """
 
 from tcemu.live.campaigns.measure.run import SUITES, measure

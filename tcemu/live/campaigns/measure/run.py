@@ -35,13 +35,13 @@ Progress = Callable[[int, int, str], None]
 #: Makes the probes of a suite, from target and PTX version.
 SUITES: dict[str, Suite] = {
     "barriers": barriers,
-    "blocks": blocks,
-    "arithmetic": arithmetic,
     "copies": copies,
     "shared memory": accesses,
     "mma": products,
     "wgmma closer": closer,
     "wgmma": warpgroups,
+    "arithmetic": arithmetic,
+    "blocks": blocks,
 }
 #: Only this target has these.
 _HOPPER = ("wgmma closer", "wgmma")
