@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import or_
-from typing import Any, NamedTuple
+from typing import Any
 
 from numba import types
 from numba.extending import intrinsic
 
+from tcemu.kernels.rounding import Total, cut, to_float16, to_float32
 from tcemu.kernels.simd import (
     BYTE,
     BYTES,
@@ -46,28 +47,6 @@ SCALE_NAN = 1 << 14
 _LEAST_POWER, _MOST_POWER = 1, 126
 #: A sum of this many products always fits in 32 bits.
 SAFE = 16
-
-
-class _Total(NamedTuple):
-    """Sums of 32 bits without their signs: `whole` is each modulo 2^32, and the top bit of `signed` is its sign."""
-
-    whole: Lanes
-    signed: Lanes
-
-    @property
-    def negative(self) -> Lanes:
-        """-1 where the sum is negative, else 0."""
-        return self.signed.sign()
-
-    @property
-    def magnitude(self) -> Lanes:
-        """The sums without their signs, unsigned."""
-        return (self.whole ^ self.negative) - self.negative
-
-    @property
-    def overflows(self) -> Lanes:
-        """Negative where `whole` is not the sum itself."""
-        return self.whole ^ self.signed
 
 
 class _Chain:
@@ -172,7 +151,7 @@ class _Chain:
         words = fields.seen_as(WORDS)
         return [(words.up(23 - 8 * row) if row < 3 else words.down(1)) & (255 << 23) for row in range(ROWS)]
 
-    def _toward_zero(self, totals: list[_Total], powers: list[Lanes], passes: list[Lanes]) -> None:
+    def _toward_zero(self, totals: list[Total], powers: list[Lanes], passes: list[Lanes]) -> None:
         """totals * powers as float32 toward zero, into the accumulators, unless they pass."""
 
         def put(values: list[Lanes]) -> None:
@@ -181,7 +160,7 @@ class _Chain:
                 running.set(found & self.mask)
 
         def by_magnitude() -> None:
-            put([(_cut(total.magnitude).bits() | (total.negative & SIGN)).floats() for total in totals])
+            put([(cut(total.magnitude).bits() | (total.negative & SIGN)).floats() for total in totals])
 
         if not whole_vectors_of_words():
             by_magnitude()
@@ -193,14 +172,14 @@ class _Chain:
             lambda: put([total.whole.converted_toward_zero() for total in totals]),
         )
 
-    def _to_nearest(self, totals: list[_Total], powers: list[Lanes], passes: list[Lanes]) -> None:
+    def _to_nearest(self, totals: list[Total], powers: list[Lanes], passes: list[Lanes]) -> None:
         """totals * powers as float16 to nearest, into the accumulators, unless they pass."""
         for running, total, power, passing in zip(self.running, totals, powers, passes, strict=True):
             # More than 24 bits: one sticky bit replaces the lower eight.
             magnitude = total.magnitude
             sticky = (magnitude & ~0xFF) | (((magnitude & 0xFF) + 0xFF) & 0x100)
             small = magnitude.down(24).compare("==", 0)
-            found = _to_half(small.choose(magnitude, sticky).converted_unsigned() * power).bits()
+            found = to_float16(small.choose(magnitude, sticky).converted_unsigned() * power).bits()
             found = found.compare("==", 0).choose(found, found | (total.negative & SIGN))
             running.set(passing.choose(running.get(), found))
 
@@ -226,11 +205,11 @@ class _Chain:
 
         self._round_wide(self._halves(first, aligned, terms), raised)
 
-    def _round_wide(self, totals: list[_Total], raised: list[Lanes]) -> None:
+    def _round_wide(self, totals: list[Total], raised: list[Lanes]) -> None:
         """totals * 2^-raised as float32 toward zero, into the accumulators of each row."""
         for row, total in enumerate(totals):
             bits, magnitude = self.running[row].get(), total.magnitude
-            result = _wide_result(magnitude, raised[row]) | (total.negative & SIGN)
+            result = to_float32(magnitude, raised[row]) | (total.negative & SIGN)
             result = magnitude.compare("==", 0).choose(self.code.lanes(0), result)
             self.running[row].set((bits & INFINITY).compare("==", INFINITY).choose(bits, result))
 
@@ -280,7 +259,7 @@ class _Chain:
     def _accumulators(self) -> list[Lanes]:
         return [each.get() for each in self.running]
 
-    def _halves(self, first: Lanes, term: Any, addends: list[Lanes]) -> list[_Total]:
+    def _halves(self, first: Lanes, term: Any, addends: list[Lanes]) -> list[Total]:
         """The sums of `term` over all k and the addends, for each row."""
         totals = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
         rests = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
@@ -314,7 +293,7 @@ class _Chain:
                 total.set(whole)
 
         self.code.branch(many, far, close)
-        return [_Total(total.get(), sign.get()) for total, sign in zip(totals, signs, strict=True)]
+        return [Total(total.get(), sign.get()) for total, sign in zip(totals, signs, strict=True)]
 
     def _look_for_specials(self, first: Lanes, marks: list[Slot]) -> None:
         """What infinities and NaNs make of each sum, or 0; see `pack_special`."""
@@ -347,45 +326,12 @@ class _Chain:
 
             def to_half(x: Slot = x) -> None:
                 # float32 has more than twice the bits of float16, so rounding twice equals rounding once.
-                size, bits = _to_half(x.get().size()), x.get().bits()
+                size, bits = to_float16(x.get().size()), x.get().bits()
                 x.set((size.bits() | (bits & SIGN)).floats())
 
             self.code.branch(self.half, to_half)
             found = x.get()
             running.set(found.compare("==", found).choose(found.bits(), QUIET))
-
-
-def _cut(magnitude: Lanes) -> Lanes:
-    """Magnitudes of 32 bits as floats, toward zero.
-
-    If a magnitude has n > 24 bits, the top bit of magnitude >> 24 is just below the 24 bits that stay. Clearing its
-    bits leaves a number that the conversion, which rounds to nearest, rounds down.
-    """
-    return (magnitude & ~magnitude.down(24)).converted_unsigned()
-
-
-def _to_half(size: Lanes) -> Lanes:
-    """Non-negative floats, rounded to float16, to nearest even."""
-    # Adding 2^(e + 13) pushes all but ten fraction bits out of float32; e stops at -14, where subnormals begin.
-    field = size.bits().down(23).larger(127 - 14).smaller(240)
-    magic = (field + 13).up(23).floats()
-    size = size + magic - magic
-    infinite = size.bits() & 0 | INFINITY
-    return size.compare(">", 65504.0).choose(infinite.floats(), size)
-
-
-def _wide_result(magnitude: Lanes, raised: Lanes) -> Lanes:
-    """The pattern of magnitude * 2^-raised, toward zero; it may be subnormal or infinite."""
-    # First cut what is below the last place of a subnormal, then all but 24 bits.
-    drop = (raised - 149).larger(0)
-    kept = drop.compare(">", 31).choose(magnitude & 0, magnitude.down(drop.smaller(31)))
-    x = _cut(kept)
-    # The exponent gives a normal number's pattern; a subnormal's is x in units of float32's last place.
-    power = x.bits().down(23) + (drop - raised)
-    normal = x.bits() + (drop - raised).up(23)
-    normal = power.compare(">", 254).choose(normal & 0 | INFINITY, normal)
-    places = (magnitude & 0 | 149) - raised
-    return power.compare(">", 0).choose(normal, x.truncated().up(places.larger(0).smaller(31)))
 
 
 @intrinsic
