@@ -160,6 +160,7 @@ class _Chain:
                 running.set(found & self.mask)
 
         def by_magnitude() -> None:
+            """Also where `whole` is not the sum itself, which is rare."""
             put([(cut(total.magnitude).bits() | (total.negative & SIGN)).floats() for total in totals])
 
         if not whole_vectors_of_words():
