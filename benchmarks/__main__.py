@@ -1,9 +1,16 @@
-"""Run all benchmarks, one after the other: python -m benchmarks."""
+"""Run all benchmarks, one after the other: python -m benchmarks.
+
+speed.py only prints its table here; alone, it writes it into the README.
+"""
 
 import runpy
+import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-for script in ("startup", "matmul", "batches", "families", "launch", "sliders", "check", "timeline"):
-    print(f"\n== benchmarks/{script}.py", flush=True)
-    runpy.run_path(str(HERE / f"{script}.py"), run_name="__main__")
+SCRIPTS = ("startup", "matmul", "batches", "speed --print", "families", "launch", "sliders", "check", "timeline")
+for script in SCRIPTS:
+    name, *options = script.split()
+    print(f"\n== benchmarks/{name}.py", flush=True)
+    sys.argv = [str(HERE / f"{name}.py"), *options]
+    runpy.run_path(sys.argv[0], run_name="__main__")

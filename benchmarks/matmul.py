@@ -6,9 +6,9 @@ there is a pause, because OpenBLAS threads keep spinning for a while and would t
 What the processor allows: a float product in numpy is one fused multiply-add on a vector. A fused sum needs four
 operations for every product: multiply, move into place (an integer addition), convert with truncation, and add. In
 addition, the search for the largest exponent takes two operations on vectors of bytes, which hold four times as many
-lanes, and the addend and the rounding take about thirty operations for each sum. The line "four operations" runs only
-those four, with everything in the first-level cache: this scheme cannot be faster on this machine, and the last column
-is the fraction of that limit.
+lanes, and the addend and the rounding take about 25 operations for each sum. The line "four operations" runs only those
+four, with everything in the first-level cache: this scheme cannot be faster on this machine, and the last column is the
+fraction of that limit.
 """
 
 from __future__ import annotations

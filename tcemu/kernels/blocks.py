@@ -10,12 +10,30 @@ function serves every instruction.
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from numba import types
 from numba.extending import intrinsic
 
-from tcemu.kernels.simd import BYTE, BYTES, LONG, REAL, REALS, SIGN, WIDTH, WORD, WORDS, Code, Lanes, Slot, vector_code
+from tcemu.kernels.rounding import Total, cut, to_float16, to_float32
+from tcemu.kernels.simd import (
+    BYTE,
+    BYTES,
+    LONG,
+    REAL,
+    REALS,
+    SIGN,
+    WIDTH,
+    WORD,
+    WORDS,
+    Code,
+    Lanes,
+    Slot,
+    vector_code,
+    whole_vectors_of_words,
+)
 from tcemu.kernels.sums import BOTTOM, CENTRE, INFINITY, QUIET
 
 #: Rows of a block.
@@ -94,24 +112,30 @@ class _Chain:
     def _sum(self, first: Lanes) -> None:
         peaks = self._peaks(first)
         exponents, addends, terms = [], [], []
-        for bits, peak in zip(self._accumulators(), peaks, strict=True):
-            own = bits & INFINITY
+        for bits, peak, own in zip(self._accumulators(), peaks, self._own_exponents(), strict=True):
             # A subnormal is below everything that is kept beside a product, and slow on the processor.
-            held = own.compare(">", 0).choose(bits, 0).floats()
-            own = self._raised_to_half(own)
-            e = peak.larger(self.least).larger(own)
+            held = (bits & INFINITY).compare(">", 0).choose(bits, 0).floats()
+            e = peak.larger(self.least).larger(own.get())
             exponents.append(e)
             addends.append(self.top - e)
             terms.append((held * (self.scale - e).floats()).truncated())
         totals = self._halves(first, lambda x, y, _, row: ((x * y).bits() + addends[row]).floats().truncated(), terms)
-        for row, (magnitude, negative) in enumerate(totals):
-            power, passes = (exponents[row] - self.unit).floats(), exponents[row] - peaks[row]
-            self._round(row, magnitude, negative, power, passes.compare(">=", self.far))
+        powers = [(e - self.unit).floats() for e in exponents]
+        passes = [(e - peak).compare(">=", self.far) for e, peak in zip(exponents, peaks, strict=True)]
+        self.code.branch(self.half, lambda: self._to_nearest(totals, powers, passes),
+                         lambda: self._toward_zero(totals, powers, passes))  # fmt: skip
 
-    def _raised_to_half(self, own: Lanes) -> Lanes:
+    def _own_exponents(self) -> list[Slot]:
         """The exponents of accumulators: a float16 subnormal has that of the smallest normal number."""
-        normal = own.compare(">", 0).choose(own.larger((127 - 14) << 23), 0)
-        return self.half.compare("!=", 0).everywhere().choose(normal, own)
+        found = [Slot(bits & INFINITY) for bits in self._accumulators()]
+
+        def raised() -> None:
+            for each in found:
+                own = each.get()
+                each.set(own.compare(">", 0).choose(own.larger((127 - 14) << 23), 0))
+
+        self.code.branch(self.half, raised)
+        return found
 
     def _peaks(self, first: Lanes) -> list[Lanes]:
         """The largest exponent of each row's products, in float32's exponent field; 0 if all products are zero.
@@ -127,23 +151,38 @@ class _Chain:
         words = fields.seen_as(WORDS)
         return [(words.up(23 - 8 * row) if row < 3 else words.down(1)) & (255 << 23) for row in range(ROWS)]
 
-    def _round(self, row: int, magnitude: Lanes, negative: Lanes, power: Lanes, passes: Lanes) -> None:
-        """+-magnitude * power in the format of the results, into the accumulators of a row, unless they pass."""
-        bits, sign = self.running[row].get(), negative & SIGN
+    def _toward_zero(self, totals: list[Total], powers: list[Lanes], passes: list[Lanes]) -> None:
+        """totals * powers as float32 toward zero, into the accumulators, unless they pass."""
 
-        def toward_zero() -> None:
-            found = (_cut(magnitude) * power).bits() & self.mask
-            self.running[row].set(passes.choose(bits & self.mask, found | sign))
+        def put(values: list[Lanes]) -> None:
+            for running, value, power, passing in zip(self.running, values, powers, passes, strict=True):
+                found = passing.choose(running.get(), (value * power).bits())
+                running.set(found & self.mask)
 
-        def to_nearest() -> None:
+        def by_magnitude() -> None:
+            """Also where `whole` is not the sum itself, which is rare."""
+            put([(cut(total.magnitude).bits() | (total.negative & SIGN)).floats() for total in totals])
+
+        if not whole_vectors_of_words():
+            by_magnitude()
+            return
+        overflows = reduce(or_, (total.overflows for total in totals)).compare("<", 0)
+        self.code.branch(
+            self.code.any_set(overflows),
+            by_magnitude,
+            lambda: put([total.whole.converted_toward_zero() for total in totals]),
+        )
+
+    def _to_nearest(self, totals: list[Total], powers: list[Lanes], passes: list[Lanes]) -> None:
+        """totals * powers as float16 to nearest, into the accumulators, unless they pass."""
+        for running, total, power, passing in zip(self.running, totals, powers, passes, strict=True):
             # More than 24 bits: one sticky bit replaces the lower eight.
+            magnitude = total.magnitude
             sticky = (magnitude & ~0xFF) | (((magnitude & 0xFF) + 0xFF) & 0x100)
             small = magnitude.down(24).compare("==", 0)
-            found = _to_half(small.choose(magnitude, sticky).converted_unsigned() * power).bits()
-            found = found.compare("==", 0).choose(found, found | sign)
-            self.running[row].set(passes.choose(bits, found))
-
-        self.code.branch(self.half, to_nearest, toward_zero)
+            found = to_float16(small.choose(magnitude, sticky).converted_unsigned() * power).bits()
+            found = found.compare("==", 0).choose(found, found | (total.negative & SIGN))
+            running.set(passing.choose(running.get(), found))
 
     # ----------------------------------------------------------------------------------------------- the wide path
 
@@ -167,11 +206,11 @@ class _Chain:
 
         self._round_wide(self._halves(first, aligned, terms), raised)
 
-    def _round_wide(self, totals: list[tuple[Lanes, Lanes]], raised: list[Lanes]) -> None:
-        """+-magnitude * 2^-raised as float32 toward zero, into the accumulators of each row."""
-        for row, (magnitude, negative) in enumerate(totals):
-            bits = self.running[row].get()
-            result = _wide_result(magnitude, raised[row]) | (negative & SIGN)
+    def _round_wide(self, totals: list[Total], raised: list[Lanes]) -> None:
+        """totals * 2^-raised as float32 toward zero, into the accumulators of each row."""
+        for row, total in enumerate(totals):
+            bits, magnitude = self.running[row].get(), total.magnitude
+            result = to_float32(magnitude, raised[row]) | (total.negative & SIGN)
             result = magnitude.compare("==", 0).choose(self.code.lanes(0), result)
             self.running[row].set((bits & INFINITY).compare("==", INFINITY).choose(bits, result))
 
@@ -221,8 +260,8 @@ class _Chain:
     def _accumulators(self) -> list[Lanes]:
         return [each.get() for each in self.running]
 
-    def _halves(self, first: Lanes, term: Any, addends: list[Lanes]) -> list[tuple[Lanes, Lanes]]:
-        """The sums of `term` over all k and the addends: for each row its magnitude, 32 bits, and -1 if negative."""
+    def _halves(self, first: Lanes, term: Any, addends: list[Lanes]) -> list[Total]:
+        """The sums of `term` over all k and the addends, for each row."""
         totals = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
         rests = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
 
@@ -242,7 +281,7 @@ class _Chain:
             for total, sign, addend in zip(totals, signs, addends, strict=True):
                 # The products do not overflow. Adding c may, but if both signs agree, that is the sign.
                 part, whole = total.get(), total.get() + addend
-                sign.set(((part & addend) | ((part | addend) & whole)).sign())
+                sign.set((part & addend) | ((part | addend) & whole))
                 total.set(whole)
 
         def far() -> None:
@@ -251,12 +290,11 @@ class _Chain:
                 whole = total.get() + rest.get() + addend
                 near = total.get().converted() + rest.get().converted() + addend.converted()
                 sure = near.size().compare(">", float(1 << 30))
-                sign.set(sure.choose(near.bits(), whole).sign())
+                sign.set(sure.choose(near.bits(), whole))
                 total.set(whole)
 
         self.code.branch(many, far, close)
-        found = [(total.get(), sign.get()) for total, sign in zip(totals, signs, strict=True)]
-        return [((whole ^ negative) - negative, negative) for whole, negative in found]
+        return [Total(total.get(), sign.get()) for total, sign in zip(totals, signs, strict=True)]
 
     def _look_for_specials(self, first: Lanes, marks: list[Slot]) -> None:
         """What infinities and NaNs make of each sum, or 0; see `pack_special`."""
@@ -289,45 +327,12 @@ class _Chain:
 
             def to_half(x: Slot = x) -> None:
                 # float32 has more than twice the bits of float16, so rounding twice equals rounding once.
-                size, bits = _to_half(x.get().size()), x.get().bits()
+                size, bits = to_float16(x.get().size()), x.get().bits()
                 x.set((size.bits() | (bits & SIGN)).floats())
 
             self.code.branch(self.half, to_half)
             found = x.get()
             running.set(found.compare("==", found).choose(found.bits(), QUIET))
-
-
-def _cut(magnitude: Lanes) -> Lanes:
-    """Magnitudes of 32 bits as floats, toward zero.
-
-    If a magnitude has n > 24 bits, the top bit of magnitude >> 24 is just below the 24 bits that stay. Clearing its
-    bits leaves a number that the conversion, which rounds to nearest, rounds down.
-    """
-    return (magnitude & ~magnitude.down(24)).converted_unsigned()
-
-
-def _to_half(size: Lanes) -> Lanes:
-    """Non-negative floats, rounded to float16, to nearest even."""
-    # Adding 2^(e + 13) pushes all but ten fraction bits out of float32; e stops at -14, where subnormals begin.
-    field = size.bits().down(23).larger(127 - 14).smaller(240)
-    magic = (field + 13).up(23).floats()
-    size = size + magic - magic
-    infinite = size.bits() & 0 | INFINITY
-    return size.compare(">", 65504.0).choose(infinite.floats(), size)
-
-
-def _wide_result(magnitude: Lanes, raised: Lanes) -> Lanes:
-    """The pattern of magnitude * 2^-raised, toward zero; it may be subnormal or infinite."""
-    # First cut what is below the last place of a subnormal, then all but 24 bits.
-    drop = (raised - 149).larger(0)
-    kept = drop.compare(">", 31).choose(magnitude & 0, magnitude.down(drop.smaller(31)))
-    x = _cut(kept)
-    # The exponent gives a normal number's pattern; a subnormal's is x in units of float32's last place.
-    power = x.bits().down(23) + (drop - raised)
-    normal = x.bits() + (drop - raised).up(23)
-    normal = power.compare(">", 254).choose(normal & 0 | INFINITY, normal)
-    places = (magnitude & 0 | 149) - raised
-    return power.compare(">", 0).choose(normal, x.truncated().up(places.larger(0).smaller(31)))
 
 
 @intrinsic

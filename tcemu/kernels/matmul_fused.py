@@ -18,6 +18,7 @@ from tcemu.kernels.blocks import ROWS
 from tcemu.kernels.compiling import njit
 from tcemu.kernels.matmul_exact import INFINITY, QUIET, exact
 from tcemu.kernels.products import chains_at, multiply
+from tcemu.kernels.rooms import aligned
 from tcemu.kernels.simd import WIDTH
 
 Array = npt.NDArray[Any]
@@ -100,7 +101,7 @@ class Tile:
         """An array without initial content; the next call with this name returns the same memory."""
         room = self._rooms.get(name)
         if room is None or room.size < size:
-            room = self._rooms[name] = np.empty(size, kind)
+            room = self._rooms[name] = aligned(size, kind)
         return room[:size]
 
     def add(self, a: Array, b: Array, c: Array, *, fast: bool) -> None:

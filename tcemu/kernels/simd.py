@@ -23,6 +23,8 @@ BYTE, WORD, LONG, REAL, DOUBLE = ir.IntType(8), ir.IntType(32), ir.IntType(64), 
 BYTES, WORDS, REALS = ir.VectorType(BYTE, 4 * WIDTH), ir.VectorType(WORD, WIDTH), ir.VectorType(REAL, WIDTH)
 #: The sign of a float32, as a signed word.
 SIGN = -(1 << 31)
+#: AVX-512's number for the rounding toward zero, without exceptions.
+TOWARD_ZERO = 11
 
 
 @cache
@@ -184,6 +186,13 @@ class Lanes:
     def converted(self) -> Lanes:
         """Integers as floats, to nearest."""
         return Lanes(self.builder, self.builder.sitofp(self.value, ir.VectorType(REAL, self.type.count)))
+
+    def converted_toward_zero(self) -> Lanes:
+        """Integers as floats, toward zero. AVX-512 only: the rounding is a part of the instruction there."""
+        kind = ir.FunctionType(REALS, [WORDS, WORD])
+        name = "llvm.x86.avx512.sitofp.round.v16f32.v16i32"
+        found = cgutils.get_or_insert_function(self.builder.module, kind, name)
+        return Lanes(self.builder, self.builder.call(found, [self.value, ir.Constant(WORD, TOWARD_ZERO)]))
 
     def converted_unsigned(self) -> Lanes:
         """Unsigned integers as floats, to nearest."""

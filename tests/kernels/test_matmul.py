@@ -342,6 +342,21 @@ def test_every_sum_of_large_terms_of_one_sign():
         assert_same(run(a, b, c, one), product(a, b, c, one))
 
 
+def test_sums_just_below_and_above_31_bits_beside_ordinary_ones():
+    """Sixteen of the largest products leave 2,096,640 places of 2^-25 to 2^31; c takes some more or less than these."""
+    one, past = RULES["sm_90 f16"], np.arange(-4, 5)
+    largest = np.full((4, 16), 0x3FFF, np.uint16)
+    largest[1], largest[2, 15], largest[3, 15] = 0xBFFF, 0x3C00, 0
+    c = np.concatenate([(2096640 + past) * 2.0**-25, -(2096640 + past) * 2.0**-25, [1.9, -1.9, 2.0**-30, 0]])
+    b = np.full((16, c.size), 0x3FFF, np.uint16)
+    b[:, ::5] = draw(np.random.default_rng(1), "f16", "near", b[:, ::5].shape)
+    c = np.tile(c.astype(np.float32).view(np.uint32), (4, 1))
+    assert_same(run(largest, b, c, one), product(largest, b, c, one))
+    # the opposite products, and sums of few products that leave more room
+    for rule_of in (one, RULES["sm_90 f16 k8"], RULES["sm_80 f16 k16"]):
+        assert_same(run(largest ^ 0x8000, b, c, rule_of), product(largest ^ 0x8000, b, c, rule_of))
+
+
 def test_without_products_c_comes_back():
     one = RULES["sm_90 f16"]
     c = np.array([[0x80000000, 0x7FC00001]], np.uint32)

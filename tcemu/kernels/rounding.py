@@ -1,0 +1,63 @@
+"""How blocks round: sums without their signs, as float32 toward zero or as float16 to nearest."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tcemu.kernels.simd import Lanes
+from tcemu.kernels.sums import INFINITY
+
+
+class Total(NamedTuple):
+    """Sums of 32 bits without their signs: `whole` is each modulo 2^32, and the top bit of `signed` is its sign."""
+
+    whole: Lanes
+    signed: Lanes
+
+    @property
+    def negative(self) -> Lanes:
+        """-1 where the sum is negative, else 0."""
+        return self.signed.sign()
+
+    @property
+    def magnitude(self) -> Lanes:
+        """The sums without their signs, unsigned."""
+        return (self.whole ^ self.negative) - self.negative
+
+    @property
+    def overflows(self) -> Lanes:
+        """Negative where `whole` is not the sum itself."""
+        return self.whole ^ self.signed
+
+
+def cut(magnitude: Lanes) -> Lanes:
+    """Magnitudes of 32 bits as floats, toward zero.
+
+    If a magnitude has n > 24 bits, the top bit of magnitude >> 24 is just below the 24 bits that stay. Clearing its
+    bits leaves a number that the conversion, which rounds to nearest, rounds down.
+    """
+    return (magnitude & ~magnitude.down(24)).converted_unsigned()
+
+
+def to_float16(size: Lanes) -> Lanes:
+    """Non-negative floats, rounded to float16, to nearest even."""
+    # Adding 2^(e + 13) pushes all but ten fraction bits out of float32; e stops at -14, where subnormals begin.
+    field = size.bits().down(23).larger(127 - 14).smaller(240)
+    magic = (field + 13).up(23).floats()
+    size = size + magic - magic
+    infinite = size.bits() & 0 | INFINITY
+    return size.compare(">", 65504.0).choose(infinite.floats(), size)
+
+
+def to_float32(magnitude: Lanes, raised: Lanes) -> Lanes:
+    """The pattern of magnitude * 2^-raised, toward zero; it may be subnormal or infinite."""
+    # First cut what is below the last place of a subnormal, then all but 24 bits.
+    drop = (raised - 149).larger(0)
+    kept = drop.compare(">", 31).choose(magnitude & 0, magnitude.down(drop.smaller(31)))
+    x = cut(kept)
+    # The exponent gives a normal number's pattern; a subnormal's is x in units of float32's last place.
+    power = x.bits().down(23) + (drop - raised)
+    normal = x.bits() + (drop - raised).up(23)
+    normal = power.compare(">", 254).choose(normal & 0 | INFINITY, normal)
+    places = (magnitude & 0 | 149) - raised
+    return power.compare(">", 0).choose(normal, x.truncated().up(places.larger(0).smaller(31)))
