@@ -175,7 +175,7 @@ class Wgmmas:
     def _check_touched(self, warp: Warp, new: UnderWay, role: str, numbers: frozenset[int]) -> None:
         """Report registers that were accessed after the last fence."""
         warp.needed |= not warp.fenced.isdisjoint(numbers)
-        latest = warp.latest_touch(numbers)
+        latest = warp.latest_touch(numbers, new.banks)
         if latest is not None:
             by, writes = latest
             opcode = new.wgmma.instruction.opcode

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from itertools import chain
-from operator import is_not
+from itertools import chain, islice
+from operator import is_not, itemgetter
 
 from tcemu.machine.events import By, Touched, Wgmma
 from tcemu.machine.registers import Registers
@@ -19,6 +19,10 @@ def numbers_of(read: tuple[Registers, ...]) -> frozenset[int]:
 
 
 _NONE: frozenset[int] = frozenset()
+
+
+#: The number of an access to registers, who accessed them, and whether it was a write.
+Touch = tuple[int, By, bool]
 
 
 def shifted(first: int, which: tuple[int, ...]) -> list[int]:
@@ -68,9 +72,11 @@ class Warp:
     inside: bool = False
     #: whether the last fence ordered anything
     needed: bool = False
-    #: the accesses by anything but wgmma since the last fence, by the first register of a bank and the registers within
-    #: it: the latest to the same ones, as (by, whether it was a write), in the order in which they happened
-    touched: dict[tuple[int, tuple[int, ...]], tuple[By, bool]] = field(default_factory=dict)
+    #: how many accesses to registers by anything but wgmma there were
+    accesses: int = 0
+    #: those since the last fence, by the first register of a bank and the registers within it: the latest to the same
+    #: ones, as (its number, by, whether it was a write), in the order in which they happened
+    touched: dict[int, dict[tuple[int, ...], Touch]] = field(default_factory=dict)
     #: the registers accessed between the two last fences
     fenced: frozenset[int] = frozenset()
     #: the last mma_async that had each register in its accumulator
@@ -106,21 +112,25 @@ class Warp:
     def touch(self, event: Touched) -> None:
         """Remember an access. Before the first fence all accesses are alike, since they follow no fence."""
         if self.fences:
-            key = event.registers.bank.first, event.which
-            self.touched.pop(key, None)
-            self.touched[key] = event.by, event.writes
+            self.accesses += 1
+            bank = self.touched.setdefault(event.registers.bank.first, {})
+            bank.pop(event.which, None)
+            bank[event.which] = self.accesses, event.by, event.writes
 
     def fence_touched(self) -> None:
         """A fence orders the accesses before it."""
-        self.fenced = frozenset(chain.from_iterable(shifted(*key) for key in self.touched))
+        self.fenced = frozenset(
+            chain.from_iterable(shifted(first, which) for first, bank in self.touched.items() for which in bank)
+        )
         self.touched = {}
 
-    def latest_touch(self, numbers: frozenset[int]) -> tuple[By, bool] | None:
-        """The last access to one of these registers since the last fence, and whether it was a write."""
-        for key, touch in reversed(self.touched.items()):
-            if not numbers.isdisjoint(shifted(*key)):
-                return touch
-        return None
+    def latest_touch(self, numbers: frozenset[int], banks: Iterable[int]) -> tuple[By, bool] | None:
+        """The last access since the last fence to one of these registers of these banks, and whether it was a write."""
+        found: list[Touch] = []
+        for first in banks:
+            latest = reversed(self.touched.get(first, {}).items())
+            found += islice((touch for which, touch in latest if not numbers.isdisjoint(shifted(first, which))), 1)
+        return max(found, key=itemgetter(0))[1:] if found else None
 
     def begin(self, new: UnderWay) -> None:
         """An mma_async is under way."""
