@@ -121,7 +121,7 @@ class Shadow:
             wide = np.flatnonzero(np.bincount(addresses // self.cell))
             if len(wide) * self.cell == len(addresses) * size:
                 return wide
-        return np.unique(self.cells(addresses, size)[0])
+        return np.flatnonzero(np.bincount(self.cells(addresses, size)[0]))  # much faster than np.unique
 
     def extent(self, cells: Array) -> str:
         """``bytes 0 to 63 of shared memory``: the bytes that cells span, with the elements if arrays have names."""

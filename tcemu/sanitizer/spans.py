@@ -29,7 +29,7 @@ class Runs:
     @classmethod
     def of(cls, addresses: Array, size: int) -> Runs:
         """The runs that `size` bytes at each of the addresses make."""
-        first = addresses if len(addresses) < 2 or (np.diff(addresses) > 0).all() else np.unique(addresses)
+        first = addresses if len(addresses) < 2 or (np.diff(addresses) > 0).all() else _once(np.sort(addresses))
         breaks = np.flatnonzero(np.diff(first) > size)
         return cls(first[np.concatenate([[0], breaks + 1])], first[np.concatenate([breaks, [-1]])] + size)
 
@@ -38,7 +38,7 @@ class Runs:
         low, high = self.first // size, -(-self.end // size)
         counts = high - low
         found = np.repeat(low - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
-        return found if len(low) < 2 else np.unique(found)
+        return found if len(low) < 2 else _once(found)
 
     @property
     def key(self) -> tuple[bytes, bytes]:
@@ -49,6 +49,11 @@ class Runs:
         """Which of the spans from `first` to `end` (n,) have a byte of these, bool (n,)."""
         before = np.searchsorted(self.first, end) - 1
         return np.asarray((before >= 0) & (self.end[before] > first))
+
+
+def _once(found: Array) -> Array:
+    """Each of the numbers, which are in order, once; np.unique would look them up in a table, which takes longer."""
+    return np.concatenate([found[:1], found[1:][np.diff(found) > 0]])
 
 
 @dataclass(eq=False, slots=True)

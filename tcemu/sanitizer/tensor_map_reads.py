@@ -91,7 +91,7 @@ class TensorMapReads:
 
     def _accessed(self, event: Accessed) -> None:
         """Compare a write with the copies that may still read a map there."""
-        if event.space != "global" or not event.writes or not len(event.addresses):
+        if not len(self._grid.maps) or event.space != "global" or not event.writes or not len(event.addresses):
             return
         first = event.addresses
         for span in self._grid.maps.between(int(first.min()), int(first.max()) + event.size):

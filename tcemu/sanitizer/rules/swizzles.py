@@ -53,8 +53,8 @@ class Swizzles:
     def _issued(self, event: WgmmaIssued) -> None:
         wgmma = event.wgmma
         for (role, addresses, size), swizzle in zip(wgmma.reads, wgmma.swizzles, strict=True):
-            first, _ = self._block.shadow.cells(addresses[:1], size)
-            copy = int(self._block.shadow.written[first[0]]) >> 5
+            shadow = self._block.shadow
+            copy = int(shadow.written[shadow.tile(addresses, size)[0]]) >> 5
             if self._records.swizzles.get(copy, swizzle) != swizzle:
                 self._report(wgmma, role, copy, self._block.shadow.tile(addresses, size), swizzle)
 
