@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import datetime
 import json
-import sys
+from argparse import ArgumentParser
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -181,11 +181,15 @@ REPORT = HERE / "timeline.md"
 
 def main() -> None:
     """Measure or compare."""
-    if "--measure" in sys.argv[1:]:
+    parser = ArgumentParser(prog="python -m benchmarks.timeline", description=__doc__)
+    parser.add_argument("--measure", action="store_true", help="time the settings that the file lacks on this GPU")
+    parser.add_argument("--report", action="store_true", help="write benchmarks/timeline.md")
+    options = parser.parse_args()
+    if options.measure:
         measure()
     held, provenance = measured(), runs()[0]["provenance"]
     parts = {title: compared(settings, held) for title, settings in PARTS.items()}
-    if "--report" in sys.argv[1:]:
+    if options.report:
         REPORT.write_text(report(parts, provenance), encoding="utf-8")
     print(f"main loops of {STEPS} steps: predicted, measured on an {provenance['gpu']}, ratio")
     for title, rows in parts.items():

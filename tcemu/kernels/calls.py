@@ -1,7 +1,7 @@
 """Calls of a compiled function by its address, so that its callers do not compile it again.
 
-numba compiles a function that calls another one together with a copy of it. Where the copy is large and has several
-callers, the address costs less: a tenth of a microsecond for each call, and nothing to compile.
+numba compiles a copy of each function that a function calls along with it. A large function with several callers is
+compiled once if they call it by its address, and the compiler cannot inline it there.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ Body = Callable[[Core], Callable[[], None]]
 class Grid:
     """One run of a kernel under one policy. At most `resident` blocks are in flight, so that memory stays bounded.
 
-    A block starts when another ends or, while there is a place, when nothing else can go on and a warp polls memory
+    A block starts when another ends or, while there is a place, when nothing else can continue and a warp polls memory
     that the next block may change: then as many start as have such a warp.
     """
 

@@ -4,8 +4,8 @@
 
 starts from a policy, "late" or "early", in the order of seed 0 (or "late backwards": the last block, warp and lane
 first), and departs from it where it says so. Before operation 12 of warp 1 of block 0, counted from 1, that warp stands
-aside until no other warp can go on (@). The asynchronous work that operation 3 of warp 2 begins ends at once where the
-policy would let it end late, and late where it would end at once (~).
+aside until no other warp can continue (@). The asynchronous work that operation 3 of warp 2 begins ends at once where
+the policy would let it end late, and late where it would end at once (~).
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Strand:
 
     def __init__(self, block: int, warp: int, body: Callable[[], None]) -> None:
         self.block, self.warp, self.fiber = block, warp, greenlet(body)
-        #: None if it can go on.
+        #: None if it can continue.
         self.ready: Callable[[], bool] | None = None
         self.waiting: Callable[[], Waiting] | None = None
         #: What it last tested for without success, and has not found since.
@@ -54,7 +54,7 @@ class Scheduler:
     """The warps of the blocks in flight, and what is under way for them."""
 
     def __init__(self, strategy: InOrder, more: Callable[[], bool] = lambda: False) -> None:
-        """`more` starts the next block, where no warp of those in flight can go on; it returns whether it did."""
+        """`more` starts the next block, where no warp of those in flight can continue; it returns whether it did."""
         self.strategy, self._preempts, self._more = strategy, strategy.preempts, more
         #: what each block in flight has under way
         self._pending: dict[int, Pending] = {}

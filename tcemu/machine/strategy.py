@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-#: early: at once. late: when a warp waits for it, or nothing else can go on. random: at any moment in between.
+#: early: at once. late: when a warp waits for it, or nothing else can continue. random: at any moment in between.
 Policy = Literal["early", "late", "random"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
 
@@ -31,7 +31,7 @@ _OFTEN = 0.25
 
 
 class InOrder:
-    """A warp runs until it must wait; then the first one that can go on runs. `policy` decides about tasks."""
+    """A warp runs until it must wait; then the first one that can continue runs. `policy` decides about tasks."""
 
     #: Whether a warp whose turn is over goes behind all others.
     queues = True
@@ -75,7 +75,7 @@ class InOrder:
         return None
 
     def must_end(self, tasks: Collection[Task]) -> Task:
-        """Which task of a block ends because no warp can go on."""
+        """Which task of a block ends because no warp can continue."""
         return next(iter(tasks))
 
 

@@ -2,7 +2,7 @@
 
 shfl.sync waits until all lanes of its membermask that have not exited have executed it, with the same qualifiers and
 the same membermask (PTX ISA 9.7.9.6). Lanes may do so on different lines of the kernel. If those that have executed it
-and those that have not meet at another instruction of the warp, both would wait for ever.
+and those that have not meet at another instruction of the warp, both would wait forever.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Membermasks:
         self._block.tell(report)
 
     def _exited(self, event: Exited) -> None:
-        """Lanes exit: those that wait for them may go on, if late."""
+        """Lanes exit: those that wait for them may continue, if late."""
         by = event.by
         for each in self._waiting.get(by.warp, []):
             missing = each.membermask & by.active & ~each.executed

@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 
 #: Initial size of a cell in bytes: what the widest load moves for one lane.
 _WIDEST = 16
-#: The cells of accesses to at most so many addresses are cached.
+#: The cells of an access are cached if it has at most this many addresses.
 _FEW = 64
 #: The number of tiles whose cells are cached.
 _TILES = 256

@@ -7,7 +7,7 @@ wrote only after a wait of its own. An atomic operation waits for others only if
 exchange, with which kernels take a lock; additions are done in whatever order they come.
 
 The machine may run a block that counts far ahead of one that waits for its first count. Then the latter waits for more
-here than on a GPU, since nobody knows which count it waited for.
+here than on a GPU, because the machine cannot tell which count it waited for.
 """
 
 from __future__ import annotations

@@ -220,7 +220,7 @@ class Prices:
         return self._curve("bar.sync", "interval", "warps")
 
     def barrier(self, warps: int) -> float:
-        """From the last arrival until the warps go on."""
+        """From the last arrival until the warps continue."""
         return self._barrier(warps)
 
     @cached_property
@@ -228,7 +228,7 @@ class Prices:
         return self._curve("barrier.cluster", "latency", "blocks")
 
     def cluster(self, blocks: int) -> float:
-        """From the last arrival at the barrier of a cluster until the warps go on."""
+        """From the last arrival at the barrier of a cluster until the warps continue."""
         return self._cluster(blocks)
 
     @cached_property

@@ -76,7 +76,7 @@ class Warp:
     ops: list[Op]
     #: When each operation's result is there.
     ready: list[float]
-    #: The number of the next operation, whether it has issued, and when the warp can go on.
+    #: The number of the next operation, whether it has issued, and when the warp can continue.
     at: int = 0
     issued: bool = False
     free: float = 0.0

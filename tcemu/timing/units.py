@@ -168,7 +168,7 @@ def _mma(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
 
 
 def _wgmma(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
-    """The product starts when the last of the four warps has issued it; the warps go on at once."""
+    """The product starts when the last of the four warps has issued it; the warps continue at once."""
     block, key = warp.block, (warp.index // PARTITIONS, op.number)
     _issue(sm, warp, now, ASSUMED["descriptor slots"])
     block.products[key] = block.products.get(key, 0) + 1
@@ -199,7 +199,7 @@ def _issue(sm: Multiprocessor, warp: Warp, now: float, slots: float) -> None:
     sm.issue[warp.index % PARTITIONS] = now + slots
 
 
-#: What an operation does, by its kind ("void" takes no time and does nothing); each returns when its warp can go on.
+#: What an operation does, by its kind ("void" takes no time and does nothing); each returns when its warp can continue.
 PERFORM: Mapping[Kind, Callable[[Multiprocessor, Warp, Op, float], float]] = {
     "plain": _plain,
     "arithmetic": _arithmetic,
