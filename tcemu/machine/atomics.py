@@ -37,7 +37,7 @@ def atomic(instruction: Instruction) -> Act:
     """
     moved, order = elements_of(instruction), strength(instruction)
     patterns = patterns_of(instruction, moved)
-    reads, answers = instruction.words["op"] != "exch", instruction.family == "atom"
+    answers = instruction.family == "atom"
     steps: dict[Space, Callable[..., Array]] = {
         "shared": step_of(instruction, flush=False),
         "global": step_of(instruction, flush=True),
@@ -51,8 +51,7 @@ def atomic(instruction: Instruction) -> Act:
         operands = [patterns(core, _narrowed(core, each, moved)).view(np.uint8) for each in given]
         found = np.full((WARP, moved.registers), POISON, moved.register)
         for each in places(core, by, instruction, where):
-            if reads:
-                access(core, by, instruction, each, False, moved.bytes, _READS.get(order, "relaxed"))
+            access(core, by, instruction, each, False, moved.bytes, _READS.get(order, "relaxed"))
             access(core, by, instruction, each, True, moved.bytes, _WRITES.get(order, "relaxed"))
             old = _exchange(core, by, each, moved.bytes, [one[each.lanes] for one in operands], steps[each.space])
             found[each.lanes] = old.view(moved.element).astype(moved.register)
