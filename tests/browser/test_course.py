@@ -1,8 +1,8 @@
 """Every notebook of the course in a real JupyterLab: nothing stands in the way, and it runs, and every control answers.
 
 Every fifth one, others every day, is run and looked at in both themes; another fifth is looked at in one theme, with
-the outputs that it is stored with. nbval runs them all, and tests/show asks the controls without a page. With --thorough
-all are run.
+the outputs that it is stored with. nbval runs them all, and tests/show asks the controls without a page. With
+--thorough all are run.
 All are opened in one page, one after the other, because loading JupyterLab takes longer than opening a notebook.
 Skipped without chromium or playwright.
 """

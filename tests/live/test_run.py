@@ -4,7 +4,7 @@ import fake_gpus
 import numpy as np
 import pytest
 from fake_gpus import MMA, STORE, sample
-from quick import some
+from quick import some, spread, turn
 
 import tcemu
 from tcemu import live
@@ -25,7 +25,7 @@ def test_the_device_is_described(card):
     assert str(chip) == "Emulated GPU (sm_90a), driver 580.0, CUDA 13.0"
 
 
-SOME = [instruction.opcode for instruction in recordable(fake_gpus.CARD)][::31]
+SOME = spread([instruction.opcode for instruction in recordable(fake_gpus.CARD)][::31], 2, first=turn(2))
 
 
 @pytest.mark.parametrize("opcode", SOME)
