@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from lab import CHROMIUM, THEMES, Lab, browser, jupyterlab
 from places import ROOT
-from quick import spread, turn
+from quick import THOROUGH, spread, turn
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
 pytestmark = [
@@ -85,7 +85,7 @@ def _at_its_start(slider: Any) -> bool:
 
 
 def _moved_by_mouse_and_keyboard(view: Lab, explorer: Any) -> int:
-    """Move every slider of an explorer that can be seen, the first one by mouse too; return how many there were."""
+    """Move every slider of an explorer that can be seen, the first one by mouse and arrow keys; how many there were."""
     figure, count = explorer.locator("figure").first, 0
     for slider in explorer.locator("input[type=range]").all():
         if not slider.is_visible():
@@ -101,10 +101,11 @@ def _moved_by_mouse_and_keyboard(view: Lab, explorer: Any) -> int:
         view.settle()
         moved = figure.inner_html()
         assert moved != before, f"{name}, moved to the other side: the picture did not change"
-        slider.focus()
-        view.page.keyboard.press("ArrowRight" if _at_its_start(slider) else "ArrowLeft")
-        view.settle()
-        assert figure.inner_html() != moved, f"{name}, by arrow key: the picture did not change"
+        if not count or THOROUGH:  # the keys of all sliders are those of the browser
+            slider.focus()
+            view.page.keyboard.press("ArrowRight" if _at_its_start(slider) else "ArrowLeft")
+            view.settle()
+            assert figure.inner_html() != moved, f"{name}, by arrow key: the picture did not change"
         count += 1
     return count
 

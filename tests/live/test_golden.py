@@ -28,7 +28,7 @@ def opcodes(name):
 
 #: About so many instructions are replayed by one test: few tests, and still enough of them for all cores.
 TOGETHER = 25
-#: Half of the instructions are replayed each day, and of a file with more than this, as that of wgmma, a third.
+#: Every second instruction is replayed, other ones every day; of a file with more than so many, as wgmma's, fewer.
 MANY = 400
 #: Parts of a file that the quick tests replay.
 QUICK = 1
