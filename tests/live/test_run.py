@@ -60,7 +60,7 @@ def test_other_cards_answer_what_they_have_and_say_what_they_lack(card, lacks):
         live.run(opcode)
 
 
-@pytest.mark.parametrize("shape", ["dense", "sparse"])
+@pytest.mark.parametrize("shape", ["dense", pytest.param("sparse", marks=pytest.mark.slow)])
 def test_block_scaled_operands_travel(monkeypatch, shape):
     """Blackwell has them; the fake reads the byte-ids and thread-ids out of the kernel."""
     card = live.Device("Emulated Blackwell", (12, 0), 13000, "", 101376)
