@@ -38,9 +38,9 @@ class GlobalShadow:
             self._split(size)
         per = size // self.cell
         numbers = addresses.tolist()  # of one warp: Python's numbers are faster than numpy
-        self.here = _, high = min(numbers), max(numbers) + size
-        if high > self.cell * len(self._marks):
-            self._reach(high // self.cell)
+        self.here = min(numbers), max(numbers) + size
+        if self.here[1] > self.cell * len(self._marks):
+            self._reach(self.here[1] // self.cell)
         found = addresses >> self.cell.bit_length() - 1
         return (found, 1) if per == 1 else ((found[:, None] + np.arange(per)).reshape(-1), per)
 
@@ -57,6 +57,11 @@ class GlobalShadow:
         """The marks (rows, n) of cells."""
         return self._marks.take(cells, axis=0).T[rows]
 
+    def known(self, cells: Array) -> Array | None:
+        """The marks (rows, n) of cells; None if nothing has accessed them, as is usual, and quicker to see."""
+        marks = self._marks.take(cells, axis=0)
+        return marks.T[ACCESSES] if np.count_nonzero(marks) else None
+
     def seen(self, cells: Array) -> tuple[Array, Array]:
         """The marks of the strong writes of cells that a strong read has seen, 0 for others, and of those reads."""
         marks = self.marks(cells, slice(None))
@@ -66,15 +71,16 @@ class GlobalShadow:
         """Note a write to the cells that `cells` returned last."""
         self._marks[:, STRONG if strong else WEAK][cells] = marks
         low, high = self.here
-        self._first, self._end = min(self._first, low), max(self._end, high)
+        self._first = min(self._first, low)
+        self._end = max(self._end, high)
 
-    def read(self, cells: Array, marks: Array, strong: bool, others: Array) -> None:
-        """Note a read; `others`, bool (n,), says which cells another warp read before."""
+    def read(self, cells: Array, marks: Array, strong: bool, others: Array | None) -> None:
+        """Note a read; `others`, bool (n,), says which cells another warp read before; None: none of them."""
         if strong:
             self._marks[cells, STRONG_READ] = marks
             self._marks[cells, SEEN] = self._marks[cells, STRONG]
             return
-        if np.count_nonzero(others):
+        if others is not None and np.count_nonzero(others):
             self._marks[cells[others], OTHER] = self._marks[cells[others], READ]
         self._marks[cells, READ] = marks
 
