@@ -49,7 +49,7 @@ class GlobalRaces:
     def _accessed(self, event: Accessed) -> None:
         if event.space != "global" or not len(event.addresses):
             return
-        cells, per = self._shadow.cells(event.addresses, event.size)
+        cells, per = self._shadow.cells(event.addresses, event.size, event.extent[1])
         lanes = event.lanes if per == 1 else np.repeat(event.lanes, per)
         marks = self._shadow.known(cells)
         if marks is not None:
@@ -88,7 +88,7 @@ class GlobalRaces:
             number = present[1][key] = self._grid.accesses.add(self.access(event), time)
         marks = 32 * number + lanes
         if event.writes:
-            self._shadow.write(cells, marks, strong)
+            self._shadow.write(cells, marks, strong, event.extent)
             return
         self._clocks.loads[warp] = True
         others = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tcemu.machine.memory import Extent
 from tcemu.sanitizer.clocks import Array
 from tcemu.sanitizer.spans import Runs
 
@@ -29,18 +30,14 @@ class GlobalShadow:
         self._marks = np.zeros((_CELLS, 6), np.int64)
         #: the first byte that has been written, and the one after the last
         self._first, self._end = np.iinfo(np.int64).max, 0
-        #: the first byte of the access that is looked at, and the one after its last
-        self.here = 0, 0
 
-    def cells(self, addresses: Array, size: int) -> tuple[Array, int]:
-        """The cells (n * per,) of the `size` bytes at each of `addresses` (n,), and `per`."""
+    def cells(self, addresses: Array, size: int, end: int) -> tuple[Array, int]:
+        """The cells (n * per,) of the `size` bytes at each of `addresses` (n,), all before `end`; and `per`."""
         if size < self.cell:
             self._split(size)
         per = size // self.cell
-        numbers = addresses.tolist()  # of one warp: Python's numbers are faster than numpy
-        self.here = min(numbers), max(numbers) + size
-        if self.here[1] > self.cell * len(self._marks):
-            self._reach(self.here[1] // self.cell)
+        if end > self.cell * len(self._marks):
+            self._reach(end // self.cell)
         found = addresses >> self.cell.bit_length() - 1
         return (found, 1) if per == 1 else ((found[:, None] + np.arange(per)).reshape(-1), per)
 
@@ -67,10 +64,10 @@ class GlobalShadow:
         marks = self.marks(cells, slice(None))
         return np.where(marks[STRONG] == marks[SEEN], marks[STRONG], 0), marks[STRONG_READ]
 
-    def write(self, cells: Array, marks: Array, strong: bool) -> None:
-        """Note a write to the cells that `cells` returned last."""
+    def write(self, cells: Array, marks: Array, strong: bool, extent: Extent) -> None:
+        """Note a write to cells that have this extent."""
         self._marks[:, STRONG if strong else WEAK][cells] = marks
-        low, high = self.here
+        low, high = extent
         self._first = min(self._first, low)
         self._end = max(self._end, high)
 
