@@ -267,13 +267,13 @@ class Wgmmas:
 
     def _wait(self, event: WgmmaWaited) -> None:
         group = self._group(event.warpgroup)
-        covered = [number for number in group.met if number < event.below]
-        met = np.max([group.met.pop(number) for number in covered], axis=0) if covered else None
+        covered = [group.met.pop(number) for number in list(group.met) if number < event.below]
         self._reads = {record: each for record, each in self._reads.items() if not _covers(event, each)}
         row = np.zeros_like(self._clocks.rows[0])
         row[group.column] = event.below
-        if met is not None:  # each of the four warps has at least issued the mma_asyncs that have ended
-            row[[self._clocks.met_base + each.warp for each in event.bys]] = met
+        for by, *times in zip(event.bys, *covered, strict=True):
+            if times:  # each of the four warps has at least issued the mma_asyncs that have ended
+                row[self._clocks.met_base + by.warp] = max(times)
         for by in event.bys:
             self._end_pending(self._warps[by.warp], by, event, group.committed)
             self._clocks.acquire(by.warp, self._clocks.there[by.warp], row)
