@@ -25,7 +25,7 @@ from tcemu.machine.events import (
 from tcemu.machine.masks import LANES
 from tcemu.machine.mbarrier_operations import places_of
 from tcemu.machine.mbarriers import Mbarriers
-from tcemu.machine.pending import Groups, Task
+from tcemu.machine.pending import Groups, Task, youngest_of
 
 if TYPE_CHECKING:
     from tcemu.machine.core import Core
@@ -132,7 +132,7 @@ def wait_group(instruction: Instruction) -> Act:
     kind, read = _kind(instruction), "read" in instruction.words
 
     def act(core: Core, pending: int) -> None:
-        youngest = immediate(instruction, pending)
+        youngest = youngest_of(instruction, pending)
         by = core.begin(instruction)
         if by is not None:
             below = core.copies[kind].wait(core.block.pending, youngest)
@@ -157,16 +157,6 @@ def wait_all(instruction: Instruction) -> Act:
 
 def _kind(instruction: Instruction) -> GroupKind:
     return "bulk" if ".bulk" in instruction.family else "cp.async"
-
-
-def immediate(instruction: Instruction, given: Any) -> int:
-    """N of a wait_group, an integer of at least 0. Raises OperandError."""
-    if not is_whole(given) or given < 0:
-        raise OperandError(
-            f"{instruction}: N must be an immediate, an integer of at least 0; got {briefly(given)} (PTX ISA "
-            f"{instruction.section})"
-        )
-    return int(given)
 
 
 @executes("cp.async.mbarrier.arrive")

@@ -98,12 +98,13 @@ def access(
 ) -> None:
     """Check an access of `size` bytes at each of the addresses, and report it."""
     try:
-        where.memory.check(instruction, where.addresses, size, size, where.lanes)
+        extent = where.memory.check(instruction, where.addresses, size, size, where.lanes)
     except AddressError as error:
         core.fault(by, instruction, where.space, error)
     if core.watched:
-        lanes, owner = LANES[where.lanes], core.owner(where.block)
-        given = where.addresses, size, lanes, False, order, data, owner
+        lanes = LANES if len(where.addresses) == WARP else LANES[where.lanes]
+        owner = core.owner(where.block)
+        given = where.addresses, size, extent, lanes, False, order, data, owner
         core.tell(Accessed, by, instruction, where.space, writes, *given)
 
 

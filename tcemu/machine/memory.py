@@ -20,6 +20,8 @@ Array = npt.NDArray[Any]
 
 #: Arrays in global memory start at multiples of this, as with cudaMalloc, with a gap of at least as many bytes.
 ALIGN = 256
+#: The first byte of an access and the one after its last.
+Extent = tuple[int, int]
 #: Units that numpy can copy as one element, by their size.
 _UNITS: dict[int, np.dtype[Any]] = {
     1: np.dtype("u1"),
@@ -51,8 +53,8 @@ class Bytes:
         #: the same as plain numbers, for the check of every access
         self._first = [first for first, _, _ in ranges]
         self._end = [end for _, end, _ in ranges]
-        #: the addresses of a few lanes, the size and the alignment of accesses that were right
-        self._checked: set[tuple[bytes, int, int] | None] = set()
+        #: the extents of accesses that were right, by the addresses of a few lanes, the size and the alignment
+        self._checked: dict[tuple[bytes, int, int] | None, Extent] = {}
         #: the bytes as units of each size
         self.units = {size: self.bytes.view(unit) for size, unit in _UNITS.items()}
 
@@ -64,16 +66,18 @@ class Bytes:
         align: int,
         lanes: Array | None = None,
         what: str = "",
-    ) -> None:
-        """Raise AddressError unless every one of `addresses` (n,) is a multiple of `align` with `size` bytes there.
+    ) -> Extent:
+        """Return the extent of an access to `size` bytes at each of `addresses` (n,), multiples of `align`.
 
-        `align` is a power of two; `lanes`, bool (32,), gave the addresses; `what` names the data for the message.
+        Raises AddressError if an address is not, or lies outside the ranges. `align` is a power of two; `lanes`, bool
+        (32,), gave the addresses; `what` names the data for the message.
         """
         if not len(addresses):
-            return
+            return 0, 0
         key = (addresses.tobytes(), size, align) if len(addresses) <= _FEW else None
-        if key in self._checked:
-            return
+        known = self._checked.get(key)
+        if known is not None:
+            return known
         together, low, high = _extent(addresses)
         if together & align - 1:
             first = int((addresses % align != 0).argmax())
@@ -82,22 +86,24 @@ class Bytes:
                 f"not a multiple of {align}, as an access of {align} bytes requires (PTX ISA {instruction.section})",
                 "alignment",
             )
-        if self.holds(low, high + size):
-            self._keep(key)
-            return
+        extent = low, high + size
+        if self.holds(*extent):
+            self._keep(key, extent)
+            return extent
         wrong = self._outside(addresses, size)
         if wrong.any():
             first = int(wrong.argmax())
             where = self._where(int(addresses[first]), size)
             told = _told(instruction, lanes, first, what)
             raise AddressError(f"{told}: {where} (PTX ISA {instruction.section})", "bounds")
+        return extent
 
-    def _keep(self, key: tuple[bytes, int, int] | None) -> None:
+    def _keep(self, key: tuple[bytes, int, int] | None, extent: Extent) -> None:
         """Remember addresses that are right: a kernel uses the same ones again and again."""
         if key is not None:
             if len(self._checked) == _KEPT:
                 self._checked.clear()
-            self._checked.add(key)
+            self._checked[key] = extent
 
     def holds(self, first: int, end: int) -> bool:
         """Whether bytes `first` to `end` - 1 lie in one of the ranges."""
@@ -136,6 +142,14 @@ class Bytes:
         """Write bytes (n, size) to checked addresses (n,), multiples of size; of equal addresses the last one wins."""
         size = data.shape[1]
         self.units[size][addresses >> _SHIFTS[size]] = np.ascontiguousarray(data).view(_UNITS[size])[:, 0]
+
+
+def extent_of(addresses: Array, size: int) -> Extent:
+    """The extent of `size` bytes at each of `addresses` (n,); (0, 0) for none."""
+    if not len(addresses):
+        return 0, 0
+    _, low, high = _extent(addresses)
+    return low, high + size
 
 
 def _extent(addresses: Array) -> tuple[int, int, int]:

@@ -24,6 +24,7 @@ from tcemu.instructions.table import family_of
 from tcemu.machine.addresses import BLOCK, parts
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import Accessed, By
+from tcemu.machine.memory import extent_of
 from tcemu.machine.registers import WARP, Registers
 
 if TYPE_CHECKING:
@@ -145,7 +146,8 @@ def _teller(core: Core, by: By, instruction: Instruction, space: Space) -> Calla
         if space == "global":
             core.block.grid.memory.check(instruction, flat, size, 1)
         if core.watched:
-            core.tell(Accessed, by, instruction, space, writes, flat, size, _lanes(flat.size), True)
+            lanes = _lanes(flat.size)
+            core.tell(Accessed, by, instruction, space, writes, flat, size, extent_of(flat, size), lanes, True)
 
     return tell
 
