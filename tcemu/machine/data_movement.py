@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from tcemu.machine.addresses import BLOCK, parts, rank_of
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import Accessed, By, Order, Shuffled, Waiting
 from tcemu.machine.lanes import lanes as per_lane
-from tcemu.machine.masks import FULL, LANES, bits_of
+from tcemu.machine.masks import FULL, LANES, bits_of, lanes_of
 from tcemu.machine.memory import Bytes
 from tcemu.machine.registers import POISON, WARP, Registers
 from tcemu.machine.tensor_map import TensorMap
@@ -45,10 +45,14 @@ class Where(NamedTuple):
         """The same for those of the lanes that are in a mask, bool (32,)."""
         return self._replace(lanes=self.lanes & lanes, addresses=self.addresses[lanes[self.lanes]])
 
+    def of(self, values: Array) -> Array:
+        """The rows of these lanes, of rows (32, n) for all."""
+        return values if len(self.addresses) == WARP else values[self.lanes]
+
 
 def places(core: Core, by: By, instruction: Instruction, addresses: Array) -> list[Where]:
     """The memories that the active lanes address, one entry for each."""
-    state, active, block = space_of(instruction), core.active, core.block
+    state, active, block = space_of(instruction), lanes_of(core.bits), core.block
     if state == "shared" or state == "global":
         memory = block.shared if state == "shared" else block.grid.memory
         return [Where(state, memory, block, active, addresses if core.bits == FULL else addresses[active])]
@@ -95,16 +99,18 @@ def access(
     size: int,
     order: Order,
     data: Array | None = None,
-) -> None:
-    """Check an access of `size` bytes at each of the addresses, and report it."""
+) -> Array:
+    """Check an access of `size` bytes at each of the addresses, report it, and return the units that it finds."""
     try:
-        where.memory.check(instruction, where.addresses, size, size, where.lanes)
+        found = where.memory.find(instruction, where.addresses, size, where.lanes)
     except AddressError as error:
         core.fault(by, instruction, where.space, error)
-    if core.watched:
+    if core.block.grid.observers:
         lanes, owner = LANES[where.lanes], core.owner(where.block)
-        given = where.addresses, size, lanes, False, order, data, owner
-        core.tell(Accessed, by, instruction, where.space, writes, *given)
+        stored = None if data is None else data.view(np.uint8)
+        given = where.addresses, size, lanes, False, order, stored, owner
+        core.block.grid.tell(Accessed, by, instruction, where.space, writes, *given)
+    return found
 
 
 def strength(instruction: Instruction) -> Order:
@@ -122,24 +128,23 @@ def ld(instruction: Instruction) -> Act:
     moved, order = elements_of(instruction), strength(instruction)
     register, element, count, size = moved.register, moved.element, moved.registers, moved.bytes
     whole, wide = element.itemsize == register.itemsize, np.dtype(f"i{register.itemsize}")
-
-    def load(core: Core, by: By, where: Where) -> Array:
-        access(core, by, instruction, where, False, size, order)
-        data = where.memory.gather(where.addresses, size)
-        loaded(core, by, where, data, bool(order))
-        held = data.view(register) if whole else data.view(element).astype(wide).view(register)
-        return held.reshape(-1, count)
+    kind, strong = (register if whole else element).str, bool(order)
 
     def act(core: Core, addresses: npt.ArrayLike) -> Registers:
         by = core.begin(instruction)
         if by is None:
             return core.blank(count, register)
-        found = places(core, by, instruction, core.integers(instruction, "address", addresses))
-        if core.bits == FULL and len(found) == 1:
-            return core.made(load(core, by, found[0]), FULL)
+        loads: list[tuple[Where, Array]] = []
+        for each in places(core, by, instruction, core.integers(instruction, "address", addresses)):
+            found = access(core, by, instruction, each, False, size, order)
+            data = each.memory.read(found, kind, count)
+            loaded(core, by, each, data, strong)
+            loads.append((each, data if whole else data.astype(wide).view(register)))
+        if len(loads[0][1]) == WARP:
+            return core.made(loads[0][1], FULL)
         bits = np.full((WARP, count), POISON, register)
-        for each in found:
-            bits[each.lanes] = load(core, by, each)
+        for each, held in loads:
+            bits[each.lanes] = held
         return core.made(bits, core.bits)
 
     return act
@@ -148,14 +153,17 @@ def ld(instruction: Instruction) -> Act:
 def loaded(core: Core, by: By, where: Where, data: Array, strong: bool) -> None:
     """Report a load to the scheduler: a loop that keeps loading the same values waits for other warps."""
 
-    def waiting() -> Waiting:
-        at = int(where.addresses[0])
-        whose = "" if where.block is core.block else f" of block {where.block.number}"
-        told = f"{where.space} memory{whose} at {at} to change, which it polls"
-        return Waiting(by, told, "memory", at, where.space == "global")
-
     found = where.addresses.tobytes(), data.tobytes(), where.block.rank, where.space
-    core.block.grid.scheduler.loaded(core.strand, found, strong, waiting)
+    scheduler, strand = core.block.grid.scheduler, core.strand
+    if scheduler.polls(strand, found, strong):
+        scheduler.looked(strand, False, partial(_polled, core, by, where))
+
+
+def _polled(core: Core, by: By, where: Where) -> Waiting:
+    at = int(where.addresses[0])
+    whose = "" if where.block is core.block else f" of block {where.block.number}"
+    told = f"{where.space} memory{whose} at {at} to change, which it polls"
+    return Waiting(by, told, "memory", at, where.space == "global")
 
 
 @executes("st")
@@ -171,9 +179,8 @@ def st(instruction: Instruction) -> Act:
         where = core.integers(instruction, "address", addresses)
         given = patterns(core, values)
         for each in places(core, by, instruction, where):
-            data = (given if len(each.addresses) == WARP else given[each.lanes]).view(np.uint8)
-            access(core, by, instruction, each, True, size, order, data)
-            each.memory.write(each.addresses, data)
+            data = each.of(given)
+            each.memory.write(access(core, by, instruction, each, True, size, order, data), data)
 
     return act
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -64,7 +64,7 @@ class Reduction:
     element: str
     bytes: int
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype[Any]:
         """The dtype of an element."""
         if self.element == "bf16":
@@ -102,10 +102,13 @@ def reduction_of(operation: str, kind: str) -> Reduction:
 
 
 def step_of(instruction: Instruction, *, flush: bool) -> Callable[..., Array]:
-    """A function from the old bytes at one address and a lane's to the new ones; `flush` makes subnormal f32 zeros."""
+    """A function from old bytes and those of lanes to new ones; `flush` makes subnormal f32 zeros.
+
+    All are uint8, with the bytes of one lane along the last axis.
+    """
     operation, kind = instruction.words["op"], instruction.words["type"]
     if operation == "cas":
-        return lambda old, b, c: c if np.array_equal(old, b) else old
+        return lambda old, b, c: np.where((old == b).all(axis=-1, keepdims=True), c, old)
     if operation == "exch":  # also of 128 bits, for which there is no dtype
         return lambda _, b: b
     row = reduction_of(operation, kind)

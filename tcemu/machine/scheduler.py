@@ -75,7 +75,8 @@ class Scheduler:
 
     def pause(self, strand: Strand, instruction: Instruction) -> None:
         """Before an operation of a warp: let others go first if the strategy says so."""
-        self.check(strand)
+        if self._current is not strand or strand.fiber is not getcurrent():
+            self.check(strand)
         strand.operations += 1
         if instruction.changes:
             strand.looks = None
@@ -97,15 +98,14 @@ class Scheduler:
         if not found:
             self._hub.switch()
 
-    def loaded(self, strand: Strand, what: Hashable, strong: bool, waiting: Callable[[], Waiting]) -> None:
+    def polls(self, strand: Strand, what: Hashable, strong: bool) -> bool:
         """The warp loaded `what` (addresses and content); many repetitions mean that it polls memory in a loop."""
         if what not in strand.loads:
             strand.loads.append(what)
             strand.looks, strand.repeats = None, 0
-            return
+            return False
         strand.repeats += 1
-        if strand.repeats > _REPEATS[strong]:
-            self.looked(strand, False, waiting)
+        return strand.repeats > _REPEATS[strong]
 
     def changed(self, strand: Strand) -> None:
         """The warp has changed something after all, by an operation that often does not."""
