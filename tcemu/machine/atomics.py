@@ -14,12 +14,10 @@ import numpy.typing as npt
 from tcemu.instructions import Instruction
 from tcemu.instructions.elements import Elements, elements_of
 from tcemu.instructions.facts import Space
-from tcemu.machine.data_movement import Where, access, loaded, patterns_of, places, strength, unsigned
+from tcemu.machine.data_movement import Where, access, answer, loaded, patterns_of, places, strength, unsigned
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import By, Order
-from tcemu.machine.masks import LANES
 from tcemu.machine.reductions import step_of
-from tcemu.machine.registers import POISON, WARP
 
 if TYPE_CHECKING:
     from tcemu.machine.core import Core
@@ -37,7 +35,7 @@ def atomic(instruction: Instruction) -> Act:
     f32 additions in global memory flush subnormals to zero; those in shared memory do not.
     """
     moved, order = elements_of(instruction), strength(instruction)
-    size = moved.bytes
+    size, element, register = moved.bytes, moved.element, moved.register
     patterns = patterns_of(instruction, moved)
     reads, answers = instruction.words["op"] != "exch", instruction.family == "atom"
     steps: dict[Space, Callable[..., Array]] = {
@@ -51,14 +49,14 @@ def atomic(instruction: Instruction) -> Act:
             return core.blank(moved.registers, moved.register) if answers else None
         where = core.integers(instruction, "address", addresses)
         operands = [patterns(core, _narrowed(core, each, moved)).view(np.uint8) for each in given]
-        held = np.full((WARP, moved.registers), POISON, moved.register)
+        olds: list[tuple[Where, Array]] = []
         for each in places(core, by, instruction, where):
             if reads:
                 access(core, by, instruction, each, False, size, _READS.get(order, "relaxed"))
             found = access(core, by, instruction, each, True, size, _WRITES.get(order, "relaxed"))
             old = _exchange(core, by, each, found, [each.of(one) for one in operands], steps[each.space])
-            held[each.lanes] = old.view(moved.element)
-        return core.made(held, core.bits) if answers else None
+            olds.append((each, old.view(element).astype(register)))
+        return answer(core, olds) if answers else None
 
     return act
 
@@ -71,10 +69,10 @@ def _exchange(
     before = memory.read(found, "u1", size)
     old = before.copy()
     for lanes in _turns(scheduler.strategy.lanes(len(found)), found):
-        places = found.take(lanes)
+        places = found[lanes]
         held = memory.read(places, "u1", size)
         old[lanes] = held
-        memory.write(places, step(held, *[each.take(lanes, 0) for each in operands]))
+        memory.write(places, step(held, *[each[lanes] for each in operands]))
     if memory.read(found, "u1", size).tobytes() == before.tobytes():
         loaded(core, by, where, before, True)
     else:
@@ -86,7 +84,7 @@ def _turns(order: Sequence[int], found: Array) -> list[Any]:
     """Lanes that can go together, since no two of them use the same unit; where two do, `order` decides."""
     units = found.tolist()
     if len(set(units)) == len(units):
-        return [LANES[: len(units)]]
+        return [slice(None)]
     turns: list[Any] = []
     taken = dict.fromkeys(units, 0)
     for lane in order:
@@ -98,7 +96,9 @@ def _turns(order: Sequence[int], found: Array) -> list[Any]:
     return turns
 
 
-def _narrowed(core: Core, given: npt.ArrayLike, moved: Elements) -> Array:
+def _narrowed(core: Core, given: npt.ArrayLike, moved: Elements) -> npt.ArrayLike:
     """An operand whose 16-bit elements are the low halves of its registers."""
+    if moved.bits >= 32:
+        return given
     values = core.values(given)
-    return values.astype(unsigned(moved)) if moved.bits < 32 and values.dtype.kind in "iu" else values
+    return values.astype(unsigned(moved)) if values.dtype.kind in "iu" else values

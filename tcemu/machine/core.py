@@ -224,12 +224,12 @@ class Core:
     def predicate(self, instruction: Instruction, given: Any) -> Array:
         """One predicate for each lane, bool (32,), from one for all lanes or one for each."""
         array = self.values(given)
-        if array.dtype != np.bool_ or array.shape not in ((), (WARP,)):
+        if array.dtype.kind != "b" or array.shape not in ((), _LANES):
             raise OperandError(
                 f"{instruction}: a predicate must be bool (32,); got dtype {array.dtype}, shape {array.shape} (PTX ISA "
                 f"{instruction.section})"
             )
-        return np.broadcast_to(array, (WARP,))
+        return np.asarray(array) if array.ndim else lanes_of(FULL * bool(array))
 
     def check_membermask(self, instruction: Instruction, *given: Any, elsewhere: bool = False) -> None:
         """End the launch unless a membermask names the lanes that execute the instruction.

@@ -140,19 +140,24 @@ def ld(instruction: Instruction) -> Act:
             data = each.memory.read(found, kind, count)
             loaded(core, by, each, data, strong)
             loads.append((each, data if whole else data.astype(wide).view(register)))
-        if len(loads[0][1]) == WARP:
-            return core.made(loads[0][1], FULL)
-        bits = np.full((WARP, count), POISON, register)
-        for each, held in loads:
-            bits[each.lanes] = held
-        return core.made(bits, core.bits)
+        return answer(core, loads)
 
     return act
 
 
+def answer(core: Core, found: list[tuple[Where, Array]]) -> Registers:
+    """Registers of what lanes have found, rows (n, count) for each memory."""
+    first = found[0][1]
+    if len(first) == WARP:
+        return core.made(first, FULL)
+    bits = np.full((WARP, first.shape[1]), POISON, first.dtype)
+    for each, held in found:
+        bits[each.lanes] = held
+    return core.made(bits, core.bits)
+
+
 def loaded(core: Core, by: By, where: Where, data: Array, strong: bool) -> None:
     """Report a load to the scheduler: a loop that keeps loading the same values waits for other warps."""
-
     found = where.addresses.tobytes(), data.tobytes(), where.block.rank, where.space
     scheduler, strand = core.block.grid.scheduler, core.strand
     if scheduler.polls(strand, found, strong):
@@ -189,7 +194,15 @@ def patterns_of(instruction: Instruction, moved: Elements) -> Callable[[Core, An
     """A function that reads an operand: elements (32, count) as their bits in memory."""
     count, bits, kept, shape = moved.registers, moved.bits, unsigned(moved), (WARP, moved.registers)
 
+    @lru_cache(maxsize=64)
+    def same(number: int) -> Array:
+        array = np.full(shape, np.asarray(number).astype(kept))
+        array.flags.writeable = False
+        return array
+
     def patterns(core: Core, values: Any) -> Array:
+        if type(values) is int and -(1 << 63) <= values < 1 << 63:
+            return same(values)
         array = core.values(values)
         if array.dtype.kind == "f" and array.dtype.itemsize * 8 == bits:
             array = array.astype(array.dtype.newbyteorder("=")).view(f"u{array.dtype.itemsize}")
@@ -255,18 +268,19 @@ _SHUFFLES: dict[str, tuple[Callable[[Array, Array, Array, Array], Array], Callab
 }
 
 
-def _sources(mode: str, b: Any, c: Any) -> tuple[Array, Array]:
-    """The lane that each lane reads from, and whether the one that it asks for is inside its segment; both (32,)."""
+@lru_cache(maxsize=1024)
+def _sources(mode: str, *operands: int | bytes) -> tuple[Array, Array]:
+    """The lane that each lane reads from, and whether the one that it asks for is inside its segment; both (32,).
+
+    The operands b and c are one number for all lanes, or the bytes of one for each: kernels repeat their shuffles.
+    """
     source, inside = _SHUFFLES[mode]
+    b, c = (each if isinstance(each, int) else np.frombuffer(each, np.int64) for each in operands)
     lane, segment = b & 31, c >> 8 & 31
     first, bound = LANES & segment, LANES & segment | c & 31 & ~segment
     asked = source(LANES, lane, first, segment)
     there = inside(asked, bound)
     return np.where(there, asked, LANES), there
-
-
-#: The same for one b and one c for all lanes, computed once.
-_uniform_sources = lru_cache(maxsize=4096)(_sources)
 
 
 @executes("shfl.sync")
@@ -280,13 +294,8 @@ def shfl(instruction: Instruction) -> Act:
     def act(core: Core, values: Any, b: npt.ArrayLike, c: npt.ArrayLike, *membermask: Any) -> tuple[Array, Array]:
         core.check_membermask(instruction, *membermask, elsewhere=True)
         by = core.begin(instruction)
-        if type(b) is type(c) is int:
-            asked, there = _uniform_sources(mode, b & 31, c & 0x1FFF)
-        else:
-            asked, there = _sources(mode, core.integers(instruction, "b", b), core.integers(instruction, "c", c))
-        needed = np.zeros(WARP, bool)
-        needed[asked[core.active]] = True
-        held = _read(core, values, needed)
+        asked, there = _sources(mode, _operand(core, instruction, "b", b), _operand(core, instruction, "c", c))
+        held = _read(core, values, asked) if core.watched else core.values(values)
         if held.ndim not in (1, 2) or len(held) != WARP or held.dtype.kind not in "iuf" or held.dtype.itemsize > 8:
             raise OperandError(
                 f"{instruction}: values must be numbers (32,) or (32, n); got {held.dtype} {held.shape} (PTX ISA "
@@ -294,21 +303,26 @@ def shfl(instruction: Instruction) -> Act:
             )
         given = held.astype(held.dtype.newbyteorder("="))
         bits = given.view(f"u{given.dtype.itemsize}")
-        found = np.asarray(bits[asked])
+        found = bits.take(asked, axis=0)
         if core.bits != FULL or by is None:
             taking = core.active & core.active[asked] & (by is not None)
             found[~taking] = POISON & np.iinfo(bits.dtype).max
             if by is not None:
                 core.tell(Shuffled, by, instruction, asked, int(membermask[0]) if membermask else by.active)
-        return found.view(given.dtype), per_lane(there & core.active)
+        return found.view(given.dtype), per_lane(there.copy() if core.bits == FULL else there & core.active)
 
     return act
 
 
-def _read(core: Core, values: Any, lanes: Array) -> Array:
-    """The values of `lanes`; those of other lanes do not count as read."""
-    before = core.bits
-    core.bits = before & bits_of(lanes)
+def _operand(core: Core, instruction: Instruction, role: str, given: npt.ArrayLike) -> int | bytes:
+    return given & 0x1FFF if type(given) is int else core.integers(instruction, role, given).tobytes()
+
+
+def _read(core: Core, values: Any, asked: Array) -> Array:
+    """The values; those of lanes that no active lane asks for do not count as read."""
+    before, needed = core.bits, np.zeros(WARP, bool)
+    needed[asked[core.active]] = True
+    core.bits = before & bits_of(needed)
     try:
         return core.values(values)
     finally:
