@@ -204,6 +204,8 @@ def patterns_of(instruction: Instruction, moved: Elements) -> Callable[[Core, An
         if type(values) is int and -(1 << 63) <= values < 1 << 63:
             return same(values)
         array = core.values(values)
+        if array.dtype == kept and array.shape == shape:  # what values usually are
+            return np.ascontiguousarray(array)
         if array.dtype.kind == "f" and array.dtype.itemsize * 8 == bits:
             array = array.astype(array.dtype.newbyteorder("=")).view(f"u{array.dtype.itemsize}")
         if array.dtype.kind not in "iu":

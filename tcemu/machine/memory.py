@@ -141,8 +141,9 @@ class Bytes:
 
     def write(self, found: Array, data: Array) -> None:
         """Write rows (n, count), contiguous, to units (n,) that `find` found; of equal units the last one wins."""
-        unit = _UNITS[data.itemsize * data.shape[1]]
-        self.units[unit.itemsize][found] = data.view(unit)[:, 0]
+        size, count = data.itemsize, data.shape[1]
+        rows = data if count == 1 else data.view(_UNITS[size * count])
+        self.units[size * count][found] = rows[:, 0]
 
 
 def _extent(addresses: Array, align: int) -> tuple[int, int, int]:

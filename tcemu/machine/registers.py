@@ -278,7 +278,7 @@ class Registers(NDArrayOperatorsMixin):
         """The content as a kernel sees it now, read without an observer: poison where a result is under way."""
         bank = self.bank
         if not bank.pending or not bank.veiled:
-            return self.bits
+            return bank.bits if self._columns is None else bank.bits[:, self._columns]
         hidden = self._hidden()
         return np.where(hidden, self.dtype.type(POISON), self.bits) if hidden.any() else self.bits
 
