@@ -24,7 +24,7 @@ def aligned(words: int, dtype: Any) -> Array:
     A vector that crosses a line takes two accesses.
     """
     room = np.empty(words + WIDTH, dtype)
-    begin = -addressof(c_char.from_buffer(room)) % (4 * WIDTH) // 4  # room.ctypes.data takes ten times as long
+    begin = -addressof(c_char.from_buffer(room.data)) % (4 * WIDTH) // 4  # room.ctypes.data takes ten times as long
     return room[begin : begin + words]
 
 

@@ -26,7 +26,7 @@ from tcemu.machine.events import (
 from tcemu.machine.masks import LANES
 from tcemu.machine.mbarrier_operations import places_of
 from tcemu.machine.mbarriers import Mbarriers
-from tcemu.machine.pending import Groups, Task
+from tcemu.machine.pending import Groups, Task, youngest_of
 
 if TYPE_CHECKING:
     from tcemu.machine.core import Core
@@ -89,7 +89,7 @@ def cp_async(instruction: Instruction) -> Act:
 def _find(core: Core, by: By, instruction: Instruction, space: Space, addresses: Array, size: int) -> Array:
     """The units of `size` bytes that a copy accesses, once they have been checked."""
     try:
-        return core.memory(space).find(instruction, addresses, size)
+        return core.memory(space).find(instruction, addresses, size)[0]
     except AddressError as error:
         core.fault(by, instruction, space, error)
 
@@ -139,7 +139,7 @@ def wait_group(instruction: Instruction) -> Act:
     kind, read = _kind(instruction), "read" in instruction.words
 
     def act(core: Core, pending: int) -> None:
-        youngest = immediate(instruction, pending)
+        youngest = youngest_of(instruction, pending)
         by = core.begin(instruction)
         if by is not None:
             below = core.copies[kind].wait(core.block.pending, youngest)
@@ -164,16 +164,6 @@ def wait_all(instruction: Instruction) -> Act:
 
 def _kind(instruction: Instruction) -> GroupKind:
     return "bulk" if ".bulk" in instruction.family else "cp.async"
-
-
-def immediate(instruction: Instruction, given: Any) -> int:
-    """N of a wait_group, an integer of at least 0. Raises OperandError."""
-    if not is_whole(given) or given < 0:
-        raise OperandError(
-            f"{instruction}: N must be an immediate, an integer of at least 0; got {briefly(given)} (PTX ISA "
-            f"{instruction.section})"
-        )
-    return int(given)
 
 
 @executes("cp.async.mbarrier.arrive")

@@ -102,13 +102,13 @@ def access(
 ) -> Array:
     """Check an access of `size` bytes at each of the addresses, report it, and return the units that it finds."""
     try:
-        found = where.memory.find(instruction, where.addresses, size, where.lanes)
+        found, extent = where.memory.find(instruction, where.addresses, size, where.lanes)
     except AddressError as error:
         core.fault(by, instruction, where.space, error)
     if core.block.grid.observers:
-        lanes, owner = LANES[where.lanes], core.owner(where.block)
-        stored = None if data is None else data.view(np.uint8)
-        given = where.addresses, size, lanes, False, order, stored, owner
+        lanes = LANES if len(where.addresses) == WARP else LANES[where.lanes]
+        owner, stored = core.owner(where.block), None if data is None else data.view(np.uint8)
+        given = where.addresses, size, extent, lanes, False, order, stored, owner
         core.block.grid.tell(Accessed, by, instruction, where.space, writes, *given)
     return found
 
@@ -277,7 +277,8 @@ def _sources(mode: str, *operands: int | bytes) -> tuple[Array, Array]:
     The operands b and c are one number for all lanes, or the bytes of one for each: kernels repeat their shuffles.
     """
     source, inside = _SHUFFLES[mode]
-    b, c = (each if isinstance(each, int) else np.frombuffer(each, np.int64) for each in operands)
+    numbers: list[Any] = [each if isinstance(each, int) else np.frombuffer(each, np.int64) for each in operands]
+    b, c = numbers
     lane, segment = b & 31, c >> 8 & 31
     first, bound = LANES & segment, LANES & segment | c & 31 & ~segment
     asked = source(LANES, lane, first, segment)

@@ -21,6 +21,7 @@ from tcemu.instructions.elements import space_of
 from tcemu.layouts import Fragment
 from tcemu.machine.addresses import BLOCK, SHARED
 from tcemu.machine.events import Accessed, By
+from tcemu.machine.memory import Extent
 from tcemu.machine.registers import WARP, Registers
 
 if TYPE_CHECKING:
@@ -56,9 +57,10 @@ def _load(instruction: Instruction) -> Move:
         found = None if at is None else _found(core, instruction, at, row)
         if found is None:
             return NotImplemented
+        units, extent = found
         if core.watched:
-            core.tell(Accessed, by, instruction, "shared", False, at, row, lanes_of_rows(rows), True)
-        elements = core.block.shared.read(found, kind, count).reshape(-1)
+            core.tell(Accessed, by, instruction, "shared", False, at, row, extent, lanes_of_rows(rows), True)
+        elements = core.block.shared.read(units, kind, count).reshape(-1)
         return core.made(elements.take(gather).view(register), core.there, (*origin, core.target))
 
     return move
@@ -72,12 +74,13 @@ def _store(instruction: Instruction) -> Move:
     def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
         at = _rows_at(core, instruction, operands[0], rows)
         found = None if at is None else _found(core, instruction, at, row)
-        if found is None or not _fit(operands[1], fragment) or len(set(found.tolist())) < rows:
+        if found is None or not _fit(operands[1], fragment) or len(set(found[0].tolist())) < rows:
             return NotImplemented  # two rows at one address must be equal
+        units, extent = found
         elements = core.values(operands[1]).view(storage).reshape(-1)
         if core.watched:
-            core.tell(Accessed, by, instruction, "shared", True, at, row, lanes_of_rows(rows), True)
-        core.block.shared.write(found, elements.take(scatter).reshape(rows, -1))
+            core.tell(Accessed, by, instruction, "shared", True, at, row, extent, lanes_of_rows(rows), True)
+        core.block.shared.write(units, elements.take(scatter).reshape(rows, -1))
         return None
 
     return move
@@ -120,8 +123,8 @@ def _rows_at(core: Core, instruction: Instruction, given: Any, rows: int) -> Arr
     return np.asarray(given) - (SHARED + core.block.rank * BLOCK) if rows == WARP else None
 
 
-def _found(core: Core, instruction: Instruction, at: Array, row: int) -> Array | None:
-    """The rows there, as units of shared memory; None if an address is wrong."""
+def _found(core: Core, instruction: Instruction, at: Array, row: int) -> tuple[Array, Extent] | None:
+    """The rows there, as units of shared memory, and their extent; None if an address is wrong."""
     try:
         return core.block.shared.find(instruction, at, row)
     except AddressError:

@@ -21,6 +21,8 @@ Array = npt.NDArray[Any]
 
 #: Arrays in global memory start at multiples of this, as with cudaMalloc, with a gap of at least as many bytes.
 ALIGN = 256
+#: The first byte of an access and the one after its last.
+Extent = tuple[int, int]
 #: Units that numpy can copy as one element, by their size.
 _UNITS: dict[int, np.dtype[Any]] = {
     1: np.dtype("u1"),
@@ -54,8 +56,8 @@ class Bytes:
         #: the same as plain numbers, for the check of every access
         self._first = [first for first, _, _ in ranges]
         self._end = [end for _, end, _ in ranges]
-        #: by the addresses and the size of accesses that were right: the numbers of the units there
-        self._found: dict[tuple[bytes, int], Array] = {}
+        #: what `find` has found, by the addresses and the size
+        self._found: dict[tuple[bytes, int], tuple[Array, Extent]] = {}
         #: the bytes as units of each size
         self.units = {size: self.bytes.view(unit) for size, unit in _UNITS.items()}
         self._rows: dict[tuple[str, int], Array] = {}
@@ -68,13 +70,14 @@ class Bytes:
         align: int,
         lanes: Array | None = None,
         what: str = "",
-    ) -> None:
-        """Raise AddressError unless every one of `addresses` (n,) is a multiple of `align` with `size` bytes there.
+    ) -> Extent:
+        """Return the extent of an access to `size` bytes at each of `addresses` (n,), multiples of `align`.
 
-        `align` is a power of two; `lanes`, bool (32,), gave the addresses; `what` names the data for the message.
+        Raises AddressError if an address is not, or lies outside the ranges. `align` is a power of two; `lanes`, bool
+        (32,), gave the addresses; `what` names the data for the message.
         """
         if not len(addresses):
-            return
+            return 0, 0
         beside, low, high = _extent(addresses, align)
         if beside:
             first = int((addresses % align != 0).argmax())
@@ -83,27 +86,31 @@ class Bytes:
                 f"not a multiple of {align}, as an access of {align} bytes requires (PTX ISA {instruction.section})",
                 "alignment",
             )
-        if self.holds(low, high + size):
-            return
+        extent = low, high + size
+        if self.holds(*extent):
+            return extent
         wrong = self._outside(addresses, size)
         if wrong.any():
             first = int(wrong.argmax())
             where = self._where(int(addresses[first]), size)
             told = _told(instruction, lanes, first, what)
             raise AddressError(f"{told}: {where} (PTX ISA {instruction.section})", "bounds")
+        return extent
 
-    def find(self, instruction: Instruction, addresses: Array, size: int, lanes: Array | None = None) -> Array:
-        """The numbers, in `units[size]`, of the units at a warp's addresses (n,), once `check` has found these right.
+    def find(
+        self, instruction: Instruction, addresses: Array, size: int, lanes: Array | None = None
+    ) -> tuple[Array, Extent]:
+        """The numbers in `units[size]` of what a warp's addresses (n,) point to, and the extent, once `check` agrees.
 
-        It remembers them, because a kernel uses the same addresses again and again.
+        It remembers what it has found, because a kernel uses the same addresses again and again.
         """
         key = addresses.tobytes(), size
         found = self._found.get(key)
         if found is None:
-            self.check(instruction, addresses, size, size, lanes)
+            extent = self.check(instruction, addresses, size, size, lanes)
             if len(self._found) == _KEPT:
                 self._found.clear()
-            found = self._found[key] = addresses >> _SHIFTS[size]
+            found = self._found[key] = addresses >> _SHIFTS[size], extent
         return found
 
     def holds(self, first: int, end: int) -> bool:
@@ -144,6 +151,14 @@ class Bytes:
         size, count = data.itemsize, data.shape[1]
         rows = data if count == 1 else data.view(_UNITS[size * count])
         self.units[size * count][found] = rows[:, 0]
+
+
+def extent_of(addresses: Array, size: int) -> Extent:
+    """The extent of `size` bytes at each of `addresses` (n,); (0, 0) for none."""
+    if not len(addresses):
+        return 0, 0
+    _, low, high = _extent(addresses, 1)
+    return low, high + size
 
 
 def _extent(addresses: Array, align: int) -> tuple[int, int, int]:

@@ -25,6 +25,7 @@ from tcemu.machine.addresses import BLOCK, parts
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import Accessed, By
 from tcemu.machine.matrix_move import lanes_of_rows, move_of
+from tcemu.machine.memory import extent_of
 from tcemu.machine.registers import WARP, Registers
 
 if TYPE_CHECKING:
@@ -149,6 +150,7 @@ def _teller(core: Core, by: By, instruction: Instruction, space: Space) -> Calla
         if space == "global":
             core.block.grid.memory.check(instruction, flat, size, 1)
         if core.watched:
-            core.tell(Accessed, by, instruction, space, writes, flat, size, lanes_of_rows(flat.size), True)
+            lanes = lanes_of_rows(flat.size)
+            core.tell(Accessed, by, instruction, space, writes, flat, size, extent_of(flat, size), lanes, True)
 
     return tell
