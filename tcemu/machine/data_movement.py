@@ -161,7 +161,7 @@ def loaded(core: Core, by: By, where: Where, data: Array, strong: bool) -> None:
     found = where.addresses.tobytes(), data.tobytes(), where.block.rank, where.space
     scheduler, strand = core.block.grid.scheduler, core.strand
     if scheduler.polls(strand, found, strong):
-        scheduler.looked(strand, False, partial(_polled, core, by, where))
+        scheduler.looked(strand, False, partial(_polled, core, by, where), where.space == "global")
 
 
 def _polled(core: Core, by: By, where: Where) -> Waiting:

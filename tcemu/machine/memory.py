@@ -178,6 +178,8 @@ def _told(instruction: Instruction, lanes: Array | None, number: int, what: str)
 
 def _integers(given: Any) -> Any:
     """An index as an int or an array of int64. Raises OperandError for anything but integers."""
+    if type(given) is int and -(1 << 63) <= given < 1 << 63:
+        return given
     try:
         array = np.asarray(given)
     except LaunchError:  # the sanitizer's, about registers that are read here
@@ -214,9 +216,9 @@ class Pointer(int):
         if len(index) != len(self.shape):
             raise OperandError(f"the array has {len(self.shape)} axes; got {len(index)} indices")
         numbers = [_integers(number) for number in index]
-        found: Any = 0
+        found: Any = numbers[0] if numbers else 0
         try:
-            for number, size in zip(numbers, self.shape, strict=True):
+            for number, size in zip(numbers[1:], self.shape[1:], strict=True):
                 found = found * size + number
             found = found * self.dtype.itemsize + int(self)
         except (ValueError, OverflowError):

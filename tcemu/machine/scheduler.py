@@ -35,7 +35,7 @@ _WINDOW, _REPEATS = 16, {False: 256, True: 16}
 class Strand:
     """A warp as the scheduler sees it: `block` and `warp` are its numbers."""
 
-    __slots__ = ("block", "fiber", "loads", "looks", "operations", "ready", "repeats", "waiting", "warp")
+    __slots__ = ("block", "elsewhere", "fiber", "loads", "looks", "operations", "ready", "repeats", "waiting", "warp")
 
     def __init__(self, block: int, warp: int, body: Callable[[], None]) -> None:
         self.block, self.warp, self.fiber = block, warp, greenlet(body)
@@ -44,6 +44,8 @@ class Strand:
         self.waiting: Callable[[], Waiting] | None = None
         #: What it last tested for without success, and has not found since.
         self.looks: Callable[[], Waiting] | None = None
+        #: whether it polls memory that a block which has not started yet could change
+        self.elsewhere = False
         self.operations = 0
         #: its latest loads, and how many of them in a row brought nothing new
         self.loads: deque[Hashable] = deque(maxlen=_WINDOW)
@@ -92,9 +94,12 @@ class Scheduler:
             strand.ready = strand.waiting = None
         strand.looks = None
 
-    def looked(self, strand: Strand, found: bool, waiting: Callable[[], Waiting]) -> None:
-        """The warp tested for something; if it found nothing, other warps run first."""
-        strand.looks = None if found else waiting
+    def looked(self, strand: Strand, found: bool, waiting: Callable[[], Waiting], elsewhere: bool = False) -> None:
+        """The warp tested for something; if it found nothing, other warps run first.
+
+        `elsewhere`: a block that has not started yet could make it so.
+        """
+        strand.looks, strand.elsewhere = None if found else waiting, elsewhere
         if not found:
             self._hub.switch()
 
@@ -166,7 +171,7 @@ class Scheduler:
 
     def _asks(self) -> bool:
         """Whether some warp polls memory that a block which has not started yet could change."""
-        return any(strand.looks is not None and strand.looks().elsewhere for strand in self._strands)
+        return any(strand.looks is not None and strand.elsewhere for strand in self._strands)
 
     def _choose(self, able: list[Strand], busy: list[Strand]) -> Strand:
         chosen = self.strategy.runs(able, busy)
