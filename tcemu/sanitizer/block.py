@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
+from tcemu.instructions import Instruction
 from tcemu.machine.events import BlockStarted, By, Event
 from tcemu.sanitizer.clocks import Array, Clocks
 from tcemu.sanitizer.fences import Fences
@@ -12,7 +13,22 @@ from tcemu.sanitizer.records import Records
 from tcemu.sanitizer.report import Report
 from tcemu.sanitizer.shadow import Shadow, Tiles
 
-Handlers = dict[type[Event], Callable[..., object]]
+Handler = Callable[..., object]
+
+
+class Only(NamedTuple):
+    """A handler of Issued, the most frequent event, and the instructions that it needs to know of."""
+
+    handle: Handler
+    needs: Callable[[Instruction], bool]
+
+
+Handlers = dict[type[Event], Handler | Only]
+
+
+def together(instruction: Instruction) -> bool:
+    """Whether lanes execute an instruction together, or wait for each other there."""
+    return instruction.sync or instruction.aligned or instruction.lanes > 32
 
 
 class Section(Protocol):

@@ -52,13 +52,14 @@ class GlobalRaces:
     def _accessed(self, event: Accessed) -> None:
         if event.space != "global" or not len(event.addresses):
             return
-        cells, per = self._shadow.cells(event.addresses, event.size)
+        cells, per = self._shadow.cells(event.addresses, event.size, event.extent[1])
         lanes = event.lanes if per == 1 else np.repeat(event.lanes, per)
-        marks = self._shadow.marks(cells)
-        prior = marks if event.writes else marks[WRITES]
-        if np.count_nonzero(prior) and not self._incoherent(event, prior, cells, lanes):
-            self.compare(self.access(event), prior, cells, lanes, event)
-        self._note(event, cells, lanes, marks[READ])
+        marks = self._shadow.known(cells)
+        if marks is not None:
+            prior = marks if event.writes else marks[WRITES]
+            if np.count_nonzero(prior) and not self._incoherent(event, prior, cells, lanes):
+                self.compare(self.access(event), prior, cells, lanes, event)
+        self._note(event, cells, lanes, None if marks is None else marks[READ])
 
     def access(self, event: Accessed) -> GlobalAccess:
         """An access by loads or stores."""
@@ -80,7 +81,7 @@ class GlobalRaces:
             self.report(self.access(event), other, mark & 31, lane, what, cause=_INCOHERENT, remedy=_COHERENT)
         return True
 
-    def _note(self, event: Accessed, cells: Array, lanes: Array, read: Array) -> None:
+    def _note(self, event: Accessed, cells: Array, lanes: Array, read: Array | None) -> None:
         by, strong = event.by, bool(event.order)
         warp = by.warp
         time = self._clocks.time[warp]
@@ -93,12 +94,12 @@ class GlobalRaces:
             number = present[1][key] = self._grid.accesses.add(self.access(event), time)
         marks = 32 * number + lanes
         if event.writes:
-            self._shadow.write(cells, marks, strong)
+            self._shadow.write(cells, marks, strong, event.extent)
             return
         self._clocks.loads[warp] = True
-        others = read != 0
-        if np.count_nonzero(others):
-            others &= ~self._own(read >> 5, warp)
+        others = None
+        if read is not None and np.count_nonzero(read):
+            others = (read != 0) & ~self._own(read >> 5, warp)
         self._shadow.read(cells, marks, strong, others)
 
     def _own(self, records: Array, warp: int) -> Array:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tcemu.machine.events import By, Exited, Issued, Shuffled, Site
 from tcemu.machine.sites import callers_of
-from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.block import Block, Handlers, Only, together
 from tcemu.sanitizer.report import Earlier, Report, lanes_of, many
 
 _FIX = (
@@ -37,7 +37,7 @@ class Membermasks:
     def __init__(self, block: Block) -> None:
         self._block, self._clocks = block, block.clocks
         self._waiting: dict[int, list[Incomplete]] = {}
-        self.handlers: Handlers = {Shuffled: self._shuffled, Issued: self._issued, Exited: self._exited}
+        self.handlers: Handlers = {Shuffled: self._shuffled, Issued: Only(self._issued, together), Exited: self._exited}
 
     def _shuffled(self, event: Shuffled) -> None:
         """Some lanes execute a shfl.sync: one that others have executed before, or another."""
@@ -58,9 +58,7 @@ class Membermasks:
     def _issued(self, event: Issued) -> None:
         """Lanes that wait and lanes that they wait for execute an instruction of the warp together."""
         by, instruction = event.by, event.instruction
-        if not self._waiting.get(by.warp) or not (instruction.sync or instruction.aligned):
-            return
-        for each in self._waiting[by.warp]:
+        for each in self._waiting.get(by.warp, ()):
             missing = self._missing(each) & by.active
             if missing and each.executed & by.active:
                 self._report(each, missing, by, instruction.opcode)

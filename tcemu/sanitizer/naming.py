@@ -7,6 +7,7 @@ on what the same warp did before, and on how the bytes were accessed.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -250,7 +251,4 @@ class Naming:
 
 def whole(rows: list[Array]) -> Known:
     """The knowledge of several warps that make an access together."""
-    if len(rows) == 1:
-        return Known(rows[0], rows[0])
-    stacked = np.stack(rows)
-    return Known(np.minimum.reduce(stacked), np.maximum.reduce(stacked))
+    return Known(reduce(np.minimum, rows), reduce(np.maximum, rows))

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from tcemu.errors import OperandError, UndefinedBehaviour, counted, listing, shown
 from tcemu.machine.events import (
@@ -16,6 +15,7 @@ from tcemu.machine.events import (
     Computed,
     Event,
     Faulted,
+    Issued,
     Stuck,
     Touched,
     WgmmaFenced,
@@ -44,6 +44,7 @@ from tcemu.sanitizer.shared import SharedMemory
 from tcemu.sanitizer.shuffles import Shuffles
 from tcemu.sanitizer.tensor_map_reads import TensorMapReads
 from tcemu.sanitizer.tensor_maps import TensorMaps
+from tcemu.sanitizer.watch import Watch
 from tcemu.sanitizer.wgmma import Wgmmas
 from tcemu.tracebacks import cell
 
@@ -51,9 +52,6 @@ from tcemu.tracebacks import cell
 #: reports only go into `reports`, as hints do in every mode but off. off: the sanitizer checks nothing.
 Mode = Literal["raise", "warn", "collect", "off"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-#: What receives the events of a block, by their kind.
-Watch = dict[type[Event], list[Callable[[Any], object]]]
-
 for _module in iter_modules(rules.__path__):  # which put rules and sections into their tables
     import_module(f"{rules.__name__}.{_module.name}")
 
@@ -103,8 +101,8 @@ class Sanitizer:
             return
         watch, cluster = found
         told = event if cluster is None else cluster(event)
-        if told is not None and kind in watch:
-            for handle in watch[kind]:
+        if told is not None:
+            for handle in watch.issued(told) if isinstance(told, Issued) else watch.of(kind):
                 handle(told)
         if kind is BlockEnded:
             del self._watches[block]
@@ -133,7 +131,7 @@ class Sanitizer:
         assert self._grid is not None  # noqa: S101 - for the types: it begins with the first block
         watch = _watch(block, self._grid)
         for kind in (WgmmaFenced, WgmmaIssued):
-            watch[kind].append(self._multiplies)
+            watch.add(kind, self._multiplies)
         return watch
 
     def _tell(self, report: Report) -> None:
@@ -158,7 +156,7 @@ class Sanitizer:
 
 
 def _watch(block: Block, grid: Grid) -> Watch:
-    """The handlers for each kind of event of a block, in the order of the sections."""
+    """What receives the events of a block. Sections that explain what others report come first."""
     shared = SharedMemory(block)
     mbarriers = Mbarriers(block, shared)
     barriers, meetings = Barriers(block), ClusterBarriers(block)
@@ -186,11 +184,8 @@ def _watch(block: Block, grid: Grid) -> Watch:
         RegisterBudget(block),
         *(kind(block) for kind in SECTIONS),
     ]
-    handlers: Watch = {}
-    for section in sections:
-        for kind, handler in section.handlers.items():
-            handlers.setdefault(kind, []).append(handler)
-    handlers[BarrierCompleted].append(block.flush)
+    watch = Watch(sections)
+    watch.add(BarrierCompleted, block.flush)
     for last in (BlockEnded, Stuck, Faulted):
-        handlers.setdefault(last, []).append(block.end)
-    return handlers
+        watch.add(last, block.end)
+    return watch

@@ -123,13 +123,17 @@ class SharedMemory:
     def read_async(self, record: int, cells: Array, known: Known, reader: object) -> None:
         """A wgmma or bulk copy will read `cells`; `known` is what the warps that issued it know."""
         prior = self._shadow.written[cells]
+        if self._records.attachments or not self._records.arrived(prior, known.all):
+            self._collide_async(record, reader, cells, prior, known)
+        self._note_read(record, reader, cells, prior, 0)
+
+    def _collide_async(self, record: int, reader: object, cells: Array, prior: Array, known: Known) -> None:
         late = self._records.unknown(prior, known.all, fenced=True)
         if self._records.attachments:
             late |= self._unfenced(record, prior)
         if np.count_nonzero(late):
             lanes = np.zeros(len(cells), np.int64)
             self._collide_read(record, reader, cells, prior, lanes, np.flatnonzero(late), known)
-        self._note_read(record, reader, cells, prior, 0)
 
     def write_async(self, record: int, cells: Array, row: Array, *, fenced: bool = True) -> None:
         """A copy, issued by lanes that know `row`, will write `cells`; `fenced`: through the async proxy."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import partial
 from types import MappingProxyType
 
@@ -132,20 +132,15 @@ class Wgmmas:
         wgmma = event.wgmma
         group = self._group(wgmma.warpgroup)
         for place, by in enumerate(wgmma.bys):
-            warp = self._warps[by.warp]
-            d, *a = self._registers(wgmma, place)
-            read = (*a, *wgmma.e[place : place + 1])
-            banks = tuple([each.bank.first for each in (d, *read)])
+            warp, d = self._warps[by.warp], wgmma.d[place]
+            a = wgmma.a[place] if wgmma.a else None
+            read = (*wgmma.a[place : place + 1], *wgmma.e[place : place + 1])
+            banks = (d.bank.first, *[each.bank.first for each in read])
             under_way = UnderWay(wgmma, by, warp.accumulates(d), numbers_of(read), banks)
-            self._check_fence(warp, under_way, d, *a)
+            self._check_fence(warp, under_way, d, a)
             warp.begin(under_way)
         group.met[group.committed] = [self._clocks.time[by.warp] for by in wgmma.bys]
         self._read(wgmma, group)
-
-    @staticmethod
-    def _registers(wgmma: Wgmma, place: int) -> Iterator[Registers]:
-        yield wgmma.d[place]
-        yield from wgmma.a[place : place + 1]
 
     def _descriptors(self, event: DescriptorsDisagreed) -> None:
         told = [" and ".join(f"{each:#018x}" for each in descriptors) for descriptors in event.descriptors]
@@ -158,11 +153,13 @@ class Wgmmas:
         message = f"the kernel changed the array that is {event.role.upper()} of {opcode} while {opcode} was pending"
         self._block.report("wgmma-unwaited", event.by, message, what=f"the array of {event.role.upper()}")
 
-    def _check_fence(self, warp: Warp, new: UnderWay, d: Registers, a: Registers | None = None) -> None:
+    def _check_fence(self, warp: Warp, new: UnderWay, d: Registers, a: Registers | None) -> None:
         wgmma, by = new.wgmma, new.by
         if not warp.fences:
             message = f"warp {by.warp} executes {wgmma.instruction}, its first mma_async, with no wgmma.fence before it"
             self._block.report("wgmma-fence-first", by, message)
+        elif a is None and warp.repeats(d, wgmma):
+            return
         self._check_touched(warp, new, "accumulator", new.accumulator)
         if wgmma.adds:
             self._check_written(new, d, "accumulator", warp.used)
@@ -270,13 +267,13 @@ class Wgmmas:
 
     def _wait(self, event: WgmmaWaited) -> None:
         group = self._group(event.warpgroup)
-        covered = [number for number in group.met if number < event.below]
-        met = np.max([group.met.pop(number) for number in covered], axis=0) if covered else None
+        covered = [group.met.pop(number) for number in list(group.met) if number < event.below]
         self._reads = {record: each for record, each in self._reads.items() if not _covers(event, each)}
         row = np.zeros_like(self._clocks.rows[0])
         row[group.column] = event.below
-        if met is not None:  # each of the four warps has at least issued the mma_asyncs that have ended
-            row[[self._clocks.met_base + each.warp for each in event.bys]] = met
+        for by, *times in zip(event.bys, *covered, strict=True):
+            if times:  # each of the four warps has at least issued the mma_asyncs that have ended
+                row[self._clocks.met_base + by.warp] = max(times)
         for by in event.bys:
             self._end_pending(self._warps[by.warp], by, event, group.committed)
             self._clocks.acquire(by.warp, self._clocks.there[by.warp], row)

@@ -109,6 +109,19 @@ class Warp:
         self.used.update(dict.fromkeys(accumulator, use))
         self.latest = registers, accumulator, use
 
+    def repeats(self, registers: Registers, wgmma: Wgmma) -> bool:
+        """Whether an mma_async adds to what the latest one did, as the next step of k does, with no access in between.
+
+        There is then nothing to report, and this is the last use of the accumulator.
+        """
+        known, _, use = self.latest
+        if registers is not known or use is None or self.touched or self.fenced:
+            return False
+        if use.wgmma.instruction is not wgmma.instruction:
+            return False
+        use.wgmma, use.fences = wgmma, self.fences
+        return True
+
     def touch(self, event: Touched) -> None:
         """Remember an access. Before the first fence all accesses are alike, since they follow no fence."""
         if self.fences:

@@ -12,7 +12,7 @@ from tcemu.errors import TcemuError
 from tcemu.instructions import Instruction, target_named
 from tcemu.machine.events import Accessed, Issued
 from tcemu.machine.registers import Registers
-from tcemu.sanitizer.block import Block, Handlers, section
+from tcemu.sanitizer.block import Block, Handlers, Only, section
 from tcemu.sanitizer.report import Report
 from tcemu.sanitizer.rules import Rule, breaks, rules
 
@@ -38,9 +38,12 @@ def a_fragment_of_a_as_b(warp: Any, g: Any) -> None:
     warp.run(WMMA, a, a, c)  # <- reported
 
 
-#: Families whose fragments are opaque.
-_PREFIX = "wmma."
 _STRIDE = "Keep the stride, or make it a multiple of the fragment's size in bytes."
+
+
+def _opaque(instruction: Instruction) -> bool:
+    """Whether nobody may rely on the layout of its fragments."""
+    return instruction.family.startswith("wmma.")
 
 
 @section
@@ -49,17 +52,15 @@ class Fragments:
 
     def __init__(self, block: Block) -> None:
         self._block = block
-        self.handlers: Handlers = {Issued: self._issued, Accessed: self._accessed}
+        self.handlers: Handlers = {Issued: Only(self._issued, _opaque), Accessed: self._accessed}
 
     def _issued(self, event: Issued) -> None:
-        if not event.instruction.family.startswith(_PREFIX):
-            return
         for role, registers in event.operands:
             self._check(event, event.instruction, role, registers)
 
     def _accessed(self, event: Accessed) -> None:
         """Give a hint about lines that CUDA's guide allows and the manual does not."""
-        if not event.collective or not event.instruction.family.startswith(_PREFIX):
+        if not event.collective or not _opaque(event.instruction):
             return
         fragment = event.instruction.fragments[event.instruction.words["matrix"]]
         wanted = min(fragment.registers * fragment.container.register_bits // 8, event.size)
@@ -79,7 +80,7 @@ class Fragments:
         if origin is None or role not in "abcd":
             return
         made, made_role, target = origin
-        if not made.family.startswith(_PREFIX):
+        if not _opaque(made):
             return
         wanted, given = _fragment(instruction, role, self._block.target), _fragment(made, made_role, target)
         if wanted is None or given is None or wanted == given:
