@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -177,8 +178,9 @@ def _scales(instruction: Instruction, role: str, held: Array, pick: tuple[int, i
     byte, thread = pick
     fragment = instruction.fragments[role]
     some = slice(byte, byte + instruction.facts.scales)
-    matrix = fragment.read(held).reshape(-1, *fragment.shape)[:, thread]
-    return np.ascontiguousarray(matrix[:, :, some] if role == "scale_a" else matrix[:, some])
+    numbers = np.arange(prod(fragment.shape)).reshape(fragment.shape)[thread]
+    numbers = numbers[:, some] if role == "scale_a" else numbers[some]
+    return fragment.read(held, some=numbers.ravel()).reshape(-1, *numbers.shape)
 
 
 def _scale_registers(instruction: Instruction, role: str, given: npt.ArrayLike) -> Array:

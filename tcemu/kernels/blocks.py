@@ -10,11 +10,13 @@ function serves every instruction.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import or_
 from typing import Any
 
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from tcemu.kernels.rounding import Total, cut, to_float16, to_float32
@@ -50,21 +52,41 @@ SAFE = 16
 
 
 class _Chain:
-    """The chain of one block, while it is emitted."""
+    """The chain of a block, while it is emitted: what all blocks share first, then the code for one."""
 
-    def __init__(self, code: Code, places: Any) -> None:
+    def __init__(self, code: Code, rule: Any, base: Any) -> None:
         self.code = code
-        (self.x, self.ex, self.y, self.ey, self.sx, self.sy, scale_x, scale_y, self.c, rule, base, self.wide,
-         self.special, self.scaled) = places  # fmt: skip
+        # Stores could change these numbers, as far as the compiler knows: a block does not load them again.
         numbers = [self.code.load(rule, i, LONG, unit=8) for i in range(7)]
         self.depth, self.sums = numbers[DEPTH], numbers[SUMS]
         self.half, self.join = numbers[HALF], numbers[JOIN]
         fraction, floor, keep = (self.code.short(numbers[i]) for i in (FRACTION, FLOOR, KEEP))
         self._constants(fraction, floor, keep, self.code.short(self.code.number(base)))
+
+    def emit(self, places: Sequence[Any], wide: Any, special: Any, scaled: Any) -> None:
+        """One block: all sums, one after the other. A flag may be known when this is emitted."""
+        self.x, self.ex, self.sx, self.y, self.ey, self.sy, scale_x, scale_y, self.c = places
         self.given = [self.code.load(self.c, row, WORDS, unit=64) for row in range(ROWS)]
         self.running = [Slot(each) for each in self.given]
         self.scales = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
-        self.code.branch(self.scaled, lambda: self._add_scales(scale_x, scale_y))
+        self._if(scaled, lambda: self._add_scales(scale_x, scale_y))
+        self.code.branch(self.join, self._from_zero)
+        with self.code.loop(0, self.sums) as i:
+            first = i * self.depth
+            marks = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
+            self._if(special, lambda: self._look_for_specials(first, marks))
+            self._if(scaled, lambda: self._scaled_sum(first), lambda: self._plain_sum(first, wide))
+            self._if(special, lambda: self._put_right(marks))
+        self.code.branch(self.join, self._join)
+        self._if(scaled, self._put_nan)
+        for row in range(ROWS):
+            self.code.store(self.running[row].get(), self.c, row, unit=64)
+
+    def _if(self, flag: Any, yes: Callable[[], object], no: Callable[[], object] = lambda: None) -> None:
+        if isinstance(flag, bool):
+            (yes if flag else no)()
+        else:
+            self.code.branch(flag, yes, no)
 
     def _add_scales(self, of_x: Any, of_y: Any) -> None:
         lanes = self.code.load(of_x, 0, WORDS, unit=64)
@@ -86,28 +108,14 @@ class _Chain:
         self.base = base.everywhere()
         self.fraction, self.floor = fraction.everywhere(), floor.larger(BOTTOM).everywhere()
 
-    def emit(self) -> None:
-        """All sums, one after the other."""
-        self.code.branch(self.join, self._from_zero)
-        with self.code.loop(0, self.sums) as i:
-            first = i * self.depth
-            marks = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
-            self.code.branch(self.special, lambda: self._look_for_specials(first, marks))
-            self.code.branch(self.scaled, lambda: self._scaled_sum(first), lambda: self._plain_sum(first))
-            self.code.branch(self.special, lambda: self._put_right(marks))
-        self.code.branch(self.join, self._join)
-        self.code.branch(self.scaled, self._put_nan)
-        for row in range(ROWS):
-            self.code.store(self.running[row].get(), self.c, row, unit=64)
-
     def _from_zero(self) -> None:
         for each in self.running:
             each.set(self.code.lanes(0))
 
     # ----------------------------------------------------------------------------------------------- the fast path
 
-    def _plain_sum(self, first: Lanes) -> None:
-        self.code.branch(self.wide, lambda: self._wide_sum(first), lambda: self._sum(first))
+    def _plain_sum(self, first: Lanes, wide: Any) -> None:
+        self._if(wide, lambda: self._wide_sum(first), lambda: self._sum(first))
 
     def _sum(self, first: Lanes) -> None:
         peaks = self._peaks(first)
@@ -336,20 +344,53 @@ class _Chain:
 
 
 @intrinsic
-def block(  # type: ignore[no-untyped-def]
-    typingctx, x, ex, y, ey, sx, sy, scale_x, scale_y, c, rule, base, wide, special, scaled
+def blocks(  # type: ignore[no-untyped-def]
+    typingctx, tiles, of_x, of_y, steps, chain, packed, scales, apart, c, rule, base, wide, special, scaled
 ):
-    """c[row, lane] = a chain of fused sums that starts from it. All but the last four are addresses.
+    """c[row, lane] = chains of fused sums that start from it, for all blocks of some tiles: see `products.multiply`.
 
-    x (k, 16) float32 and ex (k, 16) its exponents, each byte four times; y (k, 4) float32 and ey (k, 4) bytes, from
-    `pack`; c (4, 16) float32 patterns; rule: see FRACTION. base: the sum of the starts of both windows. With
-    `wide`, all come from `pack_wide` and exponents are int32. With `special`, sx and sy come from `pack_special`. With
-    `scaled`, scale_x (16) and scale_y (4) are int32 exponents of scales, which add to those of the products, or
-    SCALE_NAN; results are float32 with all their bits.
+    of_x, of_y: the groups of x and of y in a tile. steps: chains for each output. chain: their products. packed:
+    addresses of x (k, 16) float32 and ex (k, 16) its exponents, each byte four times, and what belongs to specials;
+    then the same of y, (k, 4) float32 and bytes, from `pack`. scales: addresses of those of x and of y; apart: the
+    bytes from a tile's to the next. c: address of float32 patterns. rule: see FRACTION. base: the sum of the starts of
+    both windows. With `wide`, all come from `pack_wide` and exponents are int32. With `special`, what belongs to
+    specials comes from `pack_special`. With `scaled`, scales (16) of x and (4) of y are int32 exponents, which add to
+    those of the products, or SCALE_NAN; results are float32 with all their bits.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        _Chain(vector_code(builder), args).emit()
+        tiles, of_x, of_y, steps, chain, packed, scales, apart, c, rule, base, *flags = args
+        code = vector_code(builder)
+        tiles, of_x, of_y, steps, chain = (code.number(each) for each in (tiles, of_x, of_y, steps, chain))
+        values, scales, apart = (
+            [code.number(each) for each in cgutils.unpack_tuple(builder, given)] for given in (packed, scales, apart)
+        )
+        emitted = _Chain(code, rule, base)
+        wide, special, scaled = (code.number(each) for each in flags)
+        unit = wide.compare("!=", 0).choose(code.long(4), code.long(1))
+
+        def all_blocks(*known: Any) -> None:
+            with code.loop(0, tiles) as t, code.loop(0, of_x) as i, code.loop(0, of_y) as j:
+                at_x, at_y = (t * of_x + i) * steps, (t * of_y + j) * steps
+                of_lanes = scales[0] + (t * apart[0] + i * (4 * WIDTH)) * scaled
+                of_rows = scales[1] + (t * apart[1] + j * (4 * ROWS)) * scaled
+                found = code.number(c) + ((t * of_x + i) * of_y + j) * (4 * WIDTH * ROWS)
+                with code.loop(0, steps) as step:
+                    x, y = (at_x + step) * chain * WIDTH, (at_y + step) * chain * ROWS
+                    moves = x * 4, x * 4, x * 4, y * 4, y * unit, y * 4
+                    places = [value + move for value, move in zip(values, moves, strict=True)]
+                    emitted.emit([each.value for each in (*places, of_lanes, of_rows, found)], *known)
+
+        # Each case has loops of its own, because the addresses that all of them need do not fit the registers.
+        code.branch(
+            wide | special,
+            lambda: all_blocks(wide, special, scaled),
+            lambda: code.branch(
+                scaled, lambda: all_blocks(False, False, True), lambda: all_blocks(False, False, False)
+            ),
+        )
         return context.get_dummy_value()
 
-    return types.none(*[types.uint64] * 10, *[types.int64] * 4), codegen
+    address = types.uint64
+    kinds = [*[types.int64] * 5, types.UniTuple(address, 6), types.UniTuple(address, 2), types.UniTuple(types.int64, 2)]
+    return types.none(*kinds, address, address, *[types.int64] * 4), codegen

@@ -30,6 +30,17 @@ def call(typingctx, address, numbers):  # type: ignore[no-untyped-def]
     return types.void(address, numbers), codegen
 
 
+@intrinsic
+def number(typingctx, numbers, place):  # type: ignore[no-untyped-def]
+    """The 64-bit number at a place of the numbers at an address."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        at = builder.add(args[0], builder.mul(args[1], ir.Constant(_LONG, 8)))
+        return builder.load(builder.inttoptr(at, _LONG.as_pointer()))
+
+    return types.int64(types.uint64, types.int64), codegen
+
+
 @cache
 def address_of(function: Any, *kinds: Any) -> int:
     """The address of a compiled function of 64-bit numbers, of these types, that returns nothing."""

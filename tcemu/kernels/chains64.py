@@ -14,44 +14,49 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
 from numba import int64, types, uint64
 from numba.extending import intrinsic
 
 from tcemu.kernels.binary64 import NEAREST, link
+from tcemu.kernels.calls import call
 from tcemu.kernels.compiling import njit
-from tcemu.kernels.moves import pick
+from tcemu.kernels.moves import pick_at
 from tcemu.kernels.picks import picks
+from tcemu.kernels.raised64 import (
+    BITS,
+    DOUBLES,
+    LANES,
+    LEAST,
+    LONGS,
+    RAISE,
+    in_units,
+    largest,
+    lower,
+    raise_to,
+    size,
+    subnormal,
+)
 from tcemu.kernels.registers import check_words, reach
-from tcemu.kernels.rooms import Parts, aligned, whole
+from tcemu.kernels.rooms import Parts, aligned
 from tcemu.kernels.simd import DOUBLE, LONG, Lanes, Slot, vector_code
 
 Array = npt.NDArray[Any]
 
-#: Columns, and rows of them, that are computed at once.
-LANES, ROWS = 8, 4
+#: Rows of columns that are computed at once, LANES of them.
+ROWS = 4
 
-_INVALID, _QUIET_BIT, _NEGATIVE, _POSITIVE = 0xFFF8 << 48, 1 << 51, -(1 << 63), (1 << 63) - 1
-#: The same in the type in which numba computes; the field of NaN and infinity.
-_INFINITY, _MAGNITUDE, _FRACTION = np.uint64(0x7FF << 52), np.uint64(_POSITIVE), np.uint64(52)
-_ZERO, _EIGHT = np.uint64(0), np.uint64(8)
-#: Bits of the significand that a pattern holds.
-_BITS = 52
-
-#: The places of the numbers that `run` reads: where the tables of a, b, c and d begin, or -1 if everything is in order;
-#: where room begins for what is picked of a, b, c and d, for a, b and c at the scale of RAISE, and for picking, and all
-#: its words; vectors of a, b and c; groups of columns, rows and products of a chain.
-TABLES, ROOMS, HIGH, HELD, ROOM, VECTORS, SIZES, NUMBERS = 0, 4, 8, 11, 12, 13, 16, 19
-_DOUBLES, _LONGS = ir.VectorType(DOUBLE, LANES), ir.VectorType(LONG, LANES)
-
-# Subnormal numbers take a processor a hundred times as long. So a tile with some is computed at another scale, where
-# they are normal: A and B times 2^RAISE each, C and the chains times 2^(2 RAISE). Only the rounding does not move:
-# what is subnormal in the end is rounded to multiples of the smallest subnormal number, the unit.
-RAISE = 200
+_INVALID, _QUIET_BIT = 0xFFF8 << 48, 1 << 51
 #: The exponent fields of A and B, both together, and of C may be so large that nothing overflows at the other scale.
 _MOST, _MOST_TOGETHER, _MOST_ADDEND = 1800, 2500, 1500
-#: The least normal number at the other scale. Numbers from here to its double have the unit as their last place.
-_LEAST = 2.0 ** (2 * RAISE - 1022)
+#: In the type in which numba computes.
+_ZERO, _EIGHT = np.uint64(0), np.uint64(8)
+
+#: The places of the numbers that `run` reads: where the tables of a, b, c and d begin, or -1 if everything is in order;
+#: where room begins for what is picked of a, b, c and d, and for a, b and c at the scale of RAISE, and all its words;
+#: vectors of a, b and c; groups of columns, rows and products of a chain.
+TABLES, ROOMS, HIGH, ROOM, VECTORS, SIZES, NUMBERS = 0, 4, 8, 11, 12, 15, 18
+#: Tiles whose registers are picked together.
+TOGETHER = 8
 
 
 class _Chains:
@@ -73,9 +78,9 @@ class _Chains:
     def _block(self, first: Lanes, step: Any) -> None:
         """Rows from `first` on: they share the loads of B, and none waits for another."""
         code, unit = self.code, 8 * LANES
-        running = [Slot(code.load(self.c, first + row, _DOUBLES, unit=unit)) for row in range(ROWS)]
+        running = [Slot(code.load(self.c, first + row, DOUBLES, unit=unit)) for row in range(ROWS)]
         with code.loop(0, self.depth) as k:
-            y = code.load(self.b, k, _DOUBLES, unit=unit)
+            y = code.load(self.b, k, DOUBLES, unit=unit)
             for row, so_far in enumerate(running):
                 x = code.load(self.a, (first + row) * self.depth + k, DOUBLE, unit=8).everywhere(LANES)
                 so_far.set(step(x, y, so_far.get()))
@@ -89,11 +94,11 @@ class _Chains:
     def in_units(self, x: Lanes, y: Lanes, addend: Lanes) -> Lanes:
         """A step at the scale of RAISE, rounded as it is at the usual one; notes where that does not succeed."""
         near = Slot(x.times_plus(y, addend))
-        tiny = _size(near.get()).compare("<", _LEAST)
+        tiny = size(near.get()).compare("<", LEAST)
 
         def round_again() -> None:
-            self._note(tiny.both(_size(addend).compare(">=", _LEAST * 2.0**_BITS)))
-            near.set(tiny.choose(_in_units(x, y, addend, near.get().seen_as(_LONGS)), near.get()))
+            self._note(tiny.both(size(addend).compare(">=", LEAST * 2.0**BITS)))
+            near.set(tiny.choose(in_units(x, y, addend, near.get().seen_as(LONGS)), near.get()))
 
         self.code.branch(self.code.any_set(tiny), round_again)
         return near.get()
@@ -126,117 +131,26 @@ def chains(typingctx, a, b, c, rows, depth, raised, d):  # type: ignore[no-untyp
 def _careful(x: Lanes, y: Lanes, addend: Lanes) -> Lanes:
     """x * y + addend with the silicon's choice of NaN: that of y, of the addend, of x, or of an invalid operation."""
     result = x.times_plus(y, addend)
-    chosen = result.seen_as(_LONGS) & 0 | _INVALID
+    chosen = result.seen_as(LONGS) & 0 | _INVALID
     for one in (x, addend, y):
-        chosen = one.compare("!=", one, unordered=True).choose(one.seen_as(_LONGS) | _QUIET_BIT, chosen)
-    return result.compare("==", result).choose(result, chosen.seen_as(_DOUBLES))
-
-
-def _in_units(x: Lanes, y: Lanes, addend: Lanes, near: Lanes) -> Lanes:
-    """x * y + addend at the scale of RAISE, rounded to units if it is tiny; `near`: the pattern of what it is about.
-
-    The sum of a tiny result and another number between LEAST and its double is rounded to units. The other number has
-    the sign of the result, or is -2 LEAST beside a large addend of that sign, so that its sum with the addend is exact.
-    """
-    sign = near & _NEGATIVE
-    alike = (near ^ addend.seen_as(_LONGS)).compare(">=", 0).both(_size(addend).compare(">=", _LEAST))
-    other = alike.choose((sign ^ _NEGATIVE) | _pattern(2 * _LEAST), sign | _pattern(_LEAST)).seen_as(_DOUBLES)
-    rounded = x.times_plus(y, addend + other) - other
-    return (rounded.seen_as(_LONGS) | sign).seen_as(_DOUBLES)
-
-
-def _size(value: Lanes) -> Lanes:
-    return (value.seen_as(_LONGS) & _POSITIVE).seen_as(_DOUBLES)
-
-
-def _pattern(value: float) -> int:
-    return int(np.float64(value).view(np.int64))
-
-
-# ------------------------------------------------------------------------------------------------ the other scale
-
-
-@intrinsic
-def subnormal(typingctx, a, b, c, vectors_a, vectors_b, vectors_c):  # type: ignore[no-untyped-def]
-    """Not 0 if any of so many vectors at these three addresses has a subnormal number, or the least normal one."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        code = vector_code(builder)
-        lows = Slot(code.lanes(-1, LONG, LANES))
-        for words, vectors in zip(args[:3], args[3:], strict=True):
-            with code.loop(0, code.number(vectors)) as i:
-                size = code.load(words, i, _LONGS, unit=8 * LANES) & _POSITIVE
-                # One less than a zero is, unsigned, above everything.
-                lows.set((size - 1).smaller(lows.get(), unsigned=True))
-        return code.number_of_any(lows.get().compare("<", 1 << _BITS, unsigned=True))
-
-    return types.int64(*[types.uint64] * 3, *[types.int64] * 3), codegen
-
-
-@intrinsic
-def largest(typingctx, words, vectors):  # type: ignore[no-untyped-def]
-    """The largest exponent field in so many vectors at an address."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        words, vectors = args
-        code = vector_code(builder)
-        tops = Slot(code.lanes(0, LONG, LANES))
-        with code.loop(0, code.number(vectors)) as i:
-            tops.set((code.load(words, i, _LONGS, unit=8 * LANES) & _POSITIVE).larger(tops.get()))
-        return code.largest(tops.get()).down(_BITS).value
-
-    return types.int64(types.uint64, types.int64), codegen
-
-
-@intrinsic
-def raise_to(typingctx, words, vectors, places, into):  # type: ignore[no-untyped-def]
-    """into = words * 2^places for so many vectors of eight finite numbers; words and into are addresses."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        words, vectors, places, into = args
-        code = vector_code(builder)
-        more = code.number(places).up(_BITS).everywhere(LANES)
-        unit = (more - ((1074 - 1023) << _BITS)).seen_as(_DOUBLES)
-        with code.loop(0, code.number(vectors)) as i:
-            x = code.load(words, i, _LONGS, unit=8 * LANES)
-            size = x & _POSITIVE
-            # A subnormal number's pattern counts its units.
-            counted = ((size | _pattern(2.0**_BITS)).seen_as(_DOUBLES) - 2.0**_BITS) * unit
-            found = size.compare("<", 1 << _BITS).choose(counted.seen_as(_LONGS), size + more)
-            code.store(found | (x & _NEGATIVE), into, i, unit=8 * LANES)
-        return context.get_dummy_value()
-
-    return types.none(types.uint64, types.int64, types.int64, types.uint64), codegen
-
-
-@intrinsic
-def lower(typingctx, words, vectors):  # type: ignore[no-untyped-def]
-    """Bring so many vectors of results at the scale of RAISE, at an address, back to the usual one."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        words, vectors = args
-        code = vector_code(builder)
-        with code.loop(0, code.number(vectors)) as i:
-            x = code.load(words, i, _LONGS, unit=8 * LANES)
-            size = x & _POSITIVE
-            counted = (size.seen_as(_DOUBLES) + _LEAST).seen_as(_LONGS) - _pattern(_LEAST)
-            found = size.compare("<", _pattern(_LEAST)).choose(counted, size - (2 * RAISE << _BITS))
-            code.store(found | (x & _NEGATIVE), words, i, unit=8 * LANES)
-        return context.get_dummy_value()
-
-    return types.none(types.uint64, types.int64), codegen
+        chosen = one.compare("!=", one, unordered=True).choose(one.seen_as(LONGS) | _QUIET_BIT, chosen)
+    return result.compare("==", result).choose(result, chosen.seen_as(DOUBLES))
 
 
 # ------------------------------------------------------------------------------------------------ many tiles
 
 
 @njit(cache=True, nogil=True)
-def _picked(words, table, held, room):  # type: ignore[no-untyped-def]
-    """The address of what a table picks from a tile, which is put in `room`; without a table, of the tile itself."""
+def _picked(tiles, words, step, table, vectors, room, pick):  # type: ignore[no-untyped-def]
+    """What a table picks from some tiles, which is put in `room`, or without a table the tiles themselves.
+
+    Returns its address, and the bytes from a tile to the next.
+    """
     if not table:
-        return words
-    pick(words, table, held, room)
-    return room
+        return words, step
+    apart = 8 * LANES * vectors
+    call(pick, (tiles, words, int64(step), table, room, apart))
+    return room, uint64(apart)
 
 
 @njit(cache=True, nogil=True)
@@ -276,33 +190,39 @@ def _at(base, number):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def run(a, b, c, tables, numbers, scratch, d):  # type: ignore[no-untyped-def]
+def run(a, b, c, tables, numbers, scratch, d, pick):  # type: ignore[no-untyped-def]
     """d[t] = the results of tile t, to nearest, for registers a, b, c and d (tiles, words).
 
     tables: for a, b and c, which registers are picked, in the order of `chains`, for all groups of eight columns; for
     d, which results its registers hold; see `tcemu.kernels.picks`. numbers: see TABLES. scratch: numbers[ROOM] words of
     32 bits; the caller makes them, because numba frees an array after its last use, and does not count the uses of its
-    address.
+    address. pick: the address of `moves.pick`.
     """
     table, room = uint64(tables.ctypes.data), uint64(scratch.ctypes.data)
     table_a, table_b = _at(table, numbers[TABLES]), _at(table, numbers[TABLES + 1])
     table_c, table_d = _at(table, numbers[TABLES + 2]), _at(table, numbers[TABLES + 3])
     in_a, in_b, in_c = _at(room, numbers[ROOMS]), _at(room, numbers[ROOMS + 1]), _at(room, numbers[ROOMS + 2])
     high_a, high_b, high_c = _at(room, numbers[HIGH]), _at(room, numbers[HIGH + 1]), _at(room, numbers[HIGH + 2])
-    in_d, held = _at(room, numbers[ROOMS + 3]), _at(room, numbers[HELD])
+    in_d = _at(room, numbers[ROOMS + 3])
     of_a, of_b, of_c = numbers[VECTORS], numbers[VECTORS + 1], numbers[VECTORS + 2]
     groups, rows, depth = numbers[SIZES], numbers[SIZES + 1], numbers[SIZES + 2]
     from_a, from_b, from_c = uint64(a.ctypes.data), uint64(b.ctypes.data), uint64(c.ctypes.data)
     step_a, step_b, step_c = uint64(8 * a.shape[1]), uint64(8 * b.shape[1]), uint64(8 * c.shape[1])
     to_d, step_d = uint64(d.ctypes.data), uint64(8 * d.shape[1])
-    for t in range(uint64(d.shape[0])):
-        x, y = _picked(from_a + t * step_a, table_a, held, in_a), _picked(from_b + t * step_b, table_b, held, in_b)
-        addend = _picked(from_c + t * step_c, table_c, held, in_c)
-        results = in_d if table_d else to_d + t * step_d
-        if not _high(x, y, addend, of_a, of_b, of_c, high_a, high_b, high_c, groups, rows, depth, results):
-            _chained(x, y, addend, groups, rows, depth, int64(0), results)
+    for first in range(0, d.shape[0], TOGETHER):
+        tiles, begin = min(TOGETHER, d.shape[0] - first), uint64(first)
+        x, of_x = _picked(tiles, from_a + begin * step_a, step_a, table_a, of_a, in_a, pick)
+        y, of_y = _picked(tiles, from_b + begin * step_b, step_b, table_b, of_b, in_b, pick)
+        addend, apart = _picked(tiles, from_c + begin * step_c, step_c, table_c, of_c, in_c, pick)
+        into, size = to_d + begin * step_d, uint64(8 * LANES * of_c)
+        results, of_d = (in_d, size) if table_d else (into, step_d)
+        for tile in range(tiles):
+            t = uint64(tile)
+            left, right, start, found = x + t * of_x, y + t * of_y, addend + t * apart, results + t * of_d
+            if not _high(left, right, start, of_a, of_b, of_c, high_a, high_b, high_c, groups, rows, depth, found):
+                _chained(left, right, start, groups, rows, depth, int64(0), found)
         if table_d:
-            pick(results, table_d, held, to_d + t * step_d)
+            call(pick, (tiles, results, int64(of_d), table_d, into, int64(step_d)))
 
 
 @njit(cache=True, nogil=True)
@@ -372,8 +292,9 @@ class Chains64:
         numbers[TABLES:ROOMS] = [parts.add(table) if table.size else -1 for table in found]
         vectors = [-(-order.size // LANES) for order in self._orders]
         vectors[3] = vectors[2]  # results, also of rows and columns that repeat others
-        sizes = [2 * LANES * count for count in (*vectors, *vectors[:3])]
-        numbers[ROOMS:VECTORS] = np.cumsum([0, *sizes, whole(max(table.size for table in found))])
+        together = TOGETHER * np.array([2 * LANES * count for count in vectors])
+        sizes = [*together, *(2 * LANES * count for count in vectors[:3])]
+        numbers[ROOMS:VECTORS] = np.cumsum([0, *sizes])
         numbers[VECTORS:SIZES], numbers[SIZES:] = vectors[:3], (-(-n // LANES), self._rows, k)
         return parts.together(), numbers
 
@@ -383,7 +304,7 @@ class Chains64:
         check_words(np.uint64, self._reach, (a, b, c, d))
         if self.mode == NEAREST:
             tables, numbers = self.tables
-            run(a, b, c, tables, numbers, aligned(numbers[ROOM], np.uint32), d)
+            run(a, b, c, tables, numbers, aligned(numbers[ROOM], np.uint32), d, pick_at())
         else:
             _, n, k = self.shape
             run_directed(a, b, c, self._orders, -(-n // LANES), self._rows, k, self.mode, d)

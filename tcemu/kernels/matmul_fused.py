@@ -68,14 +68,14 @@ def _join(part, c, half):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _multiplied(x, y, steps, numbers, room, c, chains):  # type: ignore[no-untyped-def]
-    """`tiles.multiply` for arrays."""
+    """`products.multiply` for arrays."""
     of_x, of_y = uint64(x.ctypes.data), uint64(y.ctypes.data)
     at, into = uint64(numbers.ctypes.data), uint64(c.ctypes.data)
     vectors_x, vectors_y = int64(x.shape[0] // WIDTH), int64(y.shape[0] // WIDTH)
-    none = uint64(0)
+    none, no = uint64(0), int64(0)
     return multiply(
-        of_x, vectors_x, of_y, vectors_y, steps, numbers, at, uint64(room.ctypes.data), into, none, none, none,
-        chains,
+        int64(1), of_x, vectors_x, of_y, vectors_y, steps, at, uint64(room.ctypes.data), into, none, none, no, no,
+        none, chains,
     )  # fmt: skip
 
 

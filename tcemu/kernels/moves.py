@@ -7,76 +7,121 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic
 
-from tcemu.kernels.picks import HEADER
-from tcemu.kernels.simd import SIGN, WORD, WORDS, Code, Lanes, Slot, vector_code, whole_vectors_of_words
+from tcemu.kernels.calls import address_of
+from tcemu.kernels.compiling import njit
+from tcemu.kernels.picks import HEADER, TOGETHER
+from tcemu.kernels.rooms import Tiles
+from tcemu.kernels.simd import SIGN, WIDTH, WORD, WORDS, Code, Lanes, Slot, vector_code, whole_vectors_of_words
 from tcemu.kernels.sums import INFINITY, QUIET
 
 #: Kinds of accumulators and results.
 FLOATS, HALVES, INTEGERS = range(3)
-_PRUNED = -1
+#: Bytes of a line of the processor's caches.
+LINE = 64
 
 
 @intrinsic
-def pick(typingctx, words, picks, held, into):  # type: ignore[no-untyped-def]
-    """into[i] = the words that a table of `tcemu.kernels.picks` picks; all are addresses of 32-bit words.
-
-    `held` has room for as many words as the table has.
-    """
-
+def _picks(typingctx, tiles, words, step, picks, into, apart):  # type: ignore[no-untyped-def]
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        _pick(vector_code(builder), *args)
-        return context.get_dummy_value()
-
-    return types.none(*[types.uint64] * 4), codegen
-
-
-@intrinsic
-def extract(typingctx, picked, source, bits, vectors, mask, flip, patterns):  # type: ignore[no-untyped-def]
-    """patterns[v, j] = picked[source[v], j] >> bits[v, j] & mask ^ flip, for `vectors` vectors v of 16 lanes j.
-
-    All but `vectors`, mask and flip are addresses of 32-bit words.
-    """
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        picked, source, bits, vectors, mask, flip, patterns = args
+        tiles, words, step, picks, into, apart = args
         code = vector_code(builder)
-        mask, flip = (code.short(code.number(each)).everywhere() for each in (mask, flip))
-        with code.loop(0, code.number(vectors)) as v:
-            word = code.load(picked, code.wide(code.load(source, v, WORD, unit=4)), WORDS, unit=64)
-            code.store(word.down(code.load(bits, v, WORDS, unit=64)) & mask ^ flip, patterns, v, unit=64)
+        words, into = Tiles(words, code.number(step)), Tiles(into, code.number(apart))
+        _pick(code, code.number(tiles), words, picks, into)
         return context.get_dummy_value()
 
-    return types.none(*[types.uint64] * 3, *[types.int64] * 3, types.uint64), codegen
+    return types.none(types.int64, types.uint64, types.int64, types.uint64, types.uint64, types.int64), codegen
+
+
+@njit(cache=True, nogil=True, no_cpython_wrapper=True)
+def pick(tiles, words, step, picks, into, apart):  # type: ignore[no-untyped-def]
+    """into[i] = the words that a table of `tcemu.kernels.picks` picks, for so many tiles.
+
+    words, picks and into are addresses of 32-bit words. step and apart: the bytes from a tile's `words` and `into` to
+    those of the next.
+    """
+    _picks(tiles, words, step, picks, into, apart)
+
+
+def pick_at() -> int:
+    """The address of the compiled `pick`, which kernels call."""
+    kinds = types.int64, types.uint64, types.int64, types.uint64, types.uint64, types.int64
+    return address_of(pick, *kinds)
 
 
 @intrinsic
-def spread(typingctx, stored, codes, table, rows, per, patterns):  # type: ignore[no-untyped-def]
-    """patterns[r] = the stored elements that belong there, by the codes of their chunks; lanes without one are pruned.
+def expect(typingctx, words, size):  # type: ignore[no-untyped-def]
+    """Let the processor fetch so many bytes at an address into its caches, while it goes on."""
 
-    All but `rows` and `per` are addresses. stored and codes: vectors of 16 words. table (rows, 1 + 2 * per): the vector
-    of codes, then the vectors of stored elements, each with a word whose bit `code` says whether it belongs to row r.
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        words, size = args
+        code = vector_code(builder)
+        with code.loop(0, (code.number(size) + (LINE - 1)).down(LINE.bit_length() - 1)) as line:
+            code.prefetch(words, line, unit=LINE)
+        return context.get_dummy_value()
+
+    return types.none(types.uint64, types.int64), codegen
+
+
+@intrinsic
+def extract(  # type: ignore[no-untyped-def]
+    typingctx, tiles, picked, step, source, bits, vectors, mask, flip, patterns
+):
+    """patterns[t, v, j] = picked[t, source[v], j] >> bits[v, j] & mask ^ flip, for `vectors` vectors v of 16 lanes j.
+
+    picked, source, bits and patterns are addresses of 32-bit words; step: the bytes from a tile's `picked` to the next.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        stored, codes, table, rows, per, patterns = args
-        code, count = vector_code(builder), vector_code(builder).number(per)
-        with code.loop(0, code.number(rows)) as r:
-            first = r * (count.up(1) + 1)
-
-            def entry(at: Lanes) -> Lanes:
-                return code.load(table, at, WORD, unit=4)
-
-            chunk = code.load(codes, code.wide(entry(first)), WORDS, unit=64)
-            found = Slot(code.lanes(_PRUNED))
-            with code.loop(0, count) as i:
-                at = first + i.up(1)
-                own = entry(at + 2).everywhere().down(chunk) & 1
-                element = code.load(stored, code.wide(entry(at + 1)), WORDS, unit=64)
-                found.set(own.compare("!=", 0).choose(element, found.get()))
-            code.store(found.get(), patterns, r, unit=64)
+        tiles, picked, step, source, bits, vectors, mask, flip, patterns = args
+        code = vector_code(builder)
+        picked, vectors = Tiles(picked, code.number(step)), code.number(vectors)
+        mask, flip = (code.short(code.number(each)).everywhere() for each in (mask, flip))
+        with code.loop(0, vectors) as v:
+            held, places = code.wide(code.load(source, v, WORD, unit=4)), code.load(bits, v, WORDS, unit=64)
+            with code.loop(0, code.number(tiles)) as t:
+                word = code.load(picked.of(t), held, WORDS, unit=64)
+                code.store(word.down(places) & mask ^ flip, patterns, t * vectors + v, unit=64)
         return context.get_dummy_value()
 
-    return types.none(*[types.uint64] * 3, types.int64, types.int64, types.uint64), codegen
+    kinds = [types.int64, types.uint64, types.int64, types.uint64, types.uint64, *[types.int64] * 3, types.uint64]
+    return types.none(*kinds), codegen
+
+
+@intrinsic
+def spread(  # type: ignore[no-untyped-def]
+    typingctx, tiles, stored, step, codes, between, table, rows, per, none, patterns
+):
+    """patterns[t, r] = the stored words that belong there, by the codes of their chunks; `none` in lanes without one.
+
+    stored, codes, table and patterns are addresses; stored and codes: vectors of 16 words, with the bytes from a tile
+    to the next. table (rows, 1 + 2 * per): the vector of codes, then the vectors of stored words, each with a word
+    whose bit `code` says whether it belongs to row r.
+    """
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        tiles, stored, step, codes, between, table, rows, per, none, patterns = args
+        code, count = vector_code(builder), vector_code(builder).number(per)
+        stored, codes = Tiles(stored, code.number(step)), Tiles(codes, code.number(between))
+        rows, none = code.number(rows), code.short(code.number(none)).everywhere()
+
+        def entry(at: Lanes) -> Lanes:
+            return code.load(table, at, WORD, unit=4)
+
+        with code.loop(0, rows) as r:
+            first = r * (count.up(1) + 1)
+            with code.loop(0, code.number(tiles)) as t:
+                chunk = code.load(codes.of(t), code.wide(entry(first)), WORDS, unit=64)
+                found = Slot(none)
+                with code.loop(0, count) as i:
+                    at = first + i.up(1)
+                    own = entry(at + 2).everywhere().down(chunk) & 1
+                    element = code.load(stored.of(t), code.wide(entry(at + 1)), WORDS, unit=64)
+                    found.set(own.compare("!=", 0).choose(element, found.get()))
+                code.store(found.get(), patterns, t * rows + r, unit=64)
+        return context.get_dummy_value()
+
+    kinds = [types.int64, *[types.uint64, types.int64] * 2, types.uint64, *[types.int64] * 3, types.uint64]
+    return types.none(*kinds), codegen
 
 
 @intrinsic
@@ -95,17 +140,15 @@ def illegal(typingctx, codes, vectors, bad):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def store(typingctx, running, vectors, kind, picks, size, per, width, count, held, words):  # type: ignore[no-untyped-def]
-    """words[i] = the results that a word holds, `per` of them, `width` bits each; changes `running`.
+def finish(typingctx, running, vectors, kind):  # type: ignore[no-untyped-def]
+    """Make the results of `vectors` times 16 accumulators at an address, in place.
 
-    running: `vectors` times 16 patterns. `kind`: 0 float32 patterns with one NaN, 1 float16 ones, converted from a
-    float32, exactly or rounded to nearest, 2 integers. picks: for each result of a word a table of
-    `tcemu.kernels.picks`, `size` words apart; it picks `count` words. held: see `pick`. All but `vectors`, `kind` and
-    sizes are addresses.
+    `kind`: 0 float32 patterns with one NaN, 1 float16 ones, converted from a float32, exactly or rounded to nearest,
+    2 integers.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        running, vectors, kind, picks, size, per, width, count, held, words = args
+        running, vectors, kind = args
         code = vector_code(builder)
 
         def finish(found: Any) -> None:
@@ -115,29 +158,33 @@ def store(typingctx, running, vectors, kind, picks, size, per, width, count, hel
 
         kind = code.number(kind)
         code.branch(kind, lambda: code.branch(kind - INTEGERS, lambda: finish(_narrowed)), lambda: finish(_one_nan))
-        _pick(code, running, picks, held, words)
-        with code.loop(1, code.number(per)) as e:
-            more = _pick(code, running, (code.number(picks) + e * code.number(size) * 4).value, held)
-            _join(code, more, code.number(count), code.short(e * code.number(width)), words)
         return context.get_dummy_value()
 
-    kinds = [types.uint64, types.int64, types.int64, types.uint64, *[types.int64] * 4]
-    return types.none(*kinds, types.uint64, types.uint64), codegen
+    return types.none(types.uint64, types.int64, types.int64), codegen
 
 
-def _join(code: Code, more: Any, count: Lanes, shift: Lanes, words: Any) -> None:
-    """words[i] |= more[i] << shift."""
+@intrinsic
+def join(typingctx, more, count, shift, words):  # type: ignore[no-untyped-def]
+    """words[i] |= more[i] << shift for `count` words at two addresses."""
 
-    def join(at: Lanes, kind: Any) -> None:
-        places = shift if kind == WORD else shift.everywhere()
-        value = code.load(words, at, kind, unit=4) | code.load(more, at, kind, unit=4).up(places)
-        code.store(value, words, at, unit=4)
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        more, count, shift, words = args
+        code = vector_code(builder)
+        count, shift = code.number(count), code.short(code.number(shift))
 
-    vectors = count.down(4)
-    with code.loop(0, vectors) as v:
-        join(v.up(4), WORDS)
-    with code.loop(vectors.up(4), count) as i:
-        join(i, WORD)
+        def join(at: Lanes, kind: Any) -> None:
+            places = shift if kind == WORD else shift.everywhere()
+            value = code.load(words, at, kind, unit=4) | code.load(more, at, kind, unit=4).up(places)
+            code.store(value, words, at, unit=4)
+
+        vectors = count.down(4)
+        with code.loop(0, vectors) as v:
+            join(v.up(4), WORDS)
+        with code.loop(vectors.up(4), count) as i:
+            join(i, WORD)
+        return context.get_dummy_value()
+
+    return types.none(types.uint64, types.int64, types.int64, types.uint64), codegen
 
 
 @intrinsic
@@ -158,45 +205,51 @@ def widen(typingctx, patterns, half, vectors, running):  # type: ignore[no-untyp
     return types.none(types.uint64, types.int64, types.int64, types.uint64), codegen
 
 
-def _pick(code: Code, words: Any, picks: Any, held: Any, into: Any = None) -> Any:
-    """Pick words as a table of `tcemu.kernels.picks` says; returns their address: `into`, or somewhere in `held`."""
-    count, first, steps = (code.wide(code.load(picks, i, WORD, unit=4)) for i in range(3))
+def _pick(code: Code, tiles: Lanes, words: Tiles, picks: Any, into: Tiles) -> None:
+    """Pick words as a table of `tcemu.kernels.picks` says."""
+    count, together, units = (code.wide(code.load(picks, i, WORD, unit=4)) for i in range(3))
     if not whole_vectors_of_words():
-        _gather(code, words, picks, count, held if into is None else into)
-        return held if into is None else into
-    last = steps.compare("==", 0).choose(steps, steps - count.down(4))
-    into = (code.number(held) + last.up(6)).value if into is None else into
+        _gather(code, tiles, words, picks, count, into)
+        return
 
     def network() -> None:
-        """The last steps leave their vectors in `into`, the others in `held`."""
-        starts, rest = steps.up(4) + HEADER, (code.number(into) - last.up(6)).value
-        _steps(code, picks, starts, words, held, code.long(0), first.smaller(last))
-        _steps(code, picks, starts, words, rest, first.smaller(last), first)
-        _steps(code, picks, starts, held, held, first, first.larger(last))
-        _steps(code, picks, starts, held, rest, first.larger(last), steps)
+        for size in TOGETHER:
+            fits = code.wide(together.compare("==", size))
+            code.branch(fits, lambda size=size: _merge(code, tiles, size, units, words, picks, into))  # type: ignore[misc]
 
-    code.branch(steps, network, lambda: _gather(code, words, picks, count, into))
-    return into
+    code.branch(together, network, lambda: _gather(code, tiles, words, picks, count, into))
 
 
-def _steps(code: Code, picks: Any, starts: Lanes, words: Any, into: Any, first: Lanes, stop: Lanes) -> None:
-    """Steps of a network: each permutes two vectors into one."""
-    with code.loop(first, stop) as i:
-        low, high = (code.wide(code.load(picks, starts + i.up(1) + side, WORD, unit=4)) for side in (0, 1))
-        low, high = (code.load(words, start, WORDS, unit=4) for start in (low, high))
-        indices = code.load(picks, i.up(4) + HEADER, WORDS, unit=4)
-        code.store(code.picked(low, high, indices), into, i, unit=64)
+def _merge(code: Code, tiles: Lanes, together: int, units: Lanes, words: Tiles, picks: Any, into: Tiles) -> None:
+    """Pick by a network that merges so many vectors at once: they stay in registers until that is done."""
+    stages = together.bit_length() - 1
+    starts = units * (together * stages * WIDTH) + HEADER
+    with code.loop(0, tiles) as t, code.loop(0, units) as unit:
+        source, target, first = words.of(t), into.of(t), unit * together
+        places = (code.wide(code.load(picks, starts + first + i, WORD, unit=4)) for i in range(together))
+        vectors = [code.load(source, place, WORDS, unit=4) for place in places]
+        for stage in range(stages):
+            at, half, merged = first * stages + (HEADER // WIDTH + stage * together), 1 << stage, []
+            for v in range(together):
+                pair = v // (2 * half) * 2 * half + v % (2 * half) // 2
+                indices = code.load(picks, at + v, WORDS, unit=64)
+                merged.append(code.picked(vectors[pair], vectors[pair + half], indices))
+            vectors = merged
+        for i, vector in enumerate(vectors):
+            code.store(vector, target, first + i, unit=64)
 
 
-def _gather(code: Code, words: Any, picks: Any, count: Lanes, into: Any) -> None:
+def _gather(code: Code, tiles: Lanes, words: Tiles, picks: Any, count: Lanes, into: Tiles) -> None:
     """into[i] = words[picks[HEADER + i]]."""
     vectors = count.down(4)
-    with code.loop(0, vectors) as v:
-        picked = code.load(picks, v.up(4) + HEADER, WORDS, unit=4)
-        code.store(code.gather(words, picked), into, v, unit=64)
-    with code.loop(vectors.up(4), count) as i:
-        at = code.wide(code.load(picks, i + HEADER, WORD, unit=4))
-        code.store(code.load(words, at, WORD, unit=4), into, i, unit=4)
+    with code.loop(0, tiles) as t:
+        source, target = words.of(t), into.of(t)
+        with code.loop(0, vectors) as v:
+            picked = code.load(picks, v.up(4) + HEADER, WORDS, unit=4)
+            code.store(code.gather(source, picked), target, v, unit=64)
+        with code.loop(vectors.up(4), count) as i:
+            at = code.wide(code.load(picks, i + HEADER, WORD, unit=4))
+            code.store(code.load(source, at, WORD, unit=4), target, i, unit=4)
 
 
 def _widened(bits: Lanes) -> Lanes:

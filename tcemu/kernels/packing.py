@@ -7,6 +7,7 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic
 
+from tcemu.kernels.rooms import Tiles
 from tcemu.kernels.simd import BYTES, LONG, SIGN, WIDTH, WORD, WORDS, Code, Lanes, Slot, vector_code
 from tcemu.kernels.sums import (
     ABSENT,
@@ -199,8 +200,8 @@ def pack(typingctx, patterns, form, count, found, value, exponent, fourfold):  #
     return types.int64(*kinds), codegen
 
 
-class _PackNormal(_Elements):
-    """The loop that packs elements from words, as long as all of them are normal numbers in a window."""
+class _PackWords(_Elements):
+    """The loops that pack elements from words, as long as all of them are zeros or numbers in a window."""
 
     def __init__(self, code: Code, form: Any, start: Any) -> None:
         super().__init__(code, None, form)
@@ -209,55 +210,84 @@ class _PackNormal(_Elements):
         self.kept = ((code.word(1).up(self.exponent + self.fraction) - 1).up(code.word(23) - self.fraction)
                      | SIGN).everywhere()  # fmt: skip
         self.base = (code.word(127 - CENTRE) - self.first).up(23).everywhere()
-        self.least = self.first.larger(1).up(24).everywhere()
+        self.normal = self.normalised.compare("!=", 0).everywhere()
         # The sign makes room for a zero below: everything is twice as large.
         limit = code.first(self.limit).up(code.word(24) - self.fraction)
-        window = (self.first + (SPAN + 1)).up(24)
-        self.most = window.smaller(limit, unsigned=True).everywhere()
+        most = (self.first + (SPAN + 1)).up(24).smaller(limit, unsigned=True)
+        least = self.first.larger(1).up(24)
+        self.most, self.least, self.span = (each.everywhere() for each in (most, least, most - least))
+        # Subnormal numbers of a small format are in its window, too.
+        self.lowest = self.exponent.compare(">", SMALL).choose(least, code.word(0)).everywhere()
+        self.outside = Slot(code.lanes(0))
 
-    def emit(self, words: Any, source: Any, ups: Any, vectors: Any, value: Any, out: Any, fourfold: Any) -> Any:
-        """The loop; returns whether something did not fit: not 0."""
-        code = self.code
-        lows, tops = Slot(code.lanes(-1)), Slot(code.lanes(0))
-        first = code.byte(self.first).everywhere(4 * WIDTH)
-        with code.loop(0, code.number(vectors)) as v:
-            word = code.load(words, code.wide(code.load(source, v, WORD, unit=4)), WORDS, unit=64)
-            # The sign goes to the top, and exponent and fraction to the fields of float32.
-            moved = word.up(code.load(ups, v, WORDS, unit=64)).signed_down(self.down) & self.kept
-            code.store(moved + self.base, value, v, unit=64)
-            double = moved.up(1)
-            lows.set(double.smaller(lows.get(), unsigned=True))
-            tops.set(double.larger(tops.get(), unsigned=True))
+    def emit(self, tiles: Any, words: Tiles, source: Any, ups: Any, vectors: Any, often: Any, *to: Any) -> Any:
+        """The loops; returns whether something did not fit: not 0."""
+        code, vectors = self.code, self.code.number(vectors)
+        with code.loop(0, vectors) as v:
+            picked, up = code.wide(code.load(source, v, WORD, unit=4)), code.load(ups, v, WORDS, unit=64)
+            with code.loop(0, code.number(tiles)) as t:
+                # The sign goes to the top, and exponent and fraction to the fields of float32.
+                word = code.load(words.of(t), picked, WORDS, unit=64)
+                self._vector(word.up(up).signed_down(self.down) & self.kept, often, t * vectors + v, *to)
+        return code.number_of_any(self.outside.get().compare("!=", 0))
 
-            def four_times(double: Lanes = double, v: Lanes = v) -> None:
-                top = [4 * lane + 3 for lane in range(WIDTH) for _ in range(4)]
-                code.store(double.seen_as(BYTES).shuffled(top) - first, out, v, unit=64)
+    def _vector(self, moved: Lanes, often: Any, at: Lanes, value: Any, out: Any, fourfold: Any) -> None:
+        """Pack one vector: as if all its elements were normal numbers, and if they are not, once more."""
+        code, double = self.code, moved.up(1)
+        x, power = Slot(moved + self.base), Slot(double)
+        odd = code.any_set((double - self.least).compare(">=", self.span, unsigned=True))
 
-            def once(double: Lanes = double, v: Lanes = v) -> None:
-                code.store((double.down(24) - self.first.everywhere()).bytes(), out, v, unit=16)
+        def again() -> None:
+            found, exponent = self._with_zeros(moved, double)
+            x.set(found)
+            power.set(exponent)
 
-            code.branch(fourfold, four_times, once)
-        low = lows.get().compare("<", self.least, unsigned=True)
-        return code.number_of_any(low.either(tops.get().compare(">=", self.most, unsigned=True)))
+        code.branch(code.number(often) | code.wide(Lanes(code.builder, odd)), again)
+        code.store(x.get(), value, at, unit=64)
+        first = self.first
+
+        def four_times() -> None:
+            top = power.get().seen_as(BYTES).shuffled([4 * lane + 3 for lane in range(WIDTH) for _ in range(4)])
+            code.store(top - code.byte(first).everywhere(4 * WIDTH), out, at, unit=64)
+
+        def once() -> None:
+            code.store((power.get().down(24) - first.everywhere()).bytes(), out, at, unit=16)
+
+        code.branch(fourfold, four_times, once)
+
+    def _with_zeros(self, moved: Lanes, double: Lanes) -> tuple[Lanes, Lanes]:
+        """The floats of a vector, and the exponents of `_vector`; notes what is outside the window."""
+        code, one = self.code, 1 << 23
+        field = double.down(1) + self.base
+        # A subnormal has the exponent 1 and no hidden bit.
+        tiny, zero = double.compare("<", 1 << 24, unsigned=True), double.compare("==", 0)
+        field = tiny.choose(field + one, field)
+        x = tiny.choose((field.floats() - (self.base + one).floats()).bits(), field)
+        power = self.normal.choose(x, field).down(23) - (127 - CENTRE)
+        power = zero.choose(code.lanes(ABSENT), power) + self.first.everywhere()
+        low = double.compare("<", self.lowest, unsigned=True).but_not(zero)
+        bad = low.either(double.compare(">=", self.most, unsigned=True))
+        self.outside.set(bad.choose(code.lanes(1), self.outside.get()))
+        return x | (moved & SIGN), power.up(24)
 
 
 @intrinsic
-def pack_normal(  # type: ignore[no-untyped-def]
-    typingctx, words, source, ups, vectors, form, start, value, exponent, fourfold
+def pack_words(  # type: ignore[no-untyped-def]
+    typingctx, tiles, words, step, source, ups, vectors, form, start, often, value, exponent, fourfold
 ):
-    """Like `pack`, for vector v from words[source[v]] << ups[v], where an element's sign is then the topmost bit.
+    """Like `pack`, for vector v of a tile from words[source[v]] << ups[v], where an element's sign is the topmost bit.
 
-    Returns whether an element is no normal number, or outside the window from `start` on: not 0. Nothing is packed
-    then.
+    step: the bytes from a tile's words to the next. often: whether zeros and subnormal numbers are frequent. Returns
+    whether an element is no number, or outside the window from `start` on: not 0. Nothing is packed then.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        words, source, ups, vectors, form, start, value, exponent, fourfold = args
-        packing = _PackNormal(vector_code(builder), form, start)
-        return packing.emit(words, source, ups, vectors, value, exponent, fourfold)
+        tiles, words, step, source, ups, vectors, form, start, *rest = args
+        code = vector_code(builder)
+        return _PackWords(code, form, start).emit(tiles, Tiles(words, code.number(step)), source, ups, vectors, *rest)
 
-    kinds = [*[types.uint64] * 3, types.int64, types.uint64, types.int64, *[types.uint64] * 2, types.int64]
-    return types.int64(*kinds), codegen
+    kinds = [types.int64, types.uint64, types.int64, types.uint64, types.uint64, types.int64, types.uint64]
+    return types.int64(*kinds, types.int64, types.int64, types.uint64, types.uint64, types.int64), codegen
 
 
 class _PackWide(_Elements):

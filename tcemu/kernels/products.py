@@ -11,12 +11,12 @@ import numpy as np
 from numba import int64, uint64
 
 from tcemu.kernels import sums as fast
-from tcemu.kernels.blocks import ROWS, block
-from tcemu.kernels.calls import address_of, call
+from tcemu.kernels.blocks import ROWS, blocks
+from tcemu.kernels.calls import address_of, call, number
 from tcemu.kernels.compiling import njit
 from tcemu.kernels.dots import bit_block, integer_block, integers
-from tcemu.kernels.moves import extract, illegal, pick, spread, store, widen
-from tcemu.kernels.packing import pack, pack_normal, pack_special, pack_wide, survey
+from tcemu.kernels.moves import expect, extract, finish, illegal, join, spread, widen
+from tcemu.kernels.packing import pack, pack_special, pack_wide, pack_words, survey
 from tcemu.kernels.scaled import grouped_block
 from tcemu.kernels.simd import WIDTH
 
@@ -25,54 +25,59 @@ from tcemu.kernels.simd import WIDTH
 #: mask is 0, elements are the words that are picked); what `store` takes (where its tables begin, their size, results
 #: of a word, bits of a result, words, kind); the kind of addends; what else an arithmetic takes; the codes of metadata
 #: that are not legal; what `spread` takes (where its table begins, rows, elements that may belong to one); the vectors
-#: of x, y and c as the blocks take them; whether `pack_normal` is tried, where its tables of x and of y begin, and the
-#: starts of their windows; where room begins for picking, for picked words of x and of y, stored elements, codes, x, y,
-#: c and packed elements, and all its words.
+#: of x, y and c as the blocks take them; whether `pack_words` is tried, whether zeros and subnormal numbers are
+#: frequent, where its tables of x and of y begin, and the starts of their windows; the address of `pick`; how many
+#: tiles are computed together, and the bytes of a tile in the rooms of words that are picked; where room begins for
+#: results, for picked words of x and of y, stored elements, codes, x, y, c and packed elements, and all its words.
 FORMAT_X, FORMAT_Y, LOADS, STORE, ADDENDS, OPTION, ILLEGAL, SPREAD, VECTORS = 7, 14, 21, 45, 51, 52, 53, 54, 57
-NORMAL, UPS_X, UPS_Y, START_X, START_Y = range(60, 65)
-HELD, WORDS_X, WORDS_Y, STORED, CODES, IN_X, IN_Y, IN_C, PACKED, ROOM, NUMBERS = range(65, 76)
+QUICK, OFTEN, UPS_X, UPS_Y, START_X, START_Y, PICK, TOGETHER, PICKED = range(60, 69)
+HELD, WORDS_X, WORDS_Y, STORED, CODES, IN_X, IN_Y, IN_C, PACKED, ROOM, NUMBERS = range(69, 80)
 #: The numbers of an operand, in the order of LOADS.
 X, Y, C, E = (np.int64(LOADS + 6 * operand) for operand in range(4))
-#: After a tile with an element that is no normal number, or outside the window, so many tiles are not expected to be
-#: better.
-PATIENCE = 15
+#: After tiles with NaN, an infinity or an element outside the window, so many are not expected to be better.
+PATIENCE = 16
+#: The word of an element that a sparse A does not store, and four times its exponent.
+_PRUNED, _ABSENT = -1, (fast.ABSENT & 0xFF) * 0x01010101
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def multiply(  # type: ignore[no-untyped-def]
-    x, vectors_x, y, vectors_y, steps, numbers, numbers_at, room, c, scale_x, scale_y, scaled, chains
+    tiles, x, vectors_x, y, vectors_y, steps, numbers, room, c, scale_x, scale_y, step_x, step_y, scaled, chains
 ):
-    """c = `steps` chains that start from c, one after the other; returns what `pack` found.
+    """c = `steps` chains that start from c, one after the other, for each of some tiles; returns what `pack` found.
 
-    All but counts are addresses. x (groups, steps, sums, depth, 16) has the elements in vectors, and y (groups, steps,
-    sums, depth, 4) those taken one at a time; vectors_x and vectors_y count both in vectors of 16. c (groups of x,
-    groups of y, 4, 16): float32 patterns. numbers: the rule as `block` reads it, and both formats as `pack` reads them.
-    room: three words for each pattern. With `scaled`, scale_x and scale_y are what `block` takes, for all groups. If an
-    exponent is outside the window, only float32 results with all their bits are computed; for others nothing is.
-    chains: see `chains_at`.
+    All but counts are addresses. x (tiles, groups, steps, sums, depth, 16) has the elements in vectors, and y (tiles,
+    groups, steps, sums, depth, 4) those taken one at a time; vectors_x and vectors_y count those of a tile in vectors
+    of 16. c (tiles, groups of x, groups of y, 4, 16): float32 patterns. numbers: the rule as `block` reads it, and both
+    formats as `pack` reads them. room: three words for each pattern. With `scaled`, scale_x and scale_y are what
+    `block` takes, for all groups; step_x, step_y: the bytes from a tile's scales to the next. If an exponent is outside
+    the window, only float32 results with all their bits are computed; for others nothing is. chains: see `chains_at`.
     """
-    value_x, word_x, sign_x, value_y, word_y, sign_y = _rooms(room, vectors_x, vectors_y)
-    form_x, form_y = numbers_at + uint64(8 * FORMAT_X), numbers_at + uint64(8 * FORMAT_Y)
-    seen_x, seen_y = survey(x, form_x, vectors_x), survey(y, form_y, vectors_y)
-    found = pack(x, form_x, vectors_x, seen_x, value_x, word_x, int64(1))
-    found |= pack(y, form_y, vectors_y, seen_y, value_y, word_y, int64(0))
+    all_x, all_y = tiles * vectors_x, tiles * vectors_y
+    value_x, word_x, sign_x, value_y, word_y, sign_y = _rooms(room, all_x, all_y)
+    form_x, form_y = numbers + uint64(8 * FORMAT_X), numbers + uint64(8 * FORMAT_Y)
+    seen_x, seen_y = survey(x, form_x, all_x), survey(y, form_y, all_y)
+    found = pack(x, form_x, all_x, seen_x, value_x, word_x, int64(1))
+    found |= pack(y, form_y, all_y, seen_y, value_y, word_y, int64(0))
     if found & fast.OUTSIDE:
-        if numbers[2] != 23 or numbers[3]:
+        if number(numbers, 2) != 23 or number(numbers, 3):
             return found
-        pack_wide(x, form_x, vectors_x, value_x, word_x)
-        pack_wide(y, form_y, vectors_y, value_y, word_y)
+        pack_wide(x, form_x, all_x, value_x, word_x)
+        pack_wide(y, form_y, all_y, value_y, word_y)
     if found & fast.SPECIAL:
-        pack_special(x, form_x, vectors_x, sign_x)
-        pack_special(y, form_y, vectors_y, sign_y)
+        pack_special(x, form_x, all_x, sign_x)
+        pack_special(y, form_y, all_y, sign_y)
     base = (seen_x >> 1) + (seen_y >> 1)
-    chain = numbers[5] * numbers[6]
-    call(chains, (room, vectors_x, vectors_y, steps, chain, numbers_at, c, scale_x, scale_y, scaled, base, found))
+    call(
+        chains,
+        (tiles, room, vectors_x, vectors_y, steps, numbers, c, scale_x, scale_y, step_x, step_y, scaled, base, found),
+    )
     return found
 
 
 @njit(cache=True, nogil=True)
 def _rooms(room, vectors_x, vectors_y):  # type: ignore[no-untyped-def]
-    """Where values, exponents and signs of packed elements go, of x and then of y."""
+    """Where values, exponents and signs of packed elements go, of x and then of y, for so many vectors of all tiles."""
     size_x, size_y = uint64(64 * vectors_x), uint64(64 * vectors_y)
     other = room + uint64(3) * size_x
     return room, room + size_x, room + uint64(2) * size_x, other, other + size_y, other + uint64(2) * size_y
@@ -80,162 +85,196 @@ def _rooms(room, vectors_x, vectors_y):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
 def _chains(  # type: ignore[no-untyped-def]
-    room, vectors_x, vectors_y, steps, chain, numbers_at, c, scale_x, scale_y, scaled, base, found
+    tiles, room, vectors_x, vectors_y, steps, numbers, c, scale_x, scale_y, step_x, step_y, scaled, base, found
 ):
     """The blocks of `multiply`, whose elements are packed. base: the sum of both starts; found: by `pack`."""
-    value_x, word_x, sign_x, value_y, word_y, sign_y = _rooms(room, vectors_x, vectors_y)
     wide, special = int64(found & fast.OUTSIDE), int64(found & fast.SPECIAL)
-    at, size, unit = c, uint64(4), uint64(4 if wide else 1)
-    for i in range(vectors_x // (chain * steps)):
-        for j in range(vectors_y * WIDTH // (chain * steps * ROWS)):
-            for step in range(steps):
-                at_x = uint64((i * steps + step) * chain * WIDTH) * size
-                at_y = uint64((j * steps + step) * chain * ROWS)
-                block(
-                    value_x + at_x, word_x + at_x, value_y + at_y * size, word_y + at_y * unit, sign_x + at_x,
-                    sign_y + at_y * size, scale_x + uint64(64 * i) * scaled, scale_y + uint64(16 * j) * scaled, at,
-                    numbers_at, base, wide, special, int64(scaled),
-                )  # fmt: skip
-            at += uint64(ROWS * WIDTH) * size
+    chain = number(numbers, 5) * number(numbers, 6)
+    of_x, of_y = vectors_x // (chain * steps), vectors_y * WIDTH // (chain * steps * ROWS)
+    packed = _rooms(room, tiles * vectors_x, tiles * vectors_y)
+    scales, apart = (scale_x, scale_y), (step_x, step_y)
+    blocks(
+        tiles, of_x, of_y, steps, chain, packed, scales, apart, c, numbers, base, wide, special, int64(scaled)
+    )  # fmt: skip
 
 
 @cache
 def chains_at() -> int:
     """The address of the compiled `_chains`, which `multiply` and `run_fused` call."""
-    return address_of(_chains, uint64, *[int64] * 4, *[uint64] * 5, int64, int64)
+    return address_of(_chains, int64, uint64, *[int64] * 3, *[uint64] * 4, int64, int64, uint64, int64, int64)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _exactly(x, vectors_x, y, vectors_y, numbers, numbers_at, room, c, whole):  # type: ignore[no-untyped-def]
-    """c += x times y, for integers (`whole`) or bits; the arguments are those of `multiply`."""
-    depth, size, option = numbers[5] * numbers[6], uint64(4), numbers[OPTION]
-    value_x, value_y = x, y
+def _exactly(tiles, numbers, room, whole):  # type: ignore[no-untyped-def]
+    """c += x times y for some tiles, for integers (`whole`) or bits; numbers and room are addresses."""
+    x, y, at = _in(room, numbers, IN_X), _in(room, numbers, IN_Y), _in(room, numbers, IN_C)
+    vectors_x, vectors_y = number(numbers, VECTORS), number(numbers, VECTORS + 1)
+    depth, size, option = number(numbers, 5) * number(numbers, 6), uint64(4), number(numbers, OPTION)
     if whole:
-        value_x, value_y = room, room + uint64(64 * vectors_x)
-        integers(x, numbers_at + uint64(8 * FORMAT_X), vectors_x, value_x)
-        integers(y, numbers_at + uint64(8 * FORMAT_Y), vectors_y, value_y)
-    at = c
-    for i in range(vectors_x // depth):
-        for j in range(vectors_y * WIDTH // (depth * ROWS)):
-            at_x, at_y = value_x + uint64(i * depth * WIDTH) * size, value_y + uint64(j * depth * ROWS) * size
-            if whole:
-                integer_block(at_x, at_y, at, depth, option)
-            else:
-                bit_block(at_x, at_y, at, depth, option)
-            at += uint64(ROWS * WIDTH) * size
+        packed = _in(room, numbers, PACKED)
+        form_x, form_y = numbers + uint64(8 * FORMAT_X), numbers + uint64(8 * FORMAT_Y)
+        value_y = packed + uint64(64 * tiles * vectors_x)
+        integers(x, form_x, tiles * vectors_x, packed)
+        integers(y, form_y, tiles * vectors_y, value_y)
+        x, y = packed, value_y
+    for t in range(tiles):
+        for i in range(vectors_x // depth):
+            for j in range(vectors_y * WIDTH // (depth * ROWS)):
+                at_x = x + uint64((t * vectors_x + i * depth) * WIDTH) * size
+                at_y = y + uint64(t * vectors_y * WIDTH + j * depth * ROWS) * size
+                if whole:
+                    integer_block(at_x, at_y, at, depth, option)
+                else:
+                    bit_block(at_x, at_y, at, depth, option)
+                at += uint64(ROWS * WIDTH) * size
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _grouped(x, vectors_x, y, vectors_y, numbers, numbers_at, room, c, scale_x, scale_y):  # type: ignore[no-untyped-def]
-    """c += the groups of x times y with their scales; the arguments are those of `multiply`."""
-    depth, groups = numbers[5], numbers[6]
-    form_x, form_y = numbers_at + uint64(8 * FORMAT_X), numbers_at + uint64(8 * FORMAT_Y)
-    seen_x, seen_y = survey(x, form_x, vectors_x), survey(y, form_y, vectors_y)
-    size = uint64(4)
-    value_y = room + uint64(64 * vectors_x)
-    rest = value_y + uint64(64 * vectors_y)
-    pack(x, form_x, vectors_x, seen_x, room, rest, int64(0))
-    pack(y, form_y, vectors_y, seen_y, value_y, rest, int64(0))
-    unit = (seen_x >> 1) + (seen_y >> 1) + int64(2 * fast.CENTRE) - numbers[OPTION]
-    at = c
-    for i in range(vectors_x // (depth * groups)):
-        for j in range(vectors_y * WIDTH // (depth * groups * ROWS)):
-            grouped_block(
-                room + uint64(i * groups * depth * WIDTH) * size, value_y + uint64(j * groups * depth * ROWS) * size,
-                scale_x + uint64(i * groups * WIDTH) * size, scale_y + uint64(j * groups * ROWS) * size, at, rest,
-                numbers_at, depth, groups, unit,
-            )  # fmt: skip
-            at += uint64(ROWS * WIDTH) * size
+def _grouped(tiles, numbers, room, scale_x, scale_y, step_x, step_y):  # type: ignore[no-untyped-def]
+    """c += the groups of x times y with their scales, for some tiles; all but `tiles` and steps are addresses."""
+    x, y, at = _in(room, numbers, IN_X), _in(room, numbers, IN_Y), _in(room, numbers, IN_C)
+    value_x, vectors_x, vectors_y = _in(room, numbers, PACKED), number(numbers, VECTORS), number(numbers, VECTORS + 1)
+    depth, groups = number(numbers, 5), number(numbers, 6)
+    form_x, form_y = numbers + uint64(8 * FORMAT_X), numbers + uint64(8 * FORMAT_Y)
+    all_x, all_y, size = tiles * vectors_x, tiles * vectors_y, uint64(4)
+    seen_x, seen_y = survey(x, form_x, all_x), survey(y, form_y, all_y)
+    value_y = value_x + uint64(64 * all_x)
+    rest = value_y + uint64(64 * all_y)
+    pack(x, form_x, all_x, seen_x, value_x, rest, int64(0))
+    pack(y, form_y, all_y, seen_y, value_y, rest, int64(0))
+    unit = (seen_x >> 1) + (seen_y >> 1) + int64(2 * fast.CENTRE) - number(numbers, OPTION)
+    for t in range(tiles):
+        of_x, of_y = scale_x + uint64(t * step_x), scale_y + uint64(t * step_y)
+        for i in range(vectors_x // (depth * groups)):
+            for j in range(vectors_y * WIDTH // (depth * groups * ROWS)):
+                grouped_block(
+                    value_x + uint64((t * vectors_x + i * groups * depth) * WIDTH) * size,
+                    value_y + uint64(t * vectors_y * WIDTH + j * groups * depth * ROWS) * size,
+                    of_x + uint64(i * groups * WIDTH) * size, of_y + uint64(j * groups * ROWS) * size, at, rest,
+                    numbers, depth, groups, unit,
+                )  # fmt: skip
+                at += uint64(ROWS * WIDTH) * size
 
 
 # ------------------------------------------------------------------------------------------------------ in and out
 
 
 @njit(cache=True, nogil=True)
-def _words(at, number):  # type: ignore[no-untyped-def]
-    """The address a number of words after another."""
-    return at + uint64(number) * uint64(4)
+def _in(room, numbers, place):  # type: ignore[no-untyped-def]
+    """The address of what begins at the word that is the number at a place; room and numbers are addresses."""
+    return room + uint64(number(numbers, place)) * uint64(4)
 
 
 @njit(cache=True, nogil=True)
-def _pick(words, tables, numbers, room, first, into):  # type: ignore[no-untyped-def]
-    """Pick the words of an operand, whose numbers begin at `first`; words, tables, room and into are addresses."""
-    pick(words, _words(tables, numbers[first]), _words(room, numbers[HELD]), into)
+def _pick(tiles, words, step, table, numbers, into, apart):  # type: ignore[no-untyped-def]
+    """`pick` by its address."""
+    call(uint64(number(numbers, PICK)), (tiles, words, step, table, into, apart))
 
 
 @njit(cache=True, nogil=True)
-def _extract(picked, tables, numbers, first, into):  # type: ignore[no-untyped-def]
-    """The elements of an operand, whose numbers begin at `first`, from the words that were picked; addresses."""
-    source, bits = _words(tables, numbers[first + 1]), _words(tables, numbers[first + 2])
-    extract(picked, source, bits, numbers[first + 3], numbers[first + 4], numbers[first + 5], into)
-
-
-@njit(cache=True, nogil=True)
-def _load(words, tables, numbers, room, first, through, into):  # type: ignore[no-untyped-def]
-    """The elements of an operand of one tile; `through`: room for the words that are picked."""
-    if numbers[first + 4]:
-        _pick(words, tables, numbers, room, first, through)
-        _extract(through, tables, numbers, first, into)
+def _load(tiles, words, step, tables, numbers, room, first, through, into):  # type: ignore[no-untyped-def]
+    """The elements of an operand of some tiles; `through`: room for the words that are picked."""
+    vectors, mask, apart = number(numbers, first + 3), number(numbers, first + 4), number(numbers, PICKED)
+    if mask:
+        _pick(tiles, words, step, _in(tables, numbers, first), numbers, through, apart)
+        source, bits = _in(tables, numbers, first + 1), _in(tables, numbers, first + 2)
+        extract(tiles, through, apart, source, bits, vectors, mask, number(numbers, first + 5), into)
     else:
-        _pick(words, tables, numbers, room, first, into)
+        _pick(tiles, words, step, _in(tables, numbers, first), numbers, into, 64 * vectors)
 
 
 @njit(cache=True, nogil=True)
-def _operands(t, given, steps, tables, numbers, room):  # type: ignore[no-untyped-def]
-    """Load tile t; whether its metadata is legal. given: addresses of the words of x, y, c and e; steps: of a tile."""
-    rows, t, x = numbers[SPREAD + 1], uint64(t), _words(room, numbers[IN_X])
-    stored, codes = _words(room, numbers[STORED]), _words(room, numbers[CODES])
-    of_x, of_y = _words(room, numbers[WORDS_X]), _words(room, numbers[WORDS_Y])
-    _load(given[0] + t * steps[0], tables, numbers, room, int64(X), of_x, stored if rows else x)
-    if rows:
-        _load(given[3] + t * steps[3], tables, numbers, room, int64(E), of_y, codes)
-        if illegal(codes, numbers[E + 3], numbers[ILLEGAL]):
-            return False
-        spread(stored, codes, _words(tables, numbers[SPREAD]), rows, numbers[SPREAD + 2], x)
-    _load(given[1] + t * steps[1], tables, numbers, room, int64(Y), of_y, _words(room, numbers[IN_Y]))
-    _load(given[2] + t * steps[2], tables, numbers, room, int64(C), of_y, _words(room, numbers[IN_C]))
-    return True
+def _spread(tiles, stored, tables, numbers, room, none, into):  # type: ignore[no-untyped-def]
+    """The vectors of a sparse A from those of its stored words; its codes are loaded."""
+    rows, per, table = number(numbers, SPREAD + 1), number(numbers, SPREAD + 2), _in(tables, numbers, SPREAD)
+    of_x, of_e, codes = number(numbers, X + 3), number(numbers, E + 3), _in(room, numbers, CODES)
+    spread(tiles, stored, 64 * of_x, codes, 64 * of_e, table, rows, per, int64(none), into)
+
+
+@njit(cache=True, nogil=True)
+def _codes(tiles, e, step, tables, numbers, room):  # type: ignore[no-untyped-def]
+    """Load the metadata of some tiles; whether all of it is legal. There is none if A is dense."""
+    if not number(numbers, SPREAD + 1):
+        return True
+    codes = _in(room, numbers, CODES)
+    _load(tiles, e, step, tables, numbers, room, int64(E), _in(room, numbers, WORDS_Y), codes)
+    return not illegal(codes, tiles * number(numbers, E + 3), number(numbers, ILLEGAL))
+
+
+@njit(cache=True, nogil=True)
+def _addends(tiles, c, step, tables, numbers, room):  # type: ignore[no-untyped-def]
+    """Load the accumulators of some tiles."""
+    _load(tiles, c, step, tables, numbers, room, int64(C), _in(room, numbers, WORDS_Y), _in(room, numbers, IN_C))
+
+
+@njit(cache=True, nogil=True)
+def _widen(tiles, numbers, room):  # type: ignore[no-untyped-def]
+    """Accumulators as float32 patterns."""
+    c = _in(room, numbers, IN_C)
+    widen(c, number(numbers, ADDENDS), tiles * number(numbers, VECTORS + 2), c)
+
+
+@njit(cache=True, nogil=True)
+def _factors(tiles, x, y, steps, tables, numbers, room):  # type: ignore[no-untyped-def]
+    """Load the elements of x and y of some tiles; the metadata is loaded. x, y: addresses of words."""
+    in_x, in_y, stored = _in(room, numbers, IN_X), _in(room, numbers, IN_Y), _in(room, numbers, STORED)
+    of_x, of_y, sparse = _in(room, numbers, WORDS_X), _in(room, numbers, WORDS_Y), number(numbers, SPREAD + 1)
+    _load(tiles, x, steps[0], tables, numbers, room, int64(X), of_x, stored if sparse else in_x)
+    if sparse:
+        _spread(tiles, stored, tables, numbers, room, _PRUNED, in_x)
+    _load(tiles, y, steps[1], tables, numbers, room, int64(Y), of_y, in_y)
+
+
+@njit(cache=True, nogil=True)
+def _pack(tiles, words, step, tables, numbers, room, first, ups, start, form, value, exponent, fourfold):  # type: ignore[no-untyped-def]
+    """Pick and pack an operand of some tiles, whose numbers begin at `first`; see `pack_words`."""
+    through, apart = _in(room, numbers, WORDS_X), number(numbers, PICKED)
+    _pick(tiles, words, step, _in(tables, numbers, first), numbers, through, apart)
+    source, vectors, often = _in(tables, numbers, first + 1), number(numbers, first + 3), number(numbers, OFTEN)
+    places, begin = _in(tables, numbers, ups), number(numbers, start)
+    return pack_words(
+        tiles, through, apart, source, places, vectors, numbers + uint64(8 * form), begin, often, value, exponent,
+        int64(fourfold),
+    )  # fmt: skip
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _quickly(t, given, steps, tables, numbers, numbers_at, room, scale_x, scale_y, scaled, chains):  # type: ignore[no-untyped-def]
-    """Load and multiply tile t if all its elements are normal numbers in a window; whether they are."""
-    t, packed, c = uint64(t), _words(room, numbers[PACKED]), _words(room, numbers[IN_C])
-    of_x, of_y = _words(room, numbers[WORDS_X]), _words(room, numbers[WORDS_Y])
-    vectors_x, vectors_y = numbers[VECTORS], numbers[VECTORS + 1]
-    form_x, form_y = numbers_at + uint64(8 * FORMAT_X), numbers_at + uint64(8 * FORMAT_Y)
-    value_x, word_x, _, value_y, word_y, _ = _rooms(packed, vectors_x, vectors_y)
-    _pick(given[0] + t * steps[0], tables, numbers, room, int64(X), of_x)
-    source, ups = _words(tables, numbers[X + 1]), _words(tables, numbers[UPS_X])
-    if pack_normal(of_x, source, ups, vectors_x, form_x, numbers[START_X], value_x, word_x, int64(1)):
+def _quickly(tiles, x, y, steps, tables, numbers, room):  # type: ignore[no-untyped-def]
+    """Load and pack x and y of some tiles if all their elements are zeros or in a window; whether they are."""
+    vectors_x, vectors_y = number(numbers, VECTORS), number(numbers, VECTORS + 1)
+    packed = _in(room, numbers, PACKED)
+    value_x, word_x, _, value_y, word_y, _ = _rooms(packed, tiles * vectors_x, tiles * vectors_y)
+    sparse = number(numbers, SPREAD + 1)
+    value, word = value_x, word_x
+    if sparse:
+        value, word = _in(room, numbers, STORED), _in(room, numbers, IN_X)
+    if _pack(tiles, x, steps[0], tables, numbers, room, int64(X), UPS_X, START_X, FORMAT_X, value, word, 1):
         return False
-    _pick(given[1] + t * steps[1], tables, numbers, room, int64(Y), of_y)
-    source, ups = _words(tables, numbers[Y + 1]), _words(tables, numbers[UPS_Y])
-    if pack_normal(of_y, source, ups, vectors_y, form_y, numbers[START_Y], value_y, word_y, int64(0)):
-        return False
-    _load(given[2] + t * steps[2], tables, numbers, room, int64(C), of_y, c)
-    widen(c, numbers[ADDENDS], numbers[VECTORS + 2], c)
-    base = numbers[START_X] + numbers[START_Y]
-    chain = numbers[5] * numbers[6]
-    call(chains, (packed, vectors_x, vectors_y, 1, chain, numbers_at, c, scale_x, scale_y, scaled, base, 0))
-    return True
+    if sparse:
+        _spread(tiles, value, tables, numbers, room, 0, value_x)
+        _spread(tiles, word, tables, numbers, room, _ABSENT, word_x)
+    return not _pack(tiles, y, steps[1], tables, numbers, room, int64(Y), UPS_Y, START_Y, FORMAT_Y, value_y, word_y, 0)
 
 
 @njit(cache=True, nogil=True)
-def _store(tables, numbers, room, words):  # type: ignore[no-untyped-def]
-    """Store the results of one tile into words."""
-    c, at, size = _words(room, numbers[IN_C]), _words(tables, numbers[STORE]), numbers[STORE + 1]
-    per, width, count, kind = numbers[STORE + 2], numbers[STORE + 3], numbers[STORE + 4], numbers[STORE + 5]
-    store(c, numbers[VECTORS + 2], kind, at, size, per, width, count, _words(room, numbers[HELD]), words)
+def _store(tiles, tables, numbers, room, words, step):  # type: ignore[no-untyped-def]
+    """Store the results of some tiles into words."""
+    c, at, held = _in(room, numbers, IN_C), _in(tables, numbers, STORE), _in(room, numbers, HELD)
+    size, per, width = number(numbers, STORE + 1), number(numbers, STORE + 2), number(numbers, STORE + 3)
+    count, vectors, apart = number(numbers, STORE + 4), number(numbers, VECTORS + 2), number(numbers, PICKED)
+    finish(c, tiles * vectors, number(numbers, STORE + 5))
+    _pick(tiles, c, 64 * vectors, at, numbers, words, step)
+    for e in range(1, per):
+        _pick(tiles, c, 64 * vectors, at + uint64(4 * e * size), numbers, held, apart)
+        for t in range(tiles):
+            join(held + uint64(t * apart), count, e * width, words + uint64(t * step))
 
 
 @njit(cache=True, nogil=True)
 def _addresses(x, y, c, e):  # type: ignore[no-untyped-def]
     """The addresses of the words of x, y, c and e (tiles, words), and the bytes of a tile."""
-    size = uint64(4)
     given = uint64(x.ctypes.data), uint64(y.ctypes.data), uint64(c.ctypes.data), uint64(e.ctypes.data)
-    sizes = uint64(x.shape[1]), uint64(y.shape[1]), uint64(c.shape[1]), uint64(e.shape[1])
-    return given, (sizes[0] * size, sizes[1] * size, sizes[2] * size, sizes[3] * size)
+    return given, (4 * x.shape[1], 4 * y.shape[1], 4 * c.shape[1], 4 * e.shape[1])
 
 
 # ------------------------------------------------------------------------------------------------------ many tiles
@@ -244,7 +283,8 @@ def _addresses(x, y, c, e):  # type: ignore[no-untyped-def]
 # dense. tables: what `load` takes for x, y, c and e, what `store` takes, and what `spread` takes. numbers: those of
 # `multiply`, then see FORMAT_X. scratch: numbers[ROOM] words; the caller makes them, because numba frees an array after
 # its last use, and does not count the uses of its address. There is a function for each arithmetic, so that no process
-# compiles what it does not compute.
+# compiles what it does not compute. All others take addresses: numba counts the users of an array that is passed on,
+# with an instruction that stops the processor for some twenty cycles.
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -252,28 +292,61 @@ def run_fused(  # type: ignore[no-untyped-def]
     x, y, c, e, scale_x, scale_y, tables, numbers, scratch, d, chains
 ):
     """Chains of fused sums; scale_x and scale_y (tiles, scales): as `block` takes them, or empty."""
-    room = uint64(scratch.ctypes.data)
-    at_x, at_y, at_c = _words(room, numbers[IN_X]), _words(room, numbers[IN_Y]), _words(room, numbers[IN_C])
-    packed = _words(room, numbers[PACKED])
+    room, at, told = uint64(scratch.ctypes.data), uint64(tables.ctypes.data), uint64(numbers.ctypes.data)
     given, steps = _addresses(x, y, c, e)
-    at, numbers_at, to_d = uint64(tables.ctypes.data), uint64(numbers.ctypes.data), uint64(d.ctypes.data)
-    scales_x, scales_y, scaled = (
-        uint64(scale_x.ctypes.data), uint64(scale_y.ctypes.data), uint64(1 if scale_x.shape[0] else 0)
-    )  # fmt: skip
-    step_x, step_y, step_d = uint64(4 * scale_x.shape[1]), uint64(4 * scale_y.shape[1]), uint64(4 * d.shape[1])
-    vectors_x, vectors_y, vectors_c = numbers[VECTORS], numbers[VECTORS + 1], numbers[VECTORS + 2]
-    later = 0 if numbers[NORMAL] else d.shape[0]
-    for t in range(d.shape[0]):
-        of_x, of_y = scales_x + uint64(t) * step_x, scales_y + uint64(t) * step_y
-        if t < later or not _quickly(t, given, steps, at, numbers, numbers_at, room, of_x, of_y, scaled, chains):
-            later = later if t < later else t + PATIENCE
-            if not _operands(t, given, steps, at, numbers, room):
-                return False
-            widen(at_c, numbers[ADDENDS], vectors_c, at_c)
-            multiply(
-                at_x, vectors_x, at_y, vectors_y, 1, numbers, numbers_at, packed, at_c, of_x, of_y, scaled, chains
+    to_d, count, together = uint64(d.ctypes.data), d.shape[0], numbers[TOGETHER]
+    scaled = uint64(1 if scale_x.shape[0] else 0)
+    scales_x, scales_y = uint64(scale_x.ctypes.data), uint64(scale_y.ctypes.data)
+    step_x, step_y, step_d = 4 * scale_x.shape[1], 4 * scale_y.shape[1], 4 * d.shape[1]
+    in_x, in_y, in_c = _in(room, told, IN_X), _in(room, told, IN_Y), _in(room, told, IN_C)
+    packed = _in(room, told, PACKED)
+    vectors_x, vectors_y = numbers[VECTORS], numbers[VECTORS + 1]
+    base = numbers[START_X] + numbers[START_Y]
+    later = 0 if numbers[QUICK] else count
+    for t in range(0, count, together):
+        tiles = min(together, count - t)
+        of_x, of_y = scales_x + uint64(t * step_x), scales_y + uint64(t * step_y)
+        at_x, at_y = given[0] + uint64(t * steps[0]), given[1] + uint64(t * steps[1])
+        if not _codes(tiles, given[3] + uint64(t * steps[3]), steps[3], at, told, room):
+            return False
+        _addends(tiles, given[2] + uint64(t * steps[2]), steps[2], at, told, room)
+        _widen(tiles, told, room)
+        if t >= later and _quickly(tiles, at_x, at_y, steps, at, told, room):
+            # The products take a while, and need no memory: the next tiles come in the meantime.
+            _expect(t + tiles, min(together, count - t - tiles), given, steps, to_d, step_d)
+            call(
+                chains,
+                (tiles, packed, vectors_x, vectors_y, 1, told, in_c, of_x, of_y, step_x, step_y, scaled, base, 0),
             )
-        _store(at, numbers, room, to_d + uint64(t) * step_d)
+        else:
+            later = later if t < later else t + PATIENCE
+            _factors(tiles, at_x, at_y, steps, at, told, room)
+            multiply(
+                tiles, in_x, vectors_x, in_y, vectors_y, 1, told, packed, in_c, of_x, of_y, step_x, step_y, scaled,
+                chains,
+            )  # fmt: skip
+        _store(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _expect(t, tiles, given, steps, to_d, step_d):  # type: ignore[no-untyped-def]
+    """Fetch the words of some tiles from tile t on; given: addresses of all tiles' words."""
+    expect(given[0] + uint64(t * steps[0]), tiles * steps[0])
+    expect(given[1] + uint64(t * steps[1]), tiles * steps[1])
+    expect(given[2] + uint64(t * steps[2]), tiles * steps[2])
+    expect(given[3] + uint64(t * steps[3]), tiles * steps[3])
+    expect(to_d + uint64(t * step_d), tiles * step_d)
+
+
+@njit(cache=True, nogil=True)
+def _operands(t, tiles, given, steps, tables, numbers, room):  # type: ignore[no-untyped-def]
+    """Load all elements of some tiles from tile t on; whether their metadata is legal. given: addresses of words."""
+    if not _codes(tiles, given[3] + uint64(t * steps[3]), steps[3], tables, numbers, room):
+        return False
+    at_x, at_y = given[0] + uint64(t * steps[0]), given[1] + uint64(t * steps[1])
+    _factors(tiles, at_x, at_y, steps, tables, numbers, room)
+    _addends(tiles, given[2] + uint64(t * steps[2]), steps[2], tables, numbers, room)
     return True
 
 
@@ -282,36 +355,32 @@ def run_grouped(  # type: ignore[no-untyped-def]
     x, y, c, e, scale_x, scale_y, tables, numbers, scratch, d
 ):
     """Sums of groups of scaled products; scale_x and scale_y (tiles, scales): as `grouped_block` takes them."""
-    room = uint64(scratch.ctypes.data)
-    at_x, at_y, at_c = _words(room, numbers[IN_X]), _words(room, numbers[IN_Y]), _words(room, numbers[IN_C])
-    packed = _words(room, numbers[PACKED])
+    room, at, told = uint64(scratch.ctypes.data), uint64(tables.ctypes.data), uint64(numbers.ctypes.data)
     given, steps = _addresses(x, y, c, e)
-    at, numbers_at, to_d = uint64(tables.ctypes.data), uint64(numbers.ctypes.data), uint64(d.ctypes.data)
+    to_d, count, together = uint64(d.ctypes.data), d.shape[0], numbers[TOGETHER]
     scales_x, scales_y = uint64(scale_x.ctypes.data), uint64(scale_y.ctypes.data)
-    step_x, step_y, step_d = uint64(4 * scale_x.shape[1]), uint64(4 * scale_y.shape[1]), uint64(4 * d.shape[1])
-    vectors_x, vectors_y, vectors_c = numbers[VECTORS], numbers[VECTORS + 1], numbers[VECTORS + 2]
-    for t in range(d.shape[0]):
-        if not _operands(t, given, steps, at, numbers, room):
+    step_x, step_y, step_d = 4 * scale_x.shape[1], 4 * scale_y.shape[1], 4 * d.shape[1]
+    for t in range(0, count, together):
+        tiles = min(together, count - t)
+        if not _operands(t, tiles, given, steps, at, told, room):
             return False
-        widen(at_c, numbers[ADDENDS], vectors_c, at_c)
-        of_x, of_y = scales_x + uint64(t) * step_x, scales_y + uint64(t) * step_y
-        _grouped(at_x, vectors_x, at_y, vectors_y, numbers, numbers_at, packed, at_c, of_x, of_y)
-        _store(at, numbers, room, to_d + uint64(t) * step_d)
+        _widen(tiles, told, room)
+        of_x, of_y = scales_x + uint64(t * step_x), scales_y + uint64(t * step_y)
+        _grouped(tiles, told, room, of_x, of_y, step_x, step_y)
+        _store(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
     return True
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def run_exactly(x, y, c, e, whole, tables, numbers, scratch, d):  # type: ignore[no-untyped-def]
     """Sums of small integers (`whole`), or of bits."""
-    room = uint64(scratch.ctypes.data)
-    at_x, at_y, at_c = _words(room, numbers[IN_X]), _words(room, numbers[IN_Y]), _words(room, numbers[IN_C])
-    packed = _words(room, numbers[PACKED])
+    room, at, told = uint64(scratch.ctypes.data), uint64(tables.ctypes.data), uint64(numbers.ctypes.data)
     given, steps = _addresses(x, y, c, e)
-    at, numbers_at, to_d = uint64(tables.ctypes.data), uint64(numbers.ctypes.data), uint64(d.ctypes.data)
-    step_d, vectors_x, vectors_y = uint64(4 * d.shape[1]), numbers[VECTORS], numbers[VECTORS + 1]
-    for t in range(d.shape[0]):
-        if not _operands(t, given, steps, at, numbers, room):
+    to_d, count, together, step_d = uint64(d.ctypes.data), d.shape[0], numbers[TOGETHER], 4 * d.shape[1]
+    for t in range(0, count, together):
+        tiles = min(together, count - t)
+        if not _operands(t, tiles, given, steps, at, told, room):
             return False
-        _exactly(at_x, vectors_x, at_y, vectors_y, numbers, numbers_at, packed, at_c, whole)
-        _store(at, numbers, room, to_d + uint64(t) * step_d)
+        _exactly(tiles, told, room, whole)
+        _store(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
     return True

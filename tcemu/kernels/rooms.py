@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ctypes import addressof, c_char
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.kernels.simd import WIDTH
+from tcemu.kernels.simd import WIDTH, Lanes
 
 Array = npt.NDArray[Any]
 
@@ -26,6 +26,17 @@ def aligned(words: int, dtype: Any) -> Array:
     room = np.empty(words + WIDTH, dtype)
     begin = -addressof(c_char.from_buffer(room.data)) % (4 * WIDTH) // 4  # room.ctypes.data takes ten times as long
     return room[begin : begin + words]
+
+
+class Tiles(NamedTuple):
+    """Words of the same kind of some tiles: the address of the first one's, and the bytes from each to the next."""
+
+    address: Any
+    step: Lanes
+
+    def of(self, tile: Lanes) -> Any:
+        """The address of a tile's words."""
+        return (Lanes(tile.builder, self.address) + tile * self.step).value
 
 
 class Parts:

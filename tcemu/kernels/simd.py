@@ -298,6 +298,13 @@ class Code:
         """Store the value `index` times `unit` bytes after an address."""
         self.builder.store(value.value, self._pointer(address, value.type, index, unit)).align = 4
 
+    def prefetch(self, address: Any, index: Lanes, *, unit: int) -> None:
+        """Fetch the line of the cache that is `index` times `unit` bytes after an address."""
+        place = self._pointer(address, BYTE, index, unit)
+        kind = ir.FunctionType(ir.VoidType(), [place.type, *[WORD] * 3])
+        found = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.prefetch.p0")
+        self.builder.call(found, [place, *(ir.Constant(WORD, told) for told in (0, 3, 1))])
+
     def signed(self, number: Lanes) -> Lanes:
         """A signed 32-bit number in 64 bits."""
         return Lanes(self.builder, self.builder.sext(number.value, LONG))

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.kernels.blocks import ROWS
-from tcemu.kernels.moves import FLOATS
+from tcemu.kernels.moves import FLOATS, pick_at
 from tcemu.kernels.picks import picks
 from tcemu.kernels.products import (
     ADDENDS,
@@ -25,12 +25,15 @@ from tcemu.kernels.products import (
     HELD,
     ILLEGAL,
     LOADS,
-    NORMAL,
     NUMBERS,
     OPTION,
+    PICK,
+    PICKED,
+    QUICK,
     ROOM,
     SPREAD,
     STORE,
+    TOGETHER,
     VECTORS,
     chains_at,
     run_exactly,
@@ -50,6 +53,8 @@ FUSED, GROUPED, INTEGERS, BITS = range(4)
 _CODES = 16
 #: Fraction bits of a small format, at most, and where the window of large ones begins if their numbers are near 1.
 _FEW, _START = 3, -40
+#: Tiles that are computed together, at most, and the words of room that they may take.
+_TOGETHER, _ROOM = 8, 1 << 16
 _WORD, _NOTHING = 0xFFFFFFFF, np.empty(0, np.int64)
 
 
@@ -195,21 +200,21 @@ class Tiles:
     @cached_property
     def _stored(self) -> Array:
         """(sums, products): the k of A's elements. The order in a sum does not matter."""
-        return np.array([sorted(ks, key=self._bits_of) for ks in self.sums])
+        return np.array([ks if self.pruned else sorted(ks, key=self._bits_of) for ks in self.sums])
 
     @cached_property
     def _longer(self) -> Array:
         """(sums, products): the k of B's elements. Two stored elements stand for four that may be met."""
         if self.pruned is None:
             return self._stored
-        return np.array([_four_for_two(ks) for ks in self.sums])
+        return np.array([sorted(_four_for_two(ks), key=self._bits_of) for ks in self.sums])
 
     def _bits_of(self, k: int) -> int:
         """The sort key of a sum's products: the first bit of an element of B in its word.
 
         Elements of one word are then at the same place of different vectors, which are made from the same words.
         """
-        return 0 if self.pruned else int(self.b.bit.ravel()[k * self.shape[1]])
+        return int(self.b.bit.ravel()[k * self.shape[1]])
 
     def _elements(self) -> tuple[Array, Array, Array, Array]:
         """Element numbers, C order, in the order of the blocks: for x, y, accumulators, and where each result is.
@@ -281,27 +286,26 @@ class Tiles:
         numbers[ILLEGAL] = self.pruned.illegal if self.pruned else 0
         numbers[SPREAD:VECTORS] = parts.add(self._spread), len(self._spread), self._spread.shape[1] // 2
         vectors = len(self._spread) or loads[3], loads[9], loads[15]
-        numbers[VECTORS:NORMAL] = vectors
-        numbers[NORMAL:HELD] = self._normally(formats, given, parts)
-        # a table has more words than it picks or takes room; and `multiply` and `_grouped` have room for what they pack
-        most = whole(max(size, *(load.picks.size for load in given)))
+        numbers[VECTORS:QUICK] = vectors
+        numbers[QUICK:PICK], numbers[PICK] = self._quickly(formats, given, parts), pick_at()
+        # `multiply` and `_grouped` have room for what they pack
+        most = whole(max(int(table[0]) for table in (*out, *(load.picks for load in given)) if table.size))
         packed = (vectors[0] + vectors[1]) * 3 + len(self.sums) * 2 * ROWS
         sizes = most, most, most, *(WIDTH * count for count in (loads[3], loads[21], *vectors, packed))
-        numbers[HELD:] = np.cumsum([0, *sizes])
+        together = min(max(_ROOM // sum(sizes), 1), _TOGETHER)
+        numbers[TOGETHER], numbers[PICKED] = together, 4 * most
+        numbers[HELD:] = np.cumsum([0, *sizes]) * together
         return parts.together(), numbers
 
-    def _normally(self, formats: Sequence[Sequence[int]], given: list[Load], parts: Parts) -> tuple[int, ...]:
-        """Whether `pack_normal` is tried, where its tables begin, and where the windows of x and y do.
-
-        It is not if zeros or subnormal numbers are frequent: in a small format, and where A is sparse.
-        """
-        dense = self.pruned is None and not self.lengthwise and self.rule.kind == FUSED
-        shifted = all(load.mask and not load.flip for load in given[:2])
-        if not dense or not shifted or any(form[1] <= _FEW for form in formats):
-            return 0, 0, 0, 0, 0
+    def _quickly(self, formats: Sequence[Sequence[int]], given: list[Load], parts: Parts) -> tuple[int, ...]:
+        """What `tcemu.kernels.products` reads from QUICK on; zeros are frequent in a small format."""
+        fused = self.rule.kind == FUSED and not self.lengthwise
+        if not fused or not all(load.mask and not load.flip for load in given[:2]):
+            return 0, 0, 0, 0, 0, 0
         tops = [31 - sum(form[i] for i in (0, 1, 3)) for form in formats]  # the bits above a sign in the lowest element
         ups = [parts.add(top - load.bits) for top, load in zip(tops, given[:2], strict=True)]
-        return 1, *ups, *(1 - form[2] if form[0] <= SMALL else _START for form in formats)
+        starts = (1 - form[2] - form[1] * form[6] if form[0] <= SMALL else _START for form in formats)
+        return 1, any(form[1] <= _FEW for form in formats), *ups, *starts
 
     @cached_property
     def _reach(self) -> list[int]:

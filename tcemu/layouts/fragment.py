@@ -131,13 +131,15 @@ class Fragment:
 
     # ------------------------------------------------------------------------------------------ many warps at once
 
-    def read(self, registers: Array, *, words: bool = False) -> Array:
+    def read(self, registers: Array, *, words: bool = False, some: Array | None = None) -> Array:
         """Patterns (warps, rows * columns) of flat registers (warps, lanes * registers).
 
         With `words` a whole register counts as one element (32 bits of b1 at a time), so there are 32 times fewer
-        elements.
+        elements. `some`: the numbers of the elements to read, in C order; otherwise all are.
         """
         table = self._word_table if words else self._table
+        if some is not None:
+            table = table._replace(source=table.source[some], place=table.place[some])
         if backend(registers.size >> MOVED) == "reference":
             return (registers[:, table.source] >> table.place & table.mask).astype(table.storage)
         from tcemu.kernels.registers import read

@@ -1,0 +1,117 @@
+"""Binary64 at another scale, where numbers are normal that are subnormal otherwise; eight lanes, explicit vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from tcemu.kernels.simd import DOUBLE, LONG, Lanes, Slot, vector_code
+
+#: Lanes of a vector of 64-bit numbers.
+LANES = 8
+DOUBLES, LONGS = ir.VectorType(DOUBLE, LANES), ir.VectorType(LONG, LANES)
+_NEGATIVE, _POSITIVE = -(1 << 63), (1 << 63) - 1
+#: Bits of the significand that a pattern holds.
+BITS = 52
+
+# Subnormal numbers take a processor a hundred times as long. So a tile with some is computed at another scale, where
+# they are normal: A and B times 2^RAISE each, C and the chains times 2^(2 RAISE). Only the rounding does not move:
+# what is subnormal in the end is rounded to multiples of the smallest subnormal number, the unit.
+RAISE = 200
+#: The least normal number at the other scale. Numbers from here to its double have the unit as their last place.
+LEAST = 2.0 ** (2 * RAISE - 1022)
+
+
+def in_units(x: Lanes, y: Lanes, addend: Lanes, near: Lanes) -> Lanes:
+    """x * y + addend at the scale of RAISE, rounded to units if it is tiny; `near`: the pattern of what it is about.
+
+    The sum of a tiny result and another number between LEAST and its double is rounded to units. The other number has
+    the sign of the result, or is -2 LEAST beside a large addend of that sign, so that its sum with the addend is exact.
+    """
+    sign = near & _NEGATIVE
+    alike = (near ^ addend.seen_as(LONGS)).compare(">=", 0).both(size(addend).compare(">=", LEAST))
+    other = alike.choose((sign ^ _NEGATIVE) | _pattern(2 * LEAST), sign | _pattern(LEAST)).seen_as(DOUBLES)
+    rounded = x.times_plus(y, addend + other) - other
+    return (rounded.seen_as(LONGS) | sign).seen_as(DOUBLES)
+
+
+def size(value: Lanes) -> Lanes:
+    """Numbers without their sign."""
+    return (value.seen_as(LONGS) & _POSITIVE).seen_as(DOUBLES)
+
+
+def _pattern(value: float) -> int:
+    return int(np.float64(value).view(np.int64))
+
+
+@intrinsic
+def subnormal(typingctx, a, b, c, vectors_a, vectors_b, vectors_c):  # type: ignore[no-untyped-def]
+    """Not 0 if any of so many vectors at these three addresses has a subnormal number, or the least normal one."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        code = vector_code(builder)
+        lows = Slot(code.lanes(-1, LONG, LANES))
+        for words, vectors in zip(args[:3], args[3:], strict=True):
+            with code.loop(0, code.number(vectors)) as i:
+                size = code.load(words, i, LONGS, unit=8 * LANES) & _POSITIVE
+                # One less than a zero is, unsigned, above everything.
+                lows.set((size - 1).smaller(lows.get(), unsigned=True))
+        return code.number_of_any(lows.get().compare("<", 1 << BITS, unsigned=True))
+
+    return types.int64(*[types.uint64] * 3, *[types.int64] * 3), codegen
+
+
+@intrinsic
+def largest(typingctx, words, vectors):  # type: ignore[no-untyped-def]
+    """The largest exponent field in so many vectors at an address."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        words, vectors = args
+        code = vector_code(builder)
+        tops = Slot(code.lanes(0, LONG, LANES))
+        with code.loop(0, code.number(vectors)) as i:
+            tops.set((code.load(words, i, LONGS, unit=8 * LANES) & _POSITIVE).larger(tops.get()))
+        return code.largest(tops.get()).down(BITS).value
+
+    return types.int64(types.uint64, types.int64), codegen
+
+
+@intrinsic
+def raise_to(typingctx, words, vectors, places, into):  # type: ignore[no-untyped-def]
+    """into = words * 2^places for so many vectors of eight finite numbers; words and into are addresses."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        words, vectors, places, into = args
+        code = vector_code(builder)
+        more = code.number(places).up(BITS).everywhere(LANES)
+        unit = (more - ((1074 - 1023) << BITS)).seen_as(DOUBLES)
+        with code.loop(0, code.number(vectors)) as i:
+            x = code.load(words, i, LONGS, unit=8 * LANES)
+            size = x & _POSITIVE
+            # A subnormal number's pattern counts its units.
+            counted = ((size | _pattern(2.0**BITS)).seen_as(DOUBLES) - 2.0**BITS) * unit
+            found = size.compare("<", 1 << BITS).choose(counted.seen_as(LONGS), size + more)
+            code.store(found | (x & _NEGATIVE), into, i, unit=8 * LANES)
+        return context.get_dummy_value()
+
+    return types.none(types.uint64, types.int64, types.int64, types.uint64), codegen
+
+
+@intrinsic
+def lower(typingctx, words, vectors):  # type: ignore[no-untyped-def]
+    """Bring so many vectors of results at the scale of RAISE, at an address, back to the usual one."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        words, vectors = args
+        code = vector_code(builder)
+        with code.loop(0, code.number(vectors)) as i:
+            x = code.load(words, i, LONGS, unit=8 * LANES)
+            size = x & _POSITIVE
+            counted = (size.seen_as(DOUBLES) + LEAST).seen_as(LONGS) - _pattern(LEAST)
+            found = size.compare("<", _pattern(LEAST)).choose(counted, size - (2 * RAISE << BITS))
+            code.store(found | (x & _NEGATIVE), words, i, unit=8 * LANES)
+        return context.get_dummy_value()
+
+    return types.none(types.uint64, types.int64), codegen
