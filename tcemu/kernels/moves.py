@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from numba import types
@@ -42,6 +43,7 @@ def pick(tiles, words, step, picks, into, apart):  # type: ignore[no-untyped-def
     _picks(tiles, words, step, picks, into, apart)
 
 
+@cache
 def pick_at() -> int:
     """The address of the compiled `pick`, which kernels call."""
     kinds = types.int64, types.uint64, types.int64, types.uint64, types.uint64, types.int64
