@@ -14,8 +14,8 @@ Residue = Literal["last", "first"]
 Fused = Literal["c", "sum", "none"]
 
 _ORDER = re.compile(r"(?:[a-z]\d+)+>[a-z]+")
-_STAGE = re.compile(r"[1-9]\d*:[1-9]\d*")
-#: The way to add sums that has a name instead of stages.
+_LEVEL = re.compile(r"[1-9]\d*:[1-9]\d*")
+#: The way to add sums that has a name instead of levels.
 HALVES = "halves"
 #: What fields accept: words, or whole numbers from the least on.
 _WORDS = {"residue": get_args(Residue), "fused": get_args(Fused), "inputs": tuple(CONVERSIONS)}
@@ -64,7 +64,7 @@ class Recipe:
     slices: int = 1
     #: How the slices' sums are added, as in `reduce`.
     join: str = ""
-    #: How the splits' sums are added, in f32 to nearest: stages stride:count, each of which adds `count` sums that are
+    #: How the splits' sums are added, in f32 to nearest: levels stride:count, each of which adds `count` sums that are
     #: `stride` apart from left to right. "" for all of them from left to right; "halves" for cuBLAS's way with half as
     #: many places as sums: sum i goes to place i or, if there is none, is added to the sum of half the number before;
     #: the last sum stays out and takes up place after place.
@@ -155,24 +155,24 @@ class Recipe:
         return cls(*plain, **settings)  # type: ignore[arg-type]
 
 
-def stages(way: str) -> list[tuple[int, int]]:
-    """The stages (stride, count) of a `reduce` or `join` that has some.
+def levels(way: str) -> list[tuple[int, int]]:
+    """The levels (stride, count) of a `reduce` or `join` that has some.
 
-    >>> from tcemu.recipes.recipe import stages
-    >>> stages("2:2,1:2")
+    >>> from tcemu.recipes.recipe import levels
+    >>> levels("2:2,1:2")
     [(2, 2), (1, 2)]
     """
-    return [(int(stride), int(many)) for stride, many in (stage.split(":") for stage in way.split(","))]
+    return [(int(stride), int(many)) for stride, many in (level.split(":") for level in way.split(","))]
 
 
 @cache
 def _check_reduction(name: str, way: str, count: int) -> None:
     if way in ("", HALVES):
         return
-    if not all(_STAGE.fullmatch(stage) for stage in way.split(",")):
-        raise OperandError(f"a recipe's {name} must be {HALVES} or stages, such as 2:2,1:2; got {shown(way)}")
+    if not all(_LEVEL.fullmatch(level) for level in way.split(",")):
+        raise OperandError(f"a recipe's {name} must be {HALVES} or levels, such as 2:2,1:2; got {shown(way)}")
     left = set(range(count))
-    for stride, many in stages(way):
+    for stride, many in levels(way):
         left = {i for i in left if i // stride % many == 0}
     if left != {0}:
         raise OperandError(f"the reduction {way} leaves {len(left)} of {count} sums")

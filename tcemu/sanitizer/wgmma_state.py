@@ -165,7 +165,7 @@ class Warp:
 
 
 @dataclass(slots=True)
-class Group:
+class Warpgroup:
     """A warpgroup: the column of its wgmma groups, and how many it has committed."""
 
     column: int
