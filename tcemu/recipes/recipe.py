@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from typing import Literal, get_args
 
-from tcemu.errors import OperandError, did_you_mean, listing, shown
+from tcemu.errors import OperandError, briefly, did_you_mean, listing, shown
 from tcemu.recipes.inputs import CONVERSIONS
 
 Residue = Literal["last", "first"]
@@ -19,6 +19,7 @@ _LEVEL = re.compile(r"[1-9]\d*:[1-9]\d*")
 HALVES = "halves"
 #: What fields accept: words, or whole numbers from the least on.
 _WORDS = {"residue": get_args(Residue), "fused": get_args(Fused), "inputs": tuple(CONVERSIONS)}
+_TEXTS = ("instruction", "target", "inputs", "order", "residue", "join", "reduce", "total", "fused", "output")
 _LEAST = {"tile": 0, "every": 0, "lead": 0, "splits": 1, "size": 0, "slices": 1}
 
 
@@ -78,6 +79,10 @@ class Recipe:
     output: str = ""
 
     def __post_init__(self) -> None:
+        for name in _TEXTS:
+            given = getattr(self, name)
+            if not isinstance(given, str):
+                raise OperandError(f"a recipe's {name} must be a text; got {briefly(given)}")
         for name, accepted in _WORDS.items():
             given = getattr(self, name)
             if given not in accepted:
@@ -87,7 +92,7 @@ class Recipe:
         for name, least in _LEAST.items():
             given = getattr(self, name)
             if not isinstance(given, int) or given < least:
-                raise OperandError(f"a recipe's {name} must be a whole number, at least {least}; got {given!r}")
+                raise OperandError(f"a recipe's {name} must be a whole number, at least {least}; got {briefly(given)}")
         if (self.slices > 1 or self.lead) and not self.tile:
             raise OperandError("slices take tiles in turn, and a lead is whole tiles, so this recipe needs a tile")
         self._check_order()

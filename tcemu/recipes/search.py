@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import ArithmeticUnknown, OperandError
 from tcemu.recipes.candidates import trials
 from tcemu.recipes.elements import Elements, Tried, missed, telling
@@ -30,6 +31,7 @@ _LEARNT = {"few": 4, "more": 64}
 _NEAREST = 1 << 14
 
 
+@explained
 def whose_bits(
     a: object,
     b: object,

@@ -116,7 +116,9 @@ class _Search:
         """Run schedules until one fails, all have run or the budget is spent."""
         goes_on = self._all(0, BASES[: max(self.runs, 1)], len(BASES))
         for count in range(1, self.delays + 1):
-            goes_on = goes_on and self._left > 0 and self._deepen(count)
+            if not goes_on or not self._left:
+                break
+            goes_on = self._deepen(count)
         self.found.runs, self.found.seconds = len(self.tried), time.monotonic() - self.began
         if self.failed:
             self.found.failures = self._shrunk(self.failed)

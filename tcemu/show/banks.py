@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from tcemu.arguments import explained
 from tcemu.errors import counted, ranges
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
@@ -13,6 +14,7 @@ from tcemu.timing.wavefronts import Part, Wavefronts
 _LEFT, _TOP, _CELL, _HIGH = 118, 38, 22, 26
 
 
+@explained
 def banks(wavefronts: Wavefronts) -> Picture:
     """How many different words each bank delivers in each part; the busiest banks of a part are marked.
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError, briefly, counted, listing, span, whole
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
@@ -59,6 +60,7 @@ class Tile:
         return [(8 * (part % 2) + row, self.unit + part // 2) for row in range(8)]
 
 
+@explained
 def padded_tile(row_bytes: int = 128, padding: int = 0, swizzle: int = 1, unit: int = 0) -> Picture:
     """The banks of every 16-byte unit of a tile with 16 rows, and the wavefronts of an ldmatrix.x4 that reads it.
 

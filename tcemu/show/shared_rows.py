@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError, briefly, counted
 from tcemu.formats.arrays import as_array
 from tcemu.show import svg
@@ -21,6 +22,7 @@ _LOAD = "ldmatrix.sync.aligned.m8n8.x1.shared.b16"
 _ROWS, _LINES = 8, 36
 
 
+@explained
 def shared_rows(addresses: npt.ArrayLike, unit: int = 0, first: int = 0) -> Picture:
     """Where a tile's rows are, and what it costs to read one 16-byte unit of each of 8 rows with ldmatrix.
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError, briefly, counted, listing, ranges
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
@@ -76,6 +77,7 @@ class _Scale(NamedTuple):
         return end > self.start and start < self.end
 
 
+@explained
 def timeline(run: Timeline, block: int = 0, start: float | None = None, end: float | None = None) -> Picture:
     """One block of a launch in clock cycles, from `start` to `end` (default: all of it).
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from tcemu.errors import TableError
+from tcemu.errors import Named, TableError
 from tcemu.machine import sites
 
 __all__ = ["BYTES", "EXAMPLES", "RULES", "SHARED", "Example", "Rule", "Severity", "breaks", "rules"]
@@ -68,8 +68,8 @@ class Example:
         return {"block": 128, "shared": SHARED, **self.options}
 
 
-_RULES: dict[str, Rule] = {}
-_EXAMPLES: dict[str, Example] = {}
+_RULES: dict[str, Rule] = Named("rule")
+_EXAMPLES: dict[str, Example] = Named("rule with an example")
 #: Both by the rule's id; complete once tcemu.sanitizer has been imported.
 RULES: Mapping[str, Rule] = MappingProxyType(_RULES)
 EXAMPLES: Mapping[str, Example] = MappingProxyType(_EXAMPLES)
