@@ -136,7 +136,7 @@ def _begin(
     """Start one copy: the bytes (n, size) of the lanes of `end`, which the mbarrier at `place` counts."""
     size, memory = data.shape[1], end.memory
     try:
-        memory.check(instruction, end.addresses, size, size, end.lanes)
+        found, _ = memory.find(instruction, end.addresses, size, end.lanes)
     except AddressError as error:
         core.fault(by, instruction, "shared", error)
     phase = end.block.mbarriers.expect_more(core, by, instruction, place, 0)
@@ -156,7 +156,7 @@ def _begin(
     )
 
     def move() -> None:
-        for at, value in zip(end.addresses[:, None], data, strict=True):
-            memory.write(at, (value if step is None else step(memory.read(at, size)[0], value)).reshape(1, size))
+        for at, value in zip(found[:, None], data[:, None], strict=True):
+            memory.write(at, value if step is None else step(memory.read(at, "u1", size), value))
 
     begin_counted(core, copy, end.block, move)

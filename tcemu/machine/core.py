@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from tcemu.machine.scheduler import Strand
 
 Array = npt.NDArray[Any]
-#: What addresses usually are.
 _INT64, _LANES = np.dtype(np.int64), (WARP,)
 
 #: The warp whose kernel runs here, for what it computes outside the machine.
@@ -193,11 +193,11 @@ class Core:
 
     def integers(self, instruction: Instruction, role: str, given: Any) -> Array:
         """One integer for each lane, int64 (32,), from one for all lanes or one for each."""
-        if type(given) is int and -(1 << 63) <= given < 1 << 63:
-            return np.array([given]).repeat(WARP)
+        if isinstance(given, int) and not isinstance(given, bool) and -(1 << 63) <= given < 1 << 63:
+            return _same(int(given))
+        if isinstance(given, np.ndarray) and given.dtype is _INT64 and given.shape == _LANES:
+            return np.asarray(given)  # what addresses usually are
         array = self.values(given)
-        if array.dtype is _INT64 and array.shape == _LANES:
-            return np.asarray(array)
         if array.dtype.kind not in "iu" or array.shape not in ((), (WARP,), (WARP, 1)):
             raise OperandError(
                 f"{instruction}: {role} must be one integer for all lanes, or (32,), one for each; got {array.dtype} "
@@ -206,6 +206,10 @@ class Core:
         if array.shape != (WARP,):
             array = np.broadcast_to(array.reshape(-1) if array.ndim else array, (WARP,))
         return np.asarray(array, np.int64)
+
+    def own(self, values: Array) -> Array:
+        """The rows of the active lanes, of rows (32, ...) for all."""
+        return values if self.bits == FULL else values[lanes_of(self.bits)]
 
     def distinct(self, instruction: Instruction, role: str, given: Any) -> list[tuple[int, int]]:
         """(value, mask of the active lanes that give it), in the order of lanes."""
@@ -220,12 +224,12 @@ class Core:
     def predicate(self, instruction: Instruction, given: Any) -> Array:
         """One predicate for each lane, bool (32,), from one for all lanes or one for each."""
         array = self.values(given)
-        if array.dtype != np.bool_ or array.shape not in ((), (WARP,)):
+        if array.dtype.kind != "b" or array.shape not in ((), _LANES):
             raise OperandError(
                 f"{instruction}: a predicate must be bool (32,); got dtype {array.dtype}, shape {array.shape} (PTX ISA "
                 f"{instruction.section})"
             )
-        return np.broadcast_to(array, (WARP,))
+        return np.asarray(array) if array.ndim else lanes_of(FULL * bool(array))
 
     def check_membermask(self, instruction: Instruction, *given: Any, elsewhere: bool = False) -> None:
         """End the launch unless a membermask names the lanes that execute the instruction.
@@ -255,8 +259,9 @@ class Core:
 
     def made(self, bits: Array, written: int, origin: tuple[Instruction, str, str] | None = None) -> Registers:
         """New registers with this content; only the lanes of the mask `written` count as written."""
-        made = self.adopted(bits)
-        bank = made.bank
+        bank = Bank(bits, self, self._next)
+        self._next += bits.shape[1]
+        made = Registers(bank)
         made.origin = origin
         blind = self.there & ~written
         if blind:
@@ -273,3 +278,11 @@ class Core:
         """Report that the kernel reads or writes registers of this warp."""
         by = self.by(3)  # this method, Registers.touch, and the method that calls it
         self.block.grid.tell(Touched, by, registers, writes, which, unwritten)
+
+
+@lru_cache(maxsize=1024)
+def _same(number: int) -> Array:
+    """One number for all lanes, int64 (32,), read-only: kernels use the same ones again and again."""
+    lanes = np.full(WARP, number, np.int64)
+    lanes.flags.writeable = False
+    return lanes

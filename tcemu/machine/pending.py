@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from typing import Any
 
+from tcemu.errors import OperandError, briefly, is_whole
+from tcemu.instructions import Instruction
 from tcemu.machine.strategy import POLICIES, InOrder, Policy, check_policy
 
-__all__ = ["POLICIES", "Groups", "Pending", "Policy", "Task", "check_policy"]
+__all__ = ["POLICIES", "Groups", "Pending", "Policy", "Task", "check_policy", "youngest_of"]
 
 
 class Task:
@@ -105,3 +108,13 @@ class Groups:
             pending.finish(self._committed.popleft())
             self._ended += 1
         return self._ended
+
+
+def youngest_of(instruction: Instruction, given: Any) -> int:
+    """N of a wait_group, the groups that may stay pending: an integer of at least 0. Raises OperandError."""
+    if (type(given) is int or is_whole(given)) and given >= 0:
+        return int(given)
+    raise OperandError(
+        f"{instruction}: N must be an immediate, an integer of at least 0; got {briefly(given)} (PTX ISA "
+        f"{instruction.section})"
+    )

@@ -24,6 +24,8 @@ Array = npt.NDArray[Any]
 
 #: Lanes of a warp.
 WARP = 32
+#: Every lane, bool (32,), as bytes.
+_ALL = bytes([True]) * WARP
 #: The content of a register that is unwritten, or whose result is still under way: a NaN in f32, f16 and bf16.
 POISON = 0x7FFFDEAD
 #: The dtypes of registers.
@@ -142,18 +144,21 @@ class Registers(NDArrayOperatorsMixin):
         given = self._patterns(value)
         self.touch(True, key)
         bank, there = self.bank, self._there
-        wanted = np.zeros(self.shape, bool)
+        columns: Any = slice(None) if self._columns is None else self._columns
         content = self.bits.copy()
         try:
-            wanted[key] = True
             content[key] = given
         except IndexError as error:
             raise OperandError(f"{self!r} has no [{key!r}]: {error}") from None
         except ValueError as error:
             raise OperandError(f"{self!r}[{key!r}] does not hold a value of shape {given.shape}: {error}") from None
+        if bank.unwritten is None and (there is None or there.tobytes() == _ALL):
+            bank.bits[:, columns] = content
+            return
+        wanted = np.zeros(self.shape, bool)
+        wanted[key] = True
         if there is not None:
             wanted &= there[:, None]
-        columns: Any = slice(None) if self._columns is None else self._columns
         bank.bits[:, columns] = np.where(wanted, content, bank.bits[:, columns])
         if bank.unwritten is not None:
             bank.unwritten[:, columns] &= ~wanted
@@ -278,7 +283,7 @@ class Registers(NDArrayOperatorsMixin):
         """The content as a kernel sees it now, read without an observer: poison where a result is under way."""
         bank = self.bank
         if not bank.pending or not bank.veiled:
-            return self.bits
+            return bank.bits if self._columns is None else bank.bits[:, self._columns]
         hidden = self._hidden()
         return np.where(hidden, self.dtype.type(POISON), self.bits) if hidden.any() else self.bits
 

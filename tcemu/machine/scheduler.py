@@ -35,7 +35,7 @@ _WINDOW, _REPEATS = 16, {False: 256, True: 16}
 class Strand:
     """A warp as the scheduler sees it: `block` and `warp` are its numbers."""
 
-    __slots__ = ("block", "fiber", "loads", "looks", "operations", "ready", "repeats", "waiting", "warp")
+    __slots__ = ("block", "elsewhere", "fiber", "loads", "looks", "operations", "ready", "repeats", "waiting", "warp")
 
     def __init__(self, block: int, warp: int, body: Callable[[], None]) -> None:
         self.block, self.warp, self.fiber = block, warp, greenlet(body)
@@ -44,6 +44,8 @@ class Strand:
         self.waiting: Callable[[], Waiting] | None = None
         #: What it last tested for without success, and has not found since.
         self.looks: Callable[[], Waiting] | None = None
+        #: whether it polls memory that a block which has not started yet could change
+        self.elsewhere = False
         self.operations = 0
         #: its latest loads, and how many of them in a row brought nothing new
         self.loads: deque[Hashable] = deque(maxlen=_WINDOW)
@@ -75,7 +77,8 @@ class Scheduler:
 
     def pause(self, strand: Strand, instruction: Instruction) -> None:
         """Before an operation of a warp: let others go first if the strategy says so."""
-        self.check(strand)
+        if self._current is not strand or strand.fiber is not getcurrent():
+            self.check(strand)
         strand.operations += 1
         if instruction.changes:
             strand.looks = None
@@ -91,21 +94,23 @@ class Scheduler:
             strand.ready = strand.waiting = None
         strand.looks = None
 
-    def looked(self, strand: Strand, found: bool, waiting: Callable[[], Waiting]) -> None:
-        """The warp tested for something; if it found nothing, other warps run first."""
-        strand.looks = None if found else waiting
+    def looked(self, strand: Strand, found: bool, waiting: Callable[[], Waiting], elsewhere: bool = False) -> None:
+        """The warp tested for something; if it found nothing, other warps run first.
+
+        `elsewhere`: a block that has not started yet could make it so.
+        """
+        strand.looks, strand.elsewhere = None if found else waiting, elsewhere
         if not found:
             self._hub.switch()
 
-    def loaded(self, strand: Strand, what: Hashable, strong: bool, waiting: Callable[[], Waiting]) -> None:
+    def polls(self, strand: Strand, what: Hashable, strong: bool) -> bool:
         """The warp loaded `what` (addresses and content); many repetitions mean that it polls memory in a loop."""
         if what not in strand.loads:
             strand.loads.append(what)
             strand.looks, strand.repeats = None, 0
-            return
+            return False
         strand.repeats += 1
-        if strand.repeats > _REPEATS[strong]:
-            self.looked(strand, False, waiting)
+        return strand.repeats > _REPEATS[strong]
 
     def changed(self, strand: Strand) -> None:
         """The warp has changed something after all, by an operation that often does not."""
@@ -166,7 +171,7 @@ class Scheduler:
 
     def _asks(self) -> bool:
         """Whether some warp polls memory that a block which has not started yet could change."""
-        return any(strand.looks is not None and strand.looks().elsewhere for strand in self._strands)
+        return any(strand.looks is not None and strand.elsewhere for strand in self._strands)
 
     def _choose(self, able: list[Strand], busy: list[Strand]) -> Strand:
         chosen = self.strategy.runs(able, busy)

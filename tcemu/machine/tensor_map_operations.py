@@ -156,4 +156,5 @@ def _access(
     share = np.repeat(lanes, -(-len(pieces) // len(lanes)))[: len(pieces)]
     if len(lanes) == WARP:
         pieces, share = np.arange(place, place + BYTES, BYTES // WARP), np.array(lanes)
-    core.tell(Accessed, by, instruction, space, writes, pieces, BYTES // len(pieces), share)
+    extent = place, place + BYTES
+    core.tell(Accessed, by, instruction, space, writes, pieces, BYTES // len(pieces), extent, share)

@@ -15,7 +15,6 @@ from tcemu.instructions.run import operation_on
 from tcemu.instructions.wgmma_issue import Issue
 from tcemu.instructions.wgmma_operands import one_descriptor
 from tcemu.layouts.descriptor import Descriptor
-from tcemu.machine.asynchronous_copy import immediate
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import (
     By,
@@ -30,7 +29,7 @@ from tcemu.machine.events import (
     WgmmaWaited,
 )
 from tcemu.machine.meeting import Meetings
-from tcemu.machine.pending import Groups, Task
+from tcemu.machine.pending import Groups, Task, youngest_of
 from tcemu.machine.registers import WARP, Registers
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ def wait_group(instruction: Instruction) -> Act:
     """wgmma.wait_group N (9.7.15.7.3): wait until at most the N latest groups are pending."""
 
     def act(core: Core, pending: int) -> None:
-        youngest = immediate(instruction, pending)
+        youngest = youngest_of(instruction, pending)
         by = core.begin(instruction)
         if by is None:
             return

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tcemu.machine.events import Accessed, BlockEnded, By, CopiesWaited, Copy, CopyIssued
+from tcemu.machine.memory import extent_of
 from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
@@ -80,8 +81,9 @@ class GlobalCopies:
         shadow, lanes = self._grid.shadow, copy.lanes
         if len(lanes) != len(addresses):  # of unequal sizes, in pieces
             lanes = np.full(len(addresses), _lane(copy.by))
-        if not shadow.untouched(int(addresses.min()), int(addresses.max()) + size):
-            cells, per = shadow.cells(addresses, size)
+        low, end = extent_of(addresses, size)
+        if not shadow.untouched(low, end):
+            cells, per = shadow.cells(addresses, size, end)
             self._races.compare(access, shadow.marks(cells, WRITES), cells, np.repeat(lanes, per), None)
         self._compare_spans(access, self._grid.stored, addresses, addresses + size, lanes)
 
@@ -168,9 +170,9 @@ class GlobalCopies:
         if event.space != "global" or not len(event.addresses):
             return
         grid = self._grid
-        first, (low, high) = event.addresses, grid.shadow.here  # GlobalRaces has just looked at the same access
+        first = event.addresses
         for spans in (grid.stored, grid.loaded) if event.writes else (grid.stored,):
-            if spans.between(low, high):
+            if spans.between(*event.extent):
                 self._compare_spans(self._races.access(event), spans, first, first + event.size, event.lanes)
 
     def _compare_spans(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tcemu.machine.memory import Extent
 from tcemu.sanitizer.clocks import Array
 from tcemu.sanitizer.spans import Runs
 
@@ -25,29 +26,27 @@ class GlobalShadow:
 
     def __init__(self) -> None:
         self.cell = _CELL
-        #: a row for each cell, so that its marks lie together
-        self._marks = np.zeros((_CELLS, 6), np.int64)
+        #: a row for each kind of mark
+        self._marks = np.zeros((6, _CELLS), np.int64)
+        #: the cells that have been accessed: of most accesses, this is all that must be looked at
+        self._accessed = np.zeros(_CELLS, bool)
         #: the first byte that has been written, and the one after the last
         self._first, self._end = np.iinfo(np.int64).max, 0
-        #: the first byte of the access that is looked at, and the one after its last
-        self.here = 0, 0
 
-    def cells(self, addresses: Array, size: int) -> tuple[Array, int]:
-        """The cells (n * per,) of the `size` bytes at each of `addresses` (n,), and `per`."""
+    def cells(self, addresses: Array, size: int, end: int) -> tuple[Array, int]:
+        """The cells (n * per,) of the `size` bytes at each of `addresses` (n,), all before `end`; and `per`."""
         if size < self.cell:
-            self._split(size)
+            self._resize(len(self._accessed), size)
         per = size // self.cell
-        numbers = addresses.tolist()  # of one warp: Python's numbers are faster than numpy
-        self.here = min(numbers), max(numbers) + size
-        if self.here[1] > self.cell * len(self._marks):
-            self._reach(self.here[1] // self.cell)
+        if end > self.cell * len(self._accessed):
+            self._resize(max(end // self.cell, 2 * len(self._accessed)), self.cell)
         found = addresses >> self.cell.bit_length() - 1
         return (found, 1) if per == 1 else ((found[:, None] + np.arange(per)).reshape(-1), per)
 
     def noted(self, runs: Runs) -> Array:
         """The cells (n,) with a byte of the runs, without those that no access has reached."""
         found = runs.units(self.cell)
-        return found[found < len(self._marks)]
+        return found[found < len(self._accessed)]
 
     def untouched(self, low: int, high: int) -> bool:
         """Whether nothing has been written from byte `low` to byte `high` - 1."""
@@ -55,41 +54,42 @@ class GlobalShadow:
 
     def marks(self, cells: Array, rows: slice = ACCESSES) -> Array:
         """The marks (rows, n) of cells."""
-        return self._marks.take(cells, axis=0).T[rows]
+        return self._marks[rows].take(cells, axis=1)
 
     def known(self, cells: Array) -> Array | None:
-        """The marks (rows, n) of cells; None if nothing has accessed them, as is usual, and quicker to see."""
-        marks = self._marks.take(cells, axis=0)
-        return marks.T[ACCESSES] if np.count_nonzero(marks) else None
+        """The marks (rows, n) of the accesses to cells; None if there have been none, as is usual."""
+        return self.marks(cells) if np.count_nonzero(self._accessed.take(cells)) else None
 
     def seen(self, cells: Array) -> tuple[Array, Array]:
         """The marks of the strong writes of cells that a strong read has seen, 0 for others, and of those reads."""
         marks = self.marks(cells, slice(None))
         return np.where(marks[STRONG] == marks[SEEN], marks[STRONG], 0), marks[STRONG_READ]
 
-    def write(self, cells: Array, marks: Array, strong: bool) -> None:
-        """Note a write to the cells that `cells` returned last."""
-        self._marks[:, STRONG if strong else WEAK][cells] = marks
-        low, high = self.here
-        self._first = min(self._first, low)
-        self._end = max(self._end, high)
+    def write(self, cells: Array, marks: Array, strong: bool, extent: Extent) -> None:
+        """Note a write to cells that have this extent."""
+        self._accessed[cells] = True
+        self._marks[STRONG if strong else WEAK][cells] = marks
+        low, high = extent
+        self._first, self._end = min(self._first, low), max(self._end, high)
 
     def read(self, cells: Array, marks: Array, strong: bool, others: Array | None) -> None:
         """Note a read; `others`, bool (n,), says which cells another warp read before; None: none of them."""
+        self._accessed[cells] = True
         if strong:
-            self._marks[cells, STRONG_READ] = marks
-            self._marks[cells, SEEN] = self._marks[cells, STRONG]
+            self._marks[STRONG_READ][cells] = marks
+            self._marks[SEEN][cells] = self._marks[STRONG][cells]
             return
         if others is not None and np.count_nonzero(others):
-            self._marks[cells[others], OTHER] = self._marks[cells[others], READ]
-        self._marks[cells, READ] = marks
+            self._marks[OTHER][cells[others]] = self._marks[READ][cells[others]]
+        self._marks[READ][cells] = marks
 
-    def _split(self, cell: int) -> None:
-        self._marks = np.repeat(self._marks, self.cell // cell, axis=0)
-        self.cell = cell
-
-    def _reach(self, cells: int) -> None:
-        there = len(self._marks)
-        more = np.zeros((max(cells, 2 * there), 6), np.int64)  # the system gives memory only to what is used
-        more[:there] = self._marks
-        self._marks = more
+    def _resize(self, cells: int, cell: int) -> None:
+        """Have this many cells of now `cell` bytes each. The system gives memory only to those that are accessed."""
+        parts = self.cell // cell
+        used = np.flatnonzero(self._accessed)
+        old = slice(used[0], used[-1] + 1) if len(used) else slice(0, 0)
+        new = slice(old.start * parts, old.stop * parts)
+        marks, accessed = np.zeros((6, cells * parts), np.int64), np.zeros(cells * parts, bool)
+        marks[:, new] = np.repeat(self._marks[:, old], parts, axis=1)
+        accessed[new] = np.repeat(self._accessed[old], parts)
+        self._marks, self._accessed, self.cell = marks, accessed, cell

@@ -18,6 +18,8 @@ Array = npt.NDArray[Any]
 
 #: Initial size of a cell in bytes: what the widest load moves for one lane.
 _WIDEST = 16
+#: The number of readers that there are rows for at first.
+_READERS = 8
 #: The cells of an access are cached if it has at most this many addresses.
 _FEW = 64
 #: The number of tiles whose cells are cached.
@@ -56,8 +58,9 @@ class Shadow:
         self.written = np.zeros(self._cells, np.int64)
         #: the last weak write of each cell, kept after the first strong write: strong writes race only with weak ones
         self.weak: Array | None = None
-        #: the last read of each cell, a row for each reader so far
+        #: the last read of each cell, a row for each reader so far, and the rows for further ones
         self.reads = np.zeros((0, self._cells), np.int64)
+        self._room = np.zeros((_READERS, self._cells), np.int64)
         self._rows: dict[object, int] = {}
         #: whether the reads of each reader end in their order: bulk copies of a warp may end in another one
         self.successive = True
@@ -87,7 +90,9 @@ class Shadow:
         if found is None:
             found = self._rows[reader] = len(self._rows)
             self.successive &= not (isinstance(reader, tuple) and reader[0] == "bulk")
-            self.reads = np.vstack([self.reads, np.zeros((1, self._cells), np.int64)])
+            if found == len(self._room):
+                self._room = np.vstack([self._room, np.zeros_like(self._room)])
+            self.reads = self._room[: found + 1]
         return found
 
     def cells(self, addresses: Array, size: int) -> tuple[Array, int]:
@@ -136,4 +141,6 @@ class Shadow:
         self._cells *= parts
         self.written = np.repeat(self.written, parts)
         self.weak = None if self.weak is None else np.repeat(self.weak, parts)
-        self.reads = np.repeat(self.reads, parts, axis=1)
+        self._room = np.zeros((len(self._room), self._cells), np.int64)
+        self._room[: len(self._rows)] = np.repeat(self.reads, parts, axis=1)
+        self.reads = self._room[: len(self._rows)]

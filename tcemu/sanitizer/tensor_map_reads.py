@@ -94,7 +94,7 @@ class TensorMapReads:
         if not len(self._grid.maps) or event.space != "global" or not event.writes or not len(event.addresses):
             return
         first = event.addresses
-        for span in self._grid.maps.between(int(first.min()), int(first.max()) + event.size):
+        for span in self._grid.maps.between(*event.extent):
             places = np.flatnonzero(span.runs.touched(first, first + event.size))
             late = len(places) and self._copies.late(event.by.warp, mask_of(event.lanes[places]), span.access)
             if late:

@@ -71,7 +71,7 @@ class Wgmmas:
         if not (warp.pending or event.unwritten):
             return
         under_way = warp.users(event)
-        if event.unwritten and not under_way:  # an mma_async under way may be about to write them
+        if event.unwritten and not under_way:  # a pending mma_async may be about to write them
             what = many("register", tuple(event.unwritten))
             self._block.report(
                 "uninitialised-registers", by, f"the kernel reads {what}, which nothing has written", what=what
@@ -196,7 +196,7 @@ class Wgmmas:
         warp.use(new.accumulator, d, wgmma)
 
     def _check_chained(self, warp: Warp, new: UnderWay) -> None:
-        """Report A registers that are also the accumulator of an mma_async under way."""
+        """Report A registers that are also the accumulator of a pending mma_async."""
         opcode = new.wgmma.instruction.opcode
         for before in warp.pending:
             if not before.accumulator.isdisjoint(new.a):
@@ -267,13 +267,13 @@ class Wgmmas:
 
     def _wait(self, event: WgmmaWaited) -> None:
         warpgroup = self._warpgroup(event.warpgroup)
-        covered = [number for number in warpgroup.met if number < event.below]
-        met = np.max([warpgroup.met.pop(number) for number in covered], axis=0) if covered else None
+        covered = [warpgroup.met.pop(number) for number in list(warpgroup.met) if number < event.below]
         self._reads = {record: each for record, each in self._reads.items() if not _covers(event, each)}
         row = np.zeros_like(self._clocks.rows[0])
         row[warpgroup.column] = event.below
-        if met is not None:  # each of the four warps has at least issued the mma_asyncs that have ended
-            row[[self._clocks.met_base + each.warp for each in event.bys]] = met
+        for by, *times in zip(event.bys, *covered, strict=True):
+            if times:  # each of the four warps has at least issued the mma_asyncs that have ended
+                row[self._clocks.met_base + by.warp] = max(times)
         for by in event.bys:
             self._end_pending(self._warps[by.warp], by, event, warpgroup.committed)
             self._clocks.acquire(by.warp, self._clocks.there[by.warp], row)

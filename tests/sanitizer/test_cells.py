@@ -1,7 +1,8 @@
-"""The cells of shared memory that an access has, whichever accesses came before it."""
+"""The cells of memory that an access has, whichever accesses came before it."""
 
 import numpy as np
 
+from tcemu.sanitizer.global_shadow import GlobalShadow
 from tcemu.sanitizer.shadow import Shadow, run_of
 
 RANDOM = np.random.default_rng(11)
@@ -25,3 +26,18 @@ def test_a_run_of_cells_is_a_slice():
     for cells in (np.arange(5, 21), np.array([7]), np.array([3, 5, 6])):
         assert np.array_equal(marks[run_of(cells)], marks[cells])
     assert run_of(np.arange(5, 21)) == slice(5, 21)
+
+
+def test_global_marks_stay_when_cells_become_smaller_or_more():
+    for trial in range(20):
+        shadow, marks = GlobalShadow(), np.zeros(1 << 18, np.int64)
+        for number, size in enumerate(RANDOM.choice([1, 2, 4, 8, 16], 12).tolist(), 1):
+            addresses = size * RANDOM.choice((1 << 17 + trial % 2) // size, 32, replace=False)
+            extent = int(addresses.min()), int(addresses.max()) + size
+            cells, per = shadow.cells(addresses, size, extent[1])
+            assert (shadow.known(cells) is None) == (not shadow.marks(cells).any())
+            shadow.write(cells, np.full(len(cells), 32 * number), False, extent)
+            marks[(addresses[:, None] + np.arange(size)).reshape(-1)] = 32 * number
+            assert per == size // shadow.cell
+        every, _ = shadow.cells(np.arange(0, 1 << 17), 1, 1 << 17)
+        assert np.array_equal(shadow.marks(every)[0], marks[: 1 << 17])

@@ -13,6 +13,7 @@ from tcemu.machine.events.origins import WarpEvent
 if TYPE_CHECKING:
     from tcemu.instructions import Instruction
     from tcemu.instructions.facts import Space
+    from tcemu.machine.memory import Extent
     from tcemu.machine.registers import Registers
 
 __all__ = [
@@ -36,9 +37,10 @@ Order = Literal["", "volatile", "relaxed", "acquire", "release", "acq_rel"]
 class Accessed(WarpEvent):
     """Bytes read or written synchronously through the generic proxy: `size` bytes at each of `addresses` (n,).
 
-    `lanes` (n,) says which lane gave each address. A `collective` access (ldmatrix, stmatrix, wmma) exchanges the bytes
-    among all lanes. A strong access has an `order`; atom and red make a reading access, then a writing one. `owner` is
-    the number of the block whose shared memory it is, if that is another block of the cluster.
+    `extent` is the first byte and the one after the last, (0, 0) if no lane takes part; `lanes` (n,) says which lane
+    gave each address. A `collective` access (ldmatrix, stmatrix, wmma) exchanges the bytes among all lanes. A strong
+    access has an `order`; atom and red make a reading access, then a writing one. `owner` is the number of the block
+    whose shared memory it is, if that is another block of the cluster.
     """
 
     instruction: Instruction
@@ -46,6 +48,7 @@ class Accessed(WarpEvent):
     writes: bool
     addresses: Addresses
     size: int
+    extent: Extent
     lanes: npt.NDArray[Any]
     collective: bool = False
     order: Order = ""
