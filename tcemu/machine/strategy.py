@@ -61,7 +61,7 @@ class InOrder:
         return False
 
     def runs(self, able: Sequence[Strand], busy: Sequence[Strand]) -> Strand:
-        """Which of the warps that are able to go on runs now; `busy` are those of them that do not only poll."""
+        """Which of the warps that can continue runs now; `busy` are those of them that do not only poll."""
         return (busy or able)[0]
 
     def at_once(self, task: Task) -> bool:

@@ -84,7 +84,7 @@ BASES: tuple[Base, ...] = (
     *_base("u8.u8", _MMA.format("m16n8k32", "s32.u8.u8.s32"), "sm_90a"),
 )
 
-#: f32 from parts: `inputs`, and the instruction that multiplies the parts. Sums of tiles start again or go on.
+#: f32 from parts: `inputs`, and the instruction that multiplies the parts. Sums of tiles start again or continue.
 PARTS: tuple[tuple[str, str], ...] = (
     ("bf16x3", _MMA.format("m16n8k16", "f32.bf16.bf16.f32")),
     ("bf16x6", _MMA.format("m16n8k16", "f32.bf16.bf16.f32")),
@@ -128,7 +128,7 @@ def types_of(recipe: Recipe) -> list[tuple[str, str]]:
 
 
 def emulated(a: str, b: str, d: str, depth: int) -> list[Recipe]:
-    """f32 from parts, tile by tile: the sums of a tile start from zero, or go on."""
+    """f32 from parts, tile by tile: the sums of a tile start from zero, or continue."""
     if (a, b) != ("f32", "f32"):
         return []
     return [

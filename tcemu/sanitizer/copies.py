@@ -46,7 +46,7 @@ class Copies:
         self._out = Groups(block.clocks)
         #: each warp's bulk copies out of shared memory that no wait has covered, with their groups and callers
         self._leaving: dict[int, list[tuple[Copy, int, tuple[Site, ...]]]] = {}
-        #: each warp's last wait for cp.async and for bulk copies: where, and how many groups it left under way
+        #: each warp's last wait for cp.async and for bulk copies: where, and how many groups it left pending
         self._waits: dict[tuple[str, int], tuple[By, int]] = {}
         block.ways.append(self._way)
         self.handlers: Handlers = {

@@ -224,5 +224,5 @@ class Records:
         return not self.unknown(np.array([32 * record + lane]), row, fenced)[0]
 
     def knows_began(self, row: Array, record: int, lane: int) -> bool:
-        """Whether `row` knows that the access was issued; it may still be under way."""
+        """Whether `row` knows that the access was issued; it may still be pending."""
         return any(row[THREAD + 32 * warp + lane] > began for warp, began in self.began[record].items())

@@ -1,4 +1,4 @@
-"""The rule about tensor maps that change while copies under way still read them.
+"""The rule about tensor maps that change while copies in flight still read them.
 
 A copy reads its map at some time before it ends: a load before its mbarrier has counted it, a store or a reduction
 before a wait for its group, with .read or without (PTX ISA 9.7.9.27.2.2: such a wait is for reading the map, too).

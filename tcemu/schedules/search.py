@@ -97,7 +97,7 @@ def search_schedules(
 
 @dataclass
 class _Search:
-    """A search under way."""
+    """A running search."""
 
     case: Case
     delays: int
@@ -115,11 +115,11 @@ class _Search:
 
     def search(self) -> ScheduleSearch:
         """Run schedules until one fails, all have run or the budget is spent."""
-        goes_on = self._all(0, BASES[: max(self.runs, 1)], len(BASES))
+        continues = self._all(0, BASES[: max(self.runs, 1)], len(BASES))
         for count in range(1, self.delays + 1):
-            if not goes_on or not self._left:
+            if not continues or not self._left:
                 break
-            goes_on = self._deepen(count)
+            continues = self._deepen(count)
         self.found.runs, self.found.seconds = len(self.tried), time.monotonic() - self.began
         if self.failed:
             self.found.failures = self._shrunk(self.failed)
@@ -175,7 +175,7 @@ class _Search:
         self.found.levels = [levels[delays] for delays in sorted(levels)]
 
     def _try(self, schedule: Schedule) -> bool:
-        """Run one schedule; return whether the search goes on."""
+        """Run one schedule; return whether the search continues."""
         self.tried.add(schedule)
         run = attempt(self.case, schedule, self.first)
         self.bar.show(len(self.tried))
