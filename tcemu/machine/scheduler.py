@@ -161,7 +161,7 @@ class Scheduler:
         return any(pending.step() for pending in list(self._pending.values()))
 
     def _grow(self) -> bool:
-        """Start as many blocks as poll, so that those polls are not repeated for each block; whether one started."""
+        """Start as many blocks as poll, lest those polls be repeated for each block; return whether one started."""
         started = False
         for _ in range(len({strand.block for strand in self._strands if strand.looks is not None})):
             if not self._more():

@@ -53,7 +53,7 @@ class InOrder:
         return strands
 
     def lanes(self, count: int) -> Sequence[int]:
-        """The order in which `count` lanes make their parts of an atomic operation."""
+        """The order in which `count` lanes perform their parts of an atomic operation."""
         return range(count)
 
     def interrupts(self, strand: Strand, instruction: Instruction) -> bool:

@@ -279,7 +279,7 @@ class Mbarriers:
             self._block.report("overwritten-early", copy.by, message, what=what, earlier=before, remedy=_REFILL)
 
     def check_bytes(self, here: Mbarrier, address: int, number: int) -> bool:
-        """Report a phase whose copies bring another number of bytes than it expects; return whether it was reported."""
+        """Report a phase whose copies bring more or fewer bytes than it expects; return whether it was reported."""
         account = here.phases.get(number)
         if account is None or account.expected == account.issued or account.told:
             return account is not None and account.told
