@@ -77,15 +77,17 @@ class GlobalCopies:
         _, addresses, size = copy.reads
         if not len(addresses):
             return
+        shadow, stored, (low, end) = self._grid.shadow, self._grid.stored, extent_of(addresses, size)
+        if shadow.untouched(low, end) and not stored.between(low, end):
+            return
         access = GlobalAccess(self._neighbour.number, copy.by, copy.opcode, False, WEAK)
-        shadow, lanes = self._grid.shadow, copy.lanes
+        lanes = copy.lanes
         if len(lanes) != len(addresses):  # of unequal sizes, in pieces
             lanes = np.full(len(addresses), _lane(copy.by))
-        low, end = extent_of(addresses, size)
         if not shadow.untouched(low, end):
             cells, per = shadow.cells(addresses, size, end)
             self._races.compare(access, shadow.marks(cells, WRITES), cells, np.repeat(lanes, per), None)
-        self._compare_spans(access, self._grid.stored, addresses, addresses + size, lanes)
+        self._compare_spans(access, stored, addresses, addresses + size, lanes)
 
     def _load(self, copy: Copy) -> None:
         """A copy reads global memory, at some time before its mbarrier has counted it."""

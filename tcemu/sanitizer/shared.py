@@ -101,21 +101,20 @@ class SharedMemory:
         writes, reads = self._shadow.writes(cells, record in self._records.strong), self._shadow.reads_at(cells)
         prior = writes[0]
         for row, part in self._parts(by, lanes):
-            known = Known(row, row)
             for before in writes:
                 if self._records.ended(before, row):
                     continue
                 late = _places(self._records.unknown(before, row), part)
                 if len(late):
                     late = late[~self._own(before[late], by.warp, lanes[late])]
-                    self._collide_rewrite(record, cells, before, late, lanes, known)
+                    self._collide_rewrite(record, cells, before, late, lanes, Known(row, row))
             if self._all_read(reads, row):
                 continue
             unknown = self._records.unknown(reads, row)
             for reader in np.flatnonzero(unknown.any(axis=1)) if len(reads) else ():
                 marks, late = reads[reader], _places(unknown[reader], part)
                 late = late[~self._own_read(marks[late], by.warp, lanes[late], row)]
-                self._collide_write(record, cells, marks, late, lanes, prior, known)
+                self._collide_write(record, cells, marks, late, lanes, prior, Known(row, row))
         self._note_write(record, cells, prior, lanes)
 
     # ---------------------------------------------------------------------------------------- the async proxy
