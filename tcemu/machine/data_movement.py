@@ -304,15 +304,15 @@ def shfl(instruction: Instruction) -> Act:
                 f"{instruction}: values must be numbers (32,) or (32, n); got {held.dtype} {held.shape} (PTX ISA "
                 f"{instruction.section})"
             )
-        given = held.astype(held.dtype.newbyteorder("="))
-        bits = given.view(f"u{given.dtype.itemsize}")
-        found = bits.take(asked, axis=0)
+        given = held if held.dtype.isnative else held.astype(held.dtype.newbyteorder("="))
+        found = np.asarray(given.take(asked, axis=0))
         if core.bits != FULL or by is None:
             taking = core.active & core.active[asked] & (by is not None)
-            found[~taking] = POISON & np.iinfo(bits.dtype).max
+            bits = found.view(f"u{found.itemsize}")
+            bits[~taking] = POISON & np.iinfo(bits.dtype).max
             if by is not None:
                 core.tell(Shuffled, by, instruction, asked, int(membermask[0]) if membermask else by.active)
-        return found.view(given.dtype), per_lane(there.copy() if core.bits == FULL else there & core.active)
+        return found, per_lane(there.copy() if core.bits == FULL else there & core.active)
 
     return act
 
