@@ -158,10 +158,7 @@ class Scheduler:
 
     def _step(self) -> bool:
         """End a task that some block has under way; return whether there was one."""
-        for pending in list(self._pending.values()):  # not any(...): polls ask so often that a generator would count
-            if pending.step():
-                return True
-        return False
+        return any(pending.step() for pending in list(self._pending.values()))
 
     def _grow(self) -> bool:
         """Start as many blocks as poll, so that those polls are not repeated for each block; whether one started."""
@@ -174,10 +171,7 @@ class Scheduler:
 
     def _asks(self) -> bool:
         """Whether some warp polls memory that a block which has not started yet could change."""
-        for strand in self._strands:
-            if strand.elsewhere and strand.looks is not None:
-                return True
-        return False
+        return any(strand.looks is not None and strand.elsewhere for strand in self._strands)
 
     def _choose(self, able: list[Strand], busy: list[Strand]) -> Strand:
         chosen = self.strategy.runs(able, busy)
