@@ -110,8 +110,7 @@ class _Tile:
         self.instruction, self.rule, self.state = instruction, rule_of(instruction), space_of(instruction)
         self.fragment = instruction.fragments[instruction.words["matrix"]]
         self.element, self._by_rows = self.fragment.container.storage.itemsize, instruction.words["layout"] == "row"
-        #: by stride: where each element is, in elements after the first, in the order of the matrix
-        self._places: dict[int, Array] = {}
+        self._places = lru_cache(maxsize=64)(self._places_with)
 
     def find(self, core: Core, pointer: Any, stride: Any) -> tuple[Bytes, Array, tuple[Any, ...]] | None:
         """The memory, where each element of the matrix is in it, and what an event says; None if others must check."""
@@ -123,15 +122,15 @@ class _Tile:
         extent = at, at + step * (rule.lines - 1) + rule.bytes
         if at % rule.size or step % rule.align or not memory.holds(*extent):
             return None
-        places = self._places.get(stride)
-        if places is None:
-            lines, along = (np.arange(size) for size in (rule.lines, rule.length))
-            grid = lines[:, None] * stride + along
-            places = self._places[stride] = (grid if self._by_rows else grid.T).ravel()
         told: tuple[Any, ...] = ()
         if core.watched:
             told = at + step * np.arange(rule.lines), rule.bytes, extent, lanes_of_rows(rule.lines), True
-        return memory, places + at // self.element, (space, told)
+        return memory, self._places(stride) + at // self.element, (space, told)
+
+    def _places_with(self, stride: int) -> Array:
+        """Where each element is, in elements after the first, in the order of the matrix."""
+        found = np.arange(self.rule.lines)[:, None] * stride + np.arange(self.rule.length)
+        return (found if self._by_rows else found.T).ravel()
 
     def _where(self, core: Core, pointer: int) -> tuple[Space, int]:
         """The state space that a pointer lies in, and the address there."""
@@ -141,7 +140,7 @@ class _Tile:
 
 
 def _load_tile(instruction: Instruction) -> Move:
-    tile, role, shape = _Tile(instruction), instruction.words["matrix"], (WARP, -1)
+    tile, role = _Tile(instruction), instruction.words["matrix"]
     gather, register = tile.fragment.layout.gather, tile.fragment.container.register_dtype
 
     def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
@@ -152,7 +151,7 @@ def _load_tile(instruction: Instruction) -> Move:
         if told:
             core.tell(Accessed, by, instruction, space, False, *told)
         elements = memory.units[tile.element].take(places.take(gather))
-        return core.made(elements.view(register).reshape(shape), core.there, (instruction, role, core.target))
+        return core.made(elements.view(register), core.there, (instruction, role, core.target))
 
     return move
 
