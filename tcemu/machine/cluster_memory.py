@@ -104,7 +104,7 @@ def store(instruction: Instruction) -> Act:
         data = patterns(core, values).view(np.uint8)
         where = core.integers(instruction, "address", addresses)
         counters = core.integers(instruction, "mbarrier", mbarrier)
-        for end in places(core, by, instruction, where):
+        for end in places(core, by, instruction, space_of(instruction), where):
             if end.space != "shared":
                 told = f"{instruction}: a generic address in {end.space} memory; it must lie in shared memory"
                 core.fault(by, instruction, "global", AddressError(f"{told} (PTX ISA {instruction.section})", "bounds"))
