@@ -228,3 +228,19 @@ def one_lane_leaves_the_loop_a_round_earlier(warp, right):
     for n in range(3):
         with warp.only((n < rounds) | right):
             warp.run("vote.sync.ballot.b32", warp.laneid < 4, 0xFFFFFFFF)  # <- reported
+
+
+@pair("shared-race", block=64, shared=64)
+def a_max_with_its_index_in_64_bits_cleared_in_32(warp, right):
+    """atomicMax of 64 bits; a warp resets the upper half by a relaxed store."""
+    with leader(warp):
+        warp.st_shared(0, 0, "b64")
+    warp.bar_sync()
+    if warp.warpid == 0:
+        warp.atom_shared("max.u64", 0, warp.laneid.astype(np.uint64))  # <- reported
+    else:
+        with warp.only(warp.laneid == 0):
+            if right:
+                warp.atom_shared("and.b64", 0, 0xFFFFFFFF)
+            else:
+                warp.st_shared(4, 0, order="relaxed")  # <- reported

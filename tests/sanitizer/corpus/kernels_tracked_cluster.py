@@ -216,3 +216,14 @@ def one_warp_arrives_at_the_cluster_and_does_not_wait(warp, right):
         warp.barrier_cluster_arrive()  # <- reported
         if warp.warpid or right:
             warp.barrier_cluster_wait()  # <- reported
+
+
+@pair("shared-race", **CLUSTER)
+def counted_at_rank_0_with_the_scope_of_a_block(warp, right):
+    """atomicAdd_block on a counter in distributed shared memory."""
+    with leader(warp):
+        warp.st_shared(0, 0)
+    meet(warp)
+    scope = "cluster" if right else "cta"
+    warp.red_shared_cluster("add.u32", warp.mapa(0, 0), 1, order=f"relaxed.{scope}")  # <- reported
+    meet(warp)
