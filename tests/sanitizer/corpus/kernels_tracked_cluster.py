@@ -227,3 +227,45 @@ def counted_at_rank_0_with_the_scope_of_a_block(warp, right):
     scope = "cluster" if right else "cta"
     warp.red_shared_cluster("add.u32", warp.mapa(0, 0), 1, order=f"relaxed.{scope}")  # <- reported
     meet(warp)
+
+
+@pair("overwritten-early", 1024, grid=4, block=64, cluster=4, shared=1088)
+def a_multicast_ring_whose_empty_counts_two_of_four(warp, right, x):
+    """Each of four ranks brings a quarter for all; empty counts the consumers of two."""
+    rank = warp.cluster_ctarank
+    with leader(warp):
+        warp.mbarrier_init(1024, 1)
+        warp.mbarrier_init(1032, 4 if right else 2)  # <- reported
+        warp.fence_mbarrier_init()
+    meet(warp)
+    for turn in range(3):
+        if warp.warpid == 0:
+            with leader(warp):
+                warp.mbarrier_wait(1032, (turn + 1) % 2)  # <- reported
+                warp.mbarrier_arrive_expect_tx(1024, 256)
+                source = x + 256 * turn + 64 * rank
+                warp.cp_async_bulk_shared_global(64 * rank, source, 64, 1024, cta_mask=15)  # <- reported
+        else:
+            warp.mbarrier_wait(1024, turn % 2)
+            warp.ld_shared(4 * warp.laneid)  # <- reported
+            warp.ld_shared(128 + 4 * warp.laneid)  # <- reported
+            warp.bar_warp_sync()
+            with warp.only(warp.laneid < 4):
+                warp.mbarrier_arrive_shared_cluster(warp.mapa(1032, warp.laneid % 4))  # <- reported
+    meet(warp)
+
+
+@pair("shared-race", grid=4, block=32, cluster=4, shared=256)
+def a_tree_over_ranks_with_one_barrier_too_few(warp, right):
+    """log2 steps of a reduction in distributed shared memory; the barrier stands in front of the loop."""
+    rank = warp.cluster_ctarank
+    warp.st_shared(4 * warp.laneid, rank)  # <- reported
+    meet(warp)
+    for step in (2, 1):
+        if rank < step:
+            other = warp.ld_shared_cluster(warp.mapa(4 * warp.laneid, rank + step))  # <- reported
+            warp.st_shared(4 * warp.laneid, other + warp.ld_shared(4 * warp.laneid))  # <- reported
+        if right:
+            meet(warp)
+    if not right:
+        meet(warp)
