@@ -70,10 +70,11 @@ class OperandError(TcemuError):
 class AddressError(OperandError):
     """An address is not aligned as the instruction requires (kind "alignment") or is outside the memory ("bounds").
 
-    The kind is "exited" if the block that it means has exited, and its shared memory with it.
+    The kind is "exited" if the block that it means has exited, and its shared memory with it; "rank" if the cluster has
+    no such block; "apart" if data and mbarrier are in different blocks.
     """
 
-    def __init__(self, message: str, kind: Literal["alignment", "bounds", "exited"]) -> None:
+    def __init__(self, message: str, kind: Literal["alignment", "bounds", "exited", "rank", "apart"]) -> None:
         super().__init__(message)
         self.kind = kind
 

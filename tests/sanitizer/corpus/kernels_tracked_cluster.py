@@ -1,8 +1,10 @@
 """Pairs from bug trackers, in clusters: shared memory of a block that has not started, multicast, rings, locks."""
 
+import numpy as np
 from kernels_blocks import spin
 from kernels_clusters import FULL, begin, meet, peer
 from kernels_pairs import leader, pair
+from kernels_wild_correct_wgmma import TILE, multiply
 
 CLUSTER = {"grid": 2, "block": 64, "cluster": 2, "shared": 1088}
 
@@ -269,3 +271,36 @@ def a_tree_over_ranks_with_one_barrier_too_few(warp, right):
             meet(warp)
     if not right:
         meet(warp)
+
+
+@pair("overwritten-early", grid=2, block=128, cluster=2, shared=2 * 8192 + 64)
+def st_async_into_a_tile_that_wgmma_still_reads(warp, right):
+    """The release to the peer stands in front of wgmma.wait_group."""
+    bar, free = 2 * TILE, 2 * TILE + 8
+    with leader(warp):
+        warp.mbarrier_init(bar, 1)
+        warp.mbarrier_init(free, 1)
+        warp.fence_mbarrier_init()
+    for part in range(8):
+        warp.st_shared(16 * warp.threads + 2048 * part, 0, "v4.b32")
+    warp.fence_proxy_async()
+    meet(warp)
+    if warp.cluster_ctarank == 0:
+        c = warp.registers(32, fill=0)
+        with leader(warp):
+            warp.mbarrier_arrive_expect_tx(bar, 2048)
+        warp.wgmma_fence()
+        multiply(warp, c, 0, TILE)
+        warp.wgmma_commit_group()
+        if right:
+            warp.wgmma_wait_group(0)
+            warp.bar_sync()
+        with leader(warp):
+            warp.mbarrier_arrive_shared_cluster(peer(warp, free))
+        warp.wgmma_wait_group(0)
+        warp.mbarrier_wait(bar, 0)
+    else:
+        warp.mbarrier_wait(free, 0)
+        zero = np.zeros((32, 4), np.uint32)
+        warp.st_async(peer(warp, 16 * warp.threads), zero, peer(warp, bar), "v4.b32")  # <- reported
+    meet(warp)
