@@ -202,6 +202,11 @@ def span(first: int, last: int, to: str = " to ") -> str:
     return f"{first}" if first == last else f"{first}{to}{last}"
 
 
+def byte_span(first: int, last: int) -> str:
+    """``bytes 0 to 3``, or ``byte 5``."""
+    return f"byte{'' if first == last else 's'} {span(first, last)}"
+
+
 def ranges(numbers: Iterable[int], to: str = " to ") -> str:
     """``0 to 3, 8``: whole numbers in ascending order, with consecutive ones joined; `to` goes between the ends."""
     held = list(numbers)

@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tcemu.errors import counted
 from tcemu.instructions import Instruction
 from tcemu.instructions.elements import elements_of, order_of
 from tcemu.machine.events import Fenced, Order
@@ -57,7 +58,7 @@ class Strength(NamedTuple):
         if not (self.order and other.order):
             return ""
         if self._partly(other):
-            return f"both are strong, but one moves {self.scalar} bytes and the other {other.scalar}"
+            return f"both are strong, but one moves {counted(self.scalar, 'byte')} and the other {other.scalar}"
         return "" if self.together(other, away) else "both are strong, but a scope does not reach the other thread"
 
 

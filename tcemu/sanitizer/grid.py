@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tcemu.errors import byte_span
 from tcemu.machine.events import By, Site
 from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.clocks import Array, Clocks, joined
@@ -131,8 +132,8 @@ class Grid:
         low, high = int(addresses.min()), int(addresses.max()) + size - 1
         for first, end, name in self.arrays:
             if first <= low < end:
-                return f"bytes {low - first} to {high - first} of {name}"
-        return f"bytes {low} to {high} of global memory"
+                return f"{byte_span(low - first, high - first)} of {name}"
+        return f"{byte_span(low, high)} of global memory"
 
 
 class Neighbour:
