@@ -56,6 +56,8 @@ class Records:
         self.by: list[By] = []
         #: the lines that called the function of the access, innermost first
         self.callers: list[tuple[Site, ...]] = []
+        #: the same without repetitions, which the collector of garbage would look at again and again
+        self._chains: dict[tuple[Site, ...], tuple[Site, ...]] = {}
         self.opcode: list[str] = []
         #: the warps that made the access
         self.warps: list[tuple[int, ...]] = []
@@ -150,7 +152,10 @@ class Records:
         """The callers of a new record: an instruction may make several records, one after the other."""
         if by is NOBODY:
             return ()
-        return self.callers[-1] if by is self.by[-1] else callers_of(by.site, EVENT)
+        if by is self.by[-1]:
+            return self.callers[-1]
+        found = callers_of(by.site, EVENT)
+        return self._chains.setdefault(found, found)
 
     def together(self, one: int, other: int) -> bool:
         """Whether both accesses are strong and so do not race.
@@ -184,7 +189,10 @@ class Records:
             if len(self._ended) == _ROWS:
                 self._ended.clear()
             kept = self._ended[id(row)] = row, {0}
-        for record in set((marks >> 5).tolist()) - kept[1]:
+        records = (marks >> 5).tolist()
+        if kept[1].issuperset(records):
+            return True
+        for record in {*records} - kept[1]:
             if not self._has_ended(record, row):
                 return False
             kept[1].add(record)  # a record that has ended for a row stays so

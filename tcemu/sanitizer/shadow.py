@@ -81,6 +81,10 @@ class Shadow:
             found.append(self.weak[cells])
         return found
 
+    def reads_at(self, cells: Array | slice) -> Array:
+        """The last reads of cells, a row for each reader so far."""
+        return self.reads[:, cells] if isinstance(cells, slice) else self.reads.take(cells, axis=1)
+
     def reads_of(self, reader: object) -> Array:
         """The last read of each cell by one reader: a warp, the wgmma of a warpgroup, or the bulk copies of a warp."""
         row = self._row(reader)

@@ -101,7 +101,7 @@ class SharedMemory:
 
     def write_lanes(self, by: By, record: int, cells: Array, lanes: Array) -> None:
         """A store or cp.async in which each lane writes its own cells."""
-        writes, reads = self._shadow.writes(cells, record in self._records.strong), self._shadow.reads[:, cells]
+        writes, reads = self._shadow.writes(cells, record in self._records.strong), self._shadow.reads_at(cells)
         prior = writes[0]
         for row, part in self._parts(by, lanes):
             known = Known(row, row)
@@ -141,7 +141,7 @@ class SharedMemory:
     def write_async(self, record: int, cells: Array, row: Array, *, fenced: bool = True) -> None:
         """A copy, issued by lanes that know `row`, will write `cells`; `fenced`: through the async proxy."""
         places = run_of(cells)
-        prior, reads = self._shadow.written[places], self._shadow.reads[:, places]
+        prior, reads = self._shadow.written[places], self._shadow.reads_at(places)
         known, lanes = Known(row, row), np.zeros(len(cells), np.int64)
         late = np.flatnonzero(self._records.unknown(prior, row, fenced=fenced))
         self._collide_rewrite(record, cells, prior, late, lanes, known)
@@ -355,16 +355,18 @@ class SharedMemory:
             self._records.blind.add(record)
             self._blind.setdefault(record, self._shadow.extent(cells[prior == 0]))
         reads = self._shadow.reads_of(reader)
-        self._link(record, reads[cells])
+        if not self._records.previous[record]:
+            self._link(record, reads[cells])
         reads[cells] = 32 * record + lanes
 
     def _note_write(self, record: int, cells: Array | slice, prior: Array, lanes: Array | int) -> None:
-        self._link(record, prior)
+        if not self._records.previous[record]:
+            self._link(record, prior)
         self._shadow.write(cells, 32 * record + lanes, record in self._records.strong)
 
     def _link(self, record: int, before: Array) -> None:
         """Remember the previous access to the bytes if its record is older; a shared record may be the older one."""
-        if not self._records.previous[record] and len(before):
+        if len(before):
             previous = int(np.maximum.reduce(before)) >> 5
             self._records.previous[record] = previous if previous < record else 0
 
