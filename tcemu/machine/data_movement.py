@@ -167,7 +167,9 @@ def loaded(core: Core, by: By, where: Where, data: Array, strong: bool) -> None:
 def _polled(core: Core, by: By, where: Where) -> Waiting:
     at = int(where.addresses[0])
     whose = "" if where.block is core.block else f" of block {where.block.number}"
-    told = f"{where.space} memory{whose} at {at} to change, which it polls"
+    arrays = where.memory.ranges if where.space == "global" else ()
+    named = "".join(f" (byte {at - first} of {name})" for first, end, name in arrays if first <= at < end)
+    told = f"{where.space} memory{whose} at {at}{named} to change, which it polls"
     return Waiting(by, told, "memory", at, where.space == "global")
 
 

@@ -18,6 +18,7 @@ from tcemu.machine.events import (
 from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import Array, joined
+from tcemu.sanitizer.fences import strength
 from tcemu.sanitizer.groups import Groups
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.naming import whole
@@ -159,7 +160,7 @@ class Copies:
         record = self._records.agent(by, copy.instruction.opcode, Kind.BULK, here.column, copy.phase)
         cells = self._block.shadow.tile(addresses, size)
         if copy.kind == "st.async":
-            self._records.strong[record] = "relaxed"
+            self._records.strong[record] = strength(copy.instruction, "relaxed")
         if copy.swizzle >= 0:
             self._records.swizzles[record] = copy.swizzle
         self._shared.write_async(record, cells, self._clocks.view(by.warp, by.active), fenced=copy.kind == "bulk")

@@ -14,9 +14,9 @@ from tcemu.machine.memory import extent_of
 from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
-from tcemu.sanitizer.fences import REACH
+from tcemu.sanitizer.fences import REACH, WEAK, Strength
 from tcemu.sanitizer.global_fences import GlobalFences
-from tcemu.sanitizer.global_races import WEAK, GlobalRaces
+from tcemu.sanitizer.global_races import GlobalRaces
 from tcemu.sanitizer.global_shadow import ACCESSES, WRITES
 from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
 from tcemu.sanitizer.groups import Groups
@@ -24,6 +24,8 @@ from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.report import Report
 from tcemu.sanitizer.spans import NEVER_WAITED, Runs, Span, Spans
 
+#: How strong the reductions of copies are.
+_REDUCES = Strength("relaxed", REACH["gpu"])
 _UNWAITED = "no cp.async.bulk.wait_group of the thread that issued the copy covers it, so it may still write"
 _SOURCE = "the copy may still write: wait_group.read at {site} waits only until a copy has read its source"
 _WAIT = (
@@ -110,7 +112,7 @@ class GlobalCopies:
         _, addresses, size = copy.writes
         by, warp = copy.by, copy.by.warp
         reduces = copy.instruction.family.startswith("cp.reduce")
-        access = GlobalAccess(self._neighbour.number, by, copy.opcode, True, REACH["gpu"] if reduces else WEAK)
+        access = GlobalAccess(self._neighbour.number, by, copy.opcode, True, _REDUCES if reduces else WEAK)
         runs = Runs.of(addresses, size)
         self._compare_shadow(access, runs, ACCESSES, own=not reduces)
         for spans in (self._grid.stored, self._grid.loaded):

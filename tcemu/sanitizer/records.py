@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tcemu.machine.events import By, Site
 from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.clocks import ALWAYS, NEVER, THREAD, Clocks
+from tcemu.sanitizer.fences import WEAK, Strength
 
 Array = npt.NDArray[Any]
 
@@ -68,8 +69,8 @@ class Records:
         self.previous: list[int] = []
         #: whether any cp.async completes with a phase of an mbarrier
         self.attachments = False
-        #: the memory order of strong accesses
-        self.strong: dict[int, str] = {}
+        #: how strong accesses are that are not weak
+        self.strong: dict[int, Strength] = {}
         #: the swizzle, in bytes, with which tensor copies write
         self.swizzles: dict[int, int] = {}
         #: reads of bytes that had not been written
@@ -86,7 +87,7 @@ class Records:
         self._present: dict[int, tuple[int, dict[tuple[Any, ...], int]]] = {}
         self._add(NOBODY, "", Kind.NOTHING, (), ALWAYS, 0, 0)
 
-    def ordinary(self, by: By, opcode: str, kind: Kind, writes: bool, order: str = "") -> int:
+    def ordinary(self, by: By, opcode: str, kind: Kind, writes: bool) -> int:
         """The record of a load or store. All accesses of one line at one time of its warp share a record."""
         time = self._clocks.time[by.warp]
         present = self._present.get(by.warp)
@@ -98,8 +99,6 @@ class Records:
         found = present[1].get(key)
         if found is None:
             found = present[1][key] = self._add(by, opcode, kind, (by.warp,), THREAD + 32 * by.warp, 1, time)
-            if order:
-                self.strong[found] = order
         return found
 
     def object(self, by: By, opcode: str) -> int:
@@ -163,8 +162,18 @@ class Records:
 
         Two volatile accesses of one warp do race: code that uses volatile there assumes that the lanes run in step.
         """
-        orders = self.strong.get(one), self.strong.get(other)
-        return None not in orders and not (orders == ("volatile", "volatile") and self.same_warps(one, other))
+        here, there = self.strong.get(one, WEAK), self.strong.get(other, WEAK)
+        if here.order == there.order == "volatile" and self.same_warps(one, other):
+            return False
+        return here.together(there, self._away(one, other))
+
+    def why_not_together(self, one: int, other: int) -> str:
+        """Why two strong accesses race all the same; empty if one is weak."""
+        return self.strong.get(one, WEAK).why(self.strong.get(other, WEAK), self._away(one, other))
+
+    def _away(self, one: int, other: int) -> int:
+        """How far a scope must reach from the one access to the other."""
+        return int(self.by[one].block != self.by[other].block)
 
     def same_warps(self, one: int, other: int) -> bool:
         """Whether some warp took part in both accesses."""

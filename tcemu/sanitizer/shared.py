@@ -18,6 +18,7 @@ import numpy.typing as npt
 from tcemu.machine.events import Accessed, BlockEnded, By, Site, Stuck
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, lanes_in
+from tcemu.sanitizer.fences import strength
 from tcemu.sanitizer.naming import Known, Naming, Side, Verdict
 from tcemu.sanitizer.records import Kind
 from tcemu.sanitizer.report import Earlier, Report
@@ -72,7 +73,9 @@ class SharedMemory:
         cells, per = self._shadow.cells(event.addresses, event.size)
         lanes = event.lanes if per == 1 else np.repeat(event.lanes, per)
         kind = Kind.COLLECTIVE if event.collective else Kind.ORDINARY
-        record = self._records.ordinary(event.by, event.instruction.opcode, kind, event.writes, event.order)
+        record = self._records.ordinary(event.by, event.instruction.opcode, kind, event.writes)
+        if event.order and record not in self._records.strong:
+            self._records.strong[record] = strength(event.instruction, event.order)
         if event.writes:
             self._data = event.data
             self.write_lanes(event.by, record, cells, lanes)
