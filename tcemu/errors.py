@@ -75,10 +75,11 @@ class OperandError(TcemuError):
 class AddressError(OperandError):
     """An address is not aligned as the instruction requires (kind "alignment") or is outside the memory ("bounds").
 
-    The kind is "exited" if the block that it means has exited, and its shared memory with it.
+    The kind is "exited" if the block that it means has exited, and its shared memory with it; "rank" if the cluster has
+    no such block; "apart" if data and mbarrier are in different blocks.
     """
 
-    def __init__(self, message: str, kind: Literal["alignment", "bounds", "exited"]) -> None:
+    def __init__(self, message: str, kind: Literal["alignment", "bounds", "exited", "rank", "apart"]) -> None:
         super().__init__(message)
         self.kind = kind
 
@@ -210,6 +211,11 @@ def counted(number: int, noun: str) -> str:
 def span(first: int, last: int, to: str = " to ") -> str:
     """``0 to 3``, or ``5`` if both ends are the same; `to` goes between the ends."""
     return f"{first}" if first == last else f"{first}{to}{last}"
+
+
+def byte_span(first: int, last: int) -> str:
+    """``bytes 0 to 3``, or ``byte 5``."""
+    return f"byte{'' if first == last else 's'} {span(first, last)}"
 
 
 def ranges(numbers: Iterable[int], to: str = " to ") -> str:

@@ -214,10 +214,10 @@ _DIMS = ("1d", "2d", "3d", "4d", "5d")
 _DEEP, _FLAT = ("3d", "4d", "5d"), ("2d",)
 _TILES, _GATHER, _SCATTER = ("", "tile"), ("tile::gather4",), ("tile::scatter4",)
 _WINDOW, _WIDE, _WIDEST, _STORED = ("im2col",), ("im2col::w",), ("im2col::w::128",), ("im2col_no_offs",)
-_IM2COL = "the machine copies boxes in tile mode only, not windows (im2col)"
+_IM2COL = "the machine copies boxes in tile mode only, not windows (im2col): copy each row of a window as a box"
 _WINDOWS = Facts(lanes=1, windows=True, unsupported=_IM2COL)
 _NO_OFFSETS = _only(_IM2COL)
-_ROWS = "the machine copies boxes in tile mode only, not single rows (gather4, scatter4)"
+_ROWS = "the machine copies boxes in tile mode only, not four rows at once (gather4, scatter4): copy each as a box"
 _PAIRED = "it signals the other block of a pair, and the machine has no pairs of blocks (cta_group)"
 
 

@@ -24,12 +24,16 @@ _FAULTS = {
     "cluster": "barrier-threads",
     "registers": "setmaxnreg-count",
     "exited": "out-of-range",
+    "rank": "out-of-range",
+    "apart": "out-of-range",
 }
 #: What else is concerned than the memory, and another fix than the rule's.
 _CONCERNS = {"lanes": "the membermask", "cluster": "the barrier of the cluster", "registers": "registers"}
 _REMEDIES = {
     "cluster": "In every phase, each thread must execute barrier.cluster.arrive once and then barrier.cluster.wait.",
     "registers": "Name a multiple of 8 from 24 to 256.",
+    "rank": "Ranks are below the number of blocks in the cluster. In a ring, the next one is (rank + 1) % blocks.",
+    "apart": "Map both addresses with mapa, to the rank of the same block: the mbarrier lies where the data go.",
     "exited": "Make all blocks of the cluster wait at barrier.cluster after they last use each other's shared memory.",
 }
 

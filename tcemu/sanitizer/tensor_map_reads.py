@@ -13,8 +13,9 @@ from tcemu.machine.sites import callers_of
 from tcemu.machine.tensor_map_words import BYTES
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import lanes_in
+from tcemu.sanitizer.fences import WEAK
 from tcemu.sanitizer.global_copies import GlobalCopies, mask_of
-from tcemu.sanitizer.global_races import WEAK, GlobalRaces
+from tcemu.sanitizer.global_races import GlobalRaces
 from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
 from tcemu.sanitizer.groups import Groups
 from tcemu.sanitizer.mbarriers import Mbarriers
