@@ -37,7 +37,7 @@ def atomic(instruction: Instruction) -> Act:
     moved, order = elements_of(instruction), strength(instruction)
     size, element, register = moved.bytes, moved.element, moved.register
     patterns = patterns_of(instruction, moved)
-    reads, answers = instruction.words["op"] != "exch", instruction.family == "atom"
+    answers = instruction.family == "atom"
     steps: dict[Space, Callable[..., Array]] = {
         "shared": step_of(instruction, flush=False),
         "global": step_of(instruction, flush=True),
@@ -51,8 +51,7 @@ def atomic(instruction: Instruction) -> Act:
         operands = [patterns(core, _narrowed(core, each, moved)).view(np.uint8) for each in given]
         olds: list[tuple[Where, Array]] = []
         for each in places(core, by, instruction, where):
-            if reads:
-                access(core, by, instruction, each, False, size, _READS.get(order, "relaxed"))
+            access(core, by, instruction, each, False, size, _READS.get(order, "relaxed"))
             found = access(core, by, instruction, each, True, size, _WRITES.get(order, "relaxed"))
             old = _exchange(core, by, each, found, [each.of(one) for one in operands], steps[each.space])
             olds.append((each, old.view(element).astype(register)))

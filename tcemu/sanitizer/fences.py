@@ -16,6 +16,8 @@ from tcemu.sanitizer.clocks import THREAD, Array, Clocks, joined, lanes_in
 #: How far a scope reaches: to the threads of the block, of the cluster, of the grid.
 REACH = {"cta": 0, "cluster": 1, "gpu": 2, "sys": 2}
 RELEASES: tuple[Order, ...] = ("release", "acq_rel")
+#: Families whose reading and writing are one atomic operation.
+ATOMIC = ("atom", "red")
 #: How many things that a warp has found are kept for the fences of others.
 _KEPT = 8
 _ACQUIRES: tuple[Order, ...] = ("acquire", "acq_rel")

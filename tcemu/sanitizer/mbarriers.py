@@ -236,7 +236,7 @@ class Mbarriers:
                 last = here.waits.get(warp)
                 told = f"the copy completes phase {phase} of {self._block.mbarrier(address)}"
                 if last is None:
-                    return f"{told}, on which warp {warp} has not waited"
+                    return f"{told}; warp {warp} has waited for none of its phases"
                 every, some = f"warp {warp}", many("lane", lanes_of(last.lanes))
                 who = every if last.lanes == FULL else f"only {some} of {every}"
                 return f"{told}; {who} has waited, last for phase {last.phase}, at {last.by.site}"

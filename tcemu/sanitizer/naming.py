@@ -35,6 +35,11 @@ _REFILL = {
     Kind.BULK: "Wait until the reader has ended: readers must arrive on the stage's empty mbarrier after their last "
     "load, and the producer must wait for that phase before the copy.",
 }
+#: The fix for a race between two blocks of a cluster.
+_MEET = (
+    "Let the blocks of the cluster wait at barrier.cluster between the two accesses, or let one release and the other "
+    "acquire with the scope .cluster: by an mbarrier's arrive and wait, or by a flag."
+)
 #: What orders the accesses of cp.async, which no mbarrier without cp.async.mbarrier.arrive knows.
 _ORDER = {
     "shared-race": "Execute cp.async.wait_group in the threads that copy, then bar.sync. Before a new cp.async into "
@@ -227,6 +232,8 @@ class Naming:
         kinds = [Kind(self._records.kind[each.record]) for each in (side, other)]
         if rule == "overwritten-early":
             return _FREE.get(kinds[1], "") or _REFILL.get(kinds[0], "")
+        if rule == "shared-race" and len({self._records.by[each.record].block for each in (side, other)}) > 1:
+            return _MEET
         return _ORDER.get(rule, "") if Kind.CP_ASYNC in kinds else ""
 
     def _what(self, side: Side) -> str:

@@ -79,11 +79,12 @@ class SharedMemory:
             self._data = None
         else:
             self._generic_reads = True
-            self._read_lanes(event.by, record, cells, lanes)
+            self._read_lanes(event.by, record, cells, lanes, event.instruction.words.get("op") != "exch")
         if event.collective:
             self._clocks.meet(event.by.warp)
 
-    def _read_lanes(self, by: By, record: int, cells: Array, lanes: Array) -> None:
+    def _read_lanes(self, by: By, record: int, cells: Array, lanes: Array, needed: bool) -> None:
+        """A load; `needed` is False for atom.exch, of which many use no result."""
         writes = self._shadow.writes(cells, record in self._records.strong)
         for (row, part), prior in product(self._parts(by, lanes), writes):
             if self._records.ended(prior, row):
@@ -93,7 +94,7 @@ class SharedMemory:
                 if self._records.kind[record] != Kind.COLLECTIVE:
                     places = places[~self._own(prior[places], by.warp, lanes[places])]
                 self._collide_read(record, by.warp, cells, prior, lanes, places, Known(row, row))
-        self._note_read(record, by.warp, cells, writes[0], lanes)
+        self._note_read(record, by.warp, cells, writes[0], lanes, needed=needed)
 
     def write_lanes(self, by: By, record: int, cells: Array, lanes: Array) -> None:
         """A store or cp.async in which each lane writes its own cells."""
@@ -344,8 +345,10 @@ class SharedMemory:
 
     # ---------------------------------------------------------------------------------------- marks
 
-    def _note_read(self, record: int, reader: object, cells: Array, prior: Array, lanes: Array | int) -> None:
-        if np.count_nonzero(prior) < len(prior):
+    def _note_read(
+        self, record: int, reader: object, cells: Array, prior: Array, lanes: Array | int, *, needed: bool = True
+    ) -> None:
+        if needed and np.count_nonzero(prior) < len(prior):
             self._records.blind.add(record)
             self._blind.setdefault(record, self._shadow.extent(cells[prior == 0]))
         reads = self._shadow.reads_of(reader)

@@ -53,10 +53,11 @@ def search_schedules(
 
     The arguments up to `target` are those of tcemu.launch; the arrays in `args` do not change. The kernel runs under
     the policies "late" and "early", forwards and backwards (the last block, warp and lane first), and then with delays:
-    a warp is held back at one operation until no other warp can run, or a copy ends early where it would end late, or
-    late where it would end early. All orders with one delay are tried, then all with two, up to `delays`, within a
-    budget of `runs` and `seconds`; what does not fit is sampled. Orders that no warp can tell apart count as one
-    (tcemu.schedules.trace says which); the result says what was tried and what was not.
+    a warp is held back at one operation until no other warp can run (or others have done a few thousand operations), or
+    a copy ends early where it would end late, or late where it would end early. All orders with one delay are tried,
+    then all with two, up to `delays`, within a budget of `runs` and `seconds`; what does not fit is sampled. Orders
+    that no warp can tell apart count as one (tcemu.schedules.trace says which); the result says what was tried and what
+    was not.
 
     A run fails if the sanitizer reports an error, if the launch does not finish, or if the arrays hold
     other results than after the first run; kernels that use atom or red may give different results, unless `check`,
