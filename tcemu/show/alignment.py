@@ -110,7 +110,7 @@ def _in_words(steps: FusedSum, form: Format) -> str:
     """The text alternative: the cut, what it leaves of each term, the sum and the result."""
     terms, cut = _terms(steps), steps.largest - steps.fraction
     floor = ", the floor" if all(term.exponent < steps.largest for term in terms) else ""
-    words = f"The largest exponent is {value(steps.largest)}{floor}, so every term is truncated below 2^{cut}. "
+    words = f"The largest exponent is {value(steps.largest)}{floor}, so every term is truncated below {power(cut)}. "
     words += " ".join(_fate(term, cut) for term in terms)
     return words + f" Their sum {neat(steps.total * 2.0**cut, 12)} becomes the {form.name} {_result(steps, form, 12)}."
 

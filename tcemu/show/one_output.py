@@ -117,8 +117,10 @@ def _band(instruction: Instruction, name: str, a: list[int], b: list[int], c: in
 def _short(number: float, wide: float) -> str:
     """A number for a cell, if it has room for one."""
     most = int((wide - 5) / (svg.MONO * svg.SMALL))
-    full = neat(number)
-    return "" if wide < _ROOM else full if len(full) <= most else compact(number, most)
+    if wide < _ROOM:
+        return ""
+    full, rounded = neat(number), compact(number, most)
+    return full if len(full) <= max(most, len(rounded)) else rounded
 
 
 def _terms(steps: FusedSum) -> list[Term]:
@@ -190,5 +192,5 @@ def _words(band: _Band) -> str:
             lines.append(f"Sum {number}: {steps.special}.")
         elif _terms(steps):
             lost = f", which truncates {', '.join(cut)}" if cut else ", which truncates nothing"
-            lines.append(f"Sum {number} is cut below 2^{steps.largest - steps.fraction}{lost}.")
+            lines.append(f"Sum {number} is cut below {power(steps.largest - steps.fraction)}{lost}.")
     return " ".join(lines)

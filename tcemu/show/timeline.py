@@ -22,8 +22,10 @@ _LEFT, _TOP, _WIDE, _HIGH, _GAP = 132, 44, 960, 20, 4
 _BAR, _LANES = 13, 8
 #: Pixels that a character of small text takes.
 _CHARACTER = 6.2
-#: Boxes narrower than this, in pixels, have no border.
+#: Boxes narrower than this, in pixels, have no border, which would hide the fill, and no pale fill, which nobody would
+#: see: they have the full colour.
 _NARROW = 4
+_NARROW_STYLES = {"fb": "tb", "fg": "tg", "fo": "to"}
 
 
 class _Look(NamedTuple):
@@ -182,9 +184,10 @@ def _row(name: str, pieces: Sequence[_Piece], y: float) -> list[str]:
         width = piece.end - piece.start
         look = _LOOKS.get(piece.what)
         style = "p" if piece.waits or look is None else look.style
-        narrow = " e" if width < _NARROW else ""  # borders would hide it
+        if width < _NARROW:
+            style = _NARROW_STYLES.get(style, f"{style} e")
         wide = svg.number(width)
-        boxes[style + narrow].append(f"M{svg.number(piece.start)} {svg.number(y)}h{wide}v{_HIGH}h-{wide}z")
+        boxes[style].append(f"M{svg.number(piece.start)} {svg.number(y)}h{wide}v{_HIGH}h-{wide}z")
         if piece.waits:
             hatches.append(svg.hatch_lines(piece.start, y, width, _HIGH))
         label = piece.what if piece.waits else look.short if look else ""
@@ -260,6 +263,8 @@ def _legend(y: float) -> list[str]:
     styles = {look.name: look.style for look in _LOOKS.values()}
     for name, style in styles.items():
         elements += [svg.rect(x, y - 10, 18, 12, style), svg.text(x + 24, y, name, "s")]
+        if style in _NARROW_STYLES:
+            elements.append(svg.rect(x + 19, y - 10, 2, 12, _NARROW_STYLES[style]))
         x += 40 + _CHARACTER * len(name)
     elements += [svg.rect(x, y - 10, 18, 12, "p"), svg.hatch(x, y - 10, 18, 12), svg.text(x + 24, y, "waits", "s")]
     x += 74

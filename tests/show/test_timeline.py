@@ -124,3 +124,15 @@ def test_a_kernel_without_products_has_its_picture_too():
     assert "warp 1" in texts(picture)
     assert picture.title.endswith("no products")
     assert re.fullmatch(r"There were no products. Warps 0 to 1 waited for barrier \d+%.", picture.description)
+
+
+def test_products_that_are_too_narrow_for_a_border_have_the_full_colour(pipeline):
+    def widths(style, **window):
+        elements = ET.fromstring(show.timeline(pipeline, **window).svg).iter(f"{SVG}path")  # noqa: S314 - our own
+        drawn = "".join(element.get("d", "") for element in elements if element.get("class") == style)
+        return [float(width) for width in re.findall(r"h(\d[\d.]*)v", drawn)]
+
+    assert 0 < max(widths("tb")) < 4
+    first, last = pipeline.blocks[0]
+    near = {"start": (first + last) / 2, "end": (first + last) / 2 + (last - first) / 40}
+    assert min(widths("fb", **near)) >= 4, "what is wide enough has a border and the pale fill"
