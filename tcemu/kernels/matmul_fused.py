@@ -1,7 +1,8 @@
 """Fused sums over a tile of a matrix product, by the vector passes of `tcemu.kernels.blocks` or by the plain rule.
 
 A tile holds some hundred rows of A, some hundred columns of B and the accumulators between them. All paths give the
-same bits for every input; the fast one needs four vector operations for a product, `exact` some forty scalar ones.
+same bits for every input; the fast one needs four vector operations for a product or, where nothing is cut off, one;
+`exact` needs some forty scalar ones.
 """
 
 from __future__ import annotations

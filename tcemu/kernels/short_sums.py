@@ -19,10 +19,10 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic
 
-from tcemu.kernels.blocks import DEPTH, FLOOR, FRACTION, HALF, JOIN, KEEP, QUIET, ROWS, SUMS
+from tcemu.kernels.blocks import DEPTH, FLOOR, FRACTION, HALF, JOIN, KEEP, ROWS, SUMS
 from tcemu.kernels.compiling import njit
 from tcemu.kernels.simd import LONG, REAL, REALS, WIDTH, WORDS, Code, Slot, vector_code
-from tcemu.kernels.sums import CENTRE, SMALL
+from tcemu.kernels.sums import CENTRE, QUIET, SMALL
 
 #: Bits of a float32's significand, fraction bits of a small format, and a floor of E that no unit comes near.
 BITS, FEW, LOW = 24, 3, -64
