@@ -59,6 +59,9 @@ class _Chain:
         numbers = [self.code.load(rule, i, LONG, unit=8) for i in range(7)]
         self.depth, self.sums = numbers[DEPTH], numbers[SUMS]
         self.half, self.join = numbers[HALF], numbers[JOIN]
+        # A product is below 4 and an accumulator below 2, in units of 2^E: do all together always fit in 32 bits?
+        units = self.code.long(1).up(self.code.long(31) - numbers[FRACTION])
+        self.fits = self.depth.up(2).compare("<", units - 2)
         fraction, floor, keep = (self.code.short(numbers[i]) for i in (FRACTION, FLOOR, KEEP))
         self._constants(fraction, floor, keep, self.code.short(self.code.number(base)))
         self.given = [self.code.load(self.c, row, WORDS, unit=64) for row in range(ROWS)]
@@ -166,12 +169,15 @@ class _Chain:
         if not whole_vectors_of_words():
             by_magnitude()
             return
-        overflows = reduce(or_, (total.overflows for total in totals)).compare("<", 0)
-        self.code.branch(
-            self.code.any_set(overflows),
-            by_magnitude,
-            lambda: put([total.whole.converted_toward_zero() for total in totals]),
-        )
+
+        def whole() -> None:
+            put([total.whole.converted_toward_zero() for total in totals])
+
+        def looked_at() -> None:
+            overflows = reduce(or_, (total.overflows for total in totals)).compare("<", 0)
+            self.code.branch(self.code.any_set(overflows), by_magnitude, whole)
+
+        self.code.branch(self.fits, whole, looked_at)
 
     def _to_nearest(self, totals: list[Total], powers: list[Lanes], passes: list[Lanes]) -> None:
         """totals * powers as float16 to nearest, into the accumulators, unless they pass."""
@@ -273,9 +279,18 @@ class _Chain:
                     y = self.code.load(self.y, at.up(2) + row, REAL, unit=4).everywhere()
                     into[row].set(into[row].get() + term(x, y, at, row))
 
-        many = self.depth.compare(">", SAFE)
+        def start() -> None:
+            for total, addend in zip(totals, addends, strict=True):
+                total.set(addend)
+
+        self.code.branch(self.fits, start)
+        many = self.fits.neither(self.depth.compare("<=", SAFE))
         add(totals, 0, many.choose(self.code.long(SAFE), self.depth))
         signs = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
+
+        def done() -> None:
+            for total, sign in zip(totals, signs, strict=True):
+                sign.set(total.get())
 
         def close() -> None:
             for total, sign, addend in zip(totals, signs, addends, strict=True):
@@ -293,7 +308,7 @@ class _Chain:
                 sign.set(sure.choose(near.bits(), whole))
                 total.set(whole)
 
-        self.code.branch(many, far, close)
+        self.code.branch(self.fits, done, lambda: self.code.branch(many, far, close))
         return [Total(total.get(), sign.get()) for total, sign in zip(totals, signs, strict=True)]
 
     def _look_for_specials(self, first: Lanes, marks: list[Slot]) -> None:

@@ -18,6 +18,7 @@ from tcemu.kernels.dots import bit_block, integer_block, integers
 from tcemu.kernels.moves import extract, illegal, pick, spread, store, widen
 from tcemu.kernels.packing import pack, pack_normal, pack_special, pack_wide, survey
 from tcemu.kernels.scaled import grouped_block
+from tcemu.kernels.short_sums import is_short, may_be_short, short_block, squares
 from tcemu.kernels.simd import WIDTH
 
 #: The places of the numbers that the kernels read besides the rule, which is first: the formats of x and y; for each of
@@ -66,7 +67,12 @@ def multiply(  # type: ignore[no-untyped-def]
         pack_special(y, form_y, vectors_y, sign_y)
     base = (seen_x >> 1) + (seen_y >> 1)
     chain = numbers[5] * numbers[6]
-    call(chains, (room, vectors_x, vectors_y, steps, chain, numbers_at, c, scale_x, scale_y, scaled, base, found))
+    seen = found
+    if not found and not scaled and may_be_short(numbers, FORMAT_X, FORMAT_Y):
+        squares(value_x, vectors_x // chain, chain, int64(0), sign_x)
+        squares(value_y, vectors_y * (WIDTH // ROWS) // chain, chain // (WIDTH // ROWS), int64(1), sign_y)
+        seen = int64(fast.SHORT)
+    call(chains, (room, vectors_x, vectors_y, steps, chain, numbers_at, c, scale_x, scale_y, scaled, base, seen))
     return found
 
 
@@ -82,15 +88,18 @@ def _rooms(room, vectors_x, vectors_y):  # type: ignore[no-untyped-def]
 def _chains(  # type: ignore[no-untyped-def]
     room, vectors_x, vectors_y, steps, chain, numbers_at, c, scale_x, scale_y, scaled, base, found
 ):
-    """The blocks of `multiply`, whose elements are packed. base: the sum of both starts; found: by `pack`."""
+    """The blocks of `multiply`, whose elements are packed. base: the sum of both starts. found: by `pack`, or SHORT."""
     value_x, word_x, sign_x, value_y, word_y, sign_y = _rooms(room, vectors_x, vectors_y)
-    wide, special = int64(found & fast.OUTSIDE), int64(found & fast.SPECIAL)
+    wide, special, short = int64(found & fast.OUTSIDE), int64(found & fast.SPECIAL), found & fast.SHORT
     at, size, unit = c, uint64(4), uint64(4 if wide else 1)
     for i in range(vectors_x // (chain * steps)):
         for j in range(vectors_y * WIDTH // (chain * steps * ROWS)):
             for step in range(steps):
-                at_x = uint64((i * steps + step) * chain * WIDTH) * size
-                at_y = uint64((j * steps + step) * chain * ROWS)
+                number_x, number_y = uint64(i * steps + step), uint64(j * steps + step)
+                at_x, at_y = number_x * uint64(chain * WIDTH) * size, number_y * uint64(chain * ROWS)
+                if short and is_short(sign_x + number_x * size, sign_y + number_y * size, numbers_at):
+                    short_block(value_x + at_x, value_y + at_y * size, at, chain, base)
+                    continue
                 block(
                     value_x + at_x, word_x + at_x, value_y + at_y * size, word_y + at_y * unit, sign_x + at_x,
                     sign_y + at_y * size, scale_x + uint64(64 * i) * scaled, scale_y + uint64(16 * j) * scaled, at,
