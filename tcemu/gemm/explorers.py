@@ -133,7 +133,7 @@ def _online(scores: Array, keys: int) -> Picture:
 def error_of_a_polynomial(degree: int = 5) -> Explorer:
     """How far 2 ** x by a polynomial in fma.rn.f32 is from 2 ** x, for x from -0.5 to 0.5: a slider for the degree.
 
-    The polynomial is Taylor's, and the errors are in units of the last place of f32; those above 1 are marked.
+    The polynomial is Taylor's, and the errors are in units in the last place of f32; those above 1 are marked.
 
     >>> from tcemu.gemm import explorers
     >>> explorers.error_of_a_polynomial(5).values
@@ -150,9 +150,9 @@ def _errors(degree: int) -> Picture:
     exact = np.exp2(x.astype(np.float64))
     units = np.abs(power - exact) / np.spacing(exact.astype(np.float32))
     rows = [[f"{each:g}", f"{found:.7f}", f"{off:.0f}"] for each, found, off in zip(x, power, units, strict=True)]
-    title = f"Degree {degree}: the largest error is {units.max():.0f} units of the last place"
+    title = f"Degree {degree}: the largest error is {units.max():.0f} units in the last place"
     marks = [row[2] not in ("0", "1") for row in rows]
-    return _grid(title, ("x", "polynomial", "units of the last place"), rows, marks)
+    return _grid(title, ("x", "polynomial", "units in the last place"), rows, marks)
 
 
 # ---------------------------------------------------------------------------------------------- drawing

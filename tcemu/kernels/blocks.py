@@ -15,10 +15,6 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
-
 from tcemu.kernels.rounding import Total, cut, to_float16, to_float32
 from tcemu.kernels.simd import (
     BYTE,
@@ -33,7 +29,6 @@ from tcemu.kernels.simd import (
     Code,
     Lanes,
     Slot,
-    vector_code,
     whole_vectors_of_words,
 )
 from tcemu.kernels.sums import BOTTOM, CENTRE, INFINITY, QUIET
@@ -51,7 +46,7 @@ _LEAST_POWER, _MOST_POWER = 1, 126
 SAFE = 16
 
 
-class _Chain:
+class Chain:
     """The chain of a block, while it is emitted: what all blocks share first, then the code for one."""
 
     def __init__(self, code: Code, rule: Any, base: Any) -> None:
@@ -60,6 +55,9 @@ class _Chain:
         numbers = [self.code.load(rule, i, LONG, unit=8) for i in range(7)]
         self.depth, self.sums = numbers[DEPTH], numbers[SUMS]
         self.half, self.join = numbers[HALF], numbers[JOIN]
+        # A product is below 4 and an accumulator below 2, in units of 2^E: do all together always fit in 32 bits?
+        units = self.code.long(1).up(self.code.long(31) - numbers[FRACTION])
+        self.fits = self.depth.up(2).compare("<", units - 2)
         fraction, floor, keep = (self.code.short(numbers[i]) for i in (FRACTION, FLOOR, KEEP))
         self._constants(fraction, floor, keep, self.code.short(self.code.number(base)))
 
@@ -174,12 +172,15 @@ class _Chain:
         if not whole_vectors_of_words():
             by_magnitude()
             return
-        overflows = reduce(or_, (total.overflows for total in totals)).compare("<", 0)
-        self.code.branch(
-            self.code.any_set(overflows),
-            by_magnitude,
-            lambda: put([total.whole.converted_toward_zero() for total in totals]),
-        )
+
+        def whole() -> None:
+            put([total.whole.converted_toward_zero() for total in totals])
+
+        def looked_at() -> None:
+            overflows = reduce(or_, (total.overflows for total in totals)).compare("<", 0)
+            self.code.branch(self.code.any_set(overflows), by_magnitude, whole)
+
+        self.code.branch(self.fits, whole, looked_at)
 
     def _to_nearest(self, totals: list[Total], powers: list[Lanes], passes: list[Lanes]) -> None:
         """totals * powers as float16 to nearest, into the accumulators, unless they pass."""
@@ -281,9 +282,18 @@ class _Chain:
                     y = self.code.load(self.y, at.up(2) + row, REAL, unit=4).everywhere()
                     into[row].set(into[row].get() + term(x, y, at, row))
 
-        many = self.depth.compare(">", SAFE)
+        def start() -> None:
+            for total, addend in zip(totals, addends, strict=True):
+                total.set(addend)
+
+        self.code.branch(self.fits, start)
+        many = self.fits.neither(self.depth.compare("<=", SAFE))
         add(totals, 0, many.choose(self.code.long(SAFE), self.depth))
         signs = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
+
+        def done() -> None:
+            for total, sign in zip(totals, signs, strict=True):
+                sign.set(total.get())
 
         def close() -> None:
             for total, sign, addend in zip(totals, signs, addends, strict=True):
@@ -301,7 +311,7 @@ class _Chain:
                 sign.set(sure.choose(near.bits(), whole))
                 total.set(whole)
 
-        self.code.branch(many, far, close)
+        self.code.branch(self.fits, done, lambda: self.code.branch(many, far, close))
         return [Total(total.get(), sign.get()) for total, sign in zip(totals, signs, strict=True)]
 
     def _look_for_specials(self, first: Lanes, marks: list[Slot]) -> None:
@@ -341,56 +351,3 @@ class _Chain:
             self.code.branch(self.half, to_half)
             found = x.get()
             running.set(found.compare("==", found).choose(found.bits(), QUIET))
-
-
-@intrinsic
-def blocks(  # type: ignore[no-untyped-def]
-    typingctx, tiles, of_x, of_y, steps, chain, packed, scales, apart, c, rule, base, wide, special, scaled
-):
-    """c[row, lane] = chains of fused sums that start from it, for all blocks of some tiles: see `products.multiply`.
-
-    of_x, of_y: the groups of x and of y in a tile. steps: chains for each output. chain: their products. packed:
-    addresses of x (k, 16) float32 and ex (k, 16) its exponents, each byte four times, and what belongs to specials;
-    then the same of y, (k, 4) float32 and bytes, from `pack`. scales: addresses of those of x and of y; apart: the
-    bytes from a tile's to the next. c: address of float32 patterns. rule: see FRACTION. base: the sum of the starts of
-    both windows. With `wide`, all come from `pack_wide` and exponents are int32. With `special`, what belongs to
-    specials comes from `pack_special`. With `scaled`, scales (16) of x and (4) of y are int32 exponents, which add to
-    those of the products, or SCALE_NAN; results are float32 with all their bits.
-    """
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        tiles, of_x, of_y, steps, chain, packed, scales, apart, c, rule, base, *flags = args
-        code = vector_code(builder)
-        tiles, of_x, of_y, steps, chain = (code.number(each) for each in (tiles, of_x, of_y, steps, chain))
-        values, scales, apart = (
-            [code.number(each) for each in cgutils.unpack_tuple(builder, given)] for given in (packed, scales, apart)
-        )
-        emitted = _Chain(code, rule, base)
-        wide, special, scaled = (code.number(each) for each in flags)
-        unit = wide.compare("!=", 0).choose(code.long(4), code.long(1))
-
-        def all_blocks(*known: Any) -> None:
-            with code.loop(0, tiles) as t, code.loop(0, of_x) as i, code.loop(0, of_y) as j:
-                at_x, at_y = (t * of_x + i) * steps, (t * of_y + j) * steps
-                of_lanes = scales[0] + (t * apart[0] + i * (4 * WIDTH)) * scaled
-                of_rows = scales[1] + (t * apart[1] + j * (4 * ROWS)) * scaled
-                found = code.number(c) + ((t * of_x + i) * of_y + j) * (4 * WIDTH * ROWS)
-                with code.loop(0, steps) as step:
-                    x, y = (at_x + step) * chain * WIDTH, (at_y + step) * chain * ROWS
-                    moves = x * 4, x * 4, x * 4, y * 4, y * unit, y * 4
-                    places = [value + move for value, move in zip(values, moves, strict=True)]
-                    emitted.emit([each.value for each in (*places, of_lanes, of_rows, found)], *known)
-
-        # Each case has loops of its own, because the addresses that all of them need do not fit the registers.
-        code.branch(
-            wide | special,
-            lambda: all_blocks(wide, special, scaled),
-            lambda: code.branch(
-                scaled, lambda: all_blocks(False, False, True), lambda: all_blocks(False, False, False)
-            ),
-        )
-        return context.get_dummy_value()
-
-    address = types.uint64
-    kinds = [*[types.int64] * 5, types.UniTuple(address, 6), types.UniTuple(address, 2), types.UniTuple(types.int64, 2)]
-    return types.none(*kinds, address, address, *[types.int64] * 4), codegen

@@ -89,7 +89,6 @@ def fused(
     fast = fast and _suits(formats, block, rule)
     if any(normal) and not (fast and all(form[0] <= 5 for form in formats)):
         raise ValueError("only the fast path normalises subnormals, and only those of small formats")
-    masks = [np.uint32(-1 << int(form[3]) & 0xFFFFFFFF) for form in formats]
     # The places of each sum's products; -1 for places that stay empty.
     places = np.full((len(sums), block), -1, np.int64)
     for row, ks in zip(places, sums, strict=True):
@@ -103,11 +102,11 @@ def fused(
             running = matmul_fused.blocks_of(_widen(c[m0:m1, n0:n1]))
             for k0 in range(0, a.shape[1], steps * depth):
                 many = min(steps, (a.shape[1] - k0) // depth)
-                ks = np.arange(many)[:, None, None] * depth + places + k0
+                k1 = k0 + many * depth
+                ks = np.arange(many)[:, None, None] * depth + places
                 ks = np.where(places < 0, -1, ks).reshape(-1)
-                # The padding below a pattern is ignored.
-                part_a = _columns(a[m0:m1], ks).astype(np.uint32, order="C") & masks[0]
-                part_b = _rows(b[:, n0:n1], ks).astype(np.uint32, order="C") & masks[1]
+                part_a = _taken(a[m0:m1, k0:k1], ks, 1, formats[0][3])
+                part_b = _taken(b[k0:k1, n0:n1], ks, 0, formats[1][3])
                 kernel.add(part_a, part_b, running, fast=fast)
             d[m0:m1, n0:n1] = _narrow(matmul_fused.tile_of(running, m1 - m0, n1 - n0), half)
 
@@ -215,18 +214,15 @@ def _suits(formats: tuple[Array, Array], block: int, rule: matmul_fused.Rule) ->
     return narrow and room and whole and rule.floor <= floor
 
 
-def _columns(matrix: Array, ks: Array) -> Array:
-    """The columns `ks` of a matrix, zeros for -1; a view where they are consecutive."""
-    if ks[0] >= 0 and np.array_equal(ks, np.arange(ks[0], ks[0] + ks.size)):
-        return matrix[:, ks[0] : ks[0] + ks.size]
-    taken = matrix[:, ks]
-    taken[:, ks < 0] = 0
-    return taken
-
-
-def _rows(matrix: Array, ks: Array) -> Array:
-    """The rows `ks` of a matrix, zeros for -1; a view where they are consecutive."""
-    return _columns(matrix.T, ks).T
+def _taken(matrix: Array, ks: Array, axis: int, padding: int) -> Array:
+    """The columns (axis 1) or rows `ks` of a matrix of patterns, zeros for -1, without the padding below a pattern."""
+    if not np.array_equal(ks, np.arange(matrix.shape[axis])):
+        matrix = matrix.take(ks, axis, mode="wrap")
+        matrix[(slice(None),) * axis + (ks < 0,)] = 0
+    wide: Array = matrix.astype(np.uint32, order="C")
+    if padding:
+        wide &= np.uint32(-1 << int(padding) & 0xFFFFFFFF)
+    return wide
 
 
 def _widen(c: Array) -> npt.NDArray[np.int32]:

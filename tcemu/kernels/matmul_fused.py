@@ -1,7 +1,8 @@
 """Fused sums over a tile of a matrix product, by the vector passes of `tcemu.kernels.blocks` or by the plain rule.
 
 A tile holds some hundred rows of A, some hundred columns of B and the accumulators between them. All paths give the
-same bits for every input; the fast one needs four vector operations for a product, `exact` some forty scalar ones.
+same bits for every input; the fast one needs four vector operations for a product or, where nothing is cut off, one;
+`exact` needs some forty scalar ones.
 """
 
 from __future__ import annotations
@@ -41,11 +42,14 @@ def _arranged_y(a, patterns):  # type: ignore[no-untyped-def]
     """patterns[r, k, i] = a[4 r + i, k], flat; zeros after the last row."""
     rows, depth = a.shape
     for r in range(uint64(-(-rows // ROWS))):
-        for i in range(uint64(ROWS)):
-            row = r * uint64(ROWS) + i
-            for k in range(uint64(depth)):
-                at = (r * uint64(depth) + k) * uint64(ROWS) + i
-                patterns[at] = a[row, k] if row < uint64(rows) else np.uint32(0)
+        first, at = r * uint64(ROWS), r * uint64(depth) * uint64(ROWS)
+        whole = first + uint64(ROWS) <= uint64(rows)  # decided here, so that the loop has no branch
+        for k in range(uint64(depth) if whole else uint64(0)):
+            for i in range(uint64(ROWS)):
+                patterns[at + k * uint64(ROWS) + i] = a[first + i, k]
+        for k in range(uint64(0) if whole else uint64(depth)):
+            for i in range(uint64(ROWS)):
+                patterns[at + k * uint64(ROWS) + i] = a[first + i, k] if first + i < uint64(rows) else np.uint32(0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

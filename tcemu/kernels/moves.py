@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from numba import types
+from numba import types, uint64
 from numba.extending import intrinsic
 
 from tcemu.kernels.calls import address_of
@@ -51,7 +51,7 @@ def pick_at() -> int:
 
 
 @intrinsic
-def expect(typingctx, words, size):  # type: ignore[no-untyped-def]
+def _expect(typingctx, words, size):  # type: ignore[no-untyped-def]
     """Let the processor fetch so many bytes at an address into its caches, while it goes on."""
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
@@ -62,6 +62,23 @@ def expect(typingctx, words, size):  # type: ignore[no-untyped-def]
         return context.get_dummy_value()
 
     return types.none(types.uint64, types.int64), codegen
+
+
+@njit(cache=True, nogil=True)
+def addresses(x, y, c, e):  # type: ignore[no-untyped-def]
+    """The addresses of the words of x, y, c and e (tiles, words), and the bytes of a tile."""
+    given = uint64(x.ctypes.data), uint64(y.ctypes.data), uint64(c.ctypes.data), uint64(e.ctypes.data)
+    return given, (4 * x.shape[1], 4 * y.shape[1], 4 * c.shape[1], 4 * e.shape[1])
+
+
+@njit(cache=True, nogil=True)
+def expect(t, tiles, given, steps, to_d, step_d):  # type: ignore[no-untyped-def]
+    """Fetch the words of some tiles from tile t on; given: addresses of all tiles' words."""
+    _expect(given[0] + uint64(t * steps[0]), tiles * steps[0])
+    _expect(given[1] + uint64(t * steps[1]), tiles * steps[1])
+    _expect(given[2] + uint64(t * steps[2]), tiles * steps[2])
+    _expect(given[3] + uint64(t * steps[3]), tiles * steps[3])
+    _expect(to_d + uint64(t * step_d), tiles * step_d)
 
 
 @intrinsic

@@ -11,13 +11,15 @@ import numpy as np
 from numba import int64, uint64
 
 from tcemu.kernels import sums as fast
-from tcemu.kernels.blocks import ROWS, blocks
+from tcemu.kernels.blocks import ROWS
 from tcemu.kernels.calls import address_of, call, number
 from tcemu.kernels.compiling import njit
 from tcemu.kernels.dots import bit_block, integer_block, integers
-from tcemu.kernels.moves import expect, extract, finish, illegal, join, spread, widen
+from tcemu.kernels.moves import addresses, expect, extract, finish, illegal, join, spread, widen
+from tcemu.kernels.nests import blocks
 from tcemu.kernels.packing import pack, pack_special, pack_wide, pack_words, survey
 from tcemu.kernels.scaled import grouped_block
+from tcemu.kernels.short_sums import is_short, may_be_short, short_block, squares
 from tcemu.kernels.simd import WIDTH
 
 #: The places of the numbers that the kernels read besides the rule, which is first: the formats of x and y; for each of
@@ -68,9 +70,14 @@ def multiply(  # type: ignore[no-untyped-def]
         pack_special(x, form_x, all_x, sign_x)
         pack_special(y, form_y, all_y, sign_y)
     base = (seen_x >> 1) + (seen_y >> 1)
+    chain, seen = number(numbers, 5) * number(numbers, 6), found
+    if not found and not scaled and may_be_short(numbers, FORMAT_X, FORMAT_Y):
+        squares(value_x, all_x // chain, chain, int64(0), sign_x)
+        squares(value_y, all_y * (WIDTH // ROWS) // chain, chain // (WIDTH // ROWS), int64(1), sign_y)
+        seen = int64(fast.SHORT)
     call(
         chains,
-        (tiles, room, vectors_x, vectors_y, steps, numbers, c, scale_x, scale_y, step_x, step_y, scaled, base, found),
+        (tiles, room, vectors_x, vectors_y, steps, numbers, c, scale_x, scale_y, step_x, step_y, scaled, base, seen),
     )
     return found
 
@@ -87,15 +94,29 @@ def _rooms(room, vectors_x, vectors_y):  # type: ignore[no-untyped-def]
 def _chains(  # type: ignore[no-untyped-def]
     tiles, room, vectors_x, vectors_y, steps, numbers, c, scale_x, scale_y, step_x, step_y, scaled, base, found
 ):
-    """The blocks of `multiply`, whose elements are packed. base: the sum of both starts; found: by `pack`."""
-    wide, special = int64(found & fast.OUTSIDE), int64(found & fast.SPECIAL)
+    """The blocks of `multiply`, whose elements are packed. base: the sum of both starts. found: by `pack`, or SHORT."""
+    wide, special, short = int64(found & fast.OUTSIDE), int64(found & fast.SPECIAL), found & fast.SHORT
     chain = number(numbers, 5) * number(numbers, 6)
     of_x, of_y = vectors_x // (chain * steps), vectors_y * WIDTH // (chain * steps * ROWS)
-    packed = _rooms(room, tiles * vectors_x, tiles * vectors_y)
+    value_x, word_x, sign_x, value_y, word_y, sign_y = _rooms(room, tiles * vectors_x, tiles * vectors_y)
     scales, apart = (scale_x, scale_y), (step_x, step_y)
-    blocks(
-        tiles, of_x, of_y, steps, chain, packed, scales, apart, c, numbers, base, wide, special, int64(scaled)
-    )  # fmt: skip
+    counts, size, at_x, at_y, into = (tiles, of_x, of_y, steps), uint64(4), uint64(0), uint64(0), c
+    # Each chain that may be short decides for itself; all others are computed at once.
+    for i in range(tiles * of_x * of_y * steps if short else 1):
+        if short:
+            counts, group = (int64(1), int64(1), int64(1), int64(1)), i // (steps * of_y)
+            column, step = i // steps % of_y, i % steps
+            number_x, number_y = uint64(group * steps + step), uint64((group // of_x * of_y + column) * steps + step)
+            into = c + uint64((group * of_y + column) * ROWS * WIDTH) * size
+            at_x, at_y = number_x * uint64(chain * WIDTH) * size, number_y * uint64(chain * ROWS)
+            if is_short(sign_x + number_x * size, sign_y + number_y * size, numbers):
+                short_block(value_x + at_x, value_y + at_y * size, into, chain, base)
+                continue
+        packed = (value_x + at_x, word_x + at_x, sign_x, value_y + at_y * size, word_y + at_y, sign_y)
+        blocks(
+            counts[0], counts[1], counts[2], counts[3], chain, packed, scales, apart, into, numbers, base, wide,
+            special, int64(scaled),
+        )  # fmt: skip
 
 
 @cache
@@ -270,13 +291,6 @@ def _store(tiles, tables, numbers, room, words, step):  # type: ignore[no-untype
             join(held + uint64(t * apart), count, e * width, words + uint64(t * step))
 
 
-@njit(cache=True, nogil=True)
-def _addresses(x, y, c, e):  # type: ignore[no-untyped-def]
-    """The addresses of the words of x, y, c and e (tiles, words), and the bytes of a tile."""
-    given = uint64(x.ctypes.data), uint64(y.ctypes.data), uint64(c.ctypes.data), uint64(e.ctypes.data)
-    return given, (4 * x.shape[1], 4 * y.shape[1], 4 * c.shape[1], 4 * e.shape[1])
-
-
 # ------------------------------------------------------------------------------------------------------ many tiles
 # d[t] = the results of tile t, for words x, y, c and metadata e (tiles, words); whether all metadata was legal. x is
 # the operand whose elements are in vectors, y the one whose elements are taken one at a time. e has no words if x is
@@ -293,7 +307,7 @@ def run_fused(  # type: ignore[no-untyped-def]
 ):
     """Chains of fused sums; scale_x and scale_y (tiles, scales): as `block` takes them, or empty."""
     room, at, told = uint64(scratch.ctypes.data), uint64(tables.ctypes.data), uint64(numbers.ctypes.data)
-    given, steps = _addresses(x, y, c, e)
+    given, steps = addresses(x, y, c, e)
     to_d, count, together = uint64(d.ctypes.data), d.shape[0], numbers[TOGETHER]
     scaled = uint64(1 if scale_x.shape[0] else 0)
     scales_x, scales_y = uint64(scale_x.ctypes.data), uint64(scale_y.ctypes.data)
@@ -313,7 +327,7 @@ def run_fused(  # type: ignore[no-untyped-def]
         _widen(tiles, told, room)
         if t >= later and _quickly(tiles, at_x, at_y, steps, at, told, room):
             # The products take a while, and need no memory: the next tiles come in the meantime.
-            _expect(t + tiles, min(together, count - t - tiles), given, steps, to_d, step_d)
+            expect(t + tiles, min(together, count - t - tiles), given, steps, to_d, step_d)
             call(
                 chains,
                 (tiles, packed, vectors_x, vectors_y, 1, told, in_c, of_x, of_y, step_x, step_y, scaled, base, 0),
@@ -327,16 +341,6 @@ def run_fused(  # type: ignore[no-untyped-def]
             )  # fmt: skip
         _store(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
     return True
-
-
-@njit(cache=True, nogil=True)
-def _expect(t, tiles, given, steps, to_d, step_d):  # type: ignore[no-untyped-def]
-    """Fetch the words of some tiles from tile t on; given: addresses of all tiles' words."""
-    expect(given[0] + uint64(t * steps[0]), tiles * steps[0])
-    expect(given[1] + uint64(t * steps[1]), tiles * steps[1])
-    expect(given[2] + uint64(t * steps[2]), tiles * steps[2])
-    expect(given[3] + uint64(t * steps[3]), tiles * steps[3])
-    expect(to_d + uint64(t * step_d), tiles * step_d)
 
 
 @njit(cache=True, nogil=True)
@@ -356,7 +360,7 @@ def run_grouped(  # type: ignore[no-untyped-def]
 ):
     """Sums of groups of scaled products; scale_x and scale_y (tiles, scales): as `grouped_block` takes them."""
     room, at, told = uint64(scratch.ctypes.data), uint64(tables.ctypes.data), uint64(numbers.ctypes.data)
-    given, steps = _addresses(x, y, c, e)
+    given, steps = addresses(x, y, c, e)
     to_d, count, together = uint64(d.ctypes.data), d.shape[0], numbers[TOGETHER]
     scales_x, scales_y = uint64(scale_x.ctypes.data), uint64(scale_y.ctypes.data)
     step_x, step_y, step_d = 4 * scale_x.shape[1], 4 * scale_y.shape[1], 4 * d.shape[1]
@@ -375,7 +379,7 @@ def run_grouped(  # type: ignore[no-untyped-def]
 def run_exactly(x, y, c, e, whole, tables, numbers, scratch, d):  # type: ignore[no-untyped-def]
     """Sums of small integers (`whole`), or of bits."""
     room, at, told = uint64(scratch.ctypes.data), uint64(tables.ctypes.data), uint64(numbers.ctypes.data)
-    given, steps = _addresses(x, y, c, e)
+    given, steps = addresses(x, y, c, e)
     to_d, count, together, step_d = uint64(d.ctypes.data), d.shape[0], numbers[TOGETHER], 4 * d.shape[1]
     for t in range(0, count, together):
         tiles = min(together, count - t)

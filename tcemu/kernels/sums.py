@@ -14,8 +14,11 @@ result can leave the normal range of float32.
 The wide path: if an element is outside the window, as may happen with bf16 and tf32, each product needs its own power
 of two to align it. That takes some ten vector operations; with the window it takes four.
 
-Both paths leave out NaN and infinities. Another pass decides them: with +-1 for every finite number, the sum of the
-products in the processor's own arithmetic is infinite or NaN exactly where the result is.
+The short path: if all elements of a chain have so few bits that nothing is cut off, products are added as they are,
+in one operation each. `tcemu.kernels.short_sums` says when.
+
+The first two paths leave out NaN and infinities. Another pass decides them: with +-1 for every finite number, the sum
+of the products in the processor's own arithmetic is infinite or NaN exactly where the result is.
 
 Accumulators are float32 patterns throughout; a float16 accumulator is the float32 of the same value.
 """
@@ -47,6 +50,8 @@ HIGHEST = 5
 LOWEST = -100
 #: What `pack` finds: NaN or infinity; something outside the window.
 SPECIAL, OUTSIDE = 1, 2
+#: What tells the blocks that there are sums of squares, see `tcemu.kernels.short_sums`.
+SHORT = 4
 #: The pattern of an element that takes no part in the sum because a sparse A does not store it.
 PRUNED = 0xFFFFFFFF
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.arithmetic import FusedSum, FusedSums, Term, fused_sums
 from tcemu.errors import OperandError, briefly, counted, span, whole
 from tcemu.formats import Format
@@ -51,6 +52,7 @@ class _Sheet:
         return self.start + _TOP + row * _ROW
 
 
+@explained
 def fused_sum(steps: FusedSum, form: Format | str = "f32") -> Picture:
     """The picture of one fused sum, as :func:`tcemu.arithmetic.fused_sum` returns it, with its result in `form`.
 
@@ -108,7 +110,7 @@ def _in_words(steps: FusedSum, form: Format) -> str:
     """The text alternative: the cut, what it leaves of each term, the sum and the result."""
     terms, cut = _terms(steps), steps.largest - steps.fraction
     floor = ", the floor" if all(term.exponent < steps.largest for term in terms) else ""
-    words = f"The largest exponent is {value(steps.largest)}{floor}, so every term is truncated below 2^{cut}. "
+    words = f"The largest exponent is {value(steps.largest)}{floor}, so every term is truncated below {power(cut)}. "
     words += " ".join(_fate(term, cut) for term in terms)
     return words + f" Their sum {neat(steps.total * 2.0**cut, 12)} becomes the {form.name} {_result(steps, form, 12)}."
 
@@ -212,6 +214,7 @@ def _legend(zeros: int) -> str:
     return left_out + _HOW_TO_READ
 
 
+@explained
 def fused_sum_of(
     instruction: Instruction,
     matrices: Sequence[npt.ArrayLike],
@@ -239,6 +242,7 @@ def fused_sum_of(
     return fused_sum(steps[part], found.types["d"])
 
 
+@explained
 def fused_sums_of(
     instruction: str | Instruction,
     matrices: Sequence[npt.ArrayLike],

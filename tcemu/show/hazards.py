@@ -11,6 +11,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tcemu.arguments import explained
 from tcemu.errors import LaunchError, briefly, counted, ranges, span
 from tcemu.machine.events import Event, Exited
 from tcemu.show import svg
@@ -19,12 +20,14 @@ from tcemu.show.picture import Picture, picture
 
 _LEFT, _TOP, _ROW = 64, 50, 26
 #: Widths: a bar, the gap between columns, a letter of a rule's name.
-_BAR, _GAP, _RULE = 118, 30, 8.6
+_BAR, _GAP, _RULE = 108, 24, 8.6
 #: Rows in a picture, and rows above the first report if not all fit.
 _ROWS, _BEFORE = 30, 22
 #: Widths of a warp's column, of a letter in it, and of a letter of the notes.
 _WARP, _LETTERS, _LETTER = 198, 6.7, 5.8
 _COLUMNS = ("wgmma", "bulk copies", "cp.async")
+#: What the text calls one of a column, if not by the column's name.
+_ONE = {"bulk copies": "A bulk copy of"}
 #: The look of a step by a word of its opcode, the first that fits; bars look like the steps that issue them.
 _TONES = {
     "fence": "fb", "membar": "fb", "commit_group": "fo", "wait_group": "fo", "wait_all": "fo", "bar": "fo",
@@ -95,6 +98,7 @@ class _Sheet:
         return self.edge + (max(self.lanes.values(), default=-1) + 1) * (_BAR + 10)
 
 
+@explained
 def hazards(
     events: Sequence[Event], reports: Sequence[Any] = (), block: int | None = None, first: int | None = None
 ) -> Picture:
@@ -124,7 +128,7 @@ def hazards(
     body += [svg.text(_LEFT, low + 18 * number, note, "s") for number, note in enumerate(notes)]
     rules = sorted({mark.report.rule for mark in marks})
     told = f"{counted(len(rules), 'broken rule')}, {', '.join(rules)}" if rules else "no broken rule"
-    margin = 40 + _RULE * max(map(len, rules), default=0)
+    margin = 30 + _RULE * max(map(len, rules), default=0)
     width = max(sheet.right + margin, _LEFT + _LETTER * max(map(len, notes)) + 16)
     return picture(f"Block {chosen} in order: {told}", _in_words(sheet), width, low + 18 * len(notes), body)
 
@@ -320,7 +324,7 @@ def _notes(sheet: _Sheet) -> list[str]:
         notes.append(f"Fix: {report.fix}")
     meaning = "Further down: later. A bar: asynchronous work, until a wait covers it."
     repeated = any(step.count > 1 for step in sheet.rows) or any(work.count > 1 for work in sheet.work)
-    notes.append(f"{meaning} ×2: the line was repeated." if repeated else meaning)
+    notes.append(f"{meaning} ×n: n times in a row." if repeated else meaning)
     hidden = len(sheet.found.steps) - len(sheet.rows)
     if hidden:
         notes.append(f"Rows {span(sheet.first, sheet.first + len(sheet.rows) - 1)}; {counted(hidden, 'more row')}.")
@@ -350,7 +354,8 @@ def _in_words(sheet: _Sheet) -> str:
     for work in sheet.work:
         last = work.last
         end = f"until {_place(last) if last.site else last.label}" if last is not None else "and no wait covers it"
-        told.append(f"{work.column} {work.label}{_times(work)}, {work.detail}: from {_place(work.first)} {end}.")
+        one = _ONE.get(work.column, work.column)
+        told.append(f"{one} {work.label}{_times(work)}, {work.detail}: from {_place(work.first)} {end}.")
     steps = [f"{_place(step)} {_label(step, 999)}".strip() for step in sheet.rows]
     return " ".join([*told, f"In order: {'; '.join(steps)}."])
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.arithmetic import FusedSum, FusedSums, Term, dot, fused_sums
 from tcemu.arithmetic.words import in_words
 from tcemu.errors import OperandError, TargetError, briefly, span, whole
@@ -26,6 +27,7 @@ _WIDE, _GAP, _RESULT, _LEAST, _MOST = 46.0, 60, 286, 560, 1100
 _ROOM = 34
 
 
+@explained
 def one_output(
     instruction: Instruction | str,
     matrices: Sequence[npt.ArrayLike],
@@ -47,6 +49,9 @@ def one_output(
     found = parse(instruction)
     if isinstance(targets, str) or not isinstance(targets, Iterable):
         raise TargetError(f"targets must be a list of names, such as ['sm_80', 'sm_90a']; got {briefly(targets)}")
+    targets = list(targets)
+    if not targets:
+        raise TargetError("targets must name at least one target, such as ['sm_90a']")
     a, b, c = _line(found, matrices, whole(row, "a row"), whole(column, "a column"))
     bands = [_band(parse(found, name), name, a, b, c) for name in targets]
     wide = min(_WIDE, *((_MOST - _LEFT - 30 - _RESULT - _gaps(band)) / _cells_of(band) for band in bands))
@@ -112,8 +117,10 @@ def _band(instruction: Instruction, name: str, a: list[int], b: list[int], c: in
 def _short(number: float, wide: float) -> str:
     """A number for a cell, if it has room for one."""
     most = int((wide - 5) / (svg.MONO * svg.SMALL))
-    full = neat(number)
-    return "" if wide < _ROOM else full if len(full) <= most else compact(number, most)
+    if wide < _ROOM:
+        return ""
+    full, rounded = neat(number), compact(number, most)
+    return full if len(full) <= max(most, len(rounded)) else rounded
 
 
 def _terms(steps: FusedSum) -> list[Term]:
@@ -185,5 +192,5 @@ def _words(band: _Band) -> str:
             lines.append(f"Sum {number}: {steps.special}.")
         elif _terms(steps):
             lost = f", which truncates {', '.join(cut)}" if cut else ", which truncates nothing"
-            lines.append(f"Sum {number} is cut below 2^{steps.largest - steps.fraction}{lost}.")
+            lines.append(f"Sum {number} is cut below {power(steps.largest - steps.fraction)}{lost}.")
     return " ".join(lines)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError, briefly, counted, listing, ranges
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
@@ -21,8 +22,10 @@ _LEFT, _TOP, _WIDE, _HIGH, _GAP = 132, 44, 960, 20, 4
 _BAR, _LANES = 13, 8
 #: Pixels that a character of small text takes.
 _CHARACTER = 6.2
-#: Boxes narrower than this, in pixels, have no border.
+#: Boxes narrower than this, in pixels, have no border, which would hide the fill, and no pale fill, which nobody would
+#: see: they have the full colour.
 _NARROW = 4
+_NARROW_STYLES = {"fb": "tb", "fg": "tg", "fo": "to"}
 
 
 class _Look(NamedTuple):
@@ -76,6 +79,7 @@ class _Scale(NamedTuple):
         return end > self.start and start < self.end
 
 
+@explained
 def timeline(run: Timeline, block: int = 0, start: float | None = None, end: float | None = None) -> Picture:
     """One block of a launch in clock cycles, from `start` to `end` (default: all of it).
 
@@ -141,7 +145,7 @@ def _rows(spans: Iterable[Span]) -> list[tuple[str, list[Span]]]:
         rows.append((f"tensor cores 0–{len(cores) - 1}" if len(cores) > 1 else "tensor core", cores[0]))
     else:
         rows += [(f"tensor core {core[0].number}", core) for core in cores]
-    rows += [("copies under way", each) for each in [units.pop(("copy engine", 0), [])] if each]
+    rows += [("copies in flight", each) for each in [units.pop(("copy engine", 0), [])] if each]
     return rows + [(f"warp {number}", units[unit, number]) for unit, number in sorted(units)]
 
 
@@ -180,9 +184,10 @@ def _row(name: str, pieces: Sequence[_Piece], y: float) -> list[str]:
         width = piece.end - piece.start
         look = _LOOKS.get(piece.what)
         style = "p" if piece.waits or look is None else look.style
-        narrow = " e" if width < _NARROW else ""  # borders would hide it
+        if width < _NARROW:
+            style = _NARROW_STYLES.get(style, f"{style} e")
         wide = svg.number(width)
-        boxes[style + narrow].append(f"M{svg.number(piece.start)} {svg.number(y)}h{wide}v{_HIGH}h-{wide}z")
+        boxes[style].append(f"M{svg.number(piece.start)} {svg.number(y)}h{wide}v{_HIGH}h-{wide}z")
         if piece.waits:
             hatches.append(svg.hatch_lines(piece.start, y, width, _HIGH))
         label = piece.what if piece.waits else look.short if look else ""
@@ -258,6 +263,8 @@ def _legend(y: float) -> list[str]:
     styles = {look.name: look.style for look in _LOOKS.values()}
     for name, style in styles.items():
         elements += [svg.rect(x, y - 10, 18, 12, style), svg.text(x + 24, y, name, "s")]
+        if style in _NARROW_STYLES:
+            elements.append(svg.rect(x + 19, y - 10, 2, 12, _NARROW_STYLES[style]))
         x += 40 + _CHARACTER * len(name)
     elements += [svg.rect(x, y - 10, 18, 12, "p"), svg.hatch(x, y - 10, 18, 12), svg.text(x + 24, y, "waits", "s")]
     x += 74
@@ -290,7 +297,7 @@ def _words(run: Timeline, block: int, rows: Sequence[tuple[str, list[Span]]], gr
         mine = [group for group in groups if group.kind == kind]
         if mine:
             mean = sum(group.completed - group.issued for group in mine) / len(mine)
-            told.append(f"{counted(len(mine), name[:-1])}, each under way for {mean:,.0f} cycles on average")
+            told.append(f"{counted(len(mine), name[:-1])}, each in flight for {mean:,.0f} cycles on average")
     return f"{'. '.join(told)}."
 
 

@@ -357,6 +357,36 @@ def test_sums_just_below_and_above_31_bits_beside_ordinary_ones():
         assert_same(run(largest ^ 0x8000, b, c, rule_of), product(largest ^ 0x8000, b, c, rule_of))
 
 
+def as_f16(values):
+    with np.errstate(over="ignore"):
+        return np.asarray(values, np.float16).view(np.uint16)
+
+
+@pytest.mark.parametrize("fraction", [23, 24, 25])
+@pytest.mark.parametrize("block", [4, 16, 32])
+def test_sums_of_small_formats_as_long_as_float32_and_longer(row, fraction, block):
+    """Elements of four bits, from sums that lose nothing to sums that lose much; the plain rule reads them as f16."""
+    depth, rng = 32, np.random.default_rng([fraction, block])
+    one = rule("f16", "f16", "f32", chained(depth, block), fraction, -108 - fraction, join=True)
+    c = draw(rng, "f32", "rare", (20, 40))
+    c[:, ::2] = 0
+    c[:, 1::8] = rng.standard_normal(c[:, 1::8].shape).astype(np.float32).view(np.uint32)
+    for name, dtype in (("e4m3", ml_dtypes.float8_e4m3fn), ("e2m3", ml_dtypes.float6_e2m3fn)):
+        for size in (2.0**-8, 0.5, 1, 1.25, 1.5, 1.75, 2, 4, 60):
+            a, b = (rng.standard_normal(shape) * size for shape in ((20, 2 * depth), (2 * depth, 40)))
+            # some rows and columns of one value, whose sum is their bound, and some last bits beside them
+            a[::4], b[:, ::3] = size, rng.choice([1, 1.5, 1.75, 1.875], b[:, ::3].shape[1]) * size
+            a[:, ::depth], b[::depth] = 2.0**-9, 2.0**-9 * rng.choice([-1, 1], b[::depth].shape)
+            with np.errstate(invalid="ignore"):
+                a, b = a.astype(dtype), b.astype(dtype)
+            with row((name, size)):
+                got = matmul.fused(
+                    a.view(np.uint8), b.view(np.uint8), c, format_a=FORMATS[name], format_b=FORMATS[name],
+                    normal=(True, True), **{key: one[key] for key in ("sums", "fraction", "floor", "keep", "join")},
+                )  # fmt: skip
+                assert_same(got, run(as_f16(a), as_f16(b), c, one, fast=False))
+
+
 def test_without_products_c_comes_back():
     one = RULES["sm_90 f16"]
     c = np.array([[0x80000000, 0x7FC00001]], np.uint32)

@@ -34,10 +34,10 @@ def test_each_target_has_its_sums_and_its_result() -> None:
     assert picture.title == "D[0][0] of mma m16n8k16 on sm_80, sm_90a"
     # Fasi et al. 2021; an A100 keeps 24 bits of two sums of 8, an H100 25 bits of one
     assert picture.description == (
-        "sm_80: 2 fused sums of 8 products, 24 bits kept, gives 0 (0x00000000). Sum 1 is cut below 2^-24, which "
-        "truncates k 3. Sum 2 is cut below 2^-24, which truncates nothing. "
+        "sm_80: 2 fused sums of 8 products, 24 bits kept, gives 0 (0x00000000). Sum 1 is cut below 2⁻²⁴, which "
+        "truncates k 3. Sum 2 is cut below 2⁻²⁴, which truncates nothing. "
         "sm_90a: 1 fused sum of 16 products, 25 bits kept, gives "
-        "≈ 2.98023224 × 10⁻⁸ (0x33000000). Sum 1 is cut below 2^-25, which truncates nothing."
+        "≈ 2.98023224 × 10⁻⁸ (0x33000000). Sum 1 is cut below 2⁻²⁵, which truncates nothing."
     )
     cells = re.findall(r">(k \d+|sum|c)</text>", picture.svg)
     assert cells == ["k 0", "k 3", "sum", "k 15", "k 0", "k 3", "k 15"]

@@ -112,9 +112,9 @@ EXERCISES = [
         "nibbles_to_bytes",
         "s4 on a chip that has only s8",
         "An H100 has no unit for s4: each of its `mma.sync` with s4 becomes two with s8. Write "
-        "`nibbles_to_bytes(registers)`: takes a uint32 array of registers (16) that hold eight s4 each, and returns a "
-        "uint32 array (2, 16): first the registers with numbers 0, 2, 4 and 6 of each as s8, then those with numbers "
-        "1, 3, 5 and 7. Use masks and shifts, as a GPU would, and no loop over the numbers if you can.",
+        "`nibbles_to_bytes(registers)`, which takes a uint32 array of registers (16) that hold eight s4 each and "
+        "returns a uint32 array (2, 16): first the registers with numbers 0, 2, 4 and 6 of each as s8, then those with "
+        "numbers 1, 3, 5 and 7. Use masks and shifts, as a GPU would, and no loop over the numbers if you can.",
         Values(lambda given: _evens_and_odds(_nibbles(given.registers)), np.uint32, _wrong_halves,
                place=lambda index: f"Register {index[1]} of the {('even', 'odd')[index[0]]} numbers"),
         minutes=20,

@@ -258,8 +258,9 @@ EXERCISES = [
     Exercise(
         "e2m1_in_bytes",
         "Unpack e2m1 from bytes",
-        "Registers of `.kind::f8f6f4` hold four e2m1 each, one in every byte. Write `e2m1_in_bytes(registers)`: from "
-        "an array (16,) of uint32 it makes an array (16, 4) of float32, the values in the order of the elements.",
+        "Registers of `.kind::f8f6f4` hold four e2m1 each, one in every byte. Write `e2m1_in_bytes(registers)`, "
+        "which takes an array (16,) of uint32 and returns an array (16, 4) of float32, the values in the order of the "
+        "elements.",
         Values(
             lambda given: _nibbles(given, 2, 10, 18, 26), np.float32, _nibbles_mistakes,
             lambda index: f"Element {index[1]} of register {index[0]}", how="every value",
@@ -277,9 +278,9 @@ EXERCISES = [
     Exercise(
         "nearest_tf32",
         "Round to tf32",
-        "Write `nearest_tf32(patterns)`: from the patterns of float32 numbers (uint32) it makes those of the nearest "
-        "tf32 numbers, with ties away from zero, as `cvt.rna.tf32.f32` does, and with the ignored 13 bits zero. The "
-        "numbers are finite and stay finite. Whole-number operations on the patterns are enough.",
+        "Write `nearest_tf32(patterns)`, which takes the patterns of float32 numbers (uint32) and returns those of the "
+        "nearest tf32 numbers, with ties away from zero, as `cvt.rna.tf32.f32` does, and with the ignored 13 bits "
+        "zero. The numbers are finite and stay finite. Whole-number operations on the patterns are enough.",
         Values(
             lambda given: lookup("tf32").encode(given.patterns.view(np.float32), rounding="rna"), np.uint32,
             _tf32_mistakes, lambda index: f"Pattern {index[0]}", how="every pattern",

@@ -225,9 +225,9 @@ EXERCISES = [
     Exercise(
         "quantise_rows",
         "Quantise the rows of a matrix",
-        "Write `quantise_rows(numbers)`: takes a float32 matrix (8, 32) and returns an int8 matrix. Each row has the "
-        "scale that brings its largest magnitude to 127; divide by it in float32, and round to the nearest, ties to "
-        "even.",
+        "Write `quantise_rows(numbers)`, which takes a float32 matrix (8, 32) and returns an int8 matrix. Each row has "
+        "the scale that brings its largest magnitude to 127; divide by it in float32, and round to the nearest, ties "
+        "to even.",
         Values(lambda given: _quantised(given.numbers, _scale(given.numbers)), np.int8, _wrong_quantisations,
                place=lambda index: f"Row {index[0]}, column {index[1]}"),
         minutes=12,

@@ -338,7 +338,7 @@ EXERCISES = [
         "gemm_of_one_tile",
         "A product with a loop over K",
         "Write the kernel `gemm_of_one_tile(warp, a, b, d)` for one warpgroup: D = A Bᵀ for A of 64 × 256 and B of 8 "
-        "x 256, in steps of 64 columns with one stage of shared memory, copied by TMA. The functions `begin`, `copy`, "
+        "× 256, in steps of 64 columns with one stage of shared memory, copied by TMA. The functions `begin`, `copy`, "
         "`multiply` and `save` of the first cell do the parts; the order, the waits and the phases are up to you.",
         Kernel(_with_d(), "d", _sum, _BLOCK, _wrong_sums, needed=("wgmma.mma_async", "cp.async.bulk.tensor")),
         minutes=30,

@@ -114,7 +114,7 @@ def order_of_a_kernel(
         drawn = show.hazards(events, result.reports, 0, first)
         said = [] if right is None else [_kept(given[-1], np.asarray(right))]
         said.append(f"policy {policy}, seed {seed}")
-        description = f"{'. '.join(said)}. {drawn.description}"
+        description = " ".join([*(f"{each[0].upper()}{each[1:]}." for each in said), drawn.description])
         return replace(drawn, title="; ".join([drawn.title, *said]), description=description)
 
     controls: dict[str, Range | Choice] = {

@@ -137,7 +137,8 @@ def promoted_sum(
     alone = errors(0)
 
     def draw(promotions: int) -> Picture:
-        lines = {"never promoted": alone, f"promoted {counted(promotions, 'time')}": errors(promotions)}
+        times = "once" if promotions == 1 else counted(promotions, "time")
+        lines = {"never promoted": alone, f"promoted {times}": errors(promotions)}
         return show.running_error(ks, lines, f"Error of D[0][0] of {found.family} {found.shape} along k")
 
     return Explorer(draw, {"promotions": Range("promotions", len(ks) - 1, promotions)})

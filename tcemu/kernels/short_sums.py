@@ -1,0 +1,120 @@
+"""Chains of sums so short that nothing is ever cut off: a fused multiply-add for each product, and no alignment.
+
+All products of two elements of a small format are multiples of one unit, the product of the smallest subnormal numbers.
+By Cauchy and Schwarz, no sum of products of a chain is larger, in units, than the root of (the sum of squares of x) *
+(the sum of squares of y). If that is at most 2^24, and 2^F with F fraction bits,
+
+    no product has a bit below the last one that is kept
+    each sum has at most 24 bits, so that float32 holds it, and rounding the result of a fused sum changes nothing
+
+The float32 sum of the chain, in any order, is then its result. The sums of squares are of 16 columns or 4 rows and take
+one operation for each vector of elements, so that looking costs little where it does not help. Chains that start from c
+are left out: c has bits of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import types
+from numba.extending import intrinsic
+
+from tcemu.kernels.blocks import DEPTH, FLOOR, FRACTION, HALF, JOIN, KEEP, ROWS, SUMS
+from tcemu.kernels.calls import number
+from tcemu.kernels.compiling import njit
+from tcemu.kernels.simd import LONG, REAL, REALS, WIDTH, WORDS, Code, Slot, vector_code
+from tcemu.kernels.sums import CENTRE, QUIET, SMALL
+
+#: Bits of a float32's significand, fraction bits of a small format, and a floor of E that no unit comes near.
+BITS, FEW, LOW = 24, 3, -64
+#: Sums of squares are rounded: the bound is lower by more than that may hide.
+ROUNDED = 1 - 2.0**-10
+#: A fused multiply-add takes several cycles: as many sums of a row, of interleaved products, are on their way.
+TURNS = 2
+
+
+@njit(cache=True, nogil=True)
+def may_be_short(numbers, form_x, form_y):  # type: ignore[no-untyped-def]
+    """Whether chains start from zero, results have all bits of float32, and both formats are small and normalised.
+
+    form_x and form_y: where the formats are in the numbers at an address, see `tcemu.kernels.products`.
+    """
+    if not number(numbers, JOIN) or number(numbers, HALF) or number(numbers, KEEP) != BITS - 1:
+        return False
+    if number(numbers, FLOOR) > LOW or (number(numbers, DEPTH) * number(numbers, SUMS)) % (WIDTH // ROWS):
+        return False
+    for form in (form_x, form_y):
+        if number(numbers, form) > SMALL or number(numbers, form + 1) > FEW or not number(numbers, form + 6):
+            return False
+    return True
+
+
+@intrinsic
+def squares(typingctx, values, chains, vectors, rows, into):  # type: ignore[no-untyped-def]
+    """For each of `chains` of `vectors` vectors: the largest sum of squares of a column or, with `rows`, of a row.
+
+    values: from `pack`, of a format that `may_be_short` takes; its window starts at the smallest subnormal number, the
+    square of which is the unit of the results.
+    """
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        code, (values, chains, vectors, rows, into) = vector_code(builder), args
+        unit, count = code.lanes(2.0**CENTRE, REAL), code.number(vectors)
+        with code.loop(0, code.number(chains)) as i:
+            total = Slot(code.lanes(0.0, REAL))
+            with code.loop(0, count) as k:
+                x = code.load(values, i * count + k, REALS, unit=64) * unit
+                total.set(x.exactly_times_plus(x, total.get()))
+
+            def of_rows(total: Slot = total) -> None:
+                for distance in (8, ROWS):  # a vector has four k of four rows
+                    each = total.get()
+                    total.set(each + each.shuffled([(lane + distance) % WIDTH for lane in range(WIDTH)]))
+
+            code.branch(rows, of_rows)
+            code.store(code.largest(total.get()), into, i, unit=4)
+        return context.get_dummy_value()
+
+    kinds = [types.uint64, *[types.int64] * 3, types.uint64]
+    return types.none(*kinds), codegen
+
+
+@intrinsic
+def is_short(typingctx, squares_x, squares_y, rule):  # type: ignore[no-untyped-def]
+    """Whether two of the results of `squares` leave the sums so short; all are addresses, `rule` as for `block`."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        code = vector_code(builder)
+        x, y = (code.load(at, 0, REAL, unit=4) for at in args[:2])
+        bits = code.short(code.load(args[2], FRACTION, LONG, unit=8)).smaller(BITS)
+        most = (bits.up(1) + 127).up(23).seen_as(REAL)
+        return (x * y).compare("<=", most * ROUNDED).value
+
+    return types.boolean(*[types.uint64] * 3), codegen
+
+
+def _emit(code: Code, x: Any, y: Any, c: Any, count: Any, base: Any) -> None:
+    sums = [[Slot(code.lanes(0.0, REAL)) for _ in range(ROWS)] for _ in range(TURNS)]
+    with code.loop(0, code.number(count).down(TURNS.bit_length() - 1)) as turn:
+        for i, totals in enumerate(sums):
+            k = turn * TURNS + i
+            lanes = code.load(x, k, REALS, unit=64)
+            for row, total in enumerate(totals):
+                one = code.load(y, k.up(2) + row, REAL, unit=4).everywhere()
+                total.set(lanes.exactly_times_plus(one, total.get()))
+    power = (code.short(code.number(base)) + (2 * CENTRE + 127)).up(23).seen_as(REAL).everywhere()
+    for row, (even, odd) in enumerate(zip(*sums, strict=True)):
+        given = code.load(c, row, WORDS, unit=64).floats()
+        found = given + (even.get() + odd.get()) * power
+        code.store(found.compare("==", found).choose(found.bits(), code.lanes(QUIET)), c, row, unit=64)
+
+
+@intrinsic
+def short_block(typingctx, x, y, c, count, base):  # type: ignore[no-untyped-def]
+    """c[row, lane] += a chain of `count` products, an even number; the arguments are those of `block`."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        _emit(vector_code(builder), *args)
+        return context.get_dummy_value()
+
+    return types.none(*[types.uint64] * 3, *[types.int64] * 2), codegen
