@@ -102,11 +102,16 @@ def _chains(  # type: ignore[no-untyped-def]
     scales, apart = (scale_x, scale_y), (step_x, step_y)
     counts, size, at_x, at_y, into = (tiles, of_x, of_y, steps), uint64(4), uint64(0), uint64(0), c
     # Each chain that may be short decides for itself; all others are computed at once.
-    for i in range(tiles * of_x * of_y * steps if short else 1):
+    group, column, step, first = int64(0), int64(0), int64(-1), int64(0)
+    for _ in range(tiles * of_x * of_y * steps if short else 1):
         if short:
-            counts, group = (int64(1), int64(1), int64(1), int64(1)), i // (steps * of_y)
-            column, step = i // steps % of_y, i % steps
-            number_x, number_y = uint64(group * steps + step), uint64((group // of_x * of_y + column) * steps + step)
+            counts, step = (int64(1), int64(1), int64(1), int64(1)), step + 1
+            if step == steps:
+                step, column = int64(0), column + 1
+            if column == of_y:
+                column, group = int64(0), group + 1
+                first = group // of_x * of_y
+            number_x, number_y = uint64(group * steps + step), uint64((first + column) * steps + step)
             into = c + uint64((group * of_y + column) * ROWS * WIDTH) * size
             at_x, at_y = number_x * uint64(chain * WIDTH) * size, number_y * uint64(chain * ROWS)
             if is_short(sign_x + number_x * size, sign_y + number_y * size, numbers):
