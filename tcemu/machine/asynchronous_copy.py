@@ -78,7 +78,7 @@ def cp_async(instruction: Instruction) -> Act:
             reads = ("global", *_pieces(start, taken))
             read = partial(_padded, core, start, taken, size)
         groups = core.copies["cp.async"]
-        lanes, whole, shared = LANES[core.active], size * len(to), core.block.shared
+        lanes, whole, shared = core.own(LANES), size * len(to), core.block.shared
         writes: Side = ("shared", to, size)
         copy = Copy("cp.async", instruction, by, reads, writes, whole, groups.next, lanes=lanes, src_size=given)
         begin(core, copy, lambda: shared.write(place, read()), groups)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.instructions import Instruction
-from tcemu.instructions.elements import Elements, elements_of
+from tcemu.instructions.elements import Elements, elements_of, space_of
 from tcemu.instructions.facts import Space
 from tcemu.machine.data_movement import Where, access, answer, loaded, patterns_of, places, strength, unsigned
 from tcemu.machine.dispatch import Act, executes
@@ -36,7 +36,7 @@ def atomic(instruction: Instruction) -> Act:
     """
     moved, order = elements_of(instruction), strength(instruction)
     size, element, register = moved.bytes, moved.element, moved.register
-    patterns = patterns_of(instruction, moved)
+    patterns, state = patterns_of(instruction, moved), space_of(instruction)
     answers = instruction.family == "atom"
     steps: dict[Space, Callable[..., Array]] = {
         "shared": step_of(instruction, flush=False),
@@ -50,7 +50,7 @@ def atomic(instruction: Instruction) -> Act:
         where = core.integers(instruction, "address", addresses)
         operands = [patterns(core, _narrowed(core, each, moved)).view(np.uint8) for each in given]
         olds: list[tuple[Where, Array]] = []
-        for each in places(core, by, instruction, where):
+        for each in places(core, by, instruction, state, where):
             access(core, by, instruction, each, False, size, _READS.get(order, "relaxed"))
             found = access(core, by, instruction, each, True, size, _WRITES.get(order, "relaxed"))
             old = _exchange(core, by, each, found, [each.of(one) for one in operands], steps[each.space])
@@ -64,7 +64,7 @@ def _exchange(
     core: Core, by: By, where: Where, found: Array, operands: list[Array], step: Callable[..., Array]
 ) -> Array:
     """Change the units `found` (n,) lane by lane; return the bytes (n, size) that each lane found."""
-    memory, scheduler, size = where.memory, core.block.grid.scheduler, operands[0].shape[1]
+    memory, scheduler, size = where.memory, core.grid.scheduler, operands[0].shape[1]
     before = memory.read(found, "u1", size)
     old = before.copy()
     for lanes in _turns(scheduler.strategy.lanes(len(found)), found):

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 _INT64, _LANES = np.dtype(np.int64), (WARP,)
 
+#: By(...), which goes through a function of Python, takes twice as long.
+_by = tuple.__new__
+
 #: The warp whose kernel runs here, for what it computes outside the machine.
 RUNNING: ContextVar[Core | None] = ContextVar("RUNNING", default=None)
 
@@ -38,7 +41,7 @@ class Core:
     """One warp. Lanes take part in an operation where their bit of `bits` is set."""
 
     def __init__(self, block: Block, index: int) -> None:
-        self.block, self.index = block, index
+        self.block, self.grid, self.index = block, block.grid, index
         #: lanes that exist and have not exited; `bits`: the lanes that are active now; both as bits
         self.there = FULL >> max(0, WARP * (index + 1) - block.shape.threads)
         self.bits = self.there
@@ -63,12 +66,12 @@ class Core:
     @property
     def watched(self) -> bool:
         """Whether the launch has observers."""
-        return bool(self.block.grid.observers)
+        return bool(self.grid.observers)
 
     @property
     def heard(self) -> bool:
         """Whether an observer needs to know of each read and write of registers."""
-        return self.block.grid.hears(Touched)
+        return self.grid.hears(Touched)
 
     @property
     def target(self) -> str:
@@ -85,10 +88,10 @@ class Core:
     def execute(self, instruction: str | Instruction, *operands: Any, both: bool = False) -> Any:
         """Execute an instruction on operands in PTX's order. `both` asks for both destinations of a d|p."""
         try:
-            bound = self.block.grid.bound[instruction]
+            bound = self.grid.bound[instruction]
         except (KeyError, TypeError):  # the first time in this launch, or what has no hash
             bound = self.bound(instruction)
-            self.block.grid.bound[instruction] = bound
+            self.grid.bound[instruction] = bound
         if not bound.least <= len(operands) <= bound.most:
             raise bound.miscounted(len(operands))
         act = bound.both if both else bound.act
@@ -109,7 +112,7 @@ class Core:
 
     def begin(self, instruction: Instruction, operands: tuple[tuple[str, Registers], ...] = ()) -> By | None:
         """Begin an operation: other warps may run first, and observers receive Issued. None if no lane is active."""
-        grid = self.block.grid
+        grid = self.grid
         if not self.bits:
             grid.scheduler.check(self.strand)
             return None
@@ -118,34 +121,34 @@ class Core:
             raise grid.failure
         grid.counts[instruction.opcode] += 1
         self.latest = where = self.at or site(3)  # begin, the instruction's function, execute
-        by = By(self.block.number, self.index, self.bits, where)
+        by = _by(By, (self.block.number, self.index, self.bits, where))
         if grid.observers:
             grid.tell(Issued, by, instruction, operands)
         return by
 
     def wait(self, by: By, kind: WaitKind, key: int, ready: Callable[[], bool], what: Callable[[], str]) -> None:
         """Wait until `ready` returns True; `what` describes what the warp waits for."""
-        self.block.grid.scheduler.wait(self.strand, ready, lambda: Waiting(by, what(), kind, key))
+        self.grid.scheduler.wait(self.strand, ready, lambda: Waiting(by, what(), kind, key))
 
     def look(self, by: By, kind: WaitKind, key: int, found: bool, what: Callable[[], str]) -> None:
         """The warp tested for something; if that has not happened (`found`), other warps run first."""
-        self.block.grid.scheduler.looked(self.strand, found, lambda: Waiting(by, what(), kind, key))
+        self.grid.scheduler.looked(self.strand, found, lambda: Waiting(by, what(), kind, key))
 
     def tell(self, kind: Callable[..., Any], *fields: Any) -> None:
         """Report an event to the observers; without observers it is not even created."""
-        grid = self.block.grid
+        grid = self.grid
         if grid.observers:
             grid.tell(kind, *fields)
 
     def computed(self, opcode: str, count: int) -> None:
         """The kernel itself has done what `count` instructions would."""
-        grid = self.block.grid
+        grid = self.grid
         if grid.observers and grid.hears(Computed):
             grid.tell(Computed, self.by(), opcode, count)
 
     def memory(self, space: Space) -> Bytes:
         """The memory of a state space."""
-        return self.block.shared if space == "shared" else self.block.grid.memory
+        return self.block.shared if space == "shared" else self.grid.memory
 
     def shared_at(self, by: By, instruction: Instruction, address: int) -> tuple[Block, int]:
         """The block of the cluster, and the address there, that an address in .shared::cluster means."""
@@ -161,11 +164,11 @@ class Core:
     def fault(self, by: By, instruction: Instruction, space: Space, error: AddressError) -> NoReturn:
         """Report an access that the hardware would not make, and end the launch."""
         self.tell(Faulted, by, instruction, error.kind, space, str(error))
-        self.block.grid.fail(MemoryFault(f"{error} ({by})"))
+        self.grid.fail(MemoryFault(f"{error} ({by})"))
 
     def exit(self) -> None:
         """The active lanes exit; the warp exits with its last lane."""
-        grid = self.block.grid
+        grid = self.grid
         grid.scheduler.check(self.strand)
         if not self.bits:
             return
@@ -203,8 +206,8 @@ class Core:
                 f"{instruction}: {role} must be one integer for all lanes, or (32,), one for each; got {array.dtype} "
                 f"{array.shape} (PTX ISA {instruction.section})"
             )
-        if array.shape != (WARP,):
-            array = np.broadcast_to(array.reshape(-1) if array.ndim else array, (WARP,))
+        if array.ndim != 1:
+            array = array[:, 0] if array.ndim else array.repeat(WARP)
         return np.asarray(array, np.int64)
 
     def own(self, values: Array) -> Array:
@@ -266,7 +269,7 @@ class Core:
         blind = self.there & ~written
         if blind:
             bank.unwritten = np.repeat(lanes_of(blind)[:, None], bits.shape[1], axis=1)
-        if written and self.block.grid.observers:
+        if written and self.grid.observers:
             made.touch(True)
         return made
 
@@ -277,7 +280,7 @@ class Core:
     def touched(self, registers: Registers, writes: bool, which: tuple[int, ...], unwritten: tuple[int, ...]) -> None:
         """Report that the kernel reads or writes registers of this warp."""
         by = self.by(3)  # this method, Registers.touch, and the method that calls it
-        self.block.grid.tell(Touched, by, registers, writes, which, unwritten)
+        self.grid.tell(Touched, by, registers, writes, which, unwritten)
 
 
 @lru_cache(maxsize=1024)

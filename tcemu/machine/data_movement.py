@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tcemu.errors import AddressError, OperandError, briefly
 from tcemu.instructions import Instruction
-from tcemu.instructions.elements import Elements, elements_of, order_of, space_of
+from tcemu.instructions.elements import Elements, StateSpace, elements_of, order_of, space_of
 from tcemu.instructions.facts import Space
 from tcemu.machine.addresses import BLOCK, parts, rank_of
 from tcemu.machine.dispatch import Act, executes
@@ -50,9 +50,9 @@ class Where(NamedTuple):
         return values if len(self.addresses) == WARP else values[self.lanes]
 
 
-def places(core: Core, by: By, instruction: Instruction, addresses: Array) -> list[Where]:
-    """The memories that the active lanes address, one entry for each."""
-    state, active, block = space_of(instruction), lanes_of(core.bits), core.block
+def places(core: Core, by: By, instruction: Instruction, state: StateSpace, addresses: Array) -> list[Where]:
+    """The memories that the active lanes address, one entry for each; `state` is the space of the instruction."""
+    active, block = lanes_of(core.bits), core.block
     if state == "shared" or state == "global":
         memory = block.shared if state == "shared" else block.grid.memory
         return [Where(state, memory, block, active, addresses if core.bits == FULL else addresses[active])]
@@ -105,11 +105,11 @@ def access(
         found, extent = where.memory.find(instruction, where.addresses, size, where.lanes)
     except AddressError as error:
         core.fault(by, instruction, where.space, error)
-    if core.block.grid.observers:
+    if core.grid.observers:
         lanes = LANES if len(where.addresses) == WARP else LANES[where.lanes]
         owner, stored = core.owner(where.block), None if data is None else data.view(np.uint8)
         given = where.addresses, size, extent, lanes, False, order, stored, owner
-        core.block.grid.tell(Accessed, by, instruction, where.space, writes, *given)
+        core.grid.tell(Accessed, by, instruction, where.space, writes, *given)
     return found
 
 
@@ -128,14 +128,14 @@ def ld(instruction: Instruction) -> Act:
     moved, order = elements_of(instruction), strength(instruction)
     register, element, count, size = moved.register, moved.element, moved.registers, moved.bytes
     whole, wide = element.itemsize == register.itemsize, np.dtype(f"i{register.itemsize}")
-    kind, strong = (register if whole else element).str, bool(order)
+    kind, strong, state = (register if whole else element).str, bool(order), space_of(instruction)
 
     def act(core: Core, addresses: npt.ArrayLike) -> Registers:
         by = core.begin(instruction)
         if by is None:
             return core.blank(count, register)
         loads: list[tuple[Where, Array]] = []
-        for each in places(core, by, instruction, core.integers(instruction, "address", addresses)):
+        for each in places(core, by, instruction, state, core.integers(instruction, "address", addresses)):
             found = access(core, by, instruction, each, False, size, order)
             data = each.memory.read(found, kind, count)
             loaded(core, by, each, data, strong)
@@ -159,7 +159,7 @@ def answer(core: Core, found: list[tuple[Where, Array]]) -> Registers:
 def loaded(core: Core, by: By, where: Where, data: Array, strong: bool) -> None:
     """Report a load to the scheduler: a loop that keeps loading the same values waits for other warps."""
     found = where.addresses.tobytes(), data.tobytes(), where.block.rank, where.space
-    scheduler, strand = core.block.grid.scheduler, core.strand
+    scheduler, strand = core.grid.scheduler, core.strand
     if scheduler.polls(strand, found, strong):
         scheduler.looked(strand, False, partial(_polled, core, by, where), where.space == "global")
 
@@ -167,7 +167,9 @@ def loaded(core: Core, by: By, where: Where, data: Array, strong: bool) -> None:
 def _polled(core: Core, by: By, where: Where) -> Waiting:
     at = int(where.addresses[0])
     whose = "" if where.block is core.block else f" of block {where.block.number}"
-    told = f"{where.space} memory{whose} at {at} to change, which it polls"
+    arrays = where.memory.ranges if where.space == "global" else ()
+    named = "".join(f" (byte {at - first} of {name})" for first, end, name in arrays if first <= at < end)
+    told = f"{where.space} memory{whose} at {at}{named} to change, which it polls"
     return Waiting(by, told, "memory", at, where.space == "global")
 
 
@@ -175,7 +177,7 @@ def _polled(core: Core, by: By, where: Where) -> Waiting:
 def st(instruction: Instruction) -> Act:
     """st (9.7.9.11): store values (32, n), (32,) or one for all; floats of the element's width keep their bits."""
     moved, order = elements_of(instruction), strength(instruction)
-    size, patterns = moved.bytes, patterns_of(instruction, moved)
+    size, patterns, state = moved.bytes, patterns_of(instruction, moved), space_of(instruction)
 
     def act(core: Core, addresses: npt.ArrayLike, values: npt.ArrayLike) -> None:
         by = core.begin(instruction)
@@ -183,7 +185,7 @@ def st(instruction: Instruction) -> Act:
             return
         where = core.integers(instruction, "address", addresses)
         given = patterns(core, values)
-        for each in places(core, by, instruction, where):
+        for each in places(core, by, instruction, state, where):
             data = each.of(given)
             each.memory.write(access(core, by, instruction, each, True, size, order, data), data)
 
@@ -304,15 +306,15 @@ def shfl(instruction: Instruction) -> Act:
                 f"{instruction}: values must be numbers (32,) or (32, n); got {held.dtype} {held.shape} (PTX ISA "
                 f"{instruction.section})"
             )
-        given = held.astype(held.dtype.newbyteorder("="))
-        bits = given.view(f"u{given.dtype.itemsize}")
-        found = bits.take(asked, axis=0)
+        given = held if held.dtype.isnative else held.astype(held.dtype.newbyteorder("="))
+        found = np.asarray(given.take(asked, axis=0))
         if core.bits != FULL or by is None:
             taking = core.active & core.active[asked] & (by is not None)
-            found[~taking] = POISON & np.iinfo(bits.dtype).max
+            bits = found.view(f"u{found.itemsize}")
+            bits[~taking] = POISON & np.iinfo(bits.dtype).max
             if by is not None:
                 core.tell(Shuffled, by, instruction, asked, int(membermask[0]) if membermask else by.active)
-        return found.view(given.dtype), per_lane(there.copy() if core.bits == FULL else there & core.active)
+        return found, per_lane(there.copy() if core.bits == FULL else there & core.active)
 
     return act
 

@@ -1,4 +1,4 @@
-"""ldmatrix, stmatrix and movmatrix of one warp, as the moves of whole elements that nearly all of them are.
+"""ldmatrix, stmatrix, movmatrix, wmma.load and wmma.store of one warp, as the moves of whole elements that most are.
 
 tcemu.instructions says what they do, for any number of warps and any operand, and words the errors. Here are only the
 operands that kernels usually give.
@@ -18,10 +18,12 @@ from tcemu.errors import AddressError
 from tcemu.formats import Container
 from tcemu.instructions import Instruction
 from tcemu.instructions.elements import space_of
+from tcemu.instructions.facts import Space
+from tcemu.instructions.wmma import rule_of
 from tcemu.layouts import Fragment
 from tcemu.machine.addresses import BLOCK, SHARED
 from tcemu.machine.events import Accessed, By
-from tcemu.machine.memory import Extent
+from tcemu.machine.memory import Bytes, Extent
 from tcemu.machine.registers import WARP, Registers
 
 if TYPE_CHECKING:
@@ -43,7 +45,8 @@ def move_of(instruction: Instruction) -> Move | None:
 
 def _whole(container: Container) -> bool:
     """Whether an element is all that its part of a register holds."""
-    return container.width == 8 * container.storage.itemsize and not container.shift
+    form, bits = container.form, 8 * container.storage.itemsize
+    return form.bits + form.padding == container.width == bits and not container.shift
 
 
 def _load(instruction: Instruction) -> Move:
@@ -100,7 +103,84 @@ def _transpose(instruction: Instruction) -> Move:
     return move
 
 
-_MOVES: dict[str, Callable[[Instruction], Move]] = {"ldmatrix": _load, "stmatrix": _store, "movmatrix": _transpose}
+class _Tile:
+    """The matrix of a wmma.load or wmma.store."""
+
+    def __init__(self, instruction: Instruction) -> None:
+        self.instruction, self.rule, self.state = instruction, rule_of(instruction), space_of(instruction)
+        self.fragment = instruction.fragments[instruction.words["matrix"]]
+        self.element, self._by_rows = self.fragment.container.storage.itemsize, instruction.words["layout"] == "row"
+        self._places = lru_cache(maxsize=64)(self._places_with)
+
+    def find(self, core: Core, pointer: Any, stride: Any) -> tuple[Bytes, Array, tuple[Any, ...]] | None:
+        """The memory, where each element of the matrix is in it, and what an event says; None if others must check."""
+        rule = self.rule
+        if not isinstance(pointer, int) or isinstance(pointer, bool) or type(stride) is not int or stride < rule.length:
+            return None
+        space, at = self._where(core, int(pointer))
+        step, memory = stride * self.element, core.memory(space)
+        extent = at, at + step * (rule.lines - 1) + rule.bytes
+        if at % rule.size or step % rule.align or not memory.holds(*extent):
+            return None
+        told: tuple[Any, ...] = ()
+        if core.watched:
+            told = at + step * np.arange(rule.lines), rule.bytes, extent, lanes_of_rows(rule.lines), True
+        return memory, self._places(stride) + at // self.element, (space, told)
+
+    def _places_with(self, stride: int) -> Array:
+        """Where each element is, in elements after the first, in the order of the matrix."""
+        found = np.arange(self.rule.lines)[:, None] * stride + np.arange(self.rule.length)
+        return (found if self._by_rows else found.T).ravel()
+
+    def _where(self, core: Core, pointer: int) -> tuple[Space, int]:
+        """The state space that a pointer lies in, and the address there."""
+        if self.state != "generic":
+            return ("global" if self.state == "global" else "shared"), pointer
+        return ("global", pointer) if pointer < SHARED else ("shared", pointer - SHARED - core.block.rank * BLOCK)
+
+
+def _load_tile(instruction: Instruction) -> Move:
+    tile, role = _Tile(instruction), instruction.words["matrix"]
+    gather, register = tile.fragment.layout.gather, tile.fragment.container.register_dtype
+
+    def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
+        found = tile.find(core, operands[0], operands[1] if len(operands) == 2 else tile.rule.length)
+        if found is None:
+            return NotImplemented
+        memory, places, (space, told) = found
+        if told:
+            core.tell(Accessed, by, instruction, space, False, *told)
+        elements = memory.units[tile.element].take(places.take(gather))
+        return core.made(elements.view(register), core.there, (instruction, role, core.target))
+
+    return move
+
+
+def _store_tile(instruction: Instruction) -> Move:
+    tile = _Tile(instruction)
+    scatter, storage = tile.fragment.layout.scatter.ravel(), tile.fragment.container.storage
+
+    def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
+        found = tile.find(core, operands[0], operands[2] if len(operands) == 3 else tile.rule.length)
+        if found is None or not _fit(operands[1], tile.fragment):
+            return NotImplemented
+        memory, places, (space, told) = found
+        elements = core.values(operands[1]).view(storage).reshape(-1).take(scatter)
+        if told:
+            core.tell(Accessed, by, instruction, space, True, *told)
+        memory.units[tile.element][places] = elements
+        return None
+
+    return move
+
+
+_MOVES: dict[str, Callable[[Instruction], Move]] = {
+    "ldmatrix": _load,
+    "stmatrix": _store,
+    "movmatrix": _transpose,
+    "wmma.load": _load_tile,
+    "wmma.store": _store_tile,
+}
 
 
 def _fit(given: Any, fragment: Fragment) -> bool:

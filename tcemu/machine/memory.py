@@ -162,7 +162,7 @@ def extent_of(addresses: Array, size: int) -> Extent:
 
 
 def _extent(addresses: Array, align: int) -> tuple[int, int, int]:
-    """Not 0 if an address is no multiple of `align`; the least and the greatest. Python's numbers suit a warp best."""
+    """Nonzero if an address is not a multiple of `align`; the least and greatest. Python's numbers suit a warp best."""
     if len(addresses) <= WARP:
         numbers = addresses.tolist()
         bits = int.from_bytes(addresses.tobytes(), "little")

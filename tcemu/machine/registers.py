@@ -26,7 +26,7 @@ Array = npt.NDArray[Any]
 WARP = 32
 #: Every lane, bool (32,), as bytes.
 _ALL = bytes([True]) * WARP
-#: The content of a register that is unwritten, or whose result is still under way: a NaN in f32, f16 and bf16.
+#: The content of a register that is unwritten, or whose result is still pending: a NaN in f32, f16 and bf16.
 POISON = 0x7FFFDEAD
 #: The dtypes of registers.
 KINDS = np.dtype(np.uint32), np.dtype(np.uint64)
@@ -62,9 +62,9 @@ class Bank:
                 f"registers of a warp must be an array (32, n) of uint32 or uint64; got {bits.dtype} {bits.shape}"
             )
         self.bits, self.watcher, self.first = bits, watcher, first
-        #: the registers that each mma_async under way will write; None stands for all
+        #: the registers that each pending mma_async will write; None stands for all
         self.pending: list[Array | None] = []
-        #: whether results under way hide the content
+        #: whether pending results hide the content
         self.veiled = False
         #: bool (32, n): lanes that were never written; None if all were
         self.unwritten: Array | None = None
@@ -122,7 +122,7 @@ class Registers(NDArrayOperatorsMixin):
 
     @property
     def pending(self) -> bool:
-        """Whether a result is under way in any of them."""
+        """Whether a result is pending in any of them."""
         return bool(self.bank.pending) and bool(self._hidden().any())
 
     def __len__(self) -> int:
@@ -197,7 +197,7 @@ class Registers(NDArrayOperatorsMixin):
     # ---------------------------------------------------------------------------------------- for the machine
 
     def begin(self, *, veiled: bool) -> None:
-        """An mma_async that writes them is under way; `veiled` hides the content until it ends."""
+        """An mma_async that writes them is pending; `veiled` hides the content until it ends."""
         self.bank.pending.append(self._columns)
         self.bank.veiled = veiled
 
@@ -280,7 +280,7 @@ class Registers(NDArrayOperatorsMixin):
         return None if watcher is None else watcher.active
 
     def seen(self) -> Array:
-        """The content as a kernel sees it now, read without an observer: poison where a result is under way."""
+        """The content as a kernel sees it now, read without an observer: poison where a result is pending."""
         bank = self.bank
         if not bank.pending or not bank.veiled:
             return bank.bits if self._columns is None else bank.bits[:, self._columns]
@@ -288,7 +288,7 @@ class Registers(NDArrayOperatorsMixin):
         return np.where(hidden, self.dtype.type(POISON), self.bits) if hidden.any() else self.bits
 
     def _hidden(self) -> Array:
-        """Which of them have a result under way, bool (n,)."""
+        """Which of them have a pending result, bool (n,)."""
         waiting = np.zeros(self.bank.bits.shape[1], bool)
         for columns in self.bank.pending:
             waiting[... if columns is None else columns] = True

@@ -31,7 +31,7 @@ Item = TypeVar("Item")
 Mark = Literal["@", "~"]
 #: After this many loads in a row that bring nothing new, a warp counts as one that polls.
 _POLLS = 16
-#: A warp is held back for at most this many operations of others: a loop that polls and stores would go on for ever.
+#: A warp is held back for at most this many operations of others: a loop that polls and stores would run for ever.
 _LONGEST = 4096
 #: What a schedule starts from.
 _POLICIES: tuple[Literal["late", "early"], ...] = ("late", "early")

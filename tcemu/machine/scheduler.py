@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: After this many operations a warp lets others run in any case: it may be polling memory in a loop.
 _TURN = 256
-#: How often all warps may test without success, with nothing under way, before the launch counts as stuck: for each
+#: How often all warps may test without success, with nothing pending, before the launch counts as stuck: for each
 #: warp, and for all together.
 _LOOKS, _MOST_LOOKS = 1024, 8192
 #: The most different loads of a loop that polls memory, and how many loads in a row must find nothing new: weak ones,
@@ -53,12 +53,12 @@ class Strand:
 
 
 class Scheduler:
-    """The warps of the blocks in flight, and what is under way for them."""
+    """The warps of the blocks in flight, and their pending work."""
 
     def __init__(self, strategy: InOrder, more: Callable[[], bool] = lambda: False) -> None:
         """`more` starts the next block, where no warp of those in flight can continue; it returns whether it did."""
         self.strategy, self._preempts, self._more = strategy, strategy.preempts, more
-        #: what each block in flight has under way
+        #: the pending work of each block in flight
         self._pending: dict[int, Pending] = {}
         self._strands: list[Strand] = []
         self._current: Strand | None = None
@@ -157,11 +157,11 @@ class Scheduler:
         return ()
 
     def _step(self) -> bool:
-        """End a task that some block has under way; return whether there was one."""
+        """End a pending task of some block; return whether there was one."""
         return any(pending.step() for pending in list(self._pending.values()))
 
     def _grow(self) -> bool:
-        """Start as many blocks as poll, so that those polls are not repeated for each block; whether one started."""
+        """Start as many blocks as poll, lest those polls be repeated for each block; return whether one started."""
         started = False
         for _ in range(len({strand.block for strand in self._strands if strand.looks is not None})):
             if not self._more():

@@ -172,7 +172,7 @@ class SpecialRegisters:
 
     @property
     def nsmid(self) -> int:
-        """%nsmid: the number of multiprocessors: as many as blocks are in flight together (tcemu.launch, resident)."""
+        """%nsmid: the number of multiprocessors: as many as there are blocks in flight (tcemu.launch, resident)."""
         return self.core.block.grid.resident
 
     @property

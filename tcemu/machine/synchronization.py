@@ -69,8 +69,8 @@ def match(instruction: Instruction) -> Act:
 
 _REDUCTIONS: dict[str, Callable[[Array], Any]] = {
     "add": np.add.reduce,
-    "min": np.min,
-    "max": np.max,
+    "min": np.minimum.reduce,
+    "max": np.maximum.reduce,
     "and": np.bitwise_and.reduce,
     "or": np.bitwise_or.reduce,
     "xor": np.bitwise_xor.reduce,

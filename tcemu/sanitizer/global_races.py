@@ -10,18 +10,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from tcemu.instructions.elements import elements_of, order_of
 from tcemu.machine.events import Accessed
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array
-from tcemu.sanitizer.fences import ATOMIC, REACH
+from tcemu.sanitizer.fences import ALIKE, strength
 from tcemu.sanitizer.global_shadow import READ, WRITES, GlobalShadow
 from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
 from tcemu.sanitizer.report import Earlier, Report
 from tcemu.sanitizer.rules import Severity
 
-#: The reach of a weak access.
-WEAK = -1
 _CAUSE = {
     "global-race": "nothing orders the accesses of the two {who}",
     "lane-race": "two lanes of the warp made the accesses, with no bar.warp.sync between them",
@@ -34,9 +31,6 @@ _MIXED = (
     "Make both accesses volatile, relaxed or atomic, with a scope that reaches both threads; or order them by a "
     "release in one thread and an acquire in the other, or by a barrier that both execute."
 )
-#: Two strong accesses of which one moves only a part of what the other does.
-_PARTLY = "nothing orders them, and accesses of {} and of {} bytes to the same place race although both are strong"
-_WHOLE = "Let both accesses move scalars of the same size: a flag that is set as b32 is read as b32, not in a b64."
 
 
 class GlobalRaces:
@@ -63,11 +57,8 @@ class GlobalRaces:
 
     def access(self, event: Accessed) -> GlobalAccess:
         """An access by loads or stores."""
-        to, by, instruction = self._neighbour.number, event.by, event.instruction
-        if not event.order:
-            return GlobalAccess(to, by, event.opcode, event.writes, WEAK)
-        reach, scalar = REACH[order_of(instruction).scope], elements_of(instruction).scalar
-        return GlobalAccess(to, by, event.opcode, event.writes, reach, scalar, instruction.family in ATOMIC)
+        strong = strength(event.instruction, event.order)
+        return GlobalAccess(self._neighbour.number, event.by, event.opcode, event.writes, strong)
 
     def _incoherent(self, event: Accessed, prior: Array, cells: Array, lanes: Array) -> bool:
         """Report ld.global.nc of bytes that the launch has written; return whether it is one."""
@@ -116,7 +107,7 @@ class GlobalRaces:
             if other is None or access.together(other):
                 continue
             late = (before == number) & ~self._ordered(access, number, prior & 31, lanes)
-            if late.any() and other.writes and other.reach > WEAK:
+            if late.any() and other.writes and other.strength.order:
                 late &= ~self._observed(access, number, cells, lanes)
             if late.any():
                 row, place = np.argwhere(late)[0].tolist()
@@ -184,15 +175,16 @@ class GlobalRaces:
         inside = access.block == other.block
         lanewise = inside and access.by.warp == other.by.warp and not (access.copies or other.copies)
         rule = "lane-race" if lanewise else "global-race"
-        if access.partly(other):
-            cause, remedy = _PARTLY.format(access.scalar, other.scalar), _WHOLE
+        why = access.strength.why(other.strength, access.away(other))
+        if why and not cause:
+            cause, remedy = f"nothing orders them; {why}", ALIKE
         cause = cause or _CAUSE[rule].format(who="warps" if access.by.block == other.by.block else "blocks")
         does, did = ("writes" if access.writes else "reads"), ("wrote" if other.writes else "read")
         message = f"{access.opcode} {does} {what}; {other.opcode} of {other.who}, lane {before} {did} them: {cause}"
         hint = same and other.writes
         if hint:
             message += "; both write the same values"
-        mixed = (access.reach > WEAK) != (other.reach > WEAK) and not (access.copies or other.copies)
+        mixed = bool(access.strength.order) != bool(other.strength.order) and not (access.copies or other.copies)
         if not remedy and rule == "global-race" and (mixed or access.by.block == other.by.block):
             remedy = _MIXED if mixed else _INSIDE
         earlier = Earlier(other.told, other.opcode, other.callers)

@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tcemu.errors import byte_span
 from tcemu.machine.events import By, Site
 from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.clocks import Array, Clocks, joined
+from tcemu.sanitizer.fences import Strength
 from tcemu.sanitizer.global_shadow import GlobalShadow
 from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.spans import Spans
@@ -49,11 +51,7 @@ class GlobalAccess:
     by: By
     opcode: str
     writes: bool
-    #: how far its scope reaches, and -1 for a weak access
-    reach: int
-    #: the bytes of each of its scalars, and whether it is a part of an atomic operation
-    scalar: int = 0
-    atomic: bool = False
+    strength: Strength
     #: the lines that called the function of the access, innermost first
     callers: tuple[Site, ...] = ()
     #: of a copy, which ends at some time: the agent of its block's clocks that shows it, and the number to be passed
@@ -78,19 +76,13 @@ class GlobalAccess:
             return self.by
         return self.by._replace(warp=Told(warp, f"{warp} of block {self.by.block}"))
 
+    def away(self, other: GlobalAccess) -> int:
+        """How far a scope must reach from the one to the other."""
+        return 0 if self.by.block == other.by.block else 1 if self.block == other.block else 2
+
     def together(self, other: GlobalAccess) -> bool:
         """Whether both accesses are strong, with scopes that reach each other, and so do not race."""
-        away = 0 if self.by.block == other.by.block else 1 if self.block == other.block else 2
-        return min(self.reach, other.reach) >= away and not self.partly(other)
-
-    def partly(self, other: GlobalAccess) -> bool:
-        """Whether the scalars of two strong accesses overlap only in part, so that they race (PTX ISA 8.7.1).
-
-        Atomic operations are atomic for each other nevertheless. Scalars are aligned, so those of one size overlap
-        completely.
-        """
-        sizes = self.scalar, other.scalar
-        return 0 not in sizes and sizes[0] != sizes[1] and not (self.atomic and other.atomic)
+        return self.strength.together(other.strength, self.away(other))
 
 
 class Accesses:
@@ -140,8 +132,8 @@ class Grid:
         low, high = int(addresses.min()), int(addresses.max()) + size - 1
         for first, end, name in self.arrays:
             if first <= low < end:
-                return f"bytes {low - first} to {high - first} of {name}"
-        return f"bytes {low} to {high} of global memory"
+                return f"{byte_span(low - first, high - first)} of {name}"
+        return f"{byte_span(low, high)} of global memory"
 
 
 class Neighbour:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from tcemu.machine.events import Accessed, BlockEnded, By, Site, Stuck
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, lanes_in
+from tcemu.sanitizer.fences import strength
 from tcemu.sanitizer.naming import Known, Naming, Side, Verdict
 from tcemu.sanitizer.records import Kind
 from tcemu.sanitizer.report import Earlier, Report
@@ -72,7 +73,9 @@ class SharedMemory:
         cells, per = self._shadow.cells(event.addresses, event.size)
         lanes = event.lanes if per == 1 else np.repeat(event.lanes, per)
         kind = Kind.COLLECTIVE if event.collective else Kind.ORDINARY
-        record = self._records.ordinary(event.by, event.instruction.opcode, kind, event.writes, event.order)
+        record = self._records.ordinary(event.by, event.instruction.opcode, kind, event.writes)
+        if event.order and record not in self._records.strong:
+            self._records.strong[record] = strength(event.instruction, event.order)
         if event.writes:
             self._data = event.data
             self.write_lanes(event.by, record, cells, lanes)
@@ -98,24 +101,23 @@ class SharedMemory:
 
     def write_lanes(self, by: By, record: int, cells: Array, lanes: Array) -> None:
         """A store or cp.async in which each lane writes its own cells."""
-        writes, reads = self._shadow.writes(cells, record in self._records.strong), self._shadow.reads[:, cells]
+        writes, reads = self._shadow.writes(cells, record in self._records.strong), self._shadow.reads_at(cells)
         prior = writes[0]
         for row, part in self._parts(by, lanes):
-            known = Known(row, row)
             for before in writes:
                 if self._records.ended(before, row):
                     continue
                 late = _places(self._records.unknown(before, row), part)
                 if len(late):
                     late = late[~self._own(before[late], by.warp, lanes[late])]
-                    self._collide_rewrite(record, cells, before, late, lanes, known)
+                    self._collide_rewrite(record, cells, before, late, lanes, Known(row, row))
             if self._all_read(reads, row):
                 continue
             unknown = self._records.unknown(reads, row)
             for reader in np.flatnonzero(unknown.any(axis=1)) if len(reads) else ():
                 marks, late = reads[reader], _places(unknown[reader], part)
                 late = late[~self._own_read(marks[late], by.warp, lanes[late], row)]
-                self._collide_write(record, cells, marks, late, lanes, prior, known)
+                self._collide_write(record, cells, marks, late, lanes, prior, Known(row, row))
         self._note_write(record, cells, prior, lanes)
 
     # ---------------------------------------------------------------------------------------- the async proxy
@@ -138,7 +140,7 @@ class SharedMemory:
     def write_async(self, record: int, cells: Array, row: Array, *, fenced: bool = True) -> None:
         """A copy, issued by lanes that know `row`, will write `cells`; `fenced`: through the async proxy."""
         places = run_of(cells)
-        prior, reads = self._shadow.written[places], self._shadow.reads[:, places]
+        prior, reads = self._shadow.written[places], self._shadow.reads_at(places)
         known, lanes = Known(row, row), np.zeros(len(cells), np.int64)
         late = np.flatnonzero(self._records.unknown(prior, row, fenced=fenced))
         self._collide_rewrite(record, cells, prior, late, lanes, known)
@@ -352,16 +354,18 @@ class SharedMemory:
             self._records.blind.add(record)
             self._blind.setdefault(record, self._shadow.extent(cells[prior == 0]))
         reads = self._shadow.reads_of(reader)
-        self._link(record, reads[cells])
+        if not self._records.previous[record]:
+            self._link(record, reads[cells])
         reads[cells] = 32 * record + lanes
 
     def _note_write(self, record: int, cells: Array | slice, prior: Array, lanes: Array | int) -> None:
-        self._link(record, prior)
+        if not self._records.previous[record]:
+            self._link(record, prior)
         self._shadow.write(cells, 32 * record + lanes, record in self._records.strong)
 
     def _link(self, record: int, before: Array) -> None:
         """Remember the previous access to the bytes if its record is older; a shared record may be the older one."""
-        if not self._records.previous[record] and len(before):
+        if len(before):
             previous = int(np.maximum.reduce(before)) >> 5
             self._records.previous[record] = previous if previous < record else 0
 

@@ -25,7 +25,7 @@ from tcemu.schedules.trace import Point
 
 #: The schedules without a delay.
 BASES = (Schedule(), Schedule("early"), Schedule(backwards=True), Schedule("early", backwards=True))
-#: What tcemu.launch knows besides about the blocks of a launch.
+#: What else tcemu.launch is told about the blocks of a launch.
 _SHAPE = ("resident", "cluster", "non_portable_cluster")
 #: Of a budget that is too small for all schedules with a number of delays, the part that runs the most promising ones.
 _SHARE = 0.5
@@ -97,7 +97,7 @@ def search_schedules(
 
 @dataclass
 class _Search:
-    """A search under way."""
+    """A running search."""
 
     case: Case
     delays: int
@@ -115,9 +115,11 @@ class _Search:
 
     def search(self) -> ScheduleSearch:
         """Run schedules until one fails, all have run or the budget is spent."""
-        goes_on = self._all(0, BASES[: max(self.runs, 1)], len(BASES))
+        continues = self._all(0, BASES[: max(self.runs, 1)], len(BASES))
         for count in range(1, self.delays + 1):
-            goes_on = goes_on and self._left > 0 and self._deepen(count)
+            if not continues or not self._left:
+                break
+            continues = self._deepen(count)
         self.found.runs, self.found.seconds = len(self.tried), time.monotonic() - self.began
         if self.failed:
             self.found.failures = self._shrunk(self.failed)
@@ -173,7 +175,7 @@ class _Search:
         self.found.levels = [levels[delays] for delays in sorted(levels)]
 
     def _try(self, schedule: Schedule) -> bool:
-        """Run one schedule; return whether the search goes on."""
+        """Run one schedule; return whether the search continues."""
         self.tried.add(schedule)
         run = attempt(self.case, schedule, self.first)
         self.bar.show(len(self.tried))

@@ -353,8 +353,13 @@ def test_an_opcode_that_is_none_is_explained(mistake):
         ),
         (
             "wgmma.mma_async.sync.aligned.m64n12k16.f32.f16.f16",
-            ".shape must be, for example, .m64n112k16",
-            "wgmma.mma_async.sync.aligned.m64n112k16.f32.f16.f16",
+            ".shape must be, for example, .m64n16k16",
+            "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16",
+        ),
+        (
+            "wgmma.mma_async.sync.aligned.m64n7k16.f32.f16.f16",
+            "Did you mean 'm64n8k16'?",
+            "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""ldmatrix, stmatrix and movmatrix in a kernel: the short way answers and reports what the way of all operands does."""
+"""Moves of matrices in a kernel: the short way answers and reports what the way of all operands does."""
 
 import numpy as np
 import pytest
@@ -10,46 +10,66 @@ from tcemu.machine import events
 from tcemu.machine.launch import launch
 from tcemu.machine.matrix_move import move_of
 
-MOVES = [family for family in FAMILIES if family.name in ("ldmatrix", "stmatrix", "movmatrix")]
-SIZE = 4096
+MOVES = {family.name: family for family in FAMILIES
+         if family.name in ("ldmatrix", "stmatrix", "movmatrix", "wmma.load", "wmma.store")}  # fmt: skip
+SIZE = 1 << 14
 
 
-def seen(instruction, dtype, target):
-    """Registers, shared memory and accesses after one execution; the short way takes addresses of int64 only."""
+def seen(instruction, general, target, space, stride):
+    """Registers, memory and accesses after one execution; `general`: with operands that the short way does not take."""
     rng = np.random.default_rng(0)
     content = rng.integers(0, 256, SIZE, np.uint8)
     row = instruction.facts.row
     rows = row * rng.permutation(SIZE // row)[:32]
-    stored = {role: rng.integers(0, 1 << 32, (32, each.registers), np.uint32)
-              for role, each in instruction.fragments.items()}  # fmt: skip
+    given = {role: rng.integers(0, 1 << 32, (32, each.registers), each.container.register_dtype)
+             for role, each in instruction.fragments.items()}  # fmt: skip
     found = []
 
-    def kernel(warp):
+    def kernel(warp, buffer):
         warp.core.block.shared.bytes[:SIZE] = content
-        at = rows if instruction.words.get("ss") else warp.generic(rows)
-        given = {"addresses": at.astype(dtype), "a": stored.get("a")}
+        generic = not instruction.words.get("ss")
+        near = warp.generic(rows) if generic else rows
+        pointer = int(buffer) + 256 if space == "global" else warp.generic(256) if generic else 256
+        given["addresses"] = near.astype(np.uint64 if general else np.int64)
+        given["pointer"] = np.array(pointer) if general else pointer
+        given["stride"] = stride
         d = warp.run(instruction, *[given[source.role] for source in instruction.sources])
-        found.extend([None if d is None else d.bits.copy(), warp.core.block.shared.bytes.copy()])
+        found.append(warp.core.block.shared.bytes.copy())
         if d is not None:
-            assert d.origin == (instruction, "d", target)
+            found.append(d.bits.copy())
+            (role,) = instruction.fragments if "wmma" in instruction.family else "d"
+            assert d.origin == (instruction, role, target)
 
     def observe(event):
         if isinstance(event, events.Accessed):
-            found.append((event.space, event.writes, event.addresses.tolist(), event.size, event.lanes.tolist()))
+            told = event.space, event.writes, event.addresses.tolist(), event.size, event.extent, event.lanes.tolist()
+            found.append(told)
             assert event.collective
 
-    launch(kernel, 1, 32, (), shared=SIZE, target=target, observers=[observe])
-    return found
+    memory = content.copy()
+    launch(kernel, 1, 32, (memory,), shared=SIZE, target=target, observers=[observe])
+    return [*found, memory]
 
 
-@pytest.mark.parametrize("family", MOVES, ids=lambda family: family.name)
+def spaces(instruction):
+    """The spaces in which its addresses can lie."""
+    if "wmma" not in instruction.family:
+        return ["shared"]
+    named = instruction.words.get("ss", "").partition("::")[0]
+    return [named] if named else ["shared", "global"]
+
+
+@pytest.mark.parametrize("family", MOVES.values(), ids=MOVES)
 def test_both_ways_are_one(row, family):
     asked = 0
     for _, instruction in family.variants:
         target = home(instruction)
-        if target and move_of(instruction) is not None:
-            with row(instruction.opcode):
-                short, general = (seen(instruction, dtype, target) for dtype in (np.int64, np.uint64))
+        if not target or move_of(instruction) is None:
+            continue
+        for space in spaces(instruction):
+            stride = 48 if asked % 2 else 64
+            with row(f"{instruction.opcode} in {space} memory"):
+                short, general = (seen(instruction, way, target, space, stride) for way in (False, True))
                 assert len(short) == len(general)
                 for one, other in zip(short, general, strict=True):
                     assert np.array_equal(one, other) if isinstance(one, np.ndarray) else one == other
@@ -57,10 +77,12 @@ def test_both_ways_are_one(row, family):
     assert asked
 
 
-def test_elements_that_grow_in_registers_go_the_general_way():
-    growing = [each for _, each in MOVES[0].variants if "src_fmt" in each.words]
+def test_elements_that_change_their_width_go_the_general_way():
+    growing = [each for _, each in MOVES["ldmatrix"].variants if "src_fmt" in each.words]
+    small = [each for _, each in MOVES["wmma.load"].variants if each.words["type"] in ("s4", "u4", "b1")]
     assert growing
-    assert {move_of(each) for each in growing} == {None}
+    assert small
+    assert {move_of(each) for each in growing + small} == {None}
 
 
 def test_rows_at_one_address_must_be_equal():

@@ -37,7 +37,9 @@ BY_SEARCH = {
     "a_ring_with_one_slot_too_few",
     "a_sequence_lock_around_plain_data",
     "a_workspace_for_the_next_tile",
+    "stream_k_peers_added_in_any_order",
     "the_last_head_is_lost",
+    "two_locks_in_opposite_orders",
 }
 named = pytest.mark.parametrize("each", PAIRS, ids=lambda each: each.name)
 

@@ -228,3 +228,47 @@ def one_lane_leaves_the_loop_a_round_earlier(warp, right):
     for n in range(3):
         with warp.only((n < rounds) | right):
             warp.run("vote.sync.ballot.b32", warp.laneid < 4, 0xFFFFFFFF)  # <- reported
+
+
+@pair("shared-race", block=64, shared=64)
+def a_max_with_its_index_in_64_bits_cleared_in_32(warp, right):
+    """atomicMax of 64 bits; a warp resets the upper half by a relaxed store."""
+    with leader(warp):
+        warp.st_shared(0, 0, "b64")
+    warp.bar_sync()
+    if warp.warpid == 0:
+        warp.atom_shared("max.u64", 0, warp.laneid.astype(np.uint64))  # <- reported
+    else:
+        with warp.only(warp.laneid == 0):
+            if right:
+                warp.atom_shared("and.b64", 0, 0xFFFFFFFF)
+            else:
+                warp.st_shared(4, 0, order="relaxed")  # <- reported
+
+
+@pair(("shared-race", "mbarrier-arrivals"), block=96, shared=1088)
+def two_buffers_between_three_warps(warp, right):
+    """A producer, a middle and a last warp, one mbarrier a hop: the middle stores over what the last still reads."""
+    with leader(warp):
+        for n in range(4):
+            warp.mbarrier_init(1024 + 8 * n, 32)
+    warp.bar_sync()
+    first, second, back, back2 = (1024 + 8 * n for n in range(4))
+    for turn in range(3):
+        if warp.warpid == 0:
+            if turn:
+                warp.mbarrier_wait(back, (turn - 1) % 2)
+            warp.st_shared(4 * warp.laneid, turn)
+            warp.mbarrier_arrive(first)
+        elif warp.warpid == 1:
+            warp.mbarrier_wait(first, turn % 2)
+            held = warp.ld_shared(4 * warp.laneid)
+            warp.mbarrier_arrive(back)
+            if turn and right:
+                warp.mbarrier_wait(back2, (turn - 1) % 2)
+            warp.st_shared(256 + 4 * warp.laneid, held)  # <- reported
+            warp.mbarrier_arrive(second)  # <- reported
+        else:
+            warp.mbarrier_wait(second, turn % 2)  # <- reported
+            warp.ld_shared(256 + 4 * (31 - warp.laneid))  # <- reported
+            warp.mbarrier_arrive(back2)

@@ -1,8 +1,10 @@
 """Pairs from bug trackers, in clusters: shared memory of a block that has not started, multicast, rings, locks."""
 
+import numpy as np
 from kernels_blocks import spin
 from kernels_clusters import FULL, begin, meet, peer
 from kernels_pairs import leader, pair
+from kernels_wild_correct_wgmma import TILE, multiply
 
 CLUSTER = {"grid": 2, "block": 64, "cluster": 2, "shared": 1088}
 
@@ -216,3 +218,89 @@ def one_warp_arrives_at_the_cluster_and_does_not_wait(warp, right):
         warp.barrier_cluster_arrive()  # <- reported
         if warp.warpid or right:
             warp.barrier_cluster_wait()  # <- reported
+
+
+@pair("shared-race", **CLUSTER)
+def counted_at_rank_0_with_the_scope_of_a_block(warp, right):
+    """atomicAdd_block on a counter in distributed shared memory."""
+    with leader(warp):
+        warp.st_shared(0, 0)
+    meet(warp)
+    scope = "cluster" if right else "cta"
+    warp.red_shared_cluster("add.u32", warp.mapa(0, 0), 1, order=f"relaxed.{scope}")  # <- reported
+    meet(warp)
+
+
+@pair("overwritten-early", 1024, grid=4, block=64, cluster=4, shared=1088)
+def a_multicast_ring_whose_empty_counts_two_of_four(warp, right, x):
+    """Each of four ranks brings a quarter for all; empty counts the consumers of two."""
+    rank = warp.cluster_ctarank
+    with leader(warp):
+        warp.mbarrier_init(1024, 1)
+        warp.mbarrier_init(1032, 4 if right else 2)  # <- reported
+        warp.fence_mbarrier_init()
+    meet(warp)
+    for turn in range(3):
+        if warp.warpid == 0:
+            with leader(warp):
+                warp.mbarrier_wait(1032, (turn + 1) % 2)  # <- reported
+                warp.mbarrier_arrive_expect_tx(1024, 256)
+                source = x + 256 * turn + 64 * rank
+                warp.cp_async_bulk_shared_global(64 * rank, source, 64, 1024, cta_mask=15)  # <- reported
+        else:
+            warp.mbarrier_wait(1024, turn % 2)
+            warp.ld_shared(4 * warp.laneid)  # <- reported
+            warp.ld_shared(128 + 4 * warp.laneid)  # <- reported
+            warp.bar_warp_sync()
+            with warp.only(warp.laneid < 4):
+                warp.mbarrier_arrive_shared_cluster(warp.mapa(1032, warp.laneid % 4))  # <- reported
+    meet(warp)
+
+
+@pair("shared-race", grid=4, block=32, cluster=4, shared=256)
+def a_tree_over_ranks_with_one_barrier_too_few(warp, right):
+    """log2 steps of a reduction in distributed shared memory; the barrier stands in front of the loop."""
+    rank = warp.cluster_ctarank
+    warp.st_shared(4 * warp.laneid, rank)  # <- reported
+    meet(warp)
+    for step in (2, 1):
+        if rank < step:
+            other = warp.ld_shared_cluster(warp.mapa(4 * warp.laneid, rank + step))  # <- reported
+            warp.st_shared(4 * warp.laneid, other + warp.ld_shared(4 * warp.laneid))  # <- reported
+        if right:
+            meet(warp)
+    if not right:
+        meet(warp)
+
+
+@pair("overwritten-early", grid=2, block=128, cluster=2, shared=2 * 8192 + 64)
+def st_async_into_a_tile_that_wgmma_still_reads(warp, right):
+    """The release to the peer stands in front of wgmma.wait_group."""
+    bar, free = 2 * TILE, 2 * TILE + 8
+    with leader(warp):
+        warp.mbarrier_init(bar, 1)
+        warp.mbarrier_init(free, 1)
+        warp.fence_mbarrier_init()
+    for part in range(8):
+        warp.st_shared(16 * warp.threads + 2048 * part, 0, "v4.b32")
+    warp.fence_proxy_async()
+    meet(warp)
+    if warp.cluster_ctarank == 0:
+        c = warp.registers(32, fill=0)
+        with leader(warp):
+            warp.mbarrier_arrive_expect_tx(bar, 2048)
+        warp.wgmma_fence()
+        multiply(warp, c, 0, TILE)
+        warp.wgmma_commit_group()
+        if right:
+            warp.wgmma_wait_group(0)
+            warp.bar_sync()
+        with leader(warp):
+            warp.mbarrier_arrive_shared_cluster(peer(warp, free))
+        warp.wgmma_wait_group(0)
+        warp.mbarrier_wait(bar, 0)
+    else:
+        warp.mbarrier_wait(free, 0)
+        zero = np.zeros((32, 4), np.uint32)
+        warp.st_async(peer(warp, 16 * warp.threads), zero, peer(warp, bar), "v4.b32")  # <- reported
+    meet(warp)

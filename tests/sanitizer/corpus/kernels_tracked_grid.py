@@ -8,9 +8,10 @@ TWO = {"grid": 2, "block": 64}
 ONE = {"grid": 2, "block": 32}
 
 
-def spin_to(warp, flag, least):
+def spin_to(warp, flag, least, order="acquire"):
+    """Thread 0 waits until the flag is at least so high."""
     with leader(warp):
-        while warp.warpid == 0 and warp.ld_global(flag, order="acquire")[0, 0] < least:
+        while warp.warpid == 0 and warp.ld_global(flag, order=order)[0, 0] < least:
             warp.nanosleep(20)
 
 
@@ -271,3 +272,49 @@ def a_rank_that_arrives_for_its_cluster(warp, right, part, count):
                 warp.nanosleep(20)
     meet(warp)
     warp.ld_global(part.at((here + 96) % 128))  # <- reported
+
+
+@pair("global-race", 32, 1, grid=4, block=32)
+def stream_k_peers_added_in_any_order(warp, right, tile, locks):
+    """Three peers add to the owner's tile by plain read-modify-write, each when the lock is at least 1."""
+    me = warp.ctaid[0]
+    spin_to(warp, locks.at(0), me if right else min(me, 1))
+    warp.bar_warp_sync()
+    warp.st_global(tile.at(warp.laneid), 1 + warp.ld_global(tile.at(warp.laneid)))  # <- reported
+    warp.bar_warp_sync()
+    with leader(warp):
+        if right:
+            warp.st_global(locks.at(0), me + 1, order="release")
+        else:
+            warp.atom_global("add.u32", locks.at(0), 1, order="release")
+
+
+@pair("global-race", 1, 2, grid=3, block=32)
+def a_message_forwarded_by_a_rank_that_only_polls_relaxed(warp, right, data, flags):
+    """NVLink to RDMA: the forwarder sees the tail relaxed, fences in one block scope, and passes it on."""
+    rank = warp.ctaid[0]
+    with leader(warp):
+        if rank == 0:
+            warp.st_global(data, 5)  # <- reported
+            warp.fence()
+            warp.st_global(flags.at(0), 1, order="relaxed")
+        elif rank == 1:
+            spin_to(warp, flags.at(0), 1, "relaxed")
+            warp.fence("acq_rel", "gpu" if right else "cta")
+            warp.st_global(flags.at(1), 1, order="relaxed")
+        else:
+            spin_to(warp, flags.at(1), 1, "relaxed")
+            warp.fence()
+            warp.ld_global(data)  # <- reported
+
+
+@pair("flag-never-set", 2, **ONE)
+def two_locks_in_opposite_orders(warp, right, locks):
+    """Each block takes its own lock first, and then the other's."""
+    with leader(warp):
+        first = 0 if right else warp.ctaid[0]
+        for n in (first, 1 - first):
+            while warp.atom_global("cas.b32", locks.at(n), 0, 1, order="acquire")[0, 0]:  # <- reported
+                warp.nanosleep(20)
+        for n in range(2):
+            warp.atom_global("exch.b32", locks.at(n), 0, order="release")
