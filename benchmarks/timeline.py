@@ -151,8 +151,8 @@ What the model leaves out:
   of the mbarrier and the first product, and a step takes 296 to 308 cycles; for N = 16, 40, 48 and 96 it does not, and
   a step takes 229 to 261. The assumptions fit the former. Five of the loops beyond 15 % are of the latter: N = 16, 40
   and 48, and bf16 with N = 32 and three warpgroups, which does not read %tid again either;
-- what the compiler moves. The timeline moves loads from memory into registers ahead of products and arithmetic, as
-  far as six scoreboards and the last synchronization allow; all else issues in the kernel's order, while nvcc also
+- what the compiler moves. The timeline moves loads from shared memory into registers ahead of products and arithmetic,
+  as far as six scoreboards and the last synchronization allow; all else issues in the kernel's order, while nvcc also
   interleaves independent chains of products;
 - waits after a group. Loops that wait for each group at once (0 in flight, promoted, `wgmma.sp`) mostly take up to 16 %
   more than predicted; what is missing is the time from the last product to the first one of the next stage;

@@ -1,8 +1,9 @@
-"""In which order a warp's operations issue: a compiler moves loads ahead of products.
+"""In which order a warp's operations issue: a compiler moves loads from shared memory ahead of products.
 
 A kernel may load an operand right before the product that needs it. nvcc does not leave it there: between one
-synchronization, copy or store and the next, it issues loads as early as it can, ahead of products and arithmetic that
-they do not depend on. Everything else stays in the kernel's order.
+synchronization, copy or store and the next, it issues loads from shared memory as early as it can, ahead of products
+and arithmetic that they do not depend on. Everything else stays in the kernel's order; so do loads from global memory,
+which nvcc leaves in their iteration of a loop over K.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ def issue_order(ops: Sequence[Op]) -> list[int]:
 
 
 def _loads(op: Op) -> bool:
-    """Whether this is a load into registers that orders nothing."""
-    return op.kind in ("shared", "global") and not (op.writes or op.gives or op.waits or op.flag >= 0)
+    """Whether this is a load from shared memory into registers that orders nothing."""
+    return op.kind == "shared" and not (op.writes or op.gives or op.waits)
 
 
 def _ahead(ops: Sequence[Op], region: range) -> list[int]:
     """The operations of a region without synchronization: each load where it can issue first."""
     loads = [number for number in region if _loads(ops[number])]
-    place = {number: region.start - 1 for number in loads}
+    place = dict.fromkeys(loads, region.start - 1)
     if not loads or loads[-1] - region.start < len(loads):  # none, or nothing before them
         return list(region)
     used: dict[int, int] = {}  # by load, the first operation that needs its result
