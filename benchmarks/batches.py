@@ -9,8 +9,8 @@ as long), and what one warp and one wgmma take from call to answer (goals: 20 an
 
 from __future__ import annotations
 
-import sys
 import time
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from typing import Any
 
@@ -147,7 +147,9 @@ def latency() -> None:
 
 
 if __name__ == "__main__":
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
+    options = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    options.add_argument("warps", type=int, nargs="?", default=20_000, help="warps of each case; 20,000 if not given")
+    count = options.parse_args().warps
     rates(count)
     growth()
     classes(count // 5)

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -152,4 +153,6 @@ async def main(most: int) -> None:
 
 if __name__ == "__main__":
     os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    asyncio.run(main(int(sys.argv[1]) if len(sys.argv) > 1 else 4))
+    options = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    options.add_argument("most", type=int, nargs="?", default=4, help="learners at most; 4 if not given")
+    asyncio.run(main(options.parse_args().most))

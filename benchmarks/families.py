@@ -9,8 +9,8 @@ above 3.
 from __future__ import annotations
 
 import statistics
-import sys
 import time
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from typing import Any
 
@@ -169,7 +169,9 @@ def ratio(name: str, whole: Callable[[], object], alone: Callable[[], object]) -
 
 
 if __name__ == "__main__":
-    warps = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    options = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    options.add_argument("warps", type=int, nargs="?", default=100_000, help="warps of each; 100,000 if not given")
+    warps = options.parse_args().warps
     ratios = []
     print(f"{warps} warps in one call, medians of {ROUNDS} rounds\n{'':24}{'ms':>9}{'arithmetic':>14}{'ratio':>8}")
     ratios += [ratio(name, *product(opcode, target, warps)) for name, (opcode, target) in PRODUCTS.items()]

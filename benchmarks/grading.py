@@ -13,9 +13,9 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
 import threading
 import time
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -184,11 +184,17 @@ def scheduled(count: int = 1000) -> None:
 
 def main() -> None:
     """Run the three parts."""
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     parts: dict[str, Callable[[], None]] = {
         "1": lambda: locally(count), "2": lambda: with_a_death(max(6, count // 5)), "3": scheduled,
     }  # fmt: skip
-    for name in sys.argv[2:] or parts:
+    options = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    options.add_argument("submissions", type=int, nargs="?", default=200, help="of the first part; 200 if not given")
+    options.add_argument("parts", nargs="*", help="1, 2 or 3; all if none")  # choices= would refuse none
+    told = options.parse_args()
+    if unknown := [name for name in told.parts if name not in parts]:
+        options.error(f"there is no part {unknown[0]}; the parts are 1, 2 and 3")
+    count = told.submissions
+    for name in told.parts or parts:
         parts[name]()
 
 

@@ -13,8 +13,8 @@ is that of all threads together: tcemu.matmul uses all cores, the machine one.
 
 from __future__ import annotations
 
-import sys
 import time
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from typing import Any
 
@@ -177,4 +177,6 @@ def main(sizes: list[int]) -> None:
 
 
 if __name__ == "__main__":
-    main([int(size) for size in sys.argv[1:]] or [128, 256, 512])
+    options = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    options.add_argument("sizes", type=int, nargs="*", default=[128, 256, 512], help="128 256 512 if none")
+    main(options.parse_args().sizes)

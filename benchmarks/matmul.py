@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -145,5 +146,7 @@ def first_use() -> None:
 
 
 if __name__ == "__main__":
-    throughput(int(sys.argv[1]) if len(sys.argv) > 1 else 1024)
+    options = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    options.add_argument("size", type=int, nargs="?", default=1024, help="of the matrices; 1024 if not given")
+    throughput(options.parse_args().size)
     first_use()

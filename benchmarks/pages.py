@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import statistics
 import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -61,4 +62,9 @@ def main(names: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main([Path(name).name for name in sys.argv[1:]])
+    options = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    options.add_argument("notebooks", type=Path, nargs="*", help="all notebooks if none")
+    names = [path.name for path in options.parse_args().notebooks]
+    if missing := [name for name in names if not (ROOT / "notebooks" / name).exists()]:
+        options.error(f"there is no notebook {missing[0]}")
+    main(names)

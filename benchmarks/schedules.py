@@ -6,6 +6,7 @@ The kernels are those of tests/schedules/kernels_rare.py, which are clean under 
 """
 
 import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from pathlib import Path
 
 import tcemu
@@ -55,4 +56,6 @@ def main(runs):
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if sys.argv[1:] else 400)
+    options = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    options.add_argument("runs", type=int, nargs="?", default=400, help="runs of each kernel; 400 if not given")
+    main(options.parse_args().runs)

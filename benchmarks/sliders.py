@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from io import StringIO
@@ -85,10 +86,15 @@ def _told(seconds: tuple[float, ...]) -> str:
 
 
 if __name__ == "__main__":
+    options = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    options.add_argument("notebooks", type=Path, nargs="*", help="all notebooks if none")
+    wanted = options.parse_args().notebooks
+    if missing := [path for path in wanted if not path.exists()]:
+        options.error(f"there is no notebook {missing[0]}")
     if os.environ.get("TCEMU_SLIDERS"):
-        measure(Path(sys.argv[1]))
+        measure(wanted[0])
     else:
         # a process for each notebook, as a kernel is
-        for name in sys.argv[1:] or sorted(map(str, NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))):
+        for name in wanted or sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb")):
             more = {"TCEMU_SLIDERS": "1", "TCEMU_LIVE": "recorded", "TCEMU_QUIET": "1"}
             subprocess.run([sys.executable, __file__, name], env=os.environ | more, check=True)

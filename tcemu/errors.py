@@ -12,20 +12,25 @@ import math
 import operator
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.machinery import PathFinder
 from itertools import pairwise
 from numbers import Integral
-from typing import Any, Literal, TypeGuard
+from typing import Any, Generic, Literal, TypeGuard, TypeVar
 
 __all__ = [
     "AddressError", "ArithmeticUnknown", "CompilationError", "CostUnknown", "CourseError", "Deadlock",
     "FormatError", "GpuError", "GpuUnavailable", "IllegalInstruction", "KernelsUnavailable", "LaunchError",
     "LayoutError", "MbarrierMisused", "MemoryFault", "OperandError", "TableError", "TargetError", "TcemuError",
-    "UndefinedBehaviour", "UnknownName",
+    "UndefinedBehaviour", "UnknownKey", "UnknownName",
 ]  # fmt: skip
 
 _NUMBER = re.compile("[0-9]+")
+#: Longer lists of names are cut off in the message about a name that is not among them.
+_LISTED = 24
+#: Numbers less `apart` than this are close: a wrong value. Others are rather mistyped: sm_900a is sm_90a.
+CLOSE = 0.5
+Value = TypeVar("Value")
 
 
 class TcemuError(Exception):
@@ -70,10 +75,11 @@ class OperandError(TcemuError):
 class AddressError(OperandError):
     """An address is not aligned as the instruction requires (kind "alignment") or is outside the memory ("bounds").
 
-    The kind is "exited" if the block that it means has exited, and its shared memory with it.
+    The kind is "exited" if the block that it means has exited, and its shared memory with it; "rank" if the cluster has
+    no such block; "apart" if data and mbarrier are in different blocks.
     """
 
-    def __init__(self, message: str, kind: Literal["alignment", "bounds", "exited"]) -> None:
+    def __init__(self, message: str, kind: Literal["alignment", "bounds", "exited", "rank", "apart"]) -> None:
         super().__init__(message)
         self.kind = kind
 
@@ -115,6 +121,12 @@ class Deadlock(LaunchError):  # noqa: N818 - the field's word
 
 class UnknownName(LaunchError, AttributeError):  # noqa: N818 - the word for it
     """A warp has no attribute of that name; the message names the right form."""
+
+
+class UnknownKey(TcemuError, KeyError):  # noqa: N818 - likewise
+    """A table of names has no such name; the message says which it has."""
+
+    __str__ = Exception.__str__  # KeyError's would quote the message
 
 
 class UndefinedBehaviour(LaunchError):  # noqa: N818 - the manual's word for it
@@ -201,6 +213,11 @@ def span(first: int, last: int, to: str = " to ") -> str:
     return f"{first}" if first == last else f"{first}{to}{last}"
 
 
+def byte_span(first: int, last: int) -> str:
+    """``bytes 0 to 3``, or ``byte 5``."""
+    return f"byte{'' if first == last else 's'} {span(first, last)}"
+
+
 def ranges(numbers: Iterable[int], to: str = " to ") -> str:
     """``0 to 3, 8``: whole numbers in ascending order, with consecutive ones joined; `to` goes between the ends."""
     held = list(numbers)
@@ -211,14 +228,14 @@ def ranges(numbers: Iterable[int], to: str = " to ") -> str:
 def nearest(word: str, accepted: Iterable[str], count: int = 1, cutoff: float = 0.5) -> list[str]:
     """The accepted words most similar to `word`, best first; empty if none is similar.
 
-    Words with the same letters come first (8v is v8); of those with equally many in common, the ones with the closest
-    numbers: m64n260k16 is near m64n256k16, not m64n200k16.
+    Words with the same letters come first (8v is v8), then those with a number close by (m64n7k16 is m64n8k16), and
+    then those with the most letters in common; of several, the ones with the closest numbers.
     """
     likeness = difflib.SequenceMatcher(b=word)
 
-    def rank(other: str) -> tuple[bool, float, float]:
+    def rank(other: str) -> tuple[bool, float, float, float]:
         likeness.set_seq1(other)
-        return sorted(other) != sorted(word), -likeness.ratio(), apart(word, other)
+        return sorted(other) != sorted(word), min(apart(word, other), CLOSE), -likeness.ratio(), apart(word, other)
 
     words = list(accepted)
     return sorted(difflib.get_close_matches(word, words, n=len(words) or 1, cutoff=cutoff), key=rank)[:count]
@@ -241,3 +258,26 @@ def did_you_mean(word: str, accepted: Iterable[str]) -> str:
     begun = [each for each in words if len(word) > 2 and each.startswith(word)]
     found = begun if 0 < len(begun) <= 3 else nearest(word, words)
     return f" Did you mean {listing(map(repr, found))}?" if found else ""
+
+
+class Named(dict[str, Value], Generic[Value]):
+    """A dict that answers a name it does not have with an UnknownKey; `what` says what has a name: "rule".
+
+    >>> from tcemu.errors import Named
+    >>> Named("fragment", {"a": 1, "b": 2})["x"]
+    Traceback (most recent call last):
+        ...
+    tcemu.errors.UnknownKey: no fragment is called 'x'. There are a and b.
+    """
+
+    def __init__(self, what: str, named: Mapping[str, Value] = {}) -> None:
+        super().__init__(named)
+        self.what = what
+
+    def __missing__(self, name: object) -> Value:
+        near = did_you_mean(name, self) if isinstance(name, str) else ""
+        more = [f"{len(self) - _LISTED} more"] if len(self) > _LISTED else []
+        raise UnknownKey(
+            f"no {self.what} is called {briefly(name)}.{near} "
+            f"There {'are' if self else 'is'} {listing([*list(self)[:_LISTED], *more], 'and')}."
+        )

@@ -31,7 +31,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import FormatError, IllegalInstruction, OperandError, briefly, did_you_mean, is_whole, listing, shown
+from tcemu.errors import (
+    FormatError,
+    IllegalInstruction,
+    Named,
+    OperandError,
+    briefly,
+    did_you_mean,
+    is_whole,
+    listing,
+    shown,
+)
 from tcemu.formats import Format, lookup
 from tcemu.instructions import Instruction, parse
 from tcemu.instructions.mma_block_scale import byte_and_thread
@@ -66,17 +76,15 @@ class Kind:
         return lookup(self.scale)
 
 
-KINDS = {
-    kind.name: kind
-    for kind in (
-        Kind("mxfp8_e4m3", "e4m3", "ue8m0", 32),
-        Kind("mxfp8_e5m2", "e5m2", "ue8m0", 32),
-        Kind("mxfp6_e3m2", "e3m2", "ue8m0", 32),
-        Kind("mxfp6_e2m3", "e2m3", "ue8m0", 32),
-        Kind("mxfp4", "e2m1", "ue8m0", 32),
-        Kind("nvfp4", "e2m1", "ue4m3", 16),
-    )
-}
+_KINDS = (
+    Kind("mxfp8_e4m3", "e4m3", "ue8m0", 32),
+    Kind("mxfp8_e5m2", "e5m2", "ue8m0", 32),
+    Kind("mxfp6_e3m2", "e3m2", "ue8m0", 32),
+    Kind("mxfp6_e2m3", "e2m3", "ue8m0", 32),
+    Kind("mxfp4", "e2m1", "ue8m0", 32),
+    Kind("nvfp4", "e2m1", "ue4m3", 16),
+)
+KINDS: dict[str, Kind] = Named("microscaling format", {kind.name: kind for kind in _KINDS})
 
 
 def quantise(

@@ -20,9 +20,10 @@ def some(table: Iterable[Any], most: int) -> list[Any]:
 
 
 def spread(table: Iterable[Any], one_in: int, first: int = 0) -> list[Any]:
-    """Of a table whose rows another test asks in a cheaper way, every so many-th one, unless everything is asked.
+    """Of a table whose rows are alike, or which another test asks in a cheaper way, every so many-th one.
 
-    It begins with row `first`, counted round the table: where tables are sampled in turn, each begins elsewhere.
+    All of them if everything is asked. It begins with row `first`, counted round the table: where tables are sampled in
+    turn, each begins elsewhere.
     """
     every = list(table)
     start = first % len(every) if every else 0
@@ -30,7 +31,7 @@ def spread(table: Iterable[Any], one_in: int, first: int = 0) -> list[Any]:
 
 
 def turn(count: int) -> int:
-    """Whose turn it is of `count`, in samples of what another test asks in a cheaper way: every day another one's.
+    """Whose turn it is of `count`, in samples of rows that are alike: every day another one's.
 
     In continuous integration always the first one's, so that a failure there is caused by the change.
     """

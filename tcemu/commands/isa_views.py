@@ -11,7 +11,7 @@ from tcemu.commands.isa_fragment import label, where
 from tcemu.commands.report import Part, Report
 from tcemu.errors import IllegalInstruction, counted, listing
 from tcemu.instructions import FAMILIES, Instruction, parse
-from tcemu.instructions.catalogue import Group, catalogue, groups, types
+from tcemu.instructions.catalogue import Line, catalogue, lines, types
 from tcemu.instructions.compare import Differences, Fact, compare
 from tcemu.instructions.explain import Arithmetic, Explanation, LayoutLine, explain
 from tcemu.instructions.family import Family
@@ -85,8 +85,8 @@ def _list(family: Family, found: list[Instruction]) -> Part:
         forms = (f"{each.gate.ptx:<4}  {each}" for each in found)
         return Part(title, tuple(about), lines=("", "PTX   instruction", *forms))
     if any(any(each.shape) for each in found):
-        summed = groups(found)
-        columns, rows = _grouped(family, summed)
+        summed = lines(found)
+        columns, rows = _summed(family, summed)
         examples = ("", "One of each line:", *(each.example for each in summed))
     else:
         about += [f"{re.sub('[{}]', '', family.spelling.template)}, where"]
@@ -103,19 +103,19 @@ def _syntax(family: Family, found: list[Instruction]) -> tuple[tuple[str, ...], 
     return ("", "is"), tuple((f".{slot}", " ".join(f".{word}" for word in some)) for slot, some in words if some)
 
 
-def _grouped(family: Family, found: list[Group]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+def _summed(family: Family, found: list[Line]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """Instructions with matrices, by types and shapes."""
     moved = not family.computes
     columns = ("moves" if moved else "A and B", "which" if moved else "D", "shapes", "PTX", "forms")
     rows = tuple(
         (
-            f"{group.types} ({group.kind})" if group.kind else group.types,
-            group.into,
-            _shapes(group.shapes),
-            group.ptx,
-            str(group.forms),
+            f"{line.types} ({line.kind})" if line.kind else line.types,
+            line.into,
+            _shapes(line.shapes),
+            line.ptx,
+            str(line.forms),
         )
-        for group in found
+        for line in found
     )
     return columns, rows
 

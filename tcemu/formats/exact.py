@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from tcemu.arguments import explained
 from tcemu.formats.format import Class, Format
 
 Rounding = Literal["rn", "rz", "rm", "rp", "rna"]
@@ -37,6 +38,7 @@ class Unpacked:
         return self.kind == "zero"
 
 
+@explained
 def unpack(form: Format, pattern: int) -> Unpacked:
     """Take one pattern of a float format apart.
 
@@ -54,6 +56,7 @@ def unpack(form: Format, pattern: int) -> Unpacked:
     )
 
 
+@explained
 def round_exact(
     form: Format, number: int, exponent: int, rounding: Rounding, *, keep: int | None = None, overflow: str = "ieee"
 ) -> int:

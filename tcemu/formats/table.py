@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from tcemu.errors import FormatError, TableError, did_you_mean, listing, shown
+from tcemu.errors import FormatError, Named, TableError, did_you_mean, listing, shown
 from tcemu.formats.format import Format
 
 _ROWS = (
@@ -68,7 +68,7 @@ _ROWS = (
     Format("b1", "bool", "bit", mantissa=1, signed=False, note="one bit, thirty-two to a register"),
 )
 
-FORMATS: Mapping[str, Format] = MappingProxyType({row.name: row for row in _ROWS})
+FORMATS: Mapping[str, Format] = MappingProxyType(Named("number format", {row.name: row for row in _ROWS}))
 if len(FORMATS) != len(_ROWS):
     raise TableError("two formats have the same name")
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError, briefly
 from tcemu.gemm.mma_pipeline import LOAD, LOAD_TRANSPOSED, MMA, copy, place_b
 from tcemu.launcher import launch
@@ -154,6 +155,7 @@ def store(warp: Warp, out: Pointer, o: list[Registers], total: F32, first: int) 
                 warp.st_global(out.at(row + 8 * half, 8 * n + column), found[:, 2 * half : 2 * half + 2], "v2.b32")
 
 
+@explained
 def attend(
     q: npt.NDArray[np.float16], k: npt.NDArray[np.float16], v: npt.NDArray[np.float16], **options: Any
 ) -> tuple[npt.NDArray[np.float32], Launch]:

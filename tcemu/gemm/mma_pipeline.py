@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError, briefly
 from tcemu.gemm.operands import check
 from tcemu.gemm.store import store
@@ -111,6 +112,7 @@ def kernel(warp: Warp, stages: int, a: Pointer, b: Pointer, d: Pointer) -> None:
     store_all(warp, d, accumulate(warp, stages, a, b, range(-(-b.shape[0] // K))))
 
 
+@explained
 def multiply(
     a: npt.NDArray[np.float16], b: npt.NDArray[np.float16], stages: int = 3, **options: Any
 ) -> tuple[npt.NDArray[np.float32], Launch]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.gemm.mma_pipeline import LOAD_TRANSPOSED, copy, place_b
 from tcemu.gemm.operands import check
 from tcemu.gemm.store import store
@@ -68,6 +69,7 @@ def packed(a: npt.NDArray[np.float16]) -> tuple[npt.NDArray[np.uint32], npt.NDAr
     return MMA.fragments["a"].pack(stored), metadata
 
 
+@explained
 def multiply(
     a: npt.NDArray[np.float16], b: npt.NDArray[np.float16], **options: Any
 ) -> tuple[npt.NDArray[np.float32], Launch]:

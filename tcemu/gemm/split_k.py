@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError, briefly
 from tcemu.gemm.mma_pipeline import MMA, STAGE_BYTES, K, M, N, accumulate, store_all
 from tcemu.gemm.operands import check
@@ -55,6 +56,7 @@ def add_parts(warp: Warp, parts: Pointer, d: Pointer) -> None:
         warp.st_global(d.at(row, column), total.view(np.uint32))
 
 
+@explained
 def multiply(
     a: npt.NDArray[np.float16], b: npt.NDArray[np.float16], splits: int = 4, **options: Any
 ) -> tuple[npt.NDArray[np.float32], tuple[Launch, Launch]]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError, briefly
 from tcemu.gemm.operands import check
 from tcemu.gemm.store import store
@@ -126,6 +127,7 @@ def grid_of(plan: ClusterPlan, m: int, n: int) -> tuple[int, int]:
     return -(-across // plan.blocks) * plan.blocks, -(-m // plan.rows)
 
 
+@explained
 def multiply(
     a: npt.NDArray[Any], b: npt.NDArray[Any], plan: ClusterPlan = DEFAULT, **options: Any
 ) -> tuple[npt.NDArray[Any], Launch]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError
 from tcemu.gemm.operands import check
 from tcemu.gemm.wgmma_tma import DEFAULT, LINE, WARPGROUP, Plan, begin, consume, produce_all
@@ -93,6 +94,7 @@ def kernel(warp: Warp, plan: Plan, a: Pointer, b: Pointer, bias: Pointer, d: Poi
     copy_tile(warp, plan, TensorMap.of(d, (COLUMNS, ROWS), swizzle=LINE))
 
 
+@explained
 def multiply(
     a: npt.NDArray[Any], b: npt.NDArray[Any], bias: npt.NDArray[np.float32], plan: Plan = DEFAULT, **options: Any
 ) -> tuple[npt.NDArray[np.float16], Launch]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.gemm.operands import check
 from tcemu.gemm.store import store
 from tcemu.gemm.wgmma_tma import IMMEDIATES, LINE, ROWS, STEP, WARPGROUP, Plan, begin, produce_all, release
@@ -110,6 +111,7 @@ def packed(a: npt.NDArray[Any], plan: SparsePlan) -> tuple[npt.NDArray[Any], npt
     return np.ascontiguousarray(values.swapaxes(1, 2)).reshape(rows, depth // 2), metadata
 
 
+@explained
 def multiply(
     a: npt.NDArray[Any], b: npt.NDArray[Any], plan: SparsePlan = DEFAULT, **options: Any
 ) -> tuple[npt.NDArray[Any], Launch]:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError, briefly
 from tcemu.gemm.operands import check
 from tcemu.gemm.store import store
@@ -139,6 +140,7 @@ def sizes(a: npt.NDArray[Any], b: npt.NDArray[Any], plan: Plan, blocks: int) -> 
     return count, (count, plan.columns // 8, WARPGROUP * plan.consumers, 4)
 
 
+@explained
 def multiply(
     a: npt.NDArray[Any], b: npt.NDArray[Any], blocks: int = 4, plan: Plan = DEFAULT, **options: Any
 ) -> tuple[npt.NDArray[Any], Launch]:

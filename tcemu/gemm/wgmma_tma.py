@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.gemm.operands import check
 from tcemu.gemm.store import store
 from tcemu.instructions import Instruction, parse
@@ -211,6 +212,7 @@ def kernel(warp: Warp, plan: Plan, a: Pointer, b: Pointer, d: Pointer) -> None:
     store(warp, d, c, row, plan.columns * x)
 
 
+@explained
 def multiply(
     a: npt.NDArray[Any], b: npt.NDArray[Any], plan: Plan | None = None, **options: Any
 ) -> tuple[npt.NDArray[Any], Launch]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.gemm.operands import check
 from tcemu.launcher import launch
 from tcemu.machine.launch import Launch
@@ -38,6 +39,7 @@ def kernel(warp: Warp, a: Pointer, b: Pointer, d: Pointer) -> None:
     warp.run(STORE, d.at(row, column), c, width)
 
 
+@explained
 def multiply(
     a: npt.NDArray[np.float16], b: npt.NDArray[np.float16], **options: Any
 ) -> tuple[npt.NDArray[np.float32], Launch]:

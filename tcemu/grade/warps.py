@@ -191,7 +191,7 @@ class Work:
         return Registers(registers.bank, np.asarray(columns, np.intp))
 
     def _result(self, result: Any) -> Any:
-        """A result for the box: registers by their number, with their content unless it may change under way."""
+        """A result for the box: registers by their number, with their content unless a pending result may change it."""
         if isinstance(result, Registers):
             bank = result.bank
             content = None if bank.pending else bank.bits

@@ -62,7 +62,7 @@ _SHARED = [
     Part({"ss": ["shared::cluster"]}, "7.8", "sm_90"),
 ]
 #: Not for shared memory, nor for .cas, for which ptxas rejects it.
-_POLICY: Hints = {"cache_hint": {"L2::cache_hint": "7.4 sm_80"}}
+_CACHE_HINT: Hints = {"cache_hint": {"L2::cache_hint": "7.4 sm_80"}}
 
 
 def _rows(orders: str, swaps: bool) -> list[Rows]:
@@ -72,17 +72,17 @@ def _rows(orders: str, swaps: bool) -> list[Rows]:
     scalars = [Part({"op type": _REDUCTIONS}), _PAIRS, _HALVES, _BRAINS]
     scalars += [_EXCHANGES] if swaps else []
     rows = []
-    for spaces, hints in ((_NEAR, _POLICY), (_SHARED, {})):
+    for spaces, hints in ((_NEAR, _CACHE_HINT), (_SHARED, {})):
         rows += combined(order, scopes, spaces, scalars, facts=_FACTS, hints=hints)
         rows += combined(order, scopes, spaces, [_UNFLUSHED], facts=_NOT_YET, hints=hints)
         if swaps:
             rows += combined(order, scopes, spaces, [_SWAP, _SWAP_16], facts=_SWAPS)
-            for facts, operation, policy in ((_FACTS, "exch b128", hints), (_SWAPS, "cas b128", {})):
+            for facts, operation, hinted in ((_FACTS, "exch b128", hints), (_SWAPS, "cas b128", {})):
                 wide, widest = (Part({"op type": [operation]}, ptx, "sm_90") for ptx in ("8.3", "8.4"))
-                rows += combined(order, [scopes[0], cluster], spaces, [wide], facts=facts, hints=policy)
-                rows += combined(order, [system], spaces, [widest], facts=facts, hints=policy)
-    rows += combined(order, scopes, _NEAR, [_VECTORS], facts=_FACTS, hints=_POLICY)
-    return [*rows, *combined(order, scopes, _NEAR, [_UNFLUSHED_VECTORS], facts=_NOT_YET, hints=_POLICY)]
+                rows += combined(order, [scopes[0], cluster], spaces, [wide], facts=facts, hints=hinted)
+                rows += combined(order, [system], spaces, [widest], facts=facts, hints=hinted)
+    rows += combined(order, scopes, _NEAR, [_VECTORS], facts=_FACTS, hints=_CACHE_HINT)
+    return [*rows, *combined(order, scopes, _NEAR, [_UNFLUSHED_VECTORS], facts=_NOT_YET, hints=_CACHE_HINT)]
 
 
 _TEMPLATE = "[.{order}][.{scope}][.{ss}].{op}[.{noftz}][.{cache_hint}][.{vec}].{type}"

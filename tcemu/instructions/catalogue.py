@@ -22,7 +22,7 @@ _MANY = 80
 
 
 @dataclass(frozen=True)
-class Group:
+class Line:
     """Forms that differ only in words that an overview leaves out: layouts, rounding, state space."""
 
     family: str
@@ -109,26 +109,26 @@ def types(instruction: Instruction) -> tuple[str, ...]:
     return tuple(form.name for form in instruction.types.values()) or _moved(instruction)
 
 
-def groups(instructions: Iterable[Instruction]) -> list[Group]:
+def lines(instructions: Iterable[Instruction]) -> list[Line]:
     """The instructions summarised: forms with the same types and PTX version in one line, with all their shapes."""
     cells: dict[tuple[str, ...], list[Instruction]] = {}
     for instruction in instructions:
         cells.setdefault((instruction.family, _kind(instruction), *_pair(instruction)), []).append(instruction)
-    lines: dict[tuple[object, ...], list[tuple[str, ...]]] = {}
+    alike: dict[tuple[object, ...], list[tuple[str, ...]]] = {}
     for key, found in cells.items():
         into = tuple(dict.fromkeys(_into(each) for each in found))
         shapes = tuple(dict.fromkeys(str(each.shape) for each in found))
-        lines.setdefault((*key[:2], shapes, into), []).append(key)
-    return [_group([cells[key] for key in keys]) for keys in lines.values()]
+        alike.setdefault((*key[:2], shapes, into), []).append(key)
+    return [_line([cells[key] for key in keys]) for keys in alike.values()]
 
 
-def _group(cells: list[list[Instruction]]) -> Group:
+def _line(cells: list[list[Instruction]]) -> Line:
     found = [instruction for cell in cells for instruction in cell]
     oldest = min((instruction.gate.ptx for instruction in found), key=ptx_version)
     shapes = tuple(dict.fromkeys(str(instruction.shape) for instruction in found))
     into = ", ".join(dict.fromkeys(_into(instruction) for instruction in found))
     told = _types([_pair(cell[0]) for cell in cells])
-    return Group(found[0].family, _kind(found[0]), shapes, told, into, oldest, len(found), found[0].opcode)
+    return Line(found[0].family, _kind(found[0]), shapes, told, into, oldest, len(found), found[0].opcode)
 
 
 def _types(pairs: list[tuple[str, str]]) -> str:

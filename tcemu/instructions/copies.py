@@ -22,8 +22,8 @@ _ASYNC, _BULK, _TENSOR, _GROUPS = "9.7.9.25.3", "9.7.9.25.4", "9.7.9.27.1", "9.7
 _BYTES = "mbarrier::complete_tx::bytes"
 #: Chips with the instructions that came with the data-centre Blackwell.
 _BLACKWELL = "sm_100f sm_110f"
-_POLICY: Hints = {"cache_hint": {"L2::cache_hint": ""}}
-_POLICIES = "[.cache_hint: cache_policy]"
+_CACHE_HINT: Hints = {"cache_hint": {"L2::cache_hint": ""}}
+_CACHED = "[.cache_hint: cache_policy]"
 
 
 #: Slots with their words.
@@ -53,7 +53,7 @@ COPY = family(
             },
         )
     ],
-    signature=f"= destination source size src_size? {_POLICIES}",
+    signature=f"= destination source size src_size? {_CACHED}",
     about="copies a few bytes per lane from global to shared memory, asynchronously",
     rules=(
         _PIECES,
@@ -111,13 +111,13 @@ BULK_LOAD = family(
     f"cp.async.bulk.{{dst}}.{{src}}.{_BYTES}[.{{multicast}}][.{{cache_hint}}]",
     f"{_BULK}.1",
     [
-        Rows(_FROM_GLOBAL[0], "8.0", "sm_90", THREAD, _POLICY),
-        Rows(_FROM_GLOBAL[1], "8.6", "sm_90", THREAD, _POLICY),
-        Rows(_MANY, "8.0", "sm_90", THREAD, _POLICY),
+        Rows(_FROM_GLOBAL[0], "8.0", "sm_90", THREAD, _CACHE_HINT),
+        Rows(_FROM_GLOBAL[1], "8.6", "sm_90", THREAD, _CACHE_HINT),
+        Rows(_MANY, "8.0", "sm_90", THREAD, _CACHE_HINT),
         one("8.0", "sm_90", dst="shared::cluster", src="shared::cta"),
     ],
     stems=("cp.async.bulk",),
-    signature=f"= destination source size mbarrier [.multicast: cta_mask] {_POLICIES}",
+    signature=f"= destination source size mbarrier [.multicast: cta_mask] {_CACHED}",
     about="copies a run of bytes into shared memory; an mbarrier counts them",
     rules=(_UNITS, _COUNTED, _PROXY),
 )
@@ -128,12 +128,12 @@ BULK_STORE = family(
     "cp.async.bulk.{dst}.{src}.bulk_group[.{cache_hint}][.{cp_mask}]",
     f"{_BULK}.1",
     [
-        Rows(_OUT, "8.0", "sm_90", THREAD, _POLICY),
-        Rows({**_OUT, "cp_mask": ("cp_mask",)}, "8.6", "sm_100", _only(_MASKED), _POLICY),
+        Rows(_OUT, "8.0", "sm_90", THREAD, _CACHE_HINT),
+        Rows({**_OUT, "cp_mask": ("cp_mask",)}, "8.6", "sm_100", _only(_MASKED), _CACHE_HINT),
     ],
     stems=("cp.async.bulk",),
     marks=frozenset({"bulk_group"}),
-    signature=f"= destination source size {_POLICIES} [.cp_mask: byte_mask]",
+    signature=f"= destination source size {_CACHED} [.cp_mask: byte_mask]",
     about="copies a run of bytes from shared to global memory, in a group",
     rules=(_UNITS, _PROXY, _LATER),
 )
@@ -158,8 +158,8 @@ BULK_PREFETCH = family(
     "cp.async.bulk.prefetch",
     "cp.async.bulk.prefetch.L2.{src}[.{cache_hint}]",
     f"{_BULK}.3",
-    [Rows({"src": ("global",)}, "8.0", "sm_90", THREAD, _POLICY)],
-    signature=f"= source size {_POLICIES}",
+    [Rows({"src": ("global",)}, "8.0", "sm_90", THREAD, _CACHE_HINT)],
+    signature=f"= source size {_CACHED}",
     changes=False,
     about="brings a run of bytes into the L2 cache",
     rules=(_UNITS, "It changes no result; it only makes a later copy faster."),
@@ -198,12 +198,12 @@ REDUCE = family(
     "cp.reduce.async.bulk.{dst}.{src}.{done}[.{cache_hint}].{op}[.{noftz}].{type}",
     f"{_BULK}.2",
     [
-        Rows({**_OUT, "done": ("bulk_group",), **_INTO_GLOBAL}, "8.0", "sm_90", THREAD, _POLICY),
-        Rows({**_OUT, "done": ("bulk_group",), **_HALVES}, "8.0", "sm_90", THREAD, _POLICY),
-        Rows({**_OUT, "done": ("bulk_group",), **_UNFLUSHED}, "9.4", "sm_90", _only(_NEW), _POLICY),
+        Rows({**_OUT, "done": ("bulk_group",), **_INTO_GLOBAL}, "8.0", "sm_90", THREAD, _CACHE_HINT),
+        Rows({**_OUT, "done": ("bulk_group",), **_HALVES}, "8.0", "sm_90", THREAD, _CACHE_HINT),
+        Rows({**_OUT, "done": ("bulk_group",), **_UNFLUSHED}, "9.4", "sm_90", _only(_NEW), _CACHE_HINT),
         Rows({**_ACROSS, "done": (_BYTES,), **_INTO_SHARED}, "8.0", "sm_90", replace(THREAD, completes=True)),
     ],
-    signature=f"= destination source size [completes: mbarrier] {_POLICIES}",
+    signature=f"= destination source size [completes: mbarrier] {_CACHED}",
     about="combines a run of elements in shared memory with a run in global memory, in a group",
     rules=(_UNITS, _PROXY, _ALONE, _LATER),
 )
@@ -214,10 +214,10 @@ _DIMS = ("1d", "2d", "3d", "4d", "5d")
 _DEEP, _FLAT = ("3d", "4d", "5d"), ("2d",)
 _TILES, _GATHER, _SCATTER = ("", "tile"), ("tile::gather4",), ("tile::scatter4",)
 _WINDOW, _WIDE, _WIDEST, _STORED = ("im2col",), ("im2col::w",), ("im2col::w::128",), ("im2col_no_offs",)
-_IM2COL = "the machine copies boxes in tile mode only, not windows (im2col)"
+_IM2COL = "the machine copies boxes in tile mode only, not windows (im2col): copy each row of a window as a box"
 _WINDOWS = Facts(lanes=1, windows=True, unsupported=_IM2COL)
 _NO_OFFSETS = _only(_IM2COL)
-_ROWS = "the machine copies boxes in tile mode only, not single rows (gather4, scatter4)"
+_ROWS = "the machine copies boxes in tile mode only, not four rows at once (gather4, scatter4): copy each as a box"
 _PAIRED = "it signals the other block of a pair, and the machine has no pairs of blocks (cta_group)"
 
 
@@ -232,7 +232,7 @@ def _tensor_loads() -> list[Rows]:
     hopper, later, blackwell = ("8.6", "sm_90"), ("8.6", "sm_100"), ("8.6", _BLACKWELL)
     paired = _only(_PAIRED)
     return [
-        Rows(_tensor(dims, ends, mode=modes, **more), *since, facts, _POLICY)
+        Rows(_tensor(dims, ends, mode=modes, **more), *since, facts, _CACHE_HINT)
         for dims, ends, modes, more, since, facts in (
             (_DIMS, cluster, _TILES, {}, ("8.0", "sm_90"), THREAD),
             (_DIMS, cluster, _TILES, {"multicast": many[1:]}, ("8.0", "sm_90"), THREAD),
@@ -262,7 +262,7 @@ TENSOR_LOAD = family(
     f"{_TENSOR}.2",
     _tensor_loads(),
     stems=("cp.async.bulk.tensor",),
-    signature=f"= destination tensor_map coordinates mbarrier [windows: offsets] [.multicast: cta_mask] {_POLICIES}",
+    signature=f"= destination tensor_map coordinates mbarrier [windows: offsets] [.multicast: cta_mask] {_CACHED}",
     about="copies a box of a tensor into shared memory; an mbarrier counts the bytes",
     rules=(_MAP, _BOX, _WHOLE_BOX, "The destination must be a multiple of 128 bytes."),
 )
@@ -271,13 +271,13 @@ TENSOR_STORE = family(
     "cp.async.bulk.tensor.{dim}.{dst}.{src}[.{mode}].bulk_group[.{cache_hint}]",
     f"{_TENSOR}.2",
     [
-        Rows(_tensor(_DIMS, _OUT, mode=_TILES), "8.0", "sm_90", THREAD, _POLICY),
-        Rows(_tensor(_DEEP, _OUT, mode=_STORED), "8.0", "sm_90", _NO_OFFSETS, _POLICY),
-        Rows(_tensor(_FLAT, _OUT, mode=_SCATTER), "8.6", _BLACKWELL, _only(_ROWS), _POLICY),
+        Rows(_tensor(_DIMS, _OUT, mode=_TILES), "8.0", "sm_90", THREAD, _CACHE_HINT),
+        Rows(_tensor(_DEEP, _OUT, mode=_STORED), "8.0", "sm_90", _NO_OFFSETS, _CACHE_HINT),
+        Rows(_tensor(_FLAT, _OUT, mode=_SCATTER), "8.6", _BLACKWELL, _only(_ROWS), _CACHE_HINT),
     ],
     stems=("cp.async.bulk.tensor",),
     marks=frozenset({"bulk_group"}),
-    signature=f"= tensor_map coordinates source {_POLICIES}",
+    signature=f"= tensor_map coordinates source {_CACHED}",
     about="copies a box of a tensor from shared to global memory, in a group",
     rules=(_MAP, _BOX.replace("are zero", "are not written"), _PROXY, _LATER),
 )
@@ -291,10 +291,10 @@ TENSOR_REDUCE = family(
     "cp.reduce.async.bulk.tensor.{dim}.{dst}.{src}.{op}[.{mode}].bulk_group[.{cache_hint}]",
     f"{_TENSOR}.3",
     [
-        Rows(_tensor(_DIMS, _OUT, op=_OPERATIONS, mode=_TILES), "8.0", "sm_90", THREAD, _POLICY),
-        Rows(_tensor(_DEEP, _OUT, op=_OPERATIONS, mode=_STORED), "8.0", "sm_90", _NO_OFFSETS, _POLICY),
+        Rows(_tensor(_DIMS, _OUT, op=_OPERATIONS, mode=_TILES), "8.0", "sm_90", THREAD, _CACHE_HINT),
+        Rows(_tensor(_DEEP, _OUT, op=_OPERATIONS, mode=_STORED), "8.0", "sm_90", _NO_OFFSETS, _CACHE_HINT),
     ],
-    signature=f"= tensor_map coordinates source {_POLICIES}",
+    signature=f"= tensor_map coordinates source {_CACHED}",
     about="combines a box in shared memory with a box of a tensor, in a group",
     rules=(_MAP, _TYPES, _BOX.replace("are zero", "are left alone"), _PROXY, _ALONE, _LATER),
 )
@@ -303,7 +303,7 @@ TENSOR_PREFETCH = family(
     "cp.async.bulk.prefetch.tensor.{dim}.L2.{src}[.{mode}][.{cache_hint}]",
     f"{_TENSOR}.4",
     [
-        Rows(_tensor(dims, {"src": ("global",)}, mode=modes), ptx, since, facts, _POLICY)
+        Rows(_tensor(dims, {"src": ("global",)}, mode=modes), ptx, since, facts, _CACHE_HINT)
         for dims, modes, ptx, since, facts in (
             (_DIMS, _TILES, "8.0", "sm_90", THREAD),
             (_DEEP, _WINDOW, "8.0", "sm_90", _WINDOWS),
@@ -311,7 +311,7 @@ TENSOR_PREFETCH = family(
             (_FLAT, _GATHER, "8.6", _BLACKWELL, _only(_ROWS)),
         )
     ],
-    signature=f"= tensor_map coordinates [windows: offsets] {_POLICIES}",
+    signature=f"= tensor_map coordinates [windows: offsets] {_CACHED}",
     changes=False,
     about="brings a box of a tensor into the L2 cache",
     rules=(_MAP, "It changes no result; it only makes a later copy faster."),

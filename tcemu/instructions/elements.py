@@ -49,6 +49,11 @@ class Elements:
         return self.count * self.bits // 8
 
     @property
+    def scalar(self) -> int:
+        """Bytes of a scalar: to the memory model, vectors and packed types are so many scalars (PTX ISA 8.2)."""
+        return self.bits // 8 // (int(self.type[-1]) if self.type[-2:-1] == "x" else 1)
+
+    @property
     def registers(self) -> int:
         """Registers per lane."""
         return self.count * (2 if self.bits == 128 else 1)

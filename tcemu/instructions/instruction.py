@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from tcemu.arithmetic import Operation, Row, find
-from tcemu.errors import ArithmeticUnknown, IllegalInstruction, OperandError, TableError, briefly
+from tcemu.errors import ArithmeticUnknown, IllegalInstruction, Named, OperandError, TableError, briefly
 from tcemu.formats import Format
 from tcemu.instructions.facts import Facts
 from tcemu.instructions.operand import Operand, operands_of
@@ -120,6 +120,9 @@ class Instruction:
     unsupported: str = field(compare=False, repr=False, default="")
 
     def __post_init__(self) -> None:
+        for name, what in (("fragments", "fragment"), ("types", "typed operand")):
+            if type(getattr(self, name)) is dict:
+                object.__setattr__(self, name, Named(f"{what} of {self.opcode}", getattr(self, name)))
         m, n, k = self.shape
         sizes = {"d": (m, n), "a": (m, self.facts.stored or k), "b": (k, n), "c": (m, n)}
         for role, fragment in self.fragments.items():

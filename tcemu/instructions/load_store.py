@@ -57,7 +57,7 @@ _EVICTIONS = dict.fromkeys(
     (f"L1::{how}" for how in ("evict_normal", "evict_unchanged", "evict_first", "evict_last", "no_allocate")),
     "7.4 sm_70",
 )
-_POLICY = {"L2::cache_hint": "7.4 sm_80"}
+_CACHE_HINT = {"L2::cache_hint": "7.4 sm_80"}
 _SIZES: Hints = {"prefetch": {"L2::64B": "7.4 sm_75", "L2::128B": "7.4 sm_75", "L2::256B": "7.4 sm_80"}}
 _L2 = dict.fromkeys(("L2::evict_normal", "L2::evict_first", "L2::evict_last"), "8.8 sm_100")
 #: The spelt-out default.
@@ -72,12 +72,12 @@ def _hints(cop: str, sizes: Hints, *, near: bool) -> Hints:
     """Hints of a weak access: cache operators anywhere, the rest for generic and global addresses."""
     if not near:
         return _WEAK | {"cache": _cop(cop)}
-    return {**_WEAK, "cache": _cop(cop) | _EVICTIONS, "cache_hint": _POLICY, **sizes}
+    return {**_WEAK, "cache": _cop(cop) | _EVICTIONS, "cache_hint": _CACHE_HINT, **sizes}
 
 
 def _strong(sizes: Hints, *, near: bool) -> Hints:
     """Those of a relaxed, acquire or release access."""
-    return {"cache": _EVICTIONS, "cache_hint": _POLICY, **sizes} if near else {}
+    return {"cache": _EVICTIONS, "cache_hint": _CACHE_HINT, **sizes} if near else {}
 
 
 # ---------------------------------------------------------------------------------------------------- ld and st
@@ -113,7 +113,7 @@ def _accesses(ordered: str, cop: str, sizes: Hints) -> list[Rows]:
 
 def _read_only() -> list[Rows]:
     """ld.global.nc, ld.const, ld.param."""
-    hints = {"cache": _cop("ca cg cs") | _EVICTIONS, "cache_hint": _POLICY, **_SIZES}
+    hints = {"cache": _cop("ca cg cs") | _EVICTIONS, "cache_hint": _CACHE_HINT, **_SIZES}
     texture = [Part({"ss": ["global"], "nc": ["nc"]})]
     rows = combined(texture, [_VALUES, _B128], facts=_WEAKLY, hints=hints)
     rows += combined(texture, [_WIDE], facts=_WEAKLY, hints={**hints, "l2": _L2})
@@ -124,7 +124,7 @@ def _read_only() -> list[Rows]:
     return rows
 
 
-_POLICIES = "[.cache_hint: cache_policy]"
+_CACHED = "[.cache_hint: cache_policy]"
 _ALIGNED = "An address must be a multiple of the number of bytes that a lane moves."
 _WINDOWS = "Without a state space the address is generic: its value says which memory it points to."
 _STRONG = (
@@ -136,7 +136,7 @@ LOAD = family(
     "ld[.{mmio}][.{order}][.{scope}][.{ss}][.{nc}][.{cache}][.{l2}][.{cache_hint}][.{prefetch}][.{vec}].{type}",
     LOAD_SECTION,
     [*_accesses("acquire", "ca cg cs lu cv", _SIZES), *_read_only()],
-    signature=f"d_value = address {_POLICIES}",
+    signature=f"d_value = address {_CACHED}",
     changes=False,
     about="loads registers from memory, each lane from its own address",
     rules=(
@@ -153,7 +153,7 @@ STORE = family(
     "st[.{mmio}][.{order}][.{scope}][.{ss}][.{cache}][.{l2}][.{cache_hint}][.{vec}].{type}",
     STORE_SECTION,
     _accesses("release", "cg cs wb wt", {}),
-    signature=f"= address b_value {_POLICIES}",
+    signature=f"= address b_value {_CACHED}",
     about="stores registers to memory, each lane at its own address",
     rules=(
         _ALIGNED,

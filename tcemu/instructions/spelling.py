@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
 
-from tcemu.errors import IllegalInstruction, TableError, apart, listing, nearest, shown
+from tcemu.errors import CLOSE, IllegalInstruction, TableError, apart, listing, nearest, shown
 
 Words = dict[str, str]
 
@@ -28,19 +28,20 @@ def most_like(word: str, accepted: Iterable[str]) -> str:
     """The accepted word most similar to `word`, preferably with the same beginning; empty if none is similar."""
     asked, places = word[:80], [*accepted]
 
-    def rank(one: str) -> tuple[bool, float, float, bool, int]:
-        likeness = SequenceMatcher(None, one, asked).ratio()
+    def rank(one: str) -> tuple[bool, float, float, float, bool, int]:
+        likeness, far = SequenceMatcher(None, one, asked).ratio(), apart(one, asked)
         turned = sorted(one) == sorted(asked)
-        return not turned, -likeness, apart(one, asked), one[:1] != asked[:1], places.index(one)
+        return not turned, min(far, CLOSE), -likeness, far, one[:1] != asked[:1], places.index(one)
 
     return min(nearest(asked, places, 5), key=rank, default="")
 
 
 def likeness(word: str, other: str) -> float:
-    """How similar a misspelt word is to another, 0 to 1: 8v is v8; m64n260k16 is nearer to m64n256k16 than to n200."""
+    """How similar a misspelt word is to another, 0 to 1: 8v is v8; m64n7k16 is nearer to m64n8k16 than to m64n72k16."""
+    far = apart(word, other)
     if sorted(word) == sorted(other):
         return 0.99
-    return SequenceMatcher(None, word[:80], other).ratio() - min(apart(word, other), 100) / 10_000
+    return 0.98 - far / 100 if far < CLOSE else SequenceMatcher(None, word[:80], other).ratio() - min(far, 100) / 10_000
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-from tcemu.errors import TargetError, briefly, listing, nearest, shown
+from tcemu.errors import Named, TargetError, briefly, listing, nearest, shown
 
 #: Chips with their families; a family is named after its first chip.
 _FAMILIES = {
@@ -69,13 +69,16 @@ class Target:
         return f"sm_{self.number}{self.suffix}"
 
 
-TARGETS: dict[str, Target] = {
-    str(target): target
-    for number in _FAMILIES
-    for suffix, first in (("", 0), ("a", _FIRST_WITH_A), ("f", _FIRST_WITH_F))
-    if number >= first
-    for target in (Target(number, suffix),)
-}
+TARGETS: dict[str, Target] = Named(
+    "target",
+    {
+        str(target): target
+        for number in _FAMILIES
+        for suffix, first in (("", 0), ("a", _FIRST_WITH_A), ("f", _FIRST_WITH_F))
+        if number >= first
+        for target in (Target(number, suffix),)
+    },
+)
 
 
 def target_named(name: str) -> Target:

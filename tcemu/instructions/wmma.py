@@ -188,6 +188,32 @@ _FAR = 1 << 48
 _GUIDE = 16
 
 
+class Rule(NamedTuple):
+    """What a load or store requires of the rows (or columns) of its matrix."""
+
+    #: how many there are, and the elements of each
+    lines: int
+    length: int
+    #: the bytes of one, and those of the fragment in a lane, of which the pointer is a multiple
+    bytes: int
+    size: int
+    #: the bytes of which the stride is a multiple
+    align: int
+
+
+def rule_of(instruction: Instruction) -> Rule:
+    """The rule of a load or store.
+
+    The manual requires every line to be aligned to the size of the fragment. If a line is shorter than that, its
+    default stride would break the rule, so the manual must mean the size of the line. CUDA's guide requires 16 bytes
+    only, padded tiles rely on it, and the sanitizer gives a hint.
+    """
+    fragment = instruction.fragments[instruction.words["matrix"]]
+    lines, length = fragment.shape if instruction.words["layout"] == "row" else fragment.shape[::-1]
+    bytes_, size = length * fragment.container.width // 8, fragment.registers * fragment.container.register_bits // 8
+    return Rule(lines, length, bytes_, size, min(size, bytes_, _GUIDE))
+
+
 class _Lines:
     """Where the rows (or columns) of the matrix of a load or store are: checked pointers and strides."""
 
@@ -196,29 +222,21 @@ class _Lines:
     ) -> None:
         self.fragment = instruction.fragments[instruction.words["matrix"]]
         self.by_rows = instruction.words["layout"] == "row"
-        rows, columns = self.fragment.shape
-        self.lines, self.length = (rows, columns) if self.by_rows else (columns, rows)
-        bits = self.fragment.container.width
-        self.bytes = self.length * bits // 8
+        self.lines, self.length, self.bytes, self.size, self.align = rule_of(instruction)
         self.pointer = np.clip(integers(instruction, pointer, "the pointer"), -_FAR, _FAR)
         self.stride = integers(instruction, self.length if stride is None else stride, "the stride")
-        self._check_stride(instruction, bits)
+        self._check_stride(instruction, self.fragment.container.width)
         self.memory, self.instruction = memory, instruction
 
     def _check_stride(self, instruction: Instruction, bits: int) -> None:
-        # The manual requires every line to be aligned to the size of the fragment. If a line is shorter than that, its
-        # default stride would break the rule, so the manual must mean the size of the line. CUDA's guide requires 16
-        # bytes only, padded tiles rely on it, and the sanitizer gives a hint.
-        self.size = self.fragment.registers * self.fragment.container.register_bits // 8
-        align = min(self.size, self.bytes, _GUIDE)
         stride = np.clip(self.stride, -_FAR, _FAR)
-        self.align, self.step = align, stride * bits // 8
+        self.step = stride * bits // 8
         rows = "row" if self.by_rows else "column"
         for wrong, why in (
             (self.stride < self.length, f"is less than {self.length}, the length of a {rows}: undefined"),
             (
-                stride * bits % (8 * align) != 0,
-                f"elements are not a multiple of {align} bytes: every {rows} must start at one",
+                stride * bits % (8 * self.align) != 0,
+                f"elements are not a multiple of {self.align} bytes: every {rows} must start at one",
             ),
         ):
             if wrong.any():

@@ -5,6 +5,8 @@ Which arithmetic it does, and where everything is, are numbers and tables, so th
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from numba import int64, uint64
 
@@ -97,6 +99,7 @@ def _chains(  # type: ignore[no-untyped-def]
             at += uint64(ROWS * WIDTH) * size
 
 
+@cache
 def chains_at() -> int:
     """The address of the compiled `_chains`, which `multiply` and `run_fused` call."""
     return address_of(_chains, uint64, *[int64] * 4, *[uint64] * 5, int64, int64)

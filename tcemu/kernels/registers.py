@@ -23,8 +23,9 @@ def check_words(dtype: type[np.generic], reaches: Sequence[int], given: Sequence
 
     Some kernels read by address. A mistake of their caller must not read what is not ours, or write there.
     """
+    kind = np.dtype(dtype)
     for words, least in zip(given, reaches, strict=True):
-        if words.dtype != dtype or words.shape[1] < least or not words.flags.c_contiguous:
+        if words.dtype != kind or words.shape[1] < least or not words.flags.c_contiguous:
             raise ValueError(
                 f"a tile has {least} words, contiguous {dtype.__name__}; got {words.dtype} of shape {words.shape}"
             )

@@ -16,6 +16,7 @@ column in bits 15:0.
 
 from __future__ import annotations
 
+from tcemu.arguments import explained
 from tcemu.errors import LayoutError, listing, whole
 from tcemu.layouts.descriptor import Descriptor, Field
 
@@ -38,6 +39,7 @@ LANES, COLUMNS, LANES_OF_WARP = 128, 512, 32
 _D_TYPES, _AB_TYPES = {"f16": 0, "f32": 1}, {"f16": 0, "bf16": 1}
 
 
+@explained
 def tcgen05_descriptor(descriptor: Descriptor) -> int:
     """The 64 bits with which tcgen05 describes a tile of shared memory that `descriptor` describes for wgmma.
 
@@ -57,6 +59,7 @@ def tcgen05_descriptor(descriptor: Descriptor) -> int:
     return sum(held.get(field.attribute, 0) << field.low for field in TCGEN05_FIELDS)
 
 
+@explained
 def instruction_descriptor(
     m: int,
     n: int,
@@ -88,6 +91,7 @@ def instruction_descriptor(
     return bits | int(transpose_a) << 15 | int(transpose_b) << 16 | columns // 8 << 17 | rows // 16 << 24
 
 
+@explained
 def tensor_memory_address(lane: int, column: int) -> int:
     """The 32-bit address of a cell of Tensor Memory. Raises LayoutError for a cell that does not exist.
 
@@ -101,6 +105,7 @@ def tensor_memory_address(lane: int, column: int) -> int:
     return at_lane << 16 | at_column
 
 
+@explained
 def lanes_of_warp(warp: int) -> range:
     """The lanes of Tensor Memory that a warp can load and store: those of its place in its warpgroup (9.7.16.8.1).
 

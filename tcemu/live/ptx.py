@@ -80,7 +80,7 @@ def issue(instruction: Instruction, texts: Mapping[str, str], described: bool = 
 
 
 def parameter(name: str, then: str) -> list[str]:
-    """PTX that loads parameter `name`, a pointer to global memory, into %p; `then` goes on with it."""
+    """PTX that loads parameter `name`, a pointer to global memory, into %p; `then` uses it."""
     return [f"ld.param.u64 %p, [p_{name}];", "cvta.to.global.u64 %p, %p;", then]
 
 

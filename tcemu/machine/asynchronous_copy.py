@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,45 +63,51 @@ def cp_async(instruction: Instruction) -> Act:
         by = core.begin(instruction)
         if by is None:
             return
-        active = core.active
-        to = core.integers(instruction, "destination", destination)[active]
-        start = core.integers(instruction, "source", source)[active]
-        taken, given = np.full(len(to), size), None
-        if src_size is not None:
-            given = core.integers(instruction, "src-size", src_size)[active] & 0xFFFFFFFF  # a register without a sign
+        to = core.own(core.integers(instruction, "destination", destination))
+        start = core.own(core.integers(instruction, "source", source))
+        given = None
+        if src_size is not None:  # a register without a sign
+            given = core.own(core.integers(instruction, "src-size", src_size)) & 0xFFFFFFFF
+        place = _find(core, by, instruction, "shared", to, size)
+        if given is None or bool((given >= size).all()):
+            reads: Side = "global", start, size
+            read = partial(core.block.grid.memory.read, _find(core, by, instruction, "global", start, size), "u1", size)
+        else:
             taken = np.minimum(given, size)
-        check(core, by, instruction, "shared", to, size, size)
-        _check_source(core, by, instruction, start, taken, size)
+            _check_source(core, by, instruction, start, taken, size)
+            reads = ("global", *_pieces(start, taken))
+            read = partial(_padded, core, start, taken, size)
         groups = core.copies["cp.async"]
-        reads: Side = ("global", *_pieces(start, taken))
+        lanes, whole, shared = core.own(LANES), size * len(to), core.block.shared
         writes: Side = ("shared", to, size)
-        whole, lanes = size * len(to), LANES[active]
         copy = Copy("cp.async", instruction, by, reads, writes, whole, groups.next, lanes=lanes, src_size=given)
-        begin(core, copy, lambda: _move_lanes(core, to, start, taken, size), groups)
+        begin(core, copy, lambda: shared.write(place, read()), groups)
 
     return act
 
 
+def _find(core: Core, by: By, instruction: Instruction, space: Space, addresses: Array, size: int) -> Array:
+    """The units of `size` bytes that a copy accesses, once they have been checked."""
+    try:
+        return core.memory(space).find(instruction, addresses, size)[0]
+    except AddressError as error:
+        core.fault(by, instruction, space, error)
+
+
 def _check_source(core: Core, by: By, instruction: Instruction, start: Array, taken: Array, size: int) -> None:
     """Check that the source is aligned to `size` and that the bytes to be read exist."""
-    if (taken == size).all():
-        check(core, by, instruction, "global", start, size, size)
-        return
     reading = taken > 0
     check(core, by, instruction, "global", start[reading], 1, size)
     check(core, by, instruction, "global", (start + taken - 1)[reading], 1, 1)
 
 
-def _move_lanes(core: Core, to: Array, start: Array, taken: Array, size: int) -> None:
-    memory = core.block.grid.memory
-    if (taken == size).all():
-        data = memory.read(start, size)
-    else:
-        data = np.zeros((len(to), size), np.uint8)
-        places = start[:, None] + np.arange(size)
-        wanted = np.arange(size) < taken[:, None]
-        data[wanted] = memory.bytes[places[wanted]]
-    core.block.shared.write(to, data)
+def _padded(core: Core, start: Array, taken: Array, size: int) -> Array:
+    """The bytes that are taken, and zeros up to `size`."""
+    data = np.zeros((len(start), size), np.uint8)
+    places = start[:, None] + np.arange(size)
+    wanted = np.arange(size) < taken[:, None]
+    data[wanted] = core.block.grid.memory.bytes[places[wanted]]
+    return data
 
 
 def _pieces(starts: Array, counts: Array) -> tuple[Array, int]:

@@ -12,7 +12,7 @@ from tcemu.errors import LaunchError, OperandError, briefly, is_whole, listing, 
 from tcemu.instructions import Instruction
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import BarrierArrived, BarrierCompleted, BarrierDisagreed, BarriersParted, By, WarpSynced
-from tcemu.machine.masks import lanes_of
+from tcemu.machine.masks import bits_of, lanes_of
 from tcemu.machine.registers import WARP
 
 if TYPE_CHECKING:
@@ -226,10 +226,10 @@ def bar_red(instruction: Instruction) -> Act:
         by = core.begin(instruction)
         if by is None:
             return 0 if mode == "popc" else mode == "and"
-        mine = core.predicate(instruction, predicate)[core.active]
+        mine = core.bits & bits_of(core.predicate(instruction, predicate))
         barriers = core.block.barriers
         generation = barriers.arrive(by, _needed(core, instruction), barrier, threads, waits=True)
-        votes = barriers.vote(barrier, generation, int(mine.sum()), len(mine))
+        votes = barriers.vote(barrier, generation, mine.bit_count(), core.bits.bit_count())
         _wait(core, by, barrier, generation)
         true, asked = votes
         return {"popc": true, "and": true == asked, "or": true > 0}[mode]

@@ -212,7 +212,7 @@ def _ends(core: Core, by: By, instruction: Instruction, to: int, mbarrier: int, 
             f"{instruction}: the destination lies in the shared memory of the block with rank {block.rank}, the "
             f"mbarrier in that of rank {other.rank}; they must be in the same block (PTX ISA {instruction.section})"
         )
-        core.fault(by, instruction, "shared", AddressError(told, "bounds"))
+        core.fault(by, instruction, "shared", AddressError(told, "apart"))
     return [End(block, here, there)]
 
 

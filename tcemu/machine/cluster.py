@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING, NoReturn
 
-from tcemu.errors import AddressError, LaunchError, ranges
+from tcemu.errors import AddressError, LaunchError, counted, ranges
 from tcemu.instructions import Instruction
 from tcemu.machine.block import Block, Index3
 from tcemu.machine.dispatch import Act, executes
@@ -47,9 +47,9 @@ class Cluster:
             f"the block with rank {rank} in the cluster has exited, and its shared memory is gone. Make all blocks "
             f"wait at barrier.cluster before the first one exits"
             if there
-            else f"there is no rank {rank} in a cluster of {len(self.blocks)} blocks"
+            else f"there is no rank {rank} in a cluster of {counted(len(self.blocks), 'block')}"
         )
-        error = AddressError(f"{instruction}: {told} (PTX ISA {instruction.section})", "exited" if there else "bounds")
+        error = AddressError(f"{instruction}: {told} (PTX ISA {instruction.section})", "exited" if there else "rank")
         return core.fault(by, instruction, "shared", error)
 
 

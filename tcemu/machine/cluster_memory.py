@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import AddressError
+from tcemu.errors import AddressError, counted
 from tcemu.instructions import Instruction
 from tcemu.instructions.elements import elements_of, space_of
 from tcemu.machine.addresses import BLOCK, SHARED, generic, mapped, rank_of, window_of
@@ -46,8 +46,8 @@ def mapa(instruction: Instruction) -> Act:
             return 0
         for rank in np.unique(ranks[core.active]).tolist():
             if not 0 <= rank < core.block.shape.ranks:
-                told = f"{instruction}: a cluster of {core.block.shape.ranks} blocks has no rank {rank}"
-                core.fault(by, instruction, "shared", AddressError(f"{told} (PTX ISA {instruction.section})", "bounds"))
+                told = f"{instruction}: a cluster of {counted(core.block.shape.ranks, 'block')} has no rank {rank}"
+                core.fault(by, instruction, "shared", AddressError(f"{told} (PTX ISA {instruction.section})", "rank"))
         _owners(core, by, instruction, given)  # which checks that they are in shared memory
         inside = (given - SHARED if whole else given) % BLOCK
         found = (generic if whole else mapped)(inside, ranks)
@@ -104,7 +104,7 @@ def store(instruction: Instruction) -> Act:
         data = patterns(core, values).view(np.uint8)
         where = core.integers(instruction, "address", addresses)
         counters = core.integers(instruction, "mbarrier", mbarrier)
-        for end in places(core, by, instruction, where):
+        for end in places(core, by, instruction, space_of(instruction), where):
             if end.space != "shared":
                 told = f"{instruction}: a generic address in {end.space} memory; it must lie in shared memory"
                 core.fault(by, instruction, "global", AddressError(f"{told} (PTX ISA {instruction.section})", "bounds"))
@@ -126,7 +126,7 @@ def _counter(core: Core, by: By, instruction: Instruction, end: Where, address: 
             f"{instruction}: the destination lies in the shared memory of the block with rank {end.block.rank}, the "
             f"mbarrier in that of rank {block.rank}; they must be in the same block (PTX ISA {instruction.section})"
         )
-        core.fault(by, instruction, "shared", AddressError(told, "bounds"))
+        core.fault(by, instruction, "shared", AddressError(told, "apart"))
     return place
 
 
@@ -136,7 +136,7 @@ def _begin(
     """Start one copy: the bytes (n, size) of the lanes of `end`, which the mbarrier at `place` counts."""
     size, memory = data.shape[1], end.memory
     try:
-        memory.check(instruction, end.addresses, size, size, end.lanes)
+        found, _ = memory.find(instruction, end.addresses, size, end.lanes)
     except AddressError as error:
         core.fault(by, instruction, "shared", error)
     phase = end.block.mbarriers.expect_more(core, by, instruction, place, 0)
@@ -156,7 +156,7 @@ def _begin(
     )
 
     def move() -> None:
-        for at, value in zip(end.addresses[:, None], data, strict=True):
-            memory.write(at, (value if step is None else step(memory.read(at, size)[0], value)).reshape(1, size))
+        for at, value in zip(found[:, None], data[:, None], strict=True):
+            memory.write(at, value if step is None else step(memory.read(at, "u1", size), value))
 
     begin_counted(core, copy, end.block, move)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
     from tcemu.machine.scheduler import Strand
 
 Array = npt.NDArray[Any]
-#: What addresses usually are.
 _INT64, _LANES = np.dtype(np.int64), (WARP,)
+
+#: By(...), which goes through a function of Python, takes twice as long.
+_by = tuple.__new__
 
 #: The warp whose kernel runs here, for what it computes outside the machine.
 RUNNING: ContextVar[Core | None] = ContextVar("RUNNING", default=None)
@@ -38,7 +41,7 @@ class Core:
     """One warp. Lanes take part in an operation where their bit of `bits` is set."""
 
     def __init__(self, block: Block, index: int) -> None:
-        self.block, self.index = block, index
+        self.block, self.grid, self.index = block, block.grid, index
         #: lanes that exist and have not exited; `bits`: the lanes that are active now; both as bits
         self.there = FULL >> max(0, WARP * (index + 1) - block.shape.threads)
         self.bits = self.there
@@ -63,12 +66,12 @@ class Core:
     @property
     def watched(self) -> bool:
         """Whether the launch has observers."""
-        return bool(self.block.grid.observers)
+        return bool(self.grid.observers)
 
     @property
     def heard(self) -> bool:
         """Whether an observer needs to know of each read and write of registers."""
-        return self.block.grid.hears(Touched)
+        return self.grid.hears(Touched)
 
     @property
     def target(self) -> str:
@@ -85,10 +88,10 @@ class Core:
     def execute(self, instruction: str | Instruction, *operands: Any, both: bool = False) -> Any:
         """Execute an instruction on operands in PTX's order. `both` asks for both destinations of a d|p."""
         try:
-            bound = self.block.grid.bound[instruction]
+            bound = self.grid.bound[instruction]
         except (KeyError, TypeError):  # the first time in this launch, or what has no hash
             bound = self.bound(instruction)
-            self.block.grid.bound[instruction] = bound
+            self.grid.bound[instruction] = bound
         if not bound.least <= len(operands) <= bound.most:
             raise bound.miscounted(len(operands))
         act = bound.both if both else bound.act
@@ -109,7 +112,7 @@ class Core:
 
     def begin(self, instruction: Instruction, operands: tuple[tuple[str, Registers], ...] = ()) -> By | None:
         """Begin an operation: other warps may run first, and observers receive Issued. None if no lane is active."""
-        grid = self.block.grid
+        grid = self.grid
         if not self.bits:
             grid.scheduler.check(self.strand)
             return None
@@ -118,34 +121,34 @@ class Core:
             raise grid.failure
         grid.counts[instruction.opcode] += 1
         self.latest = where = self.at or site(3)  # begin, the instruction's function, execute
-        by = By(self.block.number, self.index, self.bits, where)
+        by = _by(By, (self.block.number, self.index, self.bits, where))
         if grid.observers:
             grid.tell(Issued, by, instruction, operands)
         return by
 
     def wait(self, by: By, kind: WaitKind, key: int, ready: Callable[[], bool], what: Callable[[], str]) -> None:
         """Wait until `ready` returns True; `what` describes what the warp waits for."""
-        self.block.grid.scheduler.wait(self.strand, ready, lambda: Waiting(by, what(), kind, key))
+        self.grid.scheduler.wait(self.strand, ready, lambda: Waiting(by, what(), kind, key))
 
     def look(self, by: By, kind: WaitKind, key: int, found: bool, what: Callable[[], str]) -> None:
         """The warp tested for something; if that has not happened (`found`), other warps run first."""
-        self.block.grid.scheduler.looked(self.strand, found, lambda: Waiting(by, what(), kind, key))
+        self.grid.scheduler.looked(self.strand, found, lambda: Waiting(by, what(), kind, key))
 
     def tell(self, kind: Callable[..., Any], *fields: Any) -> None:
         """Report an event to the observers; without observers it is not even created."""
-        grid = self.block.grid
+        grid = self.grid
         if grid.observers:
             grid.tell(kind, *fields)
 
     def computed(self, opcode: str, count: int) -> None:
         """The kernel itself has done what `count` instructions would."""
-        grid = self.block.grid
+        grid = self.grid
         if grid.observers and grid.hears(Computed):
             grid.tell(Computed, self.by(), opcode, count)
 
     def memory(self, space: Space) -> Bytes:
         """The memory of a state space."""
-        return self.block.shared if space == "shared" else self.block.grid.memory
+        return self.block.shared if space == "shared" else self.grid.memory
 
     def shared_at(self, by: By, instruction: Instruction, address: int) -> tuple[Block, int]:
         """The block of the cluster, and the address there, that an address in .shared::cluster means."""
@@ -161,11 +164,11 @@ class Core:
     def fault(self, by: By, instruction: Instruction, space: Space, error: AddressError) -> NoReturn:
         """Report an access that the hardware would not make, and end the launch."""
         self.tell(Faulted, by, instruction, error.kind, space, str(error))
-        self.block.grid.fail(MemoryFault(f"{error} ({by})"))
+        self.grid.fail(MemoryFault(f"{error} ({by})"))
 
     def exit(self) -> None:
         """The active lanes exit; the warp exits with its last lane."""
-        grid = self.block.grid
+        grid = self.grid
         grid.scheduler.check(self.strand)
         if not self.bits:
             return
@@ -193,19 +196,23 @@ class Core:
 
     def integers(self, instruction: Instruction, role: str, given: Any) -> Array:
         """One integer for each lane, int64 (32,), from one for all lanes or one for each."""
-        if type(given) is int and -(1 << 63) <= given < 1 << 63:
-            return np.array([given]).repeat(WARP)
+        if isinstance(given, int) and not isinstance(given, bool) and -(1 << 63) <= given < 1 << 63:
+            return _same(int(given))
+        if isinstance(given, np.ndarray) and given.dtype is _INT64 and given.shape == _LANES:
+            return np.asarray(given)  # what addresses usually are
         array = self.values(given)
-        if array.dtype is _INT64 and array.shape == _LANES:
-            return np.asarray(array)
         if array.dtype.kind not in "iu" or array.shape not in ((), (WARP,), (WARP, 1)):
             raise OperandError(
                 f"{instruction}: {role} must be one integer for all lanes, or (32,), one for each; got {array.dtype} "
                 f"{array.shape} (PTX ISA {instruction.section})"
             )
-        if array.shape != (WARP,):
-            array = np.broadcast_to(array.reshape(-1) if array.ndim else array, (WARP,))
+        if array.ndim != 1:
+            array = array[:, 0] if array.ndim else array.repeat(WARP)
         return np.asarray(array, np.int64)
+
+    def own(self, values: Array) -> Array:
+        """The rows of the active lanes, of rows (32, ...) for all."""
+        return values if self.bits == FULL else values[lanes_of(self.bits)]
 
     def distinct(self, instruction: Instruction, role: str, given: Any) -> list[tuple[int, int]]:
         """(value, mask of the active lanes that give it), in the order of lanes."""
@@ -220,12 +227,12 @@ class Core:
     def predicate(self, instruction: Instruction, given: Any) -> Array:
         """One predicate for each lane, bool (32,), from one for all lanes or one for each."""
         array = self.values(given)
-        if array.dtype != np.bool_ or array.shape not in ((), (WARP,)):
+        if array.dtype.kind != "b" or array.shape not in ((), _LANES):
             raise OperandError(
                 f"{instruction}: a predicate must be bool (32,); got dtype {array.dtype}, shape {array.shape} (PTX ISA "
                 f"{instruction.section})"
             )
-        return np.broadcast_to(array, (WARP,))
+        return np.asarray(array) if array.ndim else lanes_of(FULL * bool(array))
 
     def check_membermask(self, instruction: Instruction, *given: Any, elsewhere: bool = False) -> None:
         """End the launch unless a membermask names the lanes that execute the instruction.
@@ -255,13 +262,14 @@ class Core:
 
     def made(self, bits: Array, written: int, origin: tuple[Instruction, str, str] | None = None) -> Registers:
         """New registers with this content; only the lanes of the mask `written` count as written."""
-        made = self.adopted(bits)
-        bank = made.bank
+        bank = Bank(bits, self, self._next)
+        self._next += bits.shape[1]
+        made = Registers(bank)
         made.origin = origin
         blind = self.there & ~written
         if blind:
             bank.unwritten = np.repeat(lanes_of(blind)[:, None], bits.shape[1], axis=1)
-        if written and self.block.grid.observers:
+        if written and self.grid.observers:
             made.touch(True)
         return made
 
@@ -272,4 +280,12 @@ class Core:
     def touched(self, registers: Registers, writes: bool, which: tuple[int, ...], unwritten: tuple[int, ...]) -> None:
         """Report that the kernel reads or writes registers of this warp."""
         by = self.by(3)  # this method, Registers.touch, and the method that calls it
-        self.block.grid.tell(Touched, by, registers, writes, which, unwritten)
+        self.grid.tell(Touched, by, registers, writes, which, unwritten)
+
+
+@lru_cache(maxsize=1024)
+def _same(number: int) -> Array:
+    """One number for all lanes, int64 (32,), read-only: kernels use the same ones again and again."""
+    lanes = np.full(WARP, number, np.int64)
+    lanes.flags.writeable = False
+    return lanes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 from tcemu.errors import AddressError, OperandError, briefly
 from tcemu.instructions import Instruction
-from tcemu.instructions.elements import Elements, elements_of, order_of, space_of
+from tcemu.instructions.elements import Elements, StateSpace, elements_of, order_of, space_of
 from tcemu.instructions.facts import Space
 from tcemu.machine.addresses import BLOCK, parts, rank_of
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import Accessed, By, Order, Shuffled, Waiting
 from tcemu.machine.lanes import lanes as per_lane
-from tcemu.machine.masks import FULL, LANES, bits_of
+from tcemu.machine.masks import FULL, LANES, bits_of, lanes_of
 from tcemu.machine.memory import Bytes
 from tcemu.machine.registers import POISON, WARP, Registers
 from tcemu.machine.tensor_map import TensorMap
@@ -45,10 +45,14 @@ class Where(NamedTuple):
         """The same for those of the lanes that are in a mask, bool (32,)."""
         return self._replace(lanes=self.lanes & lanes, addresses=self.addresses[lanes[self.lanes]])
 
+    def of(self, values: Array) -> Array:
+        """The rows of these lanes, of rows (32, n) for all."""
+        return values if len(self.addresses) == WARP else values[self.lanes]
 
-def places(core: Core, by: By, instruction: Instruction, addresses: Array) -> list[Where]:
-    """The memories that the active lanes address, one entry for each."""
-    state, active, block = space_of(instruction), core.active, core.block
+
+def places(core: Core, by: By, instruction: Instruction, state: StateSpace, addresses: Array) -> list[Where]:
+    """The memories that the active lanes address, one entry for each; `state` is the space of the instruction."""
+    active, block = lanes_of(core.bits), core.block
     if state == "shared" or state == "global":
         memory = block.shared if state == "shared" else block.grid.memory
         return [Where(state, memory, block, active, addresses if core.bits == FULL else addresses[active])]
@@ -95,17 +99,18 @@ def access(
     size: int,
     order: Order,
     data: Array | None = None,
-) -> None:
-    """Check an access of `size` bytes at each of the addresses, and report it."""
+) -> Array:
+    """Check an access of `size` bytes at each of the addresses, report it, and return the units that it finds."""
     try:
-        extent = where.memory.check(instruction, where.addresses, size, size, where.lanes)
+        found, extent = where.memory.find(instruction, where.addresses, size, where.lanes)
     except AddressError as error:
         core.fault(by, instruction, where.space, error)
-    if core.watched:
+    if core.grid.observers:
         lanes = LANES if len(where.addresses) == WARP else LANES[where.lanes]
-        owner = core.owner(where.block)
-        given = where.addresses, size, extent, lanes, False, order, data, owner
-        core.tell(Accessed, by, instruction, where.space, writes, *given)
+        owner, stored = core.owner(where.block), None if data is None else data.view(np.uint8)
+        given = where.addresses, size, extent, lanes, False, order, stored, owner
+        core.grid.tell(Accessed, by, instruction, where.space, writes, *given)
+    return found
 
 
 def strength(instruction: Instruction) -> Order:
@@ -123,47 +128,56 @@ def ld(instruction: Instruction) -> Act:
     moved, order = elements_of(instruction), strength(instruction)
     register, element, count, size = moved.register, moved.element, moved.registers, moved.bytes
     whole, wide = element.itemsize == register.itemsize, np.dtype(f"i{register.itemsize}")
-
-    def load(core: Core, by: By, where: Where) -> Array:
-        access(core, by, instruction, where, False, size, order)
-        data = where.memory.gather(where.addresses, size)
-        loaded(core, by, where, data, bool(order))
-        held = data.view(register) if whole else data.view(element).astype(wide).view(register)
-        return held.reshape(-1, count)
+    kind, strong, state = (register if whole else element).str, bool(order), space_of(instruction)
 
     def act(core: Core, addresses: npt.ArrayLike) -> Registers:
         by = core.begin(instruction)
         if by is None:
             return core.blank(count, register)
-        found = places(core, by, instruction, core.integers(instruction, "address", addresses))
-        if core.bits == FULL and len(found) == 1:
-            return core.made(load(core, by, found[0]), FULL)
-        bits = np.full((WARP, count), POISON, register)
-        for each in found:
-            bits[each.lanes] = load(core, by, each)
-        return core.made(bits, core.bits)
+        loads: list[tuple[Where, Array]] = []
+        for each in places(core, by, instruction, state, core.integers(instruction, "address", addresses)):
+            found = access(core, by, instruction, each, False, size, order)
+            data = each.memory.read(found, kind, count)
+            loaded(core, by, each, data, strong)
+            loads.append((each, data if whole else data.astype(wide).view(register)))
+        return answer(core, loads)
 
     return act
 
 
+def answer(core: Core, found: list[tuple[Where, Array]]) -> Registers:
+    """Registers of what lanes have found, rows (n, count) for each memory."""
+    first = found[0][1]
+    if len(first) == WARP:
+        return core.made(first, FULL)
+    bits = np.full((WARP, first.shape[1]), POISON, first.dtype)
+    for each, held in found:
+        bits[each.lanes] = held
+    return core.made(bits, core.bits)
+
+
 def loaded(core: Core, by: By, where: Where, data: Array, strong: bool) -> None:
     """Report a load to the scheduler: a loop that keeps loading the same values waits for other warps."""
-
-    def waiting() -> Waiting:
-        at = int(where.addresses[0])
-        whose = "" if where.block is core.block else f" of block {where.block.number}"
-        told = f"{where.space} memory{whose} at {at} to change, which it polls"
-        return Waiting(by, told, "memory", at, where.space == "global")
-
     found = where.addresses.tobytes(), data.tobytes(), where.block.rank, where.space
-    core.block.grid.scheduler.loaded(core.strand, found, strong, waiting)
+    scheduler, strand = core.grid.scheduler, core.strand
+    if scheduler.polls(strand, found, strong):
+        scheduler.looked(strand, False, partial(_polled, core, by, where), where.space == "global")
+
+
+def _polled(core: Core, by: By, where: Where) -> Waiting:
+    at = int(where.addresses[0])
+    whose = "" if where.block is core.block else f" of block {where.block.number}"
+    arrays = where.memory.ranges if where.space == "global" else ()
+    named = "".join(f" (byte {at - first} of {name})" for first, end, name in arrays if first <= at < end)
+    told = f"{where.space} memory{whose} at {at}{named} to change, which it polls"
+    return Waiting(by, told, "memory", at, where.space == "global")
 
 
 @executes("st")
 def st(instruction: Instruction) -> Act:
     """st (9.7.9.11): store values (32, n), (32,) or one for all; floats of the element's width keep their bits."""
     moved, order = elements_of(instruction), strength(instruction)
-    size, patterns = moved.bytes, patterns_of(instruction, moved)
+    size, patterns, state = moved.bytes, patterns_of(instruction, moved), space_of(instruction)
 
     def act(core: Core, addresses: npt.ArrayLike, values: npt.ArrayLike) -> None:
         by = core.begin(instruction)
@@ -171,10 +185,9 @@ def st(instruction: Instruction) -> Act:
             return
         where = core.integers(instruction, "address", addresses)
         given = patterns(core, values)
-        for each in places(core, by, instruction, where):
-            data = (given if len(each.addresses) == WARP else given[each.lanes]).view(np.uint8)
-            access(core, by, instruction, each, True, size, order, data)
-            each.memory.write(each.addresses, data)
+        for each in places(core, by, instruction, state, where):
+            data = each.of(given)
+            each.memory.write(access(core, by, instruction, each, True, size, order, data), data)
 
     return act
 
@@ -183,8 +196,18 @@ def patterns_of(instruction: Instruction, moved: Elements) -> Callable[[Core, An
     """A function that reads an operand: elements (32, count) as their bits in memory."""
     count, bits, kept, shape = moved.registers, moved.bits, unsigned(moved), (WARP, moved.registers)
 
+    @lru_cache(maxsize=64)
+    def same(number: int) -> Array:
+        array = np.full(shape, np.asarray(number).astype(kept))
+        array.flags.writeable = False
+        return array
+
     def patterns(core: Core, values: Any) -> Array:
+        if type(values) is int and -(1 << 63) <= values < 1 << 63:
+            return same(values)
         array = core.values(values)
+        if array.dtype == kept and array.shape == shape:  # what values usually are
+            return np.ascontiguousarray(array)
         if array.dtype.kind == "f" and array.dtype.itemsize * 8 == bits:
             array = array.astype(array.dtype.newbyteorder("=")).view(f"u{array.dtype.itemsize}")
         if array.dtype.kind not in "iu":
@@ -249,18 +272,20 @@ _SHUFFLES: dict[str, tuple[Callable[[Array, Array, Array, Array], Array], Callab
 }
 
 
-def _sources(mode: str, b: Any, c: Any) -> tuple[Array, Array]:
-    """The lane that each lane reads from, and whether the one that it asks for is inside its segment; both (32,)."""
+@lru_cache(maxsize=1024)
+def _sources(mode: str, *operands: int | bytes) -> tuple[Array, Array]:
+    """The lane that each lane reads from, and whether the one that it asks for is inside its segment; both (32,).
+
+    The operands b and c are one number for all lanes, or the bytes of one for each: kernels repeat their shuffles.
+    """
     source, inside = _SHUFFLES[mode]
+    numbers: list[Any] = [each if isinstance(each, int) else np.frombuffer(each, np.int64) for each in operands]
+    b, c = numbers
     lane, segment = b & 31, c >> 8 & 31
     first, bound = LANES & segment, LANES & segment | c & 31 & ~segment
     asked = source(LANES, lane, first, segment)
     there = inside(asked, bound)
     return np.where(there, asked, LANES), there
-
-
-#: The same for one b and one c for all lanes, computed once.
-_uniform_sources = lru_cache(maxsize=4096)(_sources)
 
 
 @executes("shfl.sync")
@@ -274,35 +299,35 @@ def shfl(instruction: Instruction) -> Act:
     def act(core: Core, values: Any, b: npt.ArrayLike, c: npt.ArrayLike, *membermask: Any) -> tuple[Array, Array]:
         core.check_membermask(instruction, *membermask, elsewhere=True)
         by = core.begin(instruction)
-        if type(b) is type(c) is int:
-            asked, there = _uniform_sources(mode, b & 31, c & 0x1FFF)
-        else:
-            asked, there = _sources(mode, core.integers(instruction, "b", b), core.integers(instruction, "c", c))
-        needed = np.zeros(WARP, bool)
-        needed[asked[core.active]] = True
-        held = _read(core, values, needed)
+        asked, there = _sources(mode, _operand(core, instruction, "b", b), _operand(core, instruction, "c", c))
+        held = _read(core, values, asked) if core.watched else core.values(values)
         if held.ndim not in (1, 2) or len(held) != WARP or held.dtype.kind not in "iuf" or held.dtype.itemsize > 8:
             raise OperandError(
                 f"{instruction}: values must be numbers (32,) or (32, n); got {held.dtype} {held.shape} (PTX ISA "
                 f"{instruction.section})"
             )
-        given = held.astype(held.dtype.newbyteorder("="))
-        bits = given.view(f"u{given.dtype.itemsize}")
-        found = np.asarray(bits[asked])
+        given = held if held.dtype.isnative else held.astype(held.dtype.newbyteorder("="))
+        found = np.asarray(given.take(asked, axis=0))
         if core.bits != FULL or by is None:
             taking = core.active & core.active[asked] & (by is not None)
-            found[~taking] = POISON & np.iinfo(bits.dtype).max
+            bits = found.view(f"u{found.itemsize}")
+            bits[~taking] = POISON & np.iinfo(bits.dtype).max
             if by is not None:
                 core.tell(Shuffled, by, instruction, asked, int(membermask[0]) if membermask else by.active)
-        return found.view(given.dtype), per_lane(there & core.active)
+        return found, per_lane(there.copy() if core.bits == FULL else there & core.active)
 
     return act
 
 
-def _read(core: Core, values: Any, lanes: Array) -> Array:
-    """The values of `lanes`; those of other lanes do not count as read."""
-    before = core.bits
-    core.bits = before & bits_of(lanes)
+def _operand(core: Core, instruction: Instruction, role: str, given: npt.ArrayLike) -> int | bytes:
+    return given & 0x1FFF if type(given) is int else core.integers(instruction, role, given).tobytes()
+
+
+def _read(core: Core, values: Any, asked: Array) -> Array:
+    """The values; those of lanes that no active lane asks for do not count as read."""
+    before, needed = core.bits, np.zeros(WARP, bool)
+    needed[asked[core.active]] = True
+    core.bits = before & bits_of(needed)
     try:
         return core.values(values)
     finally:

@@ -138,7 +138,7 @@ def shape_of(
 
 
 def _cluster(given: int | Sequence[int], grid: Index3, target: str, chip: int, more: object) -> Index3:
-    """The blocks of a cluster, which divide those of the grid; `more`: also as many as not every GPU has."""
+    """The blocks of a cluster, which divide those of the grid; `more` admits sizes that not every GPU has."""
     if chip < _CLUSTERS:
         raise LaunchError(f"clusters exist from sm_{_CLUSTERS} on; the target is {target}")
     if not isinstance(more, bool):

@@ -3,7 +3,7 @@
     phase       0, 1, 2...: the number of completed phases
     pending     arrivals that the phase still waits for, 0 to 2^20 - 1
     expected    arrivals that the next phase will wait for, 1 to 2^20 - 1
-    tx-count    bytes under way that the phase still waits for, -(2^20 - 1) to 2^20 - 1
+    tx-count    bytes in flight that the phase still waits for, -(2^20 - 1) to 2^20 - 1
 
 A phase is complete when pending arrivals and tx-count are both 0; the next one begins at once, with `expected` arrivals
 pending. This module holds the state of one object; mbarriers.py makes warps wait for it.

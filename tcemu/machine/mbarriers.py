@@ -95,9 +95,10 @@ class Mbarriers:
             except OperandError as error:
                 self._misused(core, by, instruction, place, "arrivals", error)
         self.put(place, held)
-        order = _order(instruction) or "release"
-        owner, scope = core.owner(self._block), instruction.words.get("scope", "")
-        core.tell(MbarrierArrived, by, place, phase, count, transaction, order, owner, scope)
+        if core.watched:
+            order = _order(instruction) or "release"
+            owner, scope = core.owner(self._block), instruction.words.get("scope", "")
+            core.tell(MbarrierArrived, by, place, phase, count, transaction, order, owner, scope)
         self._tell_completed(core, place, phase, held)
         return state
 
@@ -125,7 +126,7 @@ class Mbarriers:
         """Report that a wait found the last complete phase with this parity; more may complete before the warp runs."""
         phase = self.find(core, by, instruction, place).phase - 1
         phase -= phase & 1 != parity
-        if phase >= 0:
+        if phase >= 0 and core.watched:
             core.tell(MbarrierWaited, by, place, phase, _order(instruction))
 
     def told(self, place: int) -> str:

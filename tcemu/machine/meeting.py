@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 #: Called when all four warps have arrived, with their origins and what each of them gave.
 Act = Callable[[tuple[By, ...], list[Any]], None]
 #: Warps of a warpgroup.
-GROUP = 4
+WARPGROUP = 4
 SECTION = "9.7.15"
 
 
@@ -32,9 +32,9 @@ class _Round:
 class Meetings:
     """The meetings of one warpgroup, one after the other."""
 
-    def __init__(self, block: Block, group: int) -> None:
-        self._block, self._group = block, group
-        self._members = range(GROUP * group, GROUP * (group + 1))
+    def __init__(self, block: Block, number: int) -> None:
+        self._block, self._number = block, number
+        self._members = range(WARPGROUP * number, WARPGROUP * (number + 1))
         self._round: _Round | None = None
 
     def meet(self, by: By, instruction: Instruction, given: Any, act: Act) -> _Round:
@@ -54,12 +54,12 @@ class Meetings:
             self._block.grid.tell(Disagreed, (first, by), (here.instruction, instruction))
             self._block.grid.fail(
                 LaunchError(
-                    f"the warps of warpgroup {self._group} must execute the same instruction: {first} reached "
+                    f"the warps of warpgroup {self._number} must execute the same instruction: {first} reached "
                     f"{here.instruction}, but {by} reached {instruction} (PTX ISA {SECTION})"
                 )
             )
         here.given[by.warp] = by, given
-        if len(here.given) == GROUP:
+        if len(here.given) == WARPGROUP:
             self._round = None
             who, what = zip(*map(here.given.__getitem__, self._members), strict=True)
             try:
@@ -74,4 +74,4 @@ class Meetings:
         here = self._round
         absent = [warp for warp in self._members if here is None or warp not in here.given]
         numbers = f"warp{'s' * (len(absent) > 1)} {listing(absent, 'and')}"
-        return f"{numbers} of warpgroup {self._group} to reach {instruction}"
+        return f"{numbers} of warpgroup {self._number} to reach {instruction}"

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from tcemu.errors import AddressError, LaunchError, OperandError, briefly, listing, shown
 from tcemu.instructions import Instruction
 from tcemu.instructions.facts import Space
+from tcemu.machine.registers import WARP
 
 Array = npt.NDArray[Any]
 
@@ -31,9 +32,11 @@ _UNITS: dict[int, np.dtype[Any]] = {
     16: np.dtype("V16"),
     32: np.dtype("V32"),
 }
-#: Accesses to at most _FEW addresses are remembered once they have been checked; at most _KEPT of them.
-_FEW, _KEPT = 64, 1024
 _SHIFTS = {size: size.bit_length() - 1 for size in _UNITS}
+#: The most accesses of a warp that a memory remembers.
+_KEPT = 1024
+#: A 1 for each address of a warp, read as one long number.
+_ONES = sum(1 << 64 * lane for lane in range(WARP))
 
 
 class Bytes:
@@ -53,10 +56,11 @@ class Bytes:
         #: the same as plain numbers, for the check of every access
         self._first = [first for first, _, _ in ranges]
         self._end = [end for _, end, _ in ranges]
-        #: the extents of accesses that were right, by the addresses of a few lanes, the size and the alignment
-        self._checked: dict[tuple[bytes, int, int] | None, Extent] = {}
+        #: what `find` has found, by the addresses and the size
+        self._found: dict[tuple[bytes, int], tuple[Array, Extent]] = {}
         #: the bytes as units of each size
         self.units = {size: self.bytes.view(unit) for size, unit in _UNITS.items()}
+        self._rows: dict[tuple[str, int], Array] = {}
 
     def check(
         self,
@@ -74,12 +78,8 @@ class Bytes:
         """
         if not len(addresses):
             return 0, 0
-        key = (addresses.tobytes(), size, align) if len(addresses) <= _FEW else None
-        known = self._checked.get(key)
-        if known is not None:
-            return known
-        together, low, high = _extent(addresses)
-        if together & align - 1:
+        beside, low, high = _extent(addresses, align)
+        if beside:
             first = int((addresses % align != 0).argmax())
             raise AddressError(
                 f"{_told(instruction, lanes, first, what)}: address {int(addresses[first])} in {self.space} memory is "
@@ -88,7 +88,6 @@ class Bytes:
             )
         extent = low, high + size
         if self.holds(*extent):
-            self._keep(key, extent)
             return extent
         wrong = self._outside(addresses, size)
         if wrong.any():
@@ -98,12 +97,21 @@ class Bytes:
             raise AddressError(f"{told}: {where} (PTX ISA {instruction.section})", "bounds")
         return extent
 
-    def _keep(self, key: tuple[bytes, int, int] | None, extent: Extent) -> None:
-        """Remember addresses that are right: a kernel uses the same ones again and again."""
-        if key is not None:
-            if len(self._checked) == _KEPT:
-                self._checked.clear()
-            self._checked[key] = extent
+    def find(
+        self, instruction: Instruction, addresses: Array, size: int, lanes: Array | None = None
+    ) -> tuple[Array, Extent]:
+        """The numbers in `units[size]` of what a warp's addresses (n,) point to, and the extent, once `check` agrees.
+
+        It remembers what it has found, because a kernel uses the same addresses again and again.
+        """
+        key = addresses.tobytes(), size
+        found = self._found.get(key)
+        if found is None:
+            extent = self.check(instruction, addresses, size, size, lanes)
+            if len(self._found) == _KEPT:
+                self._found.clear()
+            found = self._found[key] = addresses >> _SHIFTS[size], extent
+        return found
 
     def holds(self, first: int, end: int) -> bool:
         """Whether bytes `first` to `end` - 1 lie in one of the ranges."""
@@ -130,35 +138,37 @@ class Bytes:
         where = "across the end of" if start <= at < end else where
         return f"{told}: {where} {name} ({start} to {end})"
 
-    def read(self, addresses: Array, size: int) -> Array:
-        """Bytes (n, size) at checked addresses (n,), multiples of `size`."""
-        return self.gather(addresses, size).view(np.uint8).reshape(-1, size)
+    def read(self, found: Array, kind: str, count: int) -> Array:
+        """What lies in the units (n,) that `find` found, as rows (n, count) of elements of a dtype."""
+        key = kind, count
+        rows = self._rows.get(key)
+        if rows is None:
+            rows = self._rows[key] = self.bytes.view(kind).reshape(-1, count)
+        return rows.take(found, 0)
 
-    def gather(self, addresses: Array, size: int) -> Array:
-        """The same as units (n,) that numpy copies as one element each."""
-        return self.units[size].take(addresses >> _SHIFTS[size])
-
-    def write(self, addresses: Array, data: Array) -> None:
-        """Write bytes (n, size) to checked addresses (n,), multiples of size; of equal addresses the last one wins."""
-        size = data.shape[1]
-        self.units[size][addresses >> _SHIFTS[size]] = np.ascontiguousarray(data).view(_UNITS[size])[:, 0]
+    def write(self, found: Array, data: Array) -> None:
+        """Write rows (n, count), contiguous, to units (n,) that `find` found; of equal units the last one wins."""
+        size, count = data.itemsize, data.shape[1]
+        rows = data if count == 1 else data.view(_UNITS[size * count])
+        self.units[size * count][found] = rows[:, 0]
 
 
 def extent_of(addresses: Array, size: int) -> Extent:
     """The extent of `size` bytes at each of `addresses` (n,); (0, 0) for none."""
     if not len(addresses):
         return 0, 0
-    _, low, high = _extent(addresses)
+    _, low, high = _extent(addresses, 1)
     return low, high + size
 
 
-def _extent(addresses: Array) -> tuple[int, int, int]:
-    """All addresses or-ed, the least and the greatest. For one warp's, Python's numbers are faster than numpy."""
-    if len(addresses) <= _FEW:
+def _extent(addresses: Array, align: int) -> tuple[int, int, int]:
+    """Nonzero if an address is not a multiple of `align`; the least and greatest. Python's numbers suit a warp best."""
+    if len(addresses) <= WARP:
         numbers = addresses.tolist()
-        return int(np.bitwise_or.reduce(addresses)), min(numbers), max(numbers)
+        bits = int.from_bytes(addresses.tobytes(), "little")
+        return bits & (align - 1) * _ONES, min(numbers), max(numbers)
     together, low, high = (each.reduce(addresses) for each in (np.bitwise_or, np.minimum, np.maximum))
-    return int(together), int(low), int(high)
+    return int(together) & align - 1, int(low), int(high)
 
 
 def _told(instruction: Instruction, lanes: Array | None, number: int, what: str) -> str:
@@ -168,6 +178,8 @@ def _told(instruction: Instruction, lanes: Array | None, number: int, what: str)
 
 def _integers(given: Any) -> Any:
     """An index as an int or an array of int64. Raises OperandError for anything but integers."""
+    if type(given) is int and -(1 << 63) <= given < 1 << 63:
+        return given
     try:
         array = np.asarray(given)
     except LaunchError:  # the sanitizer's, about registers that are read here
@@ -204,9 +216,9 @@ class Pointer(int):
         if len(index) != len(self.shape):
             raise OperandError(f"the array has {len(self.shape)} axes; got {len(index)} indices")
         numbers = [_integers(number) for number in index]
-        found: Any = 0
+        found: Any = numbers[0] if numbers else 0
         try:
-            for number, size in zip(numbers, self.shape, strict=True):
+            for number, size in zip(numbers[1:], self.shape[1:], strict=True):
                 found = found * size + number
             found = found * self.dtype.itemsize + int(self)
         except (ValueError, OverflowError):

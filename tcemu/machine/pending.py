@@ -1,4 +1,4 @@
-"""The asynchronous work that a block has under way. A strategy decides when its effects appear."""
+"""The pending asynchronous work of a block. A strategy decides when its effects appear."""
 
 from __future__ import annotations
 

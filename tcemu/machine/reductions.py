@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -26,25 +26,29 @@ _ELEMENTS: Mapping[str, str] = MappingProxyType(
     {f"{kind}{bits}": f"<{'i' if kind == 's' else 'u'}{bits // 8}" for kind in "bus" for bits in (16, 32, 64)}
     | {"f16": "<f2", "f32": "<f4", "f64": "<f8", "bf16": "bfloat16"}
 )
+#: Parts of an f32.
+_SIGN, _EXPONENT = np.uint32(1 << 31), np.uint32(0xFF << 23)
 #: The NaN that an addition returns.
 _NAN = {"<f4": 0x7FFFFFFF, "<f2": 0x7FFF, "bfloat16": 0x7FFF}
 
 
-def _add(one: Array, other: Array) -> Array:
+def _add_floats(one: Array, other: Array) -> Array:
     with np.errstate(all="ignore"):
         return np.asarray(one + other)
 
 
+#: On integers; on floats, those of _FLOATS first.
 _COMBINE: dict[str, Combine] = {
     "and": np.bitwise_and,
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
-    "add": _add,
+    "add": np.add,
     "inc": lambda old, most: np.where(old >= most, 0, old + 1),
     "dec": lambda old, most: np.where((old == 0) | (old > most), most, old - 1),
     "min": np.fmin,
     "max": np.fmax,
 }
+_FLOATS: dict[str, Combine] = {"add": _add_floats}
 
 #: The elements of tensor maps that each operation combines (PTX ISA 9.1, 9.7.9.27.1.3); .b32 is any type of 32 bits.
 _BOXES: Mapping[str, str] = MappingProxyType(
@@ -64,7 +68,7 @@ class Reduction:
     element: str
     bytes: int
 
-    @property
+    @cached_property
     def dtype(self) -> np.dtype[Any]:
         """The dtype of an element."""
         if self.element == "bf16":
@@ -90,22 +94,26 @@ class Reduction:
 
 def _flushed(numbers: Array) -> Array:
     """Subnormal f32 as zeros of their sign."""
-    small = np.abs(numbers) < np.finfo(np.float32).tiny
-    return np.where(small, np.copysign(np.float32(0), numbers), numbers).astype(numbers.dtype)
+    bits = numbers.view(np.uint32)
+    return np.where(bits & _EXPONENT, bits, bits & _SIGN).view(np.float32)
 
 
 def reduction_of(operation: str, kind: str) -> Reduction:
     """What `operation` computes on the numbers of a type: ("add", "f16x2")."""
     element, _, pair = kind.partition("x")
     size = int(element.lstrip("bfsu")) // 8 * (2 if pair else 1)
-    return Reduction(f"{operation}.{kind}", _COMBINE[operation], element, size)
+    combine = _FLOATS.get(operation, _COMBINE[operation]) if "f" in element else _COMBINE[operation]
+    return Reduction(f"{operation}.{kind}", combine, element, size)
 
 
 def step_of(instruction: Instruction, *, flush: bool) -> Callable[..., Array]:
-    """A function from the old bytes at one address and a lane's to the new ones; `flush` makes subnormal f32 zeros."""
+    """A function from old bytes and those of lanes to new ones; `flush` makes subnormal f32 zeros.
+
+    All are uint8, with the bytes of one lane along the last axis.
+    """
     operation, kind = instruction.words["op"], instruction.words["type"]
     if operation == "cas":
-        return lambda old, b, c: c if np.array_equal(old, b) else old
+        return lambda old, b, c: np.asarray(np.where((old == b).all(axis=-1, keepdims=True), c, old))
     if operation == "exch":  # also of 128 bits, for which there is no dtype
         return lambda _, b: b
     row = reduction_of(operation, kind)

@@ -24,7 +24,9 @@ Array = npt.NDArray[Any]
 
 #: Lanes of a warp.
 WARP = 32
-#: The content of a register that is unwritten, or whose result is still under way: a NaN in f32, f16 and bf16.
+#: Every lane, bool (32,), as bytes.
+_ALL = bytes([True]) * WARP
+#: The content of a register that is unwritten, or whose result is still pending: a NaN in f32, f16 and bf16.
 POISON = 0x7FFFDEAD
 #: The dtypes of registers.
 KINDS = np.dtype(np.uint32), np.dtype(np.uint64)
@@ -60,9 +62,9 @@ class Bank:
                 f"registers of a warp must be an array (32, n) of uint32 or uint64; got {bits.dtype} {bits.shape}"
             )
         self.bits, self.watcher, self.first = bits, watcher, first
-        #: the registers that each mma_async under way will write; None stands for all
+        #: the registers that each pending mma_async will write; None stands for all
         self.pending: list[Array | None] = []
-        #: whether results under way hide the content
+        #: whether pending results hide the content
         self.veiled = False
         #: bool (32, n): lanes that were never written; None if all were
         self.unwritten: Array | None = None
@@ -120,7 +122,7 @@ class Registers(NDArrayOperatorsMixin):
 
     @property
     def pending(self) -> bool:
-        """Whether a result is under way in any of them."""
+        """Whether a result is pending in any of them."""
         return bool(self.bank.pending) and bool(self._hidden().any())
 
     def __len__(self) -> int:
@@ -142,18 +144,21 @@ class Registers(NDArrayOperatorsMixin):
         given = self._patterns(value)
         self.touch(True, key)
         bank, there = self.bank, self._there
-        wanted = np.zeros(self.shape, bool)
+        columns: Any = slice(None) if self._columns is None else self._columns
         content = self.bits.copy()
         try:
-            wanted[key] = True
             content[key] = given
         except IndexError as error:
             raise OperandError(f"{self!r} has no [{key!r}]: {error}") from None
         except ValueError as error:
             raise OperandError(f"{self!r}[{key!r}] does not hold a value of shape {given.shape}: {error}") from None
+        if bank.unwritten is None and (there is None or there.tobytes() == _ALL):
+            bank.bits[:, columns] = content
+            return
+        wanted = np.zeros(self.shape, bool)
+        wanted[key] = True
         if there is not None:
             wanted &= there[:, None]
-        columns: Any = slice(None) if self._columns is None else self._columns
         bank.bits[:, columns] = np.where(wanted, content, bank.bits[:, columns])
         if bank.unwritten is not None:
             bank.unwritten[:, columns] &= ~wanted
@@ -192,7 +197,7 @@ class Registers(NDArrayOperatorsMixin):
     # ---------------------------------------------------------------------------------------- for the machine
 
     def begin(self, *, veiled: bool) -> None:
-        """An mma_async that writes them is under way; `veiled` hides the content until it ends."""
+        """An mma_async that writes them is pending; `veiled` hides the content until it ends."""
         self.bank.pending.append(self._columns)
         self.bank.veiled = veiled
 
@@ -275,15 +280,15 @@ class Registers(NDArrayOperatorsMixin):
         return None if watcher is None else watcher.active
 
     def seen(self) -> Array:
-        """The content as a kernel sees it now, read without an observer: poison where a result is under way."""
+        """The content as a kernel sees it now, read without an observer: poison where a result is pending."""
         bank = self.bank
         if not bank.pending or not bank.veiled:
-            return self.bits
+            return bank.bits if self._columns is None else bank.bits[:, self._columns]
         hidden = self._hidden()
         return np.where(hidden, self.dtype.type(POISON), self.bits) if hidden.any() else self.bits
 
     def _hidden(self) -> Array:
-        """Which of them have a result under way, bool (n,)."""
+        """Which of them have a pending result, bool (n,)."""
         waiting = np.zeros(self.bank.bits.shape[1], bool)
         for columns in self.bank.pending:
             waiting[... if columns is None else columns] = True

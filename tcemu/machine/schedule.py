@@ -4,8 +4,8 @@
 
 starts from a policy, "late" or "early", in the order of seed 0 (or "late backwards": the last block, warp and lane
 first), and departs from it where it says so. Before operation 12 of warp 1 of block 0, counted from 1, that warp stands
-aside until no other warp can continue (@). The asynchronous work that operation 3 of warp 2 begins ends at once where
-the policy would let it end late, and late where it would end at once (~).
+aside until no other warp can continue, or for 4096 operations of others (@). The asynchronous work that operation 3 of
+warp 2 begins ends at once where the policy would let it end late, and late where it would end at once (~).
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ Item = TypeVar("Item")
 Mark = Literal["@", "~"]
 #: After this many loads in a row that bring nothing new, a warp counts as one that polls.
 _POLLS = 16
+#: A warp is held back for at most this many operations of others: a loop that polls and stores would run for ever.
+_LONGEST = 4096
 #: What a schedule starts from.
 _POLICIES: tuple[Literal["late", "early"], ...] = ("late", "early")
 _DELAY = re.compile(r"(\d{1,9})\.(\d{1,4})([@~])(\d{1,9})")
@@ -116,8 +118,9 @@ class Delaying(InOrder):
         super().__init__(schedule.policy)
         self._step = -1 if schedule.backwards else 1
         self._delays = frozenset(schedule.delays)
-        #: warps that are held back, the first one first
+        #: warps that are held back, the first one first, and the operations of others since one was let go or held
         self._aside: list[Strand] = []
+        self._others = 0
         self._running: Strand
         self.begun: dict[tuple[int, int, int], None] = {}
         self.stopped: dict[Delay, tuple[str, Site]] = {}
@@ -139,7 +142,13 @@ class Delaying(InOrder):
         here = Delay(strand.block, strand.warp, "@", strand.operations)
         if here in self._delays:
             self._aside.append(strand)
+            self._others = 0
             self.stopped[here] = instruction.opcode, site()
+            return True
+        self._others += 1
+        if self._aside and self._others > _LONGEST:
+            self._others = 0
+            del self._aside[0]
             return True
         return strand.repeats > _POLLS
 

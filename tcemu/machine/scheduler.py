@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: After this many operations a warp lets others run in any case: it may be polling memory in a loop.
 _TURN = 256
-#: How often all warps may test without success, with nothing under way, before the launch counts as stuck: for each
+#: How often all warps may test without success, with nothing pending, before the launch counts as stuck: for each
 #: warp, and for all together.
 _LOOKS, _MOST_LOOKS = 1024, 8192
 #: The most different loads of a loop that polls memory, and how many loads in a row must find nothing new: weak ones,
@@ -35,7 +35,7 @@ _WINDOW, _REPEATS = 16, {False: 256, True: 16}
 class Strand:
     """A warp as the scheduler sees it: `block` and `warp` are its numbers."""
 
-    __slots__ = ("block", "fiber", "loads", "looks", "operations", "ready", "repeats", "waiting", "warp")
+    __slots__ = ("block", "elsewhere", "fiber", "loads", "looks", "operations", "ready", "repeats", "waiting", "warp")
 
     def __init__(self, block: int, warp: int, body: Callable[[], None]) -> None:
         self.block, self.warp, self.fiber = block, warp, greenlet(body)
@@ -44,6 +44,8 @@ class Strand:
         self.waiting: Callable[[], Waiting] | None = None
         #: What it last tested for without success, and has not found since.
         self.looks: Callable[[], Waiting] | None = None
+        #: whether it polls memory that a block which has not started yet could change
+        self.elsewhere = False
         self.operations = 0
         #: its latest loads, and how many of them in a row brought nothing new
         self.loads: deque[Hashable] = deque(maxlen=_WINDOW)
@@ -51,12 +53,12 @@ class Strand:
 
 
 class Scheduler:
-    """The warps of the blocks in flight, and what is under way for them."""
+    """The warps of the blocks in flight, and their pending work."""
 
     def __init__(self, strategy: InOrder, more: Callable[[], bool] = lambda: False) -> None:
         """`more` starts the next block, where no warp of those in flight can continue; it returns whether it did."""
         self.strategy, self._preempts, self._more = strategy, strategy.preempts, more
-        #: what each block in flight has under way
+        #: the pending work of each block in flight
         self._pending: dict[int, Pending] = {}
         self._strands: list[Strand] = []
         self._current: Strand | None = None
@@ -75,7 +77,8 @@ class Scheduler:
 
     def pause(self, strand: Strand, instruction: Instruction) -> None:
         """Before an operation of a warp: let others go first if the strategy says so."""
-        self.check(strand)
+        if self._current is not strand or strand.fiber is not getcurrent():
+            self.check(strand)
         strand.operations += 1
         if instruction.changes:
             strand.looks = None
@@ -91,21 +94,23 @@ class Scheduler:
             strand.ready = strand.waiting = None
         strand.looks = None
 
-    def looked(self, strand: Strand, found: bool, waiting: Callable[[], Waiting]) -> None:
-        """The warp tested for something; if it found nothing, other warps run first."""
-        strand.looks = None if found else waiting
+    def looked(self, strand: Strand, found: bool, waiting: Callable[[], Waiting], elsewhere: bool = False) -> None:
+        """The warp tested for something; if it found nothing, other warps run first.
+
+        `elsewhere`: a block that has not started yet could make it so.
+        """
+        strand.looks, strand.elsewhere = None if found else waiting, elsewhere
         if not found:
             self._hub.switch()
 
-    def loaded(self, strand: Strand, what: Hashable, strong: bool, waiting: Callable[[], Waiting]) -> None:
+    def polls(self, strand: Strand, what: Hashable, strong: bool) -> bool:
         """The warp loaded `what` (addresses and content); many repetitions mean that it polls memory in a loop."""
         if what not in strand.loads:
             strand.loads.append(what)
             strand.looks, strand.repeats = None, 0
-            return
+            return False
         strand.repeats += 1
-        if strand.repeats > _REPEATS[strong]:
-            self.looked(strand, False, waiting)
+        return strand.repeats > _REPEATS[strong]
 
     def changed(self, strand: Strand) -> None:
         """The warp has changed something after all, by an operation that often does not."""
@@ -152,11 +157,11 @@ class Scheduler:
         return ()
 
     def _step(self) -> bool:
-        """End a task that some block has under way; return whether there was one."""
+        """End a pending task of some block; return whether there was one."""
         return any(pending.step() for pending in list(self._pending.values()))
 
     def _grow(self) -> bool:
-        """Start as many blocks as poll, so that those polls are not repeated for each block; whether one started."""
+        """Start as many blocks as poll, lest those polls be repeated for each block; return whether one started."""
         started = False
         for _ in range(len({strand.block for strand in self._strands if strand.looks is not None})):
             if not self._more():
@@ -166,7 +171,7 @@ class Scheduler:
 
     def _asks(self) -> bool:
         """Whether some warp polls memory that a block which has not started yet could change."""
-        return any(strand.looks is not None and strand.looks().elsewhere for strand in self._strands)
+        return any(strand.looks is not None and strand.elsewhere for strand in self._strands)
 
     def _choose(self, able: list[Strand], busy: list[Strand]) -> Strand:
         chosen = self.strategy.runs(able, busy)

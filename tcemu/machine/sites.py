@@ -32,12 +32,14 @@ def site(within: int = 1) -> Site:
     The `within` innermost calls before this one are the machine's in any case, so they need not be looked at.
     """
     frame = _getframe(within + 1)
-    while _ours[frame.f_code.co_filename]:
+    code = frame.f_code
+    while _ours[code.co_filename]:
         outer = frame.f_back
         if outer is None:
             break
-        frame = outer
-    return _line(frame)
+        frame, code = outer, outer.f_code
+    found = _cache.get((id(code), frame.f_lasti))
+    return found[1] if found is not None and found[0] is code else _line(frame)
 
 
 def _line(frame: FrameType) -> Site:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from tcemu.machine.block import Index3
@@ -113,7 +115,7 @@ class SpecialRegisters:
     @property
     def threads(self) -> Lanes:
         """The number of each lane in its block, (32,): %tid with x as the fastest dimension, then y, then z."""
-        return fixed(LANES + WARP * self.core.index)
+        return _threads(self.core.index)
 
     @property
     def warpgroup(self) -> int:
@@ -170,7 +172,7 @@ class SpecialRegisters:
 
     @property
     def nsmid(self) -> int:
-        """%nsmid: the number of multiprocessors: as many as blocks are in flight together (tcemu.launch, resident)."""
+        """%nsmid: the number of multiprocessors: as many as there are blocks in flight (tcemu.launch, resident)."""
         return self.core.block.grid.resident
 
     @property
@@ -223,6 +225,11 @@ class SpecialRegisters:
     def globaltimer_hi(self) -> int:
         """%globaltimer_hi: the upper 32 bits of %globaltimer."""
         return self.globaltimer >> 32
+
+
+@lru_cache(maxsize=64)
+def _threads(warp: int) -> Lanes:
+    return fixed(LANES + WARP * warp)
 
 
 _BITS = fixed(np.uint32(1) << LANES.astype(np.uint32))

@@ -53,7 +53,7 @@ class InOrder:
         return strands
 
     def lanes(self, count: int) -> Sequence[int]:
-        """The order in which `count` lanes make their parts of an atomic operation."""
+        """The order in which `count` lanes perform their parts of an atomic operation."""
         return range(count)
 
     def interrupts(self, strand: Strand, instruction: Instruction) -> bool:
@@ -61,7 +61,7 @@ class InOrder:
         return False
 
     def runs(self, able: Sequence[Strand], busy: Sequence[Strand]) -> Strand:
-        """Which of the warps that are able to go on runs now; `busy` are those of them that do not only poll."""
+        """Which of the warps that can continue runs now; `busy` are those of them that do not only poll."""
         return (busy or able)[0]
 
     def at_once(self, task: Task) -> bool:

@@ -13,7 +13,7 @@ from tcemu.instructions.elements import order_of
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import Fenced, MbarriersFenced, ProxyFenced
 from tcemu.machine.lanes import lanes
-from tcemu.machine.masks import LANES, bits_of, lanes_of
+from tcemu.machine.masks import FULL, bits_of, lanes_of
 from tcemu.machine.registers import POISON, WARP, Registers
 
 if TYPE_CHECKING:
@@ -23,24 +23,24 @@ Array = npt.NDArray[Any]
 
 # ---------------------------------------------------------------------------------------------------- lanes
 
-#: The result of a vote, from the active lanes' predicates.
-_VOTES: dict[str, Callable[[Array], Any]] = {
-    "all": lambda given: bool(given.all()),
-    "any": lambda given: bool(given.any()),
-    "uni": lambda given: bool(given.all() or not given.any()),
+#: The result of a vote, from the active lanes and those of them whose predicate is true, as bits.
+_VOTES: dict[str, Callable[[int, int], Any]] = {
+    "all": lambda lanes, true: true == lanes,
+    "any": lambda _, true: true != 0,
+    "uni": lambda lanes, true: true in (0, lanes),
+    "ballot": lambda _, true: true,
 }
 
 
 @executes("vote.sync")
 def vote(instruction: Instruction) -> Act:
     """vote.sync (9.7.13.9): all, any, uni of the active lanes' predicates as a bool, ballot as an int of 32 bits."""
-    mode = instruction.words["mode"]
+    result = _VOTES[instruction.words["mode"]]
 
     def act(core: Core, predicate: npt.ArrayLike, *membermask: Any) -> Any:
         core.check_membermask(instruction, *membermask)
         core.begin(instruction)
-        given = core.predicate(instruction, predicate)
-        return bits_of(given & core.active) if mode == "ballot" else _VOTES[mode](given[core.active])
+        return result(core.bits, core.bits & bits_of(core.predicate(instruction, predicate)))
 
     return act
 
@@ -57,21 +57,20 @@ def match(instruction: Instruction) -> Act:
         core.check_membermask(instruction, *membermask)
         core.begin(instruction)
         held = core.integers(instruction, "a", values) & kept
-        found = np.zeros(WARP, np.uint32)
-        for lane in LANES[core.active].tolist():
-            found[lane] = bits_of((held == held[lane]) & core.active)
+        same = (held[:, None] == held) & (core.active[:, None] & core.active)
+        found = np.packbits(same, axis=1, bitorder="little").view("<u4")[:, 0]
         if not whole:
             return found
         alike = bool(core.bits) and bool((found[core.active] == core.bits).all())
-        return np.where(core.active & alike, np.uint32(core.bits), np.uint32(0)), alike
+        return found * np.uint32(alike), alike
 
     return act
 
 
 _REDUCTIONS: dict[str, Callable[[Array], Any]] = {
     "add": np.add.reduce,
-    "min": np.min,
-    "max": np.max,
+    "min": np.minimum.reduce,
+    "max": np.maximum.reduce,
     "and": np.bitwise_and.reduce,
     "or": np.bitwise_or.reduce,
     "xor": np.bitwise_xor.reduce,
@@ -87,11 +86,12 @@ def redux(instruction: Instruction) -> Act:
         core.check_membermask(instruction, *membermask)
         if core.begin(instruction) is None:
             return core.blank(1)
-        held = core.integers(instruction, "a", values)[core.active].astype(np.int64)
-        held = held.astype(np.uint32).astype(np.int32 if signed else np.uint32).astype(np.int64)
-        found = int(combine(held)) & 0xFFFFFFFF
-        bits = np.where(core.active[:, None], np.uint32(found), np.uint32(POISON))
-        return core.made(bits.astype(np.uint32), core.bits)
+        held = core.own(core.integers(instruction, "a", values)).astype(np.uint32)
+        found = int(combine(held.view(np.int32) if signed else held)) & 0xFFFFFFFF
+        bits = np.full((WARP, 1), found, np.uint32)
+        if core.bits != FULL:
+            bits[~core.active] = POISON
+        return core.made(bits, core.bits)
 
     return act
 

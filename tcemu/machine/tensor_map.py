@@ -29,6 +29,7 @@ from typing import Any, Literal, NamedTuple, Protocol, get_args
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import AddressError, OperandError, briefly, did_you_mean, listing
 from tcemu.formats import lookup
 from tcemu.layouts.canonical import SWIZZLES
@@ -168,6 +169,7 @@ class TensorMap:
             yield f"fill is 'nan' for floats only; {self.element} is not a float"
 
     @classmethod
+    @explained
     def of(
         cls,
         tensor: Tensor,

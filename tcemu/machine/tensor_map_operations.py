@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tcemu.errors import AddressError, OperandError, briefly, is_whole
 from tcemu.instructions import Instruction
+from tcemu.instructions.elements import space_of
 from tcemu.instructions.facts import Space
 from tcemu.machine.addresses import window_of
 from tcemu.machine.data_movement import places
@@ -46,7 +47,8 @@ def replace(instruction: Instruction) -> Act:
         if by is None:
             return
         values = core.integers(instruction, "new_value", given[-1])
-        for end in places(core, by, instruction, core.integers(instruction, "tensor_map", address)):
+        where = core.integers(instruction, "tensor_map", address)
+        for end in places(core, by, instruction, space_of(instruction), where):
             for lane, at in zip(LANES[end.lanes].tolist(), end.addresses.tolist(), strict=True):
                 _access(core, by, instruction, end.space, end.memory, at, [lane], writes=True)
                 words = end.memory.bytes[at : at + BYTES].view(np.uint32).copy()

@@ -6,7 +6,7 @@ tcemu.instructions computes them; this module connects them to a block's memory 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from tcemu.instructions.table import family_of
 from tcemu.machine.addresses import BLOCK, parts
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import Accessed, By
+from tcemu.machine.matrix_move import lanes_of_rows, move_of
 from tcemu.machine.memory import extent_of
 from tcemu.machine.registers import WARP, Registers
 
@@ -41,7 +42,7 @@ def matrix(instruction: Instruction) -> Act:
     """Any instruction that tcemu.run executes, for one warp and on the memory of its block."""
     family, sources = family_of(instruction), instruction.sources
     out = next((each for each in instruction.operands if each.written), None)
-    ready = cache(partial(prepared, instruction))
+    ready, move = cache(partial(prepared, instruction)), move_of(instruction)
 
     def act(core: Core, *operands: Any) -> Registers | None:
         by = core.begin(instruction, tuple(_registers(sources, operands)) if core.watched else ())
@@ -49,6 +50,9 @@ def matrix(instruction: Instruction) -> Act:
             return None if out is None or out.fragment is None else core.blank(
                 out.registers, out.fragment.container.register_dtype
             )
+        found = NotImplemented if move is None else move(core, by, operands)
+        if found is not NotImplemented:
+            return found  # type: ignore[no-any-return]
         given = [_content(role, each) for role, each in zip(sources, operands, strict=False)]
         memories: dict[str, Any] = {}
         if family.memories:
@@ -146,15 +150,7 @@ def _teller(core: Core, by: By, instruction: Instruction, space: Space) -> Calla
         if space == "global":
             core.block.grid.memory.check(instruction, flat, size, 1)
         if core.watched:
-            lanes = _lanes(flat.size)
+            lanes = lanes_of_rows(flat.size)
             core.tell(Accessed, by, instruction, space, writes, flat, size, extent_of(flat, size), lanes, True)
 
     return tell
-
-
-@lru_cache(maxsize=64)
-def _lanes(count: int) -> Array:
-    """The lane of each of `count` addresses, as an instruction of a warp gives them, read-only."""
-    lanes = np.arange(count) % WARP
-    lanes.flags.writeable = False
-    return lanes

@@ -59,13 +59,13 @@ class Given(NamedTuple):
 
 
 class Warpgroup:
-    """Four consecutive warps that start at a multiple of four, with their meetings and their groups under way."""
+    """Four consecutive warps that start at a multiple of four, with their meetings and their pending groups."""
 
     def __init__(self, block: Block, number: int) -> None:
         self.number = number
         self.meetings = Meetings(block, number)
         self.groups = Groups()
-        #: the plain arrays that mma_asyncs under way were given, until a wait covers them
+        #: the plain arrays that pending mma_asyncs were given, until a wait covers them
         self.given: list[Given] = []
 
 

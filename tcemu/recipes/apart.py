@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError, listing
 from tcemu.formats import lookup
 from tcemu.recipes.candidates import types_of
@@ -57,6 +58,7 @@ def bits_of(value: Any) -> str:
     return f"{pattern:#0{2 + 2 * array.dtype.itemsize}x}"
 
 
+@explained
 def separate(
     one: Recipe, other: Recipe, depth: int, tries: int = 32, types: tuple[str, str] | None = None
 ) -> tuple[Array, Array] | None:
@@ -71,6 +73,8 @@ def separate(
     >>> multiply(one, A, B)[0, 0] == multiply(other, A, B)[0, 0]
     np.False_
     """
+    if depth < 1:
+        raise OperandError(f"matrices have at least one k; got depth={depth}")
     kinds = _both_take(one, other, types)
     for seed in range(tries):
         a, b = (_drawn(kind, depth, 2 * seed + i) for i, kind in enumerate(kinds))

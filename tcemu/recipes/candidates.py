@@ -84,7 +84,7 @@ BASES: tuple[Base, ...] = (
     *_base("u8.u8", _MMA.format("m16n8k32", "s32.u8.u8.s32"), "sm_90a"),
 )
 
-#: f32 from parts: `inputs`, and the instruction that multiplies the parts. Sums of tiles start again or go on.
+#: f32 from parts: `inputs`, and the instruction that multiplies the parts. Sums of tiles start again or continue.
 PARTS: tuple[tuple[str, str], ...] = (
     ("bf16x3", _MMA.format("m16n8k16", "f32.bf16.bf16.f32")),
     ("bf16x6", _MMA.format("m16n8k16", "f32.bf16.bf16.f32")),
@@ -128,7 +128,7 @@ def types_of(recipe: Recipe) -> list[tuple[str, str]]:
 
 
 def emulated(a: str, b: str, d: str, depth: int) -> list[Recipe]:
-    """f32 from parts, tile by tile: the sums of a tile start from zero, or go on."""
+    """f32 from parts, tile by tile: the sums of a tile start from zero, or continue."""
     if (a, b) != ("f32", "f32"):
         return []
     return [
@@ -154,53 +154,53 @@ def _giving(recipe: Recipe, d: str) -> Recipe:
 
 
 @dataclass(frozen=True)
-class Group:
+class Trial:
     """Recipes that are tried together, and whether trees that add up their splits are tried too."""
 
     recipes: tuple[Recipe, ...]
     reductions: bool = False
 
 
-def groups(a: str, b: str, d: str, depth: int, inputs: Container[str], *, joins: bool = False) -> Iterator[Group]:
+def trials(a: str, b: str, d: str, depth: int, inputs: Container[str], *, joins: bool = False) -> Iterator[Trial]:
     """All recipes for a product of these types and this K: the simple ones, and then each instruction with splits.
 
     Only those with these `inputs`. `joins`: alpha or C joins the sums, so that it matters how.
     """
-    for group in _groups(a, b, d, depth, inputs):
+    for trial in _trials(a, b, d, depth, inputs):
         if joins:
             ways = get_args(Fused)
-            yield replace(group, recipes=tuple(replace(each, fused=way) for each in group.recipes for way in ways))
+            yield replace(trial, recipes=tuple(replace(each, fused=way) for each in trial.recipes for way in ways))
         else:
-            yield group
+            yield trial
 
 
-def _groups(a: str, b: str, d: str, depth: int, inputs: Container[str]) -> Iterator[Group]:
+def _trials(a: str, b: str, d: str, depth: int, inputs: Container[str]) -> Iterator[Trial]:
     found = [base for base in bases(a, b, d) if base.inputs in inputs]
     if a in ("s8", "u8"):  # sums are exact: no order shows
-        yield from (Group((base,)) for base in found)
+        yield from (Trial((base,)) for base in found)
         return
     for base in found:
-        yield Group(tuple(walks(base, depth)))
+        yield Trial(tuple(walks(base, depth)))
     every_part = [part for part in emulated(a, b, d, depth) if part.inputs in inputs]
     targets = dict.fromkeys(recipe.target for recipe in (*found, *every_part))
     for target in sorted(targets, key=lambda target: target != "sm_90a"):
         parts = [part for part in every_part if part.target == target]
         mine = [base for base in found if base.target == target]
-        yield Group(tuple(parts))
+        yield Trial(tuple(parts))
         for base in mine:
-            yield Group(tuple(blocks(base, depth)), reductions=True)
+            yield Trial(tuple(blocks(base, depth)), reductions=True)
         for base in mine:
-            yield Group(tuple(sliced(base, depth)))
-            yield Group(tuple(lanes(base, depth)))
-            yield Group(tuple(promoted(base, depth)))
+            yield Trial(tuple(sliced(base, depth)))
+            yield Trial(tuple(lanes(base, depth)))
+            yield Trial(tuple(promoted(base, depth)))
         if target == "sm_90a":  # hundreds of recipes: too many for a GPU without any recordings
             usual = [part for part in parts if part.tile in (16, 32, 64)]
             cut = [each for part in usual for each in halved(part, depth)]
-            yield Group(tuple(each for each in cut if not each.size), reductions=True)  # compilers: equal splits
-            yield Group(tuple(each for each in cut if each.size))
+            yield Trial(tuple(each for each in cut if not each.size), reductions=True)  # compilers: equal splits
+            yield Trial(tuple(each for each in cut if each.size))
         for base in mine:
-            yield Group(tuple(unaligned(base, depth)))
-            yield Group(tuple(sliced_splits(base, depth)))
+            yield Trial(tuple(unaligned(base, depth)))
+            yield Trial(tuple(sliced_splits(base, depth)))
 
 
 def walks(base: Recipe, depth: int) -> Iterator[Recipe]:

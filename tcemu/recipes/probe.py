@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError, listing, ranges
 from tcemu.formats import lookup
 
@@ -28,6 +29,7 @@ MARKS = {
 }
 
 
+@explained
 def probe(kind: str, rows: int, columns: int, depth: int, seed: int = 0) -> tuple[Array, Array]:
     """A (rows, depth) and B (depth, columns) whose first halves show the order of k, and whose others are random.
 
@@ -40,8 +42,11 @@ def probe(kind: str, rows: int, columns: int, depth: int, seed: int = 0) -> tupl
     """
     if kind not in MARKS:
         raise OperandError(f"a probe must have elements of {listing(MARKS)}; got {kind!r}")
-    if min(rows, columns, depth) < 2:
-        raise OperandError(f"a probe must have at least 2 rows, columns and k; got {rows}, {columns} and {depth}")
+    if min(rows, columns, depth) < 2 or seed < 0:
+        raise OperandError(
+            f"a probe has at least 2 rows, columns and k, and a seed that is not negative; got {rows}, {columns}, "
+            f"{depth} and the seed {seed}"
+        )
     small, big = MARKS[kind]
     draw = np.random.default_rng(seed).standard_normal
     a, b = draw((rows, depth)), draw((depth, columns))
@@ -112,6 +117,7 @@ def _rows(matrix: Array, small: float) -> Array:
     return np.flatnonzero((matrix == small).sum(axis=1) == matrix.shape[1] - 1)
 
 
+@explained
 def order_of(a: Array, b: Array, d: Array, kind: str) -> Order | None:
     """The order that a product of a probe shows; None if it is not a product of one, or D cannot hold the counts.
 
@@ -125,6 +131,8 @@ def order_of(a: Array, b: Array, d: Array, kind: str) -> Order | None:
          4: joined by k = 3
          8: joined by k = 4-7
     """
+    if (a.ndim, b.ndim) != (2, 2) or a.shape[1] != len(b) or d.shape != (len(a), b.shape[1]):
+        raise OperandError(f"A is (m, k), B (k, n) and their product D (m, n); got {a.shape}, {b.shape} and {d.shape}")
     rows, columns = split(a, b, kind)
     if not rows.size or not columns.size:
         return None

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError
 from tcemu.formats import lookup
 from tcemu.recipes.engines import Engine, engine
@@ -19,6 +20,7 @@ from tcemu.recipes.reductions import reduced
 Array = npt.NDArray[Any]
 
 
+@explained
 def multiply(
     recipe: Recipe,
     a: npt.ArrayLike,

@@ -7,18 +7,19 @@ from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from typing import Literal, get_args
 
-from tcemu.errors import OperandError, did_you_mean, listing, shown
+from tcemu.errors import OperandError, briefly, did_you_mean, listing, shown
 from tcemu.recipes.inputs import CONVERSIONS
 
 Residue = Literal["last", "first"]
 Fused = Literal["c", "sum", "none"]
 
 _ORDER = re.compile(r"(?:[a-z]\d+)+>[a-z]+")
-_STAGE = re.compile(r"[1-9]\d*:[1-9]\d*")
-#: The way to add sums that has a name instead of stages.
+_LEVEL = re.compile(r"[1-9]\d*:[1-9]\d*")
+#: The way to add sums that has a name instead of levels.
 HALVES = "halves"
 #: What fields accept: words, or whole numbers from the least on.
 _WORDS = {"residue": get_args(Residue), "fused": get_args(Fused), "inputs": tuple(CONVERSIONS)}
+_TEXTS = ("instruction", "target", "inputs", "order", "residue", "join", "reduce", "total", "fused", "output")
 _LEAST = {"tile": 0, "every": 0, "lead": 0, "splits": 1, "size": 0, "slices": 1}
 
 
@@ -64,7 +65,7 @@ class Recipe:
     slices: int = 1
     #: How the slices' sums are added, as in `reduce`.
     join: str = ""
-    #: How the splits' sums are added, in f32 to nearest: stages stride:count, each of which adds `count` sums that are
+    #: How the splits' sums are added, in f32 to nearest: levels stride:count, each of which adds `count` sums that are
     #: `stride` apart from left to right. "" for all of them from left to right; "halves" for cuBLAS's way with half as
     #: many places as sums: sum i goes to place i or, if there is none, is added to the sum of half the number before;
     #: the last sum stays out and takes up place after place.
@@ -78,6 +79,10 @@ class Recipe:
     output: str = ""
 
     def __post_init__(self) -> None:
+        for name in _TEXTS:
+            given = getattr(self, name)
+            if not isinstance(given, str):
+                raise OperandError(f"a recipe's {name} must be a text; got {briefly(given)}")
         for name, accepted in _WORDS.items():
             given = getattr(self, name)
             if given not in accepted:
@@ -87,7 +92,7 @@ class Recipe:
         for name, least in _LEAST.items():
             given = getattr(self, name)
             if not isinstance(given, int) or given < least:
-                raise OperandError(f"a recipe's {name} must be a whole number, at least {least}; got {given!r}")
+                raise OperandError(f"a recipe's {name} must be a whole number, at least {least}; got {briefly(given)}")
         if (self.slices > 1 or self.lead) and not self.tile:
             raise OperandError("slices take tiles in turn, and a lead is whole tiles, so this recipe needs a tile")
         self._check_order()
@@ -155,24 +160,24 @@ class Recipe:
         return cls(*plain, **settings)  # type: ignore[arg-type]
 
 
-def stages(way: str) -> list[tuple[int, int]]:
-    """The stages (stride, count) of a `reduce` or `join` that has some.
+def levels(way: str) -> list[tuple[int, int]]:
+    """The levels (stride, count) of a `reduce` or `join` that has some.
 
-    >>> from tcemu.recipes.recipe import stages
-    >>> stages("2:2,1:2")
+    >>> from tcemu.recipes.recipe import levels
+    >>> levels("2:2,1:2")
     [(2, 2), (1, 2)]
     """
-    return [(int(stride), int(many)) for stride, many in (stage.split(":") for stage in way.split(","))]
+    return [(int(stride), int(many)) for stride, many in (level.split(":") for level in way.split(","))]
 
 
 @cache
 def _check_reduction(name: str, way: str, count: int) -> None:
     if way in ("", HALVES):
         return
-    if not all(_STAGE.fullmatch(stage) for stage in way.split(",")):
-        raise OperandError(f"a recipe's {name} must be {HALVES} or stages, such as 2:2,1:2; got {shown(way)}")
+    if not all(_LEVEL.fullmatch(level) for level in way.split(",")):
+        raise OperandError(f"a recipe's {name} must be {HALVES} or levels, such as 2:2,1:2; got {shown(way)}")
     left = set(range(count))
-    for stride, many in stages(way):
+    for stride, many in levels(way):
         left = {i for i in left if i // stride % many == 0}
     if left != {0}:
         raise OperandError(f"the reduction {way} leaves {len(left)} of {count} sums")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.recipes.recipe import HALVES, stages
+from tcemu.recipes.recipe import HALVES, levels
 
 Array = npt.NDArray[Any]
 #: The most splits of which all trees are tried: there are 720 for 64.
@@ -31,8 +31,8 @@ def reduced(sums: Sequence[Array], way: str) -> Array:
     if way == HALVES:
         return _added(_places(sums))
     left = list(sums)
-    for stride, count in stages(way):
-        left = _staged(left, stride, count)
+    for stride, count in levels(way):
+        left = _level(left, stride, count)
     return left[0]
 
 
@@ -44,8 +44,8 @@ def _added(sums: Sequence[Array]) -> Array:
     return total
 
 
-def _staged(sums: list[Array], stride: int, count: int) -> list[Array]:
-    """The list with the sums of a stage at the place of the first of each, the others as they were."""
+def _level(sums: list[Array], stride: int, count: int) -> list[Array]:
+    """The list with the sums of one level at the place of the first of each, the others as they were."""
     result = list(sums)
     for first in range(len(sums)):
         if first // stride % count == 0:
@@ -66,9 +66,9 @@ def trees(sums: list[Array]) -> Iterator[tuple[str, Array]]:
     Of more sums, only the tree in which a warp adds them: each lane every 32nd, then the lanes.
 
     >>> from tcemu.recipes.reductions import trees
-    >>> [stages for stages, _ in trees([np.ones(1, np.float32)] * 4)]
+    >>> [levels for levels, _ in trees([np.ones(1, np.float32)] * 4)]
     ['2:2,1:2', '1:2,2:2']
-    >>> [stages for stages, _ in trees([np.ones(1, np.float32)] * 128)]
+    >>> [levels for levels, _ in trees([np.ones(1, np.float32)] * 128)]
     ['32:4,16:2,8:2,4:2,2:2,1:2']
     """
     if len(sums) > _MOST and len(sums) % WARP == 0:

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import ArithmeticUnknown, OperandError
-from tcemu.recipes.candidates import groups
+from tcemu.recipes.candidates import trials
 from tcemu.recipes.elements import Elements, Tried, missed, telling
 from tcemu.recipes.epilogue import Addend, addend
 from tcemu.recipes.inputs import CONVERSIONS
@@ -30,6 +31,7 @@ _LEARNT = {"few": 4, "more": 64}
 _NEAREST = 1 << 14
 
 
+@explained
 def whose_bits(
     a: object,
     b: object,
@@ -73,13 +75,13 @@ class _Search:
         nearest: list[Tried] = []
         complete = True
         inputs = self._by["more"].inputs() if self._types[0] == "f32" else CONVERSIONS
-        for group in groups(*self._types, self._a.shape[1], inputs, joins=self._plus is not None):
-            if not group.recipes:
+        for trial in trials(*self._types, self._a.shape[1], inputs, joins=self._plus is not None):
+            if not trial.recipes:
                 continue
             if self._steps + self._by["few"].steps >= effort:
                 complete = False
                 break
-            tried = self._by["few"].tried(list(group.recipes), group.reductions)
+            tried = self._by["few"].tried(list(trial.recipes), trial.reductions)
             best = sorted(tried, key=lambda each: -each.share)[:2]
             nearest += self._by["more"].tried([each.recipe for each in best])
             exact, others = self._exact(_agreeing(tried))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError, did_you_mean, listing
 from tcemu.recipes.probe import MARKS
 
@@ -94,6 +95,7 @@ _NAMES = {
 LIBRARIES = tuple(_CALLS)
 
 
+@explained
 def snippet(library: str, kind: str = "f32") -> str:
     """Python that multiplies a probe of type `kind` with a library and saves the product; change it to your call.
 

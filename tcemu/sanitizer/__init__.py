@@ -1,4 +1,4 @@
-"""An observer of the machine that reports undefined behaviour and races. Each module checks one group of rules.
+"""An observer of the machine that reports undefined behaviour and races. Each module checks one set of rules.
 
     result = tcemu.launch(kernel, ..., sanitizer="collect")
     for report in result.reports:

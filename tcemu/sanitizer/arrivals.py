@@ -103,7 +103,7 @@ class Arrivals:
     # ---------------------------------------------------------------------------------------- nobody misses it
 
     def check_seen(self, here: Mbarrier, address: int, number: int) -> None:
-        """Report a phase that can complete before a warp has seen the one before it: its parity tells no more."""
+        """Report a phase that can complete before a warp has seen the one before it: parity then misleads it."""
         row = here.completed.get(number)
         if row is None or here.relaxed:
             return

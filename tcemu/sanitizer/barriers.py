@@ -82,7 +82,7 @@ class Barriers:
         self._block.report("barrier-threads", by, message, what=f"barrier {barrier}", earlier=earlier, remedy=_ONCE)
 
     def _check_known(self, event: BarrierArrived) -> None:
-        """Report a warp that arrives for the next phase and may just as well come before those of this one."""
+        """Report a warp that arrives for the next phase before which nothing orders those of this one."""
         by, (row, arrived, waited) = event.by, self._last.get(event.barrier, (None, (), frozenset()))
         if row is None or by.warp in waited or event.threads <= WARP:  # which a warp completes alone
             return

@@ -32,7 +32,7 @@ def together(instruction: Instruction) -> bool:
 
 
 class Section(Protocol):
-    """One group of rules: a handler for each kind of event that concerns it."""
+    """One set of rules: a handler for each kind of event that concerns it."""
 
     handlers: Handlers
 

@@ -26,7 +26,7 @@ from tcemu.sanitizer.told import Told
 Array = npt.NDArray[Any]
 
 #: Barriers of a block; warps of a warpgroup; bytes that the shared memory of a block is rounded up to.
-_BARRIERS, _GROUP, _UNIT = 16, 4, 128
+_BARRIERS, _WARPGROUP, _UNIT = 16, 4, 128
 #: How many arrays of addresses are kept moved: a pipeline passes the same ones again and again.
 _KEPT = 256
 
@@ -52,7 +52,7 @@ class Cluster:
         numbers = started.cluster
         self._ranks = {number: rank for rank, number in enumerate(numbers)}
         self._running = set(numbers)
-        self._warps = -(-started.warps // _GROUP) * _GROUP
+        self._warps = -(-started.warps // _WARPGROUP) * _WARPGROUP
         self._bytes = -(-started.shared // _UNIT) * _UNIT
         self._tell = tell
         size = self._bytes * len(numbers)
@@ -90,7 +90,7 @@ class Cluster:
     # ---------------------------------------------------------------------------------------- fields of events
 
     def _key(self, waiting: Waiting) -> int:
-        move = {"barrier": self.moved_barrier, "mbarrier": self.moved_address, "warpgroup": self.moved_group}
+        move = {"barrier": self.moved_barrier, "mbarrier": self.moved_address, "warpgroup": self.moved_warpgroup}
         return move[waiting.kind](waiting.by, waiting.key) if waiting.kind in move else waiting.key
 
     def _rank(self, event: Any) -> int:
@@ -143,9 +143,9 @@ class Cluster:
         """The number of a barrier."""
         return Told(barrier + _BARRIERS * self._ranks[event.block], f"{barrier}")
 
-    def moved_group(self, event: Any, group: int) -> int:
+    def moved_warpgroup(self, event: Any, warpgroup: int) -> int:
         """The number of a warpgroup."""
-        return group + self._warps // _GROUP * self._ranks[event.block]
+        return warpgroup + self._warps // _WARPGROUP * self._ranks[event.block]
 
     def moved_copy(self, event: Any, given: events.Copy) -> events.Copy:
         """A copy."""
@@ -168,8 +168,8 @@ class Cluster:
         if kept is None:
             rank = self._ranks[given.bys[0].block]
             reads = tuple((role, self._moved(addresses, rank), size) for role, addresses, size in given.reads)
-            group = given.warpgroup + self._warps // _GROUP * rank
-            moved = replace(given, bys=self.moved_bys(event, given.bys), reads=reads, warpgroup=group)
+            warpgroup = given.warpgroup + self._warps // _WARPGROUP * rank
+            moved = replace(given, bys=self.moved_bys(event, given.bys), reads=reads, warpgroup=warpgroup)
             kept = self._wgmmas[id(given)] = given, moved
         return kept[1]
 
@@ -190,7 +190,7 @@ _FIELDS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "address": Cluster.moved_address,
     "addresses": Cluster.moved_addresses,
     "barrier": Cluster.moved_barrier,
-    "warpgroup": Cluster.moved_group,
+    "warpgroup": Cluster.moved_warpgroup,
     "copy": Cluster.moved_copy,
     "wgmma": Cluster.moved_wgmma,
     "waiting": Cluster.moved_waiting,

@@ -1,7 +1,8 @@
-"""A block of a cluster that exits while others still use its shared memory: their accesses, arrivals and copies.
+"""Blocks of a cluster that others use before they start or after they exit: accesses, arrivals and copies.
 
-The memory of a block is gone when the block has exited. A block may exit when it knows that the accesses of others have
-been made and that the copies of others have ended: from barrier.cluster, or from the phases of its own mbarriers.
+A block has its shared memory from its start to its exit. Others may use it when they know that the block has started,
+most often from barrier.cluster. It may exit when it knows that the accesses of others have been made and that the
+copies of others have ended: from barrier.cluster, or from the phases of its own mbarriers.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.report import Report
 
 _MEET = "All blocks of the cluster must wait at barrier.cluster after the last access, before the first block exits."
+_START = "All blocks of the cluster must wait at barrier.cluster before the first uses the shared memory of another."
 _AWAIT = "Before it exits, each block must wait on its own mbarrier for all that other blocks copy into its memory."
 
 
@@ -43,13 +45,15 @@ class Remote:
 
 
 class ClusterExits:
-    """The exits of the blocks of a cluster."""
+    """The starts and the exits of the blocks of a cluster."""
 
     def __init__(self, block: Block, barriers: ClusterBarriers, mbarriers: Mbarriers) -> None:
         self._block, self._clocks = block, block.clocks
         self._barriers, self._mbarriers = barriers, mbarriers
         #: by block: what others do with its memory, by warp and line, of which the last one counts
         self._remote: dict[int, dict[object, Remote]] = {}
+        #: warps, and blocks that they know to have started or are reported not to
+        self._met: set[tuple[int, int]] = set()
         #: by block: its warps that have exited
         self._exited: dict[int, int] = {}
         self.handlers: Handlers = {
@@ -83,16 +87,37 @@ class ClusterExits:
         """What these lanes do now."""
         return Remote(by, opcode, THREAD + 32 * by.warp + lanes_in(by.active), self._clocks.time[by.warp])
 
+    def _warps_of(self, number: int) -> list[int]:
+        """The warps of a block, as the cluster numbers them."""
+        block = self._block
+        return [warp for warp in range(block.warps) if block.number_of(warp) == number and self._clocks.there[warp]]
+
+    def _begin(self, owner: int, by: By, opcode: str) -> None:
+        """Report what a warp does with the memory of a block that it does not know to have started."""
+        if (by.warp, owner) in self._met:
+            return
+        self._met.add((by.warp, owner))
+        known = self._clocks.view(by.warp, by.active)
+        passed = self._barriers.passed.get(by.block)
+        if passed is not None:
+            known = joined(known, passed)
+        threads = THREAD + 32 * np.array(self._warps_of(owner))[:, None] + np.arange(32)
+        if not known[threads].any():
+            what = f"shared memory of block {owner}"
+            message = f"{opcode} uses the {what}, and nothing shows that this block has started and has the memory"
+            self._block.later(Report("out-of-range", message, by, what, remedy=_START))
+
     def _add(self, owner: int, remote: Remote) -> None:
+        self._begin(owner, remote.by, remote.opcode)
         self._remote.setdefault(owner, {})[remote.by.warp, remote.by.site] = remote
 
     def _exit(self, event: Exited) -> None:
         """Report what others do that the block does not know to be over when its last warp exits."""
-        number, block = event.by.block, self._block
+        number = event.by.block
         self._exited[number] = self._exited.get(number, 0) + event.whole
         if not event.whole or number not in self._remote:
             return
-        warps = [warp for warp in range(block.warps) if block.number_of(warp) == number and self._clocks.there[warp]]
+        warps = self._warps_of(number)
         if self._exited[number] < len(warps):
             return
         known = self._barriers.passed.get(number, self._clocks.rows[0])
@@ -106,4 +131,4 @@ class ClusterExits:
                 )
                 report = Report("out-of-range", message, remote.by, f"shared memory of block {number}")
                 report.remedy, report.callers = remote.remedy, remote.callers or report.callers
-                block.tell(report)
+                self._block.tell(report)

@@ -18,6 +18,7 @@ from tcemu.machine.events import (
 from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import Array, joined
+from tcemu.sanitizer.fences import strength
 from tcemu.sanitizer.groups import Groups
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.naming import whole
@@ -46,7 +47,7 @@ class Copies:
         self._out = Groups(block.clocks)
         #: each warp's bulk copies out of shared memory that no wait has covered, with their groups and callers
         self._leaving: dict[int, list[tuple[Copy, int, tuple[Site, ...]]]] = {}
-        #: each warp's last wait for cp.async and for bulk copies: where, and how many groups it left under way
+        #: each warp's last wait for cp.async and for bulk copies: where, and how many groups it left pending
         self._waits: dict[tuple[str, int], tuple[By, int]] = {}
         block.ways.append(self._way)
         self.handlers: Handlers = {
@@ -76,7 +77,8 @@ class Copies:
         cells, per = self._block.shadow.cells(addresses, size)
         record = self._records.under_way(by, copy.instruction.opcode)
         self._open[warp].append((record, by.active, self._groups["cp.async"][warp]))
-        self._shared.write_lanes(by, record, cells, np.repeat(copy.lanes, per))
+        lanes = copy.lanes if per == 1 else np.repeat(copy.lanes, per)
+        self._shared.write_lanes(by, record, cells, lanes)
 
     def _too_much(self, copy: Copy, given: Array) -> None:
         """Report a cp.async that is to read more than it writes."""
@@ -158,7 +160,7 @@ class Copies:
         record = self._records.agent(by, copy.instruction.opcode, Kind.BULK, here.column, copy.phase)
         cells = self._block.shadow.tile(addresses, size)
         if copy.kind == "st.async":
-            self._records.strong[record] = "relaxed"
+            self._records.strong[record] = strength(copy.instruction, "relaxed")
         if copy.swizzle >= 0:
             self._records.swizzles[record] = copy.swizzle
         self._shared.write_async(record, cells, self._clocks.view(by.warp, by.active), fenced=copy.kind == "bulk")

@@ -13,7 +13,7 @@ from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.report import Earlier, lanes_of, many
 
 #: Warps of a warpgroup.
-GROUP = 4
+WARPGROUP = 4
 #: The fix for a count that is never reached.
 _COUNT = "Give the barrier the number of threads that arrive at it: 32 for each warp."
 #: The rule for each kind of fault for which hardware raises an exception.
@@ -24,12 +24,16 @@ _FAULTS = {
     "cluster": "barrier-threads",
     "registers": "setmaxnreg-count",
     "exited": "out-of-range",
+    "rank": "out-of-range",
+    "apart": "out-of-range",
 }
 #: What else is concerned than the memory, and another fix than the rule's.
 _CONCERNS = {"lanes": "the membermask", "cluster": "the barrier of the cluster", "registers": "registers"}
 _REMEDIES = {
     "cluster": "In every phase, each thread must execute barrier.cluster.arrive once and then barrier.cluster.wait.",
     "registers": "Name a multiple of 8 from 24 to 256.",
+    "rank": "Ranks are below the number of blocks in the cluster. In a ring, the next one is (rank + 1) % blocks.",
+    "apart": "Map both addresses with mapa, to the rank of the same block: the mbarrier lies where the data go.",
     "exited": "Make all blocks of the cluster wait at barrier.cluster after they last use each other's shared memory.",
 }
 
@@ -59,14 +63,14 @@ class Divergence:
             missing = lanes_of(there & ~by.active)
             message = f"warp {by.warp} executes {instruction} without {many('lane', missing)}"
             self._block.report("aligned-divergent", by, message, what=many("lane", missing))
-        if instruction.lanes > 32 and by.warp // GROUP * GROUP + GROUP > self._block.warps:
+        if instruction.lanes > 32 and by.warp // WARPGROUP * WARPGROUP + WARPGROUP > self._block.warps:
             self._start(by, instruction.opcode)
 
     def _start(self, by: By, opcode: str) -> None:
-        first, warps = by.warp // GROUP * GROUP, self._block.warps
+        first, warps = by.warp // WARPGROUP * WARPGROUP, self._block.warps
         message = (
-            f"{opcode}: warp {by.warp} belongs to the warpgroup of warps {first} to {first + GROUP - 1}, but the block "
-            f"has only {counted(warps, 'warp')}"
+            f"{opcode}: warp {by.warp} belongs to the warpgroup of warps {first} to {first + WARPGROUP - 1}, but the "
+            f"block has only {counted(warps, 'warp')}"
         )
         self._block.report("warpgroup-start", by, message, what=many("warp", tuple(range(first, warps))))
 
@@ -159,8 +163,8 @@ class Divergence:
         """Report four consecutive warps that act as a warpgroup but start elsewhere; return whether there were any."""
         here = [each for each in waiting if each.kind == "warpgroup"]
         numbers = [each.by.warp for each in here]
-        row = len(numbers) == GROUP and numbers[-1] - numbers[0] == GROUP - 1
-        if not row or numbers[0] % GROUP == 0:
+        row = len(numbers) == WARPGROUP and numbers[-1] - numbers[0] == WARPGROUP - 1
+        if not row or numbers[0] % WARPGROUP == 0:
             return False
         message = f"{many('warp', tuple(numbers))} execute wgmma together, but warpgroups start at warps 0, 4, 8, ..."
         self._block.report("warpgroup-start", here[0].by, message, what=many("warp", tuple(numbers)))
@@ -198,7 +202,7 @@ class Divergence:
         """The exited warps that a warp may be waiting for."""
         exited = sorted(self._block.exited)
         if waiting.kind == "warpgroup":
-            return tuple(warp for warp in exited if warp // GROUP == waiting.key)
+            return tuple(warp for warp in exited if warp // WARPGROUP == waiting.key)
         if waiting.kind != "barrier":
             return ()
         block = self._block.number_of(waiting.by.warp)  # a barrier belongs to one block of a cluster
@@ -207,7 +211,7 @@ class Divergence:
     def _apart(self, waiting: tuple[Waiting, ...]) -> bool:
         """Report part of a warpgroup that waits for warps which wait elsewhere; return whether there was one."""
         for each in waiting:
-            others = [other for other in waiting if other.by.warp // GROUP == each.by.warp // GROUP]
+            others = [other for other in waiting if other.by.warp // WARPGROUP == each.by.warp // WARPGROUP]
             elsewhere = [other for other in others if other.kind != "warpgroup"]
             if each.kind == "warpgroup" and elsewhere:
                 other = elsewhere[0]

@@ -9,16 +9,68 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from tcemu.errors import counted
+from tcemu.instructions import Instruction
+from tcemu.instructions.elements import elements_of, order_of
 from tcemu.machine.events import Fenced, Order
 from tcemu.sanitizer.clocks import THREAD, Array, Clocks, joined, lanes_in
 
 #: How far a scope reaches: to the threads of the block, of the cluster, of the grid.
 REACH = {"cta": 0, "cluster": 1, "gpu": 2, "sys": 2}
 RELEASES: tuple[Order, ...] = ("release", "acq_rel")
+#: The fix where both are strong, and race all the same.
+ALIKE = (
+    "Let both accesses move scalars of the same size, with scopes that reach both threads; or order them by a release "
+    "and an acquire at another place."
+)
+#: Families whose reading and writing are one atomic operation.
+ATOMIC = ("atom", "red", "red.async")
 #: How many things that a warp has found are kept for the fences of others.
 _KEPT = 8
 _ACQUIRES: tuple[Order, ...] = ("acquire", "acq_rel")
+
+
+class Strength(NamedTuple):
+    """How strong an access is: its order, its scope's reach, the bytes of a scalar, and whether it is atomic."""
+
+    order: str = ""
+    reach: int = -1
+    scalar: int = 0
+    atomic: bool = False
+
+    def together(self, other: Strength, away: int) -> bool:
+        """Whether two accesses, by threads that a scope must reach so far, are strong and so do not race."""
+        return min(self.reach, other.reach) >= away and not self._partly(other)
+
+    def _partly(self, other: Strength) -> bool:
+        """Whether the scalars of two strong accesses overlap only in part, so that they race (PTX ISA 8.7.1).
+
+        Atomic operations are atomic for each other nevertheless. Scalars are aligned, so those of one size overlap
+        completely.
+        """
+        sizes = self.scalar, other.scalar
+        return 0 not in sizes and sizes[0] != sizes[1] and not (self.atomic and other.atomic)
+
+    def why(self, other: Strength, away: int) -> str:
+        """Why two strong accesses race all the same, by threads `away` from each other; empty if one is weak."""
+        if not (self.order and other.order):
+            return ""
+        if self._partly(other):
+            return f"both are strong, but one moves {counted(self.scalar, 'byte')} and the other {other.scalar}"
+        return "" if self.together(other, away) else "both are strong, but a scope does not reach the other thread"
+
+
+WEAK = Strength()
+
+
+def strength(instruction: Instruction, order: str) -> Strength:
+    """The strength of an access; `order` is empty for a weak one."""
+    if not order:
+        return WEAK
+    reach, scalar = REACH[order_of(instruction).scope], elements_of(instruction).scalar
+    return Strength(order, reach, scalar, instruction.family in ATOMIC)
 
 
 @dataclass(eq=False, slots=True)

@@ -1,11 +1,13 @@
 """Flags in memory: strong accesses that release and acquire, and the fences around them (PTX ISA 8.8 and 8.9).
 
 A strong write that releases, or that follows a releasing fence, hands on what its lanes know. A thread that reads the
-location, and acquires with that read or with a later fence, learns it. If several writes hand on knowledge at one
-location, the reader learns all of it, whichever value the read returned.
+location, and acquires with that read or with a later fence, learns it. An atomic operation keeps what the value before
+it handed on. A store puts its own value there, so that the location hands on only what the same warp has put there.
 """
 
 from __future__ import annotations
+
+from functools import reduce
 
 import numpy as np
 
@@ -13,21 +15,20 @@ from tcemu.instructions.elements import order_of
 from tcemu.machine.events import Accessed, Fenced
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import Array, joined
-from tcemu.sanitizer.fences import REACH, RELEASES
+from tcemu.sanitizer.fences import ATOMIC, REACH, RELEASES
 from tcemu.sanitizer.grid import Neighbour
 
 #: A location and who may find what it hands on: state space, address, and a block or, for its cluster, -1.
 Place = tuple[str, int, int]
 _CLUSTER = -1
 
-
 class Flags:
     """The strong accesses of one block, or of one cluster; `neighbour` is what it exchanges with the others."""
 
     def __init__(self, block: Block, neighbour: Neighbour) -> None:
         self._fences, self._neighbour = block.fences, neighbour
-        #: what a location hands on
-        self._released: dict[Place, Array] = {}
+        #: what a location hands on, by the block and the warp that have put it there
+        self._released: dict[Place, dict[tuple[int, int], Array]] = {}
         self.handlers: Handlers = {Accessed: self._accessed, Fenced: block.fences.fence}
 
     def _accessed(self, event: Accessed) -> None:
@@ -40,23 +41,35 @@ class Flags:
             step(event, address, lanes, far)
 
     def _write(self, event: Accessed, address: int, lanes: int, far: int) -> None:
-        row = None
-        for reach in range(far + 1):
-            if row is None or event.order not in RELEASES:  # a release hands on the same, however far it reaches
+        row, continues = None, event.instruction.family in ATOMIC
+        for reach in range(REACH["gpu"] + 1):
+            if reach > far:
+                row = None  # too near for those who are so far away, but the value that they find is this one
+            elif row is None or event.order not in RELEASES:  # a release hands on the same, however far it reaches
                 row = self._fences.handed_on(event.by.warp, lanes, event.order, reach)
-            if row is None:
-                return
+            if row is None and continues:
+                continue
             if reach < REACH["gpu"]:
-                place = event.space, address, _CLUSTER if reach else event.by.block
-                before = self._released.get(place)
-                self._released[place] = row if before is None else joined(before, row)
+                self._put((event.space, address, _CLUSTER if reach else event.by.block), event, row, continues)
             elif event.space == "global":
-                self._neighbour.publish(address, row)
+                self._neighbour.publish(address, event.by.warp, row, continues=continues)
+
+    def _put(self, place: Place, event: Accessed, row: Array | None, continues: bool) -> None:
+        """Let a location of this block, or of its cluster, hand on `row`."""
+        there, who = self._released.get(place, {}), (event.by.block, event.by.warp)
+        before = there.get(who)
+        if not continues:
+            there = {} if before is None else {who: before}
+        if row is not None:
+            there[who] = row if before is None else joined(before, row)
+        if there or place in self._released:
+            self._released[place] = there
 
     def _read(self, event: Accessed, address: int, lanes: int, far: int) -> None:
         for reach in range(far + 1):
             if reach < REACH["gpu"]:
-                found = self._released.get((event.space, address, _CLUSTER if reach else event.by.block))
+                there = self._released.get((event.space, address, _CLUSTER if reach else event.by.block))
+                found = reduce(joined, there.values()) if there else None
             else:
                 found = self._neighbour.find(address) if event.space == "global" else None
             if found is not None:

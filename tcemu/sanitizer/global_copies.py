@@ -14,9 +14,9 @@ from tcemu.machine.memory import extent_of
 from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
-from tcemu.sanitizer.fences import REACH
+from tcemu.sanitizer.fences import REACH, WEAK, Strength
 from tcemu.sanitizer.global_fences import GlobalFences
-from tcemu.sanitizer.global_races import WEAK, GlobalRaces
+from tcemu.sanitizer.global_races import GlobalRaces
 from tcemu.sanitizer.global_shadow import ACCESSES, WRITES
 from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
 from tcemu.sanitizer.groups import Groups
@@ -24,6 +24,8 @@ from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.report import Report
 from tcemu.sanitizer.spans import NEVER_WAITED, Runs, Span, Spans
 
+#: How strong the reductions of copies are.
+_REDUCES = Strength("relaxed", REACH["gpu"])
 _UNWAITED = "no cp.async.bulk.wait_group of the thread that issued the copy covers it, so it may still write"
 _SOURCE = "the copy may still write: wait_group.read at {site} waits only until a copy has read its source"
 _WAIT = (
@@ -77,15 +79,17 @@ class GlobalCopies:
         _, addresses, size = copy.reads
         if not len(addresses):
             return
+        shadow, stored, (low, end) = self._grid.shadow, self._grid.stored, extent_of(addresses, size)
+        if shadow.untouched(low, end) and not stored.between(low, end):
+            return
         access = GlobalAccess(self._neighbour.number, copy.by, copy.opcode, False, WEAK)
-        shadow, lanes = self._grid.shadow, copy.lanes
+        lanes = copy.lanes
         if len(lanes) != len(addresses):  # of unequal sizes, in pieces
             lanes = np.full(len(addresses), _lane(copy.by))
-        low, end = extent_of(addresses, size)
         if not shadow.untouched(low, end):
             cells, per = shadow.cells(addresses, size, end)
             self._races.compare(access, shadow.marks(cells, WRITES), cells, np.repeat(lanes, per), None)
-        self._compare_spans(access, self._grid.stored, addresses, addresses + size, lanes)
+        self._compare_spans(access, stored, addresses, addresses + size, lanes)
 
     def _load(self, copy: Copy) -> None:
         """A copy reads global memory, at some time before its mbarrier has counted it."""
@@ -108,7 +112,7 @@ class GlobalCopies:
         _, addresses, size = copy.writes
         by, warp = copy.by, copy.by.warp
         reduces = copy.instruction.family.startswith("cp.reduce")
-        access = GlobalAccess(self._neighbour.number, by, copy.opcode, True, REACH["gpu"] if reduces else WEAK)
+        access = GlobalAccess(self._neighbour.number, by, copy.opcode, True, _REDUCES if reduces else WEAK)
         runs = Runs.of(addresses, size)
         self._compare_shadow(access, runs, ACCESSES, own=not reduces)
         for spans in (self._grid.stored, self._grid.loaded):

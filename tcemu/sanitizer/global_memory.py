@@ -5,7 +5,7 @@ Most kernels never copy what they have stored, so a store is only noted; the not
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -27,15 +27,23 @@ _FIX = {
 
 @dataclass(eq=False, slots=True)
 class Store:
-    """One write by lanes of a warp, its warp's time then, and the time of each lane's next proxy fence (32,)."""
+    """The writes of a line by lanes of a warp at one time of the warp, and the time of each lane's next proxy fence."""
 
     by: By
     opcode: str
-    addresses: Array
     size: int
-    lanes: Array
     time: int
+    #: of each write
+    addresses: list[Array] = field(default_factory=list)
+    lanes: list[Array] = field(default_factory=list)
+    #: (32,)
     fenced: Array | None = None
+
+    def continues(self, event: Accessed, time: int) -> bool:
+        """Whether a write is one more of these: kernels store a tile line by line."""
+        by, own = event.by, self.by
+        same = self.time == time and own.site is by.site and own.active == by.active and self.fenced is None
+        return same and self.size == event.size and self.opcode == event.instruction.opcode
 
 
 @dataclass(eq=False, slots=True)
@@ -61,6 +69,8 @@ class GlobalMemory:
         self._notes: list[Notes] = []
         #: the time of each warp's last fence.proxy.async for global memory
         self._fences: dict[int, int] = {}
+        #: the latest of each warp, unless it is in the notes
+        self._latest: dict[int, Store] = {}
         #: each warp's stores that it has not fenced
         self._open: list[list[Store]] = [[] for _ in range(block.warps)]
         self.handlers: Handlers = {ProxyFenced: self._fence, CopyIssued: self._copy}
@@ -70,9 +80,13 @@ class GlobalMemory:
             return
         by = event.by
         time = self._clocks.time[by.warp]
-        store = Store(by, event.instruction.opcode, event.addresses, event.size, event.lanes, time)
-        self._stores.append(store)
-        self._open[by.warp].append(store)
+        store = self._latest.get(by.warp)
+        if store is None or not store.continues(event, time):
+            store = self._latest[by.warp] = Store(by, event.instruction.opcode, event.size, time)
+            self._stores.append(store)
+            self._open[by.warp].append(store)
+        store.addresses.append(event.addresses)
+        store.lanes.append(event.lanes)
 
     def _fence(self, event: ProxyFenced) -> None:
         if "global" not in event.spaces:
@@ -85,7 +99,7 @@ class GlobalMemory:
                 store.fenced = np.zeros(32, np.int64)
             new = lanes_in(active)[store.fenced[lanes_in(active)] == 0]
             store.fenced[new] = self._clocks.time[warp]
-            if not store.fenced[store.lanes].all():
+            if not store.fenced[lanes_in(store.by.active)].all():
                 still.append(store)
         self._open[warp] = still
 
@@ -107,12 +121,13 @@ class GlobalMemory:
             return
         if len(self._notes) > _MANY:
             self._noted, self._notes = 0, []
+        self._latest = {}
         new = self._stores[self._noted :]
-        counts = [len(store.addresses) for store in new]
-        first = np.concatenate([store.addresses for store in new])
+        counts = [sum(map(len, store.addresses)) for store in new]
+        first = np.concatenate([each for store in new for each in store.addresses])
         order = np.argsort(first, kind="stable")
         numbers = np.repeat(np.arange(self._noted, len(self._stores)), counts)
-        lanes = np.concatenate([store.lanes for store in new])
+        lanes = np.concatenate([each for store in new for each in store.lanes])
         self._notes.append(Notes(first[order], numbers[order], lanes[order], max(store.size for store in new)))
         self._noted = len(self._stores)
 

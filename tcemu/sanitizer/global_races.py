@@ -10,18 +10,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from tcemu.instructions.elements import order_of
 from tcemu.machine.events import Accessed
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array
-from tcemu.sanitizer.fences import REACH
+from tcemu.sanitizer.fences import ALIKE, strength
 from tcemu.sanitizer.global_shadow import READ, WRITES, GlobalShadow
 from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
 from tcemu.sanitizer.report import Earlier, Report
 from tcemu.sanitizer.rules import Severity
 
-#: The reach of a weak access.
-WEAK = -1
 _CAUSE = {
     "global-race": "nothing orders the accesses of the two {who}",
     "lane-race": "two lanes of the warp made the accesses, with no bar.warp.sync between them",
@@ -60,8 +57,8 @@ class GlobalRaces:
 
     def access(self, event: Accessed) -> GlobalAccess:
         """An access by loads or stores."""
-        reach = REACH[order_of(event.instruction).scope] if event.order else WEAK
-        return GlobalAccess(self._neighbour.number, event.by, event.opcode, event.writes, reach)
+        strong = strength(event.instruction, event.order)
+        return GlobalAccess(self._neighbour.number, event.by, event.opcode, event.writes, strong)
 
     def _incoherent(self, event: Accessed, prior: Array, cells: Array, lanes: Array) -> bool:
         """Report ld.global.nc of bytes that the launch has written; return whether it is one."""
@@ -110,7 +107,7 @@ class GlobalRaces:
             if other is None or access.together(other):
                 continue
             late = (before == number) & ~self._ordered(access, number, prior & 31, lanes)
-            if late.any() and other.writes and other.reach > WEAK:
+            if late.any() and other.writes and other.strength.order:
                 late &= ~self._observed(access, number, cells, lanes)
             if late.any():
                 row, place = np.argwhere(late)[0].tolist()
@@ -178,15 +175,18 @@ class GlobalRaces:
         inside = access.block == other.block
         lanewise = inside and access.by.warp == other.by.warp and not (access.copies or other.copies)
         rule = "lane-race" if lanewise else "global-race"
+        why = access.strength.why(other.strength, access.away(other))
+        if why and not cause:
+            cause, remedy = f"nothing orders them; {why}", ALIKE
         cause = cause or _CAUSE[rule].format(who="warps" if access.by.block == other.by.block else "blocks")
         does, did = ("writes" if access.writes else "reads"), ("wrote" if other.writes else "read")
         message = f"{access.opcode} {does} {what}; {other.opcode} of {other.who}, lane {before} {did} them: {cause}"
         hint = same and other.writes
         if hint:
             message += "; both write the same values"
-        mixed = (access.reach > WEAK) != (other.reach > WEAK) and not (access.copies or other.copies)
-        if rule == "global-race" and (mixed or access.by.block == other.by.block):
-            remedy = remedy or (_MIXED if mixed else _INSIDE)
+        mixed = bool(access.strength.order) != bool(other.strength.order) and not (access.copies or other.copies)
+        if not remedy and rule == "global-race" and (mixed or access.by.block == other.by.block):
+            remedy = _MIXED if mixed else _INSIDE
         earlier = Earlier(other.told, other.opcode, other.callers)
         report = Report(rule, message, access.by, what, earlier, (lane,), remedy=remedy)
         report.weight = "hint" if hint else weight

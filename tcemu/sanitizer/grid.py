@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tcemu.errors import byte_span
 from tcemu.machine.events import By, Site
 from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.clocks import Array, Clocks, joined
+from tcemu.sanitizer.fences import Strength
 from tcemu.sanitizer.global_shadow import GlobalShadow
 from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.spans import Spans
@@ -33,6 +35,14 @@ def merged(one: News, other: News) -> News:
 
 
 @dataclass(eq=False, slots=True)
+class Published:
+    """What a location of global memory hands on: in all, and by the block here and the warp that have put it there."""
+
+    together: News = field(default_factory=dict)
+    parts: dict[tuple[int, int], News] = field(default_factory=dict)
+
+
+@dataclass(eq=False, slots=True)
 class GlobalAccess:
     """One access to global memory, by lanes of a warp."""
 
@@ -41,8 +51,7 @@ class GlobalAccess:
     by: By
     opcode: str
     writes: bool
-    #: how far its scope reaches, and -1 for a weak access
-    reach: int
+    strength: Strength
     #: the lines that called the function of the access, innermost first
     callers: tuple[Site, ...] = ()
     #: of a copy, which ends at some time: the agent of its block's clocks that shows it, and the number to be passed
@@ -67,10 +76,13 @@ class GlobalAccess:
             return self.by
         return self.by._replace(warp=Told(warp, f"{warp} of block {self.by.block}"))
 
+    def away(self, other: GlobalAccess) -> int:
+        """How far a scope must reach from the one to the other."""
+        return 0 if self.by.block == other.by.block else 1 if self.block == other.block else 2
+
     def together(self, other: GlobalAccess) -> bool:
         """Whether both accesses are strong, with scopes that reach each other, and so do not race."""
-        away = 0 if self.by.block == other.by.block else 1 if self.block == other.block else 2
-        return min(self.reach, other.reach) >= away
+        return self.strength.together(other.strength, self.away(other))
 
 
 class Accesses:
@@ -102,7 +114,7 @@ class Grid:
     #: the clocks of its blocks
     clocks: list[Clocks] = field(default_factory=list)
     #: what locations of global memory hand on to all blocks
-    published: dict[int, News] = field(default_factory=dict)
+    published: dict[int, Published] = field(default_factory=dict)
     shadow: GlobalShadow = field(default_factory=GlobalShadow)
     accesses: Accesses = field(default_factory=Accesses)
     #: by block and warp: how many accesses came before its last releasing fence of tensor maps, the lanes, the reach
@@ -120,8 +132,8 @@ class Grid:
         low, high = int(addresses.min()), int(addresses.max()) + size - 1
         for first, end, name in self.arrays:
             if first <= low < end:
-                return f"bytes {low - first} to {high - first} of {name}"
-        return f"bytes {low} to {high} of global memory"
+                return f"{byte_span(low - first, high - first)} of {name}"
+        return f"{byte_span(low, high)} of global memory"
 
 
 class Neighbour:
@@ -143,15 +155,31 @@ class Neighbour:
                 found = merged(found, news)
         return found
 
-    def publish(self, address: int, row: Array) -> None:
-        """Hand on what `row` knows to whoever finds it at the address."""
-        before, news = self._grid.published.get(address), self.known(row)
-        self._grid.published[address] = news if before is None else merged(before, news)
+    def publish(self, address: int, warp: int, row: Array | None, *, continues: bool) -> None:
+        """Hand on what `row` knows to whoever finds it at the address.
+
+        An atomic operation `continues` what was there; a store leaves only what the same warp has put there before.
+        """
+        there, who = self._grid.published.get(address), (self.number, warp)
+        if row is None and (there is None or continues):
+            return
+        if there is None:
+            there = self._grid.published[address] = Published()
+        parts = there.parts if continues else {key: news for key, news in there.parts.items() if key == who}
+        if row is not None:
+            before, news = parts.get(who), self.known(row)
+            parts[who] = news if before is None else merged(before, news)
+            if continues:
+                there.together = merged(there.together, news)
+        if not continues:
+            there.together = dict(parts.get(who, {}))
+        there.parts = parts
 
     def find(self, address: int) -> Array | None:
         """The row that says what the address hands on; None if nothing."""
-        news = self._grid.published.get(address)
-        if news is None or set(news) == {self.number}:
+        there = self._grid.published.get(address)
+        news = {} if there is None else there.together
+        if set(news) <= {self.number}:
             return None
         column = self._columns.get(id(news))
         if column is None:

@@ -60,6 +60,8 @@ class Mbarrier:
     completed_by: dict[int, By] = field(default_factory=dict)
     #: each warp's last wait
     waits: dict[int, Wait] = field(default_factory=dict)
+    #: by warp: the first phase that it missed, because its wait found a later one of the same parity
+    skipped: dict[int, int] = field(default_factory=dict)
     #: whether an arrival or a wait was relaxed
     relaxed: bool = False
     #: the last use by lanes of a warp, with the warp's time then: by (warp, mask)

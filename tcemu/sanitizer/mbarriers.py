@@ -215,8 +215,10 @@ class Mbarriers:
         if here is None:
             return
         here.waits[by.warp] = Wait(event.phase, by.active, by, self._clocks.time[by.warp])
-        account = here.phases.get(event.phase)
-        if account and account.copy and self._clocks.view(by.warp, by.active)[here.column] > event.phase:
+        account, seen = here.phases.get(event.phase), int(self._clocks.view(by.warp, by.active)[here.column])
+        if event.phase - seen >= 2:
+            here.skipped.setdefault(by.warp, seen)
+        if account and account.copy and seen > event.phase:
             self._again = self._again or (by, event.address, event.phase, account.copy)
         row = here.completed.get(event.phase, here.arrived).copy()
         if len(row) <= here.column:
@@ -236,7 +238,7 @@ class Mbarriers:
                 last = here.waits.get(warp)
                 told = f"the copy completes phase {phase} of {self._block.mbarrier(address)}"
                 if last is None:
-                    return f"{told}, on which warp {warp} has not waited"
+                    return f"{told}; warp {warp} has waited for none of its phases"
                 every, some = f"warp {warp}", many("lane", lanes_of(last.lanes))
                 who = every if last.lanes == FULL else f"only {some} of {every}"
                 return f"{told}; {who} has waited, last for phase {last.phase}, at {last.by.site}"
@@ -279,7 +281,7 @@ class Mbarriers:
             self._block.report("overwritten-early", copy.by, message, what=what, earlier=before, remedy=_REFILL)
 
     def check_bytes(self, here: Mbarrier, address: int, number: int) -> bool:
-        """Report a phase whose copies bring another number of bytes than it expects; return whether it was reported."""
+        """Report a phase whose copies bring more or fewer bytes than it expects; return whether it was reported."""
         account = here.phases.get(number)
         if account is None or account.expected == account.issued or account.told:
             return account is not None and account.told
@@ -321,11 +323,16 @@ class Mbarriers:
     def check_lost(self, by: By, address: int) -> bool:
         """Report a warp that missed a phase without copies; return whether it did."""
         here = self.found.get(address)
-        seen = int(self._clocks.view(by.warp, by.active)[here.column]) if here else 0
-        if here is None or here.count - seen < 2:
+        if here is None:
             return False
-        what, last = self._block.mbarrier(address), here.completed_by.get(here.count - 1)
-        message = f"phase {here.count - 1} of {what} completed before warp {by.warp} had seen phase {seen}"
+        seen = int(self._clocks.view(by.warp, by.active)[here.column])
+        late = here.count - 1
+        if late - seen < 1:
+            if by.warp not in here.skipped:
+                return False
+            seen, late = here.skipped[by.warp], here.skipped[by.warp] + 1
+        what, last = self._block.mbarrier(address), here.completed_by.get(late)
+        message = f"phase {late} of {what} completed before warp {by.warp} had seen phase {seen}"
         earlier = Earlier(last, "the last arrival") if last else None
         self._block.report("mbarrier-arrivals", by, message, what=what, earlier=earlier, remedy=SEEN)
         return True

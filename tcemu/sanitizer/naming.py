@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.sanitizer.clocks import Clocks
+from tcemu.sanitizer.fences import ALIKE
 from tcemu.sanitizer.records import ASYNC, Kind, Records
 from tcemu.sanitizer.report import many
 from tcemu.sanitizer.rules import Severity
@@ -35,6 +36,11 @@ _REFILL = {
     Kind.BULK: "Wait until the reader has ended: readers must arrive on the stage's empty mbarrier after their last "
     "load, and the producer must wait for that phase before the copy.",
 }
+#: The fix for a race between two blocks of a cluster.
+_MEET = (
+    "Let the blocks of the cluster wait at barrier.cluster between the two accesses, or let one release and the other "
+    "acquire with the scope .cluster: by an mbarrier's arrive and wait, or by a flag."
+)
 #: What orders the accesses of cp.async, which no mbarrier without cp.async.mbarrier.arrive knows.
 _ORDER = {
     "shared-race": "Execute cp.async.wait_group in the threads that copy, then bar.sync. Before a new cp.async into "
@@ -131,7 +137,7 @@ class Naming:
         if how == Kind.COLLECTIVE:
             between = "neither bar.warp.sync nor a barrier" if own else "no barrier"
             return Verdict("ldmatrix-unsynced", f"{between} is between the store and the load")
-        return self._race(own)
+        return self._race(own, read, write)
 
     def _cp_async(self, read: Side, write: Side, known: Known | None) -> Verdict:
         """The rule for bytes of a cp.async. After a wait for them, they count as stored by its lanes."""
@@ -192,10 +198,12 @@ class Naming:
         others = [view for warp, view in views if view is not None and warp not in self._records.warps[write.record]]
         return any(self._records.knows(view, write.record, write.lane) for view in others)
 
-    def _race(self, own: bool) -> Verdict:
+    def _race(self, own: bool, side: Side, other: Side) -> Verdict:
         if own:
             return Verdict("lane-race", "two lanes of the warp made the accesses, with no bar.warp.sync between them")
-        return Verdict("shared-race", "nothing orders the accesses of the two warps")
+        why = self._records.why_not_together(side.record, other.record)
+        cause = f"nothing orders them; {why}" if why else "nothing orders the accesses of the two warps"
+        return Verdict("shared-race", cause)
 
     # ---------------------------------------------------------------------------------------- writes
 
@@ -204,7 +212,7 @@ class Naming:
         how = Kind(self._records.kind[read.record])
         if how in ASYNC or self._records.kind[write.record] == Kind.BULK:
             return Verdict("overwritten-early", "nothing shows the writer that the reader has ended")
-        return self._race(self._records.same_warps(write.record, read.record))
+        return self._race(self._records.same_warps(write.record, read.record), write, read)
 
     def rewrite(self, write: Side, other: Side, known: Known) -> Verdict:
         """The rule for two writes to the same bytes that are unordered or go through different proxies."""
@@ -215,7 +223,7 @@ class Naming:
         if before == Kind.BULK or (pending and (own or records.knows_began(known.any, other.record, other.lane))):
             return Verdict("overwritten-early", f"nothing shows the writer that {self._what(other)} has ended")
         if kind != Kind.BULK:
-            return self._race(own)
+            return self._race(own, write, other)
         if own or records.knows(known.all, other.record, other.lane):
             return self._proxies(other, known, own, write.record)
         return Verdict("overwritten-early", f"nothing orders the copy with {self._what(other)}")
@@ -227,6 +235,10 @@ class Naming:
         kinds = [Kind(self._records.kind[each.record]) for each in (side, other)]
         if rule == "overwritten-early":
             return _FREE.get(kinds[1], "") or _REFILL.get(kinds[0], "")
+        if rule == "shared-race" and self._records.why_not_together(side.record, other.record):
+            return ALIKE
+        if rule == "shared-race" and len({self._records.by[each.record].block for each in (side, other)}) > 1:
+            return _MEET
         return _ORDER.get(rule, "") if Kind.CP_ASYNC in kinds else ""
 
     def _what(self, side: Side) -> str:

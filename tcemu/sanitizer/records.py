@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tcemu.machine.events import By, Site
 from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.clocks import ALWAYS, NEVER, THREAD, Clocks
+from tcemu.sanitizer.fences import WEAK, Strength
 
 Array = npt.NDArray[Any]
 
@@ -55,6 +56,8 @@ class Records:
         self.by: list[By] = []
         #: the lines that called the function of the access, innermost first
         self.callers: list[tuple[Site, ...]] = []
+        #: the same without repetitions, which the collector of garbage would look at again and again
+        self._chains: dict[tuple[Site, ...], tuple[Site, ...]] = {}
         self.opcode: list[str] = []
         #: the warps that made the access
         self.warps: list[tuple[int, ...]] = []
@@ -66,8 +69,8 @@ class Records:
         self.previous: list[int] = []
         #: whether any cp.async completes with a phase of an mbarrier
         self.attachments = False
-        #: the memory order of strong accesses
-        self.strong: dict[int, str] = {}
+        #: how strong accesses are that are not weak
+        self.strong: dict[int, Strength] = {}
         #: the swizzle, in bytes, with which tensor copies write
         self.swizzles: dict[int, int] = {}
         #: reads of bytes that had not been written
@@ -84,7 +87,7 @@ class Records:
         self._present: dict[int, tuple[int, dict[tuple[Any, ...], int]]] = {}
         self._add(NOBODY, "", Kind.NOTHING, (), ALWAYS, 0, 0)
 
-    def ordinary(self, by: By, opcode: str, kind: Kind, writes: bool, order: str = "") -> int:
+    def ordinary(self, by: By, opcode: str, kind: Kind, writes: bool) -> int:
         """The record of a load or store. All accesses of one line at one time of its warp share a record."""
         time = self._clocks.time[by.warp]
         present = self._present.get(by.warp)
@@ -96,8 +99,6 @@ class Records:
         found = present[1].get(key)
         if found is None:
             found = present[1][key] = self._add(by, opcode, kind, (by.warp,), THREAD + 32 * by.warp, 1, time)
-            if order:
-                self.strong[found] = order
         return found
 
     def object(self, by: By, opcode: str) -> int:
@@ -151,15 +152,28 @@ class Records:
         """The callers of a new record: an instruction may make several records, one after the other."""
         if by is NOBODY:
             return ()
-        return self.callers[-1] if by is self.by[-1] else callers_of(by.site, EVENT)
+        if by is self.by[-1]:
+            return self.callers[-1]
+        found = callers_of(by.site, EVENT)
+        return self._chains.setdefault(found, found)
 
     def together(self, one: int, other: int) -> bool:
         """Whether both accesses are strong and so do not race.
 
         Two volatile accesses of one warp do race: code that uses volatile there assumes that the lanes run in step.
         """
-        orders = self.strong.get(one), self.strong.get(other)
-        return None not in orders and not (orders == ("volatile", "volatile") and self.same_warps(one, other))
+        here, there = self.strong.get(one, WEAK), self.strong.get(other, WEAK)
+        if here.order == there.order == "volatile" and self.same_warps(one, other):
+            return False
+        return here.together(there, self._away(one, other))
+
+    def why_not_together(self, one: int, other: int) -> str:
+        """Why two strong accesses race all the same; empty if one is weak."""
+        return self.strong.get(one, WEAK).why(self.strong.get(other, WEAK), self._away(one, other))
+
+    def _away(self, one: int, other: int) -> int:
+        """How far a scope must reach from the one access to the other."""
+        return int(self.by[one].block != self.by[other].block)
 
     def same_warps(self, one: int, other: int) -> bool:
         """Whether some warp took part in both accesses."""
@@ -175,7 +189,10 @@ class Records:
             if len(self._ended) == _ROWS:
                 self._ended.clear()
             kept = self._ended[id(row)] = row, {0}
-        for record in set((marks >> 5).tolist()) - kept[1]:
+        records = (marks >> 5).tolist()
+        if kept[1].issuperset(records):
+            return True
+        for record in {*records} - kept[1]:
             if not self._has_ended(record, row):
                 return False
             kept[1].add(record)  # a record that has ended for a row stays so
@@ -224,5 +241,5 @@ class Records:
         return not self.unknown(np.array([32 * record + lane]), row, fenced)[0]
 
     def knows_began(self, row: Array, record: int, lane: int) -> bool:
-        """Whether `row` knows that the access was issued; it may still be under way."""
+        """Whether `row` knows that the access was issued; it may still be pending."""
         return any(row[THREAD + 32 * warp + lane] > began for warp, began in self.began[record].items())

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.errors import byte_span
 from tcemu.machine.allocation import Shared
 
 Array = npt.NDArray[Any]
@@ -80,6 +81,10 @@ class Shadow:
             found.append(self.weak[cells])
         return found
 
+    def reads_at(self, cells: Array | slice) -> Array:
+        """The last reads of cells, a row for each reader so far."""
+        return self.reads[:, cells] if isinstance(cells, slice) else self.reads.take(cells, axis=1)
+
     def reads_of(self, reader: object) -> Array:
         """The last read of each cell by one reader: a warp, the wgmma of a warpgroup, or the bulk copies of a warp."""
         row = self._row(reader)
@@ -132,7 +137,7 @@ class Shadow:
         """``bytes 0 to 63 of shared memory``: the bytes that cells span, with the elements if arrays have names."""
         first, last = int(cells.min()) * self.cell, (int(cells.max()) + 1) * self.cell - 1
         told = self.names.elements(cells * self.cell, self.cell) if self.names else ""
-        return f"bytes {first} to {last} of shared memory" + (f" ({told})" if told else "")
+        return f"{byte_span(first, last)} of shared memory" + (f" ({told})" if told else "")
 
     def _split(self, cell: int) -> None:
         """Make cells smaller."""

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from tcemu.machine.events import Accessed, BlockEnded, By, Site, Stuck
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, lanes_in
+from tcemu.sanitizer.fences import strength
 from tcemu.sanitizer.naming import Known, Naming, Side, Verdict
 from tcemu.sanitizer.records import Kind
 from tcemu.sanitizer.report import Earlier, Report
@@ -72,18 +73,21 @@ class SharedMemory:
         cells, per = self._shadow.cells(event.addresses, event.size)
         lanes = event.lanes if per == 1 else np.repeat(event.lanes, per)
         kind = Kind.COLLECTIVE if event.collective else Kind.ORDINARY
-        record = self._records.ordinary(event.by, event.instruction.opcode, kind, event.writes, event.order)
+        record = self._records.ordinary(event.by, event.instruction.opcode, kind, event.writes)
+        if event.order and record not in self._records.strong:
+            self._records.strong[record] = strength(event.instruction, event.order)
         if event.writes:
             self._data = event.data
             self.write_lanes(event.by, record, cells, lanes)
             self._data = None
         else:
             self._generic_reads = True
-            self._read_lanes(event.by, record, cells, lanes)
+            self._read_lanes(event.by, record, cells, lanes, event.instruction.words.get("op") != "exch")
         if event.collective:
             self._clocks.meet(event.by.warp)
 
-    def _read_lanes(self, by: By, record: int, cells: Array, lanes: Array) -> None:
+    def _read_lanes(self, by: By, record: int, cells: Array, lanes: Array, needed: bool) -> None:
+        """A load; `needed` is False for atom.exch, of which many use no result."""
         writes = self._shadow.writes(cells, record in self._records.strong)
         for (row, part), prior in product(self._parts(by, lanes), writes):
             if self._records.ended(prior, row):
@@ -93,28 +97,27 @@ class SharedMemory:
                 if self._records.kind[record] != Kind.COLLECTIVE:
                     places = places[~self._own(prior[places], by.warp, lanes[places])]
                 self._collide_read(record, by.warp, cells, prior, lanes, places, Known(row, row))
-        self._note_read(record, by.warp, cells, writes[0], lanes)
+        self._note_read(record, by.warp, cells, writes[0], lanes, needed=needed)
 
     def write_lanes(self, by: By, record: int, cells: Array, lanes: Array) -> None:
         """A store or cp.async in which each lane writes its own cells."""
-        writes, reads = self._shadow.writes(cells, record in self._records.strong), self._shadow.reads[:, cells]
+        writes, reads = self._shadow.writes(cells, record in self._records.strong), self._shadow.reads_at(cells)
         prior = writes[0]
         for row, part in self._parts(by, lanes):
-            known = Known(row, row)
             for before in writes:
                 if self._records.ended(before, row):
                     continue
                 late = _places(self._records.unknown(before, row), part)
                 if len(late):
                     late = late[~self._own(before[late], by.warp, lanes[late])]
-                    self._collide_rewrite(record, cells, before, late, lanes, known)
+                    self._collide_rewrite(record, cells, before, late, lanes, Known(row, row))
             if self._all_read(reads, row):
                 continue
             unknown = self._records.unknown(reads, row)
             for reader in np.flatnonzero(unknown.any(axis=1)) if len(reads) else ():
                 marks, late = reads[reader], _places(unknown[reader], part)
                 late = late[~self._own_read(marks[late], by.warp, lanes[late], row)]
-                self._collide_write(record, cells, marks, late, lanes, prior, known)
+                self._collide_write(record, cells, marks, late, lanes, prior, Known(row, row))
         self._note_write(record, cells, prior, lanes)
 
     # ---------------------------------------------------------------------------------------- the async proxy
@@ -137,7 +140,7 @@ class SharedMemory:
     def write_async(self, record: int, cells: Array, row: Array, *, fenced: bool = True) -> None:
         """A copy, issued by lanes that know `row`, will write `cells`; `fenced`: through the async proxy."""
         places = run_of(cells)
-        prior, reads = self._shadow.written[places], self._shadow.reads[:, places]
+        prior, reads = self._shadow.written[places], self._shadow.reads_at(places)
         known, lanes = Known(row, row), np.zeros(len(cells), np.int64)
         late = np.flatnonzero(self._records.unknown(prior, row, fenced=fenced))
         self._collide_rewrite(record, cells, prior, late, lanes, known)
@@ -344,21 +347,25 @@ class SharedMemory:
 
     # ---------------------------------------------------------------------------------------- marks
 
-    def _note_read(self, record: int, reader: object, cells: Array, prior: Array, lanes: Array | int) -> None:
-        if np.count_nonzero(prior) < len(prior):
+    def _note_read(
+        self, record: int, reader: object, cells: Array, prior: Array, lanes: Array | int, *, needed: bool = True
+    ) -> None:
+        if needed and np.count_nonzero(prior) < len(prior):
             self._records.blind.add(record)
             self._blind.setdefault(record, self._shadow.extent(cells[prior == 0]))
         reads = self._shadow.reads_of(reader)
-        self._link(record, reads[cells])
+        if not self._records.previous[record]:
+            self._link(record, reads[cells])
         reads[cells] = 32 * record + lanes
 
     def _note_write(self, record: int, cells: Array | slice, prior: Array, lanes: Array | int) -> None:
-        self._link(record, prior)
+        if not self._records.previous[record]:
+            self._link(record, prior)
         self._shadow.write(cells, 32 * record + lanes, record in self._records.strong)
 
     def _link(self, record: int, before: Array) -> None:
         """Remember the previous access to the bytes if its record is older; a shared record may be the older one."""
-        if not self._records.previous[record] and len(before):
+        if len(before):
             previous = int(np.maximum.reduce(before)) >> 5
             self._records.previous[record] = previous if previous < record else 0
 

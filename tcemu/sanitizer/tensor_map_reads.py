@@ -1,4 +1,4 @@
-"""The rule about tensor maps that change while copies under way still read them.
+"""The rule about tensor maps that change while copies in flight still read them.
 
 A copy reads its map at some time before it ends: a load before its mbarrier has counted it, a store or a reduction
 before a wait for its group, with .read or without (PTX ISA 9.7.9.27.2.2: such a wait is for reading the map, too).
@@ -13,8 +13,9 @@ from tcemu.machine.sites import callers_of
 from tcemu.machine.tensor_map_words import BYTES
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import lanes_in
+from tcemu.sanitizer.fences import WEAK
 from tcemu.sanitizer.global_copies import GlobalCopies, mask_of
-from tcemu.sanitizer.global_races import WEAK, GlobalRaces
+from tcemu.sanitizer.global_races import GlobalRaces
 from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
 from tcemu.sanitizer.groups import Groups
 from tcemu.sanitizer.mbarriers import Mbarriers

@@ -13,8 +13,8 @@ from tcemu.machine.events import TensorMapFenced, TensorMapRead
 from tcemu.machine.tensor_map_words import BYTES
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import lanes_in
-from tcemu.sanitizer.fences import REACH
-from tcemu.sanitizer.global_races import WEAK, GlobalRaces
+from tcemu.sanitizer.fences import REACH, WEAK
+from tcemu.sanitizer.global_races import GlobalRaces
 from tcemu.sanitizer.global_shadow import WRITES
 from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
 from tcemu.sanitizer.report import Earlier, Report

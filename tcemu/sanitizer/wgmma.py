@@ -27,7 +27,7 @@ from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.records import Kind
 from tcemu.sanitizer.report import Earlier, many
 from tcemu.sanitizer.shared import SharedMemory
-from tcemu.sanitizer.wgmma_state import Group, UnderWay, Use, Warp, numbers_of
+from tcemu.sanitizer.wgmma_state import UnderWay, Use, Warp, Warpgroup, numbers_of
 
 
 class Wgmmas:
@@ -36,7 +36,7 @@ class Wgmmas:
     def __init__(self, block: Block, shared: SharedMemory) -> None:
         self._block, self._clocks, self._shared = block, block.clocks, shared
         self._warps = [Warp() for _ in range(block.warps)]
-        self._groups: dict[int, Group] = {}
+        self._warpgroups: dict[int, Warpgroup] = {}
         #: the mma_async of each record of a read, until a wait covers it
         self._reads: dict[int, UnderWay] = {}
         shared.uncommitted = self._uncommitted
@@ -56,10 +56,10 @@ class Wgmmas:
             BlockEnded: self._end,
         }
 
-    def _group(self, number: int) -> Group:
-        if number not in self._groups:
-            self._groups[number] = Group(self._clocks.agent())
-        return self._groups[number]
+    def _warpgroup(self, number: int) -> Warpgroup:
+        if number not in self._warpgroups:
+            self._warpgroups[number] = Warpgroup(self._clocks.agent())
+        return self._warpgroups[number]
 
     # ---------------------------------------------------------------------------------------- registers
 
@@ -71,7 +71,7 @@ class Wgmmas:
         if not (warp.pending or event.unwritten):
             return
         under_way = warp.users(event)
-        if event.unwritten and not under_way:  # an mma_async under way may be about to write them
+        if event.unwritten and not under_way:  # a pending mma_async may be about to write them
             what = many("register", tuple(event.unwritten))
             self._block.report(
                 "uninitialised-registers", by, f"the kernel reads {what}, which nothing has written", what=what
@@ -130,7 +130,7 @@ class Wgmmas:
 
     def _issue(self, event: WgmmaIssued) -> None:
         wgmma = event.wgmma
-        group = self._group(wgmma.warpgroup)
+        warpgroup = self._warpgroup(wgmma.warpgroup)
         for place, by in enumerate(wgmma.bys):
             warp, d = self._warps[by.warp], wgmma.d[place]
             a = wgmma.a[place] if wgmma.a else None
@@ -139,8 +139,8 @@ class Wgmmas:
             under_way = UnderWay(wgmma, by, warp.accumulates(d), numbers_of(read), banks)
             self._check_fence(warp, under_way, d, a)
             warp.begin(under_way)
-        group.met[group.committed] = [self._clocks.time[by.warp] for by in wgmma.bys]
-        self._read(wgmma, group)
+        warpgroup.met[warpgroup.committed] = [self._clocks.time[by.warp] for by in wgmma.bys]
+        self._read(wgmma, warpgroup)
 
     def _descriptors(self, event: DescriptorsDisagreed) -> None:
         told = [" and ".join(f"{each:#018x}" for each in descriptors) for descriptors in event.descriptors]
@@ -196,7 +196,7 @@ class Wgmmas:
         warp.use(new.accumulator, d, wgmma)
 
     def _check_chained(self, warp: Warp, new: UnderWay) -> None:
-        """Report A registers that are also the accumulator of an mma_async under way."""
+        """Report A registers that are also the accumulator of a pending mma_async."""
         opcode = new.wgmma.instruction.opcode
         for before in warp.pending:
             if not before.accumulator.isdisjoint(new.a):
@@ -215,14 +215,14 @@ class Wgmmas:
             message = f"{new.wgmma.instruction} reads {what}, which nothing has written"
             self._block.report("uninitialised-registers", new.by, message, what=what)
 
-    def _read(self, wgmma: Wgmma, group: Group) -> None:
+    def _read(self, wgmma: Wgmma, warpgroup: Warpgroup) -> None:
         """Record the shared memory that an mma_async reads until a wait covers its group."""
         warps = tuple(by.warp for by in wgmma.bys)
-        known = group.knows([self._clocks.view(warp, self._clocks.there[warp]) for warp in warps])
+        known = warpgroup.knows([self._clocks.view(warp, self._clocks.there[warp]) for warp in warps])
         opcode, reader = str(wgmma.instruction), ("wgmma", wgmma.warpgroup)
         for role, addresses, size in wgmma.reads:
             record = self._block.records.agent(
-                wgmma.bys[0], f"{opcode} ({role.upper()})", Kind.WGMMA, group.column, group.committed, warps
+                wgmma.bys[0], f"{opcode} ({role.upper()})", Kind.WGMMA, warpgroup.column, warpgroup.committed, warps
             )
             self._reads[record] = self._warps[warps[0]].open[-1]
             self._shared.read_async(record, self._block.shadow.tile(addresses, size), known, reader)
@@ -255,8 +255,8 @@ class Wgmmas:
     # ---------------------------------------------------------------------------------------- groups
 
     def _commit(self, event: WgmmaCommitted) -> None:
-        group = self._group(event.warpgroup)
-        group.committed = event.group + 1
+        warpgroup = self._warpgroup(event.warpgroup)
+        warpgroup.committed = event.group + 1
         for by in event.bys:
             warp = self._warps[by.warp]
             for under_way in warp.open:
@@ -266,16 +266,16 @@ class Wgmmas:
                 under_way.younger = event.group - under_way.wgmma.group
 
     def _wait(self, event: WgmmaWaited) -> None:
-        group = self._group(event.warpgroup)
-        covered = [group.met.pop(number) for number in list(group.met) if number < event.below]
+        warpgroup = self._warpgroup(event.warpgroup)
+        covered = [warpgroup.met.pop(number) for number in list(warpgroup.met) if number < event.below]
         self._reads = {record: each for record, each in self._reads.items() if not _covers(event, each)}
         row = np.zeros_like(self._clocks.rows[0])
-        row[group.column] = event.below
+        row[warpgroup.column] = event.below
         for by, *times in zip(event.bys, *covered, strict=True):
             if times:  # each of the four warps has at least issued the mma_asyncs that have ended
                 row[self._clocks.met_base + by.warp] = max(times)
         for by in event.bys:
-            self._end_pending(self._warps[by.warp], by, event, group.committed)
+            self._end_pending(self._warps[by.warp], by, event, warpgroup.committed)
             self._clocks.acquire(by.warp, self._clocks.there[by.warp], row)
 
     @staticmethod

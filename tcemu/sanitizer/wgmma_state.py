@@ -1,4 +1,4 @@
-"""What the sanitizer knows of wgmma: the fences and registers of each warp, and the mma_asyncs that are under way."""
+"""What the sanitizer knows of wgmma: the fences and registers of each warp, and the pending mma_asyncs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class UnderWay:
     committed: bool = False
     #: a later wait_group that did not cover it
     waited: By | None = None
-    #: the number of groups that this wait left under way, and of groups committed after the mma_async's
+    #: the number of groups that this wait left pending, and of groups committed after the mma_async's
     left: int = 0
     younger: int = 0
 
@@ -81,10 +81,10 @@ class Warp:
     fenced: frozenset[int] = frozenset()
     #: the last mma_async that had each register in its accumulator
     used: dict[int, Use] = field(default_factory=dict)
-    #: mma_asyncs under way, and those of them that are in no group yet
+    #: pending mma_asyncs, and those of them that are in no group yet
     pending: list[UnderWay] = field(default_factory=list)
     open: list[UnderWay] = field(default_factory=list)
-    #: the first registers of the banks that those under way use
+    #: the first registers of the banks that those use
     held: set[int] = field(default_factory=set)
     #: the registers of its latest mma_async's accumulator, their numbers, and that use of them
     latest: tuple[Registers | None, frozenset[int], Use | None] = (None, frozenset(), None)
@@ -146,26 +146,26 @@ class Warp:
         return max(found, key=itemgetter(0))[1:] if found else None
 
     def begin(self, new: UnderWay) -> None:
-        """An mma_async is under way."""
+        """An mma_async begins."""
         self.open.append(new)
         self.pending.append(new)
         self.held.update(new.banks)
         self.followed = True
 
     def end(self, covered: Callable[[UnderWay], bool]) -> None:
-        """A wait has covered some of those under way."""
+        """A wait has covered some of those that are pending."""
         self.pending = [each for each in self.pending if not covered(each)]
         self.held = {bank for each in self.pending for bank in each.banks}
 
     def users(self, event: Touched) -> list[UnderWay]:
-        """The mma_asyncs under way that read or write one of the registers."""
+        """The pending mma_asyncs that read or write one of the registers."""
         if event.registers.bank.first not in self.held:
             return []
         return [each for each in self.pending if each.meets(event.numbers)]
 
 
 @dataclass(slots=True)
-class Group:
+class Warpgroup:
     """A warpgroup: the column of its wgmma groups, and how many it has committed."""
 
     column: int

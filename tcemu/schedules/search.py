@@ -25,7 +25,7 @@ from tcemu.schedules.trace import Point
 
 #: The schedules without a delay.
 BASES = (Schedule(), Schedule("early"), Schedule(backwards=True), Schedule("early", backwards=True))
-#: What tcemu.launch knows besides about the blocks of a launch.
+#: What else tcemu.launch is told about the blocks of a launch.
 _SHAPE = ("resident", "cluster", "non_portable_cluster")
 #: Of a budget that is too small for all schedules with a number of delays, the part that runs the most promising ones.
 _SHARE = 0.5
@@ -53,10 +53,11 @@ def search_schedules(
 
     The arguments up to `target` are those of tcemu.launch; the arrays in `args` do not change. The kernel runs under
     the policies "late" and "early", forwards and backwards (the last block, warp and lane first), and then with delays:
-    a warp is held back at one operation until no other warp can run, or a copy ends early where it would end late, or
-    late where it would end early. All orders with one delay are tried, then all with two, up to `delays`, within a
-    budget of `runs` and `seconds`; what does not fit is sampled. Orders that no warp can tell apart count as one
-    (tcemu.schedules.trace says which); the result says what was tried and what was not.
+    a warp is held back at one operation until no other warp can run (or others have done a few thousand operations), or
+    a copy ends early where it would end late, or late where it would end early. All orders with one delay are tried,
+    then all with two, up to `delays`, within a budget of `runs` and `seconds`; what does not fit is sampled. Orders
+    that no warp can tell apart count as one (tcemu.schedules.trace says which); the result says what was tried and what
+    was not.
 
     A run fails if the sanitizer reports an error, if the launch does not finish, or if the arrays hold
     other results than after the first run; kernels that use atom or red may give different results, unless `check`,
@@ -96,7 +97,7 @@ def search_schedules(
 
 @dataclass
 class _Search:
-    """A search under way."""
+    """A running search."""
 
     case: Case
     delays: int
@@ -114,9 +115,11 @@ class _Search:
 
     def search(self) -> ScheduleSearch:
         """Run schedules until one fails, all have run or the budget is spent."""
-        goes_on = self._all(0, BASES[: max(self.runs, 1)], len(BASES))
+        continues = self._all(0, BASES[: max(self.runs, 1)], len(BASES))
         for count in range(1, self.delays + 1):
-            goes_on = goes_on and self._left > 0 and self._deepen(count)
+            if not continues or not self._left:
+                break
+            continues = self._deepen(count)
         self.found.runs, self.found.seconds = len(self.tried), time.monotonic() - self.began
         if self.failed:
             self.found.failures = self._shrunk(self.failed)
@@ -172,7 +175,7 @@ class _Search:
         self.found.levels = [levels[delays] for delays in sorted(levels)]
 
     def _try(self, schedule: Schedule) -> bool:
-        """Run one schedule; return whether the search goes on."""
+        """Run one schedule; return whether the search continues."""
         self.tried.add(schedule)
         run = attempt(self.case, schedule, self.first)
         self.bar.show(len(self.tried))

@@ -58,9 +58,9 @@ def sweep(
 def seeds_of(given: object) -> Sequence[int]:
     """The seeds: those before a number, or those that are given. Raises LaunchError if there is none."""
     numbers: list[object] = []
-    if is_whole(given) and given > 0:
+    if is_whole(given) and 0 < given < 1 << 31:
         return range(int(given))
-    if isinstance(given, Iterable) and not isinstance(given, str | bytes):
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes) and getattr(given, "shape", None) != ():
         numbers = list(given)
     wrong = [each for each in numbers if not is_whole(each) or each < 0]
     if not numbers or wrong:

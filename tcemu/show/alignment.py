@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.arithmetic import FusedSum, FusedSums, Term, fused_sums
 from tcemu.errors import OperandError, briefly, counted, span, whole
 from tcemu.formats import Format
@@ -51,6 +52,7 @@ class _Sheet:
         return self.start + _TOP + row * _ROW
 
 
+@explained
 def fused_sum(steps: FusedSum, form: Format | str = "f32") -> Picture:
     """The picture of one fused sum, as :func:`tcemu.arithmetic.fused_sum` returns it, with its result in `form`.
 
@@ -212,6 +214,7 @@ def _legend(zeros: int) -> str:
     return left_out + _HOW_TO_READ
 
 
+@explained
 def fused_sum_of(
     instruction: Instruction,
     matrices: Sequence[npt.ArrayLike],
@@ -239,6 +242,7 @@ def fused_sum_of(
     return fused_sum(steps[part], found.types["d"])
 
 
+@explained
 def fused_sums_of(
     instruction: str | Instruction,
     matrices: Sequence[npt.ArrayLike],

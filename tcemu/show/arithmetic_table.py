@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tcemu.arguments import explained
 from tcemu.arithmetic.words import in_words
 from tcemu.errors import ArithmeticUnknown, TargetError, briefly
 from tcemu.instructions import Instruction, parse
@@ -13,6 +14,7 @@ from tcemu.show.table import Table
 _TARGETS = ("sm_70", "sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 
 
+@explained
 def arithmetic_table(instruction: Instruction, targets: Iterable[str] = _TARGETS) -> Table:
     """One row for each target: what it computes, how that is known, and what it was compared with.
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError, counted
 from tcemu.formats.arrays import as_array
 from tcemu.show import svg
@@ -19,6 +20,7 @@ _LEFT, _TOP, _HIGH, _MOST, _WIDTH = 60, 58, 160, 64, 800
 _LISTED = 8
 
 
+@explained
 def before_and_after(
     before: npt.ArrayLike, after: npt.ArrayLike, block: int, captions: Sequence[str] = (), title: str = ""
 ) -> Picture:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from tcemu.arguments import explained
 from tcemu.errors import FormatError, counted, whole
 from tcemu.formats import Format
 from tcemu.show import svg
@@ -23,6 +24,7 @@ class _Field(NamedTuple):
     meaning: str
 
 
+@explained
 def number_bits(form: Format | str, pattern: int) -> Picture:
     """The picture of one `pattern` (an unsigned integer, right-aligned in its container) of a format.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from tcemu.arguments import explained
 from tcemu.layouts import Descriptor
 from tcemu.layouts.descriptor import FIELDS, RESERVED, Field, as_bits
 from tcemu.layouts.tensor_memory import TCGEN05_FIELDS, TCGEN05_SWIZZLES, tcgen05_descriptor
@@ -17,6 +18,7 @@ _STYLES = {"start": "fb", "lbo": "fo", "sbo": "fg"}
 _CHARACTER, _SPACE = 7.4, 8
 
 
+@explained
 def descriptor(given: Descriptor | int) -> Picture:
     """The picture of a Descriptor or of 64 bits; bits outside the fields are marked if they are set.
 
@@ -33,6 +35,7 @@ def descriptor(given: Descriptor | int) -> Picture:
     return _drawn(bits, FIELDS, f"Matrix descriptor {bits:#018x}", legend, faults)
 
 
+@explained
 def descriptor_of_tcgen05(given: Descriptor | int) -> Picture:
     """What tcgen05 takes in place of a Descriptor of wgmma, or of its 64 bits, for the same tile.
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError, counted
 from tcemu.formats import Format
 from tcemu.show import svg
@@ -19,6 +20,7 @@ _LEFT, _TOP, _WIDE, _HIGH = 44, 44, 62, 24
 _LISTED, _TOLD = 4, 16
 
 
+@explained
 def changes(
     before: npt.ArrayLike, after: npt.ArrayLike, form: Format | str = "f32", what: str = "D", cause: str = ""
 ) -> Picture:

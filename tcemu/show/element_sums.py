@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
@@ -32,6 +33,7 @@ class ElementSums:
     agrees: bool
 
 
+@explained
 def element_sums(bands: Sequence[ElementSums], title: str, given: str) -> Picture:
     """A band for each recipe; `given` is the element in question, value and bits.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError, whole
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
@@ -12,6 +13,7 @@ LOW, HIGH, SPAN = -(2**31), 2**31 - 1, 20_000
 _LEFT, _GAP, _WIDTH, _Y = 24, 70, 270, 112
 
 
+@explained
 def end_of_s32(c: int, product: int, wraps: int, clamps: int) -> Picture:
     """c + product on an axis that shows both ends of s32: exact, wrapped around, and clamped by .satfinite.
 

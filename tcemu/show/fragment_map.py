@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from tcemu.arguments import explained
 from tcemu.errors import LayoutError, briefly, counted, span, whole
 from tcemu.layouts import Fragment
 from tcemu.layouts.formulas import axes
@@ -111,6 +112,7 @@ def _run(owner: dict[tuple[int, int], tuple[int, int]], row: int, column: int, d
     return length
 
 
+@explained
 def fragment_map(
     fragment: Fragment, lane: int | None = None, register: int | None = None, batch: int | None = None
 ) -> Picture:
@@ -134,6 +136,7 @@ def fragment_map(
     return picture(title, in_words([grid], focus), width, grid.y + grid.height + 38, body)
 
 
+@explained
 def fragment_table(fragment: Fragment, lane: int | None = None, batch: int | None = None) -> str:
     """The map as text, each cell as lane.register; the cells of `lane` are in brackets.
 

@@ -11,6 +11,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tcemu.arguments import explained
 from tcemu.errors import LaunchError, briefly, counted, ranges, span
 from tcemu.machine.events import Event, Exited
 from tcemu.show import svg
@@ -95,6 +96,7 @@ class _Sheet:
         return self.edge + (max(self.lanes.values(), default=-1) + 1) * (_BAR + 10)
 
 
+@explained
 def hazards(
     events: Sequence[Event], reports: Sequence[Any] = (), block: int | None = None, first: int | None = None
 ) -> Picture:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError
 from tcemu.formats.arrays import as_array
 from tcemu.show import svg
@@ -17,6 +18,7 @@ from tcemu.show.words import compact
 _LEFT, _TOP, _WIDTH, _HIGH, _GAP, _LABELS = 150, 24, 540, 72, 22, 140
 
 
+@explained
 def histograms(
     rows: Mapping[str, npt.ArrayLike], low: float, high: float, bins: int = 60, title: str = "", axis: str = ""
 ) -> Picture:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError, counted
 from tcemu.instructions import Instruction, parse, run
 from tcemu.show import svg
@@ -15,6 +16,7 @@ from tcemu.show.picture import Picture, picture
 _LEFT, _TOP, _WIDE, _HIGH = 40, 44, 15, 11
 
 
+@explained
 def loaded(
     instruction: str | Instruction, rows: int, columns: int, first: int = 0, ldm: int = 0, target: str = "sm_90a"
 ) -> Picture:
@@ -33,6 +35,8 @@ def loaded(
     found = parse(instruction)
     if not (0 < rows <= 64 and 0 < columns <= 64):
         raise OperandError(f"the matrix can have at most 64 rows and columns; got {rows} by {columns}")
+    if first < 0:
+        raise OperandError(f"the pointer's element must be 0 or more; got {first}")
     (fragment,) = found.fragments.values()
     stride = ldm or columns
     room = 1 << 16  # of 16-bit elements: all numbers that one can hold

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError, counted
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
@@ -16,6 +17,7 @@ _LEFT, _TOP, _HIGH = 64, 44, 24
 Numbers = tuple[Sequence[int], Sequence[int]]
 
 
+@explained
 def marked(
     labels: Sequence[Sequence[str]],
     wrong: npt.ArrayLike,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tcemu.arguments import explained
 from tcemu.instructions import Instruction, parse
 from tcemu.show import svg
 from tcemu.show.fragment_map import AXIS, Focus, Grid, batch_of, draw, element, heading, in_words, is_wide, legend
@@ -30,6 +31,7 @@ class _Sheet:
     y: float = 2 * AXIS + 8
 
 
+@explained
 def mma_map(
     instruction: Instruction, lane: int | None = None, register: int | None = None, batch: int | None = None
 ) -> Picture:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from tcemu.arguments import explained
 from tcemu.errors import FormatError, briefly, listing
 from tcemu.formats import Format
 from tcemu.show import svg
@@ -24,6 +25,7 @@ _MODES = {
 _LEFT, _LENGTH, _TOP, _ROW = 290, 380, 66, 30
 
 
+@explained
 def rounding(form: Format | str, number: float) -> Picture:
     """The results of rounding `number` to a float format by rn, rna, rz, rm and rp.
 

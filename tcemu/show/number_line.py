@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Literal, get_args
 
+from tcemu.arguments import explained
 from tcemu.errors import FormatError, OperandError, briefly, counted, listing
 from tcemu.formats import Format
 from tcemu.show import svg
@@ -46,6 +47,7 @@ class _Axis:
         return elements
 
 
+@explained
 def number_lines(formats: Iterable[Format | str], scale: Scale = "logarithmic") -> Picture:
     """Every positive value of each format as a tick on one axis; a format of more than 8 bits is drawn as a band.
 
@@ -74,6 +76,7 @@ def number_lines(formats: Iterable[Format | str], scale: Scale = "logarithmic") 
     return picture(f"Positive numbers of {names}", description, _LEFT + _LENGTH + _RIGHT, height, body)
 
 
+@explained
 def number_ranges(formats: Iterable[Format | str]) -> Picture:
     """Range and precision of each format: a band from the smallest to the largest number; its height is the precision.
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.arithmetic import FusedSum, FusedSums, Term, dot, fused_sums
 from tcemu.arithmetic.words import in_words
 from tcemu.errors import OperandError, TargetError, briefly, span, whole
@@ -26,6 +27,7 @@ _WIDE, _GAP, _RESULT, _LEAST, _MOST = 46.0, 60, 286, 560, 1100
 _ROOM = 34
 
 
+@explained
 def one_output(
     instruction: Instruction | str,
     matrices: Sequence[npt.ArrayLike],
@@ -47,6 +49,9 @@ def one_output(
     found = parse(instruction)
     if isinstance(targets, str) or not isinstance(targets, Iterable):
         raise TargetError(f"targets must be a list of names, such as ['sm_80', 'sm_90a']; got {briefly(targets)}")
+    targets = list(targets)
+    if not targets:
+        raise TargetError("targets must name at least one target, such as ['sm_90a']")
     a, b, c = _line(found, matrices, whole(row, "a row"), whole(column, "a column"))
     bands = [_band(parse(found, name), name, a, b, c) for name in targets]
     wide = min(_WIDE, *((_MOST - _LEFT - 30 - _RESULT - _gaps(band)) / _cells_of(band) for band in bands))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError, briefly, counted, listing, span, whole
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
@@ -54,17 +55,18 @@ class Tile:
         """What the 32 lanes give to ldmatrix.x4: lanes 0 to 15 the rows of a unit, the others those of the next."""
         return np.array([self.address(lane % ROWS, self.unit + lane // ROWS) for lane in range(32)])
 
-    def read(self, phase: int) -> list[tuple[int, int]]:
-        """The rows and units that a phase reads: one of the four 8 by 8 matrices."""
-        return [(8 * (phase % 2) + row, self.unit + phase // 2) for row in range(8)]
+    def read(self, part: int) -> list[tuple[int, int]]:
+        """The rows and units that a part reads: one of the four 8 by 8 matrices."""
+        return [(8 * (part % 2) + row, self.unit + part // 2) for row in range(8)]
 
 
+@explained
 def padded_tile(row_bytes: int = 128, padding: int = 0, swizzle: int = 1, unit: int = 0) -> Picture:
     """The banks of every 16-byte unit of a tile with 16 rows, and the wavefronts of an ldmatrix.x4 that reads it.
 
     `row_bytes` is 32, 64, 128 or 256, and `padding` the unused bytes after each row, a multiple of 16. A `swizzle` of
     2, 4 or 8 exchanges that many units, 1 none. The ldmatrix.x4 loads 16 by 16 elements of 16 bits at `unit` and the
-    unit after it. Units of a phase that compete for the same banks are marked.
+    unit after it. Units of a part that compete for the same banks are marked.
     Raises OperandError for anything else.
 
     >>> tcemu.show.padded_tile(128).title
@@ -77,11 +79,11 @@ def padded_tile(row_bytes: int = 128, padding: int = 0, swizzle: int = 1, unit: 
     tile = _tile(row_bytes, padding, swizzle, unit)
     found = wavefronts(tile.addresses, LDMATRIX)
     right = _LEFT + _WIDE + _GAP + 8 * _COUNT + 116
-    body = [*_cells(tile), *_phases(tile, found)]
+    body = [*_cells(tile), *_parts(tile, found)]
     low = _TOP + ROWS * _HIGH + 22
     notes = (
         "A number: the first of the unit's four banks. Framed: the 8 × 8 matrices that ldmatrix.x4 reads, one by one.",
-        "Marked: other units of the same phase are in the same banks.",
+        "Marked: other units of the same part are in the same banks.",
     )
     body += [svg.text(_LEFT, low + 18 * line, note, "s") for line, note in enumerate(notes)]
     count = counted(int(found.count), "wavefront")
@@ -117,30 +119,30 @@ def _how(tile: Tile) -> str:
 # ---------------------------------------------------------------------------------------------- drawing
 
 
-def _busy(tile: Tile, phase: int) -> Counter[int]:
-    """How many units of a phase begin in each bank."""
-    return Counter(tile.bank(row, unit) for row, unit in tile.read(phase))
+def _busy(tile: Tile, part: int) -> Counter[int]:
+    """How many units of a part begin in each bank."""
+    return Counter(tile.bank(row, unit) for row, unit in tile.read(part))
 
 
 def _cells(tile: Tile) -> list[str]:
     """The units, those that are read on top, those in conflict marked."""
     wide = _WIDE / tile.units
     plain, loud = list[str](), list[str]()
-    read = {place: phase for phase in range(4) for place in tile.read(phase)}
-    busy = [_busy(tile, phase) for phase in range(4)]
+    read = {place: part for part in range(4) for place in tile.read(part)}
+    busy = [_busy(tile, part) for part in range(4)]
     for row in range(ROWS):
         for unit in range(tile.units):
             x, y, bank = _LEFT + unit * wide, _TOP + row * _HIGH, tile.bank(row, unit)
-            phase = read.get((row, unit))
-            clash = phase is not None and busy[phase][bank] > 1
-            drawn = [svg.rect(x, y, wide, _HIGH, "x" if clash else "fb" if phase is not None else "p")]
+            part = read.get((row, unit))
+            clash = part is not None and busy[part][bank] > 1
+            drawn = [svg.rect(x, y, wide, _HIGH, "x" if clash else "fb" if part is not None else "p")]
             drawn += [svg.hatch(x + 1, y + 1, wide - 2, _HIGH - 2)] if clash else []
-            look = "n b c halo" if clash else "n b c" if phase is not None else "n c q"
+            look = "n b c halo" if clash else "n b c" if part is not None else "n c q"
             drawn.append(svg.text(x + wide / 2, y + 17, bank, look))
-            (plain if phase is None else loud).extend(drawn)
+            (plain if part is None else loud).extend(drawn)
     frames = []
-    for phase in range(4):
-        row, unit = tile.read(phase)[0]
+    for part in range(4):
+        row, unit = tile.read(part)[0]
         x, y = _LEFT + unit * wide, _TOP + row * _HIGH
         frames.append(svg.rect(x, y, wide, 8 * _HIGH, "k"))
     return [*plain, *loud, *frames, *_axes(tile, wide)]
@@ -156,15 +158,15 @@ def _axes(tile: Tile, wide: float) -> list[str]:
     return elements
 
 
-def _phases(tile: Tile, found: Wavefronts) -> list[str]:
-    """For each phase, how many units each four banks deliver."""
+def _parts(tile: Tile, found: Wavefronts) -> list[str]:
+    """For each part, how many units each four banks deliver."""
     left = _LEFT + _WIDE + _GAP
-    elements = [svg.text(left - 70, 20, "ldmatrix.x4, phase by phase: units from each four banks", "b")]
+    elements = [svg.text(left - 70, 20, "ldmatrix.x4, part by part: units from each four banks", "b")]
     middles = ((place, left + (place + 0.5) * _COUNT) for place in range(8))
     elements += [svg.text(x, _TOP - 8, f"{4 * place}–{4 * place + 3}", "s t c") for place, x in middles]
-    for phase, each in enumerate(found.phases):
-        y, busy = _TOP + phase * 2 * _HIGH, _busy(tile, phase)
-        rows, unit = tile.read(phase), tile.read(phase)[0][1]
+    for part, each in enumerate(found.parts):
+        y, busy = _TOP + part * 2 * _HIGH, _busy(tile, part)
+        rows, unit = tile.read(part), tile.read(part)[0][1]
         elements.append(svg.text(left - 8, y + 13, f"rows {span(rows[0][0], rows[-1][0], '–')}", "s t", "end"))
         elements.append(svg.text(left - 8, y + 27, f"unit {unit}", "s t", "end"))
         for place in range(8):
@@ -180,11 +182,11 @@ def _phases(tile: Tile, found: Wavefronts) -> list[str]:
 
 
 def _in_words(tile: Tile, found: Wavefronts) -> str:
-    """The text alternative: the banks of the units that each phase reads, and its wavefronts."""
-    parts = []
-    for phase, each in enumerate(found.phases):
-        read = tile.read(phase)
+    """The text alternative: the banks of the units that each part reads, and its wavefronts."""
+    told = []
+    for part, each in enumerate(found.parts):
+        read = tile.read(part)
         banks = ", ".join(str(tile.bank(row, unit)) for row, unit in read)
         rows = f"rows {span(read[0][0], read[-1][0])}, unit {read[0][1]}"
-        parts.append(f"Phase {phase}, {rows}: first banks {banks}; {counted(each.wavefronts, 'wavefront')}.")
-    return f"Each unit of 16 bytes is in four banks. {' '.join(parts)}"
+        told.append(f"Part {part}, {rows}: first banks {banks}; {counted(each.wavefronts, 'wavefront')}.")
+    return f"Each unit of 16 bytes is in four banks. {' '.join(told)}"

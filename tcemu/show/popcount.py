@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError, counted, whole
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
@@ -9,6 +10,7 @@ from tcemu.show.picture import Picture, picture
 _LEFT, _TOP, _BOX, _ROW = 64, 34, 22, 38
 
 
+@explained
 def popcount(a: int, b: int, operation: str = "xor") -> Picture:
     """Two 32-bit words, bit by bit, and `a` xor `b`, or `a` and `b`, whose ones are counted.
 

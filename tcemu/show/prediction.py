@@ -23,6 +23,7 @@ from itertools import product
 from numbers import Real
 from typing import Any, Protocol
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError, TcemuError, briefly, counted, listing, ranges, shown
 from tcemu.formats import Format, lookup
 from tcemu.show.bits import number_bits
@@ -264,6 +265,7 @@ class Prediction:
         return f"<Prediction {self._question!r}: .say(...) compares your answer>"
 
 
+@explained
 def predict(
     question: str,
     answer: Any,
@@ -335,7 +337,7 @@ def _kind(
     number = right.item() if getattr(right, "size", 0) == 1 else right
     if not isinstance(number, Real):
         raise OperandError(f"an answer must be a number, unless choices, bits or over are given; got {briefly(right)}")
-    if among and number not in among:
+    if len(among) and number not in among:
         raise OperandError(f"the answer {briefly(number)} is not among {ranges(among)}")
     return _Number(int(number) if isinstance(number, int) else float(number), among)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError, counted, listing, span
 from tcemu.instructions import Instruction, parse, run
 from tcemu.layouts import Fragment
@@ -23,6 +24,7 @@ _HALVES = ("lo", "hi")
 _SAID = {"d": ("Not zero", "what is not zero"), "partner": ("The same k", "where a second one makes an output nonzero")}
 
 
+@explained
 def probe(
     instruction: str | Instruction,
     operand: str = "a",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError, TcemuError
 
 
@@ -33,6 +34,7 @@ class Refusal:
         return f'<p style="{style}"><strong>{escape(self.kind)}</strong>: {escape(self.message)}</p>'
 
 
+@explained
 def refusal(function: Callable[..., object], *args: Any, **options: Any) -> Refusal:
     """The error with which tcemu rejects a call, as text. Raises OperandError if the call is not rejected.
 

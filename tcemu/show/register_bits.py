@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tcemu.arguments import explained
 from tcemu.errors import FormatError, counted, span, whole
 from tcemu.formats import Container
 from tcemu.show import svg
@@ -11,6 +12,7 @@ from tcemu.show.words import compact, value
 _LEFT, _TOP, _HEIGHT, _BOX = 16, 24, 34, 26.0
 
 
+@explained
 def register_bits(container: Container, register: int, where: str = "") -> Picture:
     """The picture of one `register` (an unsigned integer) that holds elements in `container`s; `where` names it.
 

@@ -78,7 +78,7 @@ def _layout(layout: Any) -> str:
 def _wavefronts(wavefronts: Any) -> str | None:
     if wavefronts.addresses.ndim != 1:
         return None
-    return banks(wavefronts).portable_html + _folded("Phase by phase, and what would help", _text(wavefronts))
+    return banks(wavefronts).portable_html + _folded("Part by part, and what would help", _text(wavefronts))
 
 
 def _launch(launch: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import count, pairwise
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
@@ -15,6 +16,7 @@ _LEFT, _TOP, _WIDTH, _HEIGHT, _LABELS = 70, 44, 520, 220, 250
 _LOOKS = (("ko", ""), ("kb", "7 4"), ("kg", "2 3"))
 
 
+@explained
 def running_error(ks: Sequence[int], errors: Mapping[str, Sequence[float]], title: str = "") -> Picture:
     """Errors, as parts of the exact sum, after each of `ks`: at most three lines, by name, from 0 upwards.
 
@@ -23,7 +25,7 @@ def running_error(ks: Sequence[int], errors: Mapping[str, Sequence[float]], titl
     >>> tcemu.show.running_error([32, 64], {"one accumulator": [0.0, 0.01], "promoted": [0.0, 0.0]}).description
     'After k = 64: one accumulator is off by 0.01, at most 0.01; promoted is off by 0, at most 0.'
     """
-    if not 1 <= len(errors) <= len(_LOOKS) or not ks or any(len(line) != len(ks) for line in errors.values()):
+    if not 1 <= len(errors) <= len(_LOOKS) or not len(ks) or any(len(line) != len(ks) for line in errors.values()):
         raise OperandError(f"there are 1 to {len(_LOOKS)} lines, with one error for each of {len(ks)} values of k")
     sizes = {name: [abs(float(error)) for error in line] for name, line in errors.items()}
     top = max(max(line) for line in sizes.values()) or 1.0

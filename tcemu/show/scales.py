@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import IllegalInstruction, LayoutError, OperandError, briefly, counted, ranges, span, whole
 from tcemu.formats import lookup
 from tcemu.formats.arrays import as_array
@@ -89,6 +90,7 @@ class _Sheet:
         return f"{code:#04x} = {neat(lookup(self.fragment.type).decode(code).item(), 5)}"
 
 
+@explained
 def scales(
     instruction: str | Instruction,
     role: str = "a",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tcemu.arguments import explained
 from tcemu.errors import IllegalInstruction, OperandError, TargetError, briefly, listing
 from tcemu.instructions import Instruction, parse
 from tcemu.instructions.catalogue import catalogue
 from tcemu.show.table import Table
 
 
+@explained
 def shape_table(family: str = "mma", target: str | None = None) -> Table:
     """Every shape and type of a family: how wide an element is in a register, and the registers of a lane.
 
@@ -57,6 +59,7 @@ def _row(found: list[Instruction]) -> tuple[str, ...]:
     return shape, named, width, str(a.registers), str(b.registers), registers, listing(first.gate.since, "or")
 
 
+@explained
 def legal_table(opcodes: Iterable[str], target: str | None = None) -> Table:
     """What tcemu.parse says about each of some opcodes: that it exists, and where, or the error.
 
@@ -85,6 +88,7 @@ def _verdict(opcode: str, target: str | None) -> str:
 _MULTIPLY = ("wmma.mma", "mma", "mma.sp", "mma.block_scale", "wgmma")
 
 
+@explained
 def target_table(targets: Iterable[str], families: Iterable[str] = _MULTIPLY) -> Table:
     """How many forms of each family a target has. Raises TargetError and IllegalInstruction for unknown names.
 

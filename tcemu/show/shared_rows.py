@@ -1,4 +1,4 @@
-"""A tile's rows in shared memory, in 16-byte units, and which of them the lanes of one ldmatrix phase read."""
+"""A tile's rows in shared memory, in 16-byte units, and which of them one part of an ldmatrix reads."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError, briefly, counted
 from tcemu.formats.arrays import as_array
 from tcemu.show import svg
@@ -21,6 +22,7 @@ _LOAD = "ldmatrix.sync.aligned.m8n8.x1.shared.b16"
 _ROWS, _LINES = 8, 36
 
 
+@explained
 def shared_rows(addresses: npt.ArrayLike, unit: int = 0, first: int = 0) -> Picture:
     """Where a tile's rows are, and what it costs to read one 16-byte unit of each of 8 rows with ldmatrix.
 
@@ -87,11 +89,11 @@ def _cells(lines: SharedLines, where: Array, asked: set[int]) -> list[str]:
 
 
 def _legend(lines: SharedLines, cost: Wavefronts, touched: list[int]) -> list[str]:
-    (phase,) = cost.phases
+    (part,) = cost.parts
     more = f" {counted(len(touched) - len(lines.lines), 'more line')} below." if len(touched) > _LINES else ""
     told = "Framed and hatched: the units that ldmatrix reads for one 8 × 8 matrix. “row 3, 1”: row 3, unit 1."
-    busiest = f"Banks {phase.bank}–{phase.bank + 3} have to deliver {counted(phase.wavefronts, 'unit')}, one after the"
-    second = f"{busiest} other." if phase.wavefronts > 1 else "No two of them share a bank."
+    busiest = f"Banks {part.bank}–{part.bank + 3} have to deliver {counted(part.wavefronts, 'unit')}, one after the"
+    second = f"{busiest} other." if part.wavefronts > 1 else "No two of them share a bank."
     return [svg.text(lines.left, lines.bottom + 20 + 18 * n, text, "s") for n, text in enumerate((told, second + more))]
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import LayoutError, counted, span
 from tcemu.layouts import Descriptor
 from tcemu.layouts.canonical import Canonical, Element, Major
@@ -45,6 +46,7 @@ class _Sheet:
     sum: tuple[str, ...] = ()
 
 
+@explained
 def shared_tile(
     descriptor: Descriptor | int,
     element: Element,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import LayoutError, OperandError, counted, ranges, span, whole
 from tcemu.instructions import Instruction, parse
 from tcemu.instructions.mma_sp import metadata_registers, pattern_of
@@ -66,6 +67,7 @@ class _Sheet:
         return self.chunk * self.size
 
 
+@explained
 def sparsity(
     instruction: str | Instruction,
     dense: npt.ArrayLike,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from tcemu.arguments import explained
 from tcemu.formats import FORMATS, Format
 from tcemu.show.given import formats_of
 from tcemu.show.words import neat, value
@@ -54,6 +55,7 @@ def _cells(row: tuple[str, ...]) -> str:
     return f'<th scope="row"{_LEFT}>{first}</th>' + "".join(f"<td{_LEFT}>{cell}</td>" for cell in others)
 
 
+@explained
 def format_table(formats: Iterable[Format | str] = FORMATS) -> Table:
     """One row for each format: fields, largest and smallest values, infinity and NaN, all derived from the record.
 

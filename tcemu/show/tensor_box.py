@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError, counted
 from tcemu.machine.tensor_map import TensorMap
 from tcemu.machine.tensor_map_places import Places
@@ -49,6 +50,7 @@ class _Sheet:
     hidden: int
 
 
+@explained
 def tensor_box(tensor_map: TensorMap, coordinates: Sequence[int], address: int = 0, *, lines: int = 24) -> Picture:
     """The box at `coordinates` (innermost first), copied to `address` in shared memory: its first `lines` lines.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tcemu.arguments import explained
 from tcemu.layouts.tensor_memory import COLUMNS, LANES, LANES_OF_WARP, lanes_of_warp, tensor_memory_address
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
@@ -9,6 +10,7 @@ from tcemu.show.picture import Picture, picture
 _LEFT, _TOP, _WIDE, _HIGH = 96, 44, 512, 56
 
 
+@explained
 def tensor_memory(warp: int, lane: int, column: int) -> Picture:
     """The Tensor Memory of a block, the lanes that `warp` reaches, and the cell at (lane, column).
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import LayoutError, counted, span
 from tcemu.layouts import Descriptor
 from tcemu.layouts.canonical import Canonical, Element, Major
@@ -17,6 +18,8 @@ from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 
 _LEFT, _TOP, _HIGH = 70, 46, 22
+#: Elements of a tile: more than fit into shared memory.
+_MOST = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class _Read:
         return np.asarray((self.wanted != self.found).any(axis=-1))
 
 
+@explained
 def tile_read(
     tile: Descriptor,
     descriptor: Descriptor | int,
@@ -57,10 +61,10 @@ def tile_read(
     """
     given = Descriptor.decode(as_bits(descriptor))
     whole = max(of_k, k)
-    if tile.layout(element, major).bits < 8 or mn % 8 or not 0 <= at_k <= whole - k:
+    if tile.layout(element, major).bits < 8 or mn % 8 or not 0 <= at_k < at_k + k <= whole or mn * whole > _MOST:
         raise LayoutError(
-            f"a tile of whole units of elements of 8 bits or more can be drawn; got mn {mn}, k {at_k} to "
-            f"{at_k + k - 1} of {whole}"
+            f"a tile of whole units of elements of 8 bits or more, at most {_MOST:,} of them, can be drawn; got mn "
+            f"{mn}, k {at_k} to {at_k + k - 1} of {whole}"
         )
     read = _read(tile, given, element, (mn, k), major, (at_k, whole))
     count, size = int(read.wrong.sum()), read.wrong.size

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError, briefly, counted, listing, ranges
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
@@ -76,6 +77,7 @@ class _Scale(NamedTuple):
         return end > self.start and start < self.end
 
 
+@explained
 def timeline(run: Timeline, block: int = 0, start: float | None = None, end: float | None = None) -> Picture:
     """One block of a launch in clock cycles, from `start` to `end` (default: all of it).
 
@@ -141,7 +143,7 @@ def _rows(spans: Iterable[Span]) -> list[tuple[str, list[Span]]]:
         rows.append((f"tensor cores 0–{len(cores) - 1}" if len(cores) > 1 else "tensor core", cores[0]))
     else:
         rows += [(f"tensor core {core[0].number}", core) for core in cores]
-    rows += [("copies under way", each) for each in [units.pop(("copy engine", 0), [])] if each]
+    rows += [("copies in flight", each) for each in [units.pop(("copy engine", 0), [])] if each]
     return rows + [(f"warp {number}", units[unit, number]) for unit, number in sorted(units)]
 
 
@@ -290,7 +292,7 @@ def _words(run: Timeline, block: int, rows: Sequence[tuple[str, list[Span]]], gr
         mine = [group for group in groups if group.kind == kind]
         if mine:
             mean = sum(group.completed - group.issued for group in mine) / len(mine)
-            told.append(f"{counted(len(mine), name[:-1])}, each under way for {mean:,.0f} cycles on average")
+            told.append(f"{counted(len(mine), name[:-1])}, each in flight for {mean:,.0f} cycles on average")
     return f"{'. '.join(told)}."
 
 

@@ -3,6 +3,6 @@
 from tcemu.timing.counters import Counters
 from tcemu.timing.timeline import Timeline
 from tcemu.timing.trace import trace
-from tcemu.timing.wavefronts import Claim, Phase, Wavefronts, wavefronts
+from tcemu.timing.wavefronts import Claim, Part, Wavefronts, wavefronts
 
-__all__ = ["Claim", "Counters", "Phase", "Timeline", "Wavefronts", "trace", "wavefronts"]
+__all__ = ["Claim", "Counters", "Part", "Timeline", "Wavefronts", "trace", "wavefronts"]

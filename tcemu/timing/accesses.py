@@ -6,7 +6,7 @@ import numpy as np
 
 from tcemu.machine import events
 from tcemu.machine.events import Addresses
-from tcemu.timing.banks import BANKS, LANES, WORD, Access, access_named, per_phase
+from tcemu.timing.banks import BANKS, LANES, WORD, Access, access_named, per_part
 
 #: Bytes that global memory moves at once.
 SECTOR = 32
@@ -34,18 +34,18 @@ def shared_wavefronts(event: events.Accessed) -> tuple[int, int]:
         addresses[np.asarray(event.lanes, np.int64) % LANES] = event.addresses
         if len(event.addresses) in (LANES, access.lanes):
             used = addresses[None, : access.lanes]
-            return int(per_phase(access, used).sum()), _least(access, used)
+            return int(per_part(access, used).sum()), _least(access, used)
     return _plain_wavefronts(event.addresses, event.size)
 
 
-#: Families whose phases tcemu.timing.banks knows.
+#: Families whose parts tcemu.timing.banks knows.
 _BANKED = ("ld", "st", "ldmatrix", "stmatrix")
 
 
 def _least(access: Access, addresses: Addresses) -> int:
-    """What the wavefronts would be without conflicts: as many as the words need that are different."""
+    """What the wavefronts would be without conflicts: as many as the distinct words need."""
     words = int(np.unique(addresses // access.unit).size) * int(access.unit) // WORD
-    return max(-(-words // BANKS), 1) if words < access.phases * BANKS else access.phases
+    return max(-(-words // BANKS), 1) if words < access.parts * BANKS else access.parts
 
 
 def _plain_wavefronts(addresses: Addresses, size: int) -> tuple[int, int]:

@@ -3,19 +3,19 @@
 The instruction table says which accesses there are and what each moves; this module says how the banks serve them.
 
 Shared memory has 32 banks, each 4 bytes wide: byte address a is in bank a / 4 mod 32. A wavefront is one pass over the
-banks, in which each bank reads or writes one 4-byte word for any number of lanes. An access is split into phases, each
-of as many lanes as can move 128 bytes; a phase takes as many wavefronts as its busiest bank has distinct words.
+banks, in which each bank reads or writes one 4-byte word for any number of lanes. An access is split into parts, each
+of as many lanes as can move 128 bytes; a part takes as many wavefronts as its busiest bank has distinct words.
 
-    4 bytes per lane    one phase of 32 lanes         ld.shared.b32
+    4 bytes per lane    one part of 32 lanes          ld.shared.b32
     8                   two of 16                     ld.shared.v2.b32
     16                  four of 8                     ld.shared.v4.b32
     rows of 16          one for each 8 rows           ldmatrix, with and without .trans
 
 Loads of 8 or 16 bytes do better if lanes agree in pairs: if every lane n has the address of lane n xor 1, or every lane
-n that of lane n xor 2, two neighbouring phases become one. So a broadcast takes 1 wavefront with 8 bytes and 2 with 16.
-It is not enough that two phases read the same words, and ldmatrix does not merge phases.
+n that of lane n xor 2, two neighbouring parts become one. So a broadcast takes 1 wavefront with 8 bytes and 2 with 16.
+It is not enough that two parts read the same words, and ldmatrix does not merge parts.
 
-How this is known. Phases and busiest banks: clock cycles of an H200 (sm_90a), seven forms of ld and ldmatrix with 256
+How this is known. Parts and busiest banks: clock cycles of an H200 (sm_90a), seven forms of ld and ldmatrix with 256
 sets of addresses each, 0 differences. Pairs: an NVIDIA engineer's statement about compute capability 7.x (developer
 forum, topic 77228, "Unexpected shared memory bank conflict"), and 22 sets of addresses that distinguish it from other
 rules, on the same H200: all cycles agree (tests/golden/sm_90a-wavefronts.json). Stores gain nothing from pairs there,
@@ -59,19 +59,19 @@ class Access:
     bytes: int
     #: Number of lanes whose addresses are used, from lane 0 on.
     lanes: int
-    #: Lanes in a phase.
-    phase: int
-    #: Whether two phases become one if lanes agree in pairs.
+    #: Lanes in a part.
+    part: int
+    #: Whether two parts become one if lanes agree in pairs.
     pairs: bool
     known: Known
 
     def __post_init__(self) -> None:
         if self.known not in get_args(Known):
             raise TableError(f"how is {self.spelling} known? say one of {listing(get_args(Known))}")
-        fits = self.lanes % self.phase == 0 and self.phase * self.unit <= BANKS * WORD
-        if not fits or (self.pairs and self.phases % 2):
+        fits = self.lanes % self.part == 0 and self.part * self.unit <= BANKS * WORD
+        if not fits or (self.pairs and self.parts % 2):
             lanes = f"{self.lanes} lanes of {self.bytes} bytes"
-            raise TableError(f"{self.spelling}: {lanes} do not go {self.phase} at a time")
+            raise TableError(f"{self.spelling}: {lanes} do not go {self.part} at a time")
 
     @property
     def unit(self) -> int:
@@ -79,9 +79,9 @@ class Access:
         return max(self.bytes, WORD)
 
     @property
-    def phases(self) -> int:
-        """Phases of a warp whose lanes do not agree in pairs."""
-        return self.lanes // self.phase
+    def parts(self) -> int:
+        """Parts of a warp whose lanes do not agree in pairs."""
+        return self.lanes // self.part
 
     def __str__(self) -> str:
         return self.spelling
@@ -95,7 +95,7 @@ class Way:
     words were measured; all other forms of the family are inferred.
     """
 
-    #: Whether two phases become one if lanes agree in pairs.
+    #: Whether two parts become one if lanes agree in pairs.
     pairs: bool
     #: Words of the opcode, and what is known of the forms that have them all.
     known: Mapping[tuple[str, ...], Known]
@@ -141,9 +141,9 @@ def _access(instruction: Instruction) -> Access:
         why = _WHY.get(space_of(instruction), "")
         raise IllegalInstruction(f"{instruction} is not an access to shared memory.{why} Nearest access: {near}")
     moved = elements_of(instruction)
-    phase = min(LANES, _ALL_BANKS // max(moved.bytes, WORD))
-    # vectors of narrow elements, and accesses without pairs of phases, were not measured
-    return Access(instruction.opcode, moved.bytes, LANES, phase, way.pairs and phase < LANES, known)
+    part = min(LANES, _ALL_BANKS // max(moved.bytes, WORD))
+    # vectors of narrow elements, and accesses without pairs of parts, were not measured
+    return Access(instruction.opcode, moved.bytes, LANES, part, way.pairs and part < LANES, known)
 
 
 #: Why an access to another state space has no wavefronts.
@@ -158,24 +158,24 @@ _WHY = {
 
 
 def in_pairs(access: Access, addresses: Addresses) -> npt.NDArray[np.bool_]:
-    """For each warp of `addresses` (warps, lanes): whether two phases become one."""
+    """For each warp of `addresses` (warps, lanes): whether two parts become one."""
     lane = np.arange(access.lanes)
     agree = [(addresses == addresses[:, lane ^ partner]).all(axis=1) for partner in (1, 2)] if access.pairs else []
     return np.logical_or.reduce(agree) if agree else np.zeros(len(addresses), np.bool_)
 
 
-def per_phase(access: Access, addresses: Addresses) -> npt.NDArray[np.int64]:
-    """Wavefronts (warps, phases) of valid `addresses` (warps, lanes); a phase merged into another one has 0."""
+def per_part(access: Access, addresses: Addresses) -> npt.NDArray[np.int64]:
+    """Wavefronts (warps, parts) of valid `addresses` (warps, lanes); a part merged into another one has 0."""
     joined = in_pairs(access, addresses)
-    table = np.zeros((len(addresses), access.phases), np.int64)
-    table[~joined] = _busiest(access, addresses[~joined], access.phase)
+    table = np.zeros((len(addresses), access.parts), np.int64)
+    table[~joined] = _busiest(access, addresses[~joined], access.part)
     if joined.any():
-        table[joined, ::2] = _busiest(access, addresses[joined], 2 * access.phase)
+        table[joined, ::2] = _busiest(access, addresses[joined], 2 * access.part)
     return table
 
 
 def _busiest(access: Access, addresses: Addresses, lanes: int) -> npt.NDArray[np.int64]:
-    """(warps, phases): the number of distinct words in the busiest bank, for phases of `lanes` lanes.
+    """(warps, parts): the number of distinct words in the busiest bank, for parts of `lanes` lanes.
 
     All banks of an aligned unit are equally busy, so this counts units instead of words.
     """

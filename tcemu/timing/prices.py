@@ -37,7 +37,7 @@ ASSUMED: Mapping[str, float] = MappingProxyType(
         "phase": 20,
         # a test of an mbarrier whose phase is complete
         "try_wait": 70,
-        # from the completion of a phase until a warp that waits for it goes on
+        # from the completion of a phase until a warp that waits for it continues
         "wake": 45,
         # the descriptors of a wgmma, which have to go into uniform registers: how long they keep the warp, and the
         # issue slots, for which warpgroups wait that have a warp in the same sub-partition

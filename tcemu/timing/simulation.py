@@ -1,7 +1,7 @@
 """Lays the operations of a launch out in cycles on its SMs: a discrete-event simulation in the order of time.
 
 Each warp issues in program order, but for loads that a compiler moves ahead (`order`). An operation waits until the
-results that it reads are there and its unit is free; then it issues, and its warp goes on, unless the operation waits
+results that it reads are there and its unit is free; then it issues, and its warp continues, unless the operation waits
 for tokens. What it does to the SM's units is in `units`, what it costs in `prices`. Nothing is computed here.
 """
 

@@ -83,7 +83,7 @@ class Timeline:
     def waited(self) -> dict[str, float]:
         """What the tensor cores waited for, as shares of the time; with `busy` they add up to 1.
 
-        "copy" (data under way), "barrier", "mbarrier" (another warp), "cluster", "flag" (another block), "product" (the
+        "copy" (data in flight), "barrier", "mbarrier" (another warp), "cluster", "flag" (another block), "product" (the
         result of a product before), "shared memory", "global memory", "issue" (other instructions), "epilogue" (all
         that came after the last product). The largest comes first. Empty if there was no product.
         """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from tcemu.arguments import explained
 from tcemu.timing.spans import Group, Span
 from tcemu.timing.timeline import Timeline
 
@@ -12,6 +13,7 @@ from tcemu.timing.timeline import Timeline
 _UNITS = {"warp": 0, "tensor core": 1000, "copy engine": 2000}
 
 
+@explained
 def trace(timeline: Timeline) -> dict[str, Any]:
     """The timeline in the trace event format, ready for json.dump.
 

@@ -15,7 +15,7 @@ from tcemu.arithmetic.table import Known
 from tcemu.errors import OperandError, briefly, counted, ranges
 from tcemu.formats.arrays import as_array
 from tcemu.instructions import Instruction
-from tcemu.timing.banks import BANKS, LANES, WORD, Access, Addresses, access_named, in_pairs, per_phase
+from tcemu.timing.banks import BANKS, LANES, WORD, Access, Addresses, access_named, in_pairs, per_part
 
 
 def wavefronts(addresses: npt.ArrayLike, access: str | Instruction) -> Wavefronts:
@@ -46,7 +46,7 @@ def wavefronts(addresses: npt.ArrayLike, access: str | Instruction) -> Wavefront
 
 def _wavefronts(access: Access, addresses: Addresses) -> Wavefronts:
     lead = addresses.shape[:-1]
-    counts = per_phase(access, _counting(access, addresses)).sum(axis=1).reshape(lead)
+    counts = per_part(access, _counting(access, addresses)).sum(axis=1).reshape(lead)
     counts.flags.writeable = False
     return Wavefronts(access, addresses, counts if lead else int(counts))
 
@@ -60,25 +60,25 @@ def _counting(access: Access, addresses: Addresses) -> Addresses:
 
 
 class Claim(NamedTuple):
-    """A word of a phase's busiest bank, and the lanes that access it.
+    """A word of a part's busiest bank, and the lanes that access it.
 
-    >>> phase = tcemu.wavefronts(128 * (np.arange(32) % 2), "ld.shared.b32").phases[0]
-    >>> [(claim.bank, claim.word, len(claim.lanes)) for claim in phase.claims]
+    >>> part = tcemu.wavefronts(128 * (np.arange(32) % 2), "ld.shared.b32").parts[0]
+    >>> [(claim.bank, claim.word, len(claim.lanes)) for claim in part.claims]
     [(0, 0, 16), (0, 128, 16)]
     """
 
-    phase: int
+    part: int
     bank: int
     #: Byte address of the 4-byte word.
     word: int
     lanes: tuple[int, ...]
 
 
-class Phase(NamedTuple):
+class Part(NamedTuple):
     """Lanes whose accesses go together, and how many wavefronts they take.
 
     >>> found = tcemu.wavefronts(16 * np.arange(32), "ld.shared.v4.b32")
-    >>> [(phase.lanes[0], phase.lanes[-1], phase.wavefronts) for phase in found.phases]
+    >>> [(part.lanes[0], part.lanes[-1], part.wavefronts) for part in found.parts]
     [(0, 7, 1), (8, 15, 1), (16, 23, 1), (24, 31, 1)]
     """
 
@@ -111,9 +111,9 @@ class Wavefronts:
 
     @property
     def least(self) -> int | npt.NDArray[np.int64]:
-        """What `count` would be without conflicts: the number of phases."""
+        """What `count` would be without conflicts: the number of parts."""
         joined = in_pairs(self.access, _counting(self.access, self.addresses)).reshape(self.addresses.shape[:-1])
-        least: npt.NDArray[np.int64] = np.where(joined, self.access.phases // 2, self.access.phases)
+        least: npt.NDArray[np.int64] = np.where(joined, self.access.parts // 2, self.access.parts)
         return least if least.ndim else int(least)
 
     @property
@@ -123,18 +123,18 @@ class Wavefronts:
         return self.access.known
 
     @cached_property
-    def phases(self) -> tuple[Phase, ...]:
-        """Of one warp: the lanes that go together, each phase's busiest bank, and which lanes access its words."""
-        addresses = self._one("phases")[0]
-        size = self.access.phase * (2 if in_pairs(self.access, addresses[None])[0] else 1)
+    def parts(self) -> tuple[Part, ...]:
+        """Of one warp: the lanes that go together, each part's busiest bank, and which lanes access its words."""
+        addresses = self._one("parts")[0]
+        size = self.access.part * (2 if in_pairs(self.access, addresses[None])[0] else 1)
         starts = enumerate(range(0, self.access.lanes, size))
-        return tuple(_phase(self.access, number, start, addresses[start : start + size]) for number, start in starts)
+        return tuple(_part(self.access, number, start, addresses[start : start + size]) for number, start in starts)
 
     @property
     def table(self) -> tuple[Claim, ...]:
-        """Of one warp: (phase, bank, word, lanes) for every word of each phase's busiest bank."""
+        """Of one warp: (part, bank, word, lanes) for every word of each part's busiest bank."""
         self._one("table")
-        return tuple(claim for phase in self.phases for claim in phase.claims)
+        return tuple(claim for part in self.parts for claim in part.claims)
 
     @cached_property
     def hint(self) -> str:
@@ -212,15 +212,15 @@ class Wavefronts:
 # ---------------------------------------------------------------------------------------------- explaining
 
 
-def _phase(access: Access, number: int, start: int, addresses: Addresses) -> Phase:
-    """The phase of the lanes from `start` on that have `addresses`."""
+def _part(access: Access, number: int, start: int, addresses: Addresses) -> Part:
+    """The part of the lanes from `start` on that have `addresses`."""
     banks: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for lane, address in enumerate(addresses.tolist(), start):
         word = address // access.unit * access.unit  # its first word; the banks of the others are as busy
         banks[word // WORD % BANKS][word].append(lane)
     bank = min(banks, key=lambda bank: (-len(banks[bank]), bank))
     claims = tuple(Claim(number, bank, word, tuple(lanes)) for word, lanes in sorted(banks[bank].items()))
-    return Phase(tuple(range(start, start + len(addresses))), len(claims), bank, claims)
+    return Part(tuple(range(start, start + len(addresses))), len(claims), bank, claims)
 
 
 def _explain(result: Wavefronts) -> Iterator[str]:
@@ -228,15 +228,15 @@ def _explain(result: Wavefronts) -> Iterator[str]:
     ideal = "without conflicts" if result.count == least else f"where {least} would do"
     yield f"{access}: {counted(int(result.count), 'wavefront')}, {ideal}"
     span = access.unit // WORD
-    for number, phase in enumerate(result.phases):
-        banks = f"bank {phase.bank}" if span == 1 else f"banks {phase.bank}-{phase.bank + span - 1}"
-        text = f"phase {number}, lanes {ranges(phase.lanes, '-')}: {counted(phase.wavefronts, 'wavefront')}"
-        yield text if phase.wavefronts == 1 else f"{text}; busiest: {banks}"
-        for claim in phase.claims if phase.wavefronts > 1 else ():
+    for number, part in enumerate(result.parts):
+        banks = f"bank {part.bank}" if span == 1 else f"banks {part.bank}-{part.bank + span - 1}"
+        text = f"part {number}, lanes {ranges(part.lanes, '-')}: {counted(part.wavefronts, 'wavefront')}"
+        yield text if part.wavefronts == 1 else f"{text}; busiest: {banks}"
+        for claim in part.claims if part.wavefronts > 1 else ():
             lanes = f"lane{'s' * (len(claim.lanes) > 1)} {ranges(claim.lanes, '-')}"
             yield f"    word {claim.word:#07x} in bank {claim.bank:2}: {lanes}"
-    if len(result.phases) < access.phases:
-        yield "Lanes agree in pairs, so two phases became one."
+    if len(result.parts) < access.parts:
+        yield "Lanes agree in pairs, so two parts became one."
     if result.hint:
         yield f"hint: {result.hint}"
     yield f"known: {result.known}"
@@ -276,7 +276,7 @@ def _swizzles(access: Access, addresses: Addresses) -> Iterator[_Remedy]:
 def _best(result: Wavefronts, remedies: Callable[[Access, Addresses], Iterator[_Remedy]]) -> str:
     """The first remedy with the fewest wavefronts, in words; empty if none has fewer than now."""
     tried = list(remedies(result.access, _counting(result.access, result.addresses)[0]))
-    counts = per_phase(result.access, np.stack([remedy.addresses for remedy in tried])).sum(axis=1)
+    counts = per_part(result.access, np.stack([remedy.addresses for remedy in tried])).sum(axis=1)
     best = int(counts.argmin())
     return f"{tried[best].formula}: {counted(int(counts[best]), 'wavefront')}" if counts[best] < result.count else ""
 

@@ -335,9 +335,10 @@ def test_a_number_keeps_its_value_in_another_format(numbers: Lab) -> None:
 def test_screenshots_of_the_whole_course(first_light: Lab, numbers: Lab) -> None:
     """Walk through both notebooks, as a reader does; nothing on the pages went wrong."""
     for view in (first_light, numbers):
+        view.page.bring_to_front()  # a page behind another one draws once in a second
         for number, output in enumerate(view.page.locator("figure").all()):
             if output.is_visible():
-                output.scroll_into_view_if_needed()
+                output.evaluate("element => element.scrollIntoView({block: 'center', behavior: 'instant'})")
                 view.shot(f"figure-{number:02d}", output)
         view.shot("page")
         assert view.errors == []

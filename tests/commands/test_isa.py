@@ -18,7 +18,7 @@ from tcemu import ArithmeticUnknown, Instruction, TcemuError
 from tcemu.arithmetic.words import KNOWN, in_sentences, in_words
 from tcemu.commands.isa import isa
 from tcemu.instructions import FAMILIES, TARGETS, parse, target_named
-from tcemu.instructions.catalogue import catalogue, groups
+from tcemu.instructions.catalogue import catalogue, lines
 from tcemu.instructions.compare import compare
 from tcemu.instructions.explain import default_target, depth, explain
 from tcemu.layouts.evidence import ROWS as EVIDENCE
@@ -277,7 +277,7 @@ def test_a_list_has_exactly_what_the_target_has(target):
     told = json.loads(ask("--target", target, "--format", "json"))
     assert [i["opcode"] for family in told for i in family["instructions"]] == expected
     assert sum(family["forms"] for family in told) == len(expected)
-    assert sum(group.forms for group in groups(catalogue(target))) == len(expected)
+    assert sum(line.forms for line in lines(catalogue(target))) == len(expected)
     assert f"{len(expected):,} forms (target {target})" in ask("--target", target)
 
 

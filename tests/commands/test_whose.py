@@ -1,6 +1,7 @@
 """`tcemu whose`, in this process."""
 
 import numpy as np
+import pytest
 from click.testing import CliRunner
 
 from tcemu.cli import commands
@@ -13,6 +14,7 @@ def asked(*arguments):
     return CliRunner().invoke(commands, ["whose", *map(str, arguments)])
 
 
+@pytest.mark.slow
 def test_a_file_with_the_bytes_of_bf16_is_explained(tmp_path):
     a, b = probe("bf16", 64, 64, 80)
     d = multiply(Recipe(BF16, splits=2, size=48), a, b)

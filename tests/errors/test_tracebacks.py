@@ -93,12 +93,14 @@ def test_a_warning_names_the_cell():
     assert lines[0].startswith("Cell In[2]:4: SanitizerWarning: error shared-race")
 
 
+@pytest.mark.slow
 def test_colours_can_be_switched_off():
     plain, coloured = told(OPCODE), told(OPCODE, "linux")
     assert "\x1b[" not in plain
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain != coloured
 
 
+@pytest.mark.slow
 def test_every_frame_is_there_for_those_who_ask():
     text = told(("%xmode Verbose", *OPCODE))
     assert "tcemu/instructions/parse.py" in text

@@ -7,6 +7,7 @@ import pytest
 from attacks import AS_FILES, FAIR, IN_THE_BOX, SOLUTION, SPOILT, book
 from boxed import needs_box
 from handed import folder
+from quick import spread, turn
 
 from tcemu.backend import cores
 from tcemu.grade.box import Limits
@@ -18,8 +19,10 @@ from tcemu.grade.work import Task
 pytestmark = [needs_box, pytest.mark.slow]
 
 #: Enough for a busy machine; loops end with it.
-LIMITS = Limits(cell=5, notebook=30, memory=1 << 30)
+LIMITS = Limits(cell=3, notebook=20, memory=1 << 30)
 ASKED = ("where_of_b", "where_of_bytes")
+#: Half of the attacks, with their numbers, every day the other half.
+ATTACKS = spread(enumerate(IN_THE_BOX), 2, first=turn(2))
 HONEST_ONES = ("ada", "José", "zoe")
 
 
@@ -32,7 +35,7 @@ def called(number, what):
 def graded(tmp_path_factory):
     """The grades of the class by student, the folder of the results, and what was handed in, before and after."""
     files = {f"{name}/02_fragments.ipynb": FAIR for name in HONEST_ONES}
-    for number, (what, attack, answer, _) in enumerate(IN_THE_BOX):
+    for number, (what, attack, answer, _) in ATTACKS:
         files[f"{called(number, what)}/02_fragments.ipynb"] = book(attack, answer)
     for what, held, _ in AS_FILES:
         files |= {f"{what}/{name}": content for name, content in held.items()}
@@ -59,7 +62,7 @@ def test_the_honest_ones_keep_their_marks(graded):
 
 
 def test_what_attacks_in_the_box_earn(graded, row):
-    for number, (what, _, _, earned) in enumerate(IN_THE_BOX):
+    for number, (what, _, _, earned) in ATTACKS:
         with row(what):
             grade = graded[0][called(number, what)]
             first, second = (mark for mark in grade.marks if mark.exercise in ASKED)

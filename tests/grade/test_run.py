@@ -133,7 +133,7 @@ def test_a_grade_in_quarantine_says_so_for_every_exercise():
 @needs_box
 @pytest.mark.slow
 def test_a_worker_that_is_killed_costs_a_retry_and_not_the_grade():
-    content = notebook("import time\ntime.sleep(1.5)", HONEST, CHECK)
+    content = notebook(f"import time\ntime.sleep(1.5)\n{HONEST}", CHECK)  # a cell that no check needs is not run
     worker = Worker()
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(worker.grade, task("ada", content))
@@ -154,7 +154,8 @@ def test_a_worker_that_is_killed_costs_a_retry_and_not_the_grade():
 @pytest.mark.slow
 def test_the_workers_of_a_scheduler_grade_and_one_that_dies_costs_nothing(tmp_path):
     distributed = pytest.importorskip("distributed", reason="the extra grade is not installed")
-    tasks = [task(student, notebook("import time\ntime.sleep(1)", HONEST, CHECK)) for student in ("ada", "bob", "carl")]
+    content = notebook(f"import time\ntime.sleep(1)\n{HONEST}", CHECK)
+    tasks = [task(student, content) for student in ("ada", "bob", "carl")]
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
     with distributed.LocalCluster(**options) as cluster:
         victim = next(iter(cluster.workers.values())).pid

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from quick import spread
+from quick import spread, turn
 
 from tcemu.instructions.targets import target_named
 from tcemu.live import Device, ptx
@@ -27,8 +27,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(PTXAS is None, reason="there 
 TARGETS = ["sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"]
 #: Kernels of one run of the assembler, and instructions of one kernel.
 TOGETHER, INSTRUCTIONS = 200, 200
-#: Of so many instructions that follow each other, one is asked: they differ in a type or a number of columns.
-ONE_IN = 3
+#: Of so many instructions that follow each other, one is asked, every day another: they differ in a type or a number of
+#: columns.
+ONE_IN = 6
 #: The line of a kernel that has the instruction.
 INSTRUCTION = r"^( +(?:mma|wmma|wgmma\.mma|ldmatrix|stmatrix|movmatrix).*\n)"
 
@@ -106,7 +107,8 @@ def test_the_assembler_takes_every_kernel(target, any_values):
     if assembled(target, ptx.SINCE[target], [".visible .entry k() { ret; }"]).returncode:
         pytest.skip(f"this ptxas does not assemble for {target}")
     chip = card(target)
-    every = {version: merged(codes) for version, codes in kernels(chip, spread(recordable(chip), ONE_IN)).items()}
+    asked = spread(recordable(chip), ONE_IN, first=turn(ONE_IN))
+    every = {version: merged(codes) for version, codes in kernels(chip, asked).items()}
     assert every
     parts = [
         (version, codes[start : start + TOGETHER])

@@ -63,6 +63,7 @@ def test_a_difference_in_memory_is_reported_by_byte():
     assert "128 bytes differ" in str(found)
 
 
+@pytest.mark.slow
 def test_comparing_a_store_leaves_the_memory_alone(card):
     memory = np.zeros(512, np.uint8)
     found = live.compare(STORE, np.arange(32) * 16, np.ones((32, 1), np.uint32), shared=memory)

@@ -5,7 +5,7 @@ from itertools import groupby
 
 import pytest
 from places import GOLDEN
-from quick import some, spread
+from quick import some, spread, turn
 
 import tcemu
 from tcemu.instructions import target_named
@@ -28,7 +28,7 @@ def opcodes(name):
 
 #: About so many instructions are replayed by one test: few tests, and still enough of them for all cores.
 TOGETHER = 25
-#: Of a file with more instructions than this, as that of wgmma with its 32 widths, some are left out.
+#: Every second instruction is replayed, other ones every day; of a file with more than so many, as wgmma's, fewer.
 MANY = 400
 #: Parts of a file that the quick tests replay.
 QUICK = 1
@@ -39,7 +39,7 @@ def parts():
     for name in FILES:
         if name not in ELSEWHERE:
             whole = opcodes(name)
-            every = spread(whole, 1 + len(whole) // MANY)
+            every = spread(whole, 2 + len(whole) // MANY, first=turn(2 + len(whole) // MANY))
             count = -(-len(every) // TOGETHER)
             for part in range(count):
                 marks = [pytest.mark.slow] if part >= QUICK else []

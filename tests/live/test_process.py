@@ -102,7 +102,7 @@ TROUBLE = {
 
 
 @pytest.mark.parametrize("card", ["Troubled"], indirect=True)
-@pytest.mark.parametrize("name", TROUBLE)
+@pytest.mark.parametrize("name", some(TROUBLE, 3))
 def test_trouble_is_reported_and_the_next_call_works(card, name, monkeypatch):
     monkeypatch.setattr(client, "AROUND", 2.0)
     error, message = TROUBLE[name]

@@ -194,7 +194,9 @@ def test_what_observers_hear(row):
         "atom_shared('cas.b32', 0, 1, 2, order='acquire')": [
             ("atom.acquire.cta.shared.cas.b32", False, "acquire"), ("atom.acquire.cta.shared.cas.b32", True, "relaxed"),
         ],
-        "run('atom.sys.shared::cta.exch.b32', 0, 1)": [("atom.sys.shared::cta.exch.b32", True, "relaxed")],
+        "run('atom.sys.shared::cta.exch.b32', 0, 1)": [
+            ("atom.sys.shared::cta.exch.b32", False, "relaxed"), ("atom.sys.shared::cta.exch.b32", True, "relaxed"),
+        ],
         "run('red.release.gpu.shared.add.u32', 0, 1)": [
             ("red.release.gpu.shared.add.u32", False, "relaxed"), ("red.release.gpu.shared.add.u32", True, "release"),
         ],

@@ -392,7 +392,7 @@ def test_loops_that_look_in_vain_are_noticed(row, seed):
             0,
             "for shared memory at 0 to change, which it polls",
         ),
-        (both, "looks at global memory", "memory", 256, "global memory at 256 to change, which it polls"),
+        (both, "looks at global memory", "memory", 256, "global memory at 256 (byte 0 of argument 0) to change"),
     ]
     for kernel, mark, kind, key, says in cases:
         heard = []

@@ -14,7 +14,7 @@ from rows import rows
 import tcemu
 from tcemu.errors import ArithmeticUnknown, OperandError
 from tcemu.recipes import Recipe, multiply, order_of, probe, separate, snippet, whose_bits
-from tcemu.recipes.candidates import BASES, blocks, emulated, groups, sliced, types_of, unaligned, walks
+from tcemu.recipes.candidates import BASES, blocks, emulated, sliced, trials, types_of, unaligned, walks
 from tcemu.recipes.elements import Elements
 from tcemu.recipes.epilogue import Addend, joined
 from tcemu.recipes.inputs import CONVERSIONS
@@ -310,8 +310,8 @@ def test_elements_that_no_recipe_gives_are_looked_at_first(monkeypatch):
 
     monkeypatch.setattr(Elements, "tried", counted)
     assert not whose_bits(a, b, d).exact
-    tables = groups("e4m3", "e4m3", "f32", 320, CONVERSIONS)
-    assert sum(at_many) < 68 * sum(bool(group.recipes) for group in tables)
+    tables = trials("e4m3", "e4m3", "f32", 320, CONVERSIONS)
+    assert sum(at_many) < 68 * sum(bool(trial.recipes) for trial in tables)
 
 
 def test_c_and_alpha_are_part_of_the_search():

@@ -9,6 +9,9 @@ import kernels_fresh_grid  # noqa: F401
 import kernels_fresh_hopper  # noqa: F401
 import kernels_global_copies  # noqa: F401
 import kernels_tensor_maps
+import kernels_tracked_block  # noqa: F401
+import kernels_tracked_cluster  # noqa: F401
+import kernels_tracked_grid  # noqa: F401
 import numpy as np
 import pytest
 from kernels_pairs import PAIRS, leader
@@ -20,7 +23,24 @@ from tcemu.sanitizer import RULES
 #: The default order, and others for the same kernel.
 ORDERS = [{"seed": 0, "policy": "late"}, {"seed": 1, "policy": "early"}, {"seed": 5, "policy": "random"}]
 #: Only some orders show these: the default one does.
-BY_ORDER = {"a_bulk_copy_of_a_partial_tile", "a_chain_that_waits_for_blocks_that_cannot_start"}
+BY_ORDER = {
+    "a_bulk_copy_of_a_partial_tile",
+    "a_chain_that_waits_for_blocks_that_cannot_start",
+    "the_last_block_of_three_releases_what_it_has_not_acquired",
+    "a_signal_cleared_before_all_have_seen_it",
+    "a_barrier_of_the_grid_used_twice",
+    "flags_reset_by_their_owner_at_the_start",
+}
+#: The default order does not show these, and the default search finds them.
+BY_SEARCH = {
+    "a_ring_of_flags_in_shared_memory",
+    "a_ring_with_one_slot_too_few",
+    "a_sequence_lock_around_plain_data",
+    "a_workspace_for_the_next_tile",
+    "stream_k_peers_added_in_any_order",
+    "the_last_head_is_lost",
+    "two_locks_in_opposite_orders",
+}
 named = pytest.mark.parametrize("each", PAIRS, ids=lambda each: each.name)
 
 
@@ -31,6 +51,9 @@ def test_the_table_is_of_different_kernels():
 
 @named
 def test_mistakes_are_reported(each):
+    if each.name in BY_SEARCH:
+        each.check_found()
+        return
     for order in ORDERS[:1] if each.name in BY_ORDER else some(ORDERS, 1):
         each.check_reported(**order)
 

@@ -17,7 +17,13 @@ MARK = "# <- reported"
 
 
 def test_every_rule_has_one():
-    assert list(EXAMPLES) == list(RULES)
+    assert set(EXAMPLES) == set(RULES)
+
+
+def test_rules_are_in_the_order_of_the_manual():
+    places = [tuple(map(int, rule.section.split("."))) for rule in RULES.values()]
+    assert places == sorted(places)
+    assert len(places) > 30
 
 
 @pytest.mark.parametrize("rule", EXAMPLES)

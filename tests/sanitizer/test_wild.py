@@ -1,6 +1,7 @@
 """The sanitizer on other people's kernels: silence on idioms of well-known libraries, the right rule for their bugs."""
 
-import kernels_wild_correct  # noqa: F401 - they fill the tables
+import kernels_tracked_correct  # noqa: F401 - they fill the tables
+import kernels_wild_correct  # noqa: F401
 import kernels_wild_correct_flags  # noqa: F401
 import kernels_wild_correct_hopper  # noqa: F401
 import kernels_wild_correct_mma  # noqa: F401

@@ -83,7 +83,7 @@ def test_wavefronts_show_the_banks() -> None:
     [
         (np.arange(32) * 4, "ld.shared.b32", "1 wavefront, at most 1 word from a bank, from banks 0 to 31"),
         (np.arange(32) * 8, "ld.shared.b32", "2 wavefronts, at most 2 words from a bank, from banks 0, 2, 4"),
-        (np.arange(32) * 128, LDMATRIX, "Phase 3, lanes 24 to 31: 8 wavefronts, at most 8 words from a bank"),
+        (np.arange(32) * 128, LDMATRIX, "Part 3, lanes 24 to 31: 8 wavefronts, at most 8 words from a bank"),
         (np.zeros(32, int), "ld.shared.b32", "1 wavefront, at most 1 word from a bank, from bank 0"),
     ],
 )

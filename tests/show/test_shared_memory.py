@@ -19,7 +19,7 @@ from tcemu.show.padded_tile import LDMATRIX, Tile
 @rows(
     "row_bytes, padding, swizzle, count",
     [
-        # rows of a whole line: every row of a phase is in the same banks, unless something moves it
+        # rows of a whole line: every row of a part is in the same banks, unless something moves it
         (128, 0, 1, 32), (128, 16, 1, 4), (128, 32, 1, 8), (128, 64, 1, 16), (128, 128, 1, 32),
         (128, 0, 2, 16), (128, 0, 4, 8), (128, 0, 8, 4),
         (256, 0, 1, 32), (256, 16, 1, 4), (256, 0, 8, 4),
@@ -51,7 +51,7 @@ def test_the_marked_units_are_those_in_conflict() -> None:
     found = tcemu.wavefronts(Tile(128, 32, 1, 2).addresses, LDMATRIX)
     assert found.count == 8
     told = re.findall(r"first banks ([\d, ]+); (\d) wavefront", picture.description)
-    assert [int(count) for _, count in told] == [phase.wavefronts for phase in found.phases] == [2, 2, 2, 2]
+    assert [int(count) for _, count in told] == [part.wavefronts for part in found.parts] == [2, 2, 2, 2]
     assert all(len(set(banks.split(", "))) == 4 for banks, _ in told)
     assert picture.svg.count('class="x"') == 32 + 16  # all that is read, and the banks that deliver twice
     assert show.padded_tile(128, 16, 1, 2).svg.count('class="x"') == 0

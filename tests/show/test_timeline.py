@@ -38,7 +38,7 @@ def texts(picture):
 
 def test_there_is_a_row_for_each_unit(hopper, pipeline):
     rows = texts(show.timeline(hopper))
-    assert {"tensor cores 0–3", "copies under way", *(f"warp {number}" for number in range(9))} <= set(rows)
+    assert {"tensor cores 0–3", "copies in flight", *(f"warp {number}" for number in range(9))} <= set(rows)
     assert {"product groups", "mbarrier phases"} <= set(rows)
     rows = texts(show.timeline(pipeline))
     assert {f"tensor core {number}" for number in range(4)} <= set(rows), "they do not do the same"
@@ -58,7 +58,7 @@ def test_the_words_say_what_was_waited_for(hopper):
     assert words.startswith(f"The tensor cores were busy for {hopper.busy:.0%} of the launch and waited for: ")
     assert re.search(r"Warps 0 to 3 waited for (product|copy) \d+%, (product|copy) \d+%", words)
     assert re.search(r"Warp 8 waited for mbarrier \d+%", words)
-    assert re.search(r"16 product groups, each under way for \d+ cycles on average", words), "8 steps, 2 warpgroups"
+    assert re.search(r"16 product groups, each in flight for \d+ cycles on average", words), "8 steps, 2 warpgroups"
 
 
 def test_a_window_shows_less_in_more_detail(pipeline):

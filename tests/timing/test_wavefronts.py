@@ -51,16 +51,16 @@ def test_an_h200_takes_the_cycles_that_were_counted():
     assert checked == 7 * 64
 
 
-def test_an_h200_joins_phases_of_a_broadcast_only():
-    """Phases become one where all lanes agree; that two of them read the same words is not enough."""
+def test_an_h200_joins_parts_of_a_broadcast_only():
+    """Parts become one where all lanes agree; that two of them read the same words is not enough."""
     for access, addresses, seen in recorded():
         kind = access_named(access)
         lanes = {X1: 8, X2: 16}.get(access, 32)
-        per = addresses.astype(np.int64)[:, :lanes].reshape(len(addresses), -1, kind.phase)
+        per = addresses.astype(np.int64)[:, :lanes].reshape(len(addresses), -1, kind.part)
         uniform = (per == per[:, :1, :1]).all(axis=(1, 2))
-        words = [[set(phase) for phase in warp] for warp in per.tolist()]
-        same = np.array([len(warp) > 1 and all(phase == warp[0] for phase in warp) for warp in words]) & ~uniform
-        plain = np.array([sum(plain_phase(phase, kind.bytes) for phase in warp) for warp in per.tolist()])
+        words = [[set(part) for part in warp] for warp in per.tolist()]
+        same = np.array([len(warp) > 1 and all(part == warp[0] for part in warp) for warp in words]) & ~uniform
+        plain = np.array([sum(plain_part(part, kind.bytes) for part in warp) for warp in per.tolist()])
         if kind.pairs:
             assert uniform.any()
             assert same.any()
@@ -162,18 +162,18 @@ def test_the_questions_were_answered_by_an_h200(question, answer):
 # ---------------------------------------------------------------------------------------------- a second count
 
 
-def plain_phase(addresses, size):
-    """Return the wavefronts of one phase, word by word."""
+def plain_part(addresses, size):
+    """Return the wavefronts of one part, word by word."""
     words = {word for address in addresses for word in range(address // 4, (address + size - 1) // 4 + 1)}
     return max(sum(word % 32 == bank for word in words) for bank in range(32))
 
 
 def plain(addresses, size, lanes, pairs):
     """Return the wavefronts of one warp by the rule as it stands in the text, for `lanes` lanes."""
-    phase = min(32, 128 // max(size, 4))
+    part = min(32, 128 // max(size, 4))
     agree = [all(addresses[n] == addresses[n ^ partner] for n in range(lanes)) for partner in (1, 2)]
-    phase *= 2 if pairs and size >= 8 and any(agree) else 1
-    return sum(plain_phase(addresses[start : start + phase], size) for start in range(0, lanes, phase))
+    part *= 2 if pairs and size >= 8 and any(agree) else 1
+    return sum(plain_part(addresses[start : start + part], size) for start in range(0, lanes, part))
 
 
 def addresses_of(size):
@@ -192,8 +192,8 @@ def test_equals_a_count_in_plain_python(access, data):
     addresses = data.draw(addresses_of(kind.bytes))
     result = wavefronts(addresses, access)
     assert result.count == plain(addresses, kind.bytes, kind.lanes, pairs=access.startswith("ld."))
-    assert sum(phase.wavefronts for phase in result.phases) == result.count
-    assert [lane for phase in result.phases for lane in phase.lanes] == list(range(kind.lanes))
+    assert sum(part.wavefronts for part in result.parts) == result.count
+    assert [lane for part in result.parts for lane in part.lanes] == list(range(kind.lanes))
 
 
 # ---------------------------------------------------------------------------------------------- laws
@@ -206,20 +206,20 @@ def test_laws(access, data):
     kind = access_named(access)
     addresses = np.array(data.draw(addresses_of(kind.bytes)))
     result = wavefronts(addresses, access)
-    assert len(result.phases) == result.least <= result.count <= kind.lanes
+    assert len(result.parts) == result.least <= result.count <= kind.lanes
     # Moving everything by whole rows of banks changes nothing; by less, only which bank is the busiest.
     assert wavefronts(addresses + 128, access).count == result.count
     assert wavefronts(addresses + kind.unit, access).count == result.count
-    # Lanes of one phase may change places; where pairs would join phases, only pairs may.
+    # Lanes of one part may change places; where pairs would join parts, only pairs may.
     shuffled = addresses.copy()
-    for phase in result.phases:
-        lanes = np.array(phase.lanes)
+    for part in result.parts:
+        lanes = np.array(part.lanes)
         blocks = lanes.reshape(-1, 4 if kind.pairs else 1)
         shuffled[lanes] = addresses[np.concatenate(data.draw(st.permutations(blocks.tolist())))]
     assert wavefronts(shuffled, access).count == result.count
     # One address for everybody is free.
     uniform = wavefronts(np.full(32, addresses[0]), access)
-    assert uniform.count == uniform.least == kind.phases // (2 if kind.pairs else 1)
+    assert uniform.count == uniform.least == kind.parts // (2 if kind.pairs else 1)
     # A warp among others counts as it does alone.
     assert wavefronts([addresses, shuffled], access)[0] == result
 
@@ -243,12 +243,12 @@ def test_many_warps_are_one_call(access):
 def test_it_says_who_fights_for_what():
     addresses = np.where(LANE < 4, LANE % 2 * 128, LANE * 4)
     result = wavefronts(addresses, "ld.shared.b32")
-    (phase,) = result.phases
-    assert (phase.wavefronts, phase.bank) == (2, 0)
+    (part,) = result.parts
+    assert (part.wavefronts, part.bank) == (2, 0)
     assert result.table == ((0, 0, 0, (0, 2)), (0, 0, 128, (1, 3)))
     assert str(result) == (
         "ld.shared.b32: 2 wavefronts, where 1 would do\n"
-        "phase 0, lanes 0-31: 2 wavefronts; busiest: bank 0\n"
+        "part 0, lanes 0-31: 2 wavefronts; busiest: bank 0\n"
         "    word 0x00000 in bank  0: lanes 0, 2\n"
         "    word 0x00080 in bank  0: lanes 1, 3\n"
         "hint: padding, 4 bytes after every 128 (address + address // 128 * 4): 1 wavefront; "
@@ -356,7 +356,7 @@ def test_errors_teach(addresses, access, error, message):
         wavefronts(addresses, access)
 
 
-@pytest.mark.parametrize("what", ["phases", "table", "hint", "known"])
+@pytest.mark.parametrize("what", ["parts", "table", "hint", "known"])
 def test_an_explanation_is_of_one_warp(what):
     with pytest.raises(OperandError, match=rf"use result\[i\]\.{what}"):
         getattr(wavefronts([LANE * 4], "ld.shared.b32"), what)

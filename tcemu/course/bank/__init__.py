@@ -77,8 +77,8 @@ def exercise(name: str) -> Exercise:
     10
     """
     known = exercises()
-    if name not in known:
-        near = nearest(str(name), known, 3)
+    if not isinstance(name, str) or name not in known:
+        near = nearest(name, known, 3) if isinstance(name, str) else []
         meant = f"; did you mean {', '.join(near)}?" if near else ""
         raise CourseError(f"there is no exercise called {shown(name)}{meant}")
     return known[name]

@@ -3,7 +3,7 @@
 A kernel gets the package's own Warp over a core that performs nothing. Operations wait here until the kernel needs to
 know something: a predicate, or the content of registers that came from outside. Their order stays, so outside nobody
 can tell. Registers of a warp change by its own operations alone, so what is known stays true; the exception are results
-of wgmma, which are read outside every time while they are under way.
+of wgmma, which are read outside every time while they are pending.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import GpuUnavailable
 from tcemu.instructions import TARGETS, Instruction, parse, target_named
 from tcemu.instructions.run import run as emulate
@@ -61,6 +62,7 @@ class Answer:
     emulated: bool = False
 
 
+@explained
 def answer(
     instruction: str | Instruction,
     *operands: npt.ArrayLike,

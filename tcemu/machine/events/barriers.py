@@ -61,7 +61,7 @@ class BarrierCompleted(BlockEvent):
 
     barrier: int
     arrived: tuple[By, ...]
-    #: the warps that waited and now go on
+    #: the warps that waited and may now continue
     released: tuple[int, ...]
     exited: int = 0
 

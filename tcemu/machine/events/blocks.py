@@ -138,8 +138,12 @@ class Faulted(WarpEvent):
     #: operands: there is no mbarrier at the address; arrivals: its phase expects fewer arrivals; bytes: its tx-count
     #: overflows; lanes: the membermask leaves out a lane that executes the instruction, or names one that does not;
     #: cluster: a thread arrives twice at the barrier of the cluster, or waits without an arrival; registers: setmaxnreg
-    #: names a number of registers that no thread can have; exited: the block whose shared memory it uses is gone
-    kind: Literal["bounds", "exited", "alignment", "operands", "arrivals", "bytes", "lanes", "cluster", "registers"]
+    #: names a number of registers that no thread can have; exited: the block whose shared memory it uses is gone; rank:
+    #: the cluster has no such block; apart: data and mbarrier are in different blocks
+    kind: Literal[
+        "bounds", "exited", "rank", "apart", "alignment", "operands", "arrivals", "bytes", "lanes", "cluster",
+        "registers",
+    ]  # fmt: skip
     space: Space
     message: str
     #: the mbarrier's address

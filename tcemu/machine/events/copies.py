@@ -82,7 +82,7 @@ class CopyEvent(Event):
 
 
 class CopyIssued(CopyEvent):
-    """A copy is under way."""
+    """A copy begins."""
 
 
 class CopyLanded(CopyEvent):

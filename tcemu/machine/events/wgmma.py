@@ -83,7 +83,7 @@ class WgmmaWaited(WarpsEvent):
 
 @dataclass(eq=False)
 class OperandChanged(WarpEvent):
-    """The kernel changed a plain array that `by` gave as operand `role` while the mma_async was under way."""
+    """The kernel changed a plain array that `by` gave as operand `role` while the mma_async was pending."""
 
     wgmma: Wgmma
     role: str

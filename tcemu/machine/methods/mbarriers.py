@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from tcemu.errors import OperandError, briefly
 from tcemu.machine.lanes import Lanes
+from tcemu.machine.masks import bits_of
 from tcemu.machine.methods.opcodes import form
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def mbarrier_test_wait(self: Warp, address: npt.ArrayLike, parity: Any = None, *
     phases, the answer is whether all of them are complete.
     """
     found = _asked(self, "mbarrier.test_wait", address, parity, state)
-    return bool(self.core.bits) and bool(found[self.core.active].all())
+    return bool(self.core.bits) and bits_of(found) == self.core.bits
 
 
 def mbarrier_try_wait(self: Warp, address: npt.ArrayLike, parity: Any = None, *, state: Any = None) -> Lanes:

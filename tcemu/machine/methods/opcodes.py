@@ -37,5 +37,5 @@ def _scoped(family: str, given: object, space: str) -> str:
 
 def access_form(family: str, space: str, what: object, order: object) -> str:
     """The opcode of an access to a state space: `what` is "v4.b32", "add.u32" or such."""
-    words = _scoped(family, order, space) if order != "" else ""
+    words = "" if type(order) is str and not order else _scoped(family, order, space)
     return form(family, words, space, what if type(what) is str else text(family, f"what follows .{space}", what))

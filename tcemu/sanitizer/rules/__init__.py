@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from tcemu.errors import TableError
+from tcemu.errors import Named, TableError
 from tcemu.machine import sites
 
 __all__ = ["BYTES", "EXAMPLES", "RULES", "SHARED", "Example", "Rule", "Severity", "breaks", "rules"]
@@ -68,9 +68,9 @@ class Example:
         return {"block": 128, "shared": SHARED, **self.options}
 
 
-_RULES: dict[str, Rule] = {}
-_EXAMPLES: dict[str, Example] = {}
-#: Both by the rule's id; complete once tcemu.sanitizer has been imported.
+_RULES: dict[str, Rule] = Named("rule")
+_EXAMPLES: dict[str, Example] = Named("rule with an example")
+#: Both by the rule's id, rules in the manual's order; complete once tcemu.sanitizer has been imported.
 RULES: Mapping[str, Rule] = MappingProxyType(_RULES)
 EXAMPLES: Mapping[str, Example] = MappingProxyType(_EXAMPLES)
 
@@ -86,6 +86,14 @@ def rules(*rows: Rule) -> None:
     for row in rows:
         if _RULES.setdefault(row.id, row) != row:
             raise TableError(f"two rules are called {row.id}")
+    ordered = sorted(_RULES.values(), key=_place)
+    _RULES.clear()
+    _RULES.update((row.id, row) for row in ordered)
+
+
+def _place(rule: Rule) -> list[int]:
+    """Where the rule's section is in the manual."""
+    return [int(number) for number in rule.section.split(".")]
 
 
 def breaks(rule: str, **options: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:

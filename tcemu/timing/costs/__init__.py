@@ -19,7 +19,7 @@ on where in the L2 the data are; copies from global memory differed by up to a h
 driver's assembler replaces it; there, the surrounding code changes it by a tenth or more.
 
 Fences are not a property of the chip alone. membar.gl and fence.acq_rel.gpu took 265 cycles on an H200 with nothing
-under way, 414 after a store to global memory and 388 after a load; on an H100 671 in every case. fence.proxy.async took
+pending, 414 after a store to global memory and 388 after a load; on an H100 671 in every case. fence.proxy.async took
 145 to 331 cycles on the one and 551 to 579 on the other. What stays in the SM costs the same on both: membar.cta 8
 cycles, fence.proxy.async.shared::cta 10.
 """

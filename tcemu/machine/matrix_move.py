@@ -1,0 +1,219 @@
+"""ldmatrix, stmatrix, movmatrix, wmma.load and wmma.store of one warp, as the moves of whole elements that most are.
+
+tcemu.instructions says what they do, for any number of warps and any operand, and words the errors. Here are only the
+operands that kernels usually give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import AddressError
+from tcemu.formats import Container
+from tcemu.instructions import Instruction
+from tcemu.instructions.elements import space_of
+from tcemu.instructions.facts import Space
+from tcemu.instructions.wmma import rule_of
+from tcemu.layouts import Fragment
+from tcemu.machine.addresses import BLOCK, SHARED
+from tcemu.machine.events import Accessed, By
+from tcemu.machine.memory import Bytes, Extent
+from tcemu.machine.registers import WARP, Registers
+
+if TYPE_CHECKING:
+    from tcemu.machine.core import Core
+
+Array = npt.NDArray[Any]
+#: Executes an instruction on its operands; NotImplemented if others must check them, or raise an error about them.
+Move = Callable[["Core", By, Sequence[Any]], Any]
+_INT64 = np.dtype(np.int64)
+
+
+def move_of(instruction: Instruction) -> Move | None:
+    """The function that moves whole elements for an instruction; None if it does anything else."""
+    make, fragments = _MOVES.get(instruction.family), instruction.fragments.values()
+    if make is None or not fragments or "src_fmt" in instruction.words or instruction.facts.all_lanes:
+        return None
+    return make(instruction) if all(_whole(each.container) for each in fragments) else None
+
+
+def _whole(container: Container) -> bool:
+    """Whether an element is all that its part of a register holds."""
+    form, bits = container.form, 8 * container.storage.itemsize
+    return form.bits + form.padding == container.width == bits and not container.shift
+
+
+def _load(instruction: Instruction) -> Move:
+    fragment, row = instruction.fragments["d"], instruction.facts.row
+    gather, rows = fragment.layout.gather, prod(fragment.shape[:-1])
+    storage, register = fragment.container.storage, fragment.container.register_dtype
+    kind, count, origin = storage.str, row // storage.itemsize, (instruction, "d")
+
+    def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
+        at = _rows_at(core, instruction, operands[0], rows)
+        found = None if at is None else _found(core, instruction, at, row)
+        if found is None:
+            return NotImplemented
+        units, extent = found
+        if core.watched:
+            core.tell(Accessed, by, instruction, "shared", False, at, row, extent, lanes_of_rows(rows), True)
+        elements = core.block.shared.read(units, kind, count).reshape(-1)
+        return core.made(elements.take(gather).view(register), core.there, (*origin, core.target))
+
+    return move
+
+
+def _store(instruction: Instruction) -> Move:
+    fragment, row = instruction.fragments["a"], instruction.facts.row
+    scatter, rows = fragment.layout.scatter.ravel(), prod(fragment.shape[:-1])
+    storage = fragment.container.storage
+
+    def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
+        at = _rows_at(core, instruction, operands[0], rows)
+        found = None if at is None else _found(core, instruction, at, row)
+        if found is None or not _fit(operands[1], fragment) or len(set(found[0].tolist())) < rows:
+            return NotImplemented  # two rows at one address must be equal
+        units, extent = found
+        elements = core.values(operands[1]).view(storage).reshape(-1)
+        if core.watched:
+            core.tell(Accessed, by, instruction, "shared", True, at, row, extent, lanes_of_rows(rows), True)
+        core.block.shared.write(units, elements.take(scatter).reshape(rows, -1))
+        return None
+
+    return move
+
+
+def _transpose(instruction: Instruction) -> Move:
+    source, target = instruction.fragments["a"], instruction.fragments["d"]
+    places, storage = source.layout.scatter.ravel()[target.layout.gather], source.container.storage
+    register = target.container.register_dtype
+
+    def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
+        if not _fit(operands[0], source):
+            return NotImplemented
+        elements = core.values(operands[0]).view(storage).reshape(-1)
+        return core.made(elements.take(places).view(register), core.there, (instruction, "d", core.target))
+
+    return move
+
+
+class _Tile:
+    """The matrix of a wmma.load or wmma.store."""
+
+    def __init__(self, instruction: Instruction) -> None:
+        self.instruction, self.rule, self.state = instruction, rule_of(instruction), space_of(instruction)
+        self.fragment = instruction.fragments[instruction.words["matrix"]]
+        self.element, self._by_rows = self.fragment.container.storage.itemsize, instruction.words["layout"] == "row"
+        self._places = lru_cache(maxsize=64)(self._places_with)
+
+    def find(self, core: Core, pointer: Any, stride: Any) -> tuple[Bytes, Array, tuple[Any, ...]] | None:
+        """The memory, where each element of the matrix is in it, and what an event says; None if others must check."""
+        rule = self.rule
+        if not isinstance(pointer, int) or isinstance(pointer, bool) or type(stride) is not int or stride < rule.length:
+            return None
+        space, at = self._where(core, int(pointer))
+        step, memory = stride * self.element, core.memory(space)
+        extent = at, at + step * (rule.lines - 1) + rule.bytes
+        if at % rule.size or step % rule.align or not memory.holds(*extent):
+            return None
+        told: tuple[Any, ...] = ()
+        if core.watched:
+            told = at + step * np.arange(rule.lines), rule.bytes, extent, lanes_of_rows(rule.lines), True
+        return memory, self._places(stride) + at // self.element, (space, told)
+
+    def _places_with(self, stride: int) -> Array:
+        """Where each element is, in elements after the first, in the order of the matrix."""
+        found = np.arange(self.rule.lines)[:, None] * stride + np.arange(self.rule.length)
+        return (found if self._by_rows else found.T).ravel()
+
+    def _where(self, core: Core, pointer: int) -> tuple[Space, int]:
+        """The state space that a pointer lies in, and the address there."""
+        if self.state != "generic":
+            return ("global" if self.state == "global" else "shared"), pointer
+        return ("global", pointer) if pointer < SHARED else ("shared", pointer - SHARED - core.block.rank * BLOCK)
+
+
+def _load_tile(instruction: Instruction) -> Move:
+    tile, role = _Tile(instruction), instruction.words["matrix"]
+    gather, register = tile.fragment.layout.gather, tile.fragment.container.register_dtype
+
+    def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
+        found = tile.find(core, operands[0], operands[1] if len(operands) == 2 else tile.rule.length)
+        if found is None:
+            return NotImplemented
+        memory, places, (space, told) = found
+        if told:
+            core.tell(Accessed, by, instruction, space, False, *told)
+        elements = memory.units[tile.element].take(places.take(gather))
+        return core.made(elements.view(register), core.there, (instruction, role, core.target))
+
+    return move
+
+
+def _store_tile(instruction: Instruction) -> Move:
+    tile = _Tile(instruction)
+    scatter, storage = tile.fragment.layout.scatter.ravel(), tile.fragment.container.storage
+
+    def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
+        found = tile.find(core, operands[0], operands[2] if len(operands) == 3 else tile.rule.length)
+        if found is None or not _fit(operands[1], tile.fragment):
+            return NotImplemented
+        memory, places, (space, told) = found
+        elements = core.values(operands[1]).view(storage).reshape(-1).take(scatter)
+        if told:
+            core.tell(Accessed, by, instruction, space, True, *told)
+        memory.units[tile.element][places] = elements
+        return None
+
+    return move
+
+
+_MOVES: dict[str, Callable[[Instruction], Move]] = {
+    "ldmatrix": _load,
+    "stmatrix": _store,
+    "movmatrix": _transpose,
+    "wmma.load": _load_tile,
+    "wmma.store": _store_tile,
+}
+
+
+def _fit(given: Any, fragment: Fragment) -> bool:
+    """Whether an operand is a warp's registers of a fragment."""
+    return (
+        (isinstance(given, Registers) or type(given) is np.ndarray)
+        and given.dtype == fragment.container.register_dtype
+        and given.shape == (fragment.lanes, fragment.registers)
+        and (isinstance(given, Registers) or given.flags.c_contiguous)
+    )
+
+
+def _rows_at(core: Core, instruction: Instruction, given: Any, rows: int) -> Array | None:
+    """The addresses of rows in the block's shared memory, (rows,); None if others must check the operand."""
+    if not isinstance(given, np.ndarray) or given.dtype is not _INT64 or given.shape != (WARP,):
+        return None
+    if space_of(instruction) != "generic":
+        return np.asarray(given)[:rows]
+    # all lanes must address one window, also those whose rows are not needed
+    return np.asarray(given) - (SHARED + core.block.rank * BLOCK) if rows == WARP else None
+
+
+def _found(core: Core, instruction: Instruction, at: Array, row: int) -> tuple[Array, Extent] | None:
+    """The rows there, as units of shared memory, and their extent; None if an address is wrong."""
+    try:
+        return core.block.shared.find(instruction, at, row)
+    except AddressError:
+        return None
+
+
+@lru_cache(maxsize=64)
+def lanes_of_rows(count: int) -> Array:
+    """The lane of each of `count` addresses, as an instruction of a warp gives them, read-only."""
+    lanes = np.arange(count) % WARP
+    lanes.flags.writeable = False
+    return lanes
