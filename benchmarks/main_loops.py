@@ -207,7 +207,8 @@ class Softmax:
     def measure(self) -> float:
         """Cycles on the GPU."""
         given = np.zeros(32 * self.warps, np.float32), np.float32(0.25), np.int32(self.tiles)
-        return timed(twins.attention_source(), 32 * self.warps, given, 0, {"SOFTMAX": 1})
+        define = {"SOFTMAX": 1, "THREADS": 32 * self.warps}
+        return timed(twins.attention_source(), 32 * self.warps, given, 0, define)
 
 
 @dataclass(frozen=True)
@@ -367,7 +368,7 @@ BLIND: list[Setting] = [
     Sparse(wgmma_sparse.SparsePlan("tf32", 128, 1, 3)),
 ]
 #: Loops with arithmetic between the products, or of nothing else.
-ARITHMETIC: list[Setting] = [*map(Softmax, (4, 8, 16)), *map(Attention, (4, 16))]
+ARITHMETIC: list[Setting] = [*map(Softmax, (4, 8, 16)), Softmax(4, 64), *map(Attention, (1, 2, 4, 8, 16, 32))]
 #: Blocks that wait for each other.
 BETWEEN: list[Setting] = [*map(Meeting, (2, 4, 8, 16, 32, 66, 132))]
 

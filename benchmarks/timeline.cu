@@ -81,13 +81,16 @@ timed(const __half* q, const __half* k, const __half* v, float* out, int queries
 
 #elif defined(SOFTMAX)
 
-// Each tile's scores are the last one's and `step`, so that the compiler cannot compute them before.
-extern "C" __global__ void timed(float* out, float step, int tiles, long long* clocks) {
+// Each tile's scores are the last one's and `step`, so that the compiler cannot compute them before; every lane has
+// others, so that it cannot do without shuffles. As in a kernel, the compiler knows how many registers a thread may have.
+extern "C" __global__ void __launch_bounds__(THREADS)
+timed(float* out, float step, int tiles, long long* clocks) {
 #pragma unroll 1
     for (int round = 0; round < ROUNDS; ++round) {
-        float s[8][4] = {}, total[2] = {}, factor[2] = {};
+        float s[8][4], total[2] = {}, factor[2] = {};
         float largest[2] = {__int_as_float(0xff800000), __int_as_float(0xff800000)};
         u32 p[4][4], sink = 0;
+        for (int i = 0; i < 32; ++i) s[i / 4][i % 4] = step * (threadIdx.x + i);
         __syncthreads();
         note(clocks, round, 0);
 #pragma unroll 1

@@ -54,7 +54,7 @@ def exp2(x: F32) -> F32:
     power = np.broadcast_to(POLYNOMIAL[0], rest.shape)
     for coefficient in POLYNOMIAL[1:]:
         power = scalar.fma(power, rest, coefficient)
-    return (power.view(np.uint32) + (shifted.view(np.uint32) << np.uint32(23))).view(np.float32)
+    return scalar.shift_add(shifted, 23, power)
 
 
 def copy_tile(warp: Warp, to: int, matrix: Pointer, first: int) -> None:

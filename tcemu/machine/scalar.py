@@ -107,5 +107,15 @@ def select(holds: Any, a: Any, b: Any) -> F32:
     return np.where(holds, np.float32(a), np.float32(b))
 
 
+@_instruction("shl.b32; add.s32")
+def shift_add(a: Any, by: int, b: Any) -> F32:
+    """shl.b32 and add.s32, one instruction of the chip: the bits of `a`, `by` places to the left, are added to `b`'s.
+
+    Added to the exponent field, an integer n multiplies by 2^n.
+    """
+    shifted = np.asarray(a, np.float32).view(np.uint32) << np.uint32(by)
+    return (shifted + np.asarray(b, np.float32).view(np.uint32)).view(np.float32)
+
+
 def _answer(found: Any) -> F32:
     return np.where(np.isnan(found), NAN, found).astype(np.float32, copy=False)

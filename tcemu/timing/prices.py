@@ -31,7 +31,7 @@ ASSUMED: Mapping[str, float] = MappingProxyType(
         # addresses of an access to shared or global memory: how long they keep the warp, and issue slots
         "addresses": 2,
         # the same for cp.async, with a test whether it is inside the matrix
-        "copy addresses": 76,
+        "copy addresses": 84,
         "copy slots": 25,
         # from an arrival at an mbarrier until its phase is complete
         "phase": 20,

@@ -1,8 +1,8 @@
 """Lays the operations of a launch out in cycles on its SMs: a discrete-event simulation in the order of time.
 
-Each warp issues in program order. An operation waits until the results that it reads are there and its unit is free;
-then it issues, and its warp continues, unless the operation waits for tokens. What it does to the SM's units is in
-`units`, what it costs in `prices`. Nothing is computed here.
+Each warp issues in program order, but for loads that a compiler moves ahead (`order`). An operation waits until the
+results that it reads are there and its unit is free; then it issues, and its warp continues, unless the operation waits
+for tokens. What it does to the SM's units is in `units`, what it costs in `prices`. Nothing is computed here.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from itertools import count
 from tcemu.timing import units
 from tcemu.timing.banks import LANES
 from tcemu.timing.operations import BlockTrace, LaunchTrace, Op, Token
+from tcemu.timing.order import issue_order
 from tcemu.timing.prices import ASSUMED, PARTITIONS, Prices
 from tcemu.timing.spans import Cause, Group, Laid, Span, Unit
 
@@ -74,9 +75,11 @@ class Warp:
     block: Resident
     index: int
     ops: list[Op]
+    #: The numbers of the operations, as they issue.
+    order: list[int]
     #: When each operation's result is there.
     ready: list[float]
-    #: The number of the next operation, whether it has issued, and when the warp can continue.
+    #: How many operations are over, whether the next one has issued, and when the warp can continue.
     at: int = 0
     issued: bool = False
     free: float = 0.0
@@ -88,6 +91,11 @@ class Warp:
     #: When its last cp.async lands, and until when the operands of its last bulk copy must stay.
     landed: float = 0.0
     held: float = 0.0
+
+    @property
+    def number(self) -> int:
+        """The number of the next operation."""
+        return self.order[self.at]
 
 
 def registers(trace: BlockTrace) -> int:
@@ -197,7 +205,7 @@ class Multiprocessor:
         trace = self._queue.popleft()
         block = Resident(trace, self, now, len(trace.warps))
         for index, ops in enumerate(trace.warps):
-            self.at(now, partial(self.step, Warp(block, index, ops, [0.0] * len(ops))))
+            self.at(now, partial(self.step, Warp(block, index, ops, issue_order(ops), [0.0] * len(ops))))
         return True
 
     def _end(self, warp: Warp, now: float) -> None:
@@ -212,12 +220,12 @@ class Multiprocessor:
 
     def step(self, warp: Warp, now: float) -> None:
         """Let a warp do what it can at this time."""
-        while warp.at < len(warp.ops) and warp.ops[warp.at].kind == "void":
+        while warp.at < len(warp.ops) and warp.ops[warp.number].kind == "void":
             self._skip(warp, now)
         if warp.at == len(warp.ops):
             self._end(warp, now)
             return
-        op = warp.ops[warp.at]
+        op = warp.ops[warp.number]
         if not warp.issued:
             when, cause = units.earliest(self, warp, op, now)
             if when > now:
@@ -238,7 +246,7 @@ class Multiprocessor:
 
     def _skip(self, warp: Warp, now: float) -> None:
         """An operation that takes no time; what others wait for happens at once."""
-        for token in warp.ops[warp.at].gives:
+        for token in warp.ops[warp.number].gives:
             self.give(warp, token, now)
         warp.at += 1
 
@@ -268,7 +276,7 @@ class Multiprocessor:
     def _waited(self, warp: Warp, now: float) -> None:
         """If the warp has waited, that is over."""
         if 0 <= warp.since < now:
-            self.span("warp", warp.index, warp.since, now, warp, warp.ops[warp.at], warp.cause)
+            self.span("warp", warp.index, warp.since, now, warp, warp.ops[warp.number], warp.cause)
         warp.since, warp.ender = -1.0, None
 
     # ------------------------------------------------------------------------------------------ for units

@@ -68,7 +68,7 @@ def _plain(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
     """Barriers, mbarriers, fences, commits, waits, and everything that only takes time."""
     price = sm.prices.plain(op.known)
     _issue(sm, warp, now, 1)
-    warp.ready[warp.at] = now + price.latency
+    warp.ready[warp.number] = now + price.latency
     if op.commits in sm.clock.tokens:
         sm.clock.tokens[op.commits].committed = now
     for token in op.gives:
@@ -101,8 +101,8 @@ def _arithmetic(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
     _issue(sm, warp, now, op.number)
     sm.pipes[part, op.opcode] = now + rate.pipe * op.number
     end = now + rate.interval * op.number
-    warp.ready[warp.at] = max(end, now + rate.latency)
-    return warp.ready[warp.at]
+    warp.ready[warp.number] = max(end, now + rate.latency)
+    return warp.ready[warp.number]
 
 
 def _shared(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
@@ -110,13 +110,13 @@ def _shared(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
     start = max(now + ASSUMED["addresses"], sm.path[part], sm.banks)
     sm.path[part] = max(now, sm.path[part]) + price.interval
     sm.banks = max(now, sm.banks) + op.wavefronts
-    warp.ready[warp.at] = start + price.latency
+    warp.ready[warp.number] = start + price.latency
     return _addressed(sm, warp, now)
 
 
 def _global(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
     sm.l2 = max(now, sm.l2) + op.sectors / ASSUMED["sectors"]
-    warp.ready[warp.at] = sm.l2 + (0 if op.writes else sm.prices.load)
+    warp.ready[warp.number] = sm.l2 + (0 if op.writes else sm.prices.load)
     for token in op.gives:
         sm.give(warp, token, now + sm.prices.handed_on(op.known))
     return _addressed(sm, warp, now)
@@ -162,7 +162,7 @@ def _mma(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
     price, part = sm.prices.mma(op.known), warp.index % PARTITIONS
     _issue(sm, warp, now, 1)
     sm.tensor[part] = now + price.interval
-    warp.ready[warp.at] = now + price.latency
+    warp.ready[warp.number] = now + price.latency
     sm.span("tensor core", part, now, now + price.interval, warp, op)
     return now + ASSUMED["issue"]
 

@@ -58,3 +58,13 @@ def test_a_selection_takes_one_or_the_other():
     found = scalar.select([True, False], np.float32([1, 2]), np.float32(-np.inf))
     assert found.dtype == np.float32
     assert found.tolist() == [1, -np.inf]
+
+
+def test_shift_and_add_is_one_instruction_on_the_bits():
+    found = scalar.shift_add(np.uint32([1, 2**32 - 3, 0]).view(np.float32), 23, np.float32([1.5, 1, 1]))
+    assert found.tolist() == [3, 0.125, 1]  # 2^1 * 1.5, 2^-3 * 1, 2^0 * 1
+
+    def kernel(warp):
+        scalar.shift_add(np.zeros((32, 2), np.float32), 23, np.zeros((32, 1), np.float32))
+
+    assert [(event.opcode, event.count) for event in launched(kernel)] == [("shl.b32; add.s32", 2)]

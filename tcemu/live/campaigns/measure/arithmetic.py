@@ -36,6 +36,7 @@ TEXTS: _Texts = MappingProxyType(
         "cvt.rn.f16x2.f32": "cvt.rn.f16x2.f32 {d}, {d}, {k};",
         "ex2.approx.ftz.f32": "ex2.approx.ftz.f32 {d}, {d};",
         "setp.lt.s32; selp.b32": ".reg .pred %p{t}; setp.lt.s32 %p{t}, {d}, {k}; selp.b32 {d}, {k}, %thread, %p{t};",
+        "shl.b32; add.s32": ".reg .b32 %s{t}; shl.b32 %s{t}, {d}, 23; add.s32 {d}, %s{t}, {k};",
         "shfl.sync.bfly.b32": "shfl.sync.bfly.b32 {d}, {d}, 1, 31, -1;",
         "2^x": "".join(
             [

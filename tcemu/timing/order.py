@@ -1,0 +1,50 @@
+"""In which order a warp's operations issue: a compiler moves loads from shared memory ahead of products.
+
+A kernel may load an operand right before the product that needs it. nvcc does not leave it there: between one
+synchronization, copy or store and the next, it issues loads from shared memory as early as it can, ahead of products
+and arithmetic that they do not depend on. Everything else stays in the kernel's order; so do loads from global memory,
+which nvcc leaves in their iteration of a loop over K.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tcemu.timing.operations import Op
+
+#: A warp has six scoreboards, each of which tells when a load's result is there: so many loads are ahead at most.
+SCOREBOARDS = 6
+
+
+def issue_order(ops: Sequence[Op]) -> list[int]:
+    """The numbers of a warp's operations, as they issue."""
+    order: list[int] = []
+    first = 0
+    for number, op in enumerate(ops):
+        if not (_loads(op) or op.kind in ("mma", "arithmetic")):
+            order += [*_ahead(ops, range(first, number)), number]
+            first = number + 1
+    return order + _ahead(ops, range(first, len(ops)))
+
+
+def _loads(op: Op) -> bool:
+    """Whether this is a load from shared memory into registers that orders nothing."""
+    return op.kind == "shared" and not (op.writes or op.gives or op.waits)
+
+
+def _ahead(ops: Sequence[Op], region: range) -> list[int]:
+    """The operations of a region without synchronization: each load where it can issue first."""
+    loads = [number for number in region if _loads(ops[number])]
+    place = dict.fromkeys(loads, region.start - 1)
+    if not loads or loads[-1] - region.start < len(loads):  # none, or nothing before them
+        return list(region)
+    used: dict[int, int] = {}  # by load, the first operation that needs its result
+    for number in region:
+        for read in ops[number].reads:
+            used.setdefault(read, number)
+    for count, number in enumerate(loads):
+        freed = used.get(loads[count - SCOREBOARDS], -1) if count >= SCOREBOARDS else -1
+        after = max((place.get(read, read) for read in ops[number].reads), default=-1)
+        place[number] = min(max(region.start - 1, freed, after), number)
+    # a load follows the operation at its place, and loads there keep their order
+    return sorted(region, key=lambda number: (place.get(number, number), number in place, number))
