@@ -159,6 +159,7 @@ class GlobalCopies:
         global_memory.py has the rules about a copy that reads what its own block stored.
         """
         shadow, accesses = self._grid.shadow, self._grid.accesses
+        shadow.settle((int(runs.first[0]), int(runs.end[-1])))
         cells = shadow.noted(runs) if len(accesses.made) > 1 else np.zeros(0, np.int64)
         if not len(cells):
             return

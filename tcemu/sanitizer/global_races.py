@@ -14,7 +14,7 @@ from tcemu.machine.events import Accessed
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array
 from tcemu.sanitizer.fences import ALIKE, strength
-from tcemu.sanitizer.global_shadow import READ, WRITES, GlobalShadow
+from tcemu.sanitizer.global_shadow import WRITES, GlobalShadow, Read
 from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
 from tcemu.sanitizer.report import Earlier, Report
 from tcemu.sanitizer.rules import Severity
@@ -46,14 +46,29 @@ class GlobalRaces:
     def _accessed(self, event: Accessed) -> None:
         if event.space != "global" or not len(event.addresses):
             return
+        marks, read = 32 * self._record(event) + event.lanes, None
+        if event.writes:
+            self._shadow.settle(event.extent)
+        else:
+            self._clocks.loads[event.by.warp] = True
+            if not event.order:
+                read = Read(event.addresses.copy(), event.size, marks)  # the kernel may change its array
+                if self._shadow.lists(read, event.extent):
+                    return
         cells, per = self._shadow.cells(event.addresses, event.size, event.extent[1])
         lanes = event.lanes if per == 1 else np.repeat(event.lanes, per)
-        marks = self._shadow.known(cells)
-        if marks is not None:
-            prior = marks if event.writes else marks[WRITES]
+        known = self._shadow.known(cells)
+        if known is not None:
+            prior = known if event.writes else known[WRITES]
             if np.count_nonzero(prior) and not self._incoherent(event, prior, cells, lanes):
                 self.compare(self.access(event), prior, cells, lanes, event)
-        self._note(event, cells, lanes, None if marks is None else marks[READ])
+        marks = marks if per == 1 else np.repeat(marks, per)
+        if event.writes:
+            self._shadow.write(cells, marks, bool(event.order), event.extent)
+        elif read is None:
+            self._shadow.read_strongly(cells, marks)
+        else:
+            self._shadow.note([read])
 
     def access(self, event: Accessed) -> GlobalAccess:
         """An access by loads or stores."""
@@ -72,30 +87,18 @@ class GlobalRaces:
             self.report(self.access(event), other, mark & 31, lane, what, cause=_INCOHERENT, remedy=_COHERENT)
         return True
 
-    def _note(self, event: Accessed, cells: Array, lanes: Array, read: Array | None) -> None:
-        by, strong = event.by, bool(event.order)
-        warp = by.warp
-        time = self._clocks.time[warp]
-        present = self._present.get(warp)
+    def _record(self, event: Accessed) -> int:
+        """The record of an access. All accesses of one line at one time of its warp share a record."""
+        by = event.by
+        time = self._clocks.time[by.warp]
+        present = self._present.get(by.warp)
         if present is None or present[0] != time:
-            present = self._present[warp] = time, {}
+            present = self._present[by.warp] = time, {}
         key = by.site, event.opcode, event.writes, by.active
         number = present[1].get(key)
         if number is None:
             number = present[1][key] = self._grid.accesses.add(self.access(event), time)
-        marks = 32 * number + lanes
-        if event.writes:
-            self._shadow.write(cells, marks, strong, event.extent)
-            return
-        self._clocks.loads[warp] = True
-        others = None
-        if read is not None and np.count_nonzero(read):
-            others = (read != 0) & ~self._own(read >> 5, warp)
-        self._shadow.read(cells, marks, strong, others)
-
-    def _own(self, records: Array, warp: int) -> Array:
-        accesses = self._grid.accesses
-        return np.asarray((accesses.block[records] == self._neighbour.number) & (accesses.warp[records] == warp))
+        return number
 
     # ---------------------------------------------------------------------------------------- what is in order
 

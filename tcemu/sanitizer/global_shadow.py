@@ -3,9 +3,16 @@
 A cell has five marks, because weak accesses race with what strong ones do not race with, and because a block that
 writes what it has just read itself may still be too early for another reader. A sixth says which strong write the last
 strong read has seen: that write comes before whatever follows the read (PTX ISA 8.9.5).
+
+Weak reads of an array that nothing has written race with nothing so far, so they are only listed. They are noted
+together, in their order, once something writes to the array: most kernels never write to what they read.
 """
 
 from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,12 +26,31 @@ WEAK, STRONG, READ, OTHER, STRONG_READ, SEEN = range(6)
 #: The rows that hold writes, and those that hold accesses; initial size of a cell, and how many there are at first.
 WRITES, ACCESSES = slice(0, 2), slice(0, 5)
 _CELL, _CELLS = 16, 1 << 12
+#: At most so many reads of an array are listed.
+_MANY = 1024
+
+
+class Read(NamedTuple):
+    """A weak read of `size` bytes at each of `addresses` (n,), and the marks that it makes (n,)."""
+
+    addresses: Array
+    size: int
+    marks: Array
 
 
 class GlobalShadow:
-    """The marks of the accesses of a grid: 32 * record + lane, and 0 for none."""
+    """The marks of the accesses of a grid: 32 * record + lane, and 0 for none.
 
-    def __init__(self) -> None:
+    arrays: (first byte, end, name) of each array, in ascending order. readers: numbers that tell the warps that made
+    marks (n,) apart.
+    """
+
+    def __init__(self, arrays: Sequence[tuple[int, int, str]], readers: Callable[[Array], Array]) -> None:
+        self._starts, self._ends = [first for first, _, _ in arrays], [end for _, end, _ in arrays]
+        self._readers = readers
+        #: the listed reads of each array, and the arrays that have been written, by their places
+        self._listed: dict[int, list[Read]] = {}
+        self._written: set[int] = set()
         self.cell = _CELL
         #: a row for each kind of mark
         self._marks = np.zeros((6, _CELLS), np.int64)
@@ -53,7 +79,7 @@ class GlobalShadow:
         return high <= self._first or low >= self._end
 
     def marks(self, cells: Array, rows: slice = ACCESSES) -> Array:
-        """The marks (rows, n) of cells."""
+        """The marks (rows, n) of cells. Those of weak reads need `settle` first."""
         return self._marks[rows].take(cells, axis=1)
 
     def known(self, cells: Array) -> Array | None:
@@ -71,17 +97,67 @@ class GlobalShadow:
         self._marks[STRONG if strong else WEAK][cells] = marks
         low, high = extent
         self._first, self._end = min(self._first, low), max(self._end, high)
+        self._written.update(self._arrays(extent))
 
-    def read(self, cells: Array, marks: Array, strong: bool, others: Array | None) -> None:
-        """Note a read; `others`, bool (n,), says which cells another warp read before; None: none of them."""
+    def read_strongly(self, cells: Array, marks: Array) -> None:
+        """Note a strong read, which sees the last strong writes."""
         self._accessed[cells] = True
-        if strong:
-            self._marks[STRONG_READ][cells] = marks
-            self._marks[SEEN][cells] = self._marks[STRONG][cells]
-            return
-        if others is not None and np.count_nonzero(others):
-            self._marks[OTHER][cells[others]] = self._marks[READ][cells[others]]
-        self._marks[READ][cells] = marks
+        self._marks[STRONG_READ][cells] = marks
+        self._marks[SEEN][cells] = self._marks[STRONG][cells]
+
+    # ---------------------------------------------------------------------------------------- weak reads
+
+    def lists(self, read: Read, extent: Extent) -> bool:
+        """Put a weak read on the list, if nothing has written to its array; return whether it did."""
+        arrays = self._arrays(extent)
+        if len(arrays) != 1 or arrays[0] in self._written:
+            return False
+        listed = self._listed.setdefault(arrays[0], [])
+        listed.append(read)
+        if len(listed) == _MANY:
+            self.note(self._listed.pop(arrays[0]))
+        return True
+
+    def settle(self, extent: Extent) -> None:
+        """Note the listed reads of the arrays that have a byte of an extent."""
+        for array in self._arrays(extent):
+            if array in self._listed:
+                self.note(self._listed.pop(array))
+
+    def note(self, reads: Sequence[Read]) -> None:
+        """Note weak reads, in their order."""
+        cells, marks = self._in_order(reads)
+        before = self._marks[READ].take(cells)
+        self._marks[READ][cells] = marks  # numpy leaves the last mark of a cell
+        self._accessed[cells] = True
+        last = self._readers(self._marks[READ].take(cells))
+        earlier, others = (before != 0) & (self._readers(before) != last), self._readers(marks) != last
+        self._marks[OTHER][cells[earlier]] = before[earlier]
+        self._marks[OTHER][cells[others]] = marks[others]
+
+    def _in_order(self, reads: Sequence[Read]) -> tuple[Array, Array]:
+        """The cells (n,) of reads and their marks (n,), in the order of the reads."""
+        parts = []
+        for size in sorted({read.size for read in reads}):  # for the smallest, cells may become smaller
+            some = [number for number, read in enumerate(reads) if read.size == size]
+            addresses = np.concatenate([reads[number].addresses for number in some])
+            cells, per = self.cells(addresses, size, int(addresses.max()) + size)
+            counts = [per * len(reads[number].addresses) for number in some]
+            marks = np.concatenate([reads[number].marks for number in some])
+            parts.append((cells, marks.repeat(per), np.repeat(some, counts)))
+        if len(parts) == 1:
+            return parts[0][:2]
+        cells, marks, numbers = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.argsort(numbers, kind="stable")
+        return cells[order], marks[order]
+
+    def _arrays(self, extent: Extent) -> range:
+        """The places of the arrays that have a byte of an extent."""
+        low, high = extent
+        first = bisect_right(self._starts, low) - 1
+        if first >= 0 and high <= self._ends[first]:
+            return range(first, first + 1)
+        return range(max(first, 0), bisect_right(self._starts, high - 1))
 
     def _resize(self, cells: int, cell: int) -> None:
         """Have this many cells of now `cell` bytes each. The system gives memory only to those that are accessed."""

@@ -92,6 +92,11 @@ class Accesses:
         self.made: list[GlobalAccess | None] = [None]
         self.block, self.warp, self.time = (np.zeros(256, np.int64) for _ in range(3))
 
+    def readers(self, marks: Array) -> Array:
+        """Numbers that tell the warps that made marks (n,) apart."""
+        records = marks >> 5
+        return np.asarray(self.block[records] << 32 | self.warp[records])
+
     def add(self, access: GlobalAccess, time: int) -> int:
         """The number of one more access, at this time of its warp."""
         number = len(self.made)
@@ -115,7 +120,6 @@ class Grid:
     clocks: list[Clocks] = field(default_factory=list)
     #: what locations of global memory hand on to all blocks
     published: dict[int, Published] = field(default_factory=dict)
-    shadow: GlobalShadow = field(default_factory=GlobalShadow)
     accesses: Accesses = field(default_factory=Accesses)
     #: by block and warp: how many accesses came before its last releasing fence of tensor maps, the lanes, the reach
     released: dict[tuple[int, int], tuple[int, int, int]] = field(default_factory=dict)
@@ -126,6 +130,10 @@ class Grid:
     stored: Spans = field(default_factory=Spans)
     #: the tensor maps in global memory that tensor copies have read
     maps: Spans = field(default_factory=Spans)
+    shadow: GlobalShadow = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.shadow = GlobalShadow(self.arrays, self.accesses.readers)
 
     def extent(self, addresses: Array, size: int) -> str:
         """``bytes 0 to 63 of argument 1``: what `size` bytes at each of the addresses span."""
