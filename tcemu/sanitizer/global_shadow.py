@@ -109,13 +109,15 @@ class GlobalShadow:
 
     def lists(self, read: Read, extent: Extent) -> bool:
         """Put a weak read on the list, if nothing has written to its array; return whether it did."""
-        arrays = self._arrays(extent)
-        if len(arrays) != 1 or arrays[0] in self._written:
+        array = bisect_right(self._starts, extent[0]) - 1
+        if array in self._written or array < 0 or extent[1] > self._ends[array]:
             return False
-        listed = self._listed.setdefault(arrays[0], [])
+        listed = self._listed.get(array)
+        if listed is None:
+            listed = self._listed[array] = []
         listed.append(read)
         if len(listed) == _MANY:
-            self.note(self._listed.pop(arrays[0]))
+            self.note(self._listed.pop(array))
         return True
 
     def settle(self, extent: Extent) -> None:

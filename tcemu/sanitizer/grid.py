@@ -91,6 +91,8 @@ class Accesses:
     def __init__(self) -> None:
         self.made: list[GlobalAccess | None] = [None]
         self.block, self.warp, self.time = (np.zeros(256, np.int64) for _ in range(3))
+        #: callers, each once
+        self._chains: dict[tuple[Site, ...], tuple[Site, ...]] = {}
 
     def readers(self, marks: Array) -> Array:
         """Numbers that tell the warps that made marks (n,) apart."""
@@ -103,7 +105,8 @@ class Accesses:
         if number == len(self.time):
             more = (np.pad(each, (0, number)) for each in (self.block, self.warp, self.time))
             self.block, self.warp, self.time = more
-        access.callers = callers_of(access.by.site, EVENT)
+        found = callers_of(access.by.site, EVENT)
+        access.callers = self._chains.setdefault(found, found)
         self.made.append(access)
         self.block[number], self.warp[number], self.time[number] = access.block, access.by.warp, time
         return number

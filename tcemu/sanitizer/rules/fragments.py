@@ -8,6 +8,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from tcemu.errors import TcemuError
 from tcemu.instructions import Instruction, target_named
 from tcemu.machine.events import Accessed, Issued
@@ -62,11 +64,9 @@ class Fragments:
         """Give a hint about lines that CUDA's guide allows and the manual does not."""
         if not event.collective or not _opaque(event.instruction):
             return
-        fragment = event.instruction.fragments[event.instruction.words["matrix"]]
-        wanted = min(fragment.registers * fragment.container.register_bits // 8, event.size)
-        wrong = event.addresses % wanted != 0
-        if wrong.any():
-            at = int(event.addresses[wrong][0])
+        wanted = _alignment(event.instruction, event.size)
+        if int(np.bitwise_or.reduce(event.addresses)) % wanted:
+            at = int(event.addresses[event.addresses % wanted != 0][0])
             message = (
                 f"{event.instruction} accesses a line at {at}, which is not a multiple of {wanted}. It works: CUDA's "
                 f"guide requires a stride that is a multiple of 16 bytes, and padded tiles rely on it; the manual "
@@ -90,6 +90,13 @@ class Fragments:
             f"come from {made} on {target} and hold the fragment {_told(made, made_role)}"
         )
         self._block.report("wmma-mixed", event.by, message, what=f"registers of {role}")
+
+
+@lru_cache(maxsize=1024)
+def _alignment(instruction: Instruction, size: int) -> int:
+    """The bytes, a power of two, to which the manual wants lines of `size` bytes aligned."""
+    fragment = instruction.fragments[instruction.words["matrix"]]
+    return min(fragment.registers * fragment.container.register_bits // 8, size)
 
 
 @lru_cache(maxsize=1024)
