@@ -122,7 +122,7 @@ class Core:
         grid.counts[instruction.opcode] += 1
         self.latest = where = self.at or site(3)  # begin, the instruction's function, execute
         by = _by(By, (self.block.number, self.index, self.bits, where))
-        if grid.observers:
+        if grid.observers and grid.followed[instruction]:
             grid.tell(Issued, by, instruction, operands)
         return by
 

@@ -42,6 +42,8 @@ class Grid:
         self._hears: list[Callable[[type[Event]], bool]]
         self._hears = [getattr(each, "hears", _every) for each in observers]
         self._heard: set[type[Event]] = set()
+        #: by instruction: whether some observer needs Issued of it
+        self.followed = Followed(observers)
         #: how often warps executed each instruction, by opcode
         self.counts: Counter[str] = Counter()
         self.scheduler = Scheduler(strategy or strategy_of(shape.policy, shape.seed), self._admit)
@@ -154,8 +156,20 @@ class Grid:
         )
 
 
-def _every(_: type[Event]) -> bool:
+def _every(_: object) -> bool:
     return True
+
+
+class Followed(dict[Instruction, bool]):
+    """Whether an observer follows an instruction; those that do not say follow every one."""
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        super().__init__()
+        self._follows = [getattr(each, "follows", _every) for each in observers]
+
+    def __missing__(self, instruction: Instruction) -> bool:
+        found = self[instruction] = any(follows(instruction) for follows in self._follows)
+        return found
 
 
 def _follows(waits: Sequence[Waiting]) -> bool:

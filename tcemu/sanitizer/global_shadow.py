@@ -51,6 +51,8 @@ class GlobalShadow:
         #: the listed reads of each array, and the arrays that have been written, by their places
         self._listed: dict[int, list[Read]] = {}
         self._written: set[int] = set()
+        #: the bytes of the array that was written last
+        self._latest = 0, 0
         self.cell = _CELL
         #: a row for each kind of mark
         self._marks = np.zeros((6, _CELLS), np.int64)
@@ -97,7 +99,9 @@ class GlobalShadow:
         self._marks[STRONG if strong else WEAK][cells] = marks
         low, high = extent
         self._first, self._end = min(self._first, low), max(self._end, high)
-        self._written.update(self._arrays(extent))
+        first, end = self._latest
+        if not first <= low < high <= end:
+            self._latest = self._wrote(extent)
 
     def read_strongly(self, cells: Array, marks: Array) -> None:
         """Note a strong read, which sees the last strong writes."""
@@ -122,7 +126,7 @@ class GlobalShadow:
 
     def settle(self, extent: Extent) -> None:
         """Note the listed reads of the arrays that have a byte of an extent."""
-        for array in self._arrays(extent):
+        for array in self._arrays(extent) if self._listed else ():
             if array in self._listed:
                 self.note(self._listed.pop(array))
 
@@ -152,6 +156,12 @@ class GlobalShadow:
         cells, marks, numbers = (np.concatenate(column) for column in zip(*parts, strict=True))
         order = np.argsort(numbers, kind="stable")
         return cells[order], marks[order]
+
+    def _wrote(self, extent: Extent) -> Extent:
+        """Note that arrays are written; return the bytes of the last one."""
+        arrays = self._arrays(extent)
+        self._written.update(arrays)
+        return (self._starts[arrays[-1]], self._ends[arrays[-1]]) if arrays else (0, 0)
 
     def _arrays(self, extent: Extent) -> range:
         """The places of the arrays that have a byte of an extent."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import warnings
 from importlib import import_module
+from itertools import islice
 from pkgutil import iter_modules
 from typing import Literal, get_args
 
 from tcemu.errors import OperandError, UndefinedBehaviour, counted, listing, shown
+from tcemu.instructions import Instruction
 from tcemu.machine.events import (
     BarrierCompleted,
     BlockEnded,
@@ -110,6 +112,10 @@ class Sanitizer:
     def hears(self, kind: type[Event]) -> bool:
         """Whether it needs events of this kind now."""
         return self._wgmma if kind is Touched else kind is not Computed
+
+    def follows(self, instruction: Instruction) -> bool:
+        """Whether it needs to know when a warp issues this instruction; blocks do not differ in that."""
+        return any(watch.follows(instruction) for watch, _ in islice(self._watches.values(), 1))
 
     def _multiplies(self, _: WgmmaFenced | WgmmaIssued) -> None:
         self._wgmma = True

@@ -35,8 +35,12 @@ class Watch:
         """The handlers of a kind of event other than Issued."""
         return self._handlers.get(kind, ())
 
+    def follows(self, instruction: Instruction) -> bool:
+        """Whether a handler needs to know when a warp issues this instruction: of loads and stores, none does."""
+        return any(each.needs(instruction) for each in self._only)
+
     def issued(self, event: Issued) -> Sequence[Handler]:
-        """The handlers that need to know of this instruction: none of most loads and stores."""
+        """The handlers that need to know of this instruction."""
         instruction = event.instruction
         found = self._issued.get(instruction)
         if found is None:

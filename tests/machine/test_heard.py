@@ -94,3 +94,30 @@ def test_the_sanitizer_finds_the_same_without_the_others(row):
         with row(rule):
             assert found[0] == found[1]
             assert found[0]
+
+
+def test_issued_is_told_of_the_instructions_that_an_observer_follows():
+    class Barriers:
+        def __init__(self):
+            self.found, self.asked = [], []
+
+        def __call__(self, event):
+            if isinstance(event, events.Issued):
+                self.found.append(event.instruction.opcode)
+
+        def follows(self, instruction):
+            self.asked.append(instruction.opcode)
+            return "bar" in instruction.opcode
+
+    def twice(warp):
+        for _ in range(2):
+            warp.st_shared(4 * warp.threads, 1)
+            warp.bar_sync()
+
+    some, every = Barriers(), []
+    tcemu.launch(twice, shared=128, observers=(some,), sanitizer="off")
+    assert len(some.found) == 2
+    assert all("bar" in opcode for opcode in some.found)
+    assert len(some.asked) == len(set(some.asked)) == 2
+    tcemu.launch(twice, shared=128, observers=(Barriers(), every.append), sanitizer="off")
+    assert sum(isinstance(event, events.Issued) for event in every) == 4
