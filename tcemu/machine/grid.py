@@ -77,7 +77,9 @@ class Grid:
                     self.tell(Stuck, waits, full)
                 raise Deadlock(self._told(stuck, full))
         finally:
-            self.observers = ()  # registers may still be read after the end
+            # registers may still be read after the end; and observers, which may hold much, are freed at once, although
+            # the grid, its blocks and its warps refer to each other
+            self.observers, self._hears, self.followed = (), [], Followed(())
 
     def clock(self) -> int:
         """The instructions so far, and the readings of this clock: it grows from reading to reading."""

@@ -108,6 +108,8 @@ class Sanitizer:
                 handle(told)
         if kind is BlockEnded:
             del self._watches[block]
+            if all(each is not watch for each, _ in self._watches.values()):
+                watch.close()
 
     def hears(self, kind: type[Event]) -> bool:
         """Whether it needs events of this kind now."""

@@ -16,11 +16,12 @@ class Watch:
     """The handlers of sections, by the kind of event, in the order of the sections."""
 
     def __init__(self, sections: Iterable[Section]) -> None:
+        self._sections = tuple(sections)
         self._handlers: dict[type[Event], list[Handler]] = {}
         self._only: list[Only] = []
         #: the handlers of Issued for each instruction so far
         self._issued: dict[Instruction, list[Handler]] = {}
-        for section in sections:
+        for section in self._sections:
             for kind, handler in section.handlers.items():
                 if isinstance(handler, Only):
                     self._only.append(handler)
@@ -34,6 +35,11 @@ class Watch:
     def of(self, kind: type[Event]) -> Sequence[Handler]:
         """The handlers of a kind of event other than Issued."""
         return self._handlers.get(kind, ())
+
+    def close(self) -> None:
+        """Forget the sections. They refer to each other: only a collection of garbage would free their memory later."""
+        for section in self._sections:
+            vars(section).clear()
 
     def follows(self, instruction: Instruction) -> bool:
         """Whether a handler needs to know when a warp issues this instruction: of loads and stores, none does."""
