@@ -31,15 +31,17 @@ from tcemu.kernels.simd import WIDTH
 #: frequent, where its tables of x and of y begin, and the starts of their windows; the address of `pick`; how many
 #: tiles are computed together, and the bytes of a tile in the rooms of words that are picked; where room begins for
 #: results, for picked words of x and of y, stored elements, codes, x, y, c and packed elements, and all its words.
-FORMAT_X, FORMAT_Y, LOADS, STORE, ADDENDS, OPTION, ILLEGAL, SPREAD, VECTORS = 7, 14, 21, 45, 51, 52, 53, 54, 57
-QUICK, OFTEN, UPS_X, UPS_Y, START_X, START_Y, PICK, TOGETHER, PICKED = range(60, 69)
-HELD, WORDS_X, WORDS_Y, STORED, CODES, IN_X, IN_Y, IN_C, PACKED, ROOM, NUMBERS = range(69, 80)
+FORMAT_X, FORMAT_Y, LOADS, STORE, ADDENDS, OPTION, ILLEGAL, SPREAD, VECTORS = map(
+    np.int64, (7, 14, 21, 45, 51, 52, 53, 54, 57)
+)
+QUICK, OFTEN, UPS_X, UPS_Y, START_X, START_Y, PICK, TOGETHER, PICKED = map(np.int64, range(60, 69))
+HELD, WORDS_X, WORDS_Y, STORED, CODES, IN_X, IN_Y, IN_C, PACKED, ROOM, NUMBERS = map(np.int64, range(69, 80))
 #: The numbers of an operand, in the order of LOADS.
 X, Y, C, E = (np.int64(LOADS + 6 * operand) for operand in range(4))
 #: After tiles with NaN, an infinity or an element outside the window, so many are not expected to be better.
 PATIENCE = 16
 #: The word of an element that a sparse A does not store, and four times its exponent.
-_PRUNED, _ABSENT = -1, (fast.ABSENT & 0xFF) * 0x01010101
+_PRUNED, _ABSENT = np.int64(-1), np.int64((fast.ABSENT & 0xFF) * 0x01010101)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -274,12 +276,13 @@ def _quickly(tiles, x, y, steps, tables, numbers, room):  # type: ignore[no-unty
     value, word = value_x, word_x
     if sparse:
         value, word = _in(room, numbers, STORED), _in(room, numbers, IN_X)
-    if _pack(tiles, x, steps[0], tables, numbers, room, int64(X), UPS_X, START_X, FORMAT_X, value, word, 1):
+    if _pack(tiles, x, steps[0], tables, numbers, room, int64(X), UPS_X, START_X, FORMAT_X, value, word, int64(1)):
         return False
     if sparse:
-        _spread(tiles, value, tables, numbers, room, 0, value_x)
+        _spread(tiles, value, tables, numbers, room, int64(0), value_x)
         _spread(tiles, word, tables, numbers, room, _ABSENT, word_x)
-    return not _pack(tiles, y, steps[1], tables, numbers, room, int64(Y), UPS_Y, START_Y, FORMAT_Y, value_y, word_y, 0)
+    form, into = FORMAT_Y, (value_y, word_y, int64(0))
+    return not _pack(tiles, y, steps[1], tables, numbers, room, int64(Y), UPS_Y, START_Y, form, *into)
 
 
 @njit(cache=True, nogil=True)
