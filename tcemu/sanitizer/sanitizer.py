@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from importlib import import_module
-from itertools import islice
 from pkgutil import iter_modules
 from typing import Literal, get_args
 
@@ -73,6 +73,8 @@ class Sanitizer:
     (['shared-race'], 1)
     >>> watch.hears(tcemu.machine.events.Touched)  # without wgmma, it needs no accesses to registers
     False
+    >>> [watch.follows(tcemu.parse(opcode)) for opcode in ("st.shared.b32", "bar.warp.sync")]  # who executes it?
+    [False, True]
     """
 
     def __init__(self, mode: Mode = "raise") -> None:
@@ -85,6 +87,8 @@ class Sanitizer:
         #: by block: what receives its events and, if it is in one, the cluster that sees them as its own
         self._watches: dict[int, tuple[Watch, Cluster | None]] = {}
         self._grid: Grid | None = None
+        #: of which instructions its sections need to know; it is the same in all blocks
+        self._needs: tuple[Callable[[Instruction], bool], ...] = ()
         #: whether a kernel has executed wgmma, whose rules are about each access to registers
         self._wgmma = False
 
@@ -116,8 +120,8 @@ class Sanitizer:
         return self._wgmma if kind is Touched else kind is not Computed
 
     def follows(self, instruction: Instruction) -> bool:
-        """Whether it needs to know when a warp issues this instruction; blocks do not differ in that."""
-        return any(watch.follows(instruction) for watch, _ in islice(self._watches.values(), 1))
+        """Whether it needs to know when a warp issues this instruction, once it has seen a block start."""
+        return any(needs(instruction) for needs in self._needs)
 
     def _multiplies(self, _: WgmmaFenced | WgmmaIssued) -> None:
         self._wgmma = True
@@ -138,6 +142,7 @@ class Sanitizer:
         """The handlers of a block's sections; its first wgmma makes every access to registers matter."""
         assert self._grid is not None  # noqa: S101 - for the types: it begins with the first block
         watch = _watch(block, self._grid)
+        self._needs = watch.needs
         for kind in (WgmmaFenced, WgmmaIssued):
             watch.add(kind, self._multiplies)
         return watch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tcemu.machine.events import Event, Issued
@@ -41,9 +41,10 @@ class Watch:
         for section in self._sections:
             vars(section).clear()
 
-    def follows(self, instruction: Instruction) -> bool:
-        """Whether a handler needs to know when a warp issues this instruction: of loads and stores, none does."""
-        return any(each.needs(instruction) for each in self._only)
+    @property
+    def needs(self) -> tuple[Callable[[Instruction], bool], ...]:
+        """Of which instructions a handler needs to know when a warp issues them: any of these."""
+        return tuple(each.needs for each in self._only)
 
     def issued(self, event: Issued) -> Sequence[Handler]:
         """The handlers that need to know of this instruction."""
