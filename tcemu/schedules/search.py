@@ -25,7 +25,7 @@ from tcemu.schedules.trace import Point
 
 #: The schedules without a delay.
 BASES = (Schedule(), Schedule("early"), Schedule(backwards=True), Schedule("early", backwards=True))
-#: What else tcemu.launch is told about the blocks of a launch.
+#: The other arguments of tcemu.launch that are about blocks.
 _SHAPE = ("resident", "cluster", "non_portable_cluster")
 #: Of a budget that is too small for all schedules with a number of delays, the part that runs the most promising ones.
 _SHARE = 0.5
