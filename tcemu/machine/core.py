@@ -71,7 +71,8 @@ class Core:
     @property
     def heard(self) -> bool:
         """Whether an observer needs to know of each read and write of registers."""
-        return self.grid.hears(Touched)
+        grid = self.grid
+        return bool(grid.observers) and grid.hears(Touched)
 
     @property
     def target(self) -> str:
@@ -269,7 +270,7 @@ class Core:
         blind = self.there & ~written
         if blind:
             bank.unwritten = np.repeat(lanes_of(blind)[:, None], bits.shape[1], axis=1)
-        if written and self.grid.observers:
+        if written and self.heard:
             made.touch(True)
         return made
 

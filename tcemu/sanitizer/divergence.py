@@ -8,7 +8,7 @@ from __future__ import annotations
 from tcemu.errors import counted
 from tcemu.machine.events import BarrierDisagreed, BarriersParted, By, Disagreed, Faulted, Issued, Stuck, Waiting
 from tcemu.sanitizer.barriers import Barriers
-from tcemu.sanitizer.block import Block, Handlers, Only, together
+from tcemu.sanitizer.block import Block, Handlers, Issues, together
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.report import Earlier, lanes_of, many
 
@@ -44,7 +44,7 @@ class Divergence:
     def __init__(self, block: Block, mbarriers: Mbarriers, barriers: Barriers) -> None:
         self._block, self._clocks, self._mbarriers, self._barriers = block, block.clocks, mbarriers, barriers
         self.handlers: Handlers = {
-            Issued: Only(self._issued, together),
+            Issued: Issues(self._issued, together),
             Disagreed: self._disagreed,
             BarrierDisagreed: self._counts,
             BarriersParted: self._parted,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tcemu.machine.events import By, Exited, Issued, Shuffled, Site
 from tcemu.machine.sites import callers_of
-from tcemu.sanitizer.block import Block, Handlers, Only, together
+from tcemu.sanitizer.block import Block, Handlers, Issues, together
 from tcemu.sanitizer.report import Earlier, Report, lanes_of, many
 
 _FIX = (
@@ -37,7 +37,11 @@ class Membermasks:
     def __init__(self, block: Block) -> None:
         self._block, self._clocks = block, block.clocks
         self._waiting: dict[int, list[Incomplete]] = {}
-        self.handlers: Handlers = {Shuffled: self._shuffled, Issued: Only(self._issued, together), Exited: self._exited}
+        self.handlers: Handlers = {
+            Shuffled: self._shuffled,
+            Issued: Issues(self._issued, together),
+            Exited: self._exited,
+        }
 
     def _shuffled(self, event: Shuffled) -> None:
         """Some lanes execute a shfl.sync: one that others have executed before, or another."""

@@ -17,7 +17,6 @@ from tcemu.machine.events import (
     Computed,
     Event,
     Faulted,
-    Issued,
     Stuck,
     Touched,
     WgmmaFenced,
@@ -108,7 +107,7 @@ class Sanitizer:
         watch, cluster = found
         told = event if cluster is None else cluster(event)
         if told is not None:
-            for handle in watch.issued(told) if isinstance(told, Issued) else watch.of(kind):
+            for handle in watch.of(told):
                 handle(told)
         if kind is BlockEnded:
             del self._watches[block]

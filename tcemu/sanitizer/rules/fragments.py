@@ -8,13 +8,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from tcemu.errors import TcemuError
 from tcemu.instructions import Instruction, target_named
 from tcemu.machine.events import Accessed, Issued
 from tcemu.machine.registers import Registers
-from tcemu.sanitizer.block import Block, Handlers, Only, section
+from tcemu.sanitizer.block import Accesses, Block, Handlers, Issues, section
 from tcemu.sanitizer.report import Report
 from tcemu.sanitizer.rules import Rule, breaks, rules
 
@@ -54,7 +52,10 @@ class Fragments:
 
     def __init__(self, block: Block) -> None:
         self._block = block
-        self.handlers: Handlers = {Issued: Only(self._issued, _opaque), Accessed: self._accessed}
+        self.handlers: Handlers = {
+            Issued: Issues(self._issued, _opaque),
+            Accessed: Accesses(self._accessed, lambda access: access.collective),
+        }
 
     def _issued(self, event: Issued) -> None:
         for role, registers in event.operands:
@@ -62,10 +63,10 @@ class Fragments:
 
     def _accessed(self, event: Accessed) -> None:
         """Give a hint about lines that CUDA's guide allows and the manual does not."""
-        if not event.collective or not _opaque(event.instruction):
+        if not _opaque(event.instruction):
             return
-        wanted = _alignment(event.instruction, event.size)
-        if int(np.bitwise_or.reduce(event.addresses)) % wanted:
+        wanted, lines = _alignment(event.instruction, event.size), event.addresses
+        if lines.item(0) % wanted or lines.item(1) % wanted:  # all lines are as far apart as these two
             at = int(event.addresses[event.addresses % wanted != 0][0])
             message = (
                 f"{event.instruction} accesses a line at {at}, which is not a multiple of {wanted}. It works: CUDA's "
