@@ -42,7 +42,7 @@ class Grid:
         self._hears: list[Callable[[type[Event]], bool]]
         self._hears = [getattr(each, "hears", _every) for each in observers]
         self._heard: set[type[Event]] = set()
-        #: by instruction: whether some observer needs Issued of it
+        #: by instruction: whether some observer needs Issued of it, if only some lanes execute it and if all do
         self.followed = Followed(observers)
         #: how often warps executed each instruction, by opcode
         self.counts: Counter[str] = Counter()
@@ -158,20 +158,21 @@ class Grid:
         )
 
 
-def _every(_: object) -> bool:
+def _every(*_: object) -> bool:
     return True
 
 
-class Followed(dict[Instruction, bool]):
-    """Whether an observer follows an instruction; those that do not say follow every one."""
+class Followed(dict[Instruction, tuple[bool, bool]]):
+    """Whether an observer follows an instruction of some lanes, or of all; those that do not say follow every one."""
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         super().__init__()
         self._follows = [getattr(each, "follows", _every) for each in observers]
 
-    def __missing__(self, instruction: Instruction) -> bool:
-        found = self[instruction] = any(follows(instruction) for follows in self._follows)
-        return found
+    def __missing__(self, instruction: Instruction) -> tuple[bool, bool]:
+        some, whole = (any(follows(instruction, whole) for follows in self._follows) for whole in (False, True))
+        self[instruction] = some, whole
+        return some, whole
 
 
 def _follows(waits: Sequence[Waiting]) -> bool:

@@ -161,11 +161,10 @@ def mma_async(instruction: Instruction) -> Act:
     def act(core: Core, *operands: Any) -> Registers:
         mine = _given(core, instruction, names, operands)
         d: Registers = mine[0]
-        watched = core.watched
-        by = core.begin(instruction, _registers(names, mine) if watched else ())
+        by = core.begin(instruction, names, mine)
         if by is None:
             return d
-        kept = _arrays(names, operands) if watched else []
+        kept = _arrays(names, operands) if core.watched else []
 
         def issue(bys: tuple[By, ...], given: list[Any]) -> None:
             _issue(core, instruction, bys, given)
@@ -177,10 +176,6 @@ def mma_async(instruction: Instruction) -> Act:
         return d
 
     return act
-
-
-def _registers(names: Sequence[str], given: Sequence[Any]) -> tuple[tuple[str, Registers], ...]:
-    return tuple([(role, each) for role, each in zip(names, given, strict=False) if isinstance(each, Registers)])
 
 
 def _arrays(names: Sequence[str], given: Sequence[Any]) -> list[tuple[str, Array, Array]]:
