@@ -286,9 +286,9 @@ class _MmaAsync:
 
 def _told(issue: Issue, bys: tuple[By, ...], group: Warpgroup, mine: Sequence[Any]) -> Wgmma:
     """An mma_async as observers receive it."""
-    d, a, *_ = zip(*mine, strict=True)
+    instruction, (d, a, *_) = issue.instruction, zip(*mine, strict=True)
     return Wgmma(
-        issue.instruction,
+        instruction,
         bys,
         group.number,
         group.groups.next,
@@ -296,7 +296,7 @@ def _told(issue: Issue, bys: tuple[By, ...], group: Warpgroup, mine: Sequence[An
         tuple([each for each in a if isinstance(each, Registers)]),
         issue.told_reads,
         issue.adds,
-        tuple([each[3] for each in mine if isinstance(each[3], Registers)]) if "e" in issue.instruction.fragments else (),
+        tuple([each[3] for each in mine if isinstance(each[3], Registers)]) if "e" in instruction.fragments else (),
         issue.swizzles,
     )
 
