@@ -122,8 +122,10 @@ class Core:
         grid.counts[instruction.opcode] += 1
         self.latest = where = self.at or site(3)  # begin, the instruction's function, execute
         by = _by(By, (self.block.number, self.index, self.bits, where))
-        if grid.observers and grid.followed[instruction]:
-            grid.tell(Issued, by, instruction, operands)
+        if grid.observers:
+            followed = grid.followed.get(instruction.opcode)
+            if grid.follows(instruction) if followed is None else followed:
+                grid.tell(Issued, by, instruction, operands)
         return by
 
     def wait(self, by: By, kind: WaitKind, key: int, ready: Callable[[], bool], what: Callable[[], str]) -> None:

@@ -42,8 +42,8 @@ class Grid:
         self._hears: list[Callable[[type[Event]], bool]]
         self._hears = [getattr(each, "hears", _every) for each in observers]
         self._heard: set[type[Event]] = set()
-        #: by instruction: whether some observer needs Issued of it
-        self.followed = Followed(observers)
+        #: whether some observer needs Issued of an instruction, by opcode, as far as `follows` has found out
+        self.followed: dict[str, bool] = {}
         #: how often warps executed each instruction, by opcode
         self.counts: Counter[str] = Counter()
         self.scheduler = Scheduler(strategy or strategy_of(shape.policy, shape.seed), self._admit)
@@ -79,7 +79,7 @@ class Grid:
         finally:
             # registers may still be read after the end; and observers, which may hold much, are freed at once, although
             # the grid, its blocks and its warps refer to each other
-            self.observers, self._hears, self.followed = (), [], Followed(())
+            self.observers, self._hears, self.followed = (), [], {}
 
     def clock(self) -> int:
         """The instructions so far, and the readings of this clock: it grows from reading to reading."""
@@ -133,6 +133,12 @@ class Grid:
                 return True
         return False
 
+    def follows(self, instruction: Instruction) -> bool:
+        """Whether some observer follows an instruction; those that do not say follow every one."""
+        asked = [getattr(each, "follows", _every) for each in self.observers]
+        found = self.followed[instruction.opcode] = any(follows(instruction) for follows in asked)
+        return found
+
     def fail(self, error: TcemuError) -> NoReturn:
         """Raise the error that ends the launch. If a kernel catches it, its next operation raises it again."""
         self.failure = error
@@ -160,18 +166,6 @@ class Grid:
 
 def _every(_: object) -> bool:
     return True
-
-
-class Followed(dict[Instruction, bool]):
-    """Whether an observer follows an instruction; those that do not say follow every one."""
-
-    def __init__(self, observers: Sequence[Observer]) -> None:
-        super().__init__()
-        self._follows = [getattr(each, "follows", _every) for each in observers]
-
-    def __missing__(self, instruction: Instruction) -> bool:
-        found = self[instruction] = any(follows(instruction) for follows in self._follows)
-        return found
 
 
 def _follows(waits: Sequence[Waiting]) -> bool:
