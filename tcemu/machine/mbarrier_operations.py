@@ -278,7 +278,7 @@ def _complete(core: Core, by: By, instruction: Instruction, place: int, parity: 
     def ready() -> bool:  # the scheduler asks many times
         phase = words.item(number) & PHASE
         if phase in (pending, complete):
-            return phase == complete
+            return bool(phase == complete)
         return mbarriers.find(core, by, instruction, place).test(parity)  # raises: something has overwritten it
 
     if tries:
