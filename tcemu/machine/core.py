@@ -126,9 +126,12 @@ class Core:
         grid.counts[instruction.opcode] += 1
         self.latest = where = self.at or site(3)  # begin, the instruction's function, execute
         by = _by(By, (self.block.number, self.index, self.bits, where))
-        if grid.observers and grid.followed[instruction][self.bits == self.there]:
-            given = [(role, each) for role, each in zip(roles, operands, strict=False) if isinstance(each, Registers)]
-            grid.tell(Issued, by, instruction, tuple(given))
+        if grid.observers:
+            followed = grid.followed.get(instruction.opcode) or grid.follows(instruction)
+            if followed[self.bits == self.there]:
+                given = zip(roles, operands, strict=False)
+                registers = [(role, each) for role, each in given if isinstance(each, Registers)]
+                grid.tell(Issued, by, instruction, tuple(registers))
         return by
 
     def wait(self, by: By, kind: WaitKind, key: int, ready: Callable[[], bool], what: Callable[[], str]) -> None:
