@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tcemu.errors import LaunchError, TcemuError, listing
 from tcemu.instructions import Instruction
-from tcemu.machine.events import By, Disagreed, Waiting
+from tcemu.machine.events import By, Disagreed, Faulted, Waiting
 
 if TYPE_CHECKING:
     from tcemu.machine.block import Block
@@ -46,12 +46,12 @@ class Meetings:
         If that raises an error, the launch ends with it.
         """
         if not self._whole:
-            self._block.grid.fail(
-                LaunchError(
-                    f"{instruction}: {by} does not belong to a whole warpgroup, which is four consecutive warps that "
-                    f"start at a multiple of four; the block has {self._block.warps} warps (PTX ISA {SECTION})"
-                )
+            message = (
+                f"{instruction}: {by} does not belong to a whole warpgroup, which is four consecutive warps that "
+                f"start at a multiple of four; the block has {self._block.warps} warps (PTX ISA {SECTION})"
             )
+            core.tell(Faulted, by, instruction, "warpgroup", "shared", message)
+            self._block.grid.fail(LaunchError(message))
         here = self._round
         if here is None:
             here = self._round = _Round(instruction)
