@@ -42,8 +42,9 @@ class Grid:
         self._hears: list[Callable[[type[Event]], bool]]
         self._hears = [getattr(each, "hears", _every) for each in observers]
         self._heard: set[type[Event]] = set()
-        #: whether some observer needs Issued of an instruction, by opcode, as far as `follows` has found out
-        self.followed: dict[str, bool] = {}
+        #: whether some observer needs Issued of an instruction that only some lanes execute, and of one that all do; by
+        #: opcode, as far as `follows` has found out
+        self.followed: dict[str, tuple[bool, bool]] = {}
         #: how often warps executed each instruction, by opcode
         self.counts: Counter[str] = Counter()
         self.scheduler = Scheduler(strategy or strategy_of(shape.policy, shape.seed), self._admit)
@@ -133,11 +134,12 @@ class Grid:
                 return True
         return False
 
-    def follows(self, instruction: Instruction) -> bool:
-        """Whether some observer follows an instruction; those that do not say follow every one."""
+    def follows(self, instruction: Instruction) -> tuple[bool, bool]:
+        """Whether some observer follows an instruction of some lanes, and of all; those that do not say follow all."""
         asked = [getattr(each, "follows", _every) for each in self.observers]
-        found = self.followed[instruction.opcode] = any(follows(instruction) for follows in asked)
-        return found
+        some, whole = (any(follows(instruction, whole) for follows in asked) for whole in (False, True))
+        self.followed[instruction.opcode] = some, whole
+        return some, whole
 
     def fail(self, error: TcemuError) -> NoReturn:
         """Raise the error that ends the launch. If a kernel catches it, its next operation raises it again."""
@@ -164,7 +166,7 @@ class Grid:
         )
 
 
-def _every(_: object) -> bool:
+def _every(*_: object) -> bool:
     return True
 
 

@@ -146,10 +146,6 @@ def mma_async(instruction: Instruction) -> Act:
     return _MmaAsync(instruction).act
 
 
-def _registers(names: Sequence[str], given: Sequence[Any]) -> tuple[tuple[str, Registers], ...]:
-    return tuple([(role, each) for role, each in zip(names, given, strict=False) if isinstance(each, Registers)])
-
-
 def _arrays(names: Sequence[str], given: Sequence[Any]) -> list[tuple[str, Array, Array]]:
     """The plain arrays among the operands: role, array, and a copy of its content."""
     arrays = [(role, each) for role, each in zip(names, given, strict=False) if isinstance(each, np.ndarray)]
@@ -219,11 +215,10 @@ class _MmaAsync:
         """A warp executes it; returns the accumulator."""
         mine = _given(core, self._instruction, self._names, operands)
         d: Registers = mine[0]
-        watched = core.grid.observers
-        by = core.begin(self._instruction, _registers(self._names, mine) if watched else ())
+        by = core.begin(self._instruction, self._names, mine)
         if by is None:
             return d
-        given = mine, _arrays(self._names, operands) if watched else []
+        given = mine, _arrays(self._names, operands) if core.grid.observers else []
         try:
             core.warpgroup.meetings.meet(core, by, self._instruction, given, self._issue)
         except AddressError as error:

@@ -6,9 +6,19 @@ Also faults, and the reason for a deadlock.
 from __future__ import annotations
 
 from tcemu.errors import counted
-from tcemu.machine.events import BarrierDisagreed, BarriersParted, By, Disagreed, Faulted, Issued, Stuck, Waiting
+from tcemu.machine.events import (
+    Accessed,
+    BarrierDisagreed,
+    BarriersParted,
+    By,
+    Disagreed,
+    Faulted,
+    Issued,
+    Stuck,
+    Waiting,
+)
 from tcemu.sanitizer.barriers import Barriers
-from tcemu.sanitizer.block import Block, Handlers, Only, together
+from tcemu.sanitizer.block import Accesses, Block, Handlers, Issues, exchanges, together
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.report import Earlier, lanes_of, many
 
@@ -44,7 +54,8 @@ class Divergence:
     def __init__(self, block: Block, mbarriers: Mbarriers, barriers: Barriers) -> None:
         self._block, self._clocks, self._mbarriers, self._barriers = block, block.clocks, mbarriers, barriers
         self.handlers: Handlers = {
-            Issued: Only(self._issued, together),
+            Issued: Issues(self._issued, together),
+            Accessed: Accesses(self._exchanged, exchanges),
             Disagreed: self._disagreed,
             BarrierDisagreed: self._counts,
             BarriersParted: self._parted,
@@ -65,6 +76,11 @@ class Divergence:
             self._block.report("aligned-divergent", by, message, what=many("lane", missing))
         if instruction.lanes > 32 and by.warp // WARPGROUP * WARPGROUP + WARPGROUP > self._block.warps:
             self._start(by, instruction.opcode)
+
+    def _exchanged(self, event: Accessed) -> None:
+        by = event.by
+        if by.active == self._clocks.there[by.warp]:
+            self._clocks.meet(by.warp)
 
     def _start(self, by: By, opcode: str) -> None:
         first, warps = by.warp // WARPGROUP * WARPGROUP, self._block.warps

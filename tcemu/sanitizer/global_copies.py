@@ -12,7 +12,7 @@ import numpy as np
 from tcemu.machine.events import Accessed, BlockEnded, By, CopiesWaited, Copy, CopyIssued
 from tcemu.machine.memory import extent_of
 from tcemu.machine.sites import callers_of
-from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.block import Accesses, Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
 from tcemu.sanitizer.fences import REACH, WEAK, Strength
 from tcemu.sanitizer.global_fences import GlobalFences
@@ -57,7 +57,7 @@ class GlobalCopies:
         self._hint = block.hint
         self._latest: By | None = None
         self.handlers: Handlers = {
-            Accessed: self._accessed,
+            Accessed: Accesses(self._accessed, lambda access: access.space == "global"),
             CopyIssued: self._copy,
             CopiesWaited: self._wait,
             BlockEnded: self._confess,
@@ -104,6 +104,7 @@ class GlobalCopies:
         if here is not None:
             access.column, access.clock = here.column, copy.phase
             access.callers = callers_of(copy.by.site)
+            self._grid.copies(runs)
             self._grid.loaded.renew(Span(access, _lane(copy.by), runs))
             self._latest = copy.by
 
@@ -120,6 +121,7 @@ class GlobalCopies:
         access.column, access.clock, access.callers = self._groups.join(by), copy.group, callers_of(by.site)
         span = Span(access, _lane(by), runs, self._clocks.time[warp], unwaited=_UNWAITED)
         self._open.setdefault(warp, []).append(span)
+        self._grid.copies(runs)
         self._grid.stored.add(span)
         self._latest = by
 
@@ -172,12 +174,13 @@ class GlobalCopies:
 
     def _accessed(self, event: Accessed) -> None:
         """Compare a load or store with the copies before it."""
-        if event.space != "global" or not len(event.addresses):
-            return
         grid = self._grid
+        (first_copied, end_copied), (low, high) = grid.copied, event.extent
+        if high <= first_copied or low >= end_copied or not len(event.addresses):
+            return
         first = event.addresses
         for spans in (grid.stored, grid.loaded) if event.writes else (grid.stored,):
-            if spans.between(*event.extent):
+            if spans.between(low, high):
                 self._compare_spans(self._races.access(event), spans, first, first + event.size, event.lanes)
 
     def _compare_spans(

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tcemu.machine.events import By, Exited, Issued, Shuffled, Site
+from tcemu.machine.events import Accessed, By, Exited, Issued, Shuffled, Site
 from tcemu.machine.sites import callers_of
-from tcemu.sanitizer.block import Block, Handlers, Only, together
+from tcemu.sanitizer.block import Accesses, Block, Handlers, Issues, exchanges, together
 from tcemu.sanitizer.report import Earlier, Report, lanes_of, many
 
 _FIX = (
@@ -37,7 +37,12 @@ class Membermasks:
     def __init__(self, block: Block) -> None:
         self._block, self._clocks = block, block.clocks
         self._waiting: dict[int, list[Incomplete]] = {}
-        self.handlers: Handlers = {Shuffled: self._shuffled, Issued: Only(self._issued, together), Exited: self._exited}
+        self.handlers: Handlers = {
+            Shuffled: self._shuffled,
+            Issued: Issues(self._issued, together),
+            Accessed: Accesses(self._issued, exchanges),
+            Exited: self._exited,
+        }
 
     def _shuffled(self, event: Shuffled) -> None:
         """Some lanes execute a shfl.sync: one that others have executed before, or another."""
@@ -55,7 +60,7 @@ class Membermasks:
         """The lanes that have neither executed it nor exited."""
         return each.membermask & self._clocks.there[each.by.warp] & ~each.executed
 
-    def _issued(self, event: Issued) -> None:
+    def _issued(self, event: Issued | Accessed) -> None:
         """Lanes that wait and lanes that they wait for execute an instruction of the warp together."""
         by, instruction = event.by, event.instruction
         for each in self._waiting.get(by.warp, ()):
