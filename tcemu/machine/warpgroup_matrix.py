@@ -42,6 +42,8 @@ Array = npt.NDArray[Any]
 _TILES = (Descriptor, Registers)
 #: The usual types of the other operands: one number for the warpgroup.
 _ONE = frozenset((int, bool))
+#: The types of operands that hold no plain array.
+_PLAIN = _ONE.union(_TILES)
 
 
 class Given(NamedTuple):
@@ -218,7 +220,8 @@ class _MmaAsync:
         by = core.begin(self._instruction, self._names, mine)
         if by is None:
             return d
-        given = mine, _arrays(self._names, operands) if core.grid.observers else []
+        plain = not core.grid.observers or _PLAIN.issuperset(map(type, operands))
+        given = mine, [] if plain else _arrays(self._names, operands)
         try:
             core.warpgroup.meetings.meet(core, by, self._instruction, given, self._issue)
         except AddressError as error:

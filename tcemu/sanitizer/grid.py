@@ -13,13 +13,12 @@ import numpy as np
 
 from tcemu.errors import byte_span
 from tcemu.machine.events import By, Site
-from tcemu.machine.memory import Extent
 from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.clocks import Array, Clocks, joined
 from tcemu.sanitizer.fences import WEAK, Strength
 from tcemu.sanitizer.global_shadow import GlobalShadow, Read
 from tcemu.sanitizer.records import EVENT
-from tcemu.sanitizer.spans import Runs, Spans
+from tcemu.sanitizer.spans import Spans
 from tcemu.sanitizer.told import Told
 
 #: What is known of blocks: by the number of a block here, a row of its clocks.
@@ -167,20 +166,12 @@ class Grid:
     #: what bulk and tensor copies have read, and what they have written
     loaded: Spans = field(default_factory=Spans)
     stored: Spans = field(default_factory=Spans)
-    #: the first byte of all these, and the one after the last
-    copied: Extent = (0, 0)
     #: the tensor maps in global memory that tensor copies have read
     maps: Spans = field(default_factory=Spans)
     shadow: GlobalShadow = field(init=False)
 
     def __post_init__(self) -> None:
         self.shadow = GlobalShadow(self.arrays, self.accesses.readers, self.accesses.marks)
-
-    def copies(self, runs: Runs) -> None:
-        """Note that a copy reads or writes these bytes."""
-        low, high = int(runs.first[0]), int(runs.end[-1])
-        first, end = self.copied
-        self.copied = (min(first, low), max(end, high)) if first < end else (low, high)
 
     def extent(self, addresses: Array, size: int) -> str:
         """``bytes 0 to 63 of argument 1``: what `size` bytes at each of the addresses span."""
