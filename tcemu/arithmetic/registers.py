@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -89,7 +89,7 @@ class FewWarps:
         dtypes = {each.container.register_dtype for each in known}
         self._words = dtypes.pop() if len(dtypes) == 1 else None
         self._most = most
-        self._shapes: dict[tuple[tuple[int, ...], ...], tuple[int, tuple[int, ...]] | None] = {}
+        self._shapes: dict[tuple[tuple[int, ...], ...], _Few | None] = {}
 
     def __call__(self, a: Any, b: Any, c: Any) -> Array | None:
         """Registers of D (..., 32, registers); None if others must check the operands, or raise an error about them."""
@@ -98,30 +98,39 @@ class FewWarps:
         if not a.dtype is b.dtype is c.dtype is self._words:
             return None
         shapes = a.shape, b.shape, c.shape
-        if shapes not in self._shapes:
-            self._remember(shapes)
-        found = self._shapes[shapes]
+        found = self._shapes[shapes] if shapes in self._shapes else self._remember(shapes)
         if found is None:
             return None
-        count, shape = found
-        if self._plan is None and backend(count * self._products) == "numba":
+        if self._plan is None and backend(found.warps * self._products) == "numba":
             self._plan = self._make()
         if self._plan is None:
             return None
-        d = np.empty(shape, self._words)
         if not (a.flags.c_contiguous and b.flags.c_contiguous and c.flags.c_contiguous):
             a, b, c = (np.ascontiguousarray(each) for each in (a, b, c))
-        self._plan(a.reshape(count, -1), b.reshape(count, -1), c.reshape(count, -1), out=d.reshape(count, -1))
+        d, (of_a, of_b, of_c, of_d) = np.empty(found.shape, self._words), found.flat
+        self._plan(a.reshape(of_a), b.reshape(of_b), c.reshape(of_c), out=d.reshape(of_d), known=found.known)
+        found.known = True
         return d
 
-    def _remember(self, shapes: tuple[tuple[int, ...], ...]) -> None:
-        """Whether these are registers of the same few warps: how many, and the shape of D."""
+    def _remember(self, shapes: tuple[tuple[int, ...], ...]) -> _Few | None:
+        """What is known of these shapes; None unless they are those of registers of the same few warps."""
         if len(self._shapes) >= 256:
             self._shapes.clear()
         warps = shapes[0][:-2]
         fits = all(shape == (*warps, *own) for shape, own in zip(shapes, self._own, strict=False))
         fits = fits and 0 < prod(warps) <= self._most
-        self._shapes[shapes] = (prod(warps), (*warps, *self._own[-1])) if fits else None
+        found = self._shapes[shapes] = _Few(warps, self._own) if fits else None
+        return found
+
+
+class _Few:
+    """Registers of a few warps: how many warps, the shape of D, and the shapes of A, B, C and D that a plan takes."""
+
+    def __init__(self, warps: tuple[int, ...], own: Sequence[tuple[int, int]]) -> None:
+        self.warps, self.shape = prod(warps), (*warps, *own[-1])
+        self.flat = tuple((self.warps, prod(each)) for each in own)
+        #: whether the plan has checked such arrays
+        self.known = False
 
 
 def plan_of(operation: Operation, fragments: Mapping[str, Fragment], chosen: Chosen | None = None) -> Plan | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ctypes import addressof, c_char
+from threading import local
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,30 @@ def aligned(words: int, dtype: Any) -> Array:
     room = np.empty(words + WIDTH, dtype)
     begin = -addressof(c_char.from_buffer(room.data)) % (4 * WIDTH) // 4  # room.ctypes.data takes ten times as long
     return room[begin : begin + words]
+
+
+class _Own(local):
+    """What a thread keeps."""
+
+    def __init__(self) -> None:
+        self.room: Array = np.empty(0, np.int32)
+
+
+_own = _Own()
+#: The most words that a thread keeps between calls.
+_KEPT = 1 << 18
+
+
+def scratch(words: int) -> Array:
+    """At least this many uninitialised words, aligned, for one call of a kernel: this thread's next call has the same.
+
+    To allocate them takes as long as to multiply a small tile.
+    """
+    if words > _KEPT:
+        return aligned(words, np.int32)
+    if len(_own.room) < words:
+        _own.room = aligned(words, np.int32)
+    return _own.room
 
 
 class Tiles(NamedTuple):
