@@ -53,7 +53,7 @@ def _load(instruction: Instruction) -> Move:
     fragment, row = instruction.fragments["d"], instruction.facts.row
     gather, rows = fragment.layout.gather, prod(fragment.shape[:-1])
     storage, register = fragment.container.storage, fragment.container.register_dtype
-    kind, count, origin = storage.str, row // storage.itemsize, (instruction, "d")
+    origin = instruction, "d"
 
     def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
         at = _rows_at(core, instruction, operands[0], rows)
@@ -63,7 +63,7 @@ def _load(instruction: Instruction) -> Move:
         units, extent = found
         if core.watched:
             core.grid.tell(Accessed, by, instruction, "shared", False, at, row, extent, lanes_of_rows(rows), True)
-        elements = core.block.shared.read(units, kind, count).reshape(-1)
+        elements = core.block.shared.read(units, row, storage).reshape(-1)
         return core.made(elements.take(gather).view(register), core.there, (*origin, core.target))
 
     return move
@@ -77,7 +77,7 @@ def _store(instruction: Instruction) -> Move:
     def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
         at = _rows_at(core, instruction, operands[0], rows)
         found = None if at is None else _found(core, instruction, at, row)
-        if found is None or not _fit(operands[1], fragment) or len(set(found[0].tolist())) < rows:
+        if found is None or not _fit(operands[1], fragment) or len(set(found[0].ravel().tolist())) < rows:
             return NotImplemented  # two rows at one address must be equal
         units, extent = found
         elements = core.values(operands[1]).view(storage).reshape(-1)
