@@ -77,27 +77,39 @@ def _by_layout(
 class FewWarps:
     """Computes D of A, B and C for a few warps if the kernels can take the registers as is, without further checks.
 
-    The result of the checks is cached for each combination of shapes.
+    The result of the checks is cached for each combination of shapes. `chosen` makes A sparse.
     """
 
-    def __init__(self, operation: Operation, fragments: Mapping[str, Fragment], most: int) -> None:
+    def __init__(
+        self, operation: Operation, fragments: Mapping[str, Fragment], most: int, chosen: Chosen | None = None
+    ) -> None:
         known = fragments["a"], fragments["b"], fragments["c"], fragments["d"]
-        self._make = partial(plan_of, operation, fragments)
+        self._make = partial(plan_of, operation, fragments, chosen)
         self._plan: Plan | None = None
         self._products = prod(fragments["d"].shape) * operation.depth
-        self._own = [(each.lanes, each.registers) for each in known]
+        self._own: list[tuple[int, ...]] = [(each.lanes, each.registers) for each in known]
+        self._sparse = chosen is not None
+        if chosen:
+            self._own.insert(3, (fragments["e"].lanes,))
         dtypes = {each.container.register_dtype for each in known}
         self._words = dtypes.pop() if len(dtypes) == 1 else None
         self._most = most
         self._shapes: dict[tuple[tuple[int, ...], ...], _Few | None] = {}
 
-    def __call__(self, a: Any, b: Any, c: Any) -> Array | None:
-        """Registers of D (..., 32, registers); None if others must check the operands, or raise an error about them."""
+    def __call__(self, a: Any, b: Any, c: Any, metadata: Any = None) -> Array | None:
+        """Registers of D (..., 32, registers); None if others must check the operands, or raise an error about them.
+
+        The metadata of a sparse A is (..., 32).
+        """
         if not type(a) is type(b) is type(c) is np.ndarray:
             return None
         if not a.dtype is b.dtype is c.dtype is self._words:
             return None
-        shapes = a.shape, b.shape, c.shape
+        shapes: tuple[tuple[int, ...], ...] = a.shape, b.shape, c.shape
+        if self._sparse:
+            if type(metadata) is not np.ndarray or metadata.dtype is not self._words:
+                return None
+            shapes = (*shapes, metadata.shape)
         found = self._shapes[shapes] if shapes in self._shapes else self._remember(shapes)
         if found is None:
             return None
@@ -107,10 +119,16 @@ class FewWarps:
             return None
         if not (a.flags.c_contiguous and b.flags.c_contiguous and c.flags.c_contiguous):
             a, b, c = (np.ascontiguousarray(each) for each in (a, b, c))
-        d, (of_a, of_b, of_c, of_d) = np.empty(found.shape, self._words), found.flat
-        self._plan(a.reshape(of_a), b.reshape(of_b), c.reshape(of_c), out=d.reshape(of_d), known=found.known)
+        d = np.empty(found.flat[-1], self._words)
+        a, b, c = a.reshape(found.flat[0]), b.reshape(found.flat[1]), c.reshape(found.flat[2])
+        if not self._sparse:
+            self._plan(a, b, c, out=d, known=found.known)
+        else:
+            metadata = np.ascontiguousarray(metadata).reshape(found.flat[3])
+            if self._plan(a, b, c, metadata=metadata, out=d, known=found.known) is None:
+                return None  # the metadata is illegal
         found.known = True
-        return d
+        return d.reshape(found.shape)
 
     def _remember(self, shapes: tuple[tuple[int, ...], ...]) -> _Few | None:
         """What is known of these shapes; None unless they are those of registers of the same few warps."""
@@ -124,9 +142,9 @@ class FewWarps:
 
 
 class _Few:
-    """Registers of a few warps: how many warps, the shape of D, and the shapes of A, B, C and D that a plan takes."""
+    """Registers of a few warps: how many warps, the shape of D, and the shapes of A, B, C[, E] and D that a plan takes."""
 
-    def __init__(self, warps: tuple[int, ...], own: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, warps: tuple[int, ...], own: Sequence[tuple[int, ...]]) -> None:
         self.warps, self.shape = prod(warps), (*warps, *own[-1])
         self.flat = tuple((self.warps, prod(each)) for each in own)
         #: whether the plan has checked such arrays

@@ -224,6 +224,8 @@ def _arrivals(
 
 def _counts(core: Core, instruction: Instruction, given: Any) -> Any:
     """One count for all lanes, or one for each lane (32,)."""
+    if type(given) is int:
+        return given
     if isinstance(given, bool):
         told = f"{instruction}: a count must be an integer; got {briefly(given)}"
         raise OperandError(f"{told} (PTX ISA {instruction.section})")
@@ -273,12 +275,13 @@ def _complete(core: Core, by: By, instruction: Instruction, place: int, parity: 
     """Whether the phase is complete; a try waits until it is."""
     mbarriers, words, number = core.block.mbarriers, core.block.shared.units[BYTES], place // BYTES
     mbarriers.find(core, by, instruction, place)
-    current = phase_bits(parity)
+    current, next_one = phase_bits(parity), phase_bits(parity ^ 1)
 
     def ready() -> bool:
-        if words.item(number) & PHASE == current:  # most of the many times that the scheduler asks
+        bits = words.item(number) & PHASE
+        if bits == current:  # most of the many times that the scheduler asks
             return False
-        return mbarriers.find(core, by, instruction, place).test(parity)
+        return bits == next_one or mbarriers.find(core, by, instruction, place).test(parity)
 
     if tries:
         core.wait(by, "mbarrier", place, ready, lambda: mbarriers.told(place))

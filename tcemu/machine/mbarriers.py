@@ -86,7 +86,7 @@ class Mbarriers:
         With `drop`, later phases expect that many fewer; without `complete`, the arrivals must not complete the phase.
         """
         held = self.find(core, by, instruction, place)
-        phase, state = held.phase, held.encode()
+        phase, state = held.phase, self._words.item(place // BYTES)
         if transaction:
             held.expect_tx(transaction)
         if count:
@@ -124,9 +124,11 @@ class Mbarriers:
 
     def seen(self, core: Core, by: By, instruction: Instruction, place: int, parity: int) -> None:
         """Report that a wait found the last complete phase with this parity; more may complete before the warp runs."""
+        if not core.watched:
+            return
         phase = self.find(core, by, instruction, place).phase - 1
         phase -= phase & 1 != parity
-        if phase >= 0 and core.watched:
+        if phase >= 0:
             core.tell(MbarrierWaited, by, place, phase, _order(instruction))
 
     def told(self, place: int) -> str:
