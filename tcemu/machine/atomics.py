@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,10 +75,17 @@ def _exchange(
         after = step.new(old, *operands)
         memory.write(found, after)
     else:
-        old = before.copy()
-        for lanes in _turns(order, found.ravel().tolist()):
-            held = old[lanes] = memory.read(found[lanes], size, kind)
-            memory.write(found[lanes], step.new(held, *[each[lanes] for each in operands]))
+        old, queues = before.copy(), _queues(order, found.ravel().tolist())
+        if step.chain is not None and len(queues) < max(map(len, queues)):
+            for lanes in queues:
+                run = step.chain.accumulate(np.concatenate((before[lanes[:1]], operands[0][lanes])), dtype=kind)
+                old[lanes] = run[:-1]
+                memory.write(found[lanes[-1:]], run[-1:])
+        else:  # those who are first, together, then the second, and so on
+            for turn in zip_longest(*queues):
+                lanes = [lane for lane in turn if lane is not None]
+                held = old[lanes] = memory.read(found[lanes], size, kind)
+                memory.write(found[lanes], step.new(held, *[each[lanes] for each in operands]))
         after = memory.read(found, size, kind)
     if after.tobytes() == before.tobytes():
         loaded(core, by, where, before, True)
@@ -93,17 +101,12 @@ def _apart(units: bytes) -> bool:
     return len(set(numbers)) == len(numbers)
 
 
-def _turns(order: Sequence[int], units: list[int]) -> list[list[int]]:
-    """Lanes that can go together, since no two of them use the same unit; where two do, `order` decides."""
-    turns: list[list[int]] = []
-    taken = dict.fromkeys(units, 0)
+def _queues(order: Sequence[int], units: list[int]) -> list[list[int]]:
+    """The lanes that use the same unit, in their order, for each unit."""
+    queues: dict[int, list[int]] = {}
     for lane in order:
-        unit = units[lane]
-        if taken[unit] == len(turns):
-            turns.append([])
-        turns[taken[unit]].append(lane)
-        taken[unit] += 1
-    return turns
+        queues.setdefault(units[lane], []).append(lane)
+    return list(queues.values())
 
 
 def _narrowed(core: Core, given: npt.ArrayLike, moved: Elements) -> npt.ArrayLike:

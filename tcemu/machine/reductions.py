@@ -124,6 +124,8 @@ class Step(NamedTuple):
 
     dtype: np.dtype[Any]
     new: Callable[..., Array]
+    #: the same as numpy's function of integers, which can go through a queue of lanes at once
+    chain: np.ufunc | None = None
 
 
 def atomic_step(instruction: Instruction, *, flush: bool) -> Step:
@@ -132,7 +134,8 @@ def atomic_step(instruction: Instruction, *, flush: bool) -> Step:
     if operation in _EXCHANGES:
         return Step(unsigned(elements_of(instruction)), _EXCHANGES[operation])
     row = reduction_of(operation, kind)
-    return Step(row.dtype, partial(row.numbers, flush=flush and row.element == "f32"))
+    chain = row.combine if isinstance(row.combine, np.ufunc) and "f" not in row.element else None
+    return Step(row.dtype, partial(row.numbers, flush=flush and row.element == "f32"), chain)
 
 
 def unsigned(moved: Elements) -> np.dtype[Any]:
