@@ -142,7 +142,7 @@ class FewWarps:
 
 
 class _Few:
-    """Registers of a few warps: how many warps, the shape of D, and the shapes of A, B, C[, E] and D that a plan takes."""
+    """Registers of a few warps: how many warps, the shape of D, and all shapes, D's last, as a plan takes them."""
 
     def __init__(self, warps: tuple[int, ...], own: Sequence[tuple[int, ...]]) -> None:
         self.warps, self.shape = prod(warps), (*warps, *own[-1])

@@ -72,7 +72,8 @@ def cp_async(instruction: Instruction) -> Act:
         place = _find(core, by, instruction, "shared", to, size)
         if given is None or bool((given >= size).all()):
             reads: Side = "global", start, size
-            read = partial(core.block.grid.memory.read, _find(core, by, instruction, "global", start, size), size, _BYTE)
+            source_at = _find(core, by, instruction, "global", start, size)
+            read = partial(core.block.grid.memory.read, source_at, size, _BYTE)
         else:
             taken = np.minimum(given, size)
             _check_source(core, by, instruction, start, taken, size)

@@ -6,7 +6,6 @@ Lanes that use the same address go one after the other: in the order of lanes un
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from tcemu.instructions.facts import Space
 from tcemu.machine.data_movement import Where, access, answer, loaded, patterns_of, places, strength
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import By, Order
+from tcemu.machine.memory import apart
 from tcemu.machine.reductions import Step, atomic_step, unsigned
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def atomic(instruction: Instruction) -> Act:
     """
     moved, order = elements_of(instruction), strength(instruction)
     size, element, register = moved.bytes, moved.element, moved.register
-    patterns, state, whole = patterns_of(instruction, moved), space_of(instruction), element.itemsize == register.itemsize
-    answers = instruction.family == "atom"
+    patterns, state = patterns_of(instruction, moved), space_of(instruction)
+    answers, whole = instruction.family == "atom", element.itemsize == register.itemsize
     steps: dict[Space, Step] = {
         "shared": atomic_step(instruction, flush=False),
         "global": atomic_step(instruction, flush=True),
@@ -63,15 +63,13 @@ def atomic(instruction: Instruction) -> Act:
     return act
 
 
-def _exchange(
-    core: Core, by: By, where: Where, found: Array, operands: list[Array], step: Step, size: int
-) -> Array:
+def _exchange(core: Core, by: By, where: Where, found: Array, operands: list[Array], step: Step, size: int) -> Array:
     """Change the units `found` (n, 1) lane by lane; return the numbers (n, count) that each lane found."""
     memory, scheduler, kind = where.memory, core.grid.scheduler, step.dtype
     operands = [each.view(kind) for each in operands]
     before = old = memory.read(found, size, kind)
     order = scheduler.strategy.lanes(len(found))
-    if _apart(found.tobytes()):
+    if apart(found):
         after = step.new(old, *operands)
         memory.write(found, after)
     else:
@@ -92,13 +90,6 @@ def _exchange(
     else:
         scheduler.changed(core.strand)
     return old
-
-
-@lru_cache(maxsize=4096)
-def _apart(units: bytes) -> bool:
-    """Whether no two lanes use the same unit: kernels use the same ones again and again."""
-    numbers = np.frombuffer(units, np.int64).tolist()
-    return len(set(numbers)) == len(numbers)
 
 
 def _queues(order: Sequence[int], units: list[int]) -> list[list[int]]:

@@ -60,8 +60,8 @@ def places(core: Core, by: By, instruction: Instruction, state: StateSpace, addr
     active, block = lanes_of(core.bits), core.block
     if state == "shared" or state == "global":
         memory = block.shared if state == "shared" else block.grid.memory
-        at = addresses if core.bits == FULL else addresses[active]
-        return [_where(Where, (state, memory, block, active, at))]
+        here = addresses if core.bits == FULL else addresses[active]
+        return [_where(Where, (state, memory, block, active, here))]
     if state == "shared::cluster":
         return list(_of_cluster(core, by, instruction, active, addresses, rank_of(addresses, block.rank)))
     found: list[Where] = []

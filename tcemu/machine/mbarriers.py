@@ -86,7 +86,8 @@ class Mbarriers:
         With `drop`, later phases expect that many fewer; without `complete`, the arrivals must not complete the phase.
         """
         held = self.find(core, by, instruction, place)
-        phase, state = held.phase, self._words.item(place // BYTES)
+        phase = held.phase
+        state: int = self._words.item(place // BYTES)
         if transaction:
             held.expect_tx(transaction)
         if count:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -99,7 +100,7 @@ class Bytes:
     def find(
         self, instruction: Instruction, addresses: Array, size: int, lanes: Array | None = None
     ) -> tuple[Array, Extent]:
-        """The numbers (n, 1) in `units[size]` of what a warp's addresses (n,) point to, and the extent, once `check` agrees.
+        """The numbers (n, 1) in `units[size]` of what addresses (n,) point to, and the extent, once `check` agrees.
 
         It remembers what it has found, because a kernel uses the same addresses again and again.
         """
@@ -138,7 +139,7 @@ class Bytes:
         return f"{told}: {where} {name} ({start} to {end})"
 
     def read(self, found: Array, size: int, kind: np.dtype[Any]) -> Array:
-        """What lies in the units (n, 1) of `size` bytes that `find` found, as rows (n, count) of elements of a dtype."""
+        """What lies in the units (n, 1) of `size` bytes that `find` found, as rows (n, count) of a dtype."""
         rows = self.units[size][found]
         return rows if rows.dtype is kind else rows.view(kind)
 
@@ -146,6 +147,18 @@ class Bytes:
         """Write rows (n, count), contiguous, to units (n, 1) that `find` found; of equal units the last one wins."""
         units = self.units[data.itemsize * data.shape[1]]
         units[found] = data if data.dtype is units.dtype else data.view(units.dtype)
+
+
+def apart(found: Array) -> bool:
+    """Whether the units that `find` found are different ones."""
+    return _apart(found.tobytes())
+
+
+@lru_cache(maxsize=4096)
+def _apart(units: bytes) -> bool:
+    """The same for units as bytes: kernels use the same ones again and again."""
+    numbers = np.frombuffer(units, np.int64).tolist()
+    return len(set(numbers)) == len(numbers)
 
 
 def extent_of(addresses: Array, size: int) -> Extent:

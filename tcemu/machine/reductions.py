@@ -79,8 +79,8 @@ class Reduction:
 
     def __call__(self, old: Array, given: Array, *, flush: bool = False) -> Array:
         """The new bytes of memory (n,), from the old bytes and the operand's (n,); `flush` makes subnormals zeros."""
-        kind = self.dtype
-        return self.numbers(*(np.ascontiguousarray(each).view(kind) for each in (old, given)), flush=flush).view(np.uint8)
+        old, given = (np.ascontiguousarray(each).view(self.dtype) for each in (old, given))
+        return self.numbers(old, given, flush=flush).view(np.uint8)
 
     def numbers(self, old: Array, given: Array, *, flush: bool = False) -> Array:
         """The same for numbers of its dtype, of any shape."""

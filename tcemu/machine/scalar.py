@@ -105,7 +105,7 @@ def _odd(total: Any, product: Any, addend: Any) -> npt.NDArray[np.float64]:
     error = (product - (total - back)) + (addend - back)  # exact (Knuth's two-sum)
     even = (total.view(np.uint64) & _ONE) == 0
     towards = np.where(error > 0, np.inf, -np.inf)
-    return np.where(np.isfinite(total) & (error != 0) & even, np.nextafter(total, towards), total)
+    return np.asarray(np.where(np.isfinite(total) & (error != 0) & even, np.nextafter(total, towards), total))
 
 
 @_instruction("cvt.rn.f16x2.f32")
