@@ -120,7 +120,7 @@ def execute(
     held = metadata_registers(instruction, operands[3])
     chosen = selector(instruction, operands[4])
     if few is None:
-        few = FewWarps(operation, instruction.fragments, CHUNK, _chosen(instruction, chosen))
+        few = FewWarps(operation, instruction.fragments, CHUNK, choice_of(instruction, chosen))
         instruction.plans[operation, chosen] = few
     others = {"metadata": (held, held.shape[:-1])}
 
@@ -175,10 +175,11 @@ def sparse_plan(instruction: Instruction, operation: Operation, selected: int, w
     products = warps * instruction.shape.m * instruction.shape.n * operation.depth
     if backend(products) != "numba":
         return None
-    return plan_of(operation, instruction.fragments, _chosen(instruction, selected))
+    return plan_of(operation, instruction.fragments, choice_of(instruction, selected))
 
 
-def _chosen(instruction: Instruction, selected: int) -> Chosen:
+def choice_of(instruction: Instruction, selected: int) -> Chosen:
+    """How A is pruned, for plans."""
     pattern = pattern_of(instruction)
     return Chosen(pattern.chunk, pattern.rows, selected)
 
