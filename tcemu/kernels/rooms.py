@@ -29,28 +29,10 @@ def aligned(words: int, dtype: Any) -> Array:
     return room[begin : begin + words]
 
 
-class _Own(local):
-    """What a thread keeps."""
+class Scratch(local):
+    """Room for what a kernel keeps only while it runs. Each thread has its own, and makes it larger where needed."""
 
-    def __init__(self) -> None:
-        self.room: Array = np.empty(0, np.int32)
-
-
-_own = _Own()
-#: The most words that a thread keeps between calls.
-_KEPT = 1 << 18
-
-
-def scratch(words: int) -> Array:
-    """At least this many uninitialised words, aligned, for one call of a kernel: this thread's next call has the same.
-
-    To allocate them takes as long as to multiply a small tile.
-    """
-    if words > _KEPT:
-        return aligned(words, np.int32)
-    if len(_own.room) < words:
-        _own.room = aligned(words, np.int32)
-    return _own.room
+    room: Array = np.empty(0, np.int32)
 
 
 class Tiles(NamedTuple):

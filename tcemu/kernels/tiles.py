@@ -41,7 +41,7 @@ from tcemu.kernels.products import (
     run_grouped,
 )
 from tcemu.kernels.registers import check_words, reach
-from tcemu.kernels.rooms import Parts, scratch, whole
+from tcemu.kernels.rooms import Parts, Scratch, aligned, whole
 from tcemu.kernels.simd import WIDTH
 from tcemu.kernels.sums import SMALL
 
@@ -55,6 +55,7 @@ _CODES = 16
 _FEW, _START = 3, -40
 #: Tiles that are computed together, at most, and the words of room that they may take.
 _TOGETHER, _ROOM = 8, 1 << 16
+_SCRATCH = Scratch()
 _WORD, _NOTHING = 0xFFFFFFFF, np.empty(0, np.int64)
 
 
@@ -340,7 +341,9 @@ class Tiles:
         of_x, of_y = (_NO_SCALES, _NO_SCALES) if scales is None else scales[::-1] if self.along_n else scales
         tables, numbers = self.tables
         d = np.empty((len(c), len(self.d.elements)), np.uint32) if out is None else out
-        room = scratch(self._room)
+        room = _SCRATCH.room
+        if len(room) < self._room:
+            room = _SCRATCH.room = aligned(self._room, np.int32)
         met = _NO_METADATA if metadata is None else metadata
         if not known:
             check_words(np.uint32, self._reach, (a, b, c, met, d))

@@ -275,13 +275,13 @@ def _complete(core: Core, by: By, instruction: Instruction, place: int, parity: 
     """Whether the phase is complete; a try waits until it is."""
     mbarriers, words, number = core.block.mbarriers, core.block.shared.units[BYTES], place // BYTES
     mbarriers.find(core, by, instruction, place)
-    current, next_one = phase_bits(parity), phase_bits(parity ^ 1)
+    pending, complete = phase_bits(parity), phase_bits(1 - parity)
 
-    def ready() -> bool:
-        bits = words.item(number) & PHASE
-        if bits == current:  # most of the many times that the scheduler asks
-            return False
-        return bits == next_one or mbarriers.find(core, by, instruction, place).test(parity)
+    def ready() -> bool:  # the scheduler asks many times
+        phase = words.item(number) & PHASE
+        if phase in (pending, complete):
+            return bool(phase == complete)
+        return mbarriers.find(core, by, instruction, place).test(parity)  # raises: something has overwritten it
 
     if tries:
         core.wait(by, "mbarrier", place, ready, lambda: mbarriers.told(place))

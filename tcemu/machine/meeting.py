@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tcemu.errors import LaunchError, TcemuError, listing
 from tcemu.instructions import Instruction
-from tcemu.machine.events import By, Disagreed
+from tcemu.machine.events import By, Disagreed, Waiting
 
 if TYPE_CHECKING:
     from tcemu.machine.block import Block
+    from tcemu.machine.core import Core
+    from tcemu.machine.scheduler import Strand
 
-#: Called when all four warps have arrived, with their origins and what each of them gave.
-Act = Callable[[tuple[By, ...], list[Any]], None]
+#: What the four warps do together: called with the last to arrive, the origins of all, and what each of them gave.
+Together = Callable[["Core", tuple[By, ...], Sequence[Any]], None]
 #: Warps of a warpgroup.
 WARPGROUP = 4
 SECTION = "9.7.15"
@@ -22,11 +24,11 @@ SECTION = "9.7.15"
 
 @dataclass
 class _Round:
-    """One meeting: the instruction, and what the warps that have arrived gave."""
+    """One meeting: the instruction, what the warps that have arrived gave, and those of them that sleep."""
 
     instruction: Instruction
     given: dict[int, tuple[By, Any]] = field(default_factory=dict)
-    done: bool = False
+    sleepers: list[Strand] = field(default_factory=list)
 
 
 class Meetings:
@@ -35,21 +37,25 @@ class Meetings:
     def __init__(self, block: Block, number: int) -> None:
         self._block, self._number = block, number
         self._members = range(WARPGROUP * number, WARPGROUP * (number + 1))
+        self._whole = self._members.stop <= block.warps
         self._round: _Round | None = None
 
-    def meet(self, by: By, instruction: Instruction, given: Any, act: Act) -> _Round:
-        """A warp arrives at an instruction with its operands; the last of the four calls `act` with all operands."""
-        if self._members.stop > self._block.warps:
+    def meet(self, core: Core, by: By, instruction: Instruction, given: Any, act: Together) -> None:
+        """A warp arrives at an instruction with its operands; it sleeps until the last of the four has acted for all.
+
+        If that raises an error, the launch ends with it.
+        """
+        if not self._whole:
             self._block.grid.fail(
                 LaunchError(
                     f"{instruction}: {by} does not belong to a whole warpgroup, which is four consecutive warps that "
                     f"start at a multiple of four; the block has {self._block.warps} warps (PTX ISA {SECTION})"
                 )
             )
-        if self._round is None:
-            self._round = _Round(instruction)
         here = self._round
-        if here.instruction.opcode != instruction.opcode:
+        if here is None:
+            here = self._round = _Round(instruction)
+        elif here.instruction.opcode != instruction.opcode:
             first = next(iter(here.given.values()))[0]
             self._block.grid.tell(Disagreed, (first, by), (here.instruction, instruction))
             self._block.grid.fail(
@@ -59,17 +65,22 @@ class Meetings:
                 )
             )
         here.given[by.warp] = by, given
-        if len(here.given) == WARPGROUP:
-            self._round = None
-            who, what = zip(*map(here.given.__getitem__, self._members), strict=True)
-            try:
-                act(who, list(what))
-            except TcemuError as error:  # the other three warps already wait for it
-                self._block.grid.fail(error)
-            here.done = True
-        return here
+        if len(here.given) < WARPGROUP:
+            here.sleepers.append(core.strand)
+            core.grid.scheduler.sleep(
+                core.strand, lambda: Waiting(by, self._missing(instruction), "warpgroup", self._number)
+            )
+            return
+        self._round = None
+        bys, all_given = zip(*map(here.given.__getitem__, self._members), strict=True)
+        try:
+            act(core, bys, all_given)
+        except TcemuError as error:  # the other three warps already wait for it
+            self._block.grid.fail(error)
+        for sleeper in here.sleepers:
+            sleeper.asleep = False
 
-    def missing(self, instruction: Instruction) -> str:
+    def _missing(self, instruction: Instruction) -> str:
         """A description of the warps that have not arrived."""
         here = self._round
         absent = [warp for warp in self._members if here is None or warp not in here.given]

@@ -22,6 +22,8 @@ from tcemu.machine.lanes import differing
 
 Array = npt.NDArray[Any]
 
+#: The instruction that made registers, the role of its operand, and the target.
+Origin = tuple[Instruction, str, str]
 #: Lanes of a warp.
 WARP = 32
 #: Every lane, bool (32,), as bytes.
@@ -85,7 +87,7 @@ class Registers(NDArrayOperatorsMixin):
 
     def __init__(self, bank: Bank, columns: Array | None = None) -> None:
         self.bank = bank
-        self.origin: tuple[Instruction, str, str] | None = None
+        self.origin: Origin | None = None
         #: which registers of the bank these are; None for all of them
         self._columns = columns
 

@@ -5,7 +5,7 @@ tcemu.instructions computes them; this module connects them to a block's memory 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from functools import cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -43,7 +43,8 @@ def matrix(instruction: Instruction) -> Act:
     """Any instruction that tcemu.run executes, for one warp and on the memory of its block."""
     family, sources = family_of(instruction), instruction.sources
     out = next((each for each in instruction.operands if each.written), None)
-    move, whole = move_of(instruction), [each.kind == "registers" for each in sources]
+    roles, move = [each.role for each in sources], move_of(instruction)
+    whole = [each.kind == "registers" for each in sources]
 
     @cache
     def ready(target: str) -> tuple[Operation | None, tuple[Instruction, str, str]]:
@@ -51,7 +52,7 @@ def matrix(instruction: Instruction) -> Act:
         return prepared(instruction, target)[2], (instruction, out.role if out else "", target)
 
     def act(core: Core, *operands: Any) -> Registers | None:
-        by = core.begin(instruction, tuple(_registers(sources, operands)) if core.watched else ())
+        by = core.begin(instruction, roles, operands)
         if by is None:  # if no lane executes it, its result is unwritten
             return None if out is None or out.fragment is None else core.blank(
                 out.registers, out.fragment.container.register_dtype
@@ -81,10 +82,6 @@ def matrix(instruction: Instruction) -> Act:
         return core.made(result, core.there, origin)
 
     return act
-
-
-def _registers(sources: Sequence[Operand], given: Sequence[Any]) -> Iterator[tuple[str, Registers]]:
-    return ((role.role, each) for role, each in zip(sources, given, strict=False) if isinstance(each, Registers))
 
 
 def _content(given: Registers) -> Array:
