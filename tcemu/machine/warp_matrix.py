@@ -19,7 +19,6 @@ from tcemu.instructions import Instruction
 from tcemu.instructions.elements import space_of
 from tcemu.instructions.facts import Space
 from tcemu.instructions.memory import Told, uniform
-from tcemu.instructions.operand import Operand
 from tcemu.instructions.run import prepared
 from tcemu.instructions.table import family_of
 from tcemu.machine.addresses import BLOCK, parts
