@@ -224,6 +224,8 @@ def _arrivals(
 
 def _counts(core: Core, instruction: Instruction, given: Any) -> Any:
     """One count for all lanes, or one for each lane (32,)."""
+    if type(given) is int:
+        return given
     if isinstance(given, bool):
         told = f"{instruction}: a count must be an integer; got {briefly(given)}"
         raise OperandError(f"{told} (PTX ISA {instruction.section})")
