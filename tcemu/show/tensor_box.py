@@ -67,8 +67,8 @@ def tensor_box(tensor_map: TensorMap, coordinates: Sequence[int], address: int =
         raise OperandError(f"1 to 32 lines of shared memory can be drawn; got {lines}")
     if tensor_map.mode != "tile":
         raise OperandError(
-            f"tensor_box draws the boxes of tile mode; got a map of {tensor_map.mode} mode, whose `pixels` lists what a "
-            "copy takes (PTX ISA 5.5.4)"
+            f"tensor_box draws the boxes of tile mode; got a map of {tensor_map.mode} mode, whose `pixels` lists what "
+            "a copy takes (PTX ISA 5.5.4)"
         )
     found = tensor_map.places(coordinates, address)
     at = tuple(int(place) for place in coordinates)
