@@ -18,10 +18,10 @@ Handler = Callable[..., object]
 
 
 class Issues(NamedTuple):
-    """A handler of Issued, and the instructions that it needs to know of."""
+    """A handler of Issued, and the instructions that it needs to know of; `whole`: all lanes of a warp execute them."""
 
     handle: Handler
-    needs: Callable[[Instruction], bool]
+    needs: Callable[[Instruction, bool], bool]
 
 
 class Access(NamedTuple):
@@ -44,9 +44,20 @@ class Accesses(NamedTuple):
 Handlers = dict[type[Event], Handler | Issues | Accesses]
 
 
-def together(instruction: Instruction) -> bool:
-    """Whether lanes execute an instruction together, or wait for each other there."""
-    return instruction.sync or instruction.aligned or instruction.lanes > 32
+#: Instructions of whole warps that another event tells of: lanes exchange bytes of memory, as Accessed says, or four
+#: warps begin an mma_async, as WgmmaIssued says.
+_TOLD = frozenset({"ldmatrix", "stmatrix", "wmma.load", "wmma.store", "wgmma"})
+
+
+def together(instruction: Instruction, whole: bool) -> bool:
+    """Whether lanes execute an instruction together, or wait for each other there, and no other event says so."""
+    meets = instruction.sync or instruction.aligned or instruction.lanes > 32
+    return meets and not (whole and instruction.family in _TOLD)
+
+
+def exchanges(access: Access) -> bool:
+    """Whether all lanes exchange the bytes."""
+    return access.collective
 
 
 class Section(Protocol):

@@ -55,7 +55,8 @@ class Watch:
         found = self._issued.get(event.instruction)
         if found is None:
             instruction = event.instruction
-            found = self._issued[instruction] = [each.handle for each in self._issues if each.needs(instruction)]
+            needing = [each for each in self._issues if each.needs(instruction, False) or each.needs(instruction, True)]
+            found = self._issued[instruction] = [each.handle for each in needing]
         return found
 
     def close(self) -> None:
@@ -64,6 +65,6 @@ class Watch:
             vars(section).clear()
 
     @property
-    def needs(self) -> tuple[Callable[[Instruction], bool], ...]:
-        """Of which instructions a handler needs to know when a warp issues them: any of these."""
+    def needs(self) -> tuple[Callable[[Instruction, bool], bool], ...]:
+        """Of which instructions a handler needs to know when a warp, whole or not, issues them: any of these."""
         return tuple(each.needs for each in self._issues)
