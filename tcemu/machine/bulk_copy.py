@@ -109,7 +109,7 @@ def tensor_load(instruction: Instruction) -> Act:
     `mbarrier` counts the whole box, `tensor_map.bytes`. The offsets of im2col mode come first in `more`. With
     .multicast::cluster, each block of the mask gets the box, and its own mbarrier counts it.
     """
-    windows = instruction.facts.windows
+    windows, multicast = instruction.facts.windows, "multicast" in instruction.words
 
     def act(
         core: Core,
@@ -119,7 +119,8 @@ def tensor_load(instruction: Instruction) -> Act:
         mbarrier: npt.ArrayLike,
         *more: Any,
     ) -> None:
-        offsets, cta_mask = more[0] if windows else (), (*more[windows:], None)[0]
+        offsets = more[0] if windows else ()
+        cta_mask = more[windows] if multicast else None
         by, tensor_map = _begin(core, instruction, tensor_map)
         if by is None:
             return
@@ -273,9 +274,6 @@ def _store(
 
 # ---------------------------------------------------------------------------------------------------- checks
 
-#: What makes the tensor maps of each mode.
-_MAPS = {kind.mode: kind.encoder for kind in (TensorMap, Im2colMap)}
-
 
 def _check_bulk(
     core: Core, by: By, instruction: Instruction, shared: int, far: int, count: int, space: Space = "global"
@@ -309,11 +307,11 @@ def _check_map(instruction: Instruction, given: TensorMap) -> None:
             f"{instruction} copies a box of {rank} dimensions; the tensor map has {given.rank} (PTX ISA "
             f"{instruction.section})"
         )
-    mode = "im2col" if instruction.words.get("mode", "").startswith("im2col") else "tile"
-    if given.mode != mode:
+    kind = Im2colMap if instruction.facts.windows else TensorMap
+    if given.mode != kind.mode:
         raise OperandError(
-            f"{instruction} copies in {mode} mode and takes a map of {_MAPS[mode]}; got one of {given.encoder}. A GPU "
-            f"stops with an illegal instruction (PTX ISA {instruction.section})"
+            f"{instruction} copies in {kind.mode} mode and takes a map of {kind.encoder}; got one of {given.encoder}. A "
+            f"GPU stops with an illegal instruction (PTX ISA {instruction.section})"
         )
 
 

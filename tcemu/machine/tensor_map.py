@@ -388,7 +388,7 @@ class TensorMap:
         return start
 
     def _offsets(self, given: Sequence[int]) -> tuple[int, ...]:
-        if whole_numbers("offsets", given):
+        if not isinstance(given, tuple) or given:
             raise OperandError(f"a copy in tile mode has no offsets; got {briefly(given)} (PTX ISA 9.7.9.27.1.2)")
         return ()
 
