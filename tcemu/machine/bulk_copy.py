@@ -310,8 +310,8 @@ def _check_map(instruction: Instruction, given: TensorMap) -> None:
     kind = Im2colMap if instruction.facts.windows else TensorMap
     if given.mode != kind.mode:
         raise OperandError(
-            f"{instruction} copies in {kind.mode} mode and takes a map of {kind.encoder}; got one of {given.encoder}. A "
-            f"GPU stops with an illegal instruction (PTX ISA {instruction.section})"
+            f"{instruction} copies in {kind.mode} mode and takes a map of {kind.encoder}; got one of {given.encoder}. "
+            f"A GPU stops with an illegal instruction (PTX ISA {instruction.section})"
         )
 
 
