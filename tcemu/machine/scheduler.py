@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
@@ -52,6 +52,24 @@ class Strand:
         self.repeats = 0
 
 
+class Left(NamedTuple):
+    """A warp that has not exited: its numbers, whether it has begun, and what it waits for, if it does."""
+
+    block: int
+    warp: int
+    begun: bool
+    waits: Waiting | None
+
+
+def _numbers(strand: Strand) -> tuple[int, int]:
+    return strand.block, strand.warp
+
+
+def _left(strand: Strand) -> Left:
+    waits = strand.waiting or strand.looks
+    return Left(*_numbers(strand), bool(strand.fiber) or strand.fiber.dead, waits() if waits else None)
+
+
 class Scheduler:
     """The warps of the blocks in flight, and their pending work."""
 
@@ -67,6 +85,8 @@ class Scheduler:
         self._in_vain = 0
         #: what to do when the last warp of a block has exited
         self._ended: dict[int, Callable[[], None]] = {}
+        #: once somebody has interrupted the launch: the warps that had not exited
+        self.interrupted: list[Left] = []
 
     def add(self, block: int, pending: Pending, strands: list[Strand], ended: Callable[[], None]) -> None:
         """Start a block; `ended` is called once all its warps have exited."""
@@ -152,6 +172,9 @@ class Scheduler:
                     for pending in self._pending.values():
                         pending.perhaps()
                     self._resume(self._choose(able, busy))
+        except KeyboardInterrupt:
+            self.interrupted = [_left(strand) for strand in sorted(self._strands, key=_numbers)]
+            raise
         finally:
             self._kill()
         return ()
@@ -191,8 +214,7 @@ class Scheduler:
                 self._ended.pop(strand.block)()
 
     def _waiting(self) -> tuple[Waiting, ...]:
-        order = sorted(self._strands, key=lambda each: (each.block, each.warp))
-        found = [strand.waiting or strand.looks for strand in order]
+        found = [strand.waiting or strand.looks for strand in sorted(self._strands, key=_numbers)]
         return tuple(waiting() for waiting in found if waiting is not None)
 
     def _kill(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import Any
 
-from tcemu.errors import LaunchError, TcemuError, briefly, is_whole
+from tcemu.errors import Interrupted, LaunchError, TcemuError, briefly, is_whole
 from tcemu.machine.arguments import fresh
 from tcemu.machine.launch import Kernel, Launch, partings
 from tcemu.machine.launch import launch as run
@@ -41,10 +41,10 @@ def sweep(
             given = fresh(before) if done else args
             try:
                 one = run(kernel, grid, block, given, seed=seed, **more)
-            except Exception as error:
+            except (Exception, Interrupted) as error:
                 _restore(args, before)
                 error.add_note(f"It occurred after {done} of {len(numbers)} seeds; to reproduce it: seed={seed}")
-                if isinstance(error, TcemuError) and error.launch is not None:
+                if isinstance(error, TcemuError | Interrupted) and error.launch is not None:
                     error.launch.failing = seed
                 raise
             if failing is None and failed():
