@@ -79,7 +79,7 @@ def _multiplied(x, y, steps, numbers, room, c, chains):  # type: ignore[no-untyp
     none, no = uint64(0), int64(0)
     return multiply(
         int64(1), of_x, vectors_x, of_y, vectors_y, steps, at, uint64(room.ctypes.data), into, none, none, no, no,
-        none, chains,
+        none, chains, none,
     )  # fmt: skip
 
 

@@ -1,0 +1,65 @@
+"""Fetches the words of the next tiles while the processor computes products, which take a while and need no memory.
+
+Each block of products fetches a few lines: a processor that is asked for more lines than it can note at a time waits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import int64, types, uint64
+from numba.extending import intrinsic
+
+from tcemu.kernels.calls import put
+from tcemu.kernels.compiling import njit
+from tcemu.kernels.simd import LONG, Code, Lanes, vector_code
+
+#: Bytes of a line of the processor's caches.
+LINE = 64
+#: What is fetched: the words of x, y, c and metadata, and those of the results.
+STREAMS = 5
+
+
+@njit(cache=True, nogil=True)
+def expect(ahead, t, count, given, steps, to_d, step_d, blocks):  # type: ignore[no-untyped-def]
+    """Note at an address what `fetch` takes for the tiles from tile t on; 0 if there are none, else the address.
+
+    given and steps: see `addresses`; to_d and step_d: the same of the results. blocks: of a tile.
+    """
+    if t >= count:
+        return uint64(0)
+    for i in range(STREAMS - 1):
+        _note(ahead, i, given[i] + uint64(t * steps[i]), steps[i], blocks)
+    _note(ahead, STREAMS - 1, to_d + uint64(t * step_d), step_d, blocks)
+    return ahead
+
+
+@njit(cache=True, nogil=True)
+def _note(ahead, i, words, step, blocks):  # type: ignore[no-untyped-def]
+    """Note an address, and how many lines from there on belong to each block."""
+    put(ahead, int64(2 * i), int64(words))
+    put(ahead, int64(2 * i + 1), (step + blocks * LINE - 1) // (blocks * LINE))
+
+
+def fetch_lines(code: Code, ahead: Any, block: Lanes) -> None:
+    """Emit `fetch`."""
+
+    def fetched() -> None:
+        with code.loop(0, STREAMS) as i:
+            words, lines = (code.load(ahead, i.up(1) + half, LONG, unit=8) for half in range(2))
+            with code.loop(0, lines) as line:
+                code.prefetch(words.value, block * lines + line, unit=LINE)
+
+    code.branch(code.number(ahead), fetched)
+
+
+@intrinsic
+def fetch(typingctx, ahead, block):  # type: ignore[no-untyped-def]
+    """Let the processor fetch, while it goes on, what a block of products has to fetch; see `expect`."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        code = vector_code(builder)
+        fetch_lines(code, args[0], code.number(args[1]))
+        return context.get_dummy_value()
+
+    return types.none(types.uint64, types.int64), codegen
