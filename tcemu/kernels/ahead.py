@@ -18,16 +18,17 @@ from tcemu.kernels.simd import LONG, Code, Lanes, vector_code
 LINE = 64
 #: What is fetched: the words of x, y, c and metadata, and those of the results.
 STREAMS = 5
+#: The 64-bit numbers that say it: how many are fetched, and for each an address and lines.
+NOTES = 1 + 2 * STREAMS
 
 
 @njit(cache=True, nogil=True)
 def expect(ahead, t, count, given, steps, to_d, step_d, blocks):  # type: ignore[no-untyped-def]
-    """Note at an address what `fetch` takes for the tiles from tile t on; 0 if there are none, else the address.
+    """Note at an address what `fetch` takes for the tiles from tile t on; returns the address.
 
     given and steps: see `addresses`; to_d and step_d: the same of the results. blocks: of a tile.
     """
-    if t >= count:
-        return uint64(0)
+    put(ahead, int64(0), STREAMS if t < count else 0)
     for i in range(STREAMS - 1):
         _note(ahead, i, given[i] + uint64(t * steps[i]), steps[i], blocks)
     _note(ahead, STREAMS - 1, to_d + uint64(t * step_d), step_d, blocks)
@@ -37,25 +38,21 @@ def expect(ahead, t, count, given, steps, to_d, step_d, blocks):  # type: ignore
 @njit(cache=True, nogil=True)
 def _note(ahead, i, words, step, blocks):  # type: ignore[no-untyped-def]
     """Note an address, and how many lines from there on belong to each block."""
-    put(ahead, int64(2 * i), int64(words))
-    put(ahead, int64(2 * i + 1), (step + blocks * LINE - 1) // (blocks * LINE))
+    put(ahead, int64(2 * i + 1), int64(words))
+    put(ahead, int64(2 * i + 2), (step + blocks * LINE - 1) // (blocks * LINE))
 
 
 def fetch_lines(code: Code, ahead: Any, block: Lanes) -> None:
-    """Emit `fetch`."""
-
-    def fetched() -> None:
-        with code.loop(0, STREAMS) as i:
-            words, lines = (code.load(ahead, i.up(1) + half, LONG, unit=8) for half in range(2))
-            with code.loop(0, lines) as line:
-                code.prefetch(words.value, block * lines + line, unit=LINE)
-
-    code.branch(code.number(ahead), fetched)
+    """Emit `fetch`. A branch that depends on an argument alone would make LLVM copy the loops around it."""
+    with code.loop(0, code.load(ahead, 0, LONG, unit=8)) as i:
+        words, lines = (code.load(ahead, i.up(1) + place, LONG, unit=8) for place in (1, 2))
+        with code.loop(0, lines) as line:
+            code.prefetch(words.value, block * lines + line, unit=LINE)
 
 
 @intrinsic
 def fetch(typingctx, ahead, block):  # type: ignore[no-untyped-def]
-    """Let the processor fetch, while it goes on, what a block of products has to fetch; see `expect`."""
+    """Let the processor fetch, while it goes on, what a block of products has to fetch, if anything; see `expect`."""
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         code = vector_code(builder)

@@ -104,7 +104,7 @@ def _chains(  # type: ignore[no-untyped-def]
         squares(value_x, tiles * of_x * steps, chain, int64(0), sign_x)
         squares(value_y, tiles * of_y * steps, chain // (WIDTH // ROWS), int64(1), sign_y)
     # Each chain that may be short decides for itself; all others are computed at once.
-    group, column, step, first = int64(0), int64(0), int64(-1), int64(0)
+    group, column, step, first, block = int64(0), int64(0), int64(-1), int64(0), int64(0)
     for _ in range(tiles * of_x * of_y * steps if short else 1):
         if short:
             counts, step = (int64(1), int64(1), int64(1), int64(1)), step + 1
@@ -114,17 +114,16 @@ def _chains(  # type: ignore[no-untyped-def]
                 column, group = int64(0), group + 1
                 first = group // of_x * of_y
             number_x, number_y = uint64(group * steps + step), uint64((first + column) * steps + step)
-            into = c + uint64((group * of_y + column) * ROWS * WIDTH) * size
             at_x, at_y = number_x * uint64(chain * WIDTH) * size, number_y * uint64(chain * ROWS)
-            fetch(ahead, group * of_y + column)
+            block = group * of_y + column
+            into = c + uint64(block * ROWS * WIDTH) * size
             if is_short(sign_x + number_x * size, sign_y + number_y * size, numbers):
+                fetch(ahead, block)
                 short_block(value_x + at_x, value_y + at_y * size, into, chain, base)
                 continue
         packed = (value_x + at_x, word_x + at_x, sign_x, value_y + at_y * size, word_y + at_y, sign_y)
-        blocks(
-            counts[0], counts[1], counts[2], counts[3], chain, packed, scales, apart, into, numbers, base, wide,
-            special, int64(scaled), uint64(0) if short else ahead,
-        )  # fmt: skip
+        flags = wide, special, int64(scaled)
+        blocks(*counts, chain, packed, scales, apart, into, numbers, base, *flags, ahead, block)
 
 
 @cache

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.kernels.ahead import STREAMS
+from tcemu.kernels.ahead import NOTES
 from tcemu.kernels.blocks import ROWS
 from tcemu.kernels.moves import FLOATS, pick_at
 from tcemu.kernels.picks import picks
@@ -294,7 +294,7 @@ class Tiles:
         most = whole(max(int(table[0]) for table in (*out, *(load.picks for load in given)) if table.size))
         packed = (vectors[0] + vectors[1]) * 3 + len(self.sums) * 2 * ROWS
         counts = loads[3], loads[21], *vectors, packed
-        sizes = most, most, most, *(WIDTH * count for count in counts), whole(4 * STREAMS)
+        sizes = most, most, most, *(WIDTH * count for count in counts), whole(2 * NOTES)
         together = min(max(_ROOM // sum(sizes), 1), _TOGETHER)
         numbers[TOGETHER], numbers[PICKED] = together, 4 * most
         numbers[HELD:BLOCKS] = np.cumsum([0, *sizes]) * together
