@@ -28,10 +28,10 @@ def expect(ahead, t, count, given, steps, to_d, step_d, blocks):  # type: ignore
 
     given and steps: see `addresses`; to_d and step_d: the same of the results. blocks: of a tile.
     """
-    put(ahead, int64(0), STREAMS if t < count else 0)
+    most = _note(ahead, STREAMS - 1, to_d + uint64(t * step_d), step_d, blocks)
     for i in range(STREAMS - 1):
-        _note(ahead, i, given[i] + uint64(t * steps[i]), steps[i], blocks)
-    _note(ahead, STREAMS - 1, to_d + uint64(t * step_d), step_d, blocks)
+        most = max(most, _note(ahead, i, given[i] + uint64(t * steps[i]), steps[i], blocks))
+    put(ahead, int64(0), most if t < count else 0)
     return ahead
 
 
@@ -39,15 +39,20 @@ def expect(ahead, t, count, given, steps, to_d, step_d, blocks):  # type: ignore
 def _note(ahead, i, words, step, blocks):  # type: ignore[no-untyped-def]
     """Note an address, and how many lines from there on belong to each block."""
     put(ahead, int64(2 * i + 1), int64(words))
-    put(ahead, int64(2 * i + 2), (step + blocks * LINE - 1) // (blocks * LINE))
+    lines = (step + blocks * LINE - 1) // (blocks * LINE)
+    put(ahead, int64(2 * i + 2), lines)
+    return lines
 
 
 def fetch_lines(code: Code, ahead: Any, block: Lanes) -> None:
     """Emit `fetch`. A branch that depends on an argument alone would make LLVM copy the loops around it."""
-    with code.loop(0, code.load(ahead, 0, LONG, unit=8)) as i:
-        words, lines = (code.load(ahead, i.up(1) + place, LONG, unit=8) for place in (1, 2))
-        with code.loop(0, lines) as line:
-            code.prefetch(words.value, block * lines + line, unit=LINE)
+    begins = []
+    for i in range(STREAMS):
+        words, lines = (code.load(ahead, 2 * i + place, LONG, unit=8) for place in (1, 2))
+        begins.append(words + block * lines * LINE)
+    with code.loop(0, code.load(ahead, 0, LONG, unit=8)) as line:
+        for words in begins:
+            code.prefetch(words.value, line, unit=LINE)
 
 
 @intrinsic
