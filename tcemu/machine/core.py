@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -18,9 +18,10 @@ from tcemu.machine.addresses import BLOCK, rank_of
 from tcemu.machine.dispatch import Bound, bind
 from tcemu.machine.events import By, Computed, Faulted, Issued, Site, Touched, Waiting, WaitKind
 from tcemu.machine.masks import FULL, LANES, lanes_of
+from tcemu.machine.meeting import WARPGROUP
 from tcemu.machine.memory import Bytes
 from tcemu.machine.pending import Groups
-from tcemu.machine.registers import POISON, WARP, Bank, Registers
+from tcemu.machine.registers import POISON, WARP, Bank, Origin, Registers
 from tcemu.machine.sites import UNKNOWN, site
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Core:
 
     def __init__(self, block: Block, index: int) -> None:
         self.block, self.grid, self.index = block, block.grid, index
+        self.warpgroup = block.warpgroups[index // WARPGROUP]
         #: lanes that exist and have not exited; `bits`: the lanes that are active now; both as bits
         self.there = FULL >> max(0, WARP * (index + 1) - block.shape.threads)
         self.bits = self.there
@@ -71,7 +73,8 @@ class Core:
     @property
     def heard(self) -> bool:
         """Whether an observer needs to know of each read and write of registers."""
-        return self.grid.hears(Touched)
+        grid = self.grid
+        return bool(grid.observers) and grid.hears(Touched)
 
     @property
     def target(self) -> str:
@@ -110,8 +113,11 @@ class Core:
         """The instruction on this warp's target, with the function that executes it."""
         return bind(instruction, self.block.shape.target)
 
-    def begin(self, instruction: Instruction, operands: tuple[tuple[str, Registers], ...] = ()) -> By | None:
-        """Begin an operation: other warps may run first, and observers receive Issued. None if no lane is active."""
+    def begin(self, instruction: Instruction, roles: Sequence[str] = (), operands: Sequence[Any] = ()) -> By | None:
+        """Begin an operation: other warps may run first, and observers receive Issued. None if no lane is active.
+
+        Issued names the registers among the operands, which have these roles.
+        """
         grid = self.grid
         if not self.bits:
             grid.scheduler.check(self.strand)
@@ -122,8 +128,12 @@ class Core:
         grid.counts[instruction.opcode] += 1
         self.latest = where = self.at or site(3)  # begin, the instruction's function, execute
         by = _by(By, (self.block.number, self.index, self.bits, where))
-        if grid.observers and grid.followed[instruction]:
-            grid.tell(Issued, by, instruction, operands)
+        if grid.observers:
+            followed = grid.followed.get(instruction.opcode) or grid.follows(instruction)
+            if followed[self.bits == self.there]:
+                given = zip(roles, operands, strict=False)
+                registers = [(role, each) for role, each in given if isinstance(each, Registers)]
+                grid.tell(Issued, by, instruction, tuple(registers))
         return by
 
     def wait(self, by: By, kind: WaitKind, key: int, ready: Callable[[], bool], what: Callable[[], str]) -> None:
@@ -260,7 +270,7 @@ class Core:
         self._next += bits.shape[1]
         return Registers(bank)
 
-    def made(self, bits: Array, written: int, origin: tuple[Instruction, str, str] | None = None) -> Registers:
+    def made(self, bits: Array, written: int, origin: Origin | None = None) -> Registers:
         """New registers with this content; only the lanes of the mask `written` count as written."""
         bank = Bank(bits, self, self._next)
         self._next += bits.shape[1]
@@ -269,7 +279,7 @@ class Core:
         blind = self.there & ~written
         if blind:
             bank.unwritten = np.repeat(lanes_of(blind)[:, None], bits.shape[1], axis=1)
-        if written and self.grid.observers:
+        if written and self.heard:
             made.touch(True)
         return made
 

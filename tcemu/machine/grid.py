@@ -42,8 +42,9 @@ class Grid:
         self._hears: list[Callable[[type[Event]], bool]]
         self._hears = [getattr(each, "hears", _every) for each in observers]
         self._heard: set[type[Event]] = set()
-        #: by instruction: whether some observer needs Issued of it
-        self.followed = Followed(observers)
+        #: whether some observer needs Issued of an instruction that only some lanes execute, and of one that all do; by
+        #: opcode, as far as `follows` has found out
+        self.followed: dict[str, tuple[bool, bool]] = {}
         #: how often warps executed each instruction, by opcode
         self.counts: Counter[str] = Counter()
         self.scheduler = Scheduler(strategy or strategy_of(shape.policy, shape.seed), self._admit)
@@ -79,7 +80,7 @@ class Grid:
         finally:
             # registers may still be read after the end; and observers, which may hold much, are freed at once, although
             # the grid, its blocks and its warps refer to each other
-            self.observers, self._hears, self.followed = (), [], Followed(())
+            self.observers, self._hears, self.followed = (), [], {}
 
     def clock(self) -> int:
         """The instructions so far, and the readings of this clock: it grows from reading to reading."""
@@ -133,6 +134,13 @@ class Grid:
                 return True
         return False
 
+    def follows(self, instruction: Instruction) -> tuple[bool, bool]:
+        """Whether some observer follows an instruction of some lanes, and of all; those that do not say follow all."""
+        asked = [getattr(each, "follows", _every) for each in self.observers]
+        some, whole = (any(follows(instruction, whole) for follows in asked) for whole in (False, True))
+        self.followed[instruction.opcode] = some, whole
+        return some, whole
+
     def fail(self, error: TcemuError) -> NoReturn:
         """Raise the error that ends the launch. If a kernel catches it, its next operation raises it again."""
         self.failure = error
@@ -158,20 +166,8 @@ class Grid:
         )
 
 
-def _every(_: object) -> bool:
+def _every(*_: object) -> bool:
     return True
-
-
-class Followed(dict[Instruction, bool]):
-    """Whether an observer follows an instruction; those that do not say follow every one."""
-
-    def __init__(self, observers: Sequence[Observer]) -> None:
-        super().__init__()
-        self._follows = [getattr(each, "follows", _every) for each in observers]
-
-    def __missing__(self, instruction: Instruction) -> bool:
-        found = self[instruction] = any(follows(instruction) for follows in self._follows)
-        return found
 
 
 def _follows(waits: Sequence[Waiting]) -> bool:

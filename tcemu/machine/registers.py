@@ -22,6 +22,8 @@ from tcemu.machine.lanes import differing
 
 Array = npt.NDArray[Any]
 
+#: The instruction that made registers, the role of its operand, and the target.
+Origin = tuple[Instruction, str, str]
 #: Lanes of a warp.
 WARP = 32
 #: Every lane, bool (32,), as bytes.
@@ -85,7 +87,7 @@ class Registers(NDArrayOperatorsMixin):
 
     def __init__(self, bank: Bank, columns: Array | None = None) -> None:
         self.bank = bank
-        self.origin: tuple[Instruction, str, str] | None = None
+        self.origin: Origin | None = None
         #: which registers of the bank these are; None for all of them
         self._columns = columns
 
@@ -180,6 +182,11 @@ class Registers(NDArrayOperatorsMixin):
         """A numpy array of the content, for an operation that uses every active lane of it."""
         self.touch(False)
         return self.seen().copy()
+
+    def content(self) -> Array:
+        """The same for an operation that neither writes to the array nor keeps it: it may be the bank itself."""
+        self.touch(False)
+        return self.seen()
 
     def copy(self) -> Array:
         """A numpy array of the content, read now."""

@@ -68,16 +68,15 @@ def callers_of(inner: Site, within: int = 0) -> tuple[Site, ...]:
 
     The `within` innermost calls before this one belong to no kernel in any case, so they need not be looked at.
     """
+    file, line, _, inlined = inner
     frame: FrameType | None = _getframe(within + 1)
-    while frame is not None and (frame.f_code.co_filename != inner.file or _line(frame).line != inner.line):
+    while frame is not None and (frame.f_code.co_filename != file or _line(frame).line != line):
         frame = frame.f_back
-    if frame is None:
-        return inner.inlined
-    found, frame = [*inner.inlined], frame.f_back
+    found = []
     while frame is not None:
-        if not _ours[frame.f_code.co_filename]:
-            here = _line(frame)
-            if here[:2] != inner[:2]:  # else it is the line that has the comprehension
-                found.append(here)
         frame = frame.f_back
-    return tuple(found)
+        if frame is not None and not _ours[frame.f_code.co_filename]:
+            here = _line(frame)
+            if here.line != line or here.file != file:  # else it is the line that has the comprehension
+                found.append(here)
+    return (*inlined, *found) if found else inlined

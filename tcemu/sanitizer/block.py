@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from tcemu.instructions import Instruction
-from tcemu.machine.events import BlockStarted, By, Event
+from tcemu.instructions.facts import Space
+from tcemu.machine.events import BlockStarted, By, Event, Order
 from tcemu.sanitizer.clocks import Array, Clocks
 from tcemu.sanitizer.fences import Fences
 from tcemu.sanitizer.records import Records
@@ -16,19 +17,47 @@ from tcemu.sanitizer.shadow import Shadow, Tiles
 Handler = Callable[..., object]
 
 
-class Only(NamedTuple):
-    """A handler of Issued, the most frequent event, and the instructions that it needs to know of."""
+class Issues(NamedTuple):
+    """A handler of Issued, and the instructions that it needs to know of; `whole`: all lanes of a warp execute them."""
 
     handle: Handler
-    needs: Callable[[Instruction], bool]
+    needs: Callable[[Instruction, bool], bool]
 
 
-Handlers = dict[type[Event], Handler | Only]
+class Access(NamedTuple):
+    """A sort of access: the state space, whether it writes, its memory order, and whether lanes exchange the bytes."""
+
+    space: Space
+    writes: bool
+    order: Order
+    collective: bool
 
 
-def together(instruction: Instruction) -> bool:
-    """Whether lanes execute an instruction together, or wait for each other there."""
-    return instruction.sync or instruction.aligned or instruction.lanes > 32
+class Accesses(NamedTuple):
+    """A handler of Accessed, and the sorts of accesses that it needs to know of."""
+
+    handle: Handler
+    needs: Callable[[Access], bool]
+
+
+#: By kind of event. Of the two most frequent ones, most handlers need only some.
+Handlers = dict[type[Event], Handler | Issues | Accesses]
+
+
+#: Instructions of whole warps that another event tells of: lanes exchange bytes of memory, as Accessed says, or four
+#: warps begin an mma_async, as WgmmaIssued says.
+_TOLD = frozenset({"ldmatrix", "stmatrix", "wmma.load", "wmma.store", "wgmma"})
+
+
+def together(instruction: Instruction, whole: bool) -> bool:
+    """Whether lanes execute an instruction together, or wait for each other there, and no other event says so."""
+    meets = instruction.sync or instruction.aligned or instruction.lanes > 32
+    return meets and not (whole and instruction.family in _TOLD)
+
+
+def exchanges(access: Access) -> bool:
+    """Whether all lanes exchange the bytes."""
+    return access.collective
 
 
 class Section(Protocol):

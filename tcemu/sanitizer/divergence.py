@@ -6,9 +6,20 @@ Also faults, and the reason for a deadlock.
 from __future__ import annotations
 
 from tcemu.errors import counted
-from tcemu.machine.events import BarrierDisagreed, BarriersParted, By, Disagreed, Faulted, Issued, Stuck, Waiting
+from tcemu.machine.events import (
+    Accessed,
+    BarrierDisagreed,
+    BarriersParted,
+    By,
+    Disagreed,
+    Faulted,
+    Issued,
+    Stuck,
+    Waiting,
+    WgmmaIssued,
+)
 from tcemu.sanitizer.barriers import Barriers
-from tcemu.sanitizer.block import Block, Handlers, Only, together
+from tcemu.sanitizer.block import Accesses, Block, Handlers, Issues, exchanges, together
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.report import Earlier, lanes_of, many
 
@@ -44,7 +55,9 @@ class Divergence:
     def __init__(self, block: Block, mbarriers: Mbarriers, barriers: Barriers) -> None:
         self._block, self._clocks, self._mbarriers, self._barriers = block, block.clocks, mbarriers, barriers
         self.handlers: Handlers = {
-            Issued: Only(self._issued, together),
+            Issued: Issues(self._issued, together),
+            Accessed: Accesses(self._exchanged, exchanges),
+            WgmmaIssued: self._multiplied,
             Disagreed: self._disagreed,
             BarrierDisagreed: self._counts,
             BarriersParted: self._parted,
@@ -65,6 +78,17 @@ class Divergence:
             self._block.report("aligned-divergent", by, message, what=many("lane", missing))
         if instruction.lanes > 32 and by.warp // WARPGROUP * WARPGROUP + WARPGROUP > self._block.warps:
             self._start(by, instruction.opcode)
+
+    def _exchanged(self, event: Accessed) -> None:
+        self._meet(event.by)
+
+    def _multiplied(self, event: WgmmaIssued) -> None:
+        for by in event.wgmma.bys:
+            self._meet(by)
+
+    def _meet(self, by: By) -> None:
+        if by.active == self._clocks.there[by.warp]:
+            self._clocks.meet(by.warp)
 
     def _start(self, by: By, opcode: str) -> None:
         first, warps = by.warp // WARPGROUP * WARPGROUP, self._block.warps
@@ -101,6 +125,8 @@ class Divergence:
         self._block.report("barriers-parted", other, message, what=what, earlier=earlier)
 
     def _faulted(self, event: Faulted) -> None:
+        if event.kind == "warpgroup":
+            self._start(event.by, event.instruction.opcode)
         rule = _FAULTS.get(event.kind)  # the others are mbarriers.py's, which knows their causes
         if rule is not None:
             what = _CONCERNS.get(event.kind, f"{event.space} memory")

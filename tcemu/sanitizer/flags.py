@@ -13,7 +13,7 @@ import numpy as np
 
 from tcemu.instructions.elements import order_of
 from tcemu.machine.events import Accessed, Fenced
-from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.block import Accesses, Block, Handlers
 from tcemu.sanitizer.clocks import Array, joined
 from tcemu.sanitizer.fences import ATOMIC, REACH, RELEASES
 from tcemu.sanitizer.grid import Neighbour
@@ -29,11 +29,12 @@ class Flags:
         self._fences, self._neighbour = block.fences, neighbour
         #: what a location hands on, by the block and the warp that have put it there
         self._released: dict[Place, dict[tuple[int, int], Array]] = {}
-        self.handlers: Handlers = {Accessed: self._accessed, Fenced: block.fences.fence}
+        self.handlers: Handlers = {
+            Accessed: Accesses(self._accessed, lambda access: bool(access.order)),
+            Fenced: block.fences.fence,
+        }
 
     def _accessed(self, event: Accessed) -> None:
-        if not event.order:
-            return
         step = self._write if event.writes else self._read
         far = REACH[order_of(event.instruction).scope]
         for address in np.unique(event.addresses).tolist():

@@ -12,7 +12,7 @@ import numpy as np
 from tcemu.machine.events import Accessed, BlockEnded, By, CopiesWaited, Copy, CopyIssued
 from tcemu.machine.memory import extent_of
 from tcemu.machine.sites import callers_of
-from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.block import Accesses, Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
 from tcemu.sanitizer.fences import REACH, WEAK, Strength
 from tcemu.sanitizer.global_fences import GlobalFences
@@ -57,7 +57,7 @@ class GlobalCopies:
         self._hint = block.hint
         self._latest: By | None = None
         self.handlers: Handlers = {
-            Accessed: self._accessed,
+            Accessed: Accesses(self._accessed, lambda access: access.space == "global"),
             CopyIssued: self._copy,
             CopiesWaited: self._wait,
             BlockEnded: self._confess,
@@ -172,12 +172,14 @@ class GlobalCopies:
 
     def _accessed(self, event: Accessed) -> None:
         """Compare a load or store with the copies before it."""
-        if event.space != "global" or not len(event.addresses):
-            return
         grid = self._grid
+        (low, high), stored, loaded = event.extent, grid.stored, grid.loaded
+        near = (low < stored.end and high > stored.first) or (low < loaded.end and high > loaded.first)
+        if not near or not len(event.addresses):
+            return
         first = event.addresses
-        for spans in (grid.stored, grid.loaded) if event.writes else (grid.stored,):
-            if spans.between(*event.extent):
+        for spans in (stored, loaded) if event.writes else (stored,):
+            if spans.between(low, high):
                 self._compare_spans(self._races.access(event), spans, first, first + event.size, event.lanes)
 
     def _compare_spans(

@@ -76,8 +76,6 @@ class GlobalMemory:
         self.handlers: Handlers = {ProxyFenced: self._fence, CopyIssued: self._copy}
 
     def _accessed(self, event: Accessed) -> None:
-        if not event.writes:
-            return
         by = event.by
         time = self._clocks.time[by.warp]
         store = self._latest.get(by.warp)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from tcemu.machine.events import Accessed
-from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.block import Accesses, Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array
 from tcemu.sanitizer.fences import ALIKE, strength
 from tcemu.sanitizer.global_shadow import WRITES, GlobalShadow, Read
@@ -39,20 +39,20 @@ class GlobalRaces:
     def __init__(self, block: Block, grid: Grid, neighbour: Neighbour) -> None:
         self._block, self._clocks, self._grid, self._neighbour = block, block.clocks, grid, neighbour
         self._shadow: GlobalShadow = grid.shadow
-        #: the records of each warp's accesses at its current time, which further ones of the same line share
-        self._present: dict[int, tuple[int, dict[tuple[object, ...], int]]] = {}
-        self.handlers: Handlers = {Accessed: self._accessed}
+        #: what makes two accesses of a warp share a number, and the number, of each warp's latest one
+        self._latest: dict[int, tuple[object, int]] = {}
+        self.handlers: Handlers = {Accessed: Accesses(self._accessed, lambda access: access.space == "global")}
 
     def _accessed(self, event: Accessed) -> None:
-        if event.space != "global" or not len(event.addresses):
+        if not len(event.addresses):
             return
-        marks, read = 32 * self._record(event) + event.lanes, None
+        read = None
         if event.writes:
             self._shadow.settle(event.extent)
         else:
             self._clocks.loads[event.by.warp] = True
             if not event.order:
-                read = Read(event.addresses.copy(), event.size, marks)  # the kernel may change its array
+                read = self._weak(event)
                 if self._shadow.lists(read, event.extent):
                     return
         cells, per = self._shadow.cells(event.addresses, event.size, event.extent[1])
@@ -62,13 +62,14 @@ class GlobalRaces:
             prior = known if event.writes else known[WRITES]
             if np.count_nonzero(prior) and not self._incoherent(event, prior, cells, lanes):
                 self.compare(self.access(event), prior, cells, lanes, event)
-        marks = marks if per == 1 else np.repeat(marks, per)
+        if read is not None:
+            self._shadow.note([read])
+            return
+        marks = 32 * self._number(event) + lanes
         if event.writes:
             self._shadow.write(cells, marks, bool(event.order), event.extent)
-        elif read is None:
-            self._shadow.read_strongly(cells, marks)
         else:
-            self._shadow.note([read])
+            self._shadow.read_strongly(cells, marks)
 
     def access(self, event: Accessed) -> GlobalAccess:
         """An access by loads or stores."""
@@ -87,18 +88,25 @@ class GlobalRaces:
             self.report(self.access(event), other, mark & 31, lane, what, cause=_INCOHERENT, remedy=_COHERENT)
         return True
 
-    def _record(self, event: Accessed) -> int:
-        """The record of an access. All accesses of one line at one time of its warp share a record."""
-        by = event.by
+    def _number(self, event: Accessed) -> int:
+        """The number of an access: often that of the warp's latest one, as kernels store a tile line by line."""
+        by, instruction, writes = event.by, event.instruction, event.writes
         time = self._clocks.time[by.warp]
-        present = self._present.get(by.warp)
-        if present is None or present[0] != time:
-            present = self._present[by.warp] = time, {}
-        key = by.site, event.opcode, event.writes, by.active
-        number = present[1].get(key)
-        if number is None:
-            number = present[1][key] = self._grid.accesses.add(self.access(event), time)
+        latest, number = self._latest.get(by.warp, (None, 0))
+        this = instruction, by.site, by.active, writes, time
+        if this == latest:
+            return number
+        accesses, strong = self._grid.accesses, strength(instruction, event.order)
+        number = accesses.number(self._neighbour.number, by, instruction.opcode, writes, strong, time)
+        self._latest[by.warp] = this, number
         return number
+
+    def _weak(self, event: Accessed) -> Read:
+        """A weak read, which gets a number only when something writes to the array."""
+        by, opcode = event.by, event.instruction.opcode
+        time, callers = self._clocks.time[by.warp], self._grid.accesses.callers(by)
+        addresses = event.addresses.copy()  # the kernel may change its array
+        return Read(addresses, event.size, event.lanes, self._neighbour.number, by, opcode, time, callers)
 
     # ---------------------------------------------------------------------------------------- what is in order
 

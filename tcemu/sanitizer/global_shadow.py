@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tcemu.machine.events import By, Site
 from tcemu.machine.memory import Extent
 from tcemu.sanitizer.clocks import Array
 from tcemu.sanitizer.spans import Runs
@@ -27,27 +28,40 @@ WEAK, STRONG, READ, OTHER, STRONG_READ, SEEN = range(6)
 WRITES, ACCESSES = slice(0, 2), slice(0, 5)
 _CELL, _CELLS = 16, 1 << 12
 #: At most so many reads of an array are listed.
-_MANY = 1024
+_MANY = 8192
 
 
 class Read(NamedTuple):
-    """A weak read of `size` bytes at each of `addresses` (n,), and the marks that it makes (n,)."""
+    """A weak read of `size` bytes at each of `addresses` (n,) by `lanes` (n,).
+
+    It knows its block, the time of its warp, and the lines that called the function of the kernel's line.
+    """
 
     addresses: Array
     size: int
-    marks: Array
+    lanes: Array
+    block: int
+    by: By
+    opcode: str
+    time: int
+    callers: tuple[Site, ...]
 
 
 class GlobalShadow:
     """The marks of the accesses of a grid: 32 * record + lane, and 0 for none.
 
     arrays: (first byte, end, name) of each array, in ascending order. readers: numbers that tell the warps that made
-    marks (n,) apart.
+    marks (n,) apart. marks_of: the marks (n,) that a read makes.
     """
 
-    def __init__(self, arrays: Sequence[tuple[int, int, str]], readers: Callable[[Array], Array]) -> None:
+    def __init__(
+        self,
+        arrays: Sequence[tuple[int, int, str]],
+        readers: Callable[[Array], Array],
+        marks_of: Callable[[Read], Array],
+    ) -> None:
         self._starts, self._ends = [first for first, _, _ in arrays], [end for _, end, _ in arrays]
-        self._readers = readers
+        self._readers, self._marks_of = readers, marks_of
         #: the listed reads of each array, and the arrays that have been written, by their places
         self._listed: dict[int, list[Read]] = {}
         self._written: set[int] = set()
@@ -98,7 +112,8 @@ class GlobalShadow:
         self._accessed[cells] = True
         self._marks[STRONG if strong else WEAK][cells] = marks
         low, high = extent
-        self._first, self._end = min(self._first, low), max(self._end, high)
+        if low < self._first or high > self._end:
+            self._first, self._end = min(self._first, low), max(self._end, high)
         first, end = self._latest
         if not first <= low < high <= end:
             self._latest = self._wrote(extent)
@@ -149,7 +164,7 @@ class GlobalShadow:
             addresses = np.concatenate([reads[number].addresses for number in some])
             cells, per = self.cells(addresses, size, int(addresses.max()) + size)
             counts = [per * len(reads[number].addresses) for number in some]
-            marks = np.concatenate([reads[number].marks for number in some])
+            marks = np.concatenate([self._marks_of(reads[number]) for number in some])
             parts.append((cells, marks.repeat(per), np.repeat(some, counts)))
         if len(parts) == 1:
             return parts[0][:2]

@@ -15,8 +15,8 @@ from tcemu.errors import byte_span
 from tcemu.machine.events import By, Site
 from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.clocks import Array, Clocks, joined
-from tcemu.sanitizer.fences import Strength
-from tcemu.sanitizer.global_shadow import GlobalShadow
+from tcemu.sanitizer.fences import WEAK, Strength
+from tcemu.sanitizer.global_shadow import GlobalShadow, Read
 from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.spans import Spans
 from tcemu.sanitizer.told import Told
@@ -93,20 +93,55 @@ class Accesses:
         self.block, self.warp, self.time = (np.zeros(256, np.int64) for _ in range(3))
         #: callers, each once
         self._chains: dict[tuple[Site, ...], tuple[Site, ...]] = {}
+        #: by block and warp: a time of the warp, and the accesses at that time, which further ones of a line share
+        self._present: dict[tuple[int, int], tuple[int, dict[tuple[object, ...], int]]] = {}
 
     def readers(self, marks: Array) -> Array:
         """Numbers that tell the warps that made marks (n,) apart."""
         records = marks >> 5
         return np.asarray(self.block[records] << 32 | self.warp[records])
 
-    def add(self, access: GlobalAccess, time: int) -> int:
-        """The number of one more access, at this time of its warp."""
+    def number(
+        self,
+        block: int,
+        by: By,
+        opcode: str,
+        writes: bool,
+        strength: Strength,
+        time: int,
+        callers: tuple[Site, ...] | None = None,
+    ) -> int:
+        """The number of an access at this time of its warp. All accesses of one line at one time share a number.
+
+        `callers` are those of the line, if it is not the one that is being executed.
+        """
+        warp = block, by.warp
+        present = self._present.get(warp)
+        if present is None or present[0] != time:
+            present = self._present[warp] = time, {}
+        key = by.site, opcode, writes, by.active
+        number = present[1].get(key)
+        if number is None:
+            callers = self.callers(by) if callers is None else callers
+            access = GlobalAccess(block, by, opcode, writes, strength, callers)
+            number = present[1][key] = self._add(access, time)
+        return number
+
+    def marks(self, read: Read) -> Array:
+        """The marks (n,) of a weak read."""
+        number = self.number(read.block, read.by, read.opcode, False, WEAK, read.time, read.callers)
+        return 32 * number + read.lanes
+
+    def callers(self, by: By) -> tuple[Site, ...]:
+        """The lines that called the function of the access that is being made, innermost first."""
+        found = callers_of(by.site, EVENT)
+        return self._chains.setdefault(found, found) if found else found
+
+    def _add(self, access: GlobalAccess, time: int) -> int:
         number = len(self.made)
         if number == len(self.time):
             more = (np.pad(each, (0, number)) for each in (self.block, self.warp, self.time))
             self.block, self.warp, self.time = more
-        found = callers_of(access.by.site, EVENT)
-        access.callers = self._chains.setdefault(found, found)
         self.made.append(access)
         self.block[number], self.warp[number], self.time[number] = access.block, access.by.warp, time
         return number
@@ -136,7 +171,7 @@ class Grid:
     shadow: GlobalShadow = field(init=False)
 
     def __post_init__(self) -> None:
-        self.shadow = GlobalShadow(self.arrays, self.accesses.readers)
+        self.shadow = GlobalShadow(self.arrays, self.accesses.readers, self.accesses.marks)
 
     def extent(self, addresses: Array, size: int) -> str:
         """``bytes 0 to 63 of argument 1``: what `size` bytes at each of the addresses span."""

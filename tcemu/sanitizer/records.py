@@ -38,7 +38,7 @@ class Kind(IntEnum):
 #: The author of record 0, which stands for no access.
 NOBODY = By(-1, -1, 0, Site("", 0, ""))
 #: How many calls, at least, lie between the machine's report of an event and the look at who called the kernel's line.
-EVENT = 5
+EVENT = 7
 #: More marks than this may well be those of one record.
 _FEW = 64
 #: The number of rows for which ended records are remembered.
@@ -155,7 +155,7 @@ class Records:
         if by is self.by[-1]:
             return self.callers[-1]
         found = callers_of(by.site, EVENT)
-        return self._chains.setdefault(found, found)
+        return self._chains.setdefault(found, found) if found else found
 
     def together(self, one: int, other: int) -> bool:
         """Whether both accesses are strong and so do not race.

@@ -17,7 +17,6 @@ from tcemu.machine.events import (
     Computed,
     Event,
     Faulted,
-    Issued,
     Stuck,
     Touched,
     WgmmaFenced,
@@ -88,7 +87,7 @@ class Sanitizer:
         self._watches: dict[int, tuple[Watch, Cluster | None]] = {}
         self._grid: Grid | None = None
         #: of which instructions its sections need to know; it is the same in all blocks
-        self._needs: tuple[Callable[[Instruction], bool], ...] = ()
+        self._needs: tuple[Callable[[Instruction, bool], bool], ...] = ()
         #: whether a kernel has executed wgmma, whose rules are about each access to registers
         self._wgmma = False
 
@@ -108,7 +107,7 @@ class Sanitizer:
         watch, cluster = found
         told = event if cluster is None else cluster(event)
         if told is not None:
-            for handle in watch.issued(told) if isinstance(told, Issued) else watch.of(kind):
+            for handle in watch.of(told):
                 handle(told)
         if kind is BlockEnded:
             del self._watches[block]
@@ -119,9 +118,9 @@ class Sanitizer:
         """Whether it needs events of this kind now."""
         return self._wgmma if kind is Touched else kind is not Computed
 
-    def follows(self, instruction: Instruction) -> bool:
-        """Whether it needs to know when a warp issues this instruction, once it has seen a block start."""
-        return any(needs(instruction) for needs in self._needs)
+    def follows(self, instruction: Instruction, whole: bool = True) -> bool:
+        """Whether it needs to know when a `whole` warp, or part of one, issues this; once it has seen a block start."""
+        return any(needs(instruction, whole) for needs in self._needs)
 
     def _multiplies(self, _: WgmmaFenced | WgmmaIssued) -> None:
         self._wgmma = True

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.machine.events import Accessed, BlockEnded, By, Site, Stuck
-from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.block import Accesses, Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, lanes_in
 from tcemu.sanitizer.fences import strength
 from tcemu.sanitizer.naming import Known, Naming, Side, Verdict
@@ -54,13 +54,17 @@ class SharedMemory:
         self._generic_reads = False
         #: the lines of copies that have had a hint
         self._hinted: set[Site] = set()
-        #: receives the accesses to other memory
+        #: receives the writes to other memory
         self.elsewhere: Callable[[Accessed], None] = lambda _: None
         #: reports a phase (column, number) of an mbarrier if no expect_tx announced its bytes; returns whether it did
         self.unexpected: Callable[[int, int], bool] = lambda *_: False
         #: reports the mma_async of a read if a wait missed it because it is in no group; returns whether it did
         self.uncommitted: Callable[[int, Earlier], bool] = lambda *_: False
-        self.handlers: Handlers = {Accessed: self._accessed, BlockEnded: self._ended, Stuck: self._ended}
+        self.handlers: Handlers = {
+            Accessed: Accesses(self._accessed, lambda access: access.space == "shared" or access.writes),
+            BlockEnded: self._ended,
+            Stuck: self._ended,
+        }
 
     # ---------------------------------------------------------------------------------------- loads and stores
 

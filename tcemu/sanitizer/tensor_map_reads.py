@@ -11,7 +11,7 @@ import numpy as np
 from tcemu.machine.events import Accessed, By, CopiesWaited, Copy, CopyIssued, TensorMapRead
 from tcemu.machine.sites import callers_of
 from tcemu.machine.tensor_map_words import BYTES
-from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.block import Accesses, Block, Handlers
 from tcemu.sanitizer.clocks import lanes_in
 from tcemu.sanitizer.fences import WEAK
 from tcemu.sanitizer.global_copies import GlobalCopies, mask_of
@@ -56,7 +56,7 @@ class TensorMapReads:
             TensorMapRead: self._read,
             CopyIssued: self._copy,
             CopiesWaited: self._wait,
-            Accessed: self._accessed,
+            Accessed: Accesses(self._accessed, lambda access: access.space == "global" and access.writes),
         }
 
     def _read(self, event: TensorMapRead) -> None:
@@ -92,10 +92,11 @@ class TensorMapReads:
 
     def _accessed(self, event: Accessed) -> None:
         """Compare a write with the copies that may still read a map there."""
-        if not len(self._grid.maps) or event.space != "global" or not event.writes or not len(event.addresses):
+        maps, (low, high) = self._grid.maps, event.extent
+        if low >= maps.end or high <= maps.first or not len(event.addresses):
             return
         first = event.addresses
-        for span in self._grid.maps.between(*event.extent):
+        for span in maps.between(low, high):
             places = np.flatnonzero(span.runs.touched(first, first + event.size))
             late = len(places) and self._copies.late(event.by.warp, mask_of(event.lanes[places]), span.access)
             if late:

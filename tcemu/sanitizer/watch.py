@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from tcemu.machine.events import Event, Issued
-from tcemu.sanitizer.block import Handler, Only, Section
+from tcemu.machine.events import Accessed, Event, Issued
+from tcemu.sanitizer.block import Access, Accesses, Handler, Issues, Section
 
 if TYPE_CHECKING:
     from tcemu.instructions import Instruction
@@ -18,13 +18,17 @@ class Watch:
     def __init__(self, sections: Iterable[Section]) -> None:
         self._sections = tuple(sections)
         self._handlers: dict[type[Event], list[Handler]] = {}
-        self._only: list[Only] = []
-        #: the handlers of Issued for each instruction so far
+        self._issues: list[Issues] = []
+        self._accesses: list[Accesses] = []
+        #: the handlers of Issued for each instruction so far, and those of Accessed for each sort of access so far
         self._issued: dict[Instruction, list[Handler]] = {}
+        self._accessed: dict[tuple[object, ...], list[Handler]] = {}
         for section in self._sections:
             for kind, handler in section.handlers.items():
-                if isinstance(handler, Only):
-                    self._only.append(handler)
+                if isinstance(handler, Issues):
+                    self._issues.append(handler)
+                elif isinstance(handler, Accesses):
+                    self._accesses.append(handler)
                 else:
                     self.add(kind, handler)
 
@@ -32,9 +36,28 @@ class Watch:
         """Let a handler receive events of this kind after those that do so already."""
         self._handlers.setdefault(kind, []).append(handler)
 
-    def of(self, kind: type[Event]) -> Sequence[Handler]:
-        """The handlers of a kind of event other than Issued."""
-        return self._handlers.get(kind, ())
+    def of(self, event: Event) -> Sequence[Handler]:
+        """The handlers that need this event."""
+        kind = type(event)
+        if kind is Accessed:
+            return self._of_access(event)  # type: ignore[arg-type]
+        return self._of_issue(event) if kind is Issued else self._handlers.get(kind, ())  # type: ignore[arg-type]
+
+    def _of_access(self, event: Accessed) -> Sequence[Handler]:
+        sort = event.space, event.writes, event.order, event.collective
+        found = self._accessed.get(sort)
+        if found is None:
+            access = Access(*sort)
+            found = self._accessed[sort] = [each.handle for each in self._accesses if each.needs(access)]
+        return found
+
+    def _of_issue(self, event: Issued) -> Sequence[Handler]:
+        found = self._issued.get(event.instruction)
+        if found is None:
+            instruction = event.instruction
+            needing = [each for each in self._issues if each.needs(instruction, False) or each.needs(instruction, True)]
+            found = self._issued[instruction] = [each.handle for each in needing]
+        return found
 
     def close(self) -> None:
         """Forget the sections. They refer to each other: only a collection of garbage would free their memory later."""
@@ -42,14 +65,6 @@ class Watch:
             vars(section).clear()
 
     @property
-    def needs(self) -> tuple[Callable[[Instruction], bool], ...]:
-        """Of which instructions a handler needs to know when a warp issues them: any of these."""
-        return tuple(each.needs for each in self._only)
-
-    def issued(self, event: Issued) -> Sequence[Handler]:
-        """The handlers that need to know of this instruction."""
-        instruction = event.instruction
-        found = self._issued.get(instruction)
-        if found is None:
-            found = self._issued[instruction] = [each.handle for each in self._only if each.needs(instruction)]
-        return found
+    def needs(self) -> tuple[Callable[[Instruction, bool], bool], ...]:
+        """Of which instructions a handler needs to know when a warp, whole or not, issues them: any of these."""
+        return tuple(each.needs for each in self._issues)

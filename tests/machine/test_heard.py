@@ -105,9 +105,9 @@ def test_issued_is_told_of_the_instructions_that_an_observer_follows():
             if isinstance(event, events.Issued):
                 self.found.append(event.instruction.opcode)
 
-        def follows(self, instruction):
-            self.asked.append(instruction.opcode)
-            return "bar" in instruction.opcode
+        def follows(self, instruction, whole):
+            self.asked.append((instruction.opcode, whole))
+            return whole and "bar" in instruction.opcode
 
     def twice(warp):
         for _ in range(2):
@@ -118,6 +118,6 @@ def test_issued_is_told_of_the_instructions_that_an_observer_follows():
     tcemu.launch(twice, shared=128, observers=(some,), sanitizer="off")
     assert len(some.found) == 2
     assert all("bar" in opcode for opcode in some.found)
-    assert len(some.asked) == len(set(some.asked)) == 2
+    assert len(some.asked) == len(set(some.asked)) == 4
     tcemu.launch(twice, shared=128, observers=(Barriers(), every.append), sanitizer="off")
     assert sum(isinstance(event, events.Issued) for event in every) == 4

@@ -3,9 +3,15 @@
 import numpy as np
 
 from tcemu.sanitizer.global_shadow import OTHER, READ, GlobalShadow, Read
+from tcemu.sanitizer.records import NOBODY
 from tcemu.sanitizer.shadow import Shadow, run_of
 
 RANDOM = np.random.default_rng(11)
+
+
+def shadow_of(size):
+    """The shadow of one array. The lanes of a read are its marks, and each record is another warp's."""
+    return GlobalShadow([(0, size, "x")], lambda marks: marks >> 5, lambda read: read.lanes)
 
 
 def test_cells_are_those_of_the_bytes(row):
@@ -30,7 +36,7 @@ def test_a_run_of_cells_is_a_slice():
 
 def test_global_marks_stay_when_cells_become_smaller_or_more():
     for trial in range(20):
-        shadow, marks = GlobalShadow([(0, 1 << 18, "x")], lambda marks: marks >> 5), np.zeros(1 << 18, np.int64)
+        shadow, marks = shadow_of(1 << 18), np.zeros(1 << 18, np.int64)
         for number, size in enumerate(RANDOM.choice([1, 2, 4, 8, 16], 12).tolist(), 1):
             addresses = size * RANDOM.choice((1 << 17 + trial % 2) // size, 32, replace=False)
             extent = int(addresses.min()), int(addresses.max()) + size
@@ -47,13 +53,13 @@ def test_listed_reads_leave_the_marks_of_reads_one_after_the_other():
     """The last read of each byte, and the last one before it by another warp, found by a loop over bytes."""
     for trial in range(30):
         shadow, last, other = (
-            GlobalShadow([(0, 4096, "x")], lambda marks: marks >> 5), np.zeros(4096, np.int64), np.zeros(4096, np.int64)
+            shadow_of(4096), np.zeros(4096, np.int64), np.zeros(4096, np.int64)
         )  # fmt: skip
         for number in range(12):
             size = int(RANDOM.choice([4, 8, 16]))
             addresses = size * RANDOM.choice(256 // size, RANDOM.integers(1, 9))
             mark = 32 * int(RANDOM.integers(1, 4)) + number
-            read = Read(addresses, size, np.full(len(addresses), mark))
+            read = Read(addresses, size, np.full(len(addresses), mark), 0, NOBODY, "", 0, ())
             assert shadow.lists(read, (int(addresses.min()), int(addresses.max()) + size))
             for place in (addresses[:, None] + np.arange(size)).ravel().tolist():
                 if last[place] and last[place] >> 5 != mark >> 5:

@@ -5,10 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from quick import examples
 
+from tcemu.instructions.table import FAMILIES
 from tcemu.machine.events import By, Site, Touched
 from tcemu.machine.registers import Bank, Registers
+from tcemu.sanitizer import block
 from tcemu.sanitizer.clocks import Clocks
 from tcemu.sanitizer.records import Kind, Records
+from tcemu.sanitizer.rules import fragments
 from tcemu.sanitizer.wgmma_state import Warp
 
 WARPS, FULL = 2, (1 << 32) - 1
@@ -92,3 +95,23 @@ def test_accesses_to_registers(steps, asked):
     assert warp.fenced == before
     found = [since[number] for number in asked if number in since]
     assert warp.latest_touch(asked, [first for first, _ in BANKS]) == (max(found)[1:] if found else None)
+
+
+def test_lines_at_multiples_of_the_coarsest_alignment_need_no_look_at_the_fragment():
+    wanted = {
+        fragments._alignment(instruction, 1 << 16)
+        for family in FAMILIES
+        if family.name in ("wmma.load", "wmma.store")
+        for _, instruction in family.variants
+    }
+    assert max(wanted) == fragments._COARSE
+
+
+def test_the_instructions_that_other_events_tell_of_are_followed_only_if_lanes_are_missing():
+    found = {
+        family.name
+        for family in FAMILIES
+        for _, instruction in family.variants[:1]
+        if block.together(instruction, False) and not block.together(instruction, True)
+    }
+    assert found == block._TOLD

@@ -8,13 +8,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from tcemu.errors import TcemuError
 from tcemu.instructions import Instruction, target_named
 from tcemu.machine.events import Accessed, Issued
-from tcemu.machine.registers import Registers
-from tcemu.sanitizer.block import Block, Handlers, Only, section
+from tcemu.machine.registers import Origin
+from tcemu.sanitizer.block import Accesses, Block, Handlers, Issues, exchanges, section
 from tcemu.sanitizer.report import Report
 from tcemu.sanitizer.rules import Rule, breaks, rules
 
@@ -48,24 +46,36 @@ def _opaque(instruction: Instruction) -> bool:
     return instruction.family.startswith("wmma.")
 
 
+def _takes_fragments(instruction: Instruction, _: bool) -> bool:
+    return _opaque(instruction) and any(each.fragment is not None for each in instruction.sources)
+
+
 @section
 class Fragments:
     """The wmma instructions of a block."""
 
     def __init__(self, block: Block) -> None:
         self._block = block
-        self.handlers: Handlers = {Issued: Only(self._issued, _opaque), Accessed: self._accessed}
+        self.handlers: Handlers = {
+            Issued: Issues(self._issued, _takes_fragments),
+            Accessed: Accesses(self._accessed, exchanges),
+        }
 
     def _issued(self, event: Issued) -> None:
+        instruction = event.instruction
         for role, registers in event.operands:
-            self._check(event, event.instruction, role, registers)
+            origin = registers.origin
+            if origin is not None and not _fits(instruction, role, origin, self._block.target):
+                self._report(event, role, origin)
 
     def _accessed(self, event: Accessed) -> None:
         """Give a hint about lines that CUDA's guide allows and the manual does not."""
-        if not event.collective or not _opaque(event.instruction):
+        lines = event.addresses
+        first, second = lines.item(0), lines.item(1)
+        if not (first | second) % _COARSE or not _opaque(event.instruction):
             return
         wanted = _alignment(event.instruction, event.size)
-        if int(np.bitwise_or.reduce(event.addresses)) % wanted:
+        if first % wanted or second % wanted:  # all lines are as far apart as these two
             at = int(event.addresses[event.addresses % wanted != 0][0])
             message = (
                 f"{event.instruction} accesses a line at {at}, which is not a multiple of {wanted}. It works: CUDA's "
@@ -75,21 +85,30 @@ class Fragments:
             what = f"{event.space} memory"
             self._block.hint(Report("misaligned", message, event.by, what, remedy=_STRIDE, weight="hint"))
 
-    def _check(self, event: Issued, instruction: Instruction, role: str, registers: Registers) -> None:
-        origin = registers.origin
-        if origin is None or role not in "abcd":
-            return
-        made, made_role, target = origin
-        if not _opaque(made):
-            return
-        wanted, given = _fragment(instruction, role, self._block.target), _fragment(made, made_role, target)
-        if wanted is None or given is None or wanted == given:
-            return
+    def _report(self, event: Issued, role: str, origin: Origin) -> None:
+        instruction, here, (made, made_role, target) = event.instruction, self._block.target, origin
         message = (
-            f"{instruction} on {self._block.target} expects the fragment {_told(instruction, role)}; these registers "
+            f"{instruction} on {here} expects the fragment {_told(instruction, role)}; these registers "
             f"come from {made} on {target} and hold the fragment {_told(made, made_role)}"
         )
         self._block.report("wmma-mixed", event.by, message, what=f"registers of {role}")
+
+
+@lru_cache(maxsize=1024)
+def _fits(instruction: Instruction, role: str, origin: Origin, here: str) -> bool:
+    """Whether registers of this origin are the fragment that an operand on target `here` expects, as far as is known.
+
+    Only wmma's fragments must be: the layouts of others are known.
+    """
+    made, made_role, target = origin
+    if role not in "abcd" or not _opaque(made):
+        return True
+    wanted, given = _fragment(instruction, role, here), _fragment(made, made_role, target)
+    return wanted is None or given is None or wanted == given
+
+
+#: No fragment of wmma has more bytes in a lane.
+_COARSE = 32
 
 
 @lru_cache(maxsize=1024)
