@@ -18,7 +18,7 @@ from tcemu.kernels.simd import LONG, Code, Lanes, vector_code
 LINE = 64
 #: What is fetched: the words of x, y, c and metadata, and those of the results.
 STREAMS = 5
-#: The 64-bit numbers that say it: how many are fetched, and for each an address and lines.
+#: The 64-bit numbers that say it: the most lines that belong to a block, and for each an address and lines.
 NOTES = 1 + 2 * STREAMS
 
 
@@ -37,7 +37,7 @@ def expect(ahead, t, count, given, steps, to_d, step_d, blocks):  # type: ignore
 
 @njit(cache=True, nogil=True)
 def _note(ahead, i, words, step, blocks):  # type: ignore[no-untyped-def]
-    """Note an address, and how many lines from there on belong to each block."""
+    """Note an address, and how many lines from there on belong to each block; returns how many."""
     put(ahead, int64(2 * i + 1), int64(words))
     lines = (step + blocks * LINE - 1) // (blocks * LINE)
     put(ahead, int64(2 * i + 2), lines)
@@ -46,13 +46,19 @@ def _note(ahead, i, words, step, blocks):  # type: ignore[no-untyped-def]
 
 def fetch_lines(code: Code, ahead: Any, block: Lanes) -> None:
     """Emit `fetch`. A branch that depends on an argument alone would make LLVM copy the loops around it."""
-    begins = []
-    for i in range(STREAMS):
-        words, lines = (code.load(ahead, 2 * i + place, LONG, unit=8) for place in (1, 2))
-        begins.append(words + block * lines * LINE)
-    with code.loop(0, code.load(ahead, 0, LONG, unit=8)) as line:
-        for words in begins:
-            code.prefetch(words.value, line, unit=LINE)
+    most = code.load(ahead, 0, LONG, unit=8)
+
+    def fetched() -> None:
+        begins = []
+        for i in range(STREAMS):
+            words, lines = (code.load(ahead, 2 * i + place, LONG, unit=8) for place in (1, 2))
+            begins.append(words + block * lines * LINE)
+        # One loop for all: some lines of the shorter ones are fetched twice, which costs less than more loops.
+        with code.loop(0, most) as line:
+            for words in begins:
+                code.prefetch(words.value, line, unit=LINE)
+
+    code.branch(most, fetched)
 
 
 @intrinsic
