@@ -279,9 +279,10 @@ def _complete(core: Core, by: By, instruction: Instruction, place: int, parity: 
 
     def ready() -> bool:  # the scheduler asks many times
         phase = words.item(number) & PHASE
-        if phase in (pending, complete):
-            return bool(phase == complete)
-        return mbarriers.find(core, by, instruction, place).test(parity)  # raises: something has overwritten it
+        if phase == pending:
+            return False
+        # `find` raises an error if something has overwritten the mbarrier
+        return phase == complete or mbarriers.find(core, by, instruction, place).test(parity)
 
     if tries:
         core.wait(by, "mbarrier", place, ready, lambda: mbarriers.told(place))
