@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import flag
 from tcemu.errors import OperandError, briefly
 from tcemu.machine.memory import Pointer
 from tcemu.machine.methods.opcodes import form, text
@@ -55,7 +56,7 @@ def cp_async_mbarrier_arrive(self: Warp, address: npt.ArrayLike, *, noinc: bool 
 
     Without .noinc the phase expects that many more arrivals, so the count of mbarrier_init need not include them.
     """
-    self.core.execute(form("cp.async.mbarrier.arrive", "noinc" if noinc else "", "shared.b64"), address)
+    self.core.execute(form("cp.async.mbarrier.arrive", "noinc" if flag(noinc, "noinc") else "", "shared.b64"), address)
 
 
 def cp_async_bulk_shared_global(
@@ -102,18 +103,22 @@ def cp_async_bulk_tensor_shared_global(
     coordinates: Sequence[int],
     mbarrier: npt.ArrayLike,
     *,
+    offsets: Sequence[int] = (),
     cta_mask: int | None = None,
 ) -> None:
-    """cp.async.bulk.tensor, tile mode: each active lane starts to copy a box of the tensor into shared memory.
+    """cp.async.bulk.tensor: each active lane starts to copy a box of the tensor into shared memory.
 
     `tensor_map` is a constant, or the address in global memory of a map that the kernel has made or changed
     (tensormap.replace; tcemu.machine.tensor_map_words).
     `coordinates` are those of the box's first element, innermost first. The copy completes on `mbarrier`, which
     counts the whole box, `tensor_map.bytes`. With `cta_mask` (.multicast::cluster), the box goes to the same place
     in each block of the cluster whose rank has a bit there, and its mbarrier at the same place counts it.
+
+    With an Im2colMap (tcemu.machine.im2col) it copies pixels, at `offsets`, W first; zeros if there are none.
     """
-    opcode = form("cp.async.bulk.tensor", _dimensions(tensor_map, coordinates), "tile", _into(cta_mask))
-    more = () if cta_mask is None else (cta_mask,)
+    mode = tensor_map.mode if isinstance(tensor_map, TensorMap) else "tile"
+    opcode = form("cp.async.bulk.tensor", _dimensions(tensor_map, coordinates), mode, _into(cta_mask))
+    more = (*((offsets,) if mode == "im2col" else ()), *(() if cta_mask is None else (cta_mask,)))
     self.core.execute(opcode, destination, tensor_map, coordinates, mbarrier, *more)
 
 
@@ -135,7 +140,7 @@ def cp_async_bulk_wait_group(self: Warp, pending: int, *, read: bool = False) ->
 
     With `read` (.read) wait only until the other groups have read their sources, which may then be overwritten.
     """
-    self.core.execute(form("cp.async.bulk.wait_group", "read" if read else ""), pending)
+    self.core.execute(form("cp.async.bulk.wait_group", "read" if flag(read, "read") else ""), pending)
 
 
 def _into(cta_mask: int | None) -> str:
