@@ -1,6 +1,6 @@
 """Atomic operations on memory: atom and red (PTX ISA 9.1, 9.7.13.5 and 9.7.13.6).
 
-Lanes that use the same address go one after the other: in the order of lanes under seed 0, in any order under others.
+Lanes that use the same address execute one after the other: in lane order under seed 0, in any order under others.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _exchange(
 
 
 def _turns(order: Sequence[int], found: Array) -> list[Any]:
-    """Lanes that can go together, since no two of them use the same unit; where two do, `order` decides."""
+    """Lanes that can execute together, because no two use the same unit; where two do, `order` decides."""
     units = found.tolist()
     if len(set(units)) == len(units):
         return [slice(None)]

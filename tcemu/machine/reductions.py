@@ -1,4 +1,4 @@
-"""What atom, red and bulk reductions compute: an operation on the numbers of one type. The table says which are legal.
+"""What atom, red and bulk reductions compute: an operation on the numbers of one type. The table lists the legal ones.
 
 Additions of floats round to nearest even. It is inferred that a NaN sum is the canonical NaN.
 """
@@ -107,7 +107,7 @@ def reduction_of(operation: str, kind: str) -> Reduction:
 
 
 def step_of(instruction: Instruction, *, flush: bool) -> Callable[..., Array]:
-    """A function from old bytes and those of lanes to new ones; `flush` makes subnormal f32 zeros.
+    """A function that computes new bytes from the old ones and the lanes'; `flush` makes subnormal f32 zeros.
 
     All are uint8, with the bytes of one lane along the last axis.
     """

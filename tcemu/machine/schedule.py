@@ -3,7 +3,8 @@
     late 0.1@12 0.2~3
 
 starts from a policy, "late" or "early", in the order of seed 0 (or "late backwards": the last block, warp and lane
-first), and departs from it where it says so. Before operation 12 of warp 1 of block 0, counted from 1, that warp stands
+first), and departs from it at the places listed. Before operation 12 of warp 1 of block 0, counted from 1, that warp
+stands
 aside until no other warp can continue, or for 4096 operations of others (@). The asynchronous work that operation 3 of
 warp 2 begins ends at once where the policy would let it end late, and late where it would end at once (~).
 """
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-#: @: the warp is held back before the operation. ~: what it starts ends late instead of early, or the reverse.
+#: @: the warp is delayed before the operation. ~: work that it starts ends late instead of early, or the reverse.
 Mark = Literal["@", "~"]
-#: After this many loads in a row that bring nothing new, a warp counts as one that polls.
+#: After this many consecutive loads that return nothing new, a warp counts as polling.
 _POLLS = 16
-#: A warp is held back for at most this many operations of others: a loop that polls and stores would run for ever.
+#: A warp is delayed for at most this many operations of others: a loop that polls and stores would run forever.
 _LONGEST = 4096
-#: What a schedule starts from.
+#: The policy that a schedule starts from.
 _POLICIES: tuple[Literal["late", "early"], ...] = ("late", "early")
 _DELAY = re.compile(r"(\d{1,9})\.(\d{1,4})([@~])(\d{1,9})")
 _FORM = (

@@ -1,4 +1,4 @@
-"""What the sanitizer knows of wgmma: the fences and registers of each warp, and the pending mma_asyncs."""
+"""What the sanitizer knows about wgmma: the fences and registers of each warp, and the pending mma_asyncs."""
 
 from __future__ import annotations
 
