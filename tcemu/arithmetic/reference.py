@@ -36,7 +36,7 @@ class Term:
     significand: int
     exponent: int
     point: int
-    #: What is left of it, in units of 2^(largest - fraction), and whether anything was cut off.
+    #: The part that is kept, in units of 2^(largest - fraction), and whether anything was cut off.
     kept: int
     cut: bool
 
@@ -59,7 +59,7 @@ class FusedSum:
     total: int
     #: The pattern of the result.
     result: int
-    #: "" for an ordinary sum, else why the result is infinite or NaN.
+    #: "" for an ordinary sum, otherwise why the result is infinite or NaN.
     special: str = ""
 
 

@@ -102,7 +102,7 @@ class Schedule:
         return replace(self, delays=tuple(each for each in self.delays if each != delay))
 
     def strategy(self) -> Delaying:
-        """What follows it in one launch."""
+        """The strategy that follows it in one launch."""
         return Delaying(self)
 
 
@@ -119,7 +119,7 @@ class Delaying(InOrder):
         super().__init__(schedule.policy)
         self._step = -1 if schedule.backwards else 1
         self._delays = frozenset(schedule.delays)
-        #: warps that are held back, the first one first, and the operations of others since one was let go or held
+        #: delayed warps, the first one first, and the operations of others since a warp was last released or delayed
         self._aside: list[Strand] = []
         self._others = 0
         self._running: Strand
@@ -139,7 +139,7 @@ class Delaying(InOrder):
         return range(count)[:: self._step]
 
     def interrupts(self, strand: Strand, instruction: Instruction) -> bool:
-        """Whether the warp is held back here, or polls and lets others go first."""
+        """Whether the warp is delayed here, or polls and lets others run first."""
         here = Delay(strand.block, strand.warp, "@", strand.operations)
         if here in self._delays:
             self._aside.append(strand)
@@ -154,7 +154,7 @@ class Delaying(InOrder):
         return strand.repeats > _POLLS
 
     def runs(self, able: Sequence[Strand], busy: Sequence[Strand]) -> Strand:
-        """The first warp that is not held back; if all are, or poll, the one that has been held back longest."""
+        """The first warp that is not delayed; if all are delayed or poll, the one delayed longest."""
         going = (each for each in busy if each not in self._aside and each.repeats <= _POLLS)
         self._running = next(going, None) or self._back(able) or (busy or able)[0]
         return self._running
@@ -166,7 +166,7 @@ class Delaying(InOrder):
         return found
 
     def at_once(self, task: Task) -> bool:
-        """As the policy says, but for the delays of what begins."""
+        """As the policy says, except for the delays of work that begins here."""
         strand = self._running
         here = strand.block, strand.warp, strand.operations
         self.begun[here] = None

@@ -129,7 +129,7 @@ class TensorMap:
             raise OperandError(f"tensor map: {fault} (cuTensorMapEncodeTiled, {_SECTION})")
 
     def _unshapely(self) -> Iterator[str]:
-        """Mistakes in how many numbers of each kind there are."""
+        """Mistakes in the number of sizes, strides and the like."""
         rank = len(self.sizes)
         if not 1 <= rank <= 5:
             yield f"it must have 1 to 5 dimensions; got sizes {self.sizes}"
