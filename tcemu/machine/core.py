@@ -18,6 +18,7 @@ from tcemu.machine.addresses import BLOCK, rank_of
 from tcemu.machine.dispatch import Bound, bind
 from tcemu.machine.events import By, Computed, Faulted, Issued, Site, Touched, Waiting, WaitKind
 from tcemu.machine.masks import FULL, LANES, lanes_of
+from tcemu.machine.meeting import WARPGROUP
 from tcemu.machine.memory import Bytes
 from tcemu.machine.pending import Groups
 from tcemu.machine.registers import POISON, WARP, Bank, Origin, Registers
@@ -42,6 +43,7 @@ class Core:
 
     def __init__(self, block: Block, index: int) -> None:
         self.block, self.grid, self.index = block, block.grid, index
+        self.warpgroup = block.warpgroups[index // WARPGROUP]
         #: lanes that exist and have not exited; `bits`: the lanes that are active now; both as bits
         self.there = FULL >> max(0, WARP * (index + 1) - block.shape.threads)
         self.bits = self.there

@@ -224,6 +224,8 @@ def _arrivals(
 
 def _counts(core: Core, instruction: Instruction, given: Any) -> Any:
     """One count for all lanes, or one for each lane (32,)."""
+    if type(given) is int:
+        return given
     if isinstance(given, bool):
         told = f"{instruction}: a count must be an integer; got {briefly(given)}"
         raise OperandError(f"{told} (PTX ISA {instruction.section})")
@@ -277,9 +279,10 @@ def _complete(core: Core, by: By, instruction: Instruction, place: int, parity: 
 
     def ready() -> bool:  # the scheduler calls this many times
         phase = words.item(number) & PHASE
-        if phase in (pending, complete):
-            return bool(phase == complete)
-        return mbarriers.find(core, by, instruction, place).test(parity)  # raises: something has overwritten it
+        if phase == pending:
+            return False
+        # `find` raises an error if something has overwritten the mbarrier
+        return phase == complete or mbarriers.find(core, by, instruction, place).test(parity)
 
     if tries:
         core.wait(by, "mbarrier", place, ready, lambda: mbarriers.told(place))

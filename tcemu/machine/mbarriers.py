@@ -93,7 +93,8 @@ class Mbarriers:
         With `drop`, later phases expect that many fewer; without `complete`, the arrivals must not complete the phase.
         """
         held = self.find(core, by, instruction, place)
-        phase, state = held.phase, held.encode()
+        phase = held.phase
+        state: int = self._words.item(place // BYTES)
         if transaction:
             held.expect_tx(transaction)
         if count:
@@ -131,9 +132,11 @@ class Mbarriers:
 
     def seen(self, core: Core, by: By, instruction: Instruction, place: int, parity: int) -> None:
         """Report that a wait found the last complete phase with this parity; more may complete before the warp runs."""
+        if not core.watched:
+            return
         phase = self.find(core, by, instruction, place).phase - 1
         phase -= phase & 1 != parity
-        if phase >= 0 and core.watched:
+        if phase >= 0:
             core.tell(MbarrierWaited, by, place, phase, _order(instruction))
 
     def told(self, place: int) -> str:

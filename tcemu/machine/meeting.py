@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from tcemu.errors import LaunchError, TcemuError, listing
 from tcemu.instructions import Instruction
-from tcemu.machine.events import By, Disagreed, Waiting
+from tcemu.machine.events import By, Disagreed, Faulted, Waiting
 
 if TYPE_CHECKING:
     from tcemu.machine.block import Block
@@ -22,15 +21,6 @@ WARPGROUP = 4
 SECTION = "9.7.15"
 
 
-@dataclass
-class _Round:
-    """One meeting: the instruction, what the warps that have arrived gave, and those of them that sleep."""
-
-    instruction: Instruction
-    given: dict[int, tuple[By, Any]] = field(default_factory=dict)
-    sleepers: list[Strand] = field(default_factory=list)
-
-
 class Meetings:
     """The meetings of one warpgroup, one after the other."""
 
@@ -38,7 +28,10 @@ class Meetings:
         self._block, self._number = block, number
         self._members = range(WARPGROUP * number, WARPGROUP * (number + 1))
         self._whole = self._members.stop <= block.warps
-        self._round: _Round | None = None
+        #: of the warps that have arrived: the instruction, what each of them gave, and those that sleep
+        self._instruction: Instruction
+        self._given: dict[int, tuple[By, Any]] = {}
+        self._sleepers: list[Strand] = []
 
     def meet(self, core: Core, by: By, instruction: Instruction, given: Any, act: Together) -> None:
         """A warp arrives at an instruction with its operands; it sleeps until the last of the four has acted for all.
@@ -46,43 +39,42 @@ class Meetings:
         If that raises an error, the launch ends with it.
         """
         if not self._whole:
-            self._block.grid.fail(
-                LaunchError(
-                    f"{instruction}: {by} does not belong to a whole warpgroup, which is four consecutive warps that "
-                    f"start at a multiple of four; the block has {self._block.warps} warps (PTX ISA {SECTION})"
-                )
+            message = (
+                f"{instruction}: {by} does not belong to a whole warpgroup, which is four consecutive warps that "
+                f"start at a multiple of four; the block has {self._block.warps} warps (PTX ISA {SECTION})"
             )
-        here = self._round
-        if here is None:
-            here = self._round = _Round(instruction)
-        elif here.instruction.opcode != instruction.opcode:
-            first = next(iter(here.given.values()))[0]
-            self._block.grid.tell(Disagreed, (first, by), (here.instruction, instruction))
+            core.tell(Faulted, by, instruction, "warpgroup", "shared", message)
+            self._block.grid.fail(LaunchError(message))
+        if not self._given:
+            self._instruction = instruction
+        elif self._instruction.opcode != instruction.opcode:
+            first = next(iter(self._given.values()))[0]
+            self._block.grid.tell(Disagreed, (first, by), (self._instruction, instruction))
             self._block.grid.fail(
                 LaunchError(
                     f"the warps of warpgroup {self._number} must execute the same instruction: {first} reached "
-                    f"{here.instruction}, but {by} reached {instruction} (PTX ISA {SECTION})"
+                    f"{self._instruction}, but {by} reached {instruction} (PTX ISA {SECTION})"
                 )
             )
-        here.given[by.warp] = by, given
-        if len(here.given) < WARPGROUP:
-            here.sleepers.append(core.strand)
+        self._given[by.warp] = by, given
+        if len(self._given) < WARPGROUP:
+            self._sleepers.append(core.strand)
             core.grid.scheduler.sleep(
                 core.strand, lambda: Waiting(by, self._missing(instruction), "warpgroup", self._number)
             )
             return
-        self._round = None
-        bys, all_given = zip(*map(here.given.__getitem__, self._members), strict=True)
+        bys, all_given = zip(*map(self._given.__getitem__, self._members), strict=True)
+        sleepers = self._sleepers
+        self._given, self._sleepers = {}, []
         try:
             act(core, bys, all_given)
         except TcemuError as error:  # the other three warps already wait for it
             self._block.grid.fail(error)
-        for sleeper in here.sleepers:
+        for sleeper in sleepers:
             sleeper.asleep = False
 
     def _missing(self, instruction: Instruction) -> str:
         """A description of the warps that have not arrived."""
-        here = self._round
-        absent = [warp for warp in self._members if here is None or warp not in here.given]
+        absent = [warp for warp in self._members if warp not in self._given]
         numbers = f"warp{'s' * (len(absent) > 1)} {listing(absent, 'and')}"
         return f"{numbers} of warpgroup {self._number} to reach {instruction}"

@@ -86,7 +86,7 @@ def fence(instruction: Instruction) -> Act:
         by = core.begin(instruction)
         if by is not None:
             core.tell(WgmmaFenced, by)
-            core.block.warpgroups[core.index // 4].meetings.meet(core, by, instruction, None, nothing)
+            core.warpgroup.meetings.meet(core, by, instruction, None, nothing)
 
     return act
 
@@ -96,13 +96,13 @@ def commit_group(instruction: Instruction) -> Act:
     """wgmma.commit_group (9.7.15.7.2): the warpgroup's mma_asyncs since the last one become a group."""
 
     def commit(core: Core, bys: tuple[By, ...], given: Sequence[None]) -> None:
-        group = core.block.warpgroups[core.index // 4]
+        group = core.warpgroup
         core.tell(WgmmaCommitted, bys, group.number, group.groups.commit())
 
     def act(core: Core) -> None:
         by = core.begin(instruction)
         if by is not None:
-            core.block.warpgroups[core.index // 4].meetings.meet(core, by, instruction, None, commit)
+            core.warpgroup.meetings.meet(core, by, instruction, None, commit)
 
     return act
 
@@ -120,7 +120,7 @@ def wait_group(instruction: Instruction) -> Act:
                 f"{instruction}: N is {told} in the four warps, but it must be the same in all ({bys[0]}; PTX ISA "
                 f"{instruction.section})"
             )
-        group = core.block.warpgroups[core.index // 4]
+        group = core.warpgroup
         below = group.groups.wait(core.block.pending, given[0])
         if group.given:
             group.compare(below, core.tell)
@@ -130,7 +130,7 @@ def wait_group(instruction: Instruction) -> Act:
         youngest = youngest_of(instruction, pending)
         by = core.begin(instruction)
         if by is not None:
-            core.block.warpgroups[core.index // 4].meetings.meet(core, by, instruction, youngest, end_groups)
+            core.warpgroup.meetings.meet(core, by, instruction, youngest, end_groups)
 
     return act
 
@@ -223,14 +223,14 @@ class _MmaAsync:
         plain = not core.grid.observers or _PLAIN.issuperset(map(type, operands))
         given = mine, [] if plain else _arrays(self._names, operands)
         try:
-            core.block.warpgroups[core.index // 4].meetings.meet(core, by, self._instruction, given, self._issue)
+            core.warpgroup.meetings.meet(core, by, self._instruction, given, self._issue)
         except AddressError as error:
             core.fault(by, self._instruction, "shared", error)
         return d
 
     def _issue(self, core: Core, bys: tuple[By, ...], given: Sequence[Any]) -> None:
         """All four warps have reached it: it begins."""
-        instruction, block, group = self._instruction, core.block, core.block.warpgroups[core.index // 4]
+        instruction, block, group = self._instruction, core.block, core.warpgroup
         mine, kept = zip(*given, strict=True)
         described = type(mine[0][1]) is int
         if not _alike(mine, described):
@@ -250,13 +250,13 @@ class _MmaAsync:
             if read.end > block.shape.shared:
                 block.shared.check(instruction, read.addresses, read.size, read.size, what=f"element of {read.role}")
         operation = self._operation(block.shape.target)
-        told = None
+        wgmma: Wgmma | None = None
         if core.grid.observers:
-            told = _told(issue, bys, group, mine)
-            core.tell(WgmmaIssued, told)
+            wgmma = _as_observed(issue, bys, group, mine)
+            core.tell(WgmmaIssued, wgmma)
             arrays = [(by, *each) for by, some in zip(bys, kept, strict=True) for each in some]
             if arrays:
-                group.given.append(Given(told, arrays))
+                group.given.append(Given(wgmma, arrays))
         for registers in d:
             registers.begin(veiled=block.pending.policy != "early")
 
@@ -274,15 +274,15 @@ class _MmaAsync:
                 block.grid.fail(OperandError(f"{error} ({bys[0]})"))
             for number, registers in enumerate(d):
                 registers.end(out[WARP * number : WARP * (number + 1)])
-            if told is not None:
-                core.tell(WgmmaEnded, told)
+            if wgmma is not None:
+                core.tell(WgmmaEnded, wgmma)
 
         task = Task(("wgmma", group.number), end)
         group.groups.open.append(task)
         block.pending.add(task)
 
 
-def _told(issue: Issue, bys: tuple[By, ...], group: Warpgroup, mine: Sequence[Any]) -> Wgmma:
+def _as_observed(issue: Issue, bys: tuple[By, ...], group: Warpgroup, mine: Sequence[Any]) -> Wgmma:
     """An mma_async as observers receive it."""
     instruction, (d, a, *_) = issue.instruction, zip(*mine, strict=True)
     return Wgmma(

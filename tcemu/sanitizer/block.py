@@ -46,7 +46,7 @@ Handlers = dict[type[Event], Handler | Issues | Accesses]
 
 #: Instructions of whole warps that another event tells of: lanes exchange bytes of memory, as Accessed says, or four
 #: warps begin an mma_async, as WgmmaIssued says.
-_TOLD = frozenset({"ldmatrix", "stmatrix", "wmma.load", "wmma.store", "wgmma.mma_async"})
+_TOLD = frozenset({"ldmatrix", "stmatrix", "wmma.load", "wmma.store", "wgmma"})
 
 
 def together(instruction: Instruction, whole: bool) -> bool:

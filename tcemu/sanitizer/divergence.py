@@ -5,10 +5,7 @@ Also faults, and the reason for a deadlock.
 
 from __future__ import annotations
 
-from functools import partial
-
 from tcemu.errors import counted
-from tcemu.instructions import Instruction
 from tcemu.machine.events import (
     Accessed,
     BarrierDisagreed,
@@ -52,18 +49,13 @@ _REMEDIES = {
 }
 
 
-def _follows(warps: int, instruction: Instruction, whole: bool) -> bool:
-    """Whether a block of so many warps follows an instruction: one that lanes execute together, or too few warps."""
-    return together(instruction, whole) or (instruction.lanes > 32 and warps % WARPGROUP > 0)
-
-
 class Divergence:
     """Checks which threads of a block execute an instruction, and explains deadlocks."""
 
     def __init__(self, block: Block, mbarriers: Mbarriers, barriers: Barriers) -> None:
         self._block, self._clocks, self._mbarriers, self._barriers = block, block.clocks, mbarriers, barriers
         self.handlers: Handlers = {
-            Issued: Issues(self._issued, partial(_follows, block.warps)),
+            Issued: Issues(self._issued, together),
             Accessed: Accesses(self._exchanged, exchanges),
             WgmmaIssued: self._multiplied,
             Disagreed: self._disagreed,
@@ -133,6 +125,8 @@ class Divergence:
         self._block.report("barriers-parted", other, message, what=what, earlier=earlier)
 
     def _faulted(self, event: Faulted) -> None:
+        if event.kind == "warpgroup":
+            self._start(event.by, event.instruction.opcode)
         rule = _FAULTS.get(event.kind)  # the others are mbarriers.py's, which knows their causes
         if rule is not None:
             what = _CONCERNS.get(event.kind, f"{event.space} memory")
