@@ -42,6 +42,8 @@ class Grid:
         self._hears: list[Callable[[type[Event]], bool]]
         self._hears = [getattr(each, "hears", _every) for each in observers]
         self._heard: set[type[Event]] = set()
+        #: the kinds of events that no observer has needed since it last received one
+        self._unheard: set[type[Event]] = set()
         #: whether some observer needs Issued of an instruction that only some lanes execute, and of one that all do; by
         #: opcode, as far as `follows` has found out
         self.followed: dict[str, tuple[bool, bool]] = {}
@@ -118,6 +120,7 @@ class Grid:
         """Report an event to the observers; without observers it is not even created."""
         if self.observers:
             event = kind(*fields)
+            self._unheard.clear()
             try:
                 for observer in self.observers:
                     observer(event)
@@ -125,13 +128,19 @@ class Grid:
                 self.fail(error)
 
     def hears(self, kind: type[Event]) -> bool:
-        """Whether some observer needs events of this kind. An observer that needs them is not called again."""
+        """Whether some observer needs events of this kind. One that has begun to need them is not asked again.
+
+        Nor are the others, until they have received another event.
+        """
+        if kind in self._unheard:
+            return False
         if kind in self._heard:
             return True
         for hears in self._hears:  # not any(...): a kernel asks so often that its generator would cost most of this
             if hears(kind):
                 self._heard.add(kind)
                 return True
+        self._unheard.add(kind)
         return False
 
     def follows(self, instruction: Instruction) -> tuple[bool, bool]:

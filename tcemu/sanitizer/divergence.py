@@ -80,15 +80,15 @@ class Divergence:
             self._start(by, instruction.opcode)
 
     def _exchanged(self, event: Accessed) -> None:
-        self._meet(event.by)
+        by, clocks = event.by, self._clocks
+        if by.active == clocks.there[by.warp]:
+            clocks.meet(by.warp)
 
     def _multiplied(self, event: WgmmaIssued) -> None:
+        clocks = self._clocks
         for by in event.wgmma.bys:
-            self._meet(by)
-
-    def _meet(self, by: By) -> None:
-        if by.active == self._clocks.there[by.warp]:
-            self._clocks.meet(by.warp)
+            if by.active == clocks.there[by.warp]:
+                clocks.meet(by.warp)
 
     def _start(self, by: By, opcode: str) -> None:
         first, warps = by.warp // WARPGROUP * WARPGROUP, self._block.warps

@@ -63,7 +63,8 @@ class Membermasks:
         return each.membermask & self._clocks.there[each.by.warp] & ~each.executed
 
     def _issued(self, event: Issued | Accessed) -> None:
-        self._meet(event.by, event.instruction)
+        if self._waiting:
+            self._meet(event.by, event.instruction)
 
     def _multiplied(self, event: WgmmaIssued) -> None:
         for by in event.wgmma.bys if self._waiting else ():
