@@ -287,7 +287,7 @@ def _check_bulk(
 
 
 def _begin(core: Core, instruction: Instruction, given: Any) -> tuple[By | None, TensorMap]:
-    """Begin a tensor copy, by a map or by the address of one in global memory; the map fits the instruction."""
+    """Begin a tensor copy, given a map or the address of one in global memory; the map must fit the instruction."""
     if isinstance(given, TensorMap):
         _check_map(instruction, given)
     elif core.values(given).dtype.kind not in "iu":

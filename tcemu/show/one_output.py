@@ -184,7 +184,7 @@ def _cells(x: float, y: float, wide: float, steps: FusedSum, *, carried: bool) -
 
 
 def _words(band: _Band) -> str:
-    """The same as text, for those who cannot see it."""
+    """The text alternative."""
     lines = [f"{band.name}: {band.computes}, gives {band.result}."]
     for number, steps in enumerate(band.sums, 1):
         cut = [f"k {term.k}" if term.k is not None else "the addend" for term in _terms(steps) if term.cut]
