@@ -56,7 +56,7 @@ class Cell:
 
     @cached_property
     def makes(self) -> frozenset[str]:
-        """Every name that is bound, or whose object an assignment or a method in a line of its own changes."""
+        """Every name that is bound, or whose object changes: by an assignment, or a method call on its own line."""
         found = {node.id for node in self._names() if isinstance(node.ctx, ast.Store)}
         for node in self._nodes():
             match node:
