@@ -74,7 +74,7 @@ __all__ = [
     "wmma",
 ]
 
-#: The rooms that the public names come from. `import tcemu` loads none of them: a room is loaded when one of its names
+#: The modules that the public names come from. `import tcemu` loads none of them: one is loaded when one of its names
 #: is first used, and from then on the name is an ordinary attribute.
 _HOMES = {
     "errors": "ArithmeticUnknown FormatError IllegalInstruction KernelsUnavailable LaunchError LayoutError "
@@ -86,14 +86,14 @@ _HOMES = {
     "timing": "wavefronts",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
-#: Rooms that are attributes of tcemu without being imported; those that are not in `__all__` are for maintainers.
+#: Packages that are attributes of tcemu without being imported; those that are not in `__all__` are for maintainers.
 _ROOMS = {*__all__, "arithmetic", "errors", "instructions", "timing", "vectors"} - {*_HOME, "__version__"}
 
-#: Rooms whose modules are named by users, as in tcemu.machine.events; launching loads them.
+#: Packages whose modules users name, as in tcemu.machine.events; launching loads them.
 _WHOLE = ("machine", "sanitizer")
 
 
-#: Types of which tcemu.show.rich draws pictures in a notebook.
+#: Types that tcemu.show.rich draws in a notebook.
 _PICTURED = (
     ("tcemu.instructions.instruction", "Instruction"),
     ("tcemu.layouts.descriptor", "Descriptor"),
@@ -107,7 +107,7 @@ _PICTURED = (
 
 
 def _tell(ipython: _Any) -> None:
-    """Let IPython, if it runs, ask tcemu.show.rich for the HTML of these types, once the first of them is shown."""
+    """Let IPython, if it runs, get the HTML of these types from tcemu.show.rich, once the first of them is shown."""
     shell = ipython.get_ipython() if ipython else None
     if shell is not None and shell.display_formatter is not None:
         html = shell.display_formatter.formatters["text/html"]

@@ -1,6 +1,6 @@
 """Which argument of a public function does not fit: its annotations, in the words of a message.
 
-An `explained` function works as before. Only if it fails with an error that is not tcemu's, its arguments are compared
+An `explained` function works as before. If it fails with an error that is not tcemu's, its arguments are compared
 with their annotations, and an OperandError names the first one that does not fit.
 """
 
@@ -24,7 +24,7 @@ from tcemu.errors import OperandError, TcemuError, briefly, is_whole, listing
 __all__ = ["explained", "flag"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-#: Larger whole numbers are not the size of anything that fits into memory.
+#: Nothing larger than this fits into memory.
 _MOST = 1 << 31
 
 
@@ -81,7 +81,7 @@ def _misfit(function: Callable[..., Any], args: Sequence[Any], options: Mapping[
     try:
         given = inspect.signature(function).bind(*args, **options).arguments
     except TypeError:
-        return None  # Python's own message says which argument is missing, or one too many
+        return None  # Python's own message says which argument is missing or superfluous
     hints = _hints(function)
     name = function.__qualname__
     known = {each: value for each, value in given.items() if each in hints}
@@ -124,7 +124,7 @@ def _fits(value: object, hint: Any) -> bool:
 
 
 def _is_many(value: object, kind: type) -> bool:
-    """Whether it is a sequence, or something to iterate over: not a text, and arrays are."""
+    """Whether it is a sequence or another iterable; arrays count, strings do not."""
     if isinstance(value, np.ndarray):
         return value.ndim > 0
     return isinstance(value, Iterable if kind is Iterable else Sequence) and not isinstance(value, str | bytes)
@@ -140,7 +140,7 @@ def _is_array(value: object) -> bool:
 
 
 def _words(hint: Any, *, several: bool = False) -> str:
-    """What an annotation asks for: ``a whole number or None``; of several things, the plural."""
+    """A description of an annotation: ``a whole number or None``; for several things, the plural."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if (kind := hint if hint in _NOUNS else origin) in _NOUNS:
         return _NOUNS[kind][several]
@@ -163,7 +163,7 @@ _MANY: dict[Any, Callable[[Any], Any]] = {
     inspect.Parameter.VAR_POSITIONAL: lambda hint: types.GenericAlias(Sequence, (hint,)),
     inspect.Parameter.VAR_KEYWORD: lambda hint: types.GenericAlias(Mapping, (str, hint)),
 }
-#: Tests of annotations that isinstance does not answer.
+#: Tests of annotations that isinstance cannot make.
 _TESTS: dict[Any, Callable[[object], bool]] = {
     int: is_whole,
     float: lambda value: isinstance(value, Real),
@@ -171,7 +171,7 @@ _TESTS: dict[Any, Callable[[object], bool]] = {
     _ArrayLike: _is_array,
     Any: lambda _: True,
 }
-#: What annotations are called: one, and several.
+#: Names of annotations, singular and plural.
 _NOUNS: dict[Any, tuple[str, str]] = {
     int: ("a whole number", "whole numbers"),
     float: ("a number", "numbers"),

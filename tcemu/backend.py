@@ -29,11 +29,11 @@ MOVED = 10
 
 
 class _State:
-    """What has been chosen for good, and how many products the reference has computed before that."""
+    """The final choice, and the number of products that the reference computed before it."""
 
     chosen = ""
     products = 0
-    #: whether the environment leaves the choice open, as far as the first small answers go
+    #: whether the environment leaves the choice open for the first small answers
     free = False
 
 
@@ -46,7 +46,7 @@ def backend(products: float = inf) -> str:
 
 
 def load_soon() -> None:
-    """Start to load the kernels in the background: a reader who has a slider in view will ask again and again."""
+    """Start to load the kernels in the background: a reader who has a slider in view will compute again and again."""
     if not _State.chosen:
         Thread(target=_load_quietly, name="tcemu-load").start()
 

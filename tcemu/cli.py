@@ -154,7 +154,7 @@ def open_lab(folder: Path, first: str, options: list[str]) -> None:
     """Run JupyterLab in this process until it is stopped, with `folder` as its root and the file `first` open."""
     from jupyterlab.labapp import LabApp
 
-    # Defaults of the course, such as pages that open rendered; whatever the learner has set is stronger.
+    # Defaults of the course, such as pages that open rendered; the learner's own settings take precedence.
     defaults = str(Path(__file__).parent / "course" / "jupyter")
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(
         filter(None, (defaults, os.environ.get("JUPYTER_CONFIG_PATH")))

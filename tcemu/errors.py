@@ -29,7 +29,7 @@ __all__ = [
 _NUMBER = re.compile("[0-9]+")
 #: Longer lists of names are cut off in the message about a name that is not among them.
 _LISTED = 24
-#: Numbers less `apart` than this are close: a wrong value. Others are rather mistyped: sm_900a is sm_90a.
+#: Numbers less `apart` than this are close: a wrong value. Others are probably typing errors: sm_900a is sm_90a.
 CLOSE = 0.5
 Value = TypeVar("Value")
 
@@ -47,7 +47,7 @@ class _Rendered:
 class TcemuError(_Rendered, Exception):
     """Base class of every error that a user's input can cause.
 
-    Of an error that ended a launch, `launch` is the launch's result as far as it got, with the sanitizer's reports.
+    If the error ended a launch, `launch` is the launch's result so far, with the sanitizer's reports.
     """
 
     launch: Any = None
@@ -111,7 +111,7 @@ class CostUnknown(TcemuError):  # noqa: N818 - likewise
 
 
 class KernelsUnavailable(TcemuError):  # noqa: N818 - likewise
-    """TCEMU_KERNELS asks for kernels that are not installed or do not exist."""
+    """TCEMU_KERNELS names kernels that are not installed or do not exist."""
 
 
 class LaunchError(TcemuError):
@@ -139,7 +139,7 @@ class UnknownName(LaunchError, AttributeError):  # noqa: N818 - the word for it
 
 
 class UnknownKey(TcemuError, KeyError):  # noqa: N818 - likewise
-    """A table of names has no such name; the message says which it has."""
+    """A table of names does not have this name; the message lists those that it has."""
 
     __str__ = Exception.__str__  # KeyError's would quote the message
 
@@ -276,7 +276,7 @@ def did_you_mean(word: str, accepted: Iterable[str]) -> str:
 
 
 class Named(dict[str, Value], Generic[Value]):
-    """A dict that answers a name it does not have with an UnknownKey; `what` says what has a name: "rule".
+    """A dict that raises UnknownKey for a name that it does not have; `what` says what the names stand for: "rule".
 
     >>> from tcemu.errors import Named
     >>> Named("fragment", {"a": 1, "b": 2})["x"]

@@ -186,7 +186,7 @@ def replacing(instead: Callable[..., Launch] | None) -> Iterator[None]:
 
 
 def _order(seed: int, seeds: object, policy: object, schedule: object) -> dict[str, Any]:
-    """What decides the order. Raises LaunchError if several things would."""
+    """The strategy that decides the order. Raises LaunchError if several arguments would decide it."""
     if schedule is not None:
         if seed or seeds is not None or policy != "late":
             raise LaunchError("a schedule fixes the whole order: leave out seed, seeds and policy")

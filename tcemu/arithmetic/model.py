@@ -37,7 +37,7 @@ class FusedSums:
     block: int | None
     #: The largest exponent is never taken below this; None: no floor.
     floor: int | None
-    #: Fraction bits of the result; None: all that the format has. Ada's and Hopper's own fp8 units keep 13.
+    #: Fraction bits of the result; None: all bits of the format. Ada's and Hopper's native fp8 units keep 13.
     keep: int | None = None
     #: The order in which k joins the chain. "pairs": first k mod 4 in {0, 1}, the low halves of the registers, then
     #: the rest.
@@ -56,7 +56,7 @@ class FusedSums:
 
     def __post_init__(self) -> None:
         if self.addend == "last" and not self.widen:
-            raise TableError("an addend that is added last is an operand of its own, in the type of the result")
+            raise TableError("an addend that is added last is a separate operand, in the type of the result")
         if self.block is not None and self.block < 1:
             raise TableError(f"a fused sum of {self.block} products")
 

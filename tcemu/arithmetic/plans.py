@@ -49,12 +49,12 @@ class Chosen(NamedTuple):
     chunk: int
     #: The legal values of a chunk's four bits of metadata, each with the places of the stored elements.
     places: tuple[tuple[int, tuple[int, ...]], ...]
-    #: The selector, which says whose metadata counts.
+    #: The selector, which says which lanes' metadata counts.
     selector: int
 
 
 class Operands(NamedTuple):
-    """Where everything is. d: for each word of D, the elements (C order) that it holds, of `width` bits each."""
+    """The place of every element. d: for each word of D, the elements (C order) that it holds, of `width` bits each."""
 
     a: InWords
     b: InWords
@@ -217,7 +217,7 @@ class _WithScales:
         return self.tiles(a, b, c, scales=(of_a, of_b), **more)
 
     def _order_of(self, count: int) -> tuple[Array, Array]:
-        """Which of the scales of A and of B, C order, the blocks take one after the other."""
+        """The scales of A and of B (numbers in C order) that the blocks take, one after the other."""
         tiles, used = self.tiles, np.arange(self._groups) * count // self._groups
         lanes, rows = tiles.lanes[:, None], tiles.rows[:, None]
         of_a, of_b = (rows, lanes) if tiles.along_n else (lanes, rows)

@@ -1,4 +1,4 @@
-"""Registers in, registers out: what an operation computes on fragments, in one pass if the kernels can do that."""
+"""Registers in, registers out: computes an operation on fragments, in one pass if the kernels can do that."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from tcemu.classroom.settings import Kernels, Limits
 from tcemu.course.source import FOLDERS, source
 from tcemu.errors import CourseError
 
-#: Where everything of the classroom is inside the box.
+#: The classroom's folder inside the box.
 INSIDE = Path("/classroom")
 #: The compiled kernels inside the box, arranged as a cache folder of numba.
 KERNELS = INSIDE / ".kernels"
@@ -35,7 +35,7 @@ COURSE = INSIDE / ".course"
 #: Users for the learners of a hub that runs as root, from a range that systemd's and Debian's conventions leave unused
 #: (systemd.io/UIDS-GIDS): one for each learner.
 UIDS = range(60578, 61184)
-#: Of the machine's configuration, what programs need to find names, time and certificates.
+#: The parts of the machine's configuration that programs need to find names, time and certificates.
 CONFIGURATION = (
     "alternatives", "ca-certificates", "fonts", "hosts", "ld.so.cache", "localtime", "nsswitch.conf", "pki",
     "resolv.conf", "ssl", "terminfo",
@@ -90,7 +90,7 @@ class Box:
         yield f"--property=TasksMax={self.limits.processes}"
 
     def _files(self) -> Iterator[str]:
-        """What the learner can read, and the few places that can be written."""
+        """The files that the learner can read, and the few that the learner can write."""
         yield from ("--ro-bind", "/usr", "/usr")
         for name in USR:
             yield from _as_it_is(Path("/") / name)
@@ -116,7 +116,7 @@ class Box:
         yield from ("--perms", "1777", "--size", str(self.limits.memory << 20), "--tmpfs", place)
 
     def _apart(self) -> Iterator[str]:
-        """What the learner shares with nobody: processes, semaphores, the machine's name."""
+        """What the learner does not share with anyone: processes, semaphores, the machine's name."""
         yield from ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
         if self.uid is None:
             yield from ("--unshare-user", "--uid", "1000", "--gid", "1000")  # names for the hub's user, in here
@@ -193,7 +193,7 @@ def user_for(home: Path, root: bool) -> int | None:
 
 
 def missing(commands: Sequence[str] = ("bwrap", "prlimit", "setpriv")) -> list[str]:
-    """Of the commands that the box needs, those that this machine lacks."""
+    """The commands that the box needs and this machine lacks."""
     return [name for name in commands if shutil.which(name) is None]
 
 

@@ -14,14 +14,14 @@ from pathlib import Path
 
 from tcemu.classroom.settings import course
 
-#: Bytes of the largest notebook that is taken.
+#: Bytes of the largest notebook that is accepted.
 LARGEST = 8 << 20
 #: How nbgrader writes times.
 _FORM = "%Y-%m-%d %H:%M:%S.%f %Z"
 
 
 class NotTakenError(Exception):
-    """A notebook was not taken. The text says why, and what to do."""
+    """A notebook was not accepted. The text says why, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def lessons() -> list[Lesson]:
 
 @dataclass(frozen=True)
 class Desk:
-    """Where a class hands in, and where the grader's feedback pages are."""
+    """The folders in which a class hands in and the grader's feedback pages are."""
 
     submitted: Path
     grades: Path

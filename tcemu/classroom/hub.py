@@ -16,7 +16,7 @@ from tcemu.classroom.spawner import BoxedSpawner
 
 #: The service's name, and so its address: /services/classroom/.
 SERVICE = "classroom"
-#: What the service may do: see who is there, and ask a learner's server in the learner's own name.
+#: The service's rights: see who is there, and call a learner's server in the learner's own name.
 SCOPES = ("list:users", "read:users", "read:servers", "tokens", "access:servers")
 
 
@@ -77,7 +77,7 @@ def _servers(c: Any, classroom: Classroom) -> None:
     c.JupyterHub.spawner_class = BoxedSpawner
     c.BoxedSpawner.classroom = classroom
     c.Spawner.default_url = "/lab/tree/START.md"
-    # A whole class logs in at once. Nobody is turned away; all wait, with a progress bar, for as long as it takes.
+    # A whole class logs in at once. The hub rejects nobody; all wait, with a progress bar, for as long as it takes.
     c.JupyterHub.concurrent_spawn_limit = 0
     c.Spawner.http_timeout = c.Spawner.start_timeout = 600
     c.Spawner.mem_limit = classroom.limits.memory << 20  # Jupyter shows it; the box enforces it

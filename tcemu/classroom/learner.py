@@ -1,4 +1,4 @@
-"""What a learner's server starts with: the course in the learner's home, the compiled kernels; then it becomes Jupyter.
+"""Starts a learner's server: lays out the course, links the compiled kernels, and becomes Jupyter.
 
 On a cluster it is the command of a learner's pod: `python -m tcemu.classroom.learner`.
 """
@@ -35,7 +35,7 @@ teacher's feedback.
 def prepare(home: Path) -> None:
     """Lay the course out, or bring it up to date, and write the first page. Raises CourseError."""
     lay_out(home, course().contents())
-    if not (home / PROGRESS).exists():  # so that the service, which asks for it, does not fill the log with refusals
+    if not (home / PROGRESS).exists():  # so that the service's requests do not fill the log with refusals
         (home / PROGRESS).write_text('{"exercises": {}}\n', encoding="utf-8")
     base = os.environ.get("JUPYTERHUB_BASE_URL", "/")
     page = overview(home).markdown() + _HAND_IN.format(service=f"{base}services/classroom/")
@@ -58,7 +58,7 @@ def link_kernels(shared: Path, own: Path) -> int:
 
 
 def main() -> None:
-    """Prepare the home, and become the learner's server. A course that cannot be laid out does not keep it shut."""
+    """Prepare the home, and become the learner's server. The server starts even if the course cannot be laid out."""
     os.umask(0o077)
     try:
         prepare(Path.home())
@@ -67,7 +67,7 @@ def main() -> None:
     if shared := os.environ.get("TCEMU_CLASSROOM_KERNELS"):
         link_kernels(Path(shared), Path(os.environ["NUMBA_CACHE_DIR"]))
     # Defaults of the classroom, where nbgrader's menus are only in the way, and of the course, such as pages that open
-    # rendered; whatever the learner has set is stronger.
+    # rendered; the learner's own settings take precedence.
     defaults = Path(__file__).with_name("jupyter"), Path(__file__).parents[1] / "course" / "jupyter"
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(map(str, defaults))
     command = [sys.executable, "-m", "jupyterhub.singleuser", *sys.argv[1:], *OPTIONS]

@@ -1,4 +1,4 @@
-"""What the teacher sees of a class: where learners are, which exercises stop learners, which mistakes they make.
+"""The teacher's view of a class: where learners are, which exercises stop them, which mistakes they make.
 
 It comes from files that learners may edit: only what has the right form counts, names of exercises that exist, texts of
 limited length.
@@ -50,7 +50,7 @@ class Seen:
 
 
 def read(name: str, text: str, sessions: Sequence[Any] = ()) -> Seen:
-    """What a learner's progress file and open notebooks say; nothing for a file that is damaged.
+    """The state in a learner's progress file and open notebooks; empty for a damaged file.
 
     >>> from tcemu.classroom.seen import read
     >>> read("ada", "{").tries

@@ -1,4 +1,4 @@
-"""Asking learners' servers, through the hub's proxy, with a token that the learner may know.
+"""Sends requests to learners' servers, through the hub's proxy, with a token that the learner may know.
 
 Learners can change what runs in their own servers, and so read whatever is sent there. A question to ada's server
 therefore carries a token in ada's name that opens only ada's server, and an answer is taken as a stranger's: limited in

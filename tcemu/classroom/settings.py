@@ -172,7 +172,7 @@ def course() -> Manifest:
 
 
 def new_password(length: int = SHORTEST) -> str:
-    """A password that can be read aloud and typed: small letters and digits, none of which look alike.
+    """A password that is easy to read aloud and type: lower-case letters and digits that do not look alike.
 
     >>> from tcemu.classroom.settings import new_password
     >>> len(new_password())

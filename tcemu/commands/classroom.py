@@ -131,7 +131,7 @@ def _kernels() -> Kernels | None:
 
 
 def _welcome(here: Classroom) -> str:
-    """What the teacher has to know."""
+    """What the teacher needs to know."""
     limits = here.limits
     together = "for each learner" if box.systemd_runs() else "for each process (systemd does not run this machine)"
     rows = [

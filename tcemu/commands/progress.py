@@ -21,7 +21,7 @@ class Bar:
         self.task: Any = None
 
     def show(self, what: str, done: float, total: float, **fields: Any) -> None:
-        """Show what is going on, and how much of it is done; `fields` are what the bar's text refers to."""
+        """Show the current step and how much is done; `fields` are the names that the bar's text refers to."""
         if self.task is None:
             self.task = self.progress.add_task(what, total=total, **fields)
             self.progress.start()

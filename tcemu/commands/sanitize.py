@@ -136,7 +136,7 @@ def _write(sarif: Path | None, junit: Path | None, done: Sequence[Checked], what
 
 
 class _Ended(Exception):  # noqa: N818 - not an error of its own
-    """A launch has no result that the function could go on with."""
+    """A launch has no result with which the function could continue."""
 
 
 @dataclass
@@ -152,7 +152,7 @@ class _Checks:
     _searched: set[object] = field(default_factory=set)
 
     def launch(self, kernel: Any, grid: Any, block: Any, args: Any, **options: Any) -> Launch:
-        """Check a launch; return its result, so that the function goes on."""
+        """Check a launch; return its result, so that the function can continue."""
         from tcemu.machine.arguments import fresh
 
         began = time.monotonic()

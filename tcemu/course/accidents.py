@@ -1,4 +1,4 @@
-"""What can be said about a wrong array: the usual accidents, where it is wrong, and what its wrong values share."""
+"""Diagnoses a wrong array: the usual accidents, where it is wrong, and what its wrong values have in common."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tcemu.errors import counted, ranges
 Array = npt.NDArray[Any]
 #: Relative differences that come from rounding.
 _CLOSE = 1e-3
-#: Groups of neighbouring bits that are worth naming; more of them say nothing.
+#: The most groups of neighbouring bits that are worth naming.
 _GROUPS = 4
 
 
@@ -59,7 +59,7 @@ def _names(count: int, axes: Sequence[str]) -> tuple[str, ...]:
 def _accidents(
     right: Array, names: Sequence[str]
 ) -> Iterator[tuple[str, Array]]:
-    """What an array becomes by the usual accidents."""
+    """The array after each of the usual accidents."""
     for axis, name in enumerate(names):
         if right.shape[axis] > 1:
             many = "values" if name == "index" else f"{name}s"
@@ -134,7 +134,7 @@ def _half_missing(have: Array, should: Array) -> str:
 
 
 def _bits_wrong(have: Array, should: Array) -> str:
-    """In which bits whole numbers are wrong, or that they are off by one."""
+    """The bits in which whole numbers are wrong, or that they are off by one."""
     by = have.astype(object) - should.astype(object)
     if have.size > 1 and (np.abs(by) == 1).all():
         return "Every wrong value is 1 too large or too small: look at rounding."

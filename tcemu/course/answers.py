@@ -1,7 +1,8 @@
 """Learners' answers as plain data: what cannot be an answer is rejected, and the message says what was expected.
 
-An answer may be anything, also an object whose methods lie, raise or never end. So nothing here compares it or iterates
-over it by its own methods: numbers, tuples, lists and arrays are read as what they are, and all else is rejected.
+An answer may be anything, even an object whose methods lie, raise or never return. So nothing here compares it or
+iterates
+over it by its own methods: numbers, tuples, lists and arrays are read as such, and everything else is rejected.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Array = npt.NDArray[Any]
 
 #: What a function may print while it is checked, in characters; the rest is counted.
 _PRINTED = 2000
-#: Lists in lists that an array may be made of.
+#: The deepest nesting of lists that can become an array.
 _DEEP = 8
 _DOTS = "Replace the three dots with your answer."
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -57,7 +58,7 @@ def answered(answer: Any) -> Any:
 
 
 def parts_of(answer: Any) -> list[Any]:
-    """The parts of a tuple or list, without asking what a subclass may have made of it."""
+    """The parts of a tuple or list, without calling methods that a subclass may have changed."""
     kind = next((kind for kind in (tuple, list) if isinstance(answer, kind)), None)
     return list(kind.__iter__(answer)) if kind else []
 
@@ -83,7 +84,7 @@ def function(answer: Any, arguments: Sequence[str]) -> Callable[..., Any]:
 
 
 def raised(what: str, error: BaseException) -> AnswerError:
-    """What to say about an answer that raises an error; often a name is missing because a cell has not run."""
+    """The message about an answer that raises an error; often a name is missing because a cell has not run."""
     advice = ". If a cell above defines the name, run it first." if isinstance(error, NameError) else ""
     return AnswerError(f"{what} raises {described(error)}{advice}")
 
@@ -138,7 +139,7 @@ def named(answer: Any) -> str:
 
 @contextmanager
 def overheard() -> Iterator[None]:
-    """Let a function print a little: it is called hundreds of times."""
+    """Limit what a function prints: it is called hundreds of times."""
     held = io.StringIO()
     try:
         with redirect_stdout(held):
@@ -238,7 +239,7 @@ def _converted(given: Array, wanted: np.dtype[Any], what: str, from_array: bool)
         raise AnswerError(f"{what} must have elements of {wanted}; got {given.dtype}.")
     with np.errstate(all="ignore"):
         found = given.astype(wanted)
-        # Python's numbers are rounded as an assignment to an array would round them.
+        # Python numbers are rounded as in an assignment to an array.
         rounds = wants == "float" and not from_array
         same = rounds or bool(np.all((found.astype(given.dtype) == given) | (np.isnan(found) & np.isnan(given))))
     if not same or (wants == "whole" and has == "whole" and not _fits(given, wanted)):

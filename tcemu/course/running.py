@@ -56,7 +56,7 @@ class Cell:
 
     @cached_property
     def makes(self) -> frozenset[str]:
-        """Every name that is bound, or whose object an assignment or a method in a line of its own changes."""
+        """Every name that is bound, or whose object changes: by an assignment, or a method call on its own line."""
         found = {node.id for node in self._names() if isinstance(node.ctx, ast.Store)}
         for node in self._nodes():
             match node:
@@ -150,7 +150,7 @@ def needed(every: Sequence[Cell], names: Iterable[str] = ()) -> list[Cell]:
 
 @dataclass(frozen=True)
 class Result:
-    """What a check in a notebook came to.
+    """The result of a check in a notebook.
 
     >>> from tcemu.course.running import Result
     >>> Result("where_of_a", "wrong", "The lane is wrong.").points
@@ -220,7 +220,7 @@ def results_of(path: Path, limit: float = LIMIT) -> list[Result]:
 
 
 def _ask(path: Path, skipped: list[str], limit: float) -> tuple[list[Result], str, bool]:
-    """Run a notebook in a process of its own: its results, what went wrong, and whether the others may go on."""
+    """Run a notebook in a separate process: its results, what went wrong, and whether the others may continue."""
     command = [sys.executable, "-m", "tcemu.course.running", path.name, *skipped]
     options: Any = {"cwd": path.parent, "stdin": subprocess.DEVNULL, "capture_output": True}
     try:

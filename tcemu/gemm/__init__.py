@@ -2,7 +2,7 @@
 
     wmma_global     wmma, without shared memory
     mma_pipeline    mma.sync with ldmatrix, fed by cp.async in 2 to 5 stages
-    split_k         the same with several blocks for each tile, each with its part of K
+    split_k         the same with several blocks per tile, each with its part of K
     mma_sparse      mma.sp on a pruned matrix
     wgmma_tma       wgmma fed by TMA, with producer and consumer warps and mbarriers, for every type
     wgmma_cluster   the same in clusters, whose blocks share multicast copies

@@ -1,4 +1,4 @@
-"""Sliders over runs of these kernels: each position is a run of the emulator, and the picture is what it did.
+"""Sliders over runs of these kernels: each position is a run of the emulator, and the picture shows it.
 
 A run takes longer than a slider may, so that all positions are run when the sliders are made, in a few seconds.
 """

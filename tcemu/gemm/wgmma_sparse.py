@@ -115,7 +115,7 @@ def packed(a: npt.NDArray[Any], plan: SparsePlan) -> tuple[npt.NDArray[Any], npt
 def multiply(
     a: npt.NDArray[Any], b: npt.NDArray[Any], plan: SparsePlan = DEFAULT, **options: Any
 ) -> tuple[npt.NDArray[Any], Launch]:
-    """D (m, n) of A (m, k), half of which is zero as tcemu.sparse.prune makes it, and B (k, n), and the launch.
+    """D (m, n) of A (m, k), pruned to half by tcemu.sparse.prune, and B (k, n), and the launch.
 
     D is f32, or s32 for s8. k must be whole units of 16 bytes; m and n may be any size. `options` are passed to
     tcemu.launch: seed, policy, sanitizer. Raises OperandError for other shapes and dtypes, and for chunks of A with too

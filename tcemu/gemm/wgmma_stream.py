@@ -1,7 +1,7 @@
 """Stream-K: every block gets equally many steps, even if that is part of a tile, so that none waits for the last wave.
 
 The steps of all tiles, one tile after the other, are cut into as many runs as there are blocks. A block whose run
-begins inside a tile continues where the block before it stopped: that one leaves its accumulator in global memory and
+begins inside a tile continues where the block before it stopped: that block leaves its accumulator in global memory and
 sets a flag. Each block therefore does the last part of its run first, since the next block waits for it.
 
 Elsewhere the parts of a tile are added up at the end, which is one addition more and gives other bits. Here an

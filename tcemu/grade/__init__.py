@@ -1,4 +1,4 @@
-"""Grading: student code runs in a box that holds nothing else, and its answers are marked outside, as plain data.
+"""Grading: student code runs in an otherwise empty box, and its answers are marked outside, as plain data.
 
     intake/      what was handed in, read as plain records
     run.py       many submissions: workers, schedulers, and grades that stay

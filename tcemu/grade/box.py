@@ -1,6 +1,6 @@
 """The box: a process that holds Python, tcemu without its exercises, and nothing else. It ends on request.
 
-bubblewrap gives it namespaces of its own (files, processes, network, IPC, host name), limits bound what it takes, and
+bubblewrap gives it separate namespaces (files, processes, network, IPC, host name), limits bound what it uses, and
 the clock is outside: when time is up, the first process of its namespace is killed, and with it all the others. What
 comes out is read as messages of plain values (`inside.wire`); a message that breaks the rules counts like an end.
 """
@@ -34,11 +34,11 @@ from tcemu.grade.syscalls import opened
 _PACKAGE = Path(tcemu.__file__).parent
 #: Folders of the package that the box does not see: the exercises, their judges, and the grader.
 _HIDDEN = ("course", "grade", "commands")
-#: What it sees of them all the same.
+#: The parts of them that it sees nevertheless.
 _SEEN = ("grade/__init__.py", "grade/inside")
 #: The users inside, if the grader is root: each grading process has its own, because processes are counted by user.
 _USERS, _FEW = 61_000, 4_000
-#: The devices that it has. Terminals are not among them: each takes memory that no limit counts.
+#: The devices that it has. Terminals are not among them: each uses memory that no limit counts.
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 #: The same for every box. One thread for each library, which the limit on processes needs.
 _ENVIRONMENT = {
@@ -50,12 +50,12 @@ _ENVIRONMENT = {
 _TMP = "/tmp"  # noqa: S108 - in the box, where nobody else is
 #: Seconds that a box may take to start.
 _STARTS = 30.0
-#: Bytes of what is written to standard error before the notebook begins.
+#: Bytes of standard error that are kept before the notebook begins.
 _NOTED = 4096
 
 
 class BoxUnavailable(CourseError):  # noqa: N818 - an absence, not a mistake of the user
-    """No box can be had on this machine; the message says how to get one."""
+    """This machine cannot make a box; the message says what to install or allow."""
 
 
 class BoxEnded(Exception):  # noqa: N818 - what happened
@@ -64,7 +64,7 @@ class BoxEnded(Exception):  # noqa: N818 - what happened
 
 @dataclass(frozen=True)
 class Limits:
-    """What a submission may take.
+    """The resources that a submission may use.
 
     >>> from tcemu.grade.box import Limits
     >>> Limits(memory=1 << 30).rlimits["AS"]
@@ -92,7 +92,7 @@ class Limits:
 
     @property
     def heavier(self) -> str:
-        """That the box takes more memory than it may."""
+        """The reason if the box uses more memory than it may."""
         return f"It uses more than {self.memory >> 20:,} MB of memory."
 
 
@@ -102,7 +102,7 @@ class Seat:
 
     trusted: bool = False
     limits: Limits = field(default_factory=Limits)
-    #: Where compiled kernels are if not beside their sources.
+    #: The folder of compiled kernels, if they are not beside their sources.
     cache: str = ""
 
     @property
@@ -252,7 +252,7 @@ class Box:
         self._scales = Scales(self._process.pid, place, seat.limits.memory, partial(self._over, seat.limits.heavier))
 
     def _begin(self) -> None:
-        """Wait until it is ready. What goes wrong before is not the notebook's fault: the box does not have it yet."""
+        """Wait until it is ready. Earlier failures are not the notebook's fault: the box has not received it yet."""
         try:
             ready = self.receive()
         except BoxEnded as error:
@@ -287,7 +287,7 @@ class Box:
                 pipe.close()
 
     def _over(self, told: str) -> BoxEnded:
-        """End the box, and say why; the first reason stays."""
+        """End the box for this reason; the first reason is kept."""
         if not self.trouble:
             self.trouble = told
             self._process.kill()
@@ -338,7 +338,7 @@ class Box:
         """Wait until a pipe is ready, or the time is up."""
         poll = select.poll()
         poll.register(descriptor, select.POLLOUT if writes else select.POLLIN)
-        left = self.deadline - time.monotonic()  # none is left for a box that sends without end, either
+        left = self.deadline - time.monotonic()  # no time is left, even for a box that keeps sending
         if left <= 0 or not poll.poll(1000 * left):
             raise self._over("time")
 

@@ -1,9 +1,9 @@
-"""Marks one notebook: its cells run in a box, and what they hand out is judged here.
+"""Marks one notebook: its cells run in a box, and the answers that they send are judged here.
 
-The box is told what to run, cell by cell. A check in the notebook hands its answer out, and is judged at once, while
-the box waits; what the notebook prints, returns or claims about its own answers counts for nothing. A cell that does
-not end, or ends its process, is left out when the notebook runs again in a new box, and costs the exercises that it
-checks.
+The marking tells the box what to run, cell by cell. A check in the notebook sends its answer, which is judged at
+once, while the box waits; what the notebook prints, returns or claims about its own answers counts for nothing. A
+cell that does not end, or ends its process, is left out when the notebook runs again in a new box, and costs the
+exercises that it checks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tcemu.tracebacks import described
 _CHECKS = 3
 #: Boxes that one notebook may use up.
 _BOXES = 6
-#: Characters of what a mark says, and decimals of its points.
+#: Characters of a mark's message, and decimals of its points.
 _SAYS, _DECIMALS = 4000, 4
 _UNREACHED = "The check was not reached."
 
@@ -88,7 +88,7 @@ class Marking:
     _judged: dict[str, int] = field(default_factory=dict)
     #: the exercise that is being judged
     _current: str = ""
-    #: why the first cell was left out that ended its box
+    #: why the first cell that ended its box was left out
     trouble: str = ""
 
     def run(self) -> None:
@@ -110,7 +110,7 @@ class Marking:
 
     @property
     def overdue(self) -> str:
-        """That the notebook's time is up."""
+        """The message that the notebook's time is up."""
         return f"The notebook did not finish within {self.seat.limits.notebook:g} seconds."
 
     def todo(self) -> list[tuple[int, Cell]]:

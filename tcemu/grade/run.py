@@ -1,4 +1,4 @@
-"""Grades many submissions, on all cores of this machine or on the workers of a scheduler, and goes on where it stopped.
+"""Grades many submissions, on all cores of this machine or on a scheduler's workers, and resumes where it stopped.
 
     OUT/grades/ada-0123456789abcdef.json    one file for each finished grade, written whole or not at all
 
@@ -268,7 +268,7 @@ class Scheduled:
     work: Callable[[str, bool], tuple[float, str]] = remotely
 
     def grades(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Grade]]:
-        """Each task with its grade. A submission of which a scheduler's workers die too often is quarantined."""
+        """Each task with its grade. A submission that kills a scheduler's workers too often is quarantined."""
         if not tasks:
             return
         try:

@@ -131,7 +131,7 @@ def _notebook(task: Task, stem: str, seat: Seat) -> list[Mark]:
 
 
 def quarantined(task: Task, says: str) -> Grade:
-    """The grade of a submission of which workers die."""
+    """The grade of a submission that kills its workers."""
     submission = task.submission
     marks = [failed(stem, each, says) for stem in task.asked for each in wanted_in(stem, task.course).values()]
     return Grade(

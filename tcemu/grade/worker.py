@@ -44,7 +44,7 @@ class Worker:
         self._closed = False
 
     def grade(self, task: Task) -> Grade:
-        """The grade of a submission. One of which the worker dies too often is quarantined. Raises BoxUnavailable."""
+        """The grade of a submission. One that kills its worker too often is quarantined. Raises BoxUnavailable."""
         refused: BoxUnavailable | None = None
         for _ in range(DEATHS):
             if self._closed:
@@ -180,7 +180,7 @@ def _forked(text: bytes, cache: str) -> bytes:
 
 
 def _child(task: Task, cache: str, writing: int) -> Any:
-    """Grade, and end; whatever happens, this process does not go on."""
+    """Grade, and end; whatever happens, this process does not continue."""
     try:
         die_with_parent()
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
@@ -188,7 +188,7 @@ def _child(task: Task, cache: str, writing: int) -> Any:
         _write(writing, f"{found.seconds} {found.to_json()}".encode())
     except BoxUnavailable as error:
         _write(writing, f"{_NO_BOX} {error}".encode())
-    except BaseException as error:  # noqa: BLE001 - it is told, and the process ends
+    except BaseException as error:  # noqa: BLE001 - the error is reported, and the process ends
         print(f"{type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
     finally:
         os._exit(0)

@@ -1,4 +1,4 @@
-"""The table of instructions, and what reads it: parsing, legality, execution, explanation."""
+"""The table of instructions, and the code that reads it: parsing, legality, execution, explanation."""
 
 from tcemu.instructions.instruction import Instruction, Shape
 from tcemu.instructions.matmul import matmul

@@ -127,7 +127,7 @@ _KINDS = {
     "immediate": "immediate",
     "membermask": "lanes that take part, one bit each; the active lanes if left out",
 }
-#: Exceptions: roles to which a family gives another meaning.
+#: Exceptions: roles that have another meaning in a family.
 _COUNTS = {"mbarrier.init": "arrivals of a phase", "setmaxnreg": "registers of a thread"}
 _SHUFFLES = {"b": "the source lane, depending on the mode", "c": "segment mask from bit 8 on, bound below"}
 

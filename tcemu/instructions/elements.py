@@ -105,7 +105,7 @@ _SCOPES = {"gl": "gpu"}
 
 
 def order_of(instruction: Instruction) -> Order:
-    """How it orders memory: as its opcode says, otherwise the manual's default."""
+    """How it orders memory: as its opcode says, or else the manual's default."""
     words, facts = instruction.words, instruction.facts
     order = words.get("order") or facts.order
     scope = words.get("scope") or ("sys" if order == "volatile" else facts.scope)

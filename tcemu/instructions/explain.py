@@ -1,4 +1,4 @@
-"""An instruction explained to a learner, as plain data: operands, layouts, gates, arithmetic, and how each is known."""
+"""An explanation of an instruction as plain data: operands, layouts, gates, arithmetic, and how each is known."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tcemu.instructions.targets import TARGETS, Gate, Target, target_named
 from tcemu.layouts.evidence import evidence
 from tcemu.layouts.formulas import digits, formulas
 
-#: The target of a question that names none, if the instruction exists there; tcemu.run has the same default.
+#: The default target, if the instruction exists there; tcemu.run has the same default.
 DEFAULT_TARGET = "sm_90a"
 
 
@@ -53,7 +53,7 @@ class Arithmetic:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """What other chips compute; those with the same answer are listed together."""
+    """What other chips compute; chips with the same result are listed together."""
 
     targets: tuple[str, ...]
     line: str

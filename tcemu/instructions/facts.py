@@ -1,4 +1,4 @@
-"""What a row of the instruction table says of its forms beyond their spelling."""
+"""What a row of the instruction table says about its forms, apart from their spelling."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Facts:
 
     #: The family whose rows of arithmetic apply, if it is not the instruction's own.
     computes_as: str = ""
-    #: Bits that an element of A or B takes, if there are more than the format has.
+    #: Bits that an element of A or B occupies, if more than its format has.
     width: int | None = None
-    #: Whether each quad pair of lanes computes a product of its own: mma.m8n8k4.
+    #: Whether each quad pair of lanes computes a separate product: mma.m8n8k4.
     quads: bool = False
     #: The kind of sparsity ("2:4"), the pattern it stands for, and how many products of each output are stored.
     sparsity: str = ""
@@ -46,11 +46,11 @@ class Facts:
     swaps: bool = False
     #: Whether an mbarrier counts its bytes; other forms of the family go in groups.
     completes: bool = False
-    #: Whether a number before the new value says which of several is meant: fields of a tensor map.
+    #: Whether a number before the new value selects one of several: fields of a tensor map.
     numbered: bool = False
     #: Whether a fence names the bytes that it applies to.
     ranged: bool = False
-    #: Whether a tensor copy goes by the windows of a convolution, which have offsets: im2col.
+    #: Whether a tensor copy follows the windows of a convolution, which have offsets: im2col.
     windows: bool = False
     #: What it returns, if its words decide: vote, bar.red, mbarrier.arrive.
     answers: Answer = ""

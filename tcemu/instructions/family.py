@@ -24,13 +24,13 @@ Make = Callable[[Words, Rows, str], Instruction]
 
 @dataclass(frozen=True)
 class Refusal:
-    """Words that the assembler accepts but the hardware ignores, and why they are rejected here."""
+    """Words that the assembler accepts but the hardware ignores, and why tcemu rejects them."""
 
     words: Mapping[str, tuple[str, ...]]
     reason: str
 
     def applies(self, words: Words) -> bool:
-        """Whether it is about an opcode with these words."""
+        """Whether it applies to an opcode with these words."""
         return all(words.get(slot) in accepted for slot, accepted in self.words.items())
 
 
@@ -52,7 +52,7 @@ class Family:
     #: Executes one on registers and memory; None if it has a meaning only in a kernel.
     execute: Execute | None = None
     refusals: tuple[Refusal, ...] = ()
-    #: The mnemonic, and words of which at least one distinguishes the family from others with that mnemonic.
+    #: The mnemonic, and words, at least one of which distinguishes the family from others with that mnemonic.
     mnemonic: str = ""
     marks: frozenset[str] = frozenset()
     #: The words that its opcodes begin with, in this order: "bar.sync", "bar.cta.sync".

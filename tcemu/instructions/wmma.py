@@ -184,7 +184,7 @@ def _make_memory(name: str, section: str) -> Any:
 
 #: Beyond any memory, but small enough that addresses computed from it do not overflow.
 _FAR = 1 << 48
-#: Bytes of which a stride is a multiple: the requirement of CUDA's guide for ldm.
+#: A stride is a multiple of this many bytes: the requirement of CUDA's guide for ldm.
 _GUIDE = 16
 
 
@@ -194,10 +194,10 @@ class Rule(NamedTuple):
     #: how many there are, and the elements of each
     lines: int
     length: int
-    #: the bytes of one, and those of the fragment in a lane, of which the pointer is a multiple
+    #: the bytes of one, and those of the fragment in a lane: the pointer is a multiple of these
     bytes: int
     size: int
-    #: the bytes of which the stride is a multiple
+    #: the stride is a multiple of this many bytes
     align: int
 
 

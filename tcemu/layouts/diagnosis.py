@@ -1,7 +1,7 @@
 """What is wrong with a descriptor: the usual mistakes, found by comparing addresses.
 
-A descriptor cannot be wrong by itself, because it always means some addresses. It is wrong for a tile, so `diagnose`
-asks for the tile; the more it knows about the tile, the more mistakes it finds.
+A descriptor cannot be wrong by itself, because it always names some addresses. It can only be wrong for a tile, so
+`diagnose` takes the tile; the more it knows about the tile, the more mistakes it finds.
 """
 
 from __future__ import annotations

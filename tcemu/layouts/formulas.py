@@ -5,7 +5,7 @@ from __future__ import annotations
 from tcemu.errors import span
 from tcemu.layouts.fragment import Fragment
 
-#: The names of the last two axes of those roles that have other axes than row and column.
+#: The names of the last two axes, for roles with axes other than row and column.
 _AXES = {"e": ("row", "chunk"), "scale_a": ("row", "byte"), "scale_b": ("byte", "column")}
 #: The name of an axis in front of these, by its digit.
 _FRONTS = {"q": "product", "x": "matrix", "f": "selector", "T": "thread-id"}

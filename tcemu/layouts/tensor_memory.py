@@ -20,7 +20,7 @@ from tcemu.arguments import explained
 from tcemu.errors import LayoutError, listing, whole
 from tcemu.layouts.descriptor import Descriptor, Field
 
-#: Fields of the shared memory descriptor, of which `constant` and `zeros` have one value only.
+#: Fields of the shared memory descriptor; `constant` and `zeros` have only one value each.
 TCGEN05_FIELDS = (
     Field("start", "start address", 0, 14),
     Field("lbo", "LBO", 16, 14),

@@ -1,4 +1,4 @@
-"""The same instructions on your own GPU: run them there, compare the answers with the emulator's, run CUDA C++.
+"""The same instructions on your own GPU: run them, compare the results with the emulator's, run CUDA C++.
 
     tcemu.live.available()                              is there a GPU? tcemu.live.why_not() says what is missing
     tcemu.live.run(instruction, *operands)              like tcemu.run, but the GPU answers

@@ -1,7 +1,7 @@
 """Addresses: the state space that a generic one lies in, and the block of the cluster (PTX ISA 9.1, 5.1.4, 9.7.9.20).
 
-A generic address is one number for all state spaces. Each space has a window of addresses, as on a chip, but not at the
-same addresses as there:
+A generic address is one number for all state spaces. Each space has a window of addresses, as on a GPU, but at other
+addresses:
 
     0 to 2^40              global
     2^40 + rank 2^24       shared memory of the block with that rank in the cluster; rank 0 without one

@@ -67,7 +67,7 @@ def cp_async(instruction: Instruction) -> Act:
         to = core.own(core.integers(instruction, "destination", destination))
         start = core.own(core.integers(instruction, "source", source))
         given = None
-        if src_size is not None:  # a register without a sign
+        if src_size is not None:  # an unsigned register
             given = core.own(core.integers(instruction, "src-size", src_size)) & 0xFFFFFFFF
         place = _find(core, by, instruction, "shared", to, size)
         if given is None or bool((given >= size).all()):
@@ -104,7 +104,7 @@ def _check_source(core: Core, by: By, instruction: Instruction, start: Array, ta
 
 
 def _padded(core: Core, start: Array, taken: Array, size: int) -> Array:
-    """The bytes that are taken, and zeros up to `size`."""
+    """The bytes that are read, then zeros up to `size`."""
     data = np.zeros((len(start), size), np.uint8)
     places = start[:, None] + np.arange(size)
     wanted = np.arange(size) < taken[:, None]
@@ -124,7 +124,7 @@ def _pieces(starts: Array, counts: Array) -> tuple[Array, int]:
 
 @executes("cp.async.commit_group", "cp.async.bulk.commit_group")
 def commit_group(instruction: Instruction) -> Act:
-    """commit_group: this warp's copies so far that are in no group become a group."""
+    """commit_group: this warp's copies that are not in a group yet become a group."""
     kind = _kind(instruction)
 
     def act(core: Core) -> None:

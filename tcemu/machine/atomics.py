@@ -1,6 +1,6 @@
 """Atomic operations on memory: atom and red (PTX ISA 9.1, 9.7.13.5 and 9.7.13.6).
 
-Lanes that use the same address go one after the other: in the order of lanes under seed 0, in any order under others.
+Lanes that use the same address execute one after the other: in lane order under seed 0, in any order under others.
 """
 
 from __future__ import annotations

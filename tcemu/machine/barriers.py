@@ -36,7 +36,7 @@ COUNT = 16
 class _Barrier:
     """The state of one barrier between two completions."""
 
-    #: Threads that it waits for, and whether a warp gave no number: then all of the block, less those that exited.
+    #: Threads that it waits for, and whether a warp gave no number: then all threads of the block that have not exited.
     threads: int = 0
     all: bool = False
     arrived: list[By] = field(default_factory=list)
@@ -62,7 +62,7 @@ class _Part:
 class Barriers:
     """All barriers of one block. A warp counts as 32 threads once all of its remaining lanes have arrived.
 
-    The manual does not say what happens to a warp whose lanes come apart. An H100 makes the first lanes wait for the
+    The manual does not say what happens to a warp whose lanes diverge. An H100 makes the first lanes wait for the
     warp's other lanes, even at barrier.arrive. It does not wait for lanes that exit. If other lanes meanwhile arrive at
     another barrier, it reports an illegal instruction.
     """
@@ -100,7 +100,7 @@ class Barriers:
         )
 
     def lanes_exited(self, warp: int, there: int) -> None:
-        """Lanes of a warp have exited: the warp's waiting lanes may have waited only for these."""
+        """Lanes of a warp have exited: the warp's waiting lanes may have been waiting only for these."""
         part = self._parts.get(warp)
         if part is not None and there and not there & ~part.by.active:
             del self._parts[warp]

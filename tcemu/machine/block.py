@@ -39,7 +39,7 @@ class Shape:
     seed: int
     #: registers per thread at the start, for setmaxnreg
     registers: int
-    #: blocks of a cluster; None if the launch has no clusters: then each block is a cluster of its own
+    #: blocks of a cluster; None if the launch has no clusters: then each block is a cluster by itself
     cluster: Index3 | None = None
     #: the names of the arrays in shared memory, if the launch gives them
     names: Shared | None = None
@@ -92,7 +92,7 @@ class Block:
         self._states: dict[Callable[[Block], Any], Any] = {}
 
     def state(self, kind: Callable[[Block], State]) -> State:
-        """What the module of a chapter keeps for each block: `kind(block)`, made when it first asks."""
+        """The state that the module of a chapter keeps for each block: `kind(block)`, created at the first call."""
         found: State | None = self._states.get(kind)
         if found is None:
             found = self._states[kind] = kind(self)

@@ -188,7 +188,7 @@ def prefetch_tensor(instruction: Instruction) -> Act:
 
 
 def _each_lane(core: Core, instruction: Instruction, given: dict[str, npt.ArrayLike]) -> list[Any]:
-    """The operands of each active lane, as one tuple per lane; usually only one elected lane is active."""
+    """The operands of each active lane, one tuple per lane; usually only one elected lane is active."""
     columns = [core.integers(instruction, role, each)[core.active].tolist() for role, each in given.items()]
     return list(zip(*columns, strict=True))
 
@@ -255,7 +255,7 @@ def begin_counted(core: Core, copy: Copy, block: Block, move: Callable[[], None]
     by, instruction = copy.by, copy.instruction
 
     def land() -> None:
-        if block is not core.block:  # which may have exited meanwhile
+        if block is not core.block:  # which may meanwhile have exited
             block.cluster.block(core, by, instruction, block.rank)
         move()
         core.tell(CopyLanded, copy)
@@ -278,7 +278,7 @@ def _store(
 def _check_bulk(
     core: Core, by: By, instruction: Instruction, shared: int, far: int, count: int, space: Space = "global"
 ) -> None:
-    """Check the size and both ends; all blocks have as much shared memory."""
+    """Check the size and both ends; all blocks have the same amount of shared memory."""
     if count <= 0 or count % UNIT:
         told = f"{instruction}: the size must be a multiple of {UNIT} bytes; got {count}"
         core.fault(by, instruction, "shared", AddressError(f"{told} (PTX ISA {instruction.section})", "alignment"))
@@ -287,7 +287,7 @@ def _check_bulk(
 
 
 def _begin(core: Core, instruction: Instruction, given: Any) -> tuple[By | None, TensorMap]:
-    """Begin a tensor copy, by a map or by the address of one in global memory; the map fits the instruction."""
+    """Begin a tensor copy, given a map or the address of one in global memory; the map must fit the instruction."""
     if isinstance(given, TensorMap):
         _check_map(instruction, given)
     elif core.values(given).dtype.kind not in "iu":

@@ -91,7 +91,7 @@ class ClusterBarrier:
         return self.phase > phase
 
     def passed(self, by: By) -> None:
-        """The active lanes have waited."""
+        """The active lanes have finished waiting."""
         self._due[by.block, by.warp] &= ~by.active
 
     def exited(self, by: By) -> None:

@@ -80,7 +80,7 @@ def _owners(core: Core, by: By, instruction: Instruction, addresses: Array) -> A
 
 
 def _uniform(core: Core, found: Array, *given: npt.ArrayLike) -> Any:
-    """One number if all operands were one."""
+    """One number if every operand was one number."""
     return int(found[0]) if all(core.values(each).ndim == 0 for each in given) else found
 
 

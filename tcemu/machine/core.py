@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 _INT64, _LANES = np.dtype(np.int64), (WARP,)
 
-#: By(...), which goes through a function of Python, takes twice as long.
+#: By(...), which calls a Python function, takes twice as long.
 _by = tuple.__new__
 
 #: The warp whose kernel runs here, for what it computes outside the machine.
@@ -48,7 +48,7 @@ class Core:
         #: lanes that exist and have not exited; `bits`: the lanes that are active now; both as bits
         self.there = FULL >> max(0, WARP * (index + 1) - block.shape.threads)
         self.bits = self.there
-        #: the site that a front end has set; None: the innermost line of Python that belongs to a kernel
+        #: the site that a front end has set; None: the innermost Python line that belongs to a kernel
         self.at: Site | None = None
         #: the site of the latest operation
         self.latest = UNKNOWN
@@ -73,7 +73,7 @@ class Core:
 
     @property
     def heard(self) -> bool:
-        """Whether an observer needs to know of each read and write of registers."""
+        """Whether an observer needs to know about each read and write of registers."""
         grid = self.grid
         return bool(grid.observers) and grid.hears(Touched)
 
@@ -90,10 +90,10 @@ class Core:
     # ---------------------------------------------------------------------------------------- operations
 
     def execute(self, instruction: str | Instruction, *operands: Any, both: bool = False) -> Any:
-        """Execute an instruction on operands in PTX's order. `both` asks for both destinations of a d|p."""
+        """Execute an instruction on operands in PTX's order. `both` requests both destinations of a d|p."""
         try:
             bound = self.grid.bound[instruction]
-        except (KeyError, TypeError):  # the first time in this launch, or what has no hash
+        except (KeyError, TypeError):  # the first time in this launch, or an unhashable instruction
             bound = self.bound(instruction)
             self.grid.bound[instruction] = bound
         if not bound.least <= len(operands) <= bound.most:
@@ -152,7 +152,7 @@ class Core:
             grid.tell(kind, *fields)
 
     def computed(self, opcode: str, count: int) -> None:
-        """The kernel itself has done what `count` instructions would."""
+        """The kernel itself has done the work of `count` instructions."""
         grid = self.grid
         if grid.observers and grid.hears(Computed):
             grid.tell(Computed, self.by(), opcode, count)
@@ -210,7 +210,7 @@ class Core:
         if isinstance(given, int) and not isinstance(given, bool) and -(1 << 63) <= given < 1 << 63:
             return _same(int(given))
         if isinstance(given, np.ndarray) and given.dtype is _INT64 and given.shape == _LANES:
-            return np.asarray(given)  # what addresses usually are
+            return np.asarray(given)  # the usual form of addresses
         array = self.values(given)
         if array.dtype.kind not in "iu" or array.shape not in ((), (WARP,), (WARP, 1)):
             raise OperandError(

@@ -47,7 +47,7 @@ class Where(NamedTuple):
         return self._replace(lanes=self.lanes & lanes, addresses=self.addresses[lanes[self.lanes]])
 
     def of(self, values: Array) -> Array:
-        """The rows of these lanes, of rows (32, n) for all."""
+        """The rows of these lanes, from rows (32, n) for all lanes."""
         return values if len(self.addresses) == WARP else values[self.lanes]
 
 
@@ -152,7 +152,7 @@ def ld(instruction: Instruction) -> Act:
 
 
 def answer(core: Core, found: list[tuple[Where, Array]]) -> Registers:
-    """Registers of what lanes have found, rows (n, count) for each memory."""
+    """Registers with the values that lanes have found, rows (n, count) for each memory."""
     first = found[0][1]
     if len(first) == WARP:
         return core.made(first, FULL)
@@ -212,7 +212,7 @@ def patterns_of(instruction: Instruction, moved: Elements) -> Callable[[Core, An
         if type(values) is int and -(1 << 63) <= values < 1 << 63:
             return same(values)
         array = values.used() if type(values) is Registers else core.values(values)
-        if array.dtype == kept and array.shape == shape:  # what values usually are
+        if array.dtype == kept and array.shape == shape:  # the usual form of values
             return array if array.flags.c_contiguous else np.ascontiguousarray(array)
         if array.dtype.kind == "f" and array.dtype.itemsize * 8 == bits:
             array = array.astype(array.dtype.newbyteorder("=")).view(f"u{array.dtype.itemsize}")
@@ -293,7 +293,7 @@ def _sources(mode: str, *operands: int | bytes) -> tuple[Array, Array]:
 def shfl(instruction: Instruction) -> Act:
     """shfl.sync d|p (9.7.9.6): each lane gets another lane's value; c: segment mask from bit 8 on, clamp value below.
 
-    p, bool (32,), tells which active lanes' sources are in their segment.
+    p, bool (32,), says which active lanes' sources are in their segment.
     """
     mode = instruction.words["mode"]
 

@@ -45,7 +45,7 @@ class Bound(NamedTuple):
     #: The least and the greatest number of operands.
     least: int
     most: int
-    #: Answers both destinations, d and p; None if there are no two.
+    #: Returns both destinations, d and p; None if the instruction does not have two.
     both: Act | None = None
 
     def miscounted(self, count: int) -> OperandError:
@@ -87,7 +87,7 @@ def _bind(instruction: str | Instruction, target: str) -> Bound:
     family = family_of(found)
     binder = _BINDERS.get(family.name) or (_BINDERS["*"] if family.execute is not None else None)
     if found.unsupported or binder is None:
-        reason = found.unsupported or "this version does not execute it"
+        reason = found.unsupported or "this version of tcemu does not execute it"
         raise IllegalInstruction(f"{found}: {reason} (PTX ISA {found.section})")
     act, sources, both = binder(found), found.sources, None
     if sources and sources[-1].role == "cache_policy":
@@ -114,7 +114,7 @@ def _parsed(instruction: str | Instruction, target: str) -> Instruction:
 
 @cache
 def _load_chapters() -> None:
-    """Import the modules of this folder, of which those that execute instructions register their binders."""
+    """Import the modules of this folder; those that execute instructions register their binders."""
     for module in iter_modules([str(Path(__file__).parent)]):
         import_module(f"{__package__}.{module.name}")
 

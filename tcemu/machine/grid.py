@@ -28,8 +28,8 @@ Body = Callable[[Core], Callable[[], None]]
 class Grid:
     """One run of a kernel under one policy. At most `resident` blocks are in flight, so that memory stays bounded.
 
-    A block starts when another ends or, while there is a place, when nothing else can continue and a warp polls memory
-    that the next block may change: then as many start as have such a warp.
+    A block starts when another ends. While fewer than `resident` run, blocks also start when nothing else can
+    continue and warps poll memory that the next block may change: as many as there are blocks with such a warp.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Grid:
         strategy: InOrder | None = None,
     ) -> None:
         self.shape, self.memory, self.observers = shape, memory, tuple(observers)
-        #: what observers need, as they say; those that do not say need every event
+        #: the events that observers declare that they need; observers that declare nothing need every event
         self._hears: list[Callable[[type[Event]], bool]]
         self._hears = [getattr(each, "hears", _every) for each in observers]
         self._heard: set[type[Event]] = set()
@@ -100,7 +100,7 @@ class Grid:
         return self.scheduler.strategy.blocks(order)
 
     def _together(self) -> int:
-        """How many blocks run side by side even if none waits for another."""
+        """How many blocks run concurrently even if none waits for another."""
         return min(self.scheduler.strategy.together, self.resident)
 
     def _admit(self) -> bool:
@@ -135,9 +135,9 @@ class Grid:
                 self.fail(error)
 
     def hears(self, kind: type[Event]) -> bool:
-        """Whether some observer needs events of this kind. One that has begun to need them is not asked again.
+        """Whether some observer needs events of this kind.
 
-        Nor are the others, until they have received another event.
+        Once an observer needs them, it is not called again; the others are called again only after another event.
         """
         if kind in self._unheard:
             return False
@@ -151,7 +151,7 @@ class Grid:
         return False
 
     def follows(self, instruction: Instruction) -> tuple[bool, bool]:
-        """Whether some observer follows an instruction of some lanes, and of all; those that do not say follow all."""
+        """Whether some observer follows an instruction of some lanes, and of all; others follow all."""
         asked = [getattr(each, "follows", _every) for each in self.observers]
         some, whole = (any(follows(instruction, whole) for follows in asked) for whole in (False, True))
         self.followed[instruction.opcode] = some, whole

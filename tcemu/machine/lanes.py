@@ -1,4 +1,4 @@
-"""Values of the lanes of a warp: an array that cannot be a condition, since each lane has its own value."""
+"""Per-lane values of a warp: an array that cannot be a condition, because each lane has its own value."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from tcemu.machine.warp import Warp
 Array = npt.NDArray[Any]
 Kernel = Callable[..., object]
 
-#: Limits of all targets (PTX ISA 9.1, 11; CUDA programming guide, compute capabilities).
+#: Limits on all targets (PTX ISA 9.1, 11; CUDA programming guide, compute capabilities).
 MAX_THREADS = 1024
 _MAX_GRID = (2**31 - 1, 65535, 65535)
 #: Registers of a multiprocessor, and the most that one thread can have.
@@ -177,7 +177,7 @@ def launch(
 ) -> Launch:
     """Run `kernel(warp, *args)` once for each warp of each block, as tcemu.launch does, without a sanitizer.
 
-    A `strategy` decides in place of the seed and the policy; it is used up by one run. A TcemuError that ends the
+    A `strategy` decides in place of the seed and the policy; it serves one run only. A TcemuError that ends the
     launch has the result so far as `launch`; the arrays are then unchanged.
     """
     if not callable(kernel):

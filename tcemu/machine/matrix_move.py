@@ -1,7 +1,7 @@
-"""ldmatrix, stmatrix, movmatrix, wmma.load and wmma.store of one warp, as the moves of whole elements that most are.
+"""ldmatrix, stmatrix, movmatrix, wmma.load and wmma.store of one warp, as moves of whole elements, which most are.
 
-tcemu.instructions says what they do, for any number of warps and any operand, and words the errors. Here are only the
-operands that kernels usually give.
+tcemu.instructions defines what they do, for any number of warps and any operand, and their errors. This module
+handles only the operands that kernels usually pass.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def move_of(instruction: Instruction) -> Move | None:
 
 
 def _whole(container: Container) -> bool:
-    """Whether an element is all that its part of a register holds."""
+    """Whether an element fills its part of a register."""
     form, bits = container.form, 8 * container.storage.itemsize
     return form.bits + form.padding == container.width == bits and not container.shift
 

@@ -277,7 +277,7 @@ def _complete(core: Core, by: By, instruction: Instruction, place: int, parity: 
     mbarriers.find(core, by, instruction, place)
     pending, complete = phase_bits(parity), phase_bits(1 - parity)
 
-    def ready() -> bool:  # the scheduler asks many times
+    def ready() -> bool:  # the scheduler calls this many times
         phase = words.item(number) & PHASE
         if phase == pending:
             return False

@@ -34,7 +34,7 @@ _NOTHING: tuple[int, Mbarrier | None] = 0, None
 
 
 class Mbarriers:
-    """The mbarriers of a block. Their 64 bits in shared memory are decisive; of the phase they hold only the parity."""
+    """A block's mbarriers. Their 64 bits in shared memory are authoritative; they hold only the parity of the phase."""
 
     def __init__(self, block: Block) -> None:
         self._block = block

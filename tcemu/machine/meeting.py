@@ -1,4 +1,4 @@
-"""Meetings of the four warps of a warpgroup, which execute one instruction together."""
+"""Where the four warps of a warpgroup meet to execute one instruction together."""
 
 from __future__ import annotations
 

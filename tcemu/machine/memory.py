@@ -48,7 +48,7 @@ class Bytes:
         self.space = space
         self.bytes = np.zeros(-(-size // 32) * 32, np.uint8)
         self.ranges = tuple(ranges)
-        #: the bytes, for those that only look at them
+        #: a read-only view of the bytes
         self.seen = self.bytes.view()
         self.seen.flags.writeable = False
         self._starts = np.array([first for first, _, _ in ranges], np.int64)
@@ -170,7 +170,7 @@ def extent_of(addresses: Array, size: int) -> Extent:
 
 
 def _extent(addresses: Array, align: int) -> tuple[int, int, int]:
-    """Nonzero if an address is not a multiple of `align`; the least and greatest. Python's numbers suit a warp best."""
+    """Nonzero if an address is not a multiple of `align`; the least and greatest. Python's ints are fastest here."""
     if len(addresses) <= WARP:
         numbers = addresses.tolist()
         bits = int.from_bytes(addresses.tobytes(), "little")

@@ -25,7 +25,7 @@ class RegisterPool:
         self._held: dict[int, int] = {}
 
     def held(self, warp: int, count: int, *, more: bool) -> int:
-        """Registers per thread of `warp`, which asks for `count`.
+        """Registers per thread of `warp`, which requests `count`.
 
         A kernel may be compiled for fewer registers than the launch has room for, so a warp's first .inc may name
         fewer than it has; the others stay unused.

@@ -37,7 +37,7 @@ class Pending:
 
     def add(self, task: Task) -> None:
         """Begin a task."""
-        if self._strategy.at_once(task) and task.queue not in self._queues:  # else it comes after those before it
+        if self._strategy.at_once(task) and task.queue not in self._queues:  # otherwise it ends after the earlier ones
             task.run()
         else:
             self.tasks[task] = None
@@ -54,7 +54,7 @@ class Pending:
             pass
 
     def step(self) -> bool:
-        """End a task, the oldest unless the strategy has another one; return whether there was one."""
+        """End a task, the oldest unless the strategy chooses another; return whether there was one."""
         if not self.tasks:
             return False
         self._end(self._strategy.must_end(self.tasks))

@@ -1,4 +1,4 @@
-"""What atom, red and bulk reductions compute: an operation on the numbers of one type. The table says which are legal.
+"""What atom, red and bulk reductions compute: an operation on the numbers of one type. The table lists the legal ones.
 
 Additions of floats round to nearest even. It is inferred that a NaN sum is the canonical NaN.
 """
@@ -114,13 +114,13 @@ def reduction_of(operation: str, kind: str) -> Reduction:
 
 
 def step_of(instruction: Instruction, *, flush: bool) -> Callable[[Array, Array], Array]:
-    """A function from old bytes (n,) and those of an operand to new ones; `flush` makes subnormal f32 zeros."""
+    """A function that computes new bytes (n,) from the old ones and an operand's; `flush` makes subnormal f32 zeros."""
     row = reduction_of(instruction.words["op"], instruction.words["type"])
     return partial(row, flush=flush and row.element == "f32")
 
 
 class Step(NamedTuple):
-    """What an atomic operation does: `new` makes, from the old numbers (n, count) and those of lanes, the new ones."""
+    """One atomic operation: `new` computes new numbers from the old ones (n, count) and those of lanes."""
 
     dtype: np.dtype[Any]
     new: Callable[..., Array]

@@ -39,7 +39,7 @@ class Watcher(Protocol):
 
     @property
     def active(self) -> Array:
-        """Lanes that take part in what happens now, bool (32,)."""
+        """The lanes that are active now, bool (32,)."""
 
     @property
     def watched(self) -> bool:
@@ -47,7 +47,7 @@ class Watcher(Protocol):
 
     @property
     def heard(self) -> bool:
-        """Whether an observer needs to know of each read and write, not only of reads of what is unwritten."""
+        """Whether an observer needs each read and write, not only reads of unwritten registers."""
 
     def touched(self, registers: Registers, writes: bool, which: tuple[int, ...], unwritten: tuple[int, ...]) -> None:
         """Registers `which` are read or written; those in `unwritten` are read in a lane that was never written."""
@@ -142,7 +142,7 @@ class Registers(NDArrayOperatorsMixin):
             raise OperandError(f"{self!r} has no [{briefly(key)}]: {error}") from None
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Write active lanes; the others keep what they have."""
+        """Write active lanes; the others keep their values."""
         given = self._patterns(value)
         self.touch(True, key)
         bank, there = self.bank, self._there

@@ -3,7 +3,8 @@
     late 0.1@12 0.2~3
 
 starts from a policy, "late" or "early", in the order of seed 0 (or "late backwards": the last block, warp and lane
-first), and departs from it where it says so. Before operation 12 of warp 1 of block 0, counted from 1, that warp stands
+first), and departs from it at the places listed. Before operation 12 of warp 1 of block 0, counted from 1, that warp
+stands
 aside until no other warp can continue, or for 4096 operations of others (@). The asynchronous work that operation 3 of
 warp 2 begins ends at once where the policy would let it end late, and late where it would end at once (~).
 """
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 
-#: @: the warp is held back before the operation. ~: what it starts ends late instead of early, or the reverse.
+#: @: the warp is delayed before the operation. ~: work that it starts ends late instead of early, or the reverse.
 Mark = Literal["@", "~"]
-#: After this many loads in a row that bring nothing new, a warp counts as one that polls.
+#: After this many consecutive loads that return nothing new, a warp counts as polling.
 _POLLS = 16
-#: A warp is held back for at most this many operations of others: a loop that polls and stores would run for ever.
+#: A warp is delayed for at most this many operations of others: a loop that polls and stores would run forever.
 _LONGEST = 4096
-#: What a schedule starts from.
+#: The policy that a schedule starts from.
 _POLICIES: tuple[Literal["late", "early"], ...] = ("late", "early")
 _DELAY = re.compile(r"(\d{1,9})\.(\d{1,4})([@~])(\d{1,9})")
 _FORM = (
@@ -101,7 +102,7 @@ class Schedule:
         return replace(self, delays=tuple(each for each in self.delays if each != delay))
 
     def strategy(self) -> Delaying:
-        """What follows it in one launch."""
+        """The strategy that follows it in one launch."""
         return Delaying(self)
 
 
@@ -118,7 +119,7 @@ class Delaying(InOrder):
         super().__init__(schedule.policy)
         self._step = -1 if schedule.backwards else 1
         self._delays = frozenset(schedule.delays)
-        #: warps that are held back, the first one first, and the operations of others since one was let go or held
+        #: delayed warps, the first one first, and the operations of others since a warp was last released or delayed
         self._aside: list[Strand] = []
         self._others = 0
         self._running: Strand
@@ -138,7 +139,7 @@ class Delaying(InOrder):
         return range(count)[:: self._step]
 
     def interrupts(self, strand: Strand, instruction: Instruction) -> bool:
-        """Whether the warp is held back here, or polls and lets others go first."""
+        """Whether the warp is delayed here, or polls and lets others run first."""
         here = Delay(strand.block, strand.warp, "@", strand.operations)
         if here in self._delays:
             self._aside.append(strand)
@@ -153,7 +154,7 @@ class Delaying(InOrder):
         return strand.repeats > _POLLS
 
     def runs(self, able: Sequence[Strand], busy: Sequence[Strand]) -> Strand:
-        """The first warp that is not held back; if all are, or poll, the one that has been held back longest."""
+        """The first warp that is not delayed; if all are delayed or poll, the one delayed longest."""
         going = (each for each in busy if each not in self._aside and each.repeats <= _POLLS)
         self._running = next(going, None) or self._back(able) or (busy or able)[0]
         return self._running
@@ -165,7 +166,7 @@ class Delaying(InOrder):
         return found
 
     def at_once(self, task: Task) -> bool:
-        """As the policy says, but for the delays of what begins."""
+        """As the policy says, except for the delays of work that begins here."""
         strand = self._running
         here = strand.block, strand.warp, strand.operations
         self.begun[here] = None

@@ -22,7 +22,7 @@ from tcemu.machine.strategy import InOrder
 if TYPE_CHECKING:
     from tcemu.instructions import Instruction
 
-#: After this many operations a warp lets others run in any case: it may be polling memory in a loop.
+#: After this many operations, a warp always lets others run: it may be polling memory in a loop.
 _TURN = 256
 #: How often all warps may test without success, with nothing pending, before the launch counts as stuck: for each
 #: warp, and for all together.
@@ -43,7 +43,7 @@ class Strand:
         self.block, self.warp, self.fiber = block, warp, greenlet(body)
         #: whether it waits until another warp wakes it, by setting this to False
         self.asleep = False
-        #: whether it can continue, asked again and again; None: it can
+        #: returns whether it can continue, called repeatedly; None: it can
         self.ready: Callable[[], bool] | None = None
         self.waiting: Callable[[], Waiting] | None = None
         #: What it last tested for without success, and has not found since.
@@ -51,7 +51,7 @@ class Strand:
         #: whether it polls memory that a block which has not started yet could change
         self.elsewhere = False
         self.operations = 0
-        #: its latest loads, and how many of them in a row brought nothing new
+        #: its latest loads, and how many consecutive ones returned nothing new
         self.loads: deque[Hashable] = deque(maxlen=_WINDOW)
         self.repeats = 0
 
@@ -100,7 +100,7 @@ class Scheduler:
     # ------------------------------------------------------------------------------------------ from a warp
 
     def pause(self, strand: Strand, instruction: Instruction) -> None:
-        """Before an operation of a warp: let others go first if the strategy says so."""
+        """Before an operation of a warp: let others run first if the strategy says so."""
         if self._current is not strand or strand.fiber is not getcurrent():
             self.check(strand)
         strand.operations += 1
@@ -119,7 +119,7 @@ class Scheduler:
         strand.looks = None
 
     def sleep(self, strand: Strand, waiting: Callable[[], Waiting]) -> None:
-        """Wait until another warp sets `strand.asleep` to False, which takes less time than to ask again and again."""
+        """Wait until another warp sets `strand.asleep` to False, which takes less time than polling."""
         strand.asleep, strand.waiting = True, waiting
         self._hub.switch()
         strand.waiting = strand.looks = None
@@ -143,12 +143,12 @@ class Scheduler:
         return strand.repeats > _REPEATS[strong]
 
     def changed(self, strand: Strand) -> None:
-        """The warp has changed something after all, by an operation that often does not."""
+        """The warp has changed something, by an operation that often does not."""
         strand.looks = None
         strand.repeats = self._in_vain = 0
 
     def rest(self, strand: Strand) -> None:
-        """The warp lets all others go first."""
+        """The warp lets all others run first."""
         self._strands.remove(strand)
         self._strands.append(strand)
         self._hub.switch()
@@ -234,7 +234,7 @@ class Scheduler:
         return tuple(waiting() for waiting in found if waiting is not None)
 
     def _kill(self) -> None:
-        """End what has not ended: the launch is over."""
+        """End everything that has not ended: the launch is over."""
         self._current = None
         for strand in self._strands:
             if strand.fiber and not strand.fiber.dead:

@@ -17,7 +17,7 @@ _PACKAGE = Path(__file__).parents[1]
 _NOT_KERNELS = tuple(
     f"{folder}{os.sep}" for folder in (_PACKAGE, Path(np.__file__).parent, Path(greenlet.__file__).parent)
 )
-#: Folders within them whose code does: a room of kernels adds its own.
+#: Folders within them whose code does: a package with kernels adds its own.
 KERNELS: list[str] = []
 #: The site if none is known.
 UNKNOWN = Site("?", 0, "the kernel")
@@ -77,6 +77,6 @@ def callers_of(inner: Site, within: int = 0) -> tuple[Site, ...]:
         frame = frame.f_back
         if frame is not None and not _ours[frame.f_code.co_filename]:
             here = _line(frame)
-            if here.line != line or here.file != file:  # else it is the line that has the comprehension
+            if here.line != line or here.file != file:  # otherwise it is the line with the comprehension
                 found.append(here)
     return (*inlined, *found) if found else inlined

@@ -17,10 +17,10 @@ _UNIT, _RESERVED = 128, 1024
 
 
 class SpecialRegisters:
-    """What a warp can read of its place in the grid, of its block's memory, and of clocks.
+    """The registers with a warp's place in the grid, the size of its block's memory, and clocks.
 
     A register that is the same in all lanes is a number, or a tuple (x, y, z); any other is an array (32,). Where
-    hardware leaves a value open, that of this machine is one that hardware could give, and always the same.
+    hardware leaves a value open, this machine returns one that hardware could return, and always the same.
 
     >>> def place(warp, out):
     ...     before = warp.clock64
@@ -109,7 +109,7 @@ class SpecialRegisters:
 
     @property
     def is_explicit_cluster(self) -> bool:
-        """%is_explicit_cluster: whether the launch has clusters; without them, each block is a cluster of its own."""
+        """%is_explicit_cluster: whether the launch has clusters; without them, each block is a cluster by itself."""
         return self.core.block.shape.cluster is not None
 
     @property
@@ -165,8 +165,8 @@ class SpecialRegisters:
     def smid(self) -> int:
         """%smid: the number of the multiprocessor, 0 to %nsmid - 1.
 
-        Hardware leaves it open, and may move a block. Here block after block gets the next one, so that blocks which
-        are in flight together are spread as far as possible.
+        Hardware leaves it open, and may move a block. Here each block gets the next one, so that concurrent blocks
+        are spread as widely as possible.
         """
         return self.core.block.number % self.nsmid
 

@@ -1,4 +1,4 @@
-"""Strategies: what decides, wherever the manual leaves the order open.
+"""Strategies, which decide wherever the manual leaves the order open.
 
 The scheduler and the asynchronous work ask a strategy at each point of decision, one method for each. `InOrder` is the
 fixed order of seed 0, `AtRandom` that of any other seed; a strategy of your own derives from one of them, so that it
@@ -35,9 +35,9 @@ class InOrder:
 
     #: Whether a warp whose turn is over goes behind all others.
     queues = True
-    #: Whether it is consulted before each operation, which takes time.
+    #: Whether the scheduler consults it before each operation, which takes time.
     preempts = False
-    #: How many blocks run side by side even if none polls memory that another may change.
+    #: How many blocks run concurrently even if none polls memory that another may change.
     together = 1
 
     def __init__(self, policy: Policy, seed: int = 0) -> None:
@@ -100,7 +100,7 @@ class AtRandom(InOrder):
         return self._random.random() < _SWITCH
 
     def runs(self, able: Sequence[Strand], busy: Sequence[Strand]) -> Strand:
-        """Any warp, also one that polls."""
+        """Any warp, even one that polls."""
         return self._random.choice(able)
 
 

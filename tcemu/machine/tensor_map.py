@@ -135,7 +135,7 @@ class TensorMap:
             raise OperandError(f"tensor map: {fault} ({self.encoder}, {_SECTION})")
 
     def _unshapely(self) -> Iterator[str]:
-        """Mistakes in how many numbers of each kind there are."""
+        """Mistakes in the number of sizes, strides and the like."""
         rank = len(self.sizes)
         if not all_within((rank,), *self.ranks):
             yield f"it must have {self.ranks[0]} to {self.ranks[1]} dimensions; got sizes {self.sizes}"

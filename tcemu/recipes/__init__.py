@@ -1,4 +1,4 @@
-"""Whose bits are these: how a library computed a matrix product, found out from A, B and its result."""
+"""Whose bits are these? Finds out from A, B and the result how a library computed a matrix product."""
 
 from tcemu.recipes.apart import separate
 from tcemu.recipes.probe import Order, order_of, probe

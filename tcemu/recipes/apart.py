@@ -1,4 +1,4 @@
-"""What tells two recipes apart: an element's sums under both, and an input that gives them different bits."""
+"""How two recipes differ: an element's sums under both, and an input for which they give different bits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 
 
 def sums_of(recipe: Recipe, a: Array, b: Array, given: Any, plus: Addend | None = None) -> ElementSums:
-    """The sums that a recipe puts an element together from: a (K,) is its row of A, b (K,) its column of B."""
+    """The partial sums of an element under a recipe: a (K,) is its row of A, b (K,) its column of B."""
     shown, recipe = recipe, _in_splits(recipe, len(a))
     operands = Operands(recipe, a[None], b[:, None])
     cuts = [slices for slices in splits(recipe, len(a)) if len(slices[0])]

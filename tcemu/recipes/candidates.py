@@ -1,6 +1,6 @@
 """THE TABLE of what kernels do: instructions by the types of A and B, walks along k, splits of k.
 
-Every recipe that the search tries is a combination of these rows; what is in no row is not found.
+Every recipe that the search tries is a combination of these rows; it finds nothing else.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HALVES = "t8h2p2>htp"  # k of a register's low halves first, as fp8 is converte
 
 @dataclass(frozen=True)
 class Base:
-    """What multiplies matrices of type `a` and `b`: where a recipe starts from."""
+    """The instruction that multiplies matrices of types `a` and `b`: the start of a recipe."""
 
     a: str
     b: str
@@ -100,7 +100,7 @@ _SLICES, _WARPS = 64, 4
 
 
 def bases(a: str, b: str, d: str) -> list[Recipe]:
-    """Where recipes for these types start from, in the order in which they are tried.
+    """The starts of recipes for these types, in the order in which they are tried.
 
     >>> from tcemu.recipes.candidates import bases
     >>> bases("bf16", "bf16", "bf16")[0].output

@@ -1,4 +1,4 @@
-"""The elements of D at which recipes are compared first: few, and those that tell most."""
+"""The elements of D at which recipes are compared first: a few, those that distinguish recipes best."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from tcemu.recipes.reductions import reduced, trees
 Array = npt.NDArray[Any]
 #: The last nodes of the chains of each slice of a split.
 Ends: TypeAlias = list[list[int]]
-#: The most elements among which the telling ones are looked for.
+#: The most elements among which the search looks for these.
 _MOST = 1 << 20
-#: What decides in which order k are taken.
+#: The fields that determine the order of k.
 _ORDER_OF_K = attrgetter("splits", "size", "slices", "tile", "residue", "every", "lead", "order", "pairs", "step")
 
 
@@ -54,7 +54,7 @@ def telling(a: Array, b: Array, d: Array, plus: Addend | None, kind: str, count:
 
 @dataclass(frozen=True, eq=False)
 class Tried:
-    """A recipe, and of which elements it gives the bits."""
+    """A recipe, and the elements whose bits it gives."""
 
     recipe: Recipe
     same: Array
@@ -134,7 +134,7 @@ class Elements:
         return [Tried(replace(recipe, reduce=found[i][0]), same[i]) for i in best]
 
     def _same(self, d: Array) -> Array:
-        """Which elements of D (..., elements) have the bits that are asked for."""
+        """Which elements of D (..., elements) have the given bits."""
         same: Array = _bits(d) == self._bits
         return same
 

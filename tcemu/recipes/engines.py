@@ -1,4 +1,4 @@
-"""What adds up the products of a recipe: an instruction of the tensor cores, or fused multiply-adds of f32."""
+"""The engines that add up a recipe's products: a tensor-core instruction, or fused multiply-adds of f32."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def engine(opcode: str, target: str) -> Engine:
 
 
 def _by_tiles(operation: Operation) -> Tree:
-    """Level by level: tiles of one element, for whatever the kernels have no tree of."""
+    """Level by level: tiles of one element, for operations without a tree in the kernels."""
 
     def grow(a: Array, b: Array, ks: Array, parents: Array, sums: Array, first: int) -> None:
         left = np.arange(first, len(ks))

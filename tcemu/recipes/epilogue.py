@@ -1,4 +1,4 @@
-"""What comes after the sums: alpha, and beta C or a bias, in f32 (f64 for f64)."""
+"""The epilogue after the sums: alpha, and beta C or a bias, in f32 (f64 for f64)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Addend:
 
 
 def addend(c: npt.ArrayLike | None, shape: tuple[int, ...], alpha: float, beta: float) -> Addend | None:
-    """What is done to sums of this shape; None for nothing. Raises OperandError if C does not fit."""
+    """The epilogue for sums of this shape; None if there is none. Raises OperandError if C does not fit."""
     if c is None and alpha == 1:
         return None
     given = np.zeros(shape, np.float32) if c is None else np.asarray(c)

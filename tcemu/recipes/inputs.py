@@ -36,7 +36,7 @@ def _emulated(form: str, roundings: str, parts: int, pairs: str, about: str, ste
     return Conversion(form, rounding, rest, parts, order, step, about)
 
 
-#: What a recipe's `inputs` may say.
+#: The values of a recipe's `inputs`.
 CONVERSIONS: dict[str, Conversion | None] = {
     "": None,
     "rz": Conversion("tf32", "rz", about="f32 cut off to tf32, as the tensor core does it"),

@@ -1,4 +1,4 @@
-"""In which order a recipe takes k: splits, in them chains that start from zero, in them instructions."""
+"""The order in which a recipe takes k: splits, which consist of chains from zero, which consist of instructions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _slices(recipe: Recipe, ks: Chain) -> list[Chain]:
 
 
 def _places(recipe: Recipe, count: int) -> Chain:
-    """Where k stand in rounds of a tile for each slice. If the first round is short, its first tiles are whole."""
+    """The positions of k in rounds of one tile per slice. If the first round is short, its first tiles are whole."""
     places, whole = np.arange(count), recipe.tile * recipe.slices
     if recipe.residue == "first" and count % whole:
         places[count % whole :] += whole - count % whole

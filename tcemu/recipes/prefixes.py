@@ -1,4 +1,4 @@
-"""Sums of many chains at a few elements of D; chains that begin alike are computed once, up to where they part."""
+"""Sums of many chains at a few elements of D; chains with a common beginning compute it only once."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ Fused = Literal["c", "sum", "none"]
 
 _ORDER = re.compile(r"(?:[a-z]\d+)+>[a-z]+")
 _LEVEL = re.compile(r"[1-9]\d*:[1-9]\d*")
-#: The way to add sums that has a name instead of levels.
+#: The one way to add sums that has a name instead of levels.
 HALVES = "halves"
 #: What fields accept: words, texts, or whole numbers from the least to the most.
 _WORDS = {"residue": get_args(Residue), "fused": get_args(Fused), "inputs": tuple(CONVERSIONS)}
@@ -59,15 +59,15 @@ class Recipe:
     #: k before sums start again for the first time, if not `every`: CUTLASS adds them one instruction late. 0 for
     #: `every`.
     lead: int = 0
-    #: The parts that are summed on their own.
+    #: The parts that are summed separately.
     splits: int = 1
-    #: k of a split, if it is not the same for all: the last split has what is left. 0 for equal parts.
+    #: k of a split, if it is not the same for all: the last split has the rest. 0 for equal parts.
     size: int = 0
     #: The threads, warps or blocks that take a split's tiles in turn.
     slices: int = 1
     #: How the slices' sums are added, as in `reduce`.
     join: str = ""
-    #: How the splits' sums are added, in f32 to nearest: levels stride:count, each of which adds `count` sums that are
+    #: How the splits' sums are added, in f32 to nearest: levels stride:count, each adding `count` sums that are
     #: `stride` apart from left to right. "" for all of them from left to right; "halves" for cuBLAS's way with half as
     #: many places as sums: sum i goes to place i or, if there is none, is added to the sum of half the number before;
     #: the last sum stays out and takes up place after place.

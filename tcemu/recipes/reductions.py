@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tcemu.recipes.recipe import HALVES, levels
 
 Array = npt.NDArray[Any]
-#: The most splits of which all trees are tried: there are 720 for 64.
+#: The most splits for which all trees are tried: there are 720 for 64.
 _MOST = 64
 #: The lanes of a warp, and the tree in which they exchange their sums.
 WARP = 32

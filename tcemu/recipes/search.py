@@ -1,4 +1,4 @@
-"""Which recipe gave these bits: likely ones first, at few elements first, and the whole product last."""
+"""Finds the recipe that gave these bits: likely ones first, at few elements first, and the whole product last."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ class _Search:
         return Match(recipe, float(same.mean()), first, None if first is None else given[first], same.size)
 
     def _given(self, recipe: Recipe, rows: Array) -> Array:
-        """These rows of what the recipe gives."""
+        """These rows of the recipe's result."""
         plus = self._plus
         more = {} if plus is None else {"c": plus.c[rows], "alpha": plus.alpha, "beta": plus.beta}
         return multiply(recipe, self._a[rows], self._b, **more)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What the search found: recipes, how much of D they give, and what tells them apart."""
+"""The result of a search: recipes, the share of D that they give, and how they differ."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Arrivals:
         self._block, self._clocks = block, block.clocks
 
     def arrive(self, event: MbarrierArrived, here: Mbarrier) -> None:
-        """Threads arrive, or expect bytes."""
+        """Threads arrive, or announce bytes."""
         if event.phase:
             self._check_known(event, here)
         if event.count and not event.transaction:
@@ -59,7 +59,7 @@ class Arrivals:
             )
 
     def _strangers(self, by: By, here: Mbarrier, number: int) -> list[int]:
-        """Masks of lanes that cannot know that a phase is complete."""
+        """The lanes, as masks, that cannot know that a phase is complete."""
         if here.relaxed:
             return []  # the order of relaxed arrivals is not known
         column, found = here.column, []
@@ -69,7 +69,7 @@ class Arrivals:
         return found
 
     def _knows_arrivals(self, by: By, lanes: int, here: Mbarrier, number: int) -> bool:
-        """Whether these lanes know of each arrival of a phase that waited for nothing but arrivals."""
+        """Whether these lanes know about each arrival of a phase that waited only for arrivals."""
         row, account = here.completed.get(number), here.phases.get(number)
         if row is None:
             return True  # too long ago to tell

@@ -29,7 +29,7 @@ class Barriers:
         self._arrived: dict[int, Array] = {}
         #: for each barrier, the number of threads that it waits for, the warps that have arrived, and all that ever did
         self._counts: dict[int, tuple[int, tuple[int, ...], frozenset[int]]] = {}
-        #: for each barrier, what those knew who met there last, their arrivals, and the warps that waited
+        #: for each barrier: what the warps that last met there knew, their arrivals, and the warps that waited
         self._last: dict[int, tuple[Array, tuple[By, ...], frozenset[int]]] = {}
         #: for each barrier, who has arrived since it last completed
         self._there: dict[int, dict[int, By]] = {}
@@ -82,7 +82,7 @@ class Barriers:
         self._block.report("barrier-threads", by, message, what=f"barrier {barrier}", earlier=earlier, remedy=_ONCE)
 
     def _check_known(self, event: BarrierArrived) -> None:
-        """Report a warp that arrives for the next phase before which nothing orders those of this one."""
+        """Report a warp that arrives for the next phase although nothing orders the arrivals of this one before it."""
         by, (row, arrived, waited) = event.by, self._last.get(event.barrier, (None, (), frozenset()))
         if row is None or by.warp in waited or event.threads <= WARP:  # which a warp completes alone
             return

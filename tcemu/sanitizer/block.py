@@ -18,7 +18,7 @@ Handler = Callable[..., object]
 
 
 class Issues(NamedTuple):
-    """A handler of Issued, and the instructions that it needs to know of; `whole`: all lanes of a warp execute them."""
+    """A handler of Issued, and the instructions that it needs; `whole`: all lanes of a warp execute them."""
 
     handle: Handler
     needs: Callable[[Instruction, bool], bool]
@@ -34,13 +34,13 @@ class Access(NamedTuple):
 
 
 class Accesses(NamedTuple):
-    """A handler of Accessed, and the sorts of accesses that it needs to know of."""
+    """A handler of Accessed, and the sorts of accesses that it needs."""
 
     handle: Handler
     needs: Callable[[Access], bool]
 
 
-#: By kind of event. Of the two most frequent ones, most handlers need only some.
+#: By kind of event. Most handlers need only some events of the two most frequent kinds.
 Handlers = dict[type[Event], Handler | Issues | Accesses]
 
 
@@ -66,7 +66,7 @@ class Section(Protocol):
     handlers: Handlers
 
 
-#: Sections that need no other one, and whose place among the others does not matter.
+#: Sections that do not depend on others, in any order.
 SECTIONS: list[Callable[[Block], Section]] = []
 Kind = TypeVar("Kind", bound=Callable[["Block"], Section])
 
@@ -93,7 +93,7 @@ class Block:
         self.announced: dict[int, Array] = {}
         #: the content of its shared memory
         self.content = started.content
-        #: what explains that an access has not ended, by its record and the one that conflicts with it, if known
+        #: explains why an access has not ended, from its record and the one that conflicts with it, if known
         self.ways: list[Callable[[int, int], str]] = []
         #: what a warp did that looks like synchronisation but orders nothing, for the reports of others
         self.in_vain: dict[int, str] = {}
@@ -118,7 +118,7 @@ class Block:
         self.tell(Report(rule, message, by, **details))
 
     def later(self, report: Report) -> None:
-        """Report this when the warps next meet, or when the block can go no further: another rule may explain it."""
+        """Report this when the warps next meet or the block cannot continue: another rule may explain it first."""
         self._later.append(report)
 
     def hint(self, report: Report) -> None:
@@ -126,14 +126,14 @@ class Block:
         self._hints.append(report)
 
     def end(self, _: object = None) -> None:
-        """Report all that was put off."""
+        """Make all deferred reports."""
         self.flush()
         hints, self._hints = self._hints, []
         for report in hints:
             self.tell(report)
 
     def flush(self, _: object = None) -> bool:
-        """Report what was put off; return whether there was anything."""
+        """Make the deferred reports; return whether there were any."""
         reports, self._later = self._later, []
         for report in reports:
             self.tell(report)

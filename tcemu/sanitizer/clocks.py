@@ -77,7 +77,7 @@ class Clocks:
         self.fence_views: list[Array | None] = [None] * self.warps
         #: whether all lanes of the warp executed it
         self.fence_whole = [False] * self.warps
-        #: by warp, the latest view of all lanes, with what it followed from: their row, and the warp's time
+        #: by warp, the latest view of all lanes, with the row and the warp's time from which it was computed
         self._views: list[tuple[Array, int, Array] | None] = [None] * self.warps
         #: lanes that exist, as bits
         self.there = [(1 << min(32, threads - 32 * warp)) - 1 for warp in range(self.warps)]
@@ -115,7 +115,7 @@ class Clocks:
     def view(self, warp: int, mask: int) -> Array:
         """What any lane of `mask` knows and has done so far: the row of what they issue or release now.
 
-        Callers must not change it. Whatever changes it moves the warp's time on or gives the warp another row.
+        Callers must not change it. Every method that changes it advances the warp's time or gives the warp another row.
         """
         if mask != FULL or mask != self.there[warp] or self.partial[warp]:
             return self._view(warp, mask)

@@ -1,6 +1,6 @@
-"""barrier.cluster: what the threads that meet learn.
+"""barrier.cluster: the knowledge that threads exchange when they meet.
 
-An arrival with .release hands on what its threads know; a relaxed one, what they knew at their last fence (PTX ISA
+An arrival with .release publishes what its threads know; a relaxed one, what they knew at their last fence (PTX ISA
 9.7.13.3). Any arrival shows that earlier accesses have been made, which is enough for a block that wants to exit
 (cluster_exit.py).
 """
@@ -14,20 +14,20 @@ from tcemu.sanitizer.fences import REACH
 
 
 class Meetings:
-    """What is handed on at the phases of the barrier."""
+    """The knowledge published at each phase of the barrier."""
 
     def __init__(self) -> None:
         self._rows: dict[int, Array] = {}
 
     def add(self, phase: int, row: Array | None) -> None:
-        """Threads that arrive hand on a row; what no thread waits for any more is forgotten."""
+        """Arriving threads publish a row; phases that no thread still waits for are dropped."""
         if row is not None:
             before = self._rows.get(phase)
             self._rows[phase] = row if before is None else joined(before, row)
         self._rows.pop(phase - 2, None)
 
     def at(self, phase: int) -> Array | None:
-        """What those that wait for a phase learn."""
+        """The row that the threads that wait for a phase acquire."""
         return self._rows.get(phase)
 
 
@@ -39,7 +39,7 @@ class ClusterBarriers:
         self._known, self._made, self._inits = Meetings(), Meetings(), Meetings()
         #: what each warp knew at its last fence.mbarrier_init
         self._fenced: dict[int, Array] = {}
-        #: by block: what it knows to have been made
+        #: by block: the accesses that it knows to have been made
         self.passed: dict[int, Array] = {}
         self.handlers: Handlers = {
             ClusterArrived: self._arrive,

@@ -38,7 +38,7 @@ class Remote:
     phase: tuple[int, int] | None = None
 
     def known(self, row: Array) -> bool:
-        """Whether a block that knows `row` knows that it is over."""
+        """Whether a block with the knowledge `row` knows that this use is over."""
         if self.phase is not None and row[self.phase[0]] > self.phase[1]:
             return True
         return not np.any(row[self.columns] <= self.clock)
@@ -50,7 +50,7 @@ class ClusterExits:
     def __init__(self, block: Block, barriers: ClusterBarriers, mbarriers: Mbarriers) -> None:
         self._block, self._clocks = block, block.clocks
         self._barriers, self._mbarriers = barriers, mbarriers
-        #: by block: what others do with its memory, by warp and line, of which the last one counts
+        #: by block: the last use of its memory by each warp and line of other blocks
         self._remote: dict[int, dict[object, Remote]] = {}
         #: warps, and blocks that they know to have started or are reported not to
         self._met: set[tuple[int, int]] = set()
@@ -84,7 +84,7 @@ class ClusterExits:
         self._add(copy.owner, Remote(copy.by, copy.opcode, columns, copy.phase, _AWAIT, callers_of(copy.by.site)))
 
     def _made(self, by: By, opcode: str) -> Remote:
-        """What these lanes do now."""
+        """The use that these lanes make of the memory now."""
         return Remote(by, opcode, THREAD + 32 * by.warp + lanes_in(by.active), self._clocks.time[by.warp])
 
     def _warps_of(self, number: int) -> list[int]:

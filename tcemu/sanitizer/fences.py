@@ -1,8 +1,8 @@
-"""What strong operations hand on and learn: by releasing and acquiring, or by the fences around them (PTX ISA 8.8).
+"""What strong operations publish and acquire, by themselves or through the fences around them (PTX ISA 8.8).
 
-An operation that releases hands on what its lanes know now; a relaxed one hands on what they knew at their last fence.
-An operation that acquires learns at once; what a relaxed one found is learned at the next fence. Both, and the fences,
-have a scope: what goes from one block to another counts only if the scopes are wide enough for both.
+A releasing operation publishes what its lanes know now; a relaxed one publishes what they knew at their last fence.
+An acquiring operation takes effect at once; what a relaxed one found is acquired at the next fence. Operations and
+fences have a scope: synchronisation between blocks counts only if both scopes include both threads.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tcemu.sanitizer.clocks import THREAD, Array, Clocks, joined, lanes_in
 #: How far a scope reaches: to the threads of the block, of the cluster, of the grid.
 REACH = {"cta": 0, "cluster": 1, "gpu": 2, "sys": 2}
 RELEASES: tuple[Order, ...] = ("release", "acq_rel")
-#: The fix where both are strong, and race all the same.
+#: The fix if both accesses are strong and nevertheless race.
 ALIKE = (
     "Let both accesses move scalars of the same size, with scopes that reach both threads; or order them by a release "
     "and an acquire at another place."
 )
 #: Families whose reading and writing are one atomic operation.
 ATOMIC = ("atom", "red", "red.async")
-#: How many things that a warp has found are kept for the fences of others.
+#: How many of a warp's findings are kept for the fences of others.
 _KEPT = 8
 _ACQUIRES: tuple[Order, ...] = ("acquire", "acq_rel")
 
@@ -54,7 +54,7 @@ class Strength(NamedTuple):
         return 0 not in sizes and sizes[0] != sizes[1] and not (self.atomic and other.atomic)
 
     def why(self, other: Strength, away: int) -> str:
-        """Why two strong accesses race all the same, by threads `away` from each other; empty if one is weak."""
+        """Why two strong accesses by threads `away` from each other nevertheless race; empty if one is weak."""
         if not (self.order and other.order):
             return ""
         if self._partly(other):
@@ -85,7 +85,7 @@ class _Found:
 
 
 class Fences:
-    """The fences of one block, and what they will make known.
+    """The fences of one block, and what they will publish.
 
     A fence counts for the whole block, as libraries assume (PyTorch's global_reduce): each thread fences, a barrier
     follows, and one thread sets the flag; or one thread reads it, a barrier follows, and each thread fences.
@@ -95,13 +95,13 @@ class Fences:
         self._clocks = clocks
         #: by reach: the lanes of each warp that executed a fence that reaches so far, and what they knew then
         self._fenced: list[dict[int, tuple[int, Array]]] = [{} for _ in range(3)]
-        #: what lanes of each warp have found and will learn at their next fence that reaches far enough
+        #: what lanes of each warp have found and will acquire at their next fence that reaches far enough
         self._found: list[list[tuple[int, Array, int]]] = [[] for _ in range(clocks.warps)]
         #: by warp: the last things that its lanes have found, for the fences of others
         self._recent: dict[int, deque[_Found]] = {}
 
     def handed_on(self, warp: int, lanes: int, order: Order, reach: int = 0) -> Array | None:
-        """What an operation of these lanes hands on to whoever finds it, as far away as `reach`; None if nothing."""
+        """What an operation of these lanes publishes to threads as far away as `reach`; None if nothing."""
         if order in RELEASES:
             return self._clocks.release(warp, lanes)
         if not self._fenced[reach]:
@@ -115,7 +115,7 @@ class Fences:
         return row
 
     def found(self, warp: int, lanes: int, order: Order, row: Array, reach: int = 0) -> None:
-        """Lanes found what others handed on, which are as far away as `reach`."""
+        """Lanes found what others, as far away as `reach`, have published."""
         if order in _ACQUIRES:
             self._clocks.acquire(warp, lanes, row)
             return
@@ -124,7 +124,7 @@ class Fences:
         recent.append(_Found(lanes, self._clocks.time[warp], row, reach))
 
     def fence(self, event: Fenced) -> None:
-        """Lanes execute fence or membar: they learn what they found, and hand on what they know now."""
+        """Lanes execute fence or membar: they acquire what they found, and publish what they know now."""
         warp, lanes, far = event.by.warp, event.by.active, REACH[event.scope]
         found, self._found[warp] = self._found[warp], []
         for having, row, reach in found:
@@ -140,7 +140,7 @@ class Fences:
             self._fenced[reach][warp] = lanes, row
 
     def _learn_from_others(self, warp: int, lanes: int, far: int) -> None:
-        """Lanes that fence learn what other threads found with which they have synchronised since."""
+        """Lanes that fence also acquire what other threads found and have since synchronised with them."""
         for other, recent in self._recent.items():
             for each in recent:
                 new = lanes & ~(each.learned.get(warp, 0) | (each.lanes if other == warp else 0))

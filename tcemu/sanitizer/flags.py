@@ -1,8 +1,9 @@
 """Flags in memory: strong accesses that release and acquire, and the fences around them (PTX ISA 8.8 and 8.9).
 
-A strong write that releases, or that follows a releasing fence, hands on what its lanes know. A thread that reads the
-location, and acquires with that read or with a later fence, learns it. An atomic operation keeps what the value before
-it handed on. A store puts its own value there, so that the location hands on only what the same warp has put there.
+A strong write that releases, or that follows a releasing fence, publishes what its lanes know. A thread that reads
+the location, and acquires with that read or with a later fence, then knows it too. An atomic operation keeps what the
+value before it published. A store replaces the value, so that the location publishes only what the same warp has put
+there.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from tcemu.sanitizer.clocks import Array, joined
 from tcemu.sanitizer.fences import ATOMIC, REACH, RELEASES
 from tcemu.sanitizer.grid import Neighbour
 
-#: A location and who may find what it hands on: state space, address, and a block or, for its cluster, -1.
+#: A location, and who may find what it publishes: state space, address, and a block or, for its cluster, -1.
 Place = tuple[str, int, int]
 _CLUSTER = -1
 
@@ -27,7 +28,7 @@ class Flags:
 
     def __init__(self, block: Block, neighbour: Neighbour) -> None:
         self._fences, self._neighbour = block.fences, neighbour
-        #: what a location hands on, by the block and the warp that have put it there
+        #: what a location publishes, by the block and the warp that have put it there
         self._released: dict[Place, dict[tuple[int, int], Array]] = {}
         self.handlers: Handlers = {
             Accessed: Accesses(self._accessed, lambda access: bool(access.order)),
@@ -45,8 +46,8 @@ class Flags:
         row, continues = None, event.instruction.family in ATOMIC
         for reach in range(REACH["gpu"] + 1):
             if reach > far:
-                row = None  # too near for those who are so far away, but the value that they find is this one
-            elif row is None or event.order not in RELEASES:  # a release hands on the same, however far it reaches
+                row = None  # the scope does not reach readers so far away, but this is the value that they find
+            elif row is None or event.order not in RELEASES:  # a release publishes the same, however far it reaches
                 row = self._fences.handed_on(event.by.warp, lanes, event.order, reach)
             if row is None and continues:
                 continue
@@ -56,7 +57,7 @@ class Flags:
                 self._neighbour.publish(address, event.by.warp, row, continues=continues)
 
     def _put(self, place: Place, event: Accessed, row: Array | None, continues: bool) -> None:
-        """Let a location of this block, or of its cluster, hand on `row`."""
+        """Publish `row` at a location of this block, or of its cluster."""
         there, who = self._released.get(place, {}), (event.by.block, event.by.warp)
         before = there.get(who)
         if not continues:

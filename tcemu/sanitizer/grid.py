@@ -1,8 +1,8 @@
 """What the blocks of a launch share: what each has published for the others, and the accesses to global memory.
 
 A block keeps its own clocks. What it publishes at a location of global memory is a copy of them, and of what it knows
-of other blocks. Another block that finds it there learns it as one more agent of its clocks, which its own barriers
-then hand on as they do everything else. A cluster counts as one block here.
+of other blocks. A block that finds it there adds it to its clocks as one more agent, which its own barriers then pass
+on like everything else. A cluster counts as one block here.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.spans import Spans
 from tcemu.sanitizer.told import Told
 
-#: What is known of blocks: by the number of a block here, a row of its clocks.
+#: Knowledge about blocks: by the number of a block here, a row of its clocks.
 News = dict[int, Array]
 
 
 def merged(one: News, other: News) -> News:
-    """What two know together."""
+    """The union of what both know."""
     found = dict(one)
     for number, row in other.items():
         before = found.get(number)
@@ -36,7 +36,7 @@ def merged(one: News, other: News) -> News:
 
 @dataclass(eq=False, slots=True)
 class Published:
-    """What a location of global memory hands on: in all, and by the block here and the warp that have put it there."""
+    """What a location of global memory publishes: in all, and by the block here and the warp that have put it there."""
 
     together: News = field(default_factory=dict)
     parts: dict[tuple[int, int], News] = field(default_factory=dict)
@@ -133,7 +133,7 @@ class Accesses:
         return 32 * number + read.lanes
 
     def callers(self, by: By) -> tuple[Site, ...]:
-        """The lines that called the function of the access that is being made, innermost first."""
+        """The lines that called the function of the current access, innermost first."""
         found = callers_of(by.site, EVENT)
         return self._chains.setdefault(found, found) if found else found
 
@@ -156,7 +156,7 @@ class Grid:
     arrays: tuple[tuple[int, int, str], ...]
     #: the clocks of its blocks
     clocks: list[Clocks] = field(default_factory=list)
-    #: what locations of global memory hand on to all blocks
+    #: what locations of global memory publish to all blocks
     published: dict[int, Published] = field(default_factory=dict)
     accesses: Accesses = field(default_factory=Accesses)
     #: by block and warp: how many accesses came before its last releasing fence of tensor maps, the lanes, the reach
@@ -189,7 +189,7 @@ class Neighbour:
         self._grid, self._clocks = grid, clocks
         self.number = len(grid.clocks)
         grid.clocks.append(clocks)
-        #: what this block has learned, and the columns of its clocks that show who knows it
+        #: what this block has acquired, and the columns of its clocks that show who knows it
         self._learned: list[tuple[int, News]] = []
         self._columns: dict[int, int] = {}
 
@@ -202,7 +202,7 @@ class Neighbour:
         return found
 
     def publish(self, address: int, warp: int, row: Array | None, *, continues: bool) -> None:
-        """Hand on what `row` knows to whoever finds it at the address.
+        """Publish what `row` knows to every thread that finds it at the address.
 
         An atomic operation `continues` what was there; a store leaves only what the same warp has put there before.
         """
@@ -222,7 +222,7 @@ class Neighbour:
         there.parts = parts
 
     def find(self, address: int) -> Array | None:
-        """The row that says what the address hands on; None if nothing."""
+        """The row that the address publishes; None if nothing."""
         there = self._grid.published.get(address)
         news = {} if there is None else there.together
         if set(news) <= {self.number}:

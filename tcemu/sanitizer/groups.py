@@ -7,7 +7,7 @@ from tcemu.sanitizer.clocks import Clocks
 
 
 class Groups:
-    """For each warp an agent, whose clock is the number of groups that have ended in one respect: read, or written."""
+    """One agent for each warp: its clock counts the groups that have ended in one respect, read or written."""
 
     def __init__(self, clocks: Clocks) -> None:
         self._clocks = clocks

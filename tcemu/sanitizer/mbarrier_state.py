@@ -1,4 +1,4 @@
-"""What the sanitizer knows of one mbarrier: who made it, its phases, their bytes, arrivals and waits."""
+"""What the sanitizer knows about one mbarrier: who made it, its phases, their bytes, arrivals and waits."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Mbarrier:
 
     column: int
     init: By
-    #: the column of the thread that initialised it, and the time of that thread's warp then
+    #: the column of the thread that initialised it, and the time of its warp at that point
     thread: int
     clock: int
     #: the joined knowledge of the threads that arrived in the current phase and before it

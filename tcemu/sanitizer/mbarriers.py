@@ -126,7 +126,7 @@ class Mbarriers:
         return here
 
     def _seen(self, by: By, here: Mbarrier) -> bool:
-        """Whether each lane executed mbarrier.init or knows of it, if only from fence.mbarrier_init in a cluster."""
+        """Whether each lane executed mbarrier.init or knows about it, perhaps only from fence.mbarrier_init."""
         announced = self._block.announced.get(by.warp)
         if announced is not None and announced[here.thread] > here.clock:
             return True
@@ -232,7 +232,7 @@ class Mbarriers:
         self._block.fences.found(by.warp, by.active, event.order, row)
 
     def _way(self, record: int, user: int) -> str:
-        """Which phase of which mbarrier shows that a bulk copy has ended, and for which one its user has waited."""
+        """The phase that shows that a bulk copy has ended, and the one for which its user has waited."""
         records = self._block.records
         for address, here in self.found.items():
             if records.column[record] == here.column:
@@ -263,7 +263,7 @@ class Mbarriers:
             if origin in account.origins:
                 account.again = Earlier(copy.by, copy.instruction.opcode)
             self._check_refill(copy, account, account.origins.setdefault(origin, {}))
-            # a thread that waits for the copy learns that it was issued, and what its issuer knew
+            # a thread that waits for the copy then knows that it was issued, and what its issuer knew
             here.arrived = joined(here.arrived, self._clocks.view(copy.by.warp, copy.by.active))
 
     def _check_refill(self, copy: Copy, account: Phase, places: dict[int, Earlier]) -> None:
@@ -391,6 +391,6 @@ class Mbarriers:
                 return
 
     def _all_rows(self) -> list[Array]:
-        """What lanes of the block know."""
+        """The knowledge of lanes of the block."""
         partial = [row for known in self._clocks.partial for row in known.values()]
         return [*self._clocks.rows, *partial]

@@ -1,4 +1,4 @@
-"""The rule about lanes that the membermask of a shfl.sync names and that do not execute it.
+"""The rule about lanes that the membermask of a shfl.sync names but that do not execute it.
 
 shfl.sync waits until all lanes of its membermask that have not exited have executed it, with the same qualifiers and
 the same membermask (PTX ISA 9.7.9.6). Lanes may do so on different lines of the kernel. If those that have executed it
@@ -90,7 +90,7 @@ class Membermasks:
         self._block.tell(report)
 
     def _exited(self, event: Exited) -> None:
-        """Lanes exit: those that wait for them may continue, if late."""
+        """Lanes exit: lanes that wait for them may continue, but late."""
         by = event.by
         for each in self._waiting.get(by.warp, []):
             missing = each.membermask & by.active & ~each.executed

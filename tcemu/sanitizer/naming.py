@@ -1,7 +1,7 @@
 """Names the rule that two unordered accesses break, and the cause.
 
-The answer does not depend on which of the two happened to come first. It depends on what the warps know of each other,
-on what the same warp did before, and on how the bytes were accessed.
+The verdict does not depend on which of the two happened to come first. It depends on what the warps know about each
+other, what the same warp did before, and how the bytes were accessed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tcemu.sanitizer.rules import Severity
 Array = npt.NDArray[Any]
 
 
-#: How a writer learns that the bytes are free, by the kind of access that uses them; and how a copy into them does.
+#: How a writer can know that the bytes are free, by the kind of access that uses them; and how a copy into them can.
 _FREE = {
     Kind.WGMMA: "Wait until the reader has ended, with wgmma.wait_group for the mma_async's group; then notify the "
     "writer with a barrier, or with an arrive on the stage's empty mbarrier.",
@@ -41,7 +41,7 @@ _MEET = (
     "Let the blocks of the cluster wait at barrier.cluster between the two accesses, or let one release and the other "
     "acquire with the scope .cluster: by an mbarrier's arrive and wait, or by a flag."
 )
-#: What orders the accesses of cp.async, which no mbarrier without cp.async.mbarrier.arrive knows.
+#: What orders the accesses of cp.async, which an mbarrier tracks only after cp.async.mbarrier.arrive.
 _ORDER = {
     "shared-race": "Execute cp.async.wait_group in the threads that copy, then bar.sync. Before a new cp.async into "
     "bytes that others read, put bar.sync after the reads.",
@@ -73,7 +73,7 @@ class Verdict:
     cause: str
     #: a cp.async that was not waited for yet: if its warp still waits, this rule is right, otherwise cp-async-unwaited
     until: int = 0
-    #: how serious it is, if not as serious as the rule says
+    #: its severity, if it differs from the rule's
     weight: Severity | None = None
     #: the fix, if it is not the usual one
     remedy: str = ""
@@ -91,7 +91,7 @@ class Naming:
         """Whether a write should have waited for the read that found it unordered.
 
         It should if the reader knows an older write to the bytes and has not read them since (`seen` is its last read),
-        unless it knows that this one has been issued: then it has come for what this one writes.
+        unless it knows that this one has been issued: then it reads to get what this one writes.
         """
         records = self._records
         if records.knows_began(known.any, write.record, write.lane):
@@ -122,7 +122,7 @@ class Naming:
     def read(self, read: Side, write: Side, known: Known | None) -> Verdict:
         """The rule for a read that nothing orders after the write to the same bytes.
 
-        `known` is what the reader knows; None if the read came first and so knows nothing of the write.
+        `known` is what the reader knows; None if the read came first and so knows nothing about the write.
         """
         kind = Kind(self._records.kind[write.record])
         if kind == Kind.BULK:

@@ -35,9 +35,9 @@ class Kind(IntEnum):
     OBJECT = 6
 
 
-#: The author of record 0, which stands for no access.
+#: The origin of record 0, which stands for no access.
 NOBODY = By(-1, -1, 0, Site("", 0, ""))
-#: How many calls, at least, lie between the machine's report of an event and the look at who called the kernel's line.
+#: The least number of frames between the machine's report of an event and the lookup of the kernel's callers.
 EVENT = 7
 #: More marks than this may well be those of one record.
 _FEW = 64
@@ -56,12 +56,12 @@ class Records:
         self.by: list[By] = []
         #: the lines that called the function of the access, innermost first
         self.callers: list[tuple[Site, ...]] = []
-        #: the same without repetitions, which the collector of garbage would look at again and again
+        #: the same without repetitions, which the garbage collector would traverse again and again
         self._chains: dict[tuple[Site, ...], tuple[Site, ...]] = {}
         self.opcode: list[str] = []
         #: the warps that made the access
         self.warps: list[tuple[int, ...]] = []
-        #: what its warp knew when it began
+        #: what its warp knew when the access began
         self.row: list[Array] = []
         #: its warps' times when it began
         self.began: list[dict[int, int]] = []
@@ -69,7 +69,7 @@ class Records:
         self.previous: list[int] = []
         #: whether any cp.async completes with a phase of an mbarrier
         self.attachments = False
-        #: how strong accesses are that are not weak
+        #: the strength of the accesses that are not weak
         self.strong: dict[int, Strength] = {}
         #: the swizzle, in bytes, with which tensor copies write
         self.swizzles: dict[int, int] = {}
@@ -168,7 +168,7 @@ class Records:
         return here.together(there, self._away(one, other))
 
     def why_not_together(self, one: int, other: int) -> str:
-        """Why two strong accesses race all the same; empty if one is weak."""
+        """Why two strong accesses nevertheless race; empty if one is weak."""
         return self.strong.get(one, WEAK).why(self.strong.get(other, WEAK), self._away(one, other))
 
     def _away(self, one: int, other: int) -> int:
@@ -182,7 +182,7 @@ class Records:
     def ended(self, marks: Array, row: Array) -> bool:
         """Whether `row` knows that the records of all `marks` (n,) have ended, for all their lanes.
 
-        This is quick, as few records have many marks: where it is not so, `unknown` looks at each mark.
+        This is quick, because usually few records have many marks; `unknown` looks at each mark instead.
         """
         kept = self._ended.get(id(row))
         if kept is None:

@@ -39,9 +39,9 @@ class RegisterBudget:
             self._short(waiting)
 
     def _compare(self, _: object, waiting: tuple[Waiting, ...] = ()) -> bool:
-        """Report a warpgroup whose warps differ; return whether there was one. Those that wait have asked, too."""
+        """Report a warpgroup whose warps differ; return whether there was one. Waiting warps count, too."""
         asked = {each.by.warp: each.by for each in waiting}
-        there = self._block.clocks.there  # in a cluster, each block is filled up with warps that do not exist
+        there = self._block.clocks.there  # in a cluster, each block is padded with warps that do not exist
         for first in range(0, self._block.warps, 4):
             group = [warp for warp in range(first, min(first + 4, self._block.warps)) if there[warp]]
             for one, other in pairwise(group):

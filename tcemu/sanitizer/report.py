@@ -90,12 +90,12 @@ class Report:
     what: str = ""
     #: the access that it conflicts with
     earlier: Earlier | None = None
-    #: the lanes concerned; if no particular ones, the active lanes
+    #: the lanes concerned: the active lanes, unless the rule is about particular ones
     lanes: tuple[int, ...] = ()
     count: int = 1
     #: the fix, if it is not the rule's own
     remedy: str = ""
-    #: how serious it is, if not as serious as the rule says
+    #: its severity, if it differs from the rule's
     weight: Severity | None = None
     #: the lines that called the function that broke the rule, innermost first
     callers: tuple[Site, ...] = ()

@@ -83,10 +83,10 @@ class Sanitizer:
         self.reports: list[Report] = []
         self._tiles: Tiles = {}
         self._known: dict[tuple[object, ...], Report] = {}
-        #: by block: what receives its events and, if it is in one, the cluster that sees them as its own
+        #: by block: the receiver of its events and, if it is in a cluster, that cluster, which sees them as its own
         self._watches: dict[int, tuple[Watch, Cluster | None]] = {}
         self._grid: Grid | None = None
-        #: of which instructions its sections need to know; it is the same in all blocks
+        #: the instructions that its sections need; they are the same in all blocks
         self._needs: tuple[Callable[[Instruction, bool], bool], ...] = ()
         #: whether a kernel has executed wgmma, whose rules are about each access to registers
         self._wgmma = False
@@ -138,7 +138,7 @@ class Sanitizer:
                 self._watches[number] = watch, cluster
 
     def _sections(self, block: Block) -> Watch:
-        """The handlers of a block's sections; its first wgmma makes every access to registers matter."""
+        """The handlers of a block's sections; from its first wgmma on, every access to registers matters."""
         assert self._grid is not None  # noqa: S101 - for the types: it begins with the first block
         watch = _watch(block, self._grid)
         self._needs = watch.needs
@@ -168,7 +168,7 @@ class Sanitizer:
 
 
 def _watch(block: Block, grid: Grid) -> Watch:
-    """What receives the events of a block. Sections that explain what others report come first."""
+    """The receiver of a block's events. Sections that explain the reports of others come first."""
     shared = SharedMemory(block)
     mbarriers = Mbarriers(block, shared)
     barriers, meetings = Barriers(block), ClusterBarriers(block)

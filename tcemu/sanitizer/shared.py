@@ -27,7 +27,7 @@ from tcemu.sanitizer.shadow import run_of
 Array = npt.NDArray[Any]
 
 
-#: Why the refill of bytes that ordinary loads have read is only a hint.
+#: Why refilling bytes that ordinary loads have read is only a hint.
 _DEBATED = (
     "no fence.proxy.async orders the loads with the copy. Opinions differ: CUTLASS's pipelines have none, "
     "because the readers' arrival and the producer's wait order the loads before the copy; but the manual orders "
@@ -91,7 +91,7 @@ class SharedMemory:
             self._clocks.meet(event.by.warp)
 
     def _read_lanes(self, by: By, record: int, cells: Array, lanes: Array, needed: bool) -> None:
-        """A load; `needed` is False for atom.exch, of which many use no result."""
+        """A load; `needed` is False for atom.exch, whose result is often unused."""
         writes = self._shadow.writes(cells, record in self._records.strong)
         for (row, part), prior in product(self._parts(by, lanes), writes):
             if self._records.ended(prior, row):
@@ -181,7 +181,7 @@ class SharedMemory:
         self._shadow.write(cells, np.full(len(cells), marks), False)
 
     def decided(self, record: int, waited: bool) -> None:
-        """Report what was held back for a cp.async, now that it is clear whether its own warp has waited for it."""
+        """Make the reports held back for a cp.async, now that it is clear whether its own warp has waited for it."""
         for report in self._held.pop(record, ()):
             if not waited:
                 report.rule = "cp-async-unwaited"

@@ -1,7 +1,7 @@
-"""shfl.sync that reads lanes which take no part: their values are undefined.
+"""shfl.sync that reads from lanes that do not execute it: their values are undefined.
 
 A reduction by shfl.down may leave undefined values in the last lanes, and a scan by shfl.up in the first ones, as long
-as no result depends on them. So what matters is followed from one step of a reduction to the next.
+as no result depends on them. So undefined values are tracked from one step of a reduction to the next.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 #: Most copies that are kept: a long kernel forgets the oldest half of them, so that memory stays bounded, and a hint
 #: says so.
 MOST = 1 << 14
-#: The time of a wait that has not come.
+#: The time of a wait that has not happened yet.
 NEVER_WAITED = np.iinfo(np.int64).max
 
 
@@ -42,7 +42,7 @@ class Runs:
 
     @property
     def key(self) -> tuple[bytes, bytes]:
-        """What tells them from others."""
+        """The key that distinguishes them from others."""
         return self.first.tobytes(), self.end.tobytes()
 
     def touched(self, first: Array, end: Array) -> Array:
@@ -86,9 +86,9 @@ class Spans:
         return len(self._made)
 
     def renew(self, span: Span) -> None:
-        """One more, in the place of an earlier one from the same line, agent and lane with the same bytes.
+        """Add a span, in place of an earlier one from the same line, agent and lane with the same bytes.
 
-        Whoever knows the later copy to have ended knows it of the earlier one, too.
+        A thread that knows that the later copy has ended knows the same of the earlier one.
         """
         access = span.access
         key = access.by.site, access.block, access.column, span.lane, *span.runs.key

@@ -50,7 +50,7 @@ class TensorMapReads:
         self._latest: tuple[By | None, int] = None, 0
         #: the groups that have read their maps
         self._groups = Groups(block.clocks)
-        #: by warp: its loads that no wait_group has followed
+        #: by warp: its loads since its last wait_group
         self._open: dict[int, list[Span]] = {}
         self.handlers: Handlers = {
             TensorMapRead: self._read,
@@ -83,7 +83,7 @@ class TensorMapReads:
         return self._groups.join(copy.by), copy.group
 
     def _wait(self, event: CopiesWaited) -> None:
-        """The lanes that wait learn that groups have read their maps; of loads, CUTLASS takes it to say the same."""
+        """The waiting lanes now know that groups have read their maps; CUTLASS assumes the same of loads."""
         if event.kind != "bulk":
             return
         self._groups.ended(event.by, event.below)

@@ -1,7 +1,7 @@
-"""The rule about tensor maps that kernels change: tensor copies read them through a proxy of their own.
+"""The rule about tensor maps that kernels change: tensor copies read them through a separate proxy.
 
 The thread that changed a map executes fence.proxy.tensormap::generic.release afterwards (tensormap.cp_fenceproxy
-contains one); the thread that uses the map knows of it, and executes fence.proxy.tensormap::generic.acquire on it
+contains one); the thread that uses the map knows about it, and executes fence.proxy.tensormap::generic.acquire on it
 (PTX ISA 9.7.13.4).
 """
 
@@ -66,7 +66,7 @@ class TensorMaps:
         return same and write is not None and write.opcode.startswith("tensormap.cp_fenceproxy")
 
     def _unfenced(self, event: TensorMapRead, access: GlobalAccess, number: int, lane: int) -> bool:
-        """Report a write that a fence of either side is missing for; return whether one is."""
+        """Report a write that lacks a fence on either side; return whether one does."""
         write = self._grid.accesses.made[number]
         if write is None:
             return False

@@ -1,4 +1,4 @@
-"""What the sanitizer knows of wgmma: the fences and registers of each warp, and the pending mma_asyncs."""
+"""What the sanitizer knows about wgmma: the fences and registers of each warp, and the pending mma_asyncs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Touch = tuple[int, By, bool]
 
 
 def shifted(first: int, which: tuple[int, ...]) -> list[int]:
-    """The numbers in the warp of registers `which` of the bank that begins with register `first`."""
+    """The numbers, within the warp, of registers `which` of the bank that begins with register `first`."""
     return [first + number for number in which]
 
 
@@ -76,7 +76,7 @@ class Warp:
     inside: bool = False
     #: whether the last fence ordered anything
     needed: bool = False
-    #: how many accesses to registers by anything but wgmma there were
+    #: the number of accesses to registers by anything but wgmma
     accesses: int = 0
     #: those since the last fence, by the first register of a bank and the registers within it: the latest to the same
     #: ones, as (its number, by, whether it was a write), in the order in which they happened
@@ -85,7 +85,7 @@ class Warp:
     fenced: frozenset[int] = frozenset()
     #: the last mma_async that had each register in its accumulator
     used: dict[int, Use] = field(default_factory=dict)
-    #: pending mma_asyncs, and those of them that are in no group yet
+    #: pending mma_asyncs, and those of them that are not in a group yet
     pending: list[UnderWay] = field(default_factory=list)
     open: list[UnderWay] = field(default_factory=list)
     #: the first registers of the banks that those use
@@ -94,7 +94,7 @@ class Warp:
     latest: tuple[Registers | None, frozenset[int], Use | None] = (None, frozenset(), None)
 
     def accumulates(self, registers: Registers) -> frozenset[int]:
-        """The numbers of an accumulator. A loop has the same one again and again."""
+        """The numbers of an accumulator. A loop uses the same one again and again."""
         known, numbers, _ = self.latest
         return numbers if registers is known else frozenset(registers.numbers)
 
@@ -157,7 +157,7 @@ class Warp:
         self.followed = True
 
     def end(self, wait: WgmmaWaited) -> None:
-        """A wait may cover some of those that are pending."""
+        """A wait may cover some of the pending ones."""
         self.pending = [each for each in self.pending if not each.covered(wait)]
         self.held = {bank for each in self.pending for bank in each.banks}
 

@@ -1,4 +1,4 @@
-"""Looks for an order of warps and asynchronous work under which a kernel fails.
+"""Searches for an order of warps and asynchronous work in which a kernel fails.
 
     found = tcemu.search_schedules(kernel, grid, block, args, shared=4096)
     print(found)

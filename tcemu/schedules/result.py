@@ -1,4 +1,4 @@
-"""What a search over schedules found, and what it covered."""
+"""The result of a search over schedules: its failures, and what it covered."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Failure:
 
     schedule: Schedule
     what: Report | Exception | Parting
-    #: For each delay: which warp is held back, and where.
+    #: For each delay: the warp that is held back, and where.
     steps: tuple[str, ...]
 
     @property

@@ -19,7 +19,7 @@ from tcemu.sanitizer.sanitizer import Sanitizer
 from tcemu.schedules.trace import Point, Trace
 
 Array = npt.NDArray[Any]
-#: Instructions whose results may depend on the order in a correct kernel: who comes first gets another answer.
+#: Instructions whose results may depend on the order even in a correct kernel.
 _FIRST_COME = ("atom.", "red.")
 
 
@@ -69,22 +69,22 @@ class Finding:
 
 @dataclass
 class Run:
-    """A run: what is wrong with it, its points, and what its arrays hold afterwards."""
+    """A run: its mistakes, its points, and what its arrays hold afterwards."""
 
     schedule: Schedule
     findings: list[Finding] = field(default_factory=list)
     points: list[Point] = field(default_factory=list)
     contents: list[Array] = field(default_factory=list)
-    #: The launch's result, as far as it came.
+    #: The launch's result so far.
     launch: Launch | None = None
     #: Each delay that the run reached, with the operation that it concerns.
     reached: dict[Delay, tuple[str, Any]] = field(default_factory=dict)
-    #: Where the result differs from the first run's, in a kernel for which that need not be a mistake.
+    #: Where the result differs from the first run's, if that need not be a mistake of the kernel.
     parted: Parting | None = None
 
     @property
     def keys(self) -> set[tuple[object, ...]]:
-        """The keys of what is wrong."""
+        """The keys of the mistakes."""
         return {finding.key for finding in self.findings}
 
 
@@ -103,7 +103,7 @@ def attempt(case: Case, schedule: Schedule, first: Run | None = None) -> Run:
     except Exception as error:
         done.launch = getattr(error, "launch", None)
         if first is None and not watch.errors and not _of_the_machine(error):
-            raise  # not a matter of schedules: the kernel has never worked
+            raise  # not caused by the schedule: the kernel has never worked
         if not watch.errors:
             done.findings.append(Finding(error))
     done.findings[:0] = map(Finding, watch.errors)
@@ -113,7 +113,7 @@ def attempt(case: Case, schedule: Schedule, first: Run | None = None) -> Run:
     if case.check is None and first is not None and first.contents and done.contents and not done.findings:
         _compare(case, done, first)
     if first is not None:
-        done.contents = []  # they may be large, and are compared
+        done.contents = []  # they may be large, and have been compared
     return done
 
 

@@ -25,13 +25,13 @@ from tcemu.schedules.trace import Point
 
 #: The schedules without a delay.
 BASES = (Schedule(), Schedule("early"), Schedule(backwards=True), Schedule("early", backwards=True))
-#: The other arguments of tcemu.launch that are about blocks.
+#: The other arguments of tcemu.launch that concern blocks.
 _SHAPE = ("resident", "cluster", "non_portable_cluster")
-#: Of a budget that is too small for all schedules with a number of delays, the part that runs the most promising ones.
+#: The share of the budget for the most promising schedules, if it is too small for all with a number of delays.
 _SHARE = 0.5
 #: The most delays of a schedule that is drawn at random, above those of the parent.
 _DEEPER = 3
-#: After this many draws in a row that were tried before, the sampling ends.
+#: The sampling ends after this many consecutive draws that were tried before.
 _VAIN = 100
 
 
@@ -127,7 +127,7 @@ class _Search:
 
     @property
     def _left(self) -> int:
-        """How many runs the budget still has."""
+        """The number of runs left in the budget."""
         return 0 if time.monotonic() - self.began > self.seconds else max(0, self.runs - len(self.tried))
 
     def _deepen(self, count: int) -> bool:
@@ -146,7 +146,7 @@ class _Search:
         return False
 
     def _all(self, count: int, schedules: Iterable[Schedule], there: int) -> bool:
-        """Run schedules with `count` delays, of which there are `there`; return whether all ran, and none failed."""
+        """Run schedules with `count` delays (there are `there`); return whether all ran, and none failed."""
         ran = 0
         for schedule in schedules:
             if ran and not self._left:
@@ -158,7 +158,7 @@ class _Search:
         return ran == there and not self.failed
 
     def _sample(self, parents: Sequence[Run]) -> None:
-        """Draw schedules that have more delays than the parents, until the budget is spent or nothing new comes."""
+        """Draw schedules with more delays than the parents, until the budget is spent or no new ones are found."""
         drawn: Counter[int] = Counter()
         vain = 0
         while self._left and not self.failed and vain < _VAIN:

@@ -1,4 +1,4 @@
-"""The trace of a run: the operations before which it can matter that a warp is held back.
+"""The trace of a run: the operations before which holding a warp back can matter.
 
 Not every operation is such a point. One that touches nothing but its warp's registers commutes with whatever other
 warps do, as does a load or store of bytes that no other warp writes: holding a warp back there is the same as doing so
@@ -57,7 +57,7 @@ class Step:
     site: Site
     #: whether it synchronises, or may be what another warp waits for
     meets: bool
-    #: whether it only looks, as far as other warps can tell
+    #: whether other warps cannot observe it
     looks: bool = True
     #: the ordinary accesses: the memory, and the grains
     accesses: list[tuple[tuple[str, int], npt.NDArray[np.int64]]] = field(default_factory=list)

@@ -125,7 +125,7 @@ def _exact(term: Term) -> float:
 
 
 def _fate(term: Term, cut: int) -> str:
-    """What the cut leaves of a term, in words."""
+    """A phrase for what the cut leaves of a term."""
     left = f"cut to {neat(term.kept * 2.0**cut, 12)}" if term.cut else "unchanged"
     return f"{_label(term)}: {neat(_exact(term), 12)}, exponent {value(term.exponent)}, {left}."
 
@@ -288,7 +288,7 @@ def _does_something(steps: FusedSum) -> bool:
 
 
 def _part(number: int, count: int) -> str:
-    """Which sum of a chain it is; from the second on, c is the result of the one before."""
+    """Which sum of a chain it is; from the second on, c is the result of the previous one."""
     before = "; c is the result before" if number else ""
     return f", sum {number + 1} of {count}{before}" if count > 1 else ""
 

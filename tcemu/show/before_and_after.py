@@ -1,4 +1,4 @@
-"""A row of numbers before and after it was pruned or quantised: what became of each, block by block."""
+"""A row of numbers before and after pruning or quantisation: how each has changed, block by block."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _FIT = 46
 
 
 def collision(report: Any) -> Picture:
-    """The two accesses of a report side by side: who made them, on which line, and what orders neither of them.
+    """The two accesses of a report side by side: their warps, their lines, and the order that is missing.
 
     Reports of a single access have one box.
 

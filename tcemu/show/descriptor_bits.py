@@ -37,7 +37,7 @@ def descriptor(given: Descriptor | int) -> Picture:
 
 @explained
 def descriptor_of_tcgen05(given: Descriptor | int) -> Picture:
-    """What tcgen05 takes in place of a Descriptor of wgmma, or of its 64 bits, for the same tile.
+    """The descriptor that tcgen05 takes for the tile of a wgmma Descriptor, or of its 64 bits.
 
     Raises LayoutError for anything else.
 
@@ -78,7 +78,7 @@ def _bit(bits: int, bit: int, fields: Sequence[Field]) -> list[str]:
 
 
 def _labels(meanings: Iterable[tuple[Field, str]]) -> list[str]:
-    """What is below the boxes, for fields in ascending order: a label that would touch another one is written lower."""
+    """The labels below the boxes, fields in ascending order: a label that would touch another one is placed lower."""
     elements: list[str] = []
     row, limit = -1.0, 0.0
     for field, meaning in meanings:

@@ -16,7 +16,7 @@ from tcemu.show.picture import Picture, picture
 from tcemu.show.words import compact, value
 
 _LEFT, _TOP, _WIDE, _HIGH = 44, 44, 62, 24
-#: How many changes are listed beside the matrix, and how many the text alternative tells.
+#: How many changes are listed beside the matrix, and how many in the text alternative.
 _LISTED, _TOLD = 4, 16
 
 

@@ -1,4 +1,4 @@
-"""One element of a matrix product under several recipes: the sums it is put together from, side by side."""
+"""One element of a matrix product under several recipes: the partial sums that make it up, side by side."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ElementSums:
     """
 
     name: str
-    #: What is summed on its own ("k 0-63"), and its sum, in the order of addition.
+    #: Each part that is summed separately ("k 0-63"), and its sum, in the order of addition.
     parts: tuple[tuple[str, float], ...]
     total: float
     #: The element's value and bits.
@@ -84,7 +84,7 @@ def _drawn(band: ElementSums, top: float, known: set[tuple[str, float]]) -> list
 
 
 def _short(parts: Sequence[tuple[str, float]]) -> list[tuple[str, float] | None]:
-    """The parts that have room: if there are many, the first ones and the last."""
+    """The parts that fit: if there are many, the first ones and the last."""
     return list(parts) if len(parts) <= _MOST else [*parts[: _MOST - 2], None, parts[-1]]
 
 

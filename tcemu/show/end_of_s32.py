@@ -1,4 +1,4 @@
-"""The two ends of s32: where a sum arrives that does not fit, with and without .satfinite."""
+"""The two ends of s32: the result of a sum that does not fit, with and without .satfinite."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _axis() -> list[str]:
 
 
 def _mark(name: str, number: int, row: int) -> list[str]:
-    """One number: above the axis what goes in, below it what comes out."""
+    """One number: inputs are above the axis, results below it."""
     x, above = _x(number), row < 2
     y = _Y - 74 + 32 * row if above else _Y + 62 + 30 * (row - 2)
     start, end = (y + 6, _Y - 12) if above else (_Y + 34 if abs(x - _x(HIGH)) < 40 or x < 120 else _Y + 12, y - 14)

@@ -1,4 +1,4 @@
-"""What a learner types as a number or formula: Python's arithmetic, with 2^-13 and 2⁻¹³ for powers, nothing else."""
+"""Numbers and formulas that a learner types: Python's arithmetic, with 2^-13 and 2⁻¹³ for powers, nothing else."""
 
 from __future__ import annotations
 

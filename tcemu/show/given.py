@@ -1,4 +1,4 @@
-"""Checks what the pictures are given, and converts it to the form that they draw."""
+"""Checks the arguments of the pictures, and converts them to the form that they draw."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _ROWS, _BEFORE = 30, 22
 #: Widths of a warp's column, of a letter in it, and of a letter of the notes.
 _WARP, _LETTERS, _LETTER = 198, 6.7, 5.8
 _COLUMNS = ("wgmma", "bulk copies", "cp.async")
-#: What the text calls one of a column, if not by the column's name.
+#: The text's name for one entry of a column, if it is not the column's name.
 _ONE = {"bulk copies": "A bulk copy of"}
 #: The look of a step by a word of its opcode, the first that fits; bars look like the steps that issue them.
 _TONES = {

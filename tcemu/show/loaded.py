@@ -1,4 +1,4 @@
-"""Which elements of a matrix in memory a wmma load reads: they depend on the pointer and on the stride only."""
+"""The elements of a matrix in memory that a wmma load reads: they depend only on the pointer and the stride."""
 
 from __future__ import annotations
 

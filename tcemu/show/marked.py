@@ -1,4 +1,4 @@
-"""A grid of values with the wrong ones marked: what a check shows of an answer."""
+"""A grid of values with the wrong ones marked: a check's picture of an answer."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def one_output(
 ) -> Picture:
     """The output at (row, column) of `instruction` on each of `targets`, sum by sum; `matrices` are A, B and C.
 
-    A product of which the cut leaves nothing, or only a part, is hatched. Products that are zero are left out. Raises
+    A product that the cut removes, wholly or in part, is hatched. Products that are zero are left out. Raises
     OperandError for matrices of the wrong shape and a position that does not exist, TargetError for targets that are
     not a list, and IllegalInstruction for a target that does not have the instruction.
 
@@ -184,7 +184,7 @@ def _cells(x: float, y: float, wide: float, steps: FusedSum, *, carried: bool) -
 
 
 def _words(band: _Band) -> str:
-    """The same as text, for those who cannot see it."""
+    """The text alternative."""
     lines = [f"{band.name}: {band.computes}, gives {band.result}."]
     for number, steps in enumerate(band.sums, 1):
         cut = [f"k {term.k}" if term.k is not None else "the addend" for term in _terms(steps) if term.cut]

@@ -1,6 +1,6 @@
 """What happened in a block, in order: the steps of its warps and the asynchronous work between them.
 
-It is read from the events of a launch. Warps that do the same are one; a line that a warp repeats is one step.
+It is read from the events of a launch. Warps that do the same share a column; a line that a warp repeats is one step.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ class _Reader:
         self._tell((event.by,), f"group {event.group}")
 
     def _group(self, group: int, takes: Callable[[Wgmma | Copy], bool]) -> None:
-        """Name the group of the work that is in none yet."""
+        """Name the group of the work that is not in a group yet."""
         for work, what in self._open:
             if takes(what) and what.group == group:
                 work.detail = f"group {group}"
@@ -285,7 +285,7 @@ def _mine(what: Wgmma | Copy, event: CopiesCommitted | CopiesWaited) -> bool:
 
 
 def _tests(label: str) -> bool:
-    """Whether an instruction asks whether something has happened, again and again."""
+    """Whether an instruction polls."""
     return label.startswith(("mbarrier.try_wait", "mbarrier.test_wait"))
 
 

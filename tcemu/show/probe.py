@@ -34,7 +34,7 @@ def probe(
     answers: str = "d",
     target: str = "sm_90a",
 ) -> Picture:
-    """Who answers a one in one element of A or B (`operand`), all other elements of which are zero.
+    """The registers that respond to a one in one element of A or B (`operand`), whose other elements are all zero.
 
     With `answers` "d", all elements of the other operand are one, and the registers of D that are not zero are marked:
     those in the one's row, or column. With `answers` "partner", the other operand has a single one too, in each of its

@@ -1,4 +1,4 @@
-"""Scale factors over their blocks: which byte of which lane's register scales which block of A or B."""
+"""Scale factors over their blocks: for each block of A or B, the lane, register and byte with its scale."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What things cost: shared memory's wavefronts, clock cycles measured on GPUs, counters and timelines of launches."""
+"""Costs: wavefronts of shared memory, clock cycles measured on GPUs, counters and timelines of launches."""
 
 from tcemu.timing.counters import Counters
 from tcemu.timing.timeline import Timeline

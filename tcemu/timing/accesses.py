@@ -38,7 +38,7 @@ def shared_wavefronts(event: events.Accessed) -> tuple[int, int]:
     return _plain_wavefronts(event.addresses, event.size)
 
 
-#: Families whose parts tcemu.timing.banks knows.
+#: Families that tcemu.timing.banks divides into parts.
 _BANKED = ("ld", "st", "ldmatrix", "stmatrix")
 
 
@@ -49,7 +49,7 @@ def _least(access: Access, addresses: Addresses) -> int:
 
 
 def _plain_wavefronts(addresses: Addresses, size: int) -> tuple[int, int]:
-    """Of other accesses (atomics, wmma, some lanes only): distinct words of the busiest bank, and of an average one."""
+    """For other accesses (atomics, wmma, partial warps): distinct words of the busiest bank, and of an average one."""
     if not len(addresses):
         return 0, 0
     span = np.arange(0, max(size, 1), WORD)

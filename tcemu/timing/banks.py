@@ -51,7 +51,7 @@ WORD = 4
 
 @dataclass(frozen=True)
 class Access:
-    """One kind of access: which lanes go together."""
+    """One kind of access: which lanes the banks serve together."""
 
     #: The documented spelling.
     spelling: str
@@ -97,17 +97,17 @@ class Way:
 
     #: Whether two parts become one if lanes agree in pairs.
     pairs: bool
-    #: Words of the opcode, and what is known of the forms that have them all.
+    #: Words of the opcode, and how the count is known for the forms that have all of them.
     known: Mapping[tuple[str, ...], Known]
 
     def how_known(self, instruction: Instruction) -> Known:
-        """How the count of an instruction is known."""
+        """How the wavefront count of an instruction is known."""
         words = set(instruction.opcode.split("."))
         return next((known for needed, known in self.known.items() if words.issuperset(needed)), "inferred")
 
 
 _MEASURED = {(*vec, kind): "silicon" for vec in ((), ("v2",), ("v4",)) for kind in ("b32", "u32", "s32", "f32")}
-#: By family. Stores are served like loads: lanes that write the same word go together.
+#: By family. Stores are served like loads: lanes that write the same word share a wavefront.
 WAYS: Mapping[str, Way] = {
     "ld": Way(pairs=True, known={**_MEASURED}),  # type: ignore[dict-item]
     "st": Way(pairs=False, known={}),

@@ -59,8 +59,8 @@ NOWHERE = Site("", 0, "")
 class Counters:
     """An observer for tcemu.launch: it counts instructions, wavefronts, bytes and sectors, over all its launches.
 
-    A copy counts where it is issued. The machine executes what a kernel says; a compiler's other instructions are not
-    there, so `issued` is not what a GPU issues in all.
+    A copy counts where it is issued. The machine executes only the kernel's own instructions, without those that a
+    compiler adds, so `issued` is less than a GPU issues in all.
 
     >>> from tcemu.gemm import mma_pipeline
     >>> from tcemu.timing import Counters

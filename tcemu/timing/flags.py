@@ -19,9 +19,9 @@ from itertools import count
 from tcemu.machine import events
 from tcemu.timing.operations import Kind, LaunchTrace, Op, Token
 
-#: What may lie between two loads of a loop that polls.
+#: Operations that may lie between two loads of a polling loop.
 _IDLE: tuple[Kind, ...] = ("plain", "arithmetic")
-#: The most operations of such a loop.
+#: The most operations in such a loop.
 _MOST = 16
 #: Atomic operations that wait for the value that they find.
 _TAKES = {"cas", "exch"}
@@ -29,9 +29,9 @@ _TAKES = {"cas", "exch"}
 
 @dataclass
 class _Word:
-    """What is known of one address, by round."""
+    """What is known about one address, by round."""
 
-    #: The operations that have written in a round since it was read last.
+    #: The operations that have written in a round since it was last read.
     writers: dict[int, list[Op]] = field(default_factory=dict)
     #: What a read of a round, or of a later one, has waited for.
     tokens: dict[int, Token] = field(default_factory=dict)
@@ -86,7 +86,7 @@ class Flags:
 def _polls_again(ops: list[Op]) -> bool:
     """Whether the latest operation repeats a load in a loop that polls.
 
-    Only the last load counts then: how often the machine has tried says nothing about a GPU.
+    Only the last load counts then: the number of attempts on the machine says nothing about a GPU.
     """
     last = ops[-1]
     between: list[Op] = []

@@ -15,8 +15,8 @@ REGISTER = 4
 class Lifetimes:
     """The lives of a warp's registers: from the first operation that uses them to the last one that does.
 
-    Registers that were allocated together live together. What an operation writes may take the place of what it reads
-    for the last time.
+    Registers that were allocated together live together. A register that an operation writes may replace one that it
+    reads for the last time.
 
     >>> from tcemu.machine.registers import Bank
     >>> from tcemu.timing.lifetimes import Lifetimes

@@ -1,4 +1,4 @@
-"""The operations of a launch's warps, and what they wait for: what a `Recorder` makes and a simulation lays out."""
+"""The operations of a launch's warps and their waits, which a `Recorder` records and a simulation lays out."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from tcemu.instructions import Instruction
 from tcemu.machine.events import Site
 
-#: What an operation uses; "void" is one that a GPU would not have executed as often: it takes no time.
+#: What an operation uses; "void": a GPU would not have repeated it as often, so it takes no time.
 Kind = Literal["mma", "wgmma", "shared", "global", "copy", "bulk", "arithmetic", "plain", "void"]
 
 
@@ -23,7 +23,7 @@ class Token(NamedTuple):
     number: int
     #: How often the mbarrier's address has become an mbarrier.
     object: int = 0
-    #: The block that has it; -1 for what no block has: a flag in global memory, the barrier of a cluster.
+    #: The block that owns it; -1 if no block does: a flag in global memory, the barrier of a cluster.
     block: int = -1
 
 

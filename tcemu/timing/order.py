@@ -1,4 +1,4 @@
-"""In which order a warp's operations issue: a compiler moves loads from shared memory ahead of products.
+"""The order in which a warp's operations issue: a compiler moves loads from shared memory ahead of products.
 
 A kernel may load an operand right before the product that needs it. nvcc does not leave it there: between one
 synchronization, copy or store and the next, it issues loads from shared memory as early as it can, ahead of products
@@ -12,12 +12,12 @@ from collections.abc import Sequence
 
 from tcemu.timing.operations import Op
 
-#: A warp has six scoreboards, each of which tells when a load's result is there: so many loads are ahead at most.
+#: A warp has six scoreboards, and each tracks one load's result: at most so many loads are ahead.
 SCOREBOARDS = 6
 
 
 def issue_order(ops: Sequence[Op]) -> list[int]:
-    """The numbers of a warp's operations, as they issue."""
+    """The numbers of a warp's operations, in issue order."""
     order: list[int] = []
     first = 0
     for number, op in enumerate(ops):

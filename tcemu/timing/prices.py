@@ -50,7 +50,7 @@ ASSUMED: Mapping[str, float] = MappingProxyType(
         "exchange": 23,
         # sectors of 32 bytes that an SM moves to or from the L2 in a cycle
         "sectors": 4,
-        # a warp's next ordinary instruction, if it is not known which; each takes one issue slot
+        # a warp's next ordinary instruction of an unknown kind; each takes one issue slot
         "arithmetic": 2,
         # the result of such an instruction
         "result": 5,
@@ -74,7 +74,7 @@ class Price(NamedTuple):
 
 
 class Rate(NamedTuple):
-    """What ordinary instructions cost a warp, one after the other, and their sub-partition."""
+    """The cost of consecutive ordinary instructions for a warp and for its sub-partition."""
 
     interval: float
     latency: float
@@ -112,7 +112,7 @@ class Prices:
     # ------------------------------------------------------------------------------------------ tensor core
 
     def mma(self, instruction: Instruction) -> Price:
-        """mma.sync and its like, of one warp on the tensor core of its sub-partition."""
+        """mma.sync and similar instructions of one warp, on the tensor core of its sub-partition."""
         key = instruction.opcode, ""
         if key not in self._mma:
             self._mma[key] = self._find_mma(instruction)
@@ -202,7 +202,7 @@ class Prices:
 
     @cached_property
     def _copy_rate(self) -> float:
-        """Cycles that each byte more takes."""
+        """Cycles for each additional byte."""
         least, most = min(self._copy_rows), max(self._copy_rows)
         return (self._copy_rows[most] - self._copy_rows[least]) / (most - least)
 

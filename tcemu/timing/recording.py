@@ -48,7 +48,7 @@ class Recorder:
         self._states[event.block] = _Block(trace, self)
 
     def ended(self, event: events.BlockEnded) -> None:
-        """What was needed only while the block ran is forgotten."""
+        """Drop the state that was needed only while the block ran."""
         state = self._states.pop(event.block, None)
         if state is not None:
             state.trace.alive = max(warp.lives.most for warp in state.warps)
@@ -59,7 +59,7 @@ class Recorder:
 
 
 class _Warp:
-    """What is known of a warp while it runs."""
+    """The state of a warp while it runs."""
 
     __slots__ = ("computed", "current", "lives", "ops", "products", "reads", "waited", "writers")
 
@@ -137,7 +137,7 @@ class _Block:
 
     @staticmethod
     def _moved(warp: _Warp, event: events.Touched) -> None:
-        """The kernel writes registers: an operation, unless those that made the values wrote them there."""
+        """The kernel writes registers: an operation, unless the operations that made the values wrote them there."""
         count, last = len(event.which), len(warp.ops) - 1
         if warp.reads == {last} and warp.ops[last].kind in _LOADS and warp.ops[last].site == event.by.site:
             warp.reads = set()  # c[:] = warp.ld_global(...): nothing waits for the load yet

@@ -1,6 +1,6 @@
 """Lays the operations of a launch out in cycles on its SMs: a discrete-event simulation in the order of time.
 
-Each warp issues in program order, but for loads that a compiler moves ahead (`order`). An operation waits until the
+Each warp issues in program order, except for loads that a compiler moves ahead (`order`). An operation waits until the
 results that it reads are there and its unit is free; then it issues, and its warp continues, unless the operation waits
 for tokens. What it does to the SM's units is in `units`, what it costs in `prices`. Nothing is computed here.
 """
@@ -21,9 +21,10 @@ from tcemu.timing.order import issue_order
 from tcemu.timing.prices import ASSUMED, PARTITIONS, Prices
 from tcemu.timing.spans import Cause, Group, Laid, Span, Unit
 
-#: What an SM of sm_90 holds: bytes of shared memory for its blocks, of which each takes some more, threads, blocks.
+#: Limits of an SM of sm_90: bytes of shared memory for its blocks, bytes that each block takes in addition, threads,
+#: blocks.
 SHARED, RESERVED, THREADS, BLOCKS = 228 << 10, 1 << 10, 2048, 32
-#: Its registers; a warp has them in units of 8 a thread, a thread at most so many; each sub-partition has a quarter.
+#: Its registers; the unit of allocation per thread, 8, and the most for a thread; each sub-partition has a quarter.
 REGISTERS, UNIT, MOST = 64 << 10, 8, 255
 
 #: What a wait for a token is a wait for. Of an mbarrier's phase, the last contribution decides.
@@ -40,7 +41,7 @@ _TOKENS: dict[str, Cause] = {
 
 @dataclass(slots=True, eq=False)
 class Pending:
-    """A token on its way."""
+    """A token that is not complete yet."""
 
     #: Contributions that have not come yet, the time of the latest one, and what it was.
     missing: int
@@ -75,11 +76,11 @@ class Warp:
     block: Resident
     index: int
     ops: list[Op]
-    #: The numbers of the operations, as they issue.
+    #: The numbers of the operations, in issue order.
     order: list[int]
     #: When each operation's result is there.
     ready: list[float]
-    #: How many operations are over, whether the next one has issued, and when the warp can continue.
+    #: How many operations have ended, whether the next one has issued, and when the warp can continue.
     at: int = 0
     issued: bool = False
     free: float = 0.0
@@ -126,7 +127,7 @@ class Clock:
         heappush(self._heap, (when, next(self._order), act))
 
     def run(self) -> None:
-        """Until nothing more happens."""
+        """Run until nothing more happens."""
         while self._heap:
             self.now, _, act = heappop(self._heap)
             act(self.now)
@@ -160,7 +161,7 @@ class Clock:
 def lay_out(launch: LaunchTrace, prices: Prices, sms: int) -> tuple[list[Laid], list[Group]]:
     """What each SM with a block did, and all groups: block b runs on SM b mod `sms`.
 
-    If blocks wait for one that finds no place, it is laid out beside them, although a GPU would hang.
+    If blocks wait for one that does not fit, it is laid out beside them, although a GPU would hang.
     """
     clock, blocks = Clock(launch), [launch.blocks[number] for number in sorted(launch.blocks)]
     shares = [blocks[first::sms] for first in range(min(sms, len(blocks)))]
@@ -274,7 +275,7 @@ class Multiprocessor:
             self.at(until, partial(self.step, warp))
 
     def _waited(self, warp: Warp, now: float) -> None:
-        """If the warp has waited, that is over."""
+        """If the warp was waiting, end its wait."""
         if 0 <= warp.since < now:
             self.span("warp", warp.index, warp.since, now, warp, warp.ops[warp.number], warp.cause)
         warp.since, warp.ender = -1.0, None

@@ -142,8 +142,8 @@ class Timeline:
         """How many registers a thread needs: an estimate; 0 without a launch.
 
         A kernel in Python does not say what a compiler would make of it. Counted are the registers that hold values at
-        the same time, in the warp with the most; a fixed number stands for addresses and counters. For tcemu.gemm, the
-        estimate is what ptxas says of wgmma_tma and wgmma_sparse, 67 for 64 in mma_sparse and 74 for 92 in
+        the same time, in the warp with the most; a fixed number stands for addresses and counters. For tcemu.gemm,
+        the estimate is what ptxas reports for wgmma_tma and wgmma_sparse, 67 for 64 in mma_sparse and 74 for 92 in
         mma_pipeline. It is too high for promotion (90 for 78) and for wmma (50 for 32), whose fragments hold elements
         twice, and too low where a kernel computes with arrays of numpy, as attention does (82 for 140).
 

@@ -1,4 +1,4 @@
-"""The units of an SM: when an operation can have one, and for how long it keeps it.
+"""The units of an SM: when an operation can use one, and how long it keeps it busy.
 
 Each of the four sub-partitions has its own issue slots, tensor core and path; warp w is in sub-partition w mod 4.
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 #: How far a warp's accesses may be ahead of its path to the memories, in cycles, before it waits.
 AHEAD = 32
 
-#: What it means that a result is not there yet, by the kind of the operation that makes it.
+#: The cause of a wait for a result, by the kind of the operation that makes it.
 _LATE: Mapping[Kind, Cause] = {
     "mma": "product",
     "wgmma": "product",
@@ -39,7 +39,7 @@ _LATE: Mapping[Kind, Cause] = {
     "plain": "issue",
     "void": "issue",
 }
-#: The kinds that use the path to the memories, and what it means that it is busy.
+#: The kinds that use the path to the memories, and the cause of a wait for it.
 _PATHS: Mapping[Kind, Cause] = {"shared": "shared memory", "global": "global memory", "copy": "copy"}
 
 
@@ -77,7 +77,7 @@ def _plain(sm: Multiprocessor, warp: Warp, op: Op, now: float) -> float:
         else:
             sm.give(warp, token, now + _until(sm, warp, token, price.interval))
     at_barrier = any(token.kind in _BARRIERS for token in op.gives)
-    return now + (1 if at_barrier else price.interval)  # what a barrier costs comes after the last arrival
+    return now + (1 if at_barrier else price.interval)  # the cost of a barrier comes after the last arrival
 
 
 #: The tokens of barriers.

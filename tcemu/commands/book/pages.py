@@ -25,7 +25,7 @@ from tcemu.sanitizer.rules import BYTES, EXAMPLES, RULES, Example, Rule, parts
 from tcemu.show.hazards import hazards
 from tcemu.show.picture import Picture
 
-#: Rooms whose public names make up the reference, in the order of the house.
+#: Packages whose public names make up the reference, in import order.
 _ROOMS = (
     "formats", "layouts", "arithmetic", "instructions", "machine", "timing", "sanitizer", "wmma", "sparse",
     "microscaling", "show", "live", "gemm", "course",

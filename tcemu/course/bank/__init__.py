@@ -1,7 +1,7 @@
 """The exercises, a module for each notebook; a module is imported when one of its exercises is asked for.
 
-A module is named after its notebook without the number and has EXERCISES, a list of rows. What is about one section of
-a long notebook has a module of its own.
+A module is named after its notebook without the number and has EXERCISES, a list of rows. Exercises on one section of
+a long notebook have a separate module.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["exercise", "exercises"]
 
 
-#: Where a course of one's own has its rows: in modules like those here.
+#: The folder in which your own course has its rows, in modules like those here.
 OWN = Path("exercises", "bank")
 
 

@@ -1,4 +1,4 @@
-"""What a kernel costs: wavefronts of shared memory, and instructions that its warps issue."""
+"""The cost of a kernel: wavefronts of shared memory, and instructions that its warps issue."""
 
 from __future__ import annotations
 

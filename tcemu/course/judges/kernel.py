@@ -24,7 +24,7 @@ _MBARRIER = (
     "A phase of an mbarrier never completes: too few threads arrive, bytes are missing, or a thread waits for the "
     "wrong phase because the parity is not flipped."
 )
-#: How to find out where a kernel's costs come from.
+#: How to find the lines that cost most.
 _LINES = (
     " Which lines take them? counters = tcemu.timing.Counters(), then tcemu.launch(..., observers=[counters]), then "
     "print(counters)."
@@ -33,7 +33,7 @@ _LINES = (
 
 @dataclass
 class _Run:
-    """What the launches came to."""
+    """The results of the launches."""
 
     outputs: list[Array] = field(default_factory=list)
     opcodes: set[str] = field(default_factory=set)

@@ -1,4 +1,4 @@
-"""Judges a function that finds out one number about things that it may only try."""
+"""Judges a function that finds one number about black boxes, which it can only call."""
 
 from __future__ import annotations
 

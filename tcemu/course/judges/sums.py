@@ -1,4 +1,4 @@
-"""Judges sums of products, and knows what they become if they are computed in another way."""
+"""Judges sums of products, and recognises the results of computing them in other ways."""
 
 from __future__ import annotations
 

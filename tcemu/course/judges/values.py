@@ -19,7 +19,7 @@ from tcemu.show.marked import marked
 Array = npt.NDArray[Any]
 #: Values that a picture shows at most: more are neither quick to draw nor easy to read.
 _DRAWN = 1024
-#: A mistake is named if it explains this part of what is wrong.
+#: A mistake is named if it explains this share of the wrong values.
 CLOSE = 0.9
 #: Other answers by the name of the mistake that gives them.
 Mistakes = Callable[[Given], Iterable[tuple[str, npt.ArrayLike]]]

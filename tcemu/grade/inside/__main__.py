@@ -16,7 +16,7 @@ def limited(limits: dict[str, int]) -> None:
 
 
 def expendable() -> None:
-    """Be the first to go if the machine runs out of memory."""
+    """Be the first process to be killed if the machine runs out of memory."""
     with open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:  # noqa: PTH123 - pathlib takes time to load
         score.write("1000")
 
@@ -29,7 +29,7 @@ def unprivileged(user: int) -> None:
 
 
 def pipes() -> tuple[int, int]:
-    """The two ends that lead outside, away from where the notebook prints: that goes nowhere."""
+    """The two pipe ends that lead outside, separate from standard output: what the notebook prints is discarded."""
     held = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):

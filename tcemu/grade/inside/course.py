@@ -1,4 +1,4 @@
-"""What a notebook gets for tcemu.course in the box: check, given and hint, which ask the outside.
+"""The tcemu.course that a notebook gets in the box: check, given and hint send requests to the outside.
 
 The rows of the exercises and their judges are not in the box.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Noted:
-    """What a check returns in the box: the answer is recorded; whether it is right is not known here."""
+    """The result of a check in the box: the answer is recorded; whether it is right is not known here."""
 
     state, says, mistake, points = "noted", "The answer is noted.", "", 0.0
 
@@ -50,7 +50,7 @@ def module(session: Session) -> ModuleType:
     """The module for a session."""
 
     def check(*function: Any, **answer: Any) -> Noted:
-        """Hand an answer out."""
+        """Send an answer to the outside."""
         if len(function) + len(answer) != 1:
             raise CourseError("check one answer at a time: check(where_of_a), or check(first_sum=0x4b00)")
         name, held = next(iter(answer.items())) if answer else (getattr(function[0], "__name__", ""), function[0])

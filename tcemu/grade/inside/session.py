@@ -40,7 +40,7 @@ class Session:
         self._numbers: dict[int, int] = {}
         #: the warps of the kernel that runs
         self.warps: dict[int, Any] = {}
-        #: errors that the outside raised, so that it can tell them when they come back
+        #: errors that the outside raised, so that it recognises them when they come back
         self.errors: dict[int, int] = {}
         self.reader = Reader({"function": self._callback, "record": recorded, "pointer": _pointer})
         sys.modules["tcemu.course"] = course.module(self)
@@ -48,13 +48,13 @@ class Session:
     # ------------------------------------------------------------------------------------------ messages
 
     def serve(self) -> None:
-        """Say that the box has started, and answer until the pipe is closed."""
+        """Report that the box has started, and serve requests until the pipe is closed."""
         self._send(READY)
         while (message := self._receive()) is not None:
             self._send(self._answer(message))
 
     def ask(self, *question: Any) -> Any:
-        """Ask the outside, and do what it says until the reply comes. Raises CourseError if it refuses."""
+        """Send a request, and serve the outside's until the reply comes. Raises CourseError if it refuses."""
         self._send(["ask", *question])
         while (message := self._receive()) is not None:
             if message[0] == "reply":

@@ -68,7 +68,7 @@ def _gives(instruction: str | Instruction, target: str) -> Gives:
 
 
 class RemoteBank(Bank):
-    """Registers whose truth is outside, where they have a number."""
+    """Registers whose authoritative content is outside, where they have a number."""
 
     __slots__ = ("core", "known", "number", "time")
 
@@ -143,10 +143,10 @@ class RemoteCore(Core):
     watched = True
 
     def by(self, within: int = 1) -> Any:
-        """Nothing: the outside knows who it is."""
+        """Nothing: the outside knows which warp it is."""
 
     def execute(self, instruction: str | Instruction, *operands: Any, both: bool = False) -> Any:
-        """Have an instruction executed outside; do not wait for what the kernel does not see."""
+        """Have an instruction executed outside; do not wait for effects that the kernel cannot see."""
         if not isinstance(instruction, str | Instruction):
             bind(instruction, self.target)  # which rejects it
         opcode = instruction if isinstance(instruction, str) else instruction.opcode
@@ -172,7 +172,7 @@ class RemoteCore(Core):
         return self._filled(count, dtype, None, POISON)
 
     def made(self, bits: Array, written: int, origin: Any = None) -> Registers:
-        """Registers that all hold the same."""
+        """Registers that all hold the same value."""
         fill = int(bits[0, 0])
         return self._filled(bits.shape[1], bits.dtype, fill, fill)
 

@@ -41,7 +41,7 @@ _BITS = 4096
 #: Elements of an array of objects that is sent as a list, and of a range; keys of a dict.
 _OBJECTS, _ENTRIES = 1 << 16, 1 << 12
 _LENGTHS = struct.Struct("<II")
-#: What reading a message raises that is not one.
+#: Exceptions from reading something that is not a message.
 _NONSENSE = (
     ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError, OverflowError, MemoryError,
     struct.error,
@@ -232,10 +232,10 @@ class Reader:
         return _PLAIN[kind](self, *rest)
 
     def array(self, which: Any, name: Any, shape: Any) -> Array:
-        """An array, which owns its content."""
+        """An array that owns its content."""
         dtype = DTYPES[name]
         sizes = tuple(_whole(size) for size in shape)
-        if math.prod(size or 1 for size in sizes) > BODY:  # empty, but its rows would be counted for ever
+        if math.prod(size or 1 for size in sizes) > BODY:  # empty, but iterating over its rows would take forever
             raise Malformed("an array with too many rows of nothing")
         held = self.bytes(which)
         if len(sizes) > 16 or math.prod(sizes) * dtype.itemsize != len(held):

@@ -1,4 +1,4 @@
-"""What was handed in, read without any trust in it: folders and archives become plain records."""
+"""Reads what was handed in without trusting it: folders and archives become plain records."""
 
 from tcemu.grade.intake.reading import submissions
 from tcemu.grade.intake.roster import Roster

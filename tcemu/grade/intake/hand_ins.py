@@ -110,13 +110,13 @@ def _gradescope(files: Sequence[Found], around: str) -> Iterator[Handed]:
 
 
 def _all_match(pattern: re.Pattern[str], files: Sequence[Found], lessons: Lessons) -> bool:
-    """Whether something is named like that, and nothing is not: such an archive has nothing else at the top."""
+    """Whether there are names and all of them match: such an archive has nothing else at the top level."""
     tops = {found.parts[0] for found in files}
     return bool(tops) and all(pattern.fullmatch(top) for top in tops)
 
 
 def _people(pattern: re.Pattern[str], files: Sequence[Found], around: str) -> Iterator[Handed]:
-    """Students by name; those with the same name are told apart by their numbers."""
+    """Students by name; numbers distinguish those with the same name."""
     read = [(found, match) for found in files if (match := pattern.fullmatch(found.parts[0]))]
     numbers: dict[str, set[str]] = {}
     for _, match in read:

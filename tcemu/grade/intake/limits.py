@@ -1,4 +1,4 @@
-"""What a submission may be at most. A notebook that people write stays far below every one of these."""
+"""The largest submission that is accepted. A notebook that a person writes stays far below each of these limits."""
 
 from __future__ import annotations
 

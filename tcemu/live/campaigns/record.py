@@ -31,9 +31,9 @@ WARPS = 256
 SAMPLED = frozenset({"mma"})
 #: Families with thousands of forms: each form is recorded with one class of inputs, which its name determines.
 DRAWN = frozenset({"wgmma"})
-#: Seconds of work that are lost at most if a recording is killed.
+#: The most seconds of work that are lost if a recording is killed.
 _EVERY = 5.0
-#: What must be unchanged for a recording to continue.
+#: The provenance that must be unchanged for a recording to continue.
 _SAME = ("gpu", "target", "driver", "warps")
 
 

@@ -1,4 +1,4 @@
-"""The process that holds the GPU, and the way to it.
+"""The process that holds the GPU, and its client.
 
     here                            there
     device.py   which GPU           worker.py    receives jobs, answers them, ends after a fatal failure

@@ -1,4 +1,4 @@
-"""The other side of worker.py: starts the process, sends it jobs, and stops it if it does not answer."""
+"""The client of worker.py: starts the process, sends it jobs, and stops it if it does not respond."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def device() -> Device:
 
 
 def available() -> bool:
-    """Whether there is a GPU to ask. Never raises; without NVIDIA's packages it costs nothing.
+    """Whether there is a usable GPU. Never raises; without NVIDIA's packages it costs nothing.
 
     >>> isinstance(tcemu.live.available(), bool)
     True
@@ -85,7 +85,7 @@ def available() -> bool:
 
 
 def why_not() -> str:
-    """Why there is no GPU to ask, and how to fix that; empty if there is one. Never raises.
+    """Why there is no usable GPU, and how to fix that; empty if there is one. Never raises.
 
     >>> tcemu.live.available() == (tcemu.live.why_not() == "")
     True

@@ -266,7 +266,7 @@ def _c_flush() -> Callable[[], object]:
 
 @contextmanager
 def _or_unavailable(what: str) -> Iterator[None]:
-    """Any failure inside means that there is no GPU to ask; `what` is its name in troubles.py."""
+    """Any failure inside means that there is no usable GPU; `what` is its name in troubles.py."""
     try:
         yield
     except Failed:

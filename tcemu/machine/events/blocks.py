@@ -88,7 +88,7 @@ class Disagreed(WarpsEvent):
     """Two warps of a warpgroup reached different instructions, but all four must execute the same one."""
 
     instructions: tuple[Instruction, ...]
-    #: in what they disagree, if they reached the same instruction: an operand and its values
+    #: where they disagree, if they reached the same instruction: an operand and its values
     operands: str = ""
 
 
@@ -153,7 +153,7 @@ class Faulted(WarpEvent):
 
 @dataclass(eq=False)
 class RegistersMoved(WarpEvent):
-    """setmaxnreg asks for `count` registers per thread, where the warp has `held`.
+    """setmaxnreg requests `count` registers per thread; the warp has `held`.
 
     An .inc to fewer or a .dec to more is undefined: the warp keeps those that it has.
     """

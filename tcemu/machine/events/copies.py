@@ -29,7 +29,7 @@ __all__ = [
 
 #: cp.async (groups of a thread), cp.async.bulk and cp.async.bulk.tensor (mbarrier or bulk groups), st.async (mbarrier).
 CopyKind = Literal["cp.async", "bulk", "st.async"]
-#: Those that go in groups.
+#: Those that complete in groups.
 GroupKind = Literal["cp.async", "bulk"]
 
 
@@ -71,7 +71,7 @@ class Copy:
 
 @dataclass(eq=False)
 class CopyEvent(Event):
-    """Something that happened to a copy."""
+    """Something happened to a copy."""
 
     copy: Copy
 
@@ -91,7 +91,7 @@ class CopyLanded(CopyEvent):
 
 @dataclass(eq=False)
 class CopiesCommitted(WarpEvent):
-    """commit_group: the warp's copies that are in no group yet become group `group` (0, 1, 2...)."""
+    """commit_group: the warp's copies that are not in a group yet become group `group` (0, 1, 2...)."""
 
     kind: GroupKind
     group: int

@@ -83,7 +83,7 @@ class TensorMapFenced(WarpEvent):
 
 @dataclass(eq=False)
 class TensorMapRead(WarpEvent):
-    """A tensor copy reads the tensor map at `place` in global memory, through a proxy of its own."""
+    """A tensor copy reads the tensor map at `place` in global memory, through a separate proxy."""
 
     instruction: Instruction
     place: int
@@ -119,7 +119,7 @@ class Touched(WarpEvent):
 
 @dataclass(eq=False)
 class Computed(WarpEvent):
-    """The kernel itself, with tcemu.gemm.scalar, did what `count` ordinary instructions of this opcode would."""
+    """The kernel itself, with tcemu.gemm.scalar, did the work of `count` ordinary instructions of this opcode."""
 
     opcode: str
     count: int

@@ -1,4 +1,4 @@
-"""What every event has: its block, or the warps that it comes from, with their lines of the kernel."""
+"""What every event has: its block, or the warps that it comes from, with their lines in the kernel."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ class WarpsEvent(Event):
 
 
 #: Whatever receives the events of a launch. An observer that does not always need each event may have a method
-#: `hears(kind)`: as long as it returns False, the machine may leave out events of that kind, where they are many
-#: (Touched, Computed). Its answer may change only when it receives an event. With a method
+#: `hears(kind)`: as long as it returns False, the machine may leave out events of that kind, if they are frequent
+#: (Touched, Computed). Its result may change only when it receives an event. With a method
 #: `follows(instruction, whole)`, it needs Issued only of instructions for which that returns True; `whole` says whether
-#: all lanes that have not exited execute it. The machine asks once in a launch.
+#: all lanes that have not exited execute it. The machine calls it once in a launch.
 Observer = Callable[[Event], None]

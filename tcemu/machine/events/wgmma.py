@@ -51,7 +51,7 @@ class WgmmaFenced(WarpEvent):
 
 @dataclass(eq=False)
 class WgmmaEvent(Event):
-    """Something that happened to an mma_async."""
+    """Something happened to an mma_async."""
 
     wgmma: Wgmma
 
@@ -67,7 +67,7 @@ class WgmmaIssued(WgmmaEvent):
 
 @dataclass(eq=False)
 class WgmmaCommitted(WarpsEvent):
-    """wgmma.commit_group: the warpgroup's mma_asyncs that are in no group yet become group `group` (0, 1, 2...)."""
+    """wgmma.commit_group: the warpgroup's mma_asyncs that are not in a group yet become group `group` (0, 1, 2...)."""
 
     warpgroup: int
     group: int

@@ -6,7 +6,7 @@ from types import FunctionType
 
 
 def adopt(kind: type) -> None:
-    """Let the functions in the table of a class appear as what they are in errors, in help and in pickles: its methods.
+    """Let the functions in the table of a class appear as its methods in errors, help and pickles.
 
     >>> from tcemu.machine import Warp
     >>> Warp.bar_sync.__qualname__, Warp.bar_sync.__module__

@@ -37,7 +37,7 @@ def cp_async(
 
 
 def cp_async_commit_group(self: Warp) -> None:
-    """cp.async.commit_group: the cp.async of this warp that are in no group yet become a group."""
+    """cp.async.commit_group: this warp's cp.async that are not in a group yet become a group."""
     self.core.execute("cp.async.commit_group")
 
 
@@ -144,13 +144,13 @@ def cp_async_bulk_wait_group(self: Warp, pending: int, *, read: bool = False) ->
 
 
 def _into(cta_mask: int | None) -> str:
-    """The ends of a copy into shared memory: of the block, or of those that a mask names."""
+    """The qualifiers of a copy into shared memory: the block's, or that of the blocks that a mask names."""
     counted = "global.mbarrier::complete_tx::bytes"
     return f"shared::cta.{counted}" if cta_mask is None else f"shared::cluster.{counted}.multicast::cluster"
 
 
 def _dimensions(tensor_map: Any, coordinates: Any) -> str:
-    """The dimensions of a tensor map or, of one in memory, those of the coordinates."""
+    """The rank of a tensor map or, for a map in memory, that of the coordinates."""
     if isinstance(tensor_map, TensorMap):
         return f"{tensor_map.rank}d"
     if isinstance(tensor_map, Pointer | int | np.integer | np.ndarray) and isinstance(coordinates, Sequence):

@@ -100,7 +100,7 @@ def shfl_sync(
 ) -> Any:
     """shfl.sync: each lane gets another lane's value, in the shape, (32,) or (32, n), and dtype of `values`.
 
-    `mode` is "idx", "up", "down" or "bfly"; `lane` is its operand, one for all or (32,), of which five bits count;
+    `mode` is "idx", "up", "down" or "bfly"; `lane` is its operand, one for all or (32,); only five bits count;
     `width` is the number of lanes in a segment. Values from or for inactive lanes are poison. With `both`, returns
     (values, p): the predicate p, bool (32,), is false in lanes whose source lies outside their segment.
     """

@@ -47,7 +47,7 @@ def exit(self: Warp) -> None:  # noqa: A001 - PTX's name
 def registers(self: Warp, count: int, fill: int | None = None, dtype: npt.DTypeLike = np.uint32) -> Registers:
     """New registers (32, count) of the warp, filled with `fill` or, without it, unwritten.
 
-    Raises OperandError for a count that is not 1 to 1024, a `fill` that does not fit, or another dtype than uint32
+    Raises OperandError for a count that is not 1 to 1024, a `fill` that does not fit, or a dtype other than uint32
     and uint64.
     """
     if not is_whole(count) or not 1 <= count <= _MOST:
@@ -62,7 +62,7 @@ def registers(self: Warp, count: int, fill: int | None = None, dtype: npt.DTypeL
 
 
 class _Only:
-    """While it is entered, only lanes of a mask are active. Lanes that exit inside stay away."""
+    """Inside the with block, only lanes of a mask are active. Lanes that exit inside do not become active again."""
 
     __slots__ = ("_before", "_core", "_mask")
 
@@ -80,7 +80,7 @@ class _Only:
 def _register_dtype(given: npt.DTypeLike) -> np.dtype[Any]:
     try:
         found = np.dtype(given)
-    except Exception:  # noqa: BLE001 - numpy raises much, SyntaxError too
+    except Exception:  # noqa: BLE001 - numpy raises many errors, even SyntaxError
         found = np.dtype(object)
     if found not in (np.uint32, np.uint64):
         raise OperandError(f"registers are uint32, or uint64 for f64; got dtype {briefly(given)}")

@@ -71,8 +71,8 @@ def mbarrier_arrive_expect_tx_shared_cluster(self: Warp, address: npt.ArrayLike,
 def mbarrier_test_wait(self: Warp, address: npt.ArrayLike, parity: Any = None, *, state: Any = None) -> bool:
     """mbarrier.test_wait: whether the phase with this parity is complete. If it is not, other warps run first.
 
-    Instead of the parity you can pass the `state` that an arrival in the phase returned. If lanes ask for different
-    phases, the answer is whether all of them are complete.
+    Instead of the parity you can pass the `state` that an arrival in the phase returned. If lanes test different
+    phases, the result says whether all of them are complete.
     """
     found = _asked(self, "mbarrier.test_wait", address, parity, state)
     return bool(self.core.bits) and bits_of(found) == self.core.bits

@@ -1,4 +1,4 @@
-"""How a method of a warp spells its opcode, from the words that a kernel gives."""
+"""How a method of a warp builds its opcode from the words that a kernel passes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Names from CUDA C++ and from older versions, for which a warp names what a kernel writes here.
+"""Names from CUDA C++ and from older versions of tcemu; the error for each says what to write instead.
 
-The code that a row proposes is complete but for its operands, which have the same names in all rows: address, value,
+The code that a row suggests is complete except for its operands, which have the same names in all rows: address, value,
 mask and so on. A test executes the code of each row.
 """
 
@@ -134,7 +134,7 @@ _ATOMICS = {
 }  # fmt: skip
 _VALUES = {"Sub": "-value", "CAS": "compare, value"}
 _ORDERS = {"": "", "_block": ", order='relaxed.cta'", "_system": ", order='relaxed.sys'"}
-#: Cache operators of loads and stores: __ldcs, __stwt. Like ld.global.nc of __ldg, they change no result here.
+#: Cache operators of loads and stores: __ldcs, __stwt. Like the ld.global.nc of __ldg, they do not change results here.
 _LOADS, _STORES = ("ca", "cg", "cs", "lu", "cv"), ("wb", "cg", "cs", "wt")
 
 
@@ -179,7 +179,7 @@ OTHERS: Mapping[str, str] = MappingProxyType(
 )
 
 def missing(self: Warp, name: str) -> Any:
-    """Raise UnknownName for a name that a warp does not have, with the one that is meant."""
+    """Raise UnknownName for a name that a warp does not have; the message names the right one."""
     if name in OTHERS:
         raise UnknownName(f"a warp has no {name} here; write {OTHERS[name]}")
     known = [each for each in dir(self) if not each.startswith("_")]
@@ -187,7 +187,7 @@ def missing(self: Warp, name: str) -> Any:
 
 
 def hint_for(text: str) -> str:
-    """What to write in place of C++ that was given as an opcode, in words; empty for anything else.
+    """A phrase that says what to write in place of C++ given as an opcode; empty for anything else.
 
     >>> from tcemu.machine.methods.other_names import hint_for
     >>> hint_for("cuda::atomic_thread_fence(order)"), hint_for("bar.alinged")

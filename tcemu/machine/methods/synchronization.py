@@ -30,7 +30,7 @@ def match_sync(self: Warp, mode: str, values: npt.ArrayLike) -> Any:
     """match.sync: the lanes that have the same value, one bit for each.
 
     "any" returns for each lane the mask of the lanes with its value, uint32 (32,). "all" returns (masks, p): the
-    active lanes if they all have the same value, which p tells, and 0 otherwise.
+    active lanes if they all have the same value, and 0 otherwise; p is true in the first case.
     """
     opcode = form("match", text("match.sync", "mode", mode), "sync.b32")
     return self.core.execute(opcode, values, both=mode == "all")
@@ -93,8 +93,8 @@ def fence(self: Warp, semantics: str = "acq_rel", scope: str = "gpu") -> None:
     """fence (__threadfence etc.): order the strong accesses of each thread before it with those after it.
 
     `semantics` is "acq_rel", "sc", "acquire" or "release"; `scope` is "cta", "cluster", "gpu" or "sys". A flag that
-    one thread writes after a fence and another reads before one orders what the two do around it. A fence alone
-    does not wait.
+    one thread writes after a fence and another reads before a fence orders the accesses of the two around it. A fence
+    by itself does not wait.
     """
     order = text("fence", "semantics", semantics) or "acq_rel"
     self.core.execute(form("fence", order, text("fence", "scope", scope)))

@@ -14,7 +14,7 @@ def wgmma_fence(self: Warp) -> None:
 
 
 def wgmma_commit_group(self: Warp) -> None:
-    """wgmma.commit_group.sync.aligned: the mma_asyncs of the warpgroup that are in no group yet become a group."""
+    """wgmma.commit_group.sync.aligned: the warpgroup's mma_asyncs that are not in a group yet become a group."""
     self.core.execute("wgmma.commit_group.sync.aligned")
 
 

@@ -64,7 +64,7 @@ class Example:
 
     @property
     def launch(self) -> Mapping[str, Any]:
-        """What tcemu.launch gets besides the kernel and its argument."""
+        """The arguments of tcemu.launch other than the kernel and its argument."""
         return {"block": 128, "shared": SHARED, **self.options}
 
 

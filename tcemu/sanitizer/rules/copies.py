@@ -1,4 +1,4 @@
-"""Rules of asynchronous copies, and the smallest kernel that breaks each."""
+"""Rules for asynchronous copies, and the smallest kernel that breaks each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of warps that part or wait, and the smallest kernel that breaks each."""
+"""Rules for warps that diverge or wait, and the smallest kernel that breaks each."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ _STRIDE = "Keep the stride, or make it a multiple of the fragment's size in byte
 
 
 def _opaque(instruction: Instruction) -> bool:
-    """Whether nobody may rely on the layout of its fragments."""
+    """Whether the layout of its fragments is unspecified."""
     return instruction.family.startswith("wmma.")
 
 
@@ -105,7 +105,7 @@ class Fragments:
 
 
 def _fits(instruction: Instruction, role: str, origin: Origin, here: str) -> bool:
-    """Whether registers of this origin are the fragment that an operand on target `here` expects, as far as is known.
+    """Whether registers of this origin hold the fragment that an operand on target `here` expects, as far as is known.
 
     Only wmma's fragments must be: the layouts of others are known.
     """
@@ -116,13 +116,13 @@ def _fits(instruction: Instruction, role: str, origin: Origin, here: str) -> boo
     return wanted is None or given is None or wanted == given
 
 
-#: No fragment of wmma has more bytes in a lane.
+#: The largest wmma fragment, in bytes per lane.
 _COARSE = 32
 
 
 @lru_cache(maxsize=1024)
 def _alignment(instruction: Instruction, size: int) -> int:
-    """The bytes, a power of two, to which the manual wants lines of `size` bytes aligned."""
+    """The alignment, a power of two, that the manual requires for lines of `size` bytes."""
     fragment = instruction.fragments[instruction.words["matrix"]]
     return min(fragment.registers * fragment.container.register_bits // 8, size)
 

@@ -1,4 +1,4 @@
-"""Rules of memory, registers and mbarriers, and the smallest kernel that breaks each."""
+"""Rules for memory, registers and mbarriers, and the smallest kernel that breaks each."""
 
 from __future__ import annotations
 

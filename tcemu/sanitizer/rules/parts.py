@@ -1,4 +1,4 @@
-"""What the kernels of this folder share: two tiles, and what several of them begin or end with."""
+"""Code that the kernels of this folder share: two tiles, and common beginnings and ends."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def finish(warp: Any) -> None:
 
 
 def barrier(warp: Any, address: int, count: int = 1) -> None:
-    """One lane initialises an mbarrier, and tells everybody."""
+    """One lane initialises an mbarrier and makes it visible to all threads."""
     if warp.warpid == 0:
         with warp.only(warp.laneid == 0):
             warp.mbarrier_init(address, count)

@@ -1,4 +1,4 @@
-"""Rules of the proxies, which are paths to memory, and the smallest kernel that breaks each."""
+"""Rules for proxies, the paths to memory, and the smallest kernel that breaks each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of wgmma, and the smallest kernel that breaks each."""
+"""Rules for wgmma, and the smallest kernel that breaks each."""
 
 from __future__ import annotations
 

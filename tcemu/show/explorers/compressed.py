@@ -21,7 +21,7 @@ from tcemu.show.picture import Picture
 def metadata_of_a_chunk(
     instruction: str | Instruction, dense: npt.ArrayLike, metadata: npt.ArrayLike, selector: int = 0, **start: int
 ) -> Explorer:
-    """Where the metadata of one chunk of a sparse A is: sliders for its row and chunk; see show.sparsity.
+    """The metadata of one chunk of a sparse A, and where it is: sliders for its row and chunk; see show.sparsity.
 
     `start` may give row and chunk. Raises what show.sparsity raises, OperandError for a start that is not possible.
     """
@@ -34,7 +34,7 @@ def metadata_of_a_chunk(
 def metadata_of_a_lane(
     instruction: str | Instruction, dense: npt.ArrayLike, metadata: npt.ArrayLike, **start: int
 ) -> Explorer:
-    """The chunk of a sparse A that four bits of a lane are about: sliders for lane and group of bits.
+    """The chunk of a sparse A that four bits of a lane describe: sliders for lane and group of bits.
 
     Group 0 is bits 3:0, group 7 bits 31:28; `start` may give lane and group. The selector is the one that uses the
     lane. Raises as metadata_of_a_chunk.

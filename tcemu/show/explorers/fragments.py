@@ -1,4 +1,4 @@
-"""Explorers of fragments: who holds what, and what an instruction answers if a register changes."""
+"""Explorers of fragments: who holds what, and how an instruction's result changes with a register."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def flip_one_bit(
 
 
 def probe_one_element(instruction: str | Instruction, target: str = "sm_90a", **start: Any) -> Explorer:
-    """A one in one element of A or B, and who answers; see show.probe.
+    """A one in one element of A or B, and the registers that respond; see show.probe.
 
     `start` may give operand ("a" or "b"), lane, register, element and answers ("d" or "partner"). Raises OperandError
     for a start that is not possible.

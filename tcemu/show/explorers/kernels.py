@@ -58,7 +58,7 @@ def outcome_of_a_kernel(
     seed: int = 0,
     **options: Any,
 ) -> Explorer:
-    """What a kernel leaves in its last argument, with what is not `right` marked: sliders for seed and policy.
+    """The result of a kernel in its last argument, with differences from `right` marked: sliders for seed and policy.
 
     The kernel is launched afresh, on copies of `args`, each time a control moves; nothing is checked. The last argument
     and `right` are matrices of at most 64 by 64 numbers; `options` are those of tcemu.launch. Raises LaunchError if the

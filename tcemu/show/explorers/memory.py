@@ -150,7 +150,7 @@ def row_from_elsewhere(
     }
     return Explorer(draw, controls)
 
-#: How a loop gets from one part of K to the next: what Descriptor.advance does, and two recipes that often fail.
+#: Ways to step a descriptor along K in a loop: Descriptor.advance, and two recipes that often fail.
 _ADVANCES: Mapping[str, Callable[[Descriptor, int, Major], Descriptor]] = {
     "to element (0, k)": lambda tile, k, major: tile.advance("f16", k=k, major=major),
     "start + 2 k bytes": lambda tile, k, _: tile.step(2 * k),
@@ -173,7 +173,7 @@ class _Multiplied:
     major: Major
 
     def notes(self, given: Descriptor, k: int) -> list[str]:
-        """What the product of 16 columns from k on becomes if A's descriptor is `given`."""
+        """The product of 16 columns from k on if A's descriptor is `given`."""
         shared = np.zeros(2 * _REACH, np.uint8)
         columns = Descriptor.for_tile("f16", 8, self.b.shape[1], swizzle=128, start=_REACH)
         copy_tile(self.a, shared, self.tile, self.major)
@@ -191,7 +191,7 @@ class _Multiplied:
 def descriptor_of_a_tile(
     a: npt.ArrayLike, b: npt.ArrayLike, swizzle: int = 128, major: Major = "K", **start: Any
 ) -> Explorer:
-    """Set the fields of A's descriptor, and see what it finds and how much of wgmma's product is wrong.
+    """Set the fields of A's descriptor, and see which elements it reads and how much of wgmma's product is wrong.
 
     A (64, K) and B (8, K) are f16; A's tile is laid out at byte 0 with that `swizzle` and that `major`. `start` may
     give other fields to begin with, as they are encoded, in units of 16 bytes: start, lbo, sbo; and swizzle_field.

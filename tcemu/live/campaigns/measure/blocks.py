@@ -53,12 +53,12 @@ def blocks(target: str, version: str) -> Iterator[Probe]:
 
 
 def _led(text: str) -> Body:
-    """One lane executes it; what it returns decides whether the lane goes on, so that the next one waits for it."""
+    """One lane executes it; the lane continues depending on its result, so that the next one waits for it."""
     return lambda _, tag: f"@%lead {text} setp.eq.u32 %there, %v, 0x7fffffff; @%there bra OVER{tag}; OVER{tag}:"
 
 
 def _turns(counter: str, give: str, find: str) -> Body:
-    """Block 0 gives, block 1 waits and gives, block 0 waits. `counter` counts the turns of this part."""
+    """Block 0 signals, block 1 waits and signals, block 0 waits. `counter` counts the turns of this part."""
 
     def body(_: int, tag: str) -> str:
         wait = f"SPIN{tag}: {find} @!%done bra SPIN{tag};"

@@ -1,4 +1,4 @@
-"""Registers of matrix instructions in probes: filled at the start, and stored at the end so that they are needed."""
+"""Registers of matrix instructions in probes: filled at the start, and stored at the end so that they stay live."""
 
 from __future__ import annotations
 
