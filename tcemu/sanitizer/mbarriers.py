@@ -28,6 +28,8 @@ from tcemu.sanitizer.shared import SharedMemory
 
 #: Bytes of an mbarrier object.
 BYTES = 8
+#: The fix where several lanes make the same mbarrier.
+_ONCE = "Let one lane initialise it: with warp.only(warp.elect_sync())."
 #: The fix where an mbarrier is destroyed too early.
 _LAST = "Execute mbarrier.inval after a barrier that all threads reach after their last operation on the mbarrier."
 #: The fix where a copy outlives its block.
@@ -81,6 +83,10 @@ class Mbarriers:
 
     def _init(self, event: MbarrierInitialised) -> None:
         by = event.by
+        if by.active & by.active - 1:
+            what = self._block.mbarrier(event.address)
+            message = f"{by.active.bit_count()} lanes execute mbarrier.init on {what}, and only one may"
+            self._block.report("mbarrier-object", by, message, what=what, remedy=_ONCE)
         cells, _ = self._block.shadow.cells(np.array([event.address]), BYTES)
         self._shared.objects(by, "mbarrier.init", cells)
         thread = THREAD + 32 * by.warp + int(lanes_in(by.active)[0])
