@@ -28,8 +28,6 @@ from tcemu.sanitizer.shared import SharedMemory
 
 #: Bytes of an mbarrier object.
 BYTES = 8
-#: The fix where several lanes make the same mbarrier.
-_ONCE = "Let one lane initialise it: with warp.only(warp.elect_sync())."
 #: The fix where an mbarrier is destroyed too early.
 _LAST = "Execute mbarrier.inval after a barrier that all threads reach after their last operation on the mbarrier."
 #: The fix where a copy outlives its block.
@@ -86,7 +84,8 @@ class Mbarriers:
         if by.active & by.active - 1:
             what = self._block.mbarrier(event.address)
             message = f"{by.active.bit_count()} lanes execute mbarrier.init on {what}, and only one may"
-            self._block.report("mbarrier-object", by, message, what=what, remedy=_ONCE)
+            remedy = "Let one lane initialise it: with warp.only(warp.elect_sync())."
+            self._block.report("mbarrier-object", by, message, what=what, remedy=remedy)
         cells, _ = self._block.shadow.cells(np.array([event.address]), BYTES)
         self._shared.objects(by, "mbarrier.init", cells)
         thread = THREAD + 32 * by.warp + int(lanes_in(by.active)[0])
@@ -142,8 +141,8 @@ class Mbarriers:
 
     def _fenced(self, event: MbarriersFenced | ProxyFenced) -> None:
         """Bulk copies will see the mbarriers that these lanes initialised."""
-        by = event.by
-        for here in self.found.values():
+        by, covers = event.by, isinstance(event, MbarriersFenced) or "shared" in event.spaces
+        for here in self.found.values() if covers else ():
             if by.warp == here.init.warp and by.active >> (here.thread - THREAD) % 32 & 1:
                 here.fenced = True
 
