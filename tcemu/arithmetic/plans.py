@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from tcemu.kernels.tiles import Place, Pruned, Tiles
 
 Array = npt.NDArray[Any]
-#: Takes words of A, B and C; by name the metadata of a sparse A, scales, and room for D. None: the metadata is illegal.
+#: Takes words of A, B and C; by name the metadata of a sparse A, scales, room for D, and whether arrays like these have
+#: been checked before. None: the metadata is illegal.
 Plan = Callable[..., "Array | None"]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -77,51 +77,93 @@ def _by_layout(
 class FewWarps:
     """Computes D of A, B and C for a few warps if the kernels can take the registers as is, without further checks.
 
-    The result of the checks is cached for each combination of shapes.
+    The result of the checks is cached for each combination of shapes. `chosen` makes A sparse. `scales` are the bytes
+    of the registers (32) scale_a and scale_b that are the scales (m, s) of A and (s, n) of B.
     """
 
-    def __init__(self, operation: Operation, fragments: Mapping[str, Fragment], most: int) -> None:
+    def __init__(
+        self,
+        operation: Operation,
+        fragments: Mapping[str, Fragment],
+        most: int,
+        chosen: Chosen | None = None,
+        scales: tuple[Array, ...] = (),
+    ) -> None:
         known = fragments["a"], fragments["b"], fragments["c"], fragments["d"]
-        self._make = partial(plan_of, operation, fragments)
+        self._make = partial(plan_of, operation, fragments, chosen)
         self._plan: Plan | None = None
         self._products = prod(fragments["d"].shape) * operation.depth
-        self._own = [(each.lanes, each.registers) for each in known]
+        self._own: list[tuple[int, ...]] = [(each.lanes, each.registers) for each in known]
+        self._sparse, self._scales = chosen is not None, scales
+        others = [*["e"] * self._sparse, *["scale_a", "scale_b"] * bool(scales)]
+        self._own[3:3] = [(fragments[role].lanes,) for role in others]
         dtypes = {each.container.register_dtype for each in known}
         self._words = dtypes.pop() if len(dtypes) == 1 else None
         self._most = most
-        self._shapes: dict[tuple[tuple[int, ...], ...], tuple[int, tuple[int, ...]] | None] = {}
+        self._shapes: dict[tuple[tuple[int, ...], ...], _Few | None] = {}
 
-    def __call__(self, a: Any, b: Any, c: Any) -> Array | None:
-        """Registers of D (..., 32, registers); None if others must check the operands, or raise an error about them."""
+    def __call__(self, a: Any, b: Any, c: Any, *others: Any) -> Array | None:
+        """Registers of D (..., 32, registers); None if others must check the operands, or raise an error about them.
+
+        The others, (..., 32), are the metadata of a sparse A, and the scales of A and of B.
+        """
         if not type(a) is type(b) is type(c) is np.ndarray:
             return None
         if not a.dtype is b.dtype is c.dtype is self._words:
             return None
-        shapes = a.shape, b.shape, c.shape
-        if shapes not in self._shapes:
-            self._remember(shapes)
-        found = self._shapes[shapes]
+        shapes: tuple[tuple[int, ...], ...] = a.shape, b.shape, c.shape
+        if others:
+            for each in others:
+                if type(each) is not np.ndarray or each.dtype is not self._words:
+                    return None
+            shapes = (*shapes, *[each.shape for each in others])
+        found = self._shapes[shapes] if shapes in self._shapes else self._remember(shapes)
         if found is None:
             return None
-        count, shape = found
-        if self._plan is None and backend(count * self._products) == "numba":
+        if self._plan is None and backend(found.warps * self._products) == "numba":
             self._plan = self._make()
         if self._plan is None:
             return None
-        d = np.empty(shape, self._words)
         if not (a.flags.c_contiguous and b.flags.c_contiguous and c.flags.c_contiguous):
             a, b, c = (np.ascontiguousarray(each) for each in (a, b, c))
-        self._plan(a.reshape(count, -1), b.reshape(count, -1), c.reshape(count, -1), out=d.reshape(count, -1))
-        return d
+        d = np.empty(found.flat[-1], self._words)
+        a, b, c = a.reshape(found.flat[0]), b.reshape(found.flat[1]), c.reshape(found.flat[2])
+        if not others:
+            self._plan(a, b, c, out=d, known=found.known)
+        elif self._plan(a, b, c, out=d, known=found.known, **self._named(found, others)) is None:
+            return None  # the metadata is illegal
+        found.known = True
+        return d.reshape(found.shape)
 
-    def _remember(self, shapes: tuple[tuple[int, ...], ...]) -> None:
-        """Whether these are registers of the same few warps: how many, and the shape of D."""
+    def _named(self, found: _Few, others: Sequence[Array]) -> dict[str, Any]:
+        """The other operands, as plans take them."""
+        held = [np.ascontiguousarray(each).reshape(flat) for each, flat in zip(others, found.flat[3:], strict=False)]
+        named: dict[str, Any] = {"metadata": held.pop(0)} if self._sparse else {}
+        if self._scales:
+            one, other = (each.view(np.uint8).take(at, axis=1) for each, at in zip(held, self._scales, strict=True))
+            named["scales"] = one, other
+        return named
+
+    def _remember(self, shapes: tuple[tuple[int, ...], ...]) -> _Few | None:
+        """What is known of these shapes; None unless they are those of registers of the same few warps."""
         if len(self._shapes) >= 256:
             self._shapes.clear()
         warps = shapes[0][:-2]
-        fits = all(shape == (*warps, *own) for shape, own in zip(shapes, self._own, strict=False))
+        fits = len(shapes) == len(self._own) - 1
+        fits = fits and all(shape == (*warps, *own) for shape, own in zip(shapes, self._own, strict=False))
         fits = fits and 0 < prod(warps) <= self._most
-        self._shapes[shapes] = (prod(warps), (*warps, *self._own[-1])) if fits else None
+        found = self._shapes[shapes] = _Few(warps, self._own) if fits else None
+        return found
+
+
+class _Few:
+    """Registers of a few warps: how many warps, the shape of D, and all shapes, D's last, as a plan takes them."""
+
+    def __init__(self, warps: tuple[int, ...], own: Sequence[tuple[int, ...]]) -> None:
+        self.warps, self.shape = prod(warps), (*warps, *own[-1])
+        self.flat = tuple((self.warps, prod(each)) for each in own)
+        #: whether the plan has checked such arrays
+        self.known = False
 
 
 def plan_of(operation: Operation, fragments: Mapping[str, Fragment], chosen: Chosen | None = None) -> Plan | None:

@@ -103,8 +103,7 @@ def store_all(warp: Warp, d: Pointer, c: list[list[Registers]]) -> None:
     x, y, _ = warp.ctaid
     row, column = M * y + 32 * (warp.warpid // 2), N * x + 32 * (warp.warpid % 2)
     for m in range(2):
-        for n in range(4):
-            store(warp, d, c[m][n], row + 16 * m + warp.laneid // 4, column + 8 * n)
+        store(warp, d, np.hstack(c[m]), row + 16 * m + warp.laneid // 4, column)
 
 
 def kernel(warp: Warp, stages: int, a: Pointer, b: Pointer, d: Pointer) -> None:

@@ -48,8 +48,7 @@ def kernel(warp: Warp, values: Pointer, metadata: Pointer, b: Pointer, d: Pointe
             lower = warp.run(LOAD_TRANSPOSED, place_b(warp.laneid, np.full(32, n)))
             c[n] = warp.run(MMA, held, lower, c[n], codes[:, 0], SELECTOR)
         warp.bar_sync()  # all warps have read them: the tile may be overwritten
-    for n in range(N // COLUMNS):
-        store(warp, d, c[n], M * y + ROWS * warp.warpid + warp.laneid // 4, N * x + COLUMNS * n)
+    store(warp, d, np.hstack(c), M * y + ROWS * warp.warpid + warp.laneid // 4, N * x)
 
 
 def copy_tile(warp: Warp, b: Pointer, k: int, n: int) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tcemu.machine.memory import Pointer
 from tcemu.machine.warp import Warp
 
@@ -16,15 +18,17 @@ def store(warp: Warp, d: Pointer, c: Any, row: Any, column: Any) -> None:
     """
     m, n = d.shape
     values, first = c[:], column + 2 * (warp.laneid % 4)
-    below = row < m, row + 8 < m
-    places = d.at(row, first), d.at(row + 8, first)
+    rows, rights = (row, row + 8), 8 * np.arange(c.shape[1] // 4)[:, None]
+    places = [d.at(each, first) + d.dtype.itemsize * rights for each in rows]
+    # lanes whose element exists: the first of each pair and, where a pair may come apart, the other one
+    there = [[(each < m) & (first + rights < n - i) for each in rows] for i in range(1 + n % 2)]
     for pair in range(c.shape[1] // 2):
-        right, here = 8 * (pair // 2), values[:, 2 * pair : 2 * pair + 2]
-        there, place = below[pair % 2], places[pair % 2] + d.dtype.itemsize * right
+        right, below = divmod(pair, 2)
+        here, place = values[:, 2 * pair : 2 * pair + 2], places[below][right]
         if n % 2 == 0:  # a pair is 8 bytes at a multiple of 8
-            with warp.only(there & (first < n - right)):
+            with warp.only(there[0][below][right]):
                 warp.st_global(place, here, "v2.b32")
             continue
         for each in range(2):
-            with warp.only(there & (first < n - right - each)):
+            with warp.only(there[each][below][right]):
                 warp.st_global(place + d.dtype.itemsize * each, here[:, each : each + 1])

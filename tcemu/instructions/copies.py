@@ -214,10 +214,11 @@ _DIMS = ("1d", "2d", "3d", "4d", "5d")
 _DEEP, _FLAT = ("3d", "4d", "5d"), ("2d",)
 _TILES, _GATHER, _SCATTER = ("", "tile"), ("tile::gather4",), ("tile::scatter4",)
 _WINDOW, _WIDE, _WIDEST, _STORED = ("im2col",), ("im2col::w",), ("im2col::w::128",), ("im2col_no_offs",)
-_IM2COL = "the machine copies boxes in tile mode only, not windows (im2col): copy each row of a window as a box"
-_WINDOWS = Facts(lanes=1, windows=True, unsupported=_IM2COL)
-_NO_OFFSETS = _only(_IM2COL)
-_ROWS = "the machine copies boxes in tile mode only, not four rows at once (gather4, scatter4): copy each as a box"
+_ALONG_W = "the machine has no windows along W alone (im2col::w), which came with sm_100; with im2col they span lines"
+_IM2COL_STORES = "the machine has only loads and prefetches in im2col mode; which stores a GPU takes is not recorded"
+_WINDOWS = replace(THREAD, windows=True)
+_LINES = replace(_WINDOWS, unsupported=_ALONG_W)
+_ROWS = "the machine has no copies of four rows at once (gather4, scatter4): copy each as a box"
 _PAIRED = "it signals the other block of a pair, and the machine has no pairs of blocks (cta_group)"
 
 
@@ -230,7 +231,7 @@ def _tensor_loads() -> list[Rows]:
     cluster, block = _FROM_GLOBAL
     many, pairs = ("", "multicast::cluster"), ("cta_group::1", "cta_group::2")
     hopper, later, blackwell = ("8.6", "sm_90"), ("8.6", "sm_100"), ("8.6", _BLACKWELL)
-    paired = _only(_PAIRED)
+    paired, windows = _only(_PAIRED), replace(_WINDOWS, unsupported=_PAIRED)
     return [
         Rows(_tensor(dims, ends, mode=modes, **more), *since, facts, _CACHE_HINT)
         for dims, ends, modes, more, since, facts in (
@@ -240,20 +241,24 @@ def _tensor_loads() -> list[Rows]:
             (_DIMS, block, _TILES, {}, hopper, THREAD),
             (_DEEP, block, _WINDOW, {}, hopper, _WINDOWS),
             (_FLAT, block, _GATHER, {}, later, _only(_ROWS)),
-            (_DEEP, block, _WIDE, {}, later, _WINDOWS),
+            (_DEEP, block, _WIDE, {}, later, _LINES),
             (_DIMS, cluster, _TILES, {"multicast": many, "group": pairs}, blackwell, paired),
             (_DIMS, block, _TILES, {"group": pairs}, blackwell, paired),
             (_FLAT, cluster, _GATHER, {"multicast": many, "group": ("", *pairs)}, blackwell, _only(_ROWS)),
             (_FLAT, block, _GATHER, {"group": pairs}, blackwell, _only(_ROWS)),
-            (_DEEP, cluster, _WINDOW, {"multicast": many, "group": pairs}, blackwell, _WINDOWS),
-            (_DEEP, cluster, (*_WIDE, *_WIDEST), {"multicast": many, "group": ("", *pairs)}, blackwell, _WINDOWS),
-            (_DEEP, block, (*_WINDOW, *_WIDE), {"group": pairs}, blackwell, _WINDOWS),
-            (_DEEP, block, _WIDEST, {"group": ("", *pairs)}, blackwell, _WINDOWS),
+            (_DEEP, cluster, _WINDOW, {"multicast": many, "group": pairs}, blackwell, windows),
+            (_DEEP, cluster, (*_WIDE, *_WIDEST), {"multicast": many, "group": ("", *pairs)}, blackwell, _LINES),
+            (_DEEP, block, (*_WINDOW, *_WIDE), {"group": pairs}, blackwell, windows),
+            (_DEEP, block, _WIDEST, {"group": ("", *pairs)}, blackwell, _LINES),
         )
     ]
 
 
 _BOX = "The coordinates are those of the box's first element, innermost first. Elements outside the tensor are zero."
+_PIXELS = (
+    "With im2col, the copy takes pixels instead of a box, from the coordinates on, through its map's bounding box. "
+    "The offsets, innermost first, are the place in the filter."
+)
 _WHOLE_BOX = "The mbarrier counts the bytes of the whole box, including those outside the tensor."
 _MAP = "The tensor map says where the tensor is, how large the box is, and how it is swizzled in shared memory."
 TENSOR_LOAD = family(
@@ -264,7 +269,7 @@ TENSOR_LOAD = family(
     stems=("cp.async.bulk.tensor",),
     signature=f"= destination tensor_map coordinates mbarrier [windows: offsets] [.multicast: cta_mask] {_CACHED}",
     about="copies a box of a tensor into shared memory; an mbarrier counts the bytes",
-    rules=(_MAP, _BOX, _WHOLE_BOX, "The destination must be a multiple of 128 bytes."),
+    rules=(_MAP, _BOX, _PIXELS, _WHOLE_BOX, "The destination must be a multiple of 128 bytes."),
 )
 TENSOR_STORE = family(
     "cp.async.bulk.tensor.store",
@@ -272,7 +277,7 @@ TENSOR_STORE = family(
     f"{_TENSOR}.2",
     [
         Rows(_tensor(_DIMS, _OUT, mode=_TILES), "8.0", "sm_90", THREAD, _CACHE_HINT),
-        Rows(_tensor(_DEEP, _OUT, mode=_STORED), "8.0", "sm_90", _NO_OFFSETS, _CACHE_HINT),
+        Rows(_tensor(_DEEP, _OUT, mode=_STORED), "8.0", "sm_90", _only(_IM2COL_STORES), _CACHE_HINT),
         Rows(_tensor(_FLAT, _OUT, mode=_SCATTER), "8.6", _BLACKWELL, _only(_ROWS), _CACHE_HINT),
     ],
     stems=("cp.async.bulk.tensor",),
@@ -292,7 +297,7 @@ TENSOR_REDUCE = family(
     f"{_TENSOR}.3",
     [
         Rows(_tensor(_DIMS, _OUT, op=_OPERATIONS, mode=_TILES), "8.0", "sm_90", THREAD, _CACHE_HINT),
-        Rows(_tensor(_DEEP, _OUT, op=_OPERATIONS, mode=_STORED), "8.0", "sm_90", _NO_OFFSETS, _CACHE_HINT),
+        Rows(_tensor(_DEEP, _OUT, op=_OPERATIONS, mode=_STORED), "8.0", "sm_90", _only(_IM2COL_STORES), _CACHE_HINT),
     ],
     signature=f"= tensor_map coordinates source {_CACHED}",
     about="combines a box in shared memory with a box of a tensor, in a group",
@@ -307,7 +312,7 @@ TENSOR_PREFETCH = family(
         for dims, modes, ptx, since, facts in (
             (_DIMS, _TILES, "8.0", "sm_90", THREAD),
             (_DEEP, _WINDOW, "8.0", "sm_90", _WINDOWS),
-            (_DEEP, (*_WIDE, *_WIDEST), "8.6", _BLACKWELL, _WINDOWS),
+            (_DEEP, (*_WIDE, *_WIDEST), "8.6", _BLACKWELL, _LINES),
             (_FLAT, _GATHER, "8.6", _BLACKWELL, _only(_ROWS)),
         )
     ],

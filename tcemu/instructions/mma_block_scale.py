@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arithmetic import Operation, compute_scaled
-from tcemu.arithmetic.registers import plan_of
+from tcemu.arithmetic.registers import FewWarps, plan_of
 from tcemu.backend import backend
 from tcemu.errors import OperandError, briefly, is_whole, listing
 from tcemu.formats import Container, lookup
@@ -27,8 +27,8 @@ from tcemu.formats.arrays import as_array
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction, Shape
 from tcemu.instructions.mma import FP6_FP4, FP8
-from tcemu.instructions.mma_sp import metadata_registers, selector, sparse_parts, sparse_plan, stored_places
-from tcemu.instructions.multiply import container, in_chunks, registers, types_of
+from tcemu.instructions.mma_sp import choice_of, metadata_registers, selector, sparse_parts, sparse_plan, stored_places
+from tcemu.instructions.multiply import CHUNK, container, in_chunks, registers, types_of
 from tcemu.instructions.rows import Rows, multiply, pairs, vocabulary
 from tcemu.instructions.spelling import Spelling, Words
 from tcemu.layouts import Fragment
@@ -107,6 +107,11 @@ def execute(
             f"{instruction} takes {told}scale_a, (byte_id, thread_id), scale_b, (byte_id, thread_id); got "
             f"{len(operands)} operands"
         )
+    key = _key(operation, operands, sparse)
+    few = None if key is None else instruction.plans.get(key)
+    result: Array | None = None if few is None else few(*operands[: 3 + sparse], operands[-4], operands[-2])
+    if result is not None:
+        return result
     given = registers(instruction, dict(zip("abc", operands[:3], strict=True)))
     others, chosen = {}, 0
     if sparse:
@@ -118,6 +123,10 @@ def execute(
         array = _scale_registers(instruction, role, scales)
         others[role] = (array, array.shape[:-1])
         picks[role] = byte_and_thread(instruction, role, pick)
+    if few is None and key is not None:
+        places = tuple(_bytes(instruction, role, pick) for role, pick in picks.items())
+        choice = choice_of(instruction, chosen) if sparse else None
+        instruction.plans[key] = FewWarps(operation, instruction.fragments, CHUNK, choice, places)
 
     def run(parts: Mapping[str, Array], first: int, d: Array) -> None:
         scales = [_scales(instruction, role, parts[role], picks[role]) for role in picks]
@@ -128,6 +137,14 @@ def execute(
         d[...] = _execute(instruction, operation, scales, held, places)
 
     return in_chunks(instruction, given, others, run)
+
+
+def _key(operation: Operation, operands: Sequence[Any], sparse: bool) -> tuple[Any, ...] | None:
+    """What an instruction computes, by its immediates as kernels usually give them; None if others must check them."""
+    pick_a, pick_b, chosen = operands[-3], operands[-1], operands[4] if sparse else 0
+    if type(pick_a) is type(pick_b) is tuple and {type(each) for each in (*pick_a, *pick_b, chosen)} == {int}:
+        return operation, pick_a, pick_b, chosen
+    return None
 
 
 def _by_plan(
@@ -175,12 +192,22 @@ def _execute(
 
 def _scales(instruction: Instruction, role: str, held: Array, pick: tuple[int, int]) -> Array:
     """Scales (warps, 16, s) of A, or (warps, s, 8) of B, from flat registers (warps, 32)."""
+    numbers = _numbers(instruction, role, pick)
+    return instruction.fragments[role].read(held, some=numbers.ravel()).reshape(-1, *numbers.shape)
+
+
+def _numbers(instruction: Instruction, role: str, pick: tuple[int, int]) -> Array:
+    """The elements of a fragment that are the scales, (16, s) of A or (s, 8) of B."""
     byte, thread = pick
-    fragment = instruction.fragments[role]
-    some = slice(byte, byte + instruction.facts.scales)
-    numbers = np.arange(prod(fragment.shape)).reshape(fragment.shape)[thread]
-    numbers = numbers[:, some] if role == "scale_a" else numbers[some]
-    return fragment.read(held, some=numbers.ravel()).reshape(-1, *numbers.shape)
+    shape, some = instruction.fragments[role].shape, slice(byte, byte + instruction.facts.scales)
+    numbers = np.arange(prod(shape)).reshape(shape)[thread]
+    return np.asarray(numbers[:, some] if role == "scale_a" else numbers[some])
+
+
+def _bytes(instruction: Instruction, role: str, pick: tuple[int, int]) -> Array:
+    """The bytes of a warp's registers that hold them."""
+    word, bit = instruction.fragments[role].places
+    return np.asarray((word * 4 + bit // 8).ravel()[_numbers(instruction, role, pick)])
 
 
 def _scale_registers(instruction: Instruction, role: str, given: npt.ArrayLike) -> Array:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from tcemu.arithmetic import Operation, compute_registers
 from tcemu.arithmetic.plans import Chosen, Plan
-from tcemu.arithmetic.registers import plan_of
+from tcemu.arithmetic.registers import FewWarps, plan_of
 from tcemu.backend import backend
 from tcemu.errors import OperandError, briefly, is_whole, listing
 from tcemu.formats import Container, Format, lookup
@@ -27,7 +27,7 @@ from tcemu.instructions.facts import Facts
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction, Shape
 from tcemu.instructions.mma import BLACKWELL, F8F6F4, FP8, RTX_BLACKWELL, SATFINITE, SMALL
-from tcemu.instructions.multiply import container, in_chunks, registers, types_of
+from tcemu.instructions.multiply import CHUNK, container, in_chunks, registers, types_of
 from tcemu.instructions.rows import Rows, multiply, pairs, vocabulary
 from tcemu.instructions.sparsity import SPARSITY, Sparsity
 from tcemu.instructions.spelling import Spelling, Words
@@ -112,9 +112,16 @@ def execute(
         raise OperandError(
             f"{instruction} takes registers of A, B and C, metadata and a selector; got {len(operands)} operands"
         )
+    few = instruction.plans.get((operation, operands[4])) if type(operands[4]) is int else None
+    found: Array | None = None if few is None else few(*operands[:4])
+    if found is not None:
+        return found
     given = registers(instruction, dict(zip("abc", operands[:3], strict=True)))
     held = metadata_registers(instruction, operands[3])
     chosen = selector(instruction, operands[4])
+    if few is None:
+        few = FewWarps(operation, instruction.fragments, CHUNK, choice_of(instruction, chosen))
+        instruction.plans[operation, chosen] = few
     others = {"metadata": (held, held.shape[:-1])}
 
     def run(parts: Mapping[str, Array], first: int, d: Array) -> None:
@@ -168,8 +175,13 @@ def sparse_plan(instruction: Instruction, operation: Operation, selected: int, w
     products = warps * instruction.shape.m * instruction.shape.n * operation.depth
     if backend(products) != "numba":
         return None
+    return plan_of(operation, instruction.fragments, choice_of(instruction, selected))
+
+
+def choice_of(instruction: Instruction, selected: int) -> Chosen:
+    """How A is pruned, for plans."""
     pattern = pattern_of(instruction)
-    return plan_of(operation, instruction.fragments, Chosen(pattern.chunk, pattern.rows, selected))
+    return Chosen(pattern.chunk, pattern.rows, selected)
 
 
 def stored_places(instruction: Instruction, held: Array, chosen: int, first: int = 0) -> Array:

@@ -33,7 +33,7 @@ from tcemu.instructions.multiply import Take, broadcast, container, take
 from tcemu.instructions.rows import Rows, vocabulary
 from tcemu.instructions.sparsity import SPARSITY
 from tcemu.instructions.spelling import Spelling, Words
-from tcemu.instructions.wgmma_issue import Issue, multiply
+from tcemu.instructions.wgmma_issue import in_words, issues_of, multiply
 from tcemu.instructions.wgmma_operands import SECTION, Operands, element_bytes
 from tcemu.layouts import Fragment
 from tcemu.layouts import wgmma as layouts
@@ -157,14 +157,14 @@ def _at_once(
         return None
     held = type(a) is np.ndarray and _fits(instruction.fragments["a"], a)
     given = rest[:1] if held else [a, *rest[:1]]
-    descriptors = [each.encode() if type(each) is Descriptor else each for each in given]
+    descriptors = [each.bits if type(each) is Descriptor else each for each in given]
     if not all(type(each) is int for each in descriptors):
         return None
-    issue = Issue.of(instruction, not held, (*descriptors, *rest[1:]))
+    issue = issues_of(instruction)(not held, (*descriptors, *rest[1:]))
     plan = issue.plan(operation)
     if plan is None or any(read.end > shared.size for read in issue.reads):
         return None
-    return issue.by_plan(plan, d, a if held else None, shared)
+    return issue.by_plan(plan, d, a if held else None, in_words(shared))
 
 
 def _fits(fragment: Fragment, registers: Array) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from math import prod
 from typing import Any
 
@@ -61,21 +62,6 @@ class Issue:
     places: Array | None = None
     chosen: int = 0
 
-    @classmethod
-    def of(cls, instruction: Instruction, described: bool, shared: tuple[Any, ...]) -> Issue:
-        """The operands that are one for the warpgroup, in PTX's order without metadata: A may have a descriptor.
-
-        Raises OperandError.
-        """
-        descriptors, rest = shared[: 1 + described], shared[1 + described :]
-        given = instruction, descriptors, tuple((type(each), each) for each in rest), described
-        if all(type(each) is int for each in descriptors):
-            try:
-                return _issue(*given)
-            except TypeError:  # an unhashable value is not an immediate
-                pass
-        return _issue.__wrapped__(*given)
-
     def with_metadata(self, metadata: Array, chosen: Any) -> Issue:
         """The same with the metadata registers (128,) and the selector of a sparse A. Raises OperandError."""
         picked = selector(self.instruction, chosen)
@@ -87,21 +73,36 @@ class Issue:
         """The tiles that it reads from shared memory."""
         return (self.b,) if self.a is None else (self.a, self.b)
 
-    @property
+    @cached_property
+    def told_reads(self) -> tuple[tuple[str, Array, int], ...]:
+        """The same as observers receive them: role, addresses, bytes of an element."""
+        return tuple((read.role, read.addresses, read.size) for read in self.reads)
+
+    @cached_property
+    def swizzles(self) -> tuple[int, ...]:
+        """The swizzle of each operand's descriptor, in bytes."""
+        return tuple(read.swizzle for read in self.reads)
+
+    @cached_property
     def adds(self) -> bool:
         """Whether D is read; it is not if scale_d is false."""
         return bool(self.last.scale_d)
 
-    def result(self, operation: Operation, d: Array, a: Array | None, memory: Array, metadata: Array | None) -> Array:
-        """The new D (128, n), from the registers and the bytes of shared memory as they are now."""
+    def result(
+        self, operation: Operation, d: Array, a: Array | None, memory: Mapping[int, Array], metadata: Array | None
+    ) -> Array:
+        """The new D (128, n), from the registers and shared memory as they are now.
+
+        `memory` has shared memory as elements of 1, 2 and 4 bytes.
+        """
         plan = self.plan(operation) if metadata is None and self.places is None else None
         if plan is not None:
-            return self.by_plan(plan, d, a, memory)
+            return self.by_plan(plan, d, a, memory[4])
         if self.a is not None:
-            a = memory.view(f"u{self.a.size}")[self.a.index]
+            a = memory[self.a.size][self.a.index]
         elif a is not None:
             a = self.instruction.fragments["a"].read(a.reshape(1, -1), words=operation.packed)
-        b = memory.view(f"u{self.b.size}")[self.b.index][None]
+        b = memory[self.b.size][self.b.index][None]
         places = self.places
         if metadata is not None:
             held = metadata_registers(self.instruction, metadata).reshape(1, -1)
@@ -141,16 +142,15 @@ class Issue:
         b = self.b.words((n, k), negate=last.negate_b)
         return plan_in_words(operation, a, b, fragments["d"], fragments["d"])
 
-    def by_plan(self, plan: Any, d: Array, a: Array | None, memory: Array) -> Array:
-        """The new D (128, n)."""
-        words = _in_words(memory)
+    def by_plan(self, plan: Any, d: Array, a: Array | None, words: Array) -> Array:
+        """The new D (128, n); `words` is shared memory as words of 32 bits."""
         left = words[self.a.base // 4 :] if self.a is not None else np.ascontiguousarray(a).reshape(-1)
         given = np.ascontiguousarray(d) if self.adds else np.zeros(d.shape, d.dtype)
         found = plan(left[None], words[self.b.base // 4 :][None], given.reshape(1, -1))
         return np.asarray(found.reshape(d.shape))
 
 
-def _in_words(memory: Array) -> Array:
+def in_words(memory: Array) -> Array:
     """The bytes as words of 32 bits; a copy where they do not stand as words do."""
     if memory.size % 4 == 0:
         words = memory.view(np.uint32)
@@ -159,19 +159,33 @@ def _in_words(memory: Array) -> Array:
     return np.append(memory, np.zeros(-memory.size % 4, np.uint8)).view(np.uint32)
 
 
-#: So many plans are kept for an instruction: those of all stages of a few kernels.
-_PLANS = 32
+#: So many plans and decoded mma_asyncs are kept for an instruction: those of all stages of a few kernels.
+_PLANS, _ISSUES = 32, 256
 
 
-@lru_cache(maxsize=1024)
-def _issue(
-    instruction: Instruction, descriptors: tuple[Any, ...], rest: tuple[tuple[type, Any], ...], described: bool
-) -> Issue:
-    """The mma_async with these descriptors, scale_d and immediates, which a pipeline issues again and again.
+@cache
+def issues_of(instruction: Instruction) -> Callable[[bool, tuple[Any, ...]], Issue]:
+    """A function that checks and decodes the operands of an mma_async that are one for the warpgroup.
 
-    The key includes the types of the latter, so that True is not mistaken for 1.
+    They are in PTX's order, without metadata and its selector; whether A has a descriptor comes first. It remembers
+    what it has decoded, because a pipeline issues the same mma_asyncs again and again. It raises OperandError.
     """
-    last = immediates(instruction, [value for _, value in rest], described)
+    remembered = lru_cache(maxsize=_ISSUES)(partial(_issue, instruction))
+
+    def issue(described: bool, shared: tuple[Any, ...]) -> Issue:
+        typed = tuple(zip(map(type, shared), shared, strict=True))  # with the types, True is not mistaken for 1
+        try:
+            return remembered(described, typed)
+        except TypeError:  # an unhashable value is not an immediate
+            return _issue(instruction, described, typed)
+
+    return issue
+
+
+def _issue(instruction: Instruction, described: bool, typed: tuple[tuple[type, Any], ...]) -> Issue:
+    shared = [value for _, value in typed]
+    descriptors, rest = shared[: 1 + described], shared[1 + described :]
+    last = immediates(instruction, rest, described)
     b = _read_tile(instruction, "b", one_descriptor(instruction, "b", descriptors[-1]), last.mn_major_b)
     if not described:
         return Issue(instruction, last, None, b)

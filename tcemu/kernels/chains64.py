@@ -298,10 +298,14 @@ class Chains64:
         numbers[VECTORS:SIZES], numbers[SIZES:] = vectors[:3], (-(-n // LANES), self._rows, k)
         return parts.together(), numbers
 
-    def __call__(self, a: Array, b: Array, c: Array, *, out: Array | None = None) -> Array:
-        """D as uint64 words (tiles, words), from contiguous words of A, B and C; into `out` or a new array."""
+    def __call__(self, a: Array, b: Array, c: Array, *, out: Array | None = None, known: bool = False) -> Array:
+        """D as uint64 words (tiles, words), from contiguous words of A, B and C; into `out` or a new array.
+
+        known: arrays like these, contiguous and with these dtypes and shapes, have been checked by an earlier call.
+        """
         d = np.empty((len(c), self.d.size), np.uint64) if out is None else out
-        check_words(np.uint64, self._reach, (a, b, c, d))
+        if not known:
+            check_words(np.uint64, self._reach, (a, b, c, d))
         if self.mode == NEAREST:
             tables, numbers = self.tables
             run(a, b, c, tables, numbers, aligned(numbers[ROOM], np.uint32), d, pick_at())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ctypes import addressof, c_char
+from threading import local
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,12 @@ def aligned(words: int, dtype: Any) -> Array:
     room = np.empty(words + WIDTH, dtype)
     begin = -addressof(c_char.from_buffer(room.data)) % (4 * WIDTH) // 4  # room.ctypes.data takes ten times as long
     return room[begin : begin + words]
+
+
+class Scratch(local):
+    """Room for what a kernel keeps only while it runs. Each thread has its own, and makes it larger where needed."""
+
+    room: Array = np.empty(0, np.int32)
 
 
 class Tiles(NamedTuple):

@@ -41,7 +41,7 @@ from tcemu.kernels.products import (
     run_grouped,
 )
 from tcemu.kernels.registers import check_words, reach
-from tcemu.kernels.rooms import Parts, aligned, whole
+from tcemu.kernels.rooms import Parts, Scratch, aligned, whole
 from tcemu.kernels.simd import WIDTH
 from tcemu.kernels.sums import SMALL
 
@@ -55,6 +55,7 @@ _CODES = 16
 _FEW, _START = 3, -40
 #: Tiles that are computed together, at most, and the words of room that they may take.
 _TOGETHER, _ROOM = 8, 1 << 16
+_SCRATCH = Scratch()
 _WORD, _NOTHING = 0xFFFFFFFF, np.empty(0, np.int64)
 
 
@@ -297,6 +298,11 @@ class Tiles:
         numbers[HELD:] = np.cumsum([0, *sizes]) * together
         return parts.together(), numbers
 
+    @cached_property
+    def _room(self) -> int:
+        """The words that a call needs besides."""
+        return int(self.tables[1][ROOM])
+
     def _quickly(self, formats: Sequence[Sequence[int]], given: list[Load], parts: Parts) -> tuple[int, ...]:
         """What `tcemu.kernels.products` reads from QUICK on; zeros are frequent in a small format."""
         fused = self.rule.kind == FUSED and not self.lengthwise
@@ -321,8 +327,11 @@ class Tiles:
         metadata: Array | None = None,
         scales: tuple[Array, Array] | None = None,
         out: Array | None = None,
+        known: bool = False,
     ) -> Array | None:
         """D as uint32 words (tiles, words), from contiguous words (tiles, words) of A, B and C; `out` or a new array.
+
+        known: arrays like these, contiguous and with these dtypes and shapes, have been checked by an earlier call.
 
         None if the metadata of a sparse A has bits that are not legal; it comes in contiguous words too. scales: of A
         and of B, (tiles, scales) int32. For fused sums they are the exponents, one for each row of A and each column
@@ -332,9 +341,12 @@ class Tiles:
         of_x, of_y = (_NO_SCALES, _NO_SCALES) if scales is None else scales[::-1] if self.along_n else scales
         tables, numbers = self.tables
         d = np.empty((len(c), len(self.d.elements)), np.uint32) if out is None else out
-        room = aligned(numbers[ROOM], np.int32)
+        room = _SCRATCH.room
+        if len(room) < self._room:
+            room = _SCRATCH.room = aligned(self._room, np.int32)
         met = _NO_METADATA if metadata is None else metadata
-        check_words(np.uint32, self._reach, (a, b, c, met, d))
+        if not known:
+            check_words(np.uint32, self._reach, (a, b, c, met, d))
         if self.rule.kind in (INTEGERS, BITS):
             legal = run_exactly(x, y, c, met, self.rule.kind == INTEGERS, tables, numbers, room, d)
         elif self.rule.kind == GROUPED:

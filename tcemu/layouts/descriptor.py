@@ -118,10 +118,11 @@ class Descriptor:
 
     def encode(self) -> int:
         """The 64 bits."""
-        return self._bits
+        return self.bits
 
     @cached_property
-    def _bits(self) -> int:
+    def bits(self) -> int:
+        """The 64 bits."""
         bits = sum(int(getattr(self, field.attribute)) >> 4 << field.low for field in OFFSETS)
         return bits | int(self.base_offset) << _BASE.low | SWIZZLES.index(self.swizzle) << _SWIZZLE.low
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 #: What a copy reads or writes: the space, the addresses (n,) and the number of bytes at each.
 Side = tuple[Space, Array, int]
+_BYTE = np.dtype(np.uint8)
 
 # ---------------------------------------------------------------------------------------------------- cp.async
 
@@ -71,7 +72,8 @@ def cp_async(instruction: Instruction) -> Act:
         place = _find(core, by, instruction, "shared", to, size)
         if given is None or bool((given >= size).all()):
             reads: Side = "global", start, size
-            read = partial(core.block.grid.memory.read, _find(core, by, instruction, "global", start, size), "u1", size)
+            source_at = _find(core, by, instruction, "global", start, size)
+            read = partial(core.block.grid.memory.read, source_at, size, _BYTE)
         else:
             taken = np.minimum(given, size)
             _check_source(core, by, instruction, start, taken, size)

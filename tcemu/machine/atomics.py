@@ -5,7 +5,8 @@ Lanes that use the same address go one after the other: in the order of lanes un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,10 +15,11 @@ import numpy.typing as npt
 from tcemu.instructions import Instruction
 from tcemu.instructions.elements import Elements, elements_of, space_of
 from tcemu.instructions.facts import Space
-from tcemu.machine.data_movement import Where, access, answer, loaded, patterns_of, places, strength, unsigned
+from tcemu.machine.data_movement import Where, access, answer, loaded, patterns_of, places, strength
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import By, Order
-from tcemu.machine.reductions import step_of
+from tcemu.machine.memory import apart
+from tcemu.machine.reductions import Step, atomic_step, unsigned
 
 if TYPE_CHECKING:
     from tcemu.machine.core import Core
@@ -37,10 +39,10 @@ def atomic(instruction: Instruction) -> Act:
     moved, order = elements_of(instruction), strength(instruction)
     size, element, register = moved.bytes, moved.element, moved.register
     patterns, state = patterns_of(instruction, moved), space_of(instruction)
-    answers = instruction.family == "atom"
-    steps: dict[Space, Callable[..., Array]] = {
-        "shared": step_of(instruction, flush=False),
-        "global": step_of(instruction, flush=True),
+    answers, whole = instruction.family == "atom", element.itemsize == register.itemsize
+    steps: dict[Space, Step] = {
+        "shared": atomic_step(instruction, flush=False),
+        "global": atomic_step(instruction, flush=True),
     }
 
     def act(core: Core, addresses: npt.ArrayLike, *given: npt.ArrayLike) -> Any:
@@ -48,51 +50,54 @@ def atomic(instruction: Instruction) -> Act:
         if by is None:
             return core.blank(moved.registers, moved.register) if answers else None
         where = core.integers(instruction, "address", addresses)
-        operands = [patterns(core, _narrowed(core, each, moved)).view(np.uint8) for each in given]
+        operands = [patterns(core, _narrowed(core, each, moved)) for each in given]
         olds: list[tuple[Where, Array]] = []
         for each in places(core, by, instruction, state, where):
-            access(core, by, instruction, each, False, size, _READS.get(order, "relaxed"))
-            found = access(core, by, instruction, each, True, size, _WRITES.get(order, "relaxed"))
-            old = _exchange(core, by, each, found, [each.of(one) for one in operands], steps[each.space])
-            olds.append((each, old.view(element).astype(register)))
+            found = access(core, by, instruction, each, False, size, _READS.get(order, "relaxed"))
+            if core.watched:
+                access(core, by, instruction, each, True, size, _WRITES.get(order, "relaxed"))
+            old = _exchange(core, by, each, found, [each.of(one) for one in operands], steps[each.space], size)
+            olds.append((each, old.view(register) if whole else old.view(element).astype(register)))
         return answer(core, olds) if answers else None
 
     return act
 
 
-def _exchange(
-    core: Core, by: By, where: Where, found: Array, operands: list[Array], step: Callable[..., Array]
-) -> Array:
-    """Change the units `found` (n,) lane by lane; return the bytes (n, size) that each lane found."""
-    memory, scheduler, size = where.memory, core.grid.scheduler, operands[0].shape[1]
-    before = memory.read(found, "u1", size)
-    old = before.copy()
-    for lanes in _turns(scheduler.strategy.lanes(len(found)), found):
-        places = found[lanes]
-        held = memory.read(places, "u1", size)
-        old[lanes] = held
-        memory.write(places, step(held, *[each[lanes] for each in operands]))
-    if memory.read(found, "u1", size).tobytes() == before.tobytes():
+def _exchange(core: Core, by: By, where: Where, found: Array, operands: list[Array], step: Step, size: int) -> Array:
+    """Change the units `found` (n, 1) lane by lane; return the numbers (n, count) that each lane found."""
+    memory, scheduler, kind = where.memory, core.grid.scheduler, step.dtype
+    operands = [each.view(kind) for each in operands]
+    before = old = memory.read(found, size, kind)
+    order = scheduler.strategy.lanes(len(found))
+    if apart(found):
+        after = step.new(old, *operands)
+        memory.write(found, after)
+    else:
+        old, queues = before.copy(), _queues(order, found.ravel().tolist())
+        if step.chain is not None and len(queues) < max(map(len, queues)):
+            for lanes in queues:
+                run = step.chain.accumulate(np.concatenate((before[lanes[:1]], operands[0][lanes])), dtype=kind)
+                old[lanes] = run[:-1]
+                memory.write(found[lanes[-1:]], run[-1:])
+        else:  # those who are first, together, then the second, and so on
+            for turn in zip_longest(*queues):
+                lanes = [lane for lane in turn if lane is not None]
+                held = old[lanes] = memory.read(found[lanes], size, kind)
+                memory.write(found[lanes], step.new(held, *[each[lanes] for each in operands]))
+        after = memory.read(found, size, kind)
+    if after.tobytes() == before.tobytes():
         loaded(core, by, where, before, True)
     else:
         scheduler.changed(core.strand)
     return old
 
 
-def _turns(order: Sequence[int], found: Array) -> list[Any]:
-    """Lanes that can go together, since no two of them use the same unit; where two do, `order` decides."""
-    units = found.tolist()
-    if len(set(units)) == len(units):
-        return [slice(None)]
-    turns: list[Any] = []
-    taken = dict.fromkeys(units, 0)
+def _queues(order: Sequence[int], units: list[int]) -> list[list[int]]:
+    """The lanes that use the same unit, in their order, for each unit."""
+    queues: dict[int, list[int]] = {}
     for lane in order:
-        unit = units[lane]
-        if taken[unit] == len(turns):
-            turns.append([])
-        turns[taken[unit]].append(lane)
-        taken[unit] += 1
-    return turns
+        queues.setdefault(units[lane], []).append(lane)
+    return list(queues.values())
 
 
 def _narrowed(core: Core, given: npt.ArrayLike, moved: Elements) -> npt.ArrayLike:

@@ -11,13 +11,22 @@ import numpy.typing as npt
 from tcemu.errors import LaunchError, OperandError, briefly, is_whole, listing, ranges
 from tcemu.instructions import Instruction
 from tcemu.machine.dispatch import Act, executes
-from tcemu.machine.events import BarrierArrived, BarrierCompleted, BarrierDisagreed, BarriersParted, By, WarpSynced
+from tcemu.machine.events import (
+    BarrierArrived,
+    BarrierCompleted,
+    BarrierDisagreed,
+    BarriersParted,
+    By,
+    Waiting,
+    WarpSynced,
+)
 from tcemu.machine.masks import bits_of, lanes_of
 from tcemu.machine.registers import WARP
 
 if TYPE_CHECKING:
     from tcemu.machine.block import Block
     from tcemu.machine.core import Core
+    from tcemu.machine.scheduler import Strand
 
 SECTION = "9.7.13.1"
 COUNT = 16
@@ -32,6 +41,8 @@ class _Barrier:
     all: bool = False
     arrived: list[By] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
+    #: The warps that sleep until it completes.
+    sleepers: list[Strand] = field(default_factory=list)
     #: How often it has completed.
     generation: int = 0
     #: bar.red: the number of true predicates and of all predicates, by generation.
@@ -126,9 +137,12 @@ class Barriers:
         here[1] += asked
         return here
 
-    def passed(self, number: int, generation: int) -> bool:
-        """Whether that generation of the barrier has completed."""
-        return self._barriers[number].generation > generation
+    def wait(self, core: Core, by: By, number: int, generation: int) -> None:
+        """Wait until that generation of the barrier has completed."""
+        barrier = self._barriers[number]
+        if barrier.generation == generation:
+            barrier.sleepers.append(core.strand)
+            core.grid.scheduler.sleep(core.strand, lambda: Waiting(by, self._missing(number), "barrier", number))
 
     def warp_exited(self) -> None:
         """Barriers of all threads no longer wait for a warp that has exited."""
@@ -136,7 +150,7 @@ class Barriers:
             if barrier.arrived and barrier.all:
                 self._complete(number, barrier)
 
-    def missing(self, number: int) -> str:
+    def _missing(self, number: int) -> str:
         """A description of what an incomplete barrier waits for."""
         barrier = self._barriers[number]
         there = WARP * len(barrier.arrived)
@@ -160,7 +174,9 @@ class Barriers:
             BarrierCompleted, self._block.number, number, tuple(barrier.arrived), tuple(barrier.waiting), exited
         )
         barrier.generation += 1
-        barrier.threads, barrier.all, barrier.arrived, barrier.waiting = 0, False, [], []
+        for sleeper in barrier.sleepers:
+            sleeper.asleep = False
+        barrier.threads, barrier.all, barrier.arrived, barrier.waiting, barrier.sleepers = 0, False, [], [], []
 
     def _named(self, number: int) -> _Barrier:
         if not is_whole(number) or not 0 <= number < COUNT:
@@ -180,11 +196,6 @@ class Barriers:
 # ---------------------------------------------------------------------------------------------------- instructions
 
 
-def _wait(core: Core, by: By, barrier: int, generation: int) -> None:
-    barriers = core.block.barriers
-    core.wait(by, "barrier", barrier, lambda: barriers.passed(barrier, generation), lambda: barriers.missing(barrier))
-
-
 def _needed(core: Core, instruction: Instruction) -> int:
     """The lanes that the barrier needs from this warp; with .aligned, the manual assumes that all of them are here."""
     return core.bits if instruction.aligned else core.there
@@ -197,8 +208,9 @@ def bar_sync(instruction: Instruction) -> Act:
     def act(core: Core, barrier: int, threads: int | None = None) -> None:
         by = core.begin(instruction)
         if by is not None:
-            needed = _needed(core, instruction)
-            _wait(core, by, barrier, core.block.barriers.arrive(by, needed, barrier, threads, waits=True))
+            barriers = core.block.barriers
+            generation = barriers.arrive(by, _needed(core, instruction), barrier, threads, waits=True)
+            barriers.wait(core, by, barrier, generation)
 
     return act
 
@@ -230,7 +242,7 @@ def bar_red(instruction: Instruction) -> Act:
         barriers = core.block.barriers
         generation = barriers.arrive(by, _needed(core, instruction), barrier, threads, waits=True)
         votes = barriers.vote(barrier, generation, mine.bit_count(), core.bits.bit_count())
-        _wait(core, by, barrier, generation)
+        barriers.wait(core, by, barrier, generation)
         true, asked = votes
         return {"popc": true, "and": true == asked, "or": true > 0}[mode]
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from tcemu.machine.barriers import Barriers
 from tcemu.machine.events import BlockEnded, BlockStarted, By, Exited
 from tcemu.machine.mbarriers import Mbarriers
+from tcemu.machine.meeting import WARPGROUP
 from tcemu.machine.memory import Bytes
 from tcemu.machine.pending import Pending, Policy
 from tcemu.machine.registers import WARP
@@ -87,7 +88,7 @@ class Block:
         self.barriers = Barriers(self)
         self.mbarriers = Mbarriers(self)
         self.pending = Pending(self.shape.policy, self.grid.scheduler.strategy)
-        self.warpgroups = [Warpgroup(self, number) for number in range(-(-self.warps // 4))]
+        self.warpgroups = [Warpgroup(self, number) for number in range(-(-self.warps // WARPGROUP))]
         self._states: dict[Callable[[Block], Any], Any] = {}
 
     def state(self, kind: Callable[[Block], State]) -> State:

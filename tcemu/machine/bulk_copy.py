@@ -15,6 +15,7 @@ from tcemu.instructions.facts import Space
 from tcemu.machine.asynchronous_copy import Side, begin, check
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import By, Copy, CopyIssued, CopyLanded
+from tcemu.machine.im2col import Im2colMap
 from tcemu.machine.memory import Bytes
 from tcemu.machine.pending import Task
 from tcemu.machine.reductions import Combine, box_reduction, step_of
@@ -103,11 +104,12 @@ def _into_global(instruction: Instruction, combine: Combine | None) -> Act:
 
 @executes("cp.async.bulk.tensor.load")
 def tensor_load(instruction: Instruction) -> Act:
-    """cp.async.bulk.tensor into shared memory, tile mode (9.7.9.27.1): each active lane copies a box.
+    """cp.async.bulk.tensor into shared memory (9.7.9.27.1): each active lane copies a box or, im2col, pixels.
 
-    `mbarrier` counts the whole box, `tensor_map.bytes`. With .multicast::cluster, each block of `cta_mask` gets the
-    box, and its own mbarrier counts it.
+    `mbarrier` counts the whole box, `tensor_map.bytes`. The offsets of im2col mode come first in `more`. With
+    .multicast::cluster, each block of the mask gets the box, and its own mbarrier counts it.
     """
+    windows, multicast = instruction.facts.windows, "multicast" in instruction.words
 
     def act(
         core: Core,
@@ -115,15 +117,17 @@ def tensor_load(instruction: Instruction) -> Act:
         tensor_map: TensorMap | npt.ArrayLike,
         coordinates: Sequence[int],
         mbarrier: npt.ArrayLike,
-        cta_mask: Any = None,
+        *more: Any,
     ) -> None:
+        offsets = more[0] if windows else ()
+        cta_mask = more[windows] if multicast else None
         by, tensor_map = _begin(core, instruction, tensor_map)
         if by is None:
             return
         given = {"destination": destination, "mbarrier": mbarrier}
         for to, barrier in _each_lane(core, instruction, given):
             for here in _ends(core, by, instruction, to, barrier, cta_mask):
-                places, reads, writes = _box(core, by, instruction, tensor_map, coordinates, here.to, storing=False)
+                places, reads, writes = _box(core, by, instruction, tensor_map, coordinates, here.to, offsets=offsets)
                 far, near = core.block.grid.memory.bytes, here.block.shared.bytes
                 move = partial(tensor_map.load_at, places, far, near)
                 _load(core, by, instruction, here, reads, writes, move, tensor_map.bytes, tensor_map.swizzle)
@@ -169,13 +173,14 @@ def _box_into_global(instruction: Instruction, combine_of: Callable[[str], Combi
 @executes("cp.async.bulk.prefetch.tensor")
 def prefetch_tensor(instruction: Instruction) -> Act:
     """cp.async.bulk.prefetch.tensor (9.7.9.27.1.4): a hint to the caches; this machine has none."""
+    windows = instruction.facts.windows
 
-    def act(core: Core, tensor_map: TensorMap | npt.ArrayLike, coordinates: Sequence[int]) -> None:
+    def act(core: Core, tensor_map: TensorMap | npt.ArrayLike, coordinates: Sequence[int], *more: Any) -> None:
         by, tensor_map = _begin(core, instruction, tensor_map)
         if by is None:
             return
         try:
-            tensor_map.places(coordinates)
+            tensor_map.places(coordinates, offsets=more[0] if windows else ())
         except AddressError as error:
             core.fault(by, instruction, "global", error)
 
@@ -282,25 +287,31 @@ def _check_bulk(
 
 
 def _begin(core: Core, instruction: Instruction, given: Any) -> tuple[By | None, TensorMap]:
-    """Begin a tensor copy, by a map or by the address of one in global memory; the map has as many dimensions."""
+    """Begin a tensor copy, by a map or by the address of one in global memory; the map fits the instruction."""
     if isinstance(given, TensorMap):
-        _check_rank(instruction, given)
+        _check_map(instruction, given)
     elif core.values(given).dtype.kind not in "iu":
         told = f"{instruction} takes a TensorMap, or the address of one in global memory; got {briefly(given)}"
         raise OperandError(f"{told} (PTX ISA {instruction.section})")
     by = core.begin(instruction)
     if by is not None and not isinstance(given, TensorMap):
         given = described(core, by, instruction, given)
-        _check_rank(instruction, given)
+        _check_map(instruction, given)
     return by, given
 
 
-def _check_rank(instruction: Instruction, given: TensorMap) -> None:
+def _check_map(instruction: Instruction, given: TensorMap) -> None:
     rank = int(instruction.words["dim"][0])
     if given.rank != rank:
         raise OperandError(
             f"{instruction} copies a box of {rank} dimensions; the tensor map has {given.rank} (PTX ISA "
             f"{instruction.section})"
+        )
+    kind = Im2colMap if instruction.facts.windows else TensorMap
+    if given.mode != kind.mode:
+        raise OperandError(
+            f"{instruction} copies in {kind.mode} mode and takes a map of {kind.encoder}; got one of {given.encoder}. "
+            f"A GPU stops with an illegal instruction (PTX ISA {instruction.section})"
         )
 
 
@@ -333,12 +344,13 @@ def _box(
     coordinates: Sequence[int],
     address: int,
     *,
-    storing: bool,
+    storing: bool = False,
+    offsets: Sequence[int] = (),
 ) -> tuple[Places, Side, Side]:
     """The places of a box, and what it accesses in global and in shared memory, both checked."""
     space: Space = "shared"
     try:
-        places = tensor_map.places(coordinates, address, storing=storing)
+        places = tensor_map.places(coordinates, address, storing=storing, offsets=offsets)
         far, near = places.copied, places.stored if storing else places.shared_addresses
         core.block.shared.check(instruction, near, places.size, 1)
         # the last unit of a store may extend past the array into the gap after it

@@ -157,6 +157,6 @@ def _begin(
 
     def move() -> None:
         for at, value in zip(found[:, None], data[:, None], strict=True):
-            memory.write(at, value if step is None else step(memory.read(at, "u1", size), value))
+            memory.write(at, value if step is None else step(memory.read(at, size, data.dtype), value))
 
     begin_counted(core, copy, end.block, move)

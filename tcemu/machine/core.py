@@ -18,6 +18,7 @@ from tcemu.machine.addresses import BLOCK, rank_of
 from tcemu.machine.dispatch import Bound, bind
 from tcemu.machine.events import By, Computed, Faulted, Issued, Site, Touched, Waiting, WaitKind
 from tcemu.machine.masks import FULL, LANES, lanes_of
+from tcemu.machine.meeting import WARPGROUP
 from tcemu.machine.memory import Bytes
 from tcemu.machine.pending import Groups
 from tcemu.machine.registers import POISON, WARP, Bank, Origin, Registers
@@ -45,6 +46,7 @@ class Core:
 
     def __init__(self, block: Block, index: int) -> None:
         self.block, self.grid, self.index = block, block.grid, index
+        self.warpgroup = block.warpgroups[index // WARPGROUP]
         #: lanes that exist and have not exited; `bits`: the lanes that are active now; both as bits
         self.there = FULL >> max(0, WARP * (index + 1) - block.shape.threads)
         self.bits = self.there
@@ -132,9 +134,12 @@ class Core:
         grid.counts[instruction.opcode] += 1
         self.latest = where = self.at or site(3)  # begin, the instruction's function, execute
         by = _by(By, (self.block.number, self.index, self.bits, where))
-        if grid.observers and grid.followed[instruction][self.bits == self.there]:
-            given = [(role, each) for role, each in zip(roles, operands, strict=False) if isinstance(each, Registers)]
-            grid.tell(Issued, by, instruction, tuple(given))
+        if grid.observers:
+            followed = grid.followed.get(instruction.opcode) or grid.follows(instruction)
+            if followed[self.bits == self.there]:
+                given = zip(roles, operands, strict=False)
+                registers = [(role, each) for role, each in given if isinstance(each, Registers)]
+                grid.tell(Issued, by, instruction, tuple(registers))
         return by
 
     def _idled(self) -> None:

@@ -19,6 +19,7 @@ from tcemu.machine.events import Accessed, By, Order, Shuffled, Waiting
 from tcemu.machine.lanes import lanes as per_lane
 from tcemu.machine.masks import FULL, LANES, bits_of, lanes_of
 from tcemu.machine.memory import Bytes
+from tcemu.machine.reductions import unsigned
 from tcemu.machine.registers import POISON, WARP, Registers
 from tcemu.machine.tensor_map import TensorMap
 
@@ -50,12 +51,17 @@ class Where(NamedTuple):
         return values if len(self.addresses) == WARP else values[self.lanes]
 
 
+#: Where(...), which goes through a function of Python, takes twice as long.
+_where = tuple.__new__
+
+
 def places(core: Core, by: By, instruction: Instruction, state: StateSpace, addresses: Array) -> list[Where]:
     """The memories that the active lanes address, one entry for each; `state` is the space of the instruction."""
     active, block = lanes_of(core.bits), core.block
     if state == "shared" or state == "global":
         memory = block.shared if state == "shared" else block.grid.memory
-        return [Where(state, memory, block, active, addresses if core.bits == FULL else addresses[active])]
+        here = addresses if core.bits == FULL else addresses[active]
+        return [_where(Where, (state, memory, block, active, here))]
     if state == "shared::cluster":
         return list(_of_cluster(core, by, instruction, active, addresses, rank_of(addresses, block.rank)))
     found: list[Where] = []
@@ -127,8 +133,8 @@ def ld(instruction: Instruction) -> Act:
     """ld (9.7.9.8): registers (32, n) from byte addresses (32,), or one for all."""
     moved, order = elements_of(instruction), strength(instruction)
     register, element, count, size = moved.register, moved.element, moved.registers, moved.bytes
-    whole, wide = element.itemsize == register.itemsize, np.dtype(f"i{register.itemsize}")
-    kind, strong, state = (register if whole else element).str, bool(order), space_of(instruction)
+    whole, strong, state = element.itemsize == register.itemsize, bool(order), space_of(instruction)
+    kind = register if whole else element
 
     def act(core: Core, addresses: npt.ArrayLike) -> Registers:
         by = core.begin(instruction)
@@ -137,9 +143,9 @@ def ld(instruction: Instruction) -> Act:
         loads: list[tuple[Where, Array]] = []
         for each in places(core, by, instruction, state, core.integers(instruction, "address", addresses)):
             found = access(core, by, instruction, each, False, size, order)
-            data = each.memory.read(found, kind, count)
+            data = each.memory.read(found, size, kind)
             loaded(core, by, each, data, strong)
-            loads.append((each, data if whole else data.astype(wide).view(register)))
+            loads.append((each, data if whole else data.astype(register)))  # a signed element extends its sign
         return answer(core, loads)
 
     return act
@@ -205,9 +211,9 @@ def patterns_of(instruction: Instruction, moved: Elements) -> Callable[[Core, An
     def patterns(core: Core, values: Any) -> Array:
         if type(values) is int and -(1 << 63) <= values < 1 << 63:
             return same(values)
-        array = core.values(values)
+        array = values.used() if type(values) is Registers else core.values(values)
         if array.dtype == kept and array.shape == shape:  # what values usually are
-            return np.ascontiguousarray(array)
+            return array if array.flags.c_contiguous else np.ascontiguousarray(array)
         if array.dtype.kind == "f" and array.dtype.itemsize * 8 == bits:
             array = array.astype(array.dtype.newbyteorder("=")).view(f"u{array.dtype.itemsize}")
         if array.dtype.kind not in "iu":
@@ -228,11 +234,6 @@ def patterns_of(instruction: Instruction, moved: Elements) -> Callable[[Core, An
         return np.ascontiguousarray(array, kept) if array.dtype == kept else array.astype(kept, "C")
 
     return patterns
-
-
-def unsigned(moved: Elements) -> np.dtype[Any]:
-    """The dtype of an element as plain bits."""
-    return np.dtype(f"<u{moved.element.itemsize}")
 
 
 @executes("prefetch", "prefetchu", "cp.async.bulk.prefetch")

@@ -42,8 +42,11 @@ class Grid:
         self._hears: list[Callable[[type[Event]], bool]]
         self._hears = [getattr(each, "hears", _every) for each in observers]
         self._heard: set[type[Event]] = set()
-        #: by instruction: whether some observer needs Issued of it, if only some lanes execute it and if all do
-        self.followed = Followed(observers)
+        #: the kinds of events that no observer has needed since it last received one
+        self._unheard: set[type[Event]] = set()
+        #: whether some observer needs Issued of an instruction that only some lanes execute, and of one that all do; by
+        #: opcode, as far as `follows` has found out
+        self.followed: dict[str, tuple[bool, bool]] = {}
         #: how often warps executed each instruction, by opcode
         self.counts: Counter[str] = Counter()
         self.scheduler = Scheduler(strategy or strategy_of(shape.policy, shape.seed), self._admit)
@@ -79,7 +82,7 @@ class Grid:
         finally:
             # registers may still be read after the end; and observers, which may hold much, are freed at once, although
             # the grid, its blocks and its warps refer to each other
-            self.observers, self._hears, self.followed = (), [], Followed(())
+            self.observers, self._hears, self.followed = (), [], {}
 
     def clock(self) -> int:
         """The instructions so far, and the readings of this clock: it grows from reading to reading."""
@@ -117,6 +120,7 @@ class Grid:
         """Report an event to the observers; without observers it is not even created."""
         if self.observers:
             event = kind(*fields)
+            self._unheard.clear()
             try:
                 for observer in self.observers:
                     observer(event)
@@ -124,14 +128,27 @@ class Grid:
                 self.fail(error)
 
     def hears(self, kind: type[Event]) -> bool:
-        """Whether some observer needs events of this kind. One that has begun to need them is not asked again."""
+        """Whether some observer needs events of this kind. One that has begun to need them is not asked again.
+
+        Nor are the others, until they have received another event.
+        """
+        if kind in self._unheard:
+            return False
         if kind in self._heard:
             return True
         for hears in self._hears:  # not any(...): a kernel asks so often that its generator would cost most of this
             if hears(kind):
                 self._heard.add(kind)
                 return True
+        self._unheard.add(kind)
         return False
+
+    def follows(self, instruction: Instruction) -> tuple[bool, bool]:
+        """Whether some observer follows an instruction of some lanes, and of all; those that do not say follow all."""
+        asked = [getattr(each, "follows", _every) for each in self.observers]
+        some, whole = (any(follows(instruction, whole) for follows in asked) for whole in (False, True))
+        self.followed[instruction.opcode] = some, whole
+        return some, whole
 
     def fail(self, error: TcemuError) -> NoReturn:
         """Raise the error that ends the launch. If a kernel catches it, its next operation raises it again."""
@@ -160,19 +177,6 @@ class Grid:
 
 def _every(*_: object) -> bool:
     return True
-
-
-class Followed(dict[Instruction, tuple[bool, bool]]):
-    """Whether an observer follows an instruction of some lanes, or of all; those that do not say follow every one."""
-
-    def __init__(self, observers: Sequence[Observer]) -> None:
-        super().__init__()
-        self._follows = [getattr(each, "follows", _every) for each in observers]
-
-    def __missing__(self, instruction: Instruction) -> tuple[bool, bool]:
-        some, whole = (any(follows(instruction, whole) for follows in self._follows) for whole in (False, True))
-        self[instruction] = some, whole
-        return some, whole
 
 
 def _follows(waits: Sequence[Waiting]) -> bool:

@@ -17,13 +17,13 @@ import numpy.typing as npt
 from tcemu.errors import AddressError
 from tcemu.formats import Container
 from tcemu.instructions import Instruction
-from tcemu.instructions.elements import space_of
+from tcemu.instructions.elements import StateSpace, space_of
 from tcemu.instructions.facts import Space
 from tcemu.instructions.wmma import rule_of
 from tcemu.layouts import Fragment
 from tcemu.machine.addresses import BLOCK, SHARED
 from tcemu.machine.events import Accessed, By
-from tcemu.machine.memory import Bytes, Extent
+from tcemu.machine.memory import Bytes, Extent, apart
 from tcemu.machine.registers import WARP, Registers
 
 if TYPE_CHECKING:
@@ -53,18 +53,18 @@ def _load(instruction: Instruction) -> Move:
     fragment, row = instruction.fragments["d"], instruction.facts.row
     gather, rows = fragment.layout.gather, prod(fragment.shape[:-1])
     storage, register = fragment.container.storage, fragment.container.register_dtype
-    kind, count, origin = storage.str, row // storage.itemsize, (instruction, "d")
+    state = space_of(instruction)
 
     def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
-        at = _rows_at(core, instruction, operands[0], rows)
+        at = _rows_at(core, state, operands[0], rows)
         found = None if at is None else _found(core, instruction, at, row)
         if found is None:
             return NotImplemented
         units, extent = found
         if core.watched:
             core.grid.tell(Accessed, by, instruction, "shared", False, at, row, extent, lanes_of_rows(rows), True)
-        elements = core.block.shared.read(units, kind, count).reshape(-1)
-        return core.made(elements.take(gather).view(register), core.there, (*origin, core.target))
+        elements = core.block.shared.read(units, row, storage)
+        return core.made(elements.take(gather).view(register), core.there, (instruction, "d", core.target))
 
     return move
 
@@ -72,12 +72,12 @@ def _load(instruction: Instruction) -> Move:
 def _store(instruction: Instruction) -> Move:
     fragment, row = instruction.fragments["a"], instruction.facts.row
     scatter, rows = fragment.layout.scatter.ravel(), prod(fragment.shape[:-1])
-    storage = fragment.container.storage
+    storage, state = fragment.container.storage, space_of(instruction)
 
     def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
-        at = _rows_at(core, instruction, operands[0], rows)
+        at = _rows_at(core, state, operands[0], rows)
         found = None if at is None else _found(core, instruction, at, row)
-        if found is None or not _fit(operands[1], fragment) or len(set(found[0].tolist())) < rows:
+        if found is None or not _fit(operands[1], fragment) or not apart(found[0]):
             return NotImplemented  # two rows at one address must be equal
         units, extent = found
         elements = core.values(operands[1]).view(storage).reshape(-1)
@@ -198,11 +198,11 @@ def _fit(given: Any, fragment: Fragment) -> bool:
     )
 
 
-def _rows_at(core: Core, instruction: Instruction, given: Any, rows: int) -> Array | None:
+def _rows_at(core: Core, state: StateSpace, given: Any, rows: int) -> Array | None:
     """The addresses of rows in the block's shared memory, (rows,); None if others must check the operand."""
     if not isinstance(given, np.ndarray) or given.dtype is not _INT64 or given.shape != (WARP,):
         return None
-    if space_of(instruction) != "generic":
+    if state != "generic":
         return np.asarray(given)[:rows]
     # all lanes must address one window, also those whose rows are not needed
     return np.asarray(given) - (SHARED + core.block.rank * BLOCK) if rows == WARP else None

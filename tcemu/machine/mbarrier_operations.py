@@ -230,6 +230,8 @@ def _arrivals(
 
 def _counts(core: Core, instruction: Instruction, given: Any) -> Any:
     """One count for all lanes, or one for each lane (32,)."""
+    if type(given) is int:
+        return given
     if isinstance(given, bool):
         told = f"{instruction}: a count must be an integer; got {briefly(given)}"
         raise OperandError(f"{told} (PTX ISA {instruction.section})")
@@ -279,12 +281,14 @@ def _complete(core: Core, by: By, instruction: Instruction, place: int, parity: 
     """Whether the phase is complete; a try waits until it is."""
     mbarriers, words, number = core.block.mbarriers, core.block.shared.units[BYTES], place // BYTES
     mbarriers.find(core, by, instruction, place)
-    current = phase_bits(parity)
+    pending, complete = phase_bits(parity), phase_bits(1 - parity)
 
-    def ready() -> bool:
-        if words.item(number) & PHASE == current:  # most of the many times that the scheduler asks
+    def ready() -> bool:  # the scheduler asks many times
+        phase = words.item(number) & PHASE
+        if phase == pending:
             return False
-        return mbarriers.find(core, by, instruction, place).test(parity)
+        # `find` raises an error if something has overwritten the mbarrier
+        return phase == complete or mbarriers.find(core, by, instruction, place).test(parity)
 
     if tries:
         core.wait(by, "mbarrier", place, ready, lambda: mbarriers.told(place))

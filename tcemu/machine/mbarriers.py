@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from tcemu.machine.core import Core
 
 
+#: What was written at an address where nothing was.
+_NOTHING: tuple[int, Mbarrier | None] = 0, None
+
+
 class Mbarriers:
     """The mbarriers of a block. Their 64 bits in shared memory are decisive; of the phase they hold only the parity."""
 
@@ -40,6 +44,9 @@ class Mbarriers:
 
     def find(self, core: Core, by: By, instruction: Instruction, place: int) -> Mbarrier:
         """The object at `place`. Ends the launch if there is no mbarrier there."""
+        before, held = self._written.get(place, _NOTHING)
+        if held is not None and self._words.item(place // BYTES) == before:
+            return held
         self._check_place(core, by, instruction, place)
         try:
             return self._at(place)
@@ -48,7 +55,7 @@ class Mbarriers:
 
     def _at(self, place: int) -> Mbarrier:
         """The object whose 64 bits lie at `place`. Raises OperandError if there is none."""
-        bits, (before, held) = self._words.item(place // BYTES), self._written.get(place, (0, None))
+        bits, (before, held) = self._words.item(place // BYTES), self._written.get(place, _NOTHING)
         return held if held is not None and bits == before else Mbarrier.decode(bits, held.phase if held else 0)
 
     def put(self, place: int, held: Mbarrier) -> None:
@@ -86,7 +93,8 @@ class Mbarriers:
         With `drop`, later phases expect that many fewer; without `complete`, the arrivals must not complete the phase.
         """
         held = self.find(core, by, instruction, place)
-        phase, state = held.phase, held.encode()
+        phase = held.phase
+        state: int = self._words.item(place // BYTES)
         if transaction:
             held.expect_tx(transaction)
         if count:
@@ -124,9 +132,11 @@ class Mbarriers:
 
     def seen(self, core: Core, by: By, instruction: Instruction, place: int, parity: int) -> None:
         """Report that a wait found the last complete phase with this parity; more may complete before the warp runs."""
+        if not core.watched:
+            return
         phase = self.find(core, by, instruction, place).phase - 1
         phase -= phase & 1 != parity
-        if phase >= 0 and core.watched:
+        if phase >= 0:
             core.tell(MbarrierWaited, by, place, phase, _order(instruction))
 
     def told(self, place: int) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -60,7 +61,6 @@ class Bytes:
         self._found: dict[tuple[bytes, int], tuple[Array, Extent]] = {}
         #: the bytes as units of each size
         self.units = {size: self.bytes.view(unit) for size, unit in _UNITS.items()}
-        self._rows: dict[tuple[str, int], Array] = {}
 
     def check(
         self,
@@ -100,7 +100,7 @@ class Bytes:
     def find(
         self, instruction: Instruction, addresses: Array, size: int, lanes: Array | None = None
     ) -> tuple[Array, Extent]:
-        """The numbers in `units[size]` of what a warp's addresses (n,) point to, and the extent, once `check` agrees.
+        """The numbers (n, 1) in `units[size]` of what addresses (n,) point to, and the extent, once `check` agrees.
 
         It remembers what it has found, because a kernel uses the same addresses again and again.
         """
@@ -110,7 +110,7 @@ class Bytes:
             extent = self.check(instruction, addresses, size, size, lanes)
             if len(self._found) == _KEPT:
                 self._found.clear()
-            found = self._found[key] = addresses >> _SHIFTS[size], extent
+            found = self._found[key] = np.asarray(addresses)[:, None] >> _SHIFTS[size], extent
         return found
 
     def holds(self, first: int, end: int) -> bool:
@@ -138,19 +138,27 @@ class Bytes:
         where = "across the end of" if start <= at < end else where
         return f"{told}: {where} {name} ({start} to {end})"
 
-    def read(self, found: Array, kind: str, count: int) -> Array:
-        """What lies in the units (n,) that `find` found, as rows (n, count) of elements of a dtype."""
-        key = kind, count
-        rows = self._rows.get(key)
-        if rows is None:
-            rows = self._rows[key] = self.bytes.view(kind).reshape(-1, count)
-        return rows.take(found, 0)
+    def read(self, found: Array, size: int, kind: np.dtype[Any]) -> Array:
+        """What lies in the units (n, 1) of `size` bytes that `find` found, as rows (n, count) of a dtype."""
+        rows = self.units[size][found]
+        return rows if rows.dtype is kind else rows.view(kind)
 
     def write(self, found: Array, data: Array) -> None:
-        """Write rows (n, count), contiguous, to units (n,) that `find` found; of equal units the last one wins."""
-        size, count = data.itemsize, data.shape[1]
-        rows = data if count == 1 else data.view(_UNITS[size * count])
-        self.units[size * count][found] = rows[:, 0]
+        """Write rows (n, count), contiguous, to units (n, 1) that `find` found; of equal units the last one wins."""
+        units = self.units[data.itemsize * data.shape[1]]
+        units[found] = data if data.dtype is units.dtype else data.view(units.dtype)
+
+
+def apart(found: Array) -> bool:
+    """Whether the units that `find` found are different ones."""
+    return _apart(found.tobytes())
+
+
+@lru_cache(maxsize=4096)
+def _apart(units: bytes) -> bool:
+    """The same for units as bytes: kernels use the same ones again and again."""
+    numbers = np.frombuffer(units, np.int64).tolist()
+    return len(set(numbers)) == len(numbers)
 
 
 def extent_of(addresses: Array, size: int) -> Extent:

@@ -31,8 +31,8 @@ class Pending:
     def __init__(self, policy: Policy, strategy: InOrder | None = None) -> None:
         self.policy = policy
         self._strategy = strategy or InOrder(policy)
-        #: in order; a dictionary, so that a task can be removed from any position
-        self._tasks: dict[Task, None] = {}
+        #: those that have not ended, in order; a dictionary, so that a task can be removed from any position
+        self.tasks: dict[Task, None] = {}
         self._queues: dict[object, deque[Task]] = {}
 
     def add(self, task: Task) -> None:
@@ -40,7 +40,7 @@ class Pending:
         if self._strategy.at_once(task) and task.queue not in self._queues:  # else it comes after those before it
             task.run()
         else:
-            self._tasks[task] = None
+            self.tasks[task] = None
             self._queues.setdefault(task.queue, deque()).append(task)
 
     def finish(self, tasks: Iterable[Task]) -> None:
@@ -55,17 +55,16 @@ class Pending:
 
     def step(self) -> bool:
         """End a task, the oldest unless the strategy has another one; return whether there was one."""
-        if not self._tasks:
+        if not self.tasks:
             return False
-        self._end(self._strategy.must_end(self._tasks))
+        self._end(self._strategy.must_end(self.tasks))
         return True
 
     def perhaps(self) -> None:
-        """End a task if the strategy says so."""
-        if self._tasks:
-            task = self._strategy.ends(self._tasks)
-            if task is not None:
-                self._end(task)
+        """End a task if the strategy says so; there is at least one."""
+        task = self._strategy.ends(self.tasks)
+        if task is not None:
+            self._end(task)
 
     def _end(self, task: Task) -> None:
         while not task.done:
@@ -73,7 +72,7 @@ class Pending:
             first = queue.popleft()
             if not queue:
                 del self._queues[task.queue]
-            del self._tasks[first]
+            del self.tasks[first]
             first.run()
 
 

@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tcemu.errors import OperandError, listing
 from tcemu.instructions import Instruction
+from tcemu.instructions.elements import Elements, elements_of
 
 Array = npt.NDArray[Any]
 #: Combines what memory holds (n,) with an operand (n,): numbers, or the bytes of numbers.
@@ -29,7 +30,7 @@ _ELEMENTS: Mapping[str, str] = MappingProxyType(
 #: Parts of an f32.
 _SIGN, _EXPONENT = np.uint32(1 << 31), np.uint32(0xFF << 23)
 #: The NaN that an addition returns.
-_NAN = {"<f4": 0x7FFFFFFF, "<f2": 0x7FFF, "bfloat16": 0x7FFF}
+_CANONICAL = {"f32": 0x7FFFFFFF, "f16": 0x7FFF, "bf16": 0x7FFF}
 
 
 def _add_floats(one: Array, other: Array) -> Array:
@@ -78,24 +79,30 @@ class Reduction:
 
     def __call__(self, old: Array, given: Array, *, flush: bool = False) -> Array:
         """The new bytes of memory (n,), from the old bytes and the operand's (n,); `flush` makes subnormals zeros."""
-        kind = self.dtype
-        numbers = [np.ascontiguousarray(each).view(kind) for each in (old, given)]
+        old, given = (np.ascontiguousarray(each).view(self.dtype) for each in (old, given))
+        return self.numbers(old, given, flush=flush).view(np.uint8)
+
+    def numbers(self, old: Array, given: Array, *, flush: bool = False) -> Array:
+        """The same for numbers of its dtype, of any shape."""
         if flush:
-            numbers = [_flushed(each) for each in numbers]
-        found = np.asarray(self.combine(*numbers)).astype(kind)
+            old, given = _flushed(old), _flushed(given)
+        found = np.asarray(self.combine(old, given))
+        if found.dtype != self.dtype:
+            found = found.astype(self.dtype)
         if flush:
             found = _flushed(found)
-        bits = found.view(np.uint8)
-        if self.element in ("f16", "bf16", "f32"):
-            patterns = found.view(f"<u{kind.itemsize}")
-            patterns[found != found] = _NAN[_ELEMENTS[self.element]]  # noqa: PLR0124 - NaN is not itself
-        return bits
+        if self.element in _CANONICAL:
+            other = found != found  # noqa: PLR0124 - NaN is not itself
+            if other.any():
+                found.view(f"<u{found.itemsize}")[other] = _CANONICAL[self.element]
+        return found
 
 
 def _flushed(numbers: Array) -> Array:
     """Subnormal f32 as zeros of their sign."""
     bits = numbers.view(np.uint32)
-    return np.where(bits & _EXPONENT, bits, bits & _SIGN).view(np.float32)
+    small = bits & _EXPONENT == 0
+    return np.where(small, bits & _SIGN, bits).view(np.float32) if small.any() else numbers
 
 
 def reduction_of(operation: str, kind: str) -> Reduction:
@@ -106,19 +113,42 @@ def reduction_of(operation: str, kind: str) -> Reduction:
     return Reduction(f"{operation}.{kind}", combine, element, size)
 
 
-def step_of(instruction: Instruction, *, flush: bool) -> Callable[..., Array]:
-    """A function from old bytes and those of lanes to new ones; `flush` makes subnormal f32 zeros.
+def step_of(instruction: Instruction, *, flush: bool) -> Callable[[Array, Array], Array]:
+    """A function from old bytes (n,) and those of an operand to new ones; `flush` makes subnormal f32 zeros."""
+    row = reduction_of(instruction.words["op"], instruction.words["type"])
+    return partial(row, flush=flush and row.element == "f32")
 
-    All are uint8, with the bytes of one lane along the last axis.
-    """
+
+class Step(NamedTuple):
+    """What an atomic operation does: `new` makes, from the old numbers (n, count) and those of lanes, the new ones."""
+
+    dtype: np.dtype[Any]
+    new: Callable[..., Array]
+    #: the same as numpy's function of integers, which can go through a queue of lanes at once
+    chain: np.ufunc | None = None
+
+
+def atomic_step(instruction: Instruction, *, flush: bool) -> Step:
+    """The step of atom or red; `flush` makes subnormal f32 zeros."""
     operation, kind = instruction.words["op"], instruction.words["type"]
-    if operation == "cas":
-        return lambda old, b, c: np.asarray(np.where((old == b).all(axis=-1, keepdims=True), c, old))
-    if operation == "exch":  # also of 128 bits, for which there is no dtype
-        return lambda _, b: b
+    if operation in _EXCHANGES:
+        return Step(unsigned(elements_of(instruction)), _EXCHANGES[operation])
     row = reduction_of(operation, kind)
-    flushes = flush and row.element == "f32"
-    return lambda old, b: row(old, b, flush=flushes)
+    chain = row.combine if isinstance(row.combine, np.ufunc) and "f" not in row.element else None
+    return Step(row.dtype, partial(row.numbers, flush=flush and row.element == "f32"), chain)
+
+
+def unsigned(moved: Elements) -> np.dtype[Any]:
+    """The dtype of an element as plain bits; for 128 bits, that of its halves."""
+    return np.dtype(f"<u{moved.element.itemsize}")
+
+
+def _compare_and_swap(old: Array, b: Array, c: Array) -> Array:
+    same = old == b
+    return np.where(same if same.shape[1] == 1 else same.all(axis=1, keepdims=True), c, old)
+
+
+_EXCHANGES: dict[str, Callable[..., Array]] = {"exch": lambda _, b: b, "cas": _compare_and_swap}
 
 
 def box_reduction(instruction: Instruction, element: str) -> Combine:

@@ -183,6 +183,11 @@ class Registers(NDArrayOperatorsMixin):
         self.touch(False)
         return self.seen().copy()
 
+    def content(self) -> Array:
+        """The same for an operation that neither writes to the array nor keeps it: it may be the bank itself."""
+        self.touch(False)
+        return self.seen()
+
     def copy(self) -> Array:
         """A numpy array of the content, read now."""
         return np.asarray(self)

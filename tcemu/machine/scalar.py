@@ -21,6 +21,10 @@ F32 = npt.NDArray[np.float32]
 
 #: What a GPU returns for every NaN.
 NAN = np.uint32(0x7FFFFFFF).view(np.float32)
+#: Of an f64: the bits above those that a normal f32 does not have, those as a tie has them, at the top of a word, and
+#: twice the least normal f32, less 1.
+_ABOVE, _TIE = np.uint64(64 - 29), np.uint64(1 << 63)
+_ONE, _SUBNORMAL = np.uint64(1), np.uint64(((1023 - 126) << 53) - 1)
 #: The instructions report no errors, so numpy need not either.
 _quiet = np.errstate(all="ignore")
 
@@ -69,9 +73,11 @@ def div(a: Any, b: Any) -> F32:
 @_instruction("max.f32")
 def maximum(a: Any, b: Any) -> F32:
     """max.f32: a number wins over a NaN, and +0 over -0."""
-    a, b = np.broadcast_arrays(np.float32(a), np.float32(b))
+    a, b = np.float32(a), np.float32(b)
     larger = np.fmax(a, b)
-    return _answer(np.where((a == 0) & (b == 0), np.where(np.signbit(a), b, a), larger))
+    if np.count_nonzero(larger) < larger.size:  # of two zeros, numpy returns any
+        larger = np.where((a == 0) & (b == 0), np.where(np.signbit(a), b, a), larger)
+    return _answer(larger)
 
 
 @_instruction("fma.rn.f32")
@@ -79,26 +85,41 @@ def maximum(a: Any, b: Any) -> F32:
 def fma(a: Any, b: Any, c: Any) -> F32:
     """fma.rn.f32: a * b + c, rounded once.
 
-    The product is exact in f64. The sum is rounded to odd there: if it is inexact and its last bit is 0, the neighbour
-    on the side of the error replaces it. Rounding to f32 then sees on which side of a tie the exact sum lies.
+    The product is exact in f64. The sum is rounded there, and then to f32: that is wrong only where the first rounding
+    gave a tie of the second one. Ties of normal numbers end in 1 and 28 zeros; those of subnormal ones differ.
     """
-    product, addend = np.float64(np.float32(a)) * np.float64(np.float32(b)), np.float64(np.float32(c))
+    product, addend = np.multiply(np.float32(a), np.float32(b), dtype=np.float64), np.float32(c)
     total = np.asarray(product + addend)
+    bits = total.view(np.uint64)
+    if np.count_nonzero(bits << _ABOVE == _TIE) or np.count_nonzero((bits << _ONE) - _ONE < _SUBNORMAL):
+        total = _odd(total, product, addend)
+    return _answer(total.astype(np.float32))
+
+
+def _odd(total: Any, product: Any, addend: Any) -> npt.NDArray[np.float64]:
+    """The sum, rounded to odd: if it is inexact and its last bit is 0, the neighbour on the side of the error.
+
+    Rounding to f32 then sees on which side of a tie the exact sum lies.
+    """
     back = total - product
     error = (product - (total - back)) + (addend - back)  # exact (Knuth's two-sum)
-    even = (total.view(np.uint64) & np.uint64(1)) == 0
+    even = (total.view(np.uint64) & _ONE) == 0
     towards = np.where(error > 0, np.inf, -np.inf)
-    odd = np.where(np.isfinite(total) & (error != 0) & even, np.nextafter(total, towards), total)
-    return _answer(odd.astype(np.float32))
+    return np.asarray(np.where(np.isfinite(total) & (error != 0) & even, np.nextafter(total, towards), total))
 
 
 @_instruction("cvt.rn.f16x2.f32")
 @_quiet
 def cvt_f16x2(low: Any, high: Any) -> npt.NDArray[np.uint32]:
     """cvt.rn.f16x2.f32: two f16 numbers in one register, `low` in its lower half; overflow gives infinity."""
-    halves = [np.float32(each).astype(np.float16) for each in (low, high)]
-    patterns = [np.where(np.isnan(half), np.uint16(0x7FFF), half.view(np.uint16)) for half in halves]
-    return patterns[0].astype(np.uint32) | patterns[1].astype(np.uint32) << np.uint32(16)
+    low, high = np.float32(low), np.float32(high)
+    shape = low.shape if low.shape == high.shape else np.broadcast_shapes(low.shape, high.shape)
+    halves = np.empty((*shape, 2), np.float16)
+    halves[..., 0], halves[..., 1] = low, high
+    other = halves != halves  # noqa: PLR0124 - NaN is not itself
+    if np.count_nonzero(other):
+        halves.view(np.uint16)[other] = 0x7FFF
+    return np.asarray(halves.view(np.uint32)[..., 0])
 
 
 @_instruction("setp.lt.s32; selp.b32")
@@ -118,4 +139,9 @@ def shift_add(a: Any, by: int, b: Any) -> F32:
 
 
 def _answer(found: Any) -> F32:
-    return np.where(np.isnan(found), NAN, found).astype(np.float32, copy=False)
+    """A new result with the GPU's NaN."""
+    array = np.asarray(found, np.float32)
+    other = array != array  # noqa: PLR0124 - NaN is not itself
+    if np.count_nonzero(other):
+        array[other] = NAN
+    return array

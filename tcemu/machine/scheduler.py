@@ -35,11 +35,15 @@ _WINDOW, _REPEATS = 16, {False: 256, True: 16}
 class Strand:
     """A warp as the scheduler sees it: `block` and `warp` are its numbers."""
 
-    __slots__ = ("block", "elsewhere", "fiber", "loads", "looks", "operations", "ready", "repeats", "waiting", "warp")
+    __slots__ = (
+        "asleep", "block", "elsewhere", "fiber", "loads", "looks", "operations", "ready", "repeats", "waiting", "warp",
+    )  # fmt: skip
 
     def __init__(self, block: int, warp: int, body: Callable[[], None]) -> None:
         self.block, self.warp, self.fiber = block, warp, greenlet(body)
-        #: None if it can continue.
+        #: whether it waits until another warp wakes it, by setting this to False
+        self.asleep = False
+        #: whether it can continue, asked again and again; None: it can
         self.ready: Callable[[], bool] | None = None
         self.waiting: Callable[[], Waiting] | None = None
         #: What it last tested for without success, and has not found since.
@@ -94,6 +98,12 @@ class Scheduler:
             strand.ready = strand.waiting = None
         strand.looks = None
 
+    def sleep(self, strand: Strand, waiting: Callable[[], Waiting]) -> None:
+        """Wait until another warp sets `strand.asleep` to False, which takes less time than to ask again and again."""
+        strand.asleep, strand.waiting = True, waiting
+        self._hub.switch()
+        strand.waiting = strand.looks = None
+
     def looked(self, strand: Strand, found: bool, waiting: Callable[[], Waiting], elsewhere: bool = False) -> None:
         """The warp tested for something; if it found nothing, other warps run first.
 
@@ -139,8 +149,12 @@ class Scheduler:
         """Run all warps until they exit; if some cannot, return what they wait for."""
         try:
             while self._strands:
-                able = [strand for strand in self._strands if strand.ready is None or strand.ready()]
-                busy = [strand for strand in able if strand.looks is None]
+                able, busy = [], []  # comprehensions would be two calls more, for each turn of a warp
+                for strand in self._strands:
+                    if not strand.asleep and (strand.ready is None or strand.ready()):
+                        able.append(strand)
+                        if strand.looks is None:
+                            busy.append(strand)
                 self._in_vain = 0 if busy else self._in_vain + 1
                 if not busy and self._in_vain > len(able):  # all have looked since something last happened
                     if self._step() or (self._asks() and self._grow()):
@@ -150,8 +164,13 @@ class Scheduler:
                         return self._waiting()
                 if able:
                     for pending in self._pending.values():
-                        pending.perhaps()
-                    self._resume(self._choose(able, busy))
+                        if pending.tasks:
+                            pending.perhaps()
+                    chosen = self.strategy.runs(able, busy)
+                    if self.strategy.queues and (not busy or chosen.operations % _TURN == 0):  # its turn is over
+                        self._strands.remove(chosen)
+                        self._strands.append(chosen)
+                    self._resume(chosen)
         finally:
             self._kill()
         return ()
@@ -173,14 +192,8 @@ class Scheduler:
         """Whether some warp polls memory that a block which has not started yet could change."""
         return any(strand.looks is not None and strand.elsewhere for strand in self._strands)
 
-    def _choose(self, able: list[Strand], busy: list[Strand]) -> Strand:
-        chosen = self.strategy.runs(able, busy)
-        if self.strategy.queues and (not busy or chosen.operations % _TURN == 0):  # its turn is over
-            self._strands.remove(chosen)
-            self._strands.append(chosen)
-        return chosen
-
     def _resume(self, strand: Strand) -> None:
+        """A warp's turn; a block ends with its last warp."""
         self._current = strand
         strand.fiber.switch()
         self._current = None

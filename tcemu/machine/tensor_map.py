@@ -23,18 +23,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from operator import index
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from tcemu.arguments import explained
 from tcemu.errors import AddressError, OperandError, briefly, did_you_mean, listing
-from tcemu.formats import lookup
 from tcemu.layouts.canonical import SWIZZLES
 from tcemu.layouts.swizzle import swizzled
 from tcemu.machine.reductions import Combine
+from tcemu.machine.tensor_map_numbers import all_within, whole, whole_numbers
 from tcemu.machine.tensor_map_places import (
     ALIGN,
     UNIT,
@@ -45,6 +44,7 @@ from tcemu.machine.tensor_map_places import (
     near_units,
     read_pieces,
     read_units,
+    rounded,
     write_pieces,
     write_units,
 )
@@ -113,10 +113,16 @@ class TensorMap:
     fill: Fill = "zeros"
     element_strides: tuple[int, ...] = ()
 
+    #: the function of the driver that makes such a map, and the mode of the copies that use it
+    encoder: ClassVar[str] = "cuTensorMapEncodeTiled"
+    mode: ClassVar[str] = "tile"
+    #: the fewest and the most dimensions
+    ranks: ClassVar[tuple[int, int]] = (1, 5)
+
     def __post_init__(self) -> None:
         for name in ("sizes", "strides", "box", "element_strides"):
-            object.__setattr__(self, name, _whole_numbers(name, getattr(self, name)))
-        object.__setattr__(self, "address", _whole("address", self.address))
+            object.__setattr__(self, name, whole_numbers(name, getattr(self, name)))
+        object.__setattr__(self, "address", whole("address", self.address))
         if not self.element_strides:
             object.__setattr__(self, "element_strides", (1,) * len(self.sizes))
         if self.element not in ELEMENTS:
@@ -124,38 +130,47 @@ class TensorMap:
                 f"a tensor map must have elements of {listing(ELEMENTS)}; got {briefly(self.element)}."
                 f"{did_you_mean(str(self.element), ELEMENTS)} Other types of 8 bits are copied as u8 ({_SECTION}.1)"
             )
-        fault = next(chain(self._unshapely(), self._unsized(), self._unaccepted()), None)
+        fault = next(chain(self._unshapely(), self._unsized(), self._unboxed(), self._unaccepted()), None)
         if fault:
-            raise OperandError(f"tensor map: {fault} (cuTensorMapEncodeTiled, {_SECTION})")
+            raise OperandError(f"tensor map: {fault} ({self.encoder}, {_SECTION})")
 
     def _unshapely(self) -> Iterator[str]:
         """Mistakes in how many numbers of each kind there are."""
         rank = len(self.sizes)
-        if not 1 <= rank <= 5:
-            yield f"it must have 1 to 5 dimensions; got sizes {self.sizes}"
-        for name, count in (("strides", rank - 1), ("box", rank), ("element_strides", rank)):
+        if not all_within((rank,), *self.ranks):
+            yield f"it must have {self.ranks[0]} to {self.ranks[1]} dimensions; got sizes {self.sizes}"
+        for name, count in self._counts(rank).items():
             given = getattr(self, name)
             if len(given) != count:
                 why = ", none for the innermost dimension, whose elements are adjacent" if name == "strides" else ""
                 yield f"{rank} sizes need {count} {name}{why}; got {given}"
 
+    def _counts(self, rank: int) -> dict[str, int]:
+        """How many numbers the lists have."""
+        return {"strides": rank - 1, "box": rank, "element_strides": rank}
+
     def _unsized(self) -> Iterator[str]:
         """Numbers out of range."""
         if self.address < 0 or self.address % 16:
             yield f"the tensor must start at a multiple of 16; got address {self.address}"
-        for name, low, high in (("sizes", 1, 1 << 32), ("box", 1, 256), ("element_strides", 1, 8)):
-            if not _all_within(getattr(self, name), low, high):
+        for name, low, high in (("sizes", 1, 1 << 32), ("element_strides", 1, 8)):
+            if not all_within(getattr(self, name), low, high):
                 yield f"{name} must be {low} to {high}; got {getattr(self, name)}"
-        if not _all_within(self.strides, 0, (1 << 40) - 1) or any(stride % 16 for stride in self.strides):
+        if not all_within(self.strides, 0, (1 << 40) - 1) or any(stride % 16 for stride in self.strides):
             yield (
                 f"strides must be multiples of 16 bytes, below 2^40; got {self.strides}. Pad rows of other lengths in "
                 "memory"
             )
-        if self.line % 16:
-            yield f"the innermost dimension of the box must be a multiple of 16 bytes; box {self.box} has {self.line}"
+
+    def _unboxed(self) -> Iterator[str]:
+        """A box of another size than a copy takes."""
+        if not all_within(self.box, 1, 256):
+            yield f"box must be 1 to 256; got {self.box}"
 
     def _unaccepted(self) -> Iterator[str]:
-        """Mistakes in swizzle and fill."""
+        """Mistakes in lines, swizzle and fill."""
+        if self.line % 16:
+            yield f"the innermost dimension of the box must be a multiple of 16 bytes; box {self.box} has {self.line}"
         if self.swizzle not in SWIZZLES:
             yield f"a swizzle must be {listing(sorted(SWIZZLES))} bytes; got {briefly(self.swizzle)}"
         if self.swizzle and self.line > self.swizzle:
@@ -179,7 +194,7 @@ class TensorMap:
         fill: Fill = "zeros",
         element: str | None = None,
         element_strides: Sequence[int] = (),
-    ) -> TensorMap:
+    ) -> Self:
         """The map of a whole array, C-contiguous: its last axis is dimension 0 and comes first in `box`.
 
         The element follows from the dtype; float32 may be copied as "tf32", which rounds. Raises OperandError for a
@@ -248,7 +263,9 @@ class TensorMap:
 
     # ------------------------------------------------------------------------------------------ copies
 
-    def places(self, coordinates: Sequence[int], address: int = 0, *, storing: bool = False) -> Places:
+    def places(
+        self, coordinates: Sequence[int], address: int = 0, *, storing: bool = False, offsets: Sequence[int] = ()
+    ) -> Places:
         """Where the box at `coordinates` (signed, innermost first) lies in global memory, and in shared from `address`.
 
         Pieces have 16 bytes; if the edge of the tensor cuts one, those of a load have fewer, and a store (`storing`)
@@ -256,7 +273,7 @@ class TensorMap:
         the box starts inside a unit of 16 bytes of global memory (5.5.3.1); OperandError for coordinates that are not
         `rank` integers of 32 bits, or for negative ones of a store (9.7.9.27.1.1).
         """
-        start = self._start(coordinates, storing)
+        start, moved = self._start(coordinates, storing), self._offsets(offsets)
         if address % ALIGN:
             raise AddressError(
                 f"a box must start in shared memory at a multiple of {ALIGN}; got {address} (PTX ISA 9.7.9.27.1.2)",
@@ -269,6 +286,15 @@ class TensorMap:
             end = -(-end // UNIT) * UNIT
         size = math.gcd(UNIT, end if first < end < first + self.line else 0)
         along = np.arange(0, self.line, size, dtype=np.int64)
+        where, inside = self._lines(start, moved)
+        bytes_along = first + along
+        there = (where[:, None] + (self.address + bytes_along)).ravel()
+        valid = (inside[:, None] & (bytes_along >= 0) & (bytes_along < end)).ravel()
+        lines = address + self.pitch * np.arange(len(where), dtype=np.int64)
+        return Places(size, there, swizzled((lines[:, None] + along).ravel(), self.swizzle), valid)
+
+    def _lines(self, start: Sequence[int], _: Sequence[int]) -> tuple[Array, npt.NDArray[np.bool_]]:
+        """Where the lines of a copy lie in global memory, relative to the first one; which are in the tensor."""
         where, inside = np.zeros(1, np.int64), np.ones(1, bool)
         for at, count, step, limit, stride in reversed(
             tuple(zip(start[1:], self.copied[1:], self.element_strides[1:], self.sizes[1:], self.strides, strict=True))
@@ -276,11 +302,7 @@ class TensorMap:
             index = at + step * np.arange(count, dtype=np.int64)
             where = (where[:, None] + index * stride).ravel()
             inside = (inside[:, None] & (index >= 0) & (index < limit)).ravel()
-        bytes_along = first + along
-        there = (where[:, None] + (self.address + bytes_along)).ravel()
-        valid = (inside[:, None] & (bytes_along >= 0) & (bytes_along < end)).ravel()
-        lines = address + self.pitch * np.arange(len(where), dtype=np.int64)
-        return Places(size, there, swizzled((lines[:, None] + along).ravel(), self.swizzle), valid)
+        return where, inside
 
     def _holds(self, start: Sequence[int]) -> bool:
         """Whether the whole box at these coordinates lies inside the tensor."""
@@ -297,13 +319,15 @@ class TensorMap:
         near = near_units(self.line, self.pitch, math.prod(self.copied[1:]), self.swizzle, address)
         return Places(UNIT, there + far, near, inside, True)
 
-    def load(self, memory: Array, shared: Array, address: int, coordinates: Sequence[int]) -> None:
+    def load(
+        self, memory: Array, shared: Array, address: int, coordinates: Sequence[int], offsets: Sequence[int] = ()
+    ) -> None:
         """Copy a box from `memory` into `shared` from `address` on; both are uint8 (bytes,).
 
         tf32 is rounded to nearest even, and its NaNs become 0x7fffe000. Raises what `places` raises, and AddressError
         if the tensor or the box lies outside its memory.
         """
-        places = self.places(coordinates, address)
+        places = self.places(coordinates, address, offsets=offsets)
         check_pieces(places.copied, places.size, memory, "global")
         check_pieces(places.shared_addresses, places.size, shared, "shared")
         self.load_at(places, memory, shared)
@@ -312,7 +336,7 @@ class TensorMap:
         """The same for `places` that were computed before, and checked."""
         data = read_pieces(memory, places.copied, places.size)
         if self.element == "tf32":
-            data = _rounded(data)
+            data = rounded(data)
         if not places.whole:
             copied, data = data, self._filling(len(places.inside), places.size)
             data[places.inside] = copied
@@ -341,8 +365,8 @@ class TensorMap:
             write_units(memory, there, combine(held.ravel(), data[each].ravel()).reshape(held.shape))
 
     def _start(self, coordinates: Sequence[int], storing: bool) -> tuple[int, ...]:
-        start = _whole_numbers("coordinates", coordinates)
-        if len(start) != self.rank or not _all_within(start, -(1 << 31), (1 << 31) - 1):
+        start = whole_numbers("coordinates", coordinates)
+        if len(start) != self.rank or not all_within(start, -(1 << 31), (1 << 31) - 1):
             raise OperandError(
                 f"a tensor of {self.rank} dimensions needs {self.rank} coordinates of 32 bits each, innermost first; "
                 f"got {briefly(start)} (PTX ISA 9.7.9.27.1.2)"
@@ -363,34 +387,12 @@ class TensorMap:
             )
         return start
 
+    def _offsets(self, given: Sequence[int]) -> tuple[int, ...]:
+        if not isinstance(given, tuple) or given:
+            raise OperandError(f"a copy in tile mode has no offsets; got {briefly(given)} (PTX ISA 9.7.9.27.1.2)")
+        return ()
+
     def _filling(self, count: int, size: int) -> Array:
         if self.fill == "zeros":
             return np.zeros((count, size), np.uint8)
         return np.full((count, size // 2), NAN, "<u2").view(np.uint8)
-
-
-def _rounded(data: Array) -> Array:
-    """Pieces (n, bytes) of f32, rounded to tf32."""
-    values = np.ascontiguousarray(data).view("<f4")
-    with np.errstate(invalid="ignore"):  # signalling NaNs are legal here
-        patterns = np.where(np.isnan(values), 0x7FFFE000, lookup("tf32").encode(values))
-    return patterns.astype("<u4").view(np.uint8)
-
-
-def _all_within(numbers: Sequence[int], low: int, high: int) -> bool:
-    return all(low <= number <= high for number in numbers)
-
-
-def _whole(name: str, value: object) -> int:
-    try:
-        if isinstance(value, bool | np.bool_):
-            raise TypeError
-        return index(value)  # type: ignore[arg-type]
-    except TypeError:  # arrays of several numbers have an __index__ too, which raises it
-        raise OperandError(f"tensor map: {name}: not a whole number: {briefly(value)}") from None
-
-
-def _whole_numbers(name: str, values: object) -> tuple[int, ...]:
-    """`values` as a tuple of int; a single number stands for one dimension."""
-    given = values if isinstance(values, Sequence | np.ndarray) and not isinstance(values, str) else (values,)
-    return tuple(_whole(name, value) for value in given)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.errors import AddressError
+from tcemu.formats import lookup
 from tcemu.layouts.swizzle import swizzled
 
 Array = npt.NDArray[Any]
@@ -114,3 +115,11 @@ def check_pieces(addresses: Array, size: int, memory: Array, space: str) -> None
         raise AddressError(
             f"a tensor copy accesses address {at}, {size} bytes, but {space} memory has {len(memory)} bytes", "bounds"
         )
+
+
+def rounded(data: Array) -> Array:
+    """Pieces (n, bytes) of f32, rounded to tf32."""
+    values = np.ascontiguousarray(data).view("<f4")
+    with np.errstate(invalid="ignore"):  # signalling NaNs are legal here
+        patterns = np.where(np.isnan(values), 0x7FFFE000, lookup("tf32").encode(values))
+    return patterns.astype("<u4").view(np.uint8)

@@ -70,7 +70,14 @@ def words_of(tensor_map: TensorMap) -> Words:
     >>> box = TensorMap(4096, "f16", (64, 32), (128,), (16, 8))
     >>> map_of(words_of(box).tobytes()) == box
     True
+
+    Raises OperandError for maps of im2col mode, which tensormap.replace.tile does not make: pass them as they are.
     """
+    if tensor_map.mode != "tile":
+        raise OperandError(
+            f"only tensor maps of tile mode have words; got one of {tensor_map.encoder}. Pass it to the copy as it is, "
+            f"as a constant of the launch ({_SECTION})"
+        )
     words = np.zeros(32, np.uint32)
     put(words, "global_address", 0, tensor_map.address)
     put(words, "rank", 0, tensor_map.rank - 1)

@@ -6,19 +6,19 @@ tcemu.instructions computes them; this module connects them to a block's memory 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arithmetic import Operation
 from tcemu.errors import AddressError, OperandError
 from tcemu.instructions import Instruction
 from tcemu.instructions.elements import space_of
 from tcemu.instructions.facts import Space
 from tcemu.instructions.memory import Told, uniform
-from tcemu.instructions.operand import Operand
 from tcemu.instructions.run import prepared
 from tcemu.instructions.table import family_of
 from tcemu.machine.addresses import BLOCK, parts
@@ -42,8 +42,13 @@ def matrix(instruction: Instruction) -> Act:
     """Any instruction that tcemu.run executes, for one warp and on the memory of its block."""
     family, sources = family_of(instruction), instruction.sources
     out = next((each for each in instruction.operands if each.written), None)
-    roles = [each.role for each in sources]
-    ready, move = cache(partial(prepared, instruction)), move_of(instruction)
+    roles, move = [each.role for each in sources], move_of(instruction)
+    whole = [each.kind == "registers" for each in sources]
+
+    @cache
+    def ready(target: str) -> tuple[Operation | None, tuple[Instruction, str, str]]:
+        """What it computes on a target, and the origin of its result."""
+        return prepared(instruction, target)[2], (instruction, out.role if out else "", target)
 
     def act(core: Core, *operands: Any) -> Registers | None:
         by = core.begin(instruction, roles, operands)
@@ -54,14 +59,17 @@ def matrix(instruction: Instruction) -> Act:
         found = NotImplemented if move is None else move(core, by, operands)
         if found is not NotImplemented:
             return found  # type: ignore[no-any-return]
-        given = [_content(role, each) for role, each in zip(sources, operands, strict=False)]
+        given: list[Any] = list(operands)
+        for number, each in enumerate(operands):
+            if isinstance(each, Registers):
+                given[number] = each.content() if whole[number] else _content(each)
         memories: dict[str, Any] = {}
         if family.memories:
             space = _locate(core, by, instruction, given, "memory" in family.memories)
             memories[_ARGUMENTS[space]] = Told(_bytes(core, space), _teller(core, by, instruction, space))
         else:
             space = "shared"
-        _, _, operation = ready(core.target)
+        operation, origin = ready(core.target)
         try:
             result = family.execute(instruction, operation, given, memories)  # type: ignore[misc]
         except AddressError as error:
@@ -70,17 +78,15 @@ def matrix(instruction: Instruction) -> Act:
             return None
         if result.ndim != 2:
             raise OperandError(_warps(instruction, f"{result.shape[:-2]} warps"))
-        return core.made(result, core.there, (instruction, out.role, core.target))
+        return core.made(result, core.there, origin)
 
     return act
 
 
-def _content(role: Operand, given: Any) -> Any:
-    """An operand as tcemu.run takes it: one register of each lane is (32,) unless it is a matrix."""
-    if not isinstance(given, Registers):
-        return given
-    array = given.used()
-    return array[:, 0] if role.kind != "registers" and array.shape[1] == 1 else array
+def _content(given: Registers) -> Array:
+    """An operand that is not a matrix, as tcemu.run takes it: one register of each lane is (32,)."""
+    array = given.content()
+    return array[:, 0] if array.shape[1] == 1 else array
 
 
 def _warps(instruction: Instruction, got: str) -> str:

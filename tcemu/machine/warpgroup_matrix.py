@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from tcemu.errors import AddressError, Disagreement, LaunchError, OperandError, 
 from tcemu.instructions import Instruction
 from tcemu.instructions.instruction import placed
 from tcemu.instructions.run import operation_on
-from tcemu.instructions.wgmma_issue import Issue
+from tcemu.instructions.wgmma_issue import Issue, issues_of
 from tcemu.instructions.wgmma_operands import one_descriptor
 from tcemu.layouts.descriptor import Descriptor
 from tcemu.machine.dispatch import Act, executes
@@ -41,8 +42,8 @@ Array = npt.NDArray[Any]
 _TILES = (Descriptor, Registers)
 #: The usual types of the other operands: one number for the warpgroup.
 _ONE = frozenset((int, bool))
-#: What the four warps do together: called with their origins and what each of them gives.
-Together = Callable[[tuple[By, ...], list[Any]], None]
+#: The types of operands that hold no plain array.
+_PLAIN = _ONE.union(_TILES)
 
 
 class Given(NamedTuple):
@@ -50,12 +51,6 @@ class Given(NamedTuple):
 
     wgmma: Wgmma
     arrays: list[tuple[By, str, Array, Array]]
-
-    def compare(self, tell: Callable[..., None]) -> None:
-        """Report the arrays that have changed."""
-        for by, role, array, before in self.arrays:
-            if not np.array_equal(array, before):
-                tell(OperandChanged, by, self.wgmma, role)
 
 
 class Warpgroup:
@@ -68,13 +63,13 @@ class Warpgroup:
         #: the plain arrays that pending mma_asyncs were given, until a wait covers them
         self.given: list[Given] = []
 
-
-def _together(core: Core, by: By, instruction: Instruction, given: Any, act: Together) -> None:
-    """Wait until the four warps have reached the instruction; the last to arrive acts for all."""
-    group = core.block.warpgroups[core.index // 4]
-    here = group.meetings.meet(by, instruction, given, act)
-    if not here.done:
-        core.wait(by, "warpgroup", group.number, lambda: here.done, lambda: group.meetings.missing(instruction))
+    def compare(self, below: int, tell: Callable[..., None]) -> None:
+        """Report the arrays given to groups before `below` that have changed; they may change from now on."""
+        for given in self.given:
+            for by, role, array, before in given.arrays if given.wgmma.group < below else ():
+                if not np.array_equal(array, before):
+                    tell(OperandChanged, by, given.wgmma, role)
+        self.given = [given for given in self.given if given.wgmma.group >= below]
 
 
 # ---------------------------------------------------------------------------------------------------- order
@@ -84,14 +79,14 @@ def _together(core: Core, by: By, instruction: Instruction, given: Any, act: Tog
 def fence(instruction: Instruction) -> Act:
     """wgmma.fence (9.7.15.7.1): orders this warp's register accesses before with the mma_asyncs after."""
 
-    def nothing(bys: tuple[By, ...], given: list[Any]) -> None:
+    def nothing(core: Core, bys: tuple[By, ...], given: Sequence[None]) -> None:
         """The warps only meet."""
 
     def act(core: Core) -> None:
         by = core.begin(instruction)
         if by is not None:
             core.tell(WgmmaFenced, by)
-            _together(core, by, instruction, None, nothing)
+            core.warpgroup.meetings.meet(core, by, instruction, None, nothing)
 
     return act
 
@@ -100,16 +95,14 @@ def fence(instruction: Instruction) -> Act:
 def commit_group(instruction: Instruction) -> Act:
     """wgmma.commit_group (9.7.15.7.2): the warpgroup's mma_asyncs since the last one become a group."""
 
+    def commit(core: Core, bys: tuple[By, ...], given: Sequence[None]) -> None:
+        group = core.warpgroup
+        core.tell(WgmmaCommitted, bys, group.number, group.groups.commit())
+
     def act(core: Core) -> None:
         by = core.begin(instruction)
-        if by is None:
-            return
-        group = core.block.warpgroups[core.index // 4]
-
-        def commit(bys: tuple[By, ...], _: list[Any]) -> None:
-            core.tell(WgmmaCommitted, bys, group.number, group.groups.commit())
-
-        _together(core, by, instruction, None, commit)
+        if by is not None:
+            core.warpgroup.meetings.meet(core, by, instruction, None, commit)
 
     return act
 
@@ -118,30 +111,26 @@ def commit_group(instruction: Instruction) -> Act:
 def wait_group(instruction: Instruction) -> Act:
     """wgmma.wait_group N (9.7.15.7.3): wait until at most the N latest groups are pending."""
 
+    def end_groups(core: Core, bys: tuple[By, ...], given: Sequence[int]) -> None:
+        if len(set(given)) > 1:
+            told = listing(given, "and")
+            other = next(by for by, number in zip(bys, given, strict=True) if number != given[0])
+            core.tell(Disagreed, (bys[0], other), (instruction, instruction), f"N, which is {told} in the four")
+            raise LaunchError(
+                f"{instruction}: N is {told} in the four warps, but it must be the same in all ({bys[0]}; PTX ISA "
+                f"{instruction.section})"
+            )
+        group = core.warpgroup
+        below = group.groups.wait(core.block.pending, given[0])
+        if group.given:
+            group.compare(below, core.tell)
+        core.tell(WgmmaWaited, bys, group.number, below)
+
     def act(core: Core, pending: int) -> None:
         youngest = youngest_of(instruction, pending)
         by = core.begin(instruction)
-        if by is None:
-            return
-        group = core.block.warpgroups[core.index // 4]
-
-        def end_groups(bys: tuple[By, ...], given: list[int]) -> None:
-            if len(set(given)) > 1:
-                told = listing(given, "and")
-                other = next(by for by, number in zip(bys, given, strict=True) if number != given[0])
-                core.tell(Disagreed, (bys[0], other), (instruction, instruction), f"N, which is {told} in the four")
-                raise LaunchError(
-                    f"{instruction}: N is {told} in the four warps, but it must be the same in all ({bys[0]}; PTX ISA "
-                    f"{instruction.section})"
-                )
-            below = group.groups.wait(core.block.pending, given[0])
-            for each in group.given:
-                if each.wgmma.group < below:
-                    each.compare(core.tell)
-            group.given = [each for each in group.given if each.wgmma.group >= below]
-            core.tell(WgmmaWaited, bys, group.number, below)
-
-        _together(core, by, instruction, youngest, end_groups)
+        if by is not None:
+            core.warpgroup.meetings.meet(core, by, instruction, youngest, end_groups)
 
     return act
 
@@ -156,26 +145,7 @@ def mma_async(instruction: Instruction) -> Act:
     Returns the accumulator, whose result is pending until a wgmma.wait_group covers it. A plain array may stand for
     registers; the machine reports it if the kernel changes the array while the instruction is pending.
     """
-    names = [operand.role for operand in instruction.sources]
-
-    def act(core: Core, *operands: Any) -> Registers:
-        mine = _given(core, instruction, names, operands)
-        d: Registers = mine[0]
-        by = core.begin(instruction, names, mine)
-        if by is None:
-            return d
-        kept = _arrays(names, operands) if core.watched else []
-
-        def issue(bys: tuple[By, ...], given: list[Any]) -> None:
-            _issue(core, instruction, bys, given)
-
-        try:
-            _together(core, by, instruction, (mine, kept), issue)
-        except AddressError as error:
-            core.fault(by, instruction, "shared", error)
-        return d
-
-    return act
+    return _MmaAsync(instruction).act
 
 
 def _arrays(names: Sequence[str], given: Sequence[Any]) -> list[tuple[str, Array, Array]]:
@@ -184,12 +154,14 @@ def _arrays(names: Sequence[str], given: Sequence[Any]) -> list[tuple[str, Array
     return [(role, each, each.copy()) for role, each in arrays if each.ndim]
 
 
-def _given(core: Core, instruction: Instruction, names: Sequence[str], operands: Sequence[Any]) -> list[Any]:
+def _given(
+    core: Core, instruction: Instruction, names: Sequence[str], operands: Sequence[Any]
+) -> tuple[Any, ...]:
     """What one warp gives: registers or arrays of d, a and e, one number of everything else. Raises OperandError."""
     d, a, b, *rest = operands
     usual = type(d) is Registers and type(a) in _TILES and type(b) is Descriptor
     if usual and _ONE.issuperset(map(type, rest)):
-        return [d, a.encode() if type(a) is Descriptor else a, b.encode(), *rest]
+        return (d, a.bits if type(a) is Descriptor else a, b.bits, *rest)
     mine: list[Any] = [d if isinstance(d, Registers) else _adopted(core, instruction, d)]
     held = a.encode() if isinstance(a, Descriptor) else a if isinstance(a, Registers) else core.values(a)
     if isinstance(held, np.ndarray) and not held.ndim:
@@ -207,7 +179,7 @@ def _given(core: Core, instruction: Instruction, names: Sequence[str], operands:
             mine.append(one_descriptor(instruction, role, _number(core, instruction, role, each)))
         else:
             mine.append(_number(core, instruction, role, each))
-    return mine
+    return tuple(mine)
 
 
 def _adopted(core: Core, instruction: Instruction, given: Any) -> Registers:
@@ -233,72 +205,115 @@ def _number(core: Core, instruction: Instruction, role: str, given: Any) -> Any:
     return array.item() if array.dtype.kind in "biu" else given
 
 
-def _issue(core: Core, instruction: Instruction, bys: tuple[By, ...], given: list[Any]) -> None:
-    """Begin an mma_async, which all four warps have reached."""
-    block, group = core.block, core.block.warpgroups[core.index // 4]
-    mine, kept = zip(*given, strict=True)
-    a_described = isinstance(mine[0][1], int)
-    shared = _shared(core, instruction, bys, mine, a_described)
-    d = tuple(each[0] for each in mine)
-    a = () if a_described else tuple(each[1] for each in mine)
-    try:
-        _check_registers(instruction, "d", d)
-        if a:
-            _check_registers(instruction, "a", a)
-        issue = Issue.of(instruction, a_described, shared)
-        if "e" in instruction.fragments:
-            issue = issue.with_metadata(_metadata(mine), mine[0][4])
-    except OperandError as error:
-        raise OperandError(f"{placed(error, instruction)} ({bys[-1]})") from None
-    for read in issue.reads:
-        if read.end > block.shape.shared:
-            block.shared.check(instruction, read.addresses, read.size, read.size, what=f"element of {read.role}")
-    operation = operation_on(instruction, core.target)
-    watched = tuple(each for each in a if isinstance(each, Registers))
-    metadata = tuple(each[3] for each in mine if isinstance(each[3], Registers)) if "e" in instruction.fragments else ()
-    wgmma = Wgmma(
+class _MmaAsync:
+    """One opcode, with what is known about it before a kernel executes it."""
+
+    def __init__(self, instruction: Instruction) -> None:
+        self._instruction, self._sparse = instruction, "e" in instruction.fragments
+        self._names = [operand.role for operand in instruction.sources]
+        self._decode, self._operation = issues_of(instruction), cache(partial(operation_on, instruction))
+
+    def act(self, core: Core, *operands: Any) -> Registers:
+        """A warp executes it; returns the accumulator."""
+        mine = _given(core, self._instruction, self._names, operands)
+        d: Registers = mine[0]
+        by = core.begin(self._instruction, self._names, mine)
+        if by is None:
+            return d
+        plain = not core.grid.observers or _PLAIN.issuperset(map(type, operands))
+        given = mine, [] if plain else _arrays(self._names, operands)
+        try:
+            core.warpgroup.meetings.meet(core, by, self._instruction, given, self._issue)
+        except AddressError as error:
+            core.fault(by, self._instruction, "shared", error)
+        return d
+
+    def _issue(self, core: Core, bys: tuple[By, ...], given: Sequence[Any]) -> None:
+        """All four warps have reached it: it begins."""
+        instruction, block, group = self._instruction, core.block, core.warpgroup
+        mine, kept = zip(*given, strict=True)
+        described = type(mine[0][1]) is int
+        if not _alike(mine, described):
+            _check_alike(core, instruction, bys, mine, described)
+        d, a, *_ = zip(*mine, strict=True)
+        shared = mine[0][1 if described else 2 : 3] + mine[0][5 if self._sparse else 3 :]
+        try:
+            _check_registers(instruction, "d", d)
+            if not described:
+                _check_registers(instruction, "a", a)
+            issue = self._decode(described, shared)
+            if self._sparse:
+                issue = issue.with_metadata(_metadata(mine), mine[0][4])
+        except OperandError as error:
+            raise OperandError(f"{placed(error, instruction)} ({bys[-1]})") from None
+        for read in issue.reads:
+            if read.end > block.shape.shared:
+                block.shared.check(instruction, read.addresses, read.size, read.size, what=f"element of {read.role}")
+        operation = self._operation(block.shape.target)
+        wgmma: Wgmma | None = None
+        if core.grid.observers:
+            wgmma = _as_observed(issue, bys, group, mine)
+            core.tell(WgmmaIssued, wgmma)
+            arrays = [(by, *each) for by, some in zip(bys, kept, strict=True) for each in some]
+            if arrays:
+                group.given.append(Given(wgmma, arrays))
+        for registers in d:
+            registers.begin(veiled=block.pending.policy != "early")
+
+        def end() -> None:
+            held = np.concatenate([registers.bits for registers in d])
+            try:
+                out = issue.result(
+                    operation,
+                    held,
+                    None if described else _joined(a, "a"),
+                    block.shared.units,
+                    _metadata(mine) if self._sparse else None,
+                )
+            except OperandError as error:  # the metadata was legal, and was then overwritten
+                block.grid.fail(OperandError(f"{error} ({bys[0]})"))
+            for number, registers in enumerate(d):
+                registers.end(out[WARP * number : WARP * (number + 1)])
+            if wgmma is not None:
+                core.tell(WgmmaEnded, wgmma)
+
+        task = Task(("wgmma", group.number), end)
+        group.groups.open.append(task)
+        block.pending.add(task)
+
+
+def _as_observed(issue: Issue, bys: tuple[By, ...], group: Warpgroup, mine: Sequence[Any]) -> Wgmma:
+    """An mma_async as observers receive it."""
+    instruction, (d, a, *_) = issue.instruction, zip(*mine, strict=True)
+    return Wgmma(
         instruction,
         bys,
         group.number,
         group.groups.next,
         d,
-        watched,
-        tuple((read.role, read.addresses, read.size) for read in issue.reads),
+        tuple([each for each in a if isinstance(each, Registers)]),
+        issue.told_reads,
         issue.adds,
-        metadata,
-        tuple(read.swizzle for read in issue.reads),
+        tuple([each[3] for each in mine if isinstance(each[3], Registers)]) if "e" in instruction.fragments else (),
+        issue.swizzles,
     )
-    core.tell(WgmmaIssued, wgmma)
-    arrays = [(by, *each) for by, some in zip(bys, kept, strict=True) for each in some]
-    if arrays:
-        group.given.append(Given(wgmma, arrays))
-    for registers in d:
-        registers.begin(veiled=block.pending.policy != "early")
-
-    def end() -> None:
-        try:
-            out = issue.result(
-                operation,
-                np.concatenate([registers.bits for registers in d]),
-                None if a_described else _joined(a, "a"),
-                block.shared.bytes,
-                _metadata(mine) if "e" in instruction.fragments else None,
-            )
-        except OperandError as error:  # the metadata was legal, and was then overwritten
-            block.grid.fail(OperandError(f"{error} ({bys[0]})"))
-        for number, registers in enumerate(d):
-            registers.end(out[WARP * number : WARP * (number + 1)])
-        core.tell(WgmmaEnded, wgmma)
-
-    task = Task(("wgmma", group.number), end)
-    group.groups.open.append(task)
-    block.pending.add(task)
 
 
-def _shared(
-    core: Core, instruction: Instruction, bys: tuple[By, ...], mine: Sequence[Any], a_described: bool
-) -> tuple[Any, ...]:
-    """The operands that are one for the warpgroup, in PTX's order: descriptors, scale_d, immediates.
+def _alike(mine: Sequence[Sequence[Any]], described: bool) -> bool:
+    """Whether the four warps give the same plain numbers, and A in the same way: the usual case, tested quickly."""
+    start = 1 if described else 2
+    first = mine[0][start:]
+    for each in mine:
+        rest = each[start:]
+        if (type(each[1]) is int) != described or not _ONE.issuperset(map(type, rest)) or rest != first:
+            return False
+    return True
+
+
+def _check_alike(
+    core: Core, instruction: Instruction, bys: tuple[By, ...], mine: Sequence[Any], described: bool
+) -> None:
+    """Raise an error unless the operands that are one for the warpgroup are the same in all four warps.
 
     Descriptors that differ are reported, and end the launch: the manual leaves open which of them counts. An H100 took
     the first warp's for B in every trial; a kernel that relies on it has a bug.
@@ -306,15 +321,14 @@ def _shared(
     if len({len(each) for each in mine}) > 1:
         counts = listing([len(each) for each in mine], "and")
         raise OperandError(f"{instruction}: the four warps give {counts} operands, not the same number ({bys[-1]})")
-    if any(isinstance(each[1], int) != a_described for each in mine):
+    if any(isinstance(each[1], int) != described for each in mine):
         ways = listing(["a descriptor" if isinstance(each[1], int) else "registers" for each in mine], "and")
         raise OperandError(f"{instruction}: the four warps give a as {ways}, not in the same way ({bys[-1]})")
-    first = 1 if a_described else 2
-    rest = 5 if "e" in instruction.fragments else 3
-    start = rest - ("e" in instruction.fragments)  # at the selector
+    first = 1 if described else 2
+    start = 4 if "e" in instruction.fragments else 3  # at the selector, or at scale_d
     ends = [tuple(each[start:]) for each in mine]
     tops = [tuple(each[first:3]) for each in mine]
-    names = [operand.role for operand in instruction.sources if a_described or operand.role != "imm_trans_a"]
+    names = [operand.role for operand in instruction.sources if described or operand.role != "imm_trans_a"]
     for by, descriptors, end in zip(bys[1:], tops[1:], ends[1:], strict=True):
         if descriptors != tops[0]:
             numbers = tops[0], descriptors
@@ -331,7 +345,6 @@ def _shared(
                     f"{instruction}: {role} is {briefly(other)} in warp {bys[0].warp} and {briefly(one)} in warp "
                     f"{by.warp}, but it must be the same in all four ({by})"
                 )
-    return (*tops[0], *mine[0][rest:])
 
 
 def _differ(one: Any, other: Any) -> bool:
@@ -351,8 +364,10 @@ def _check_registers(instruction: Instruction, role: str, parts: Sequence[Any]) 
     """Raise OperandError unless the four warps' registers are those of the fragment."""
     fragment = instruction.fragments[role]
     shape = WARP, fragment.registers
-    if not all(type(each) is Registers and each.shape == shape and each.dtype == np.uint32 for each in parts):
-        fragment.check(_joined(parts, role))
+    for each in parts:
+        bits = each.bits if type(each) is Registers else each
+        if type(bits) is not np.ndarray or bits.shape != shape or bits.dtype != np.uint32:
+            fragment.check(_joined(parts, role))
 
 
 def _joined(parts: Sequence[Any], role: str) -> Array:

@@ -44,14 +44,15 @@ class Accesses(NamedTuple):
 Handlers = dict[type[Event], Handler | Issues | Accesses]
 
 
-#: Families with which all lanes exchange bytes of memory, as Accessed says. Less than a whole warp may access nothing.
-_EXCHANGES = frozenset({"ldmatrix", "stmatrix", "wmma.load", "wmma.store"})
+#: Instructions of whole warps that another event tells of: lanes exchange bytes of memory, as Accessed says, or four
+#: warps begin an mma_async, as WgmmaIssued says.
+_TOLD = frozenset({"ldmatrix", "stmatrix", "wmma.load", "wmma.store", "wgmma"})
 
 
 def together(instruction: Instruction, whole: bool) -> bool:
-    """Whether lanes execute an instruction together, or wait for each other there, and no access says so, too."""
+    """Whether lanes execute an instruction together, or wait for each other there, and no other event says so."""
     meets = instruction.sync or instruction.aligned or instruction.lanes > 32
-    return meets and not (whole and instruction.family in _EXCHANGES)
+    return meets and not (whole and instruction.family in _TOLD)
 
 
 def exchanges(access: Access) -> bool:

@@ -16,6 +16,7 @@ from tcemu.machine.events import (
     Issued,
     Stuck,
     Waiting,
+    WgmmaIssued,
 )
 from tcemu.sanitizer.barriers import Barriers
 from tcemu.sanitizer.block import Accesses, Block, Handlers, Issues, exchanges, together
@@ -60,6 +61,7 @@ class Divergence:
         self.handlers: Handlers = {
             Issued: Issues(self._issued, together),
             Accessed: Accesses(self._exchanged, exchanges),
+            WgmmaIssued: self._multiplied,
             Disagreed: self._disagreed,
             BarrierDisagreed: self._counts,
             BarriersParted: self._parted,
@@ -82,9 +84,15 @@ class Divergence:
             self._start(by, instruction.opcode)
 
     def _exchanged(self, event: Accessed) -> None:
-        by = event.by
-        if by.active == self._clocks.there[by.warp]:
-            self._clocks.meet(by.warp)
+        by, clocks = event.by, self._clocks
+        if by.active == clocks.there[by.warp]:
+            clocks.meet(by.warp)
+
+    def _multiplied(self, event: WgmmaIssued) -> None:
+        clocks = self._clocks
+        for by in event.wgmma.bys:
+            if by.active == clocks.there[by.warp]:
+                clocks.meet(by.warp)
 
     def _start(self, by: By, opcode: str) -> None:
         first, warps = by.warp // WARPGROUP * WARPGROUP, self._block.warps
@@ -121,6 +129,8 @@ class Divergence:
         self._block.report("barriers-parted", other, message, what=what, earlier=earlier)
 
     def _faulted(self, event: Faulted) -> None:
+        if event.kind == "warpgroup":
+            self._start(event.by, event.instruction.opcode)
         rule = _FAULTS.get(event.kind)  # the others are mbarriers.py's, which knows their causes
         if rule is not None:
             what = _CONCERNS.get(event.kind, f"{event.space} memory")

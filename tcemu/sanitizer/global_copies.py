@@ -104,7 +104,6 @@ class GlobalCopies:
         if here is not None:
             access.column, access.clock = here.column, copy.phase
             access.callers = callers_of(copy.by.site)
-            self._grid.copied = True
             self._grid.loaded.renew(Span(access, _lane(copy.by), runs))
             self._latest = copy.by
 
@@ -121,7 +120,6 @@ class GlobalCopies:
         access.column, access.clock, access.callers = self._groups.join(by), copy.group, callers_of(by.site)
         span = Span(access, _lane(by), runs, self._clocks.time[warp], unwaited=_UNWAITED)
         self._open.setdefault(warp, []).append(span)
-        self._grid.copied = True
         self._grid.stored.add(span)
         self._latest = by
 
@@ -175,11 +173,13 @@ class GlobalCopies:
     def _accessed(self, event: Accessed) -> None:
         """Compare a load or store with the copies before it."""
         grid = self._grid
-        if not grid.copied or not len(event.addresses):
+        (low, high), stored, loaded = event.extent, grid.stored, grid.loaded
+        near = (low < stored.end and high > stored.first) or (low < loaded.end and high > loaded.first)
+        if not near or not len(event.addresses):
             return
         first = event.addresses
-        for spans in (grid.stored, grid.loaded) if event.writes else (grid.stored,):
-            if spans.between(*event.extent):
+        for spans in (stored, loaded) if event.writes else (stored,):
+            if spans.between(low, high):
                 self._compare_spans(self._races.access(event), spans, first, first + event.size, event.lanes)
 
     def _compare_spans(

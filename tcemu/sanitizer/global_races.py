@@ -39,6 +39,8 @@ class GlobalRaces:
     def __init__(self, block: Block, grid: Grid, neighbour: Neighbour) -> None:
         self._block, self._clocks, self._grid, self._neighbour = block, block.clocks, grid, neighbour
         self._shadow: GlobalShadow = grid.shadow
+        #: what makes two accesses of a warp share a number, and the number, of each warp's latest one
+        self._latest: dict[int, tuple[object, int]] = {}
         self.handlers: Handlers = {Accessed: Accesses(self._accessed, lambda access: access.space == "global")}
 
     def _accessed(self, event: Accessed) -> None:
@@ -87,10 +89,17 @@ class GlobalRaces:
         return True
 
     def _number(self, event: Accessed) -> int:
-        """The number of an access."""
-        by, strong = event.by, strength(event.instruction, event.order)
+        """The number of an access: often that of the warp's latest one, as kernels store a tile line by line."""
+        by, instruction, writes = event.by, event.instruction, event.writes
         time = self._clocks.time[by.warp]
-        return self._grid.accesses.number(self._neighbour.number, by, event.opcode, event.writes, strong, time)
+        latest, number = self._latest.get(by.warp, (None, 0))
+        this = instruction, by.site, by.active, writes, time
+        if this == latest:
+            return number
+        accesses, strong = self._grid.accesses, strength(instruction, event.order)
+        number = accesses.number(self._neighbour.number, by, instruction.opcode, writes, strong, time)
+        self._latest[by.warp] = this, number
+        return number
 
     def _weak(self, event: Accessed) -> Read:
         """A weak read, which gets a number only when something writes to the array."""

@@ -112,7 +112,8 @@ class GlobalShadow:
         self._accessed[cells] = True
         self._marks[STRONG if strong else WEAK][cells] = marks
         low, high = extent
-        self._first, self._end = min(self._first, low), max(self._end, high)
+        if low < self._first or high > self._end:
+            self._first, self._end = min(self._first, low), max(self._end, high)
         first, end = self._latest
         if not first <= low < high <= end:
             self._latest = self._wrote(extent)

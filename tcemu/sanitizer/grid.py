@@ -166,8 +166,6 @@ class Grid:
     #: what bulk and tensor copies have read, and what they have written
     loaded: Spans = field(default_factory=Spans)
     stored: Spans = field(default_factory=Spans)
-    #: whether there are any of these
-    copied: bool = False
     #: the tensor maps in global memory that tensor copies have read
     maps: Spans = field(default_factory=Spans)
     shadow: GlobalShadow = field(init=False)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tcemu.machine.events import Accessed, By, Exited, Issued, Shuffled, Site
+from tcemu.instructions import Instruction
+from tcemu.machine.events import Accessed, By, Exited, Issued, Shuffled, Site, WgmmaIssued
 from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.block import Accesses, Block, Handlers, Issues, exchanges, together
 from tcemu.sanitizer.report import Earlier, Report, lanes_of, many
@@ -41,6 +42,7 @@ class Membermasks:
             Shuffled: self._shuffled,
             Issued: Issues(self._issued, together),
             Accessed: Accesses(self._issued, exchanges),
+            WgmmaIssued: self._multiplied,
             Exited: self._exited,
         }
 
@@ -61,8 +63,15 @@ class Membermasks:
         return each.membermask & self._clocks.there[each.by.warp] & ~each.executed
 
     def _issued(self, event: Issued | Accessed) -> None:
+        if self._waiting:
+            self._meet(event.by, event.instruction)
+
+    def _multiplied(self, event: WgmmaIssued) -> None:
+        for by in event.wgmma.bys if self._waiting else ():
+            self._meet(by, event.wgmma.instruction)
+
+    def _meet(self, by: By, instruction: Instruction) -> None:
         """Lanes that wait and lanes that they wait for execute an instruction of the warp together."""
-        by, instruction = event.by, event.instruction
         for each in self._waiting.get(by.warp, ()):
             missing = self._missing(each) & by.active
             if missing and each.executed & by.active:

@@ -155,7 +155,7 @@ class Records:
         if by is self.by[-1]:
             return self.callers[-1]
         found = callers_of(by.site, EVENT)
-        return self._chains.setdefault(found, found)
+        return self._chains.setdefault(found, found) if found else found
 
     def together(self, one: int, other: int) -> bool:
         """Whether both accesses are strong and so do not race.

@@ -76,7 +76,7 @@ class Spans:
         self._made: list[Span] = []
         self._low, self._high = (np.zeros(64, np.int64) for _ in range(2))
         #: the first byte of all spans, and the one after the last
-        self._first, self._end = np.iinfo(np.int64).max, 0
+        self.first, self.end = np.iinfo(np.int64).max, 0
         #: by their origin and their bytes: the numbers of the spans that a later copy may replace
         self._same: dict[tuple[object, ...], int] = {}
         #: how many have been forgotten
@@ -108,7 +108,7 @@ class Spans:
             self._low, self._high = (np.pad(each, (0, number + 1)) for each in (self._low, self._high))
         low, high = int(span.runs.first[0]), int(span.runs.end[-1])
         self._low[number], self._high[number] = low, high
-        self._first, self._end = min(self._first, low), max(self._end, high)
+        self.first, self.end = min(self.first, low), max(self.end, high)
         self._made.append(span)
 
     def _forget(self, count: int) -> None:
@@ -119,7 +119,7 @@ class Spans:
 
     def between(self, low: int, high: int) -> list[Span]:
         """The spans that may have one of the bytes from `low` to `high` - 1."""
-        if high <= self._first or low >= self._end:
+        if high <= self.first or low >= self.end:
             return []
         count = len(self._made)
         found = np.flatnonzero((self._low[:count] < high) & (self._high[:count] > low))

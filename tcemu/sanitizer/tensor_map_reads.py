@@ -92,10 +92,11 @@ class TensorMapReads:
 
     def _accessed(self, event: Accessed) -> None:
         """Compare a write with the copies that may still read a map there."""
-        if not len(self._grid.maps) or not len(event.addresses):
+        maps, (low, high) = self._grid.maps, event.extent
+        if low >= maps.end or high <= maps.first or not len(event.addresses):
             return
         first = event.addresses
-        for span in self._grid.maps.between(*event.extent):
+        for span in maps.between(low, high):
             places = np.flatnonzero(span.runs.touched(first, first + event.size))
             late = len(places) and self._copies.late(event.by.warp, mask_of(event.lanes[places]), span.access)
             if late:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from functools import lru_cache, partial
 from types import MappingProxyType
 
 import numpy as np
 
+from tcemu.instructions import Instruction
 from tcemu.machine.events import (
     BlockEnded,
     By,
@@ -219,11 +220,11 @@ class Wgmmas:
         """Record the shared memory that an mma_async reads until a wait covers its group."""
         warps = tuple(by.warp for by in wgmma.bys)
         known = warpgroup.knows([self._clocks.view(warp, self._clocks.there[warp]) for warp in warps])
-        opcode, reader = str(wgmma.instruction), ("wgmma", wgmma.warpgroup)
+        reader = "wgmma", wgmma.warpgroup
+        instruction, by, column, group = wgmma.instruction, wgmma.bys[0], warpgroup.column, warpgroup.committed
         for role, addresses, size in wgmma.reads:
-            record = self._block.records.agent(
-                wgmma.bys[0], f"{opcode} ({role.upper()})", Kind.WGMMA, warpgroup.column, warpgroup.committed, warps
-            )
+            opcode = _operand(instruction, role)
+            record = self._block.records.agent(by, opcode, Kind.WGMMA, column, group, warps)
             self._reads[record] = self._warps[warps[0]].open[-1]
             self._shared.read_async(record, self._block.shadow.tile(addresses, size), known, reader)
 
@@ -288,6 +289,12 @@ class Wgmmas:
         for under_way in self._warps[event.by.warp].open if event.whole else ():
             message = f"{under_way.wgmma.instruction} is in no group when its warp exits"
             self._block.report("wgmma-uncommitted", under_way.by, message)
+
+
+@lru_cache(maxsize=256)
+def _operand(instruction: Instruction, role: str) -> str:
+    """``wgmma.mma_async... (B)``: an operand in shared memory, as reports name it."""
+    return f"{instruction} ({role.upper()})"
 
 
 def _covers(wait: WgmmaWaited, under_way: UnderWay) -> bool:

@@ -55,8 +55,8 @@ def tensor_box(tensor_map: TensorMap, coordinates: Sequence[int], address: int =
     """The box at `coordinates` (innermost first), copied to `address` in shared memory: its first `lines` lines.
 
     16-byte units are named after their first element; units at the same place in a line of the box have the same tone,
-    which shows the swizzle. What is outside the tensor is hatched. Raises OperandError for an invalid number of lines,
-    and as TensorMap.places does.
+    which shows the swizzle. What is outside the tensor is hatched. Raises OperandError for an invalid number of lines
+    and for an Im2colMap, and as TensorMap.places does.
 
     >>> from tcemu.machine.tensor_map import TensorMap
     >>> matrix = TensorMap(0, "f16", (128, 64), (256,), (64, 8), swizzle=128)  # 64 rows of 128, boxes of 8 rows of 64
@@ -65,6 +65,11 @@ def tensor_box(tensor_map: TensorMap, coordinates: Sequence[int], address: int =
     """
     if not 1 <= lines <= 32:
         raise OperandError(f"1 to 32 lines of shared memory can be drawn; got {lines}")
+    if tensor_map.mode != "tile":
+        raise OperandError(
+            f"tensor_box draws the boxes of tile mode; got a map of {tensor_map.mode} mode, whose `pixels` lists what "
+            "a copy takes (PTX ISA 5.5.4)"
+        )
     found = tensor_map.places(coordinates, address)
     at = tuple(int(place) for place in coordinates)
     units = _units(tensor_map, at, found)

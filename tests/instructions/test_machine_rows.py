@@ -341,7 +341,7 @@ def test_what_the_machine_does_not_execute_says_why():
     reasons = {
         "st.bulk": "no bulk store",
         "ld.param.b64": "the machine has no .param memory",
-        "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes": "tile mode only",
+        "cp.async.bulk.tensor.3d.global.shared::cta.im2col_no_offs.bulk_group": "only loads and prefetches",
         "redux.sync.max.f32": "no redux.sync of floats",
         "multimem.st.f32": "multimem addresses",
     }

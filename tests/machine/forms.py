@@ -62,6 +62,7 @@ def operands(instruction, warp, array, tensor_map, *, optional):
         "src_size": 4,
         "tensor_map": tensor_map,
         "coordinates": (0,) * int(words.get("dim", "0d")[0]),
+        "offsets": (0,) * (int(words.get("dim", "2d")[0]) - 2),
         "cache_policy": 0,
         "barrier": 3,
         "threads": 32,

@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -107,10 +107,7 @@ class Copied(NamedTuple):
 
     def told(self, memories: tuple[np.ndarray, np.ndarray]) -> str:
         """Both memories after the copy in short: a hash, how many bytes changed, and the first of them."""
-        digest = hashlib.sha256(b"".join(each.tobytes() for each in memories)).hexdigest()[:16]
-        before, after = (np.concatenate(each) for each in (self.memories(), memories))
-        changed = np.flatnonzero(before != after)
-        return " ".join([digest, str(changed.size), after[changed[:4]].tobytes().hex()]).strip()
+        return told_of(self.memories(), memories)
 
     def answer(self) -> str:
         """What the emulator answers, as `told`; for what stops a GPU, the driver's name of the error."""
@@ -133,6 +130,14 @@ class Copied(NamedTuple):
         if not (counted or self.storing):
             raise ValueError(f"{self}: the mbarrier's phase is not complete after {self.map.bytes} bytes")
         return self.told(tuple(memories))
+
+
+def told_of(held: Sequence[np.ndarray], memories: Sequence[np.ndarray]) -> str:
+    """Memories after a copy in short, which were `held`: a hash, how many bytes changed, and the first of them."""
+    digest = hashlib.sha256(b"".join(each.tobytes() for each in memories)).hexdigest()[:16]
+    before, after = (np.concatenate(each) for each in (held, memories))
+    changed = np.flatnonzero(before != after)
+    return " ".join([digest, str(changed.size), after[changed[:4]].tobytes().hex()]).strip()
 
 
 def _bytes(name: str, count: int) -> np.ndarray:

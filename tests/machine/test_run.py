@@ -15,6 +15,7 @@ import tcemu
 from tcemu.errors import IllegalInstruction, MemoryFault, OperandError
 from tcemu.instructions import FAMILIES
 from tcemu.machine import dispatch, events
+from tcemu.machine.im2col import Im2colMap
 from tcemu.machine.launch import launch
 from tcemu.machine.miscellaneous import RegisterPool
 from tcemu.machine.registers import Bank, Registers
@@ -211,9 +212,13 @@ def speak(instruction, given, target="sm_90a", observers=()):
     return one(lambda warp: warp.run(instruction, *given), target=target, observers=observers, policy="early")
 
 
-def made_of(pointer, rank):
-    """A tensor map of some rank of an array of 64 KB."""
-    return TensorMap(int(pointer), "f32", (16, 4, 4, 4, 4)[:rank], (64, 256, 1024, 4096)[: rank - 1], (4,) * rank)
+def made_of(pointer, words):
+    """A tensor map of an array of 64 KB that fits an instruction with these words."""
+    rank = int(words.get("dim", "2d")[0])
+    sizes, strides = (16, 4, 4, 4, 4)[:rank], (64, 256, 1024, 4096)[: rank - 1]
+    if words.get("mode") == "im2col":
+        return Im2colMap(int(pointer), "f32", sizes, strides, (4, 16))
+    return TensorMap(int(pointer), "f32", sizes, strides, (4,) * rank)
 
 
 def test_every_form_of_the_table_runs(row):
@@ -229,7 +234,7 @@ def test_every_form_of_the_table_runs(row):
 
         def kernel(warp, p, forms=forms, heard=heard):
             for instruction in forms:
-                made = made_of(p, int(instruction.words["dim"][0])) if "dim" in instruction.words else made_of(p, 2)
+                made = made_of(p, instruction.words)
                 for optional in {False, any(each.optional for each in instruction.sources)}:
                     warp.mbarrier_init(BARRIER, 64)
                     warp.core.block.state(RegisterPool).free = 256
@@ -273,8 +278,8 @@ def test_what_the_machine_refuses_says_why(row):
         ("fence.proxy.alias", "the machine has only the generic and the asynchronous proxy"),
         ("ld.const.b32", "the machine has no .const memory"),
         ("multimem.red.global.add.u32", "it needs multimem addresses"),
-        ("cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.im2col_no_offs.bulk_group", "in tile mode only"),
-        ("cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes", "in tile mode only"),
+        ("cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.im2col_no_offs.bulk_group", "only loads"),
+        ("cp.async.bulk.tensor.3d.global.shared::cta.im2col_no_offs.bulk_group", "only loads and prefetches"),
     ]
     for opcode, says in cases:
         with row(f"by name: {opcode}"), pytest.raises(IllegalInstruction, match=re.escape(says)):

@@ -1,7 +1,12 @@
 """wgmma in kernels: what tcemu.run answers, to the bit; groups and waits; operands read late."""
 
 import functools
+import sys
+from collections import Counter
+from importlib.util import find_spec
+from pathlib import Path
 
+import greenlet
 import marks
 import numpy as np
 import pytest
@@ -24,10 +29,12 @@ from wgmma_tiles import (
 
 import tcemu
 from tcemu.instructions.wgmma import FAMILY
+from tcemu.layouts import Descriptor
 from tcemu.machine.launch import launch
 from tcemu.machine.pending import Pending, Task
 from tcemu.vectors import cases, classes
 
+PACKAGE = str(Path(tcemu.__file__).parent)
 POLICIES = ("late", "early", "random")
 line = functools.partial(marks.line, __file__)
 
@@ -254,6 +261,43 @@ def test_the_events_of_a_warpgroup():
         next(event for event in heard if event.name == f"Wgmma{name}") for name in ("Committed", "Waited")
     )
     assert (committed.group, waited.below) == (0, 1)
+
+
+def calls_of(wgmmas):
+    """The calls of functions of the package while a kernel runs, by file."""
+
+    def kernel(warp):
+        d = warp.registers(128, fill=0)
+        a = Descriptor.for_tile("f16", 64, 16)
+        b = Descriptor.for_tile("f16", 256, 16, start=2048)
+        for _ in range(wgmmas):
+            warp.wgmma_fence()
+            warp.run("wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16", d, a, b, True, 1, 1, 0, 0)
+            warp.wgmma_commit_group()
+            warp.wgmma_wait_group(0)
+
+    found = Counter()
+
+    def count(frame, event, _):
+        if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
+            found[frame.f_code.co_filename] += 1
+
+    before = greenlet.settrace(lambda *_: sys.setprofile(count))  # each greenlet has a profiler of its own
+    try:
+        launch(kernel, 1, 128, shared=10240)
+    finally:
+        greenlet.settrace(before)
+        sys.setprofile(None)
+    return found
+
+
+@pytest.mark.skipif(find_spec("numba") is None, reason="the reference computes in steps")
+def test_a_wgmma_goes_straight_down():
+    """Few calls of few files from the kernel's line to the kernel that computes, so that a reader can follow it."""
+    calls_of(8)  # the first ones bind, decode and compile
+    one = calls_of(6) - calls_of(5)
+    assert len(one) <= 15, sorted(one)
+    assert one.total() <= 240
 
 
 # ------------------------------------------------------------------------------------------------ operands read late

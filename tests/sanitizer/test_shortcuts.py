@@ -8,6 +8,7 @@ from quick import examples
 from tcemu.instructions.table import FAMILIES
 from tcemu.machine.events import By, Site, Touched
 from tcemu.machine.registers import Bank, Registers
+from tcemu.sanitizer import block
 from tcemu.sanitizer.clocks import Clocks
 from tcemu.sanitizer.records import Kind, Records
 from tcemu.sanitizer.rules import fragments
@@ -104,3 +105,13 @@ def test_lines_at_multiples_of_the_coarsest_alignment_need_no_look_at_the_fragme
         for _, instruction in family.variants
     }
     assert max(wanted) == fragments._COARSE
+
+
+def test_the_instructions_that_other_events_tell_of_are_followed_only_if_lanes_are_missing():
+    found = {
+        family.name
+        for family in FAMILIES
+        for _, instruction in family.variants[:1]
+        if block.together(instruction, False) and not block.together(instruction, True)
+    }
+    assert found == block._TOLD

@@ -8,6 +8,7 @@ import pytest
 
 from tcemu import show
 from tcemu.errors import AddressError, OperandError
+from tcemu.machine.im2col import Im2colMap
 from tcemu.machine.tensor_map import TensorMap
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -129,3 +130,8 @@ def test_the_tensor_and_the_box_stay_on_their_side(at):
 def test_a_box_that_cannot_be_drawn(how, error, says):
     with pytest.raises(error, match=says):
         show.tensor_box(TensorMap(0, "u8", (16, 4), (16,), (16, 4)), **({"coordinates": (0, 0)} | how))
+
+
+def test_a_map_of_pixels_is_not_drawn():
+    with pytest.raises(OperandError, match="got a map of im2col mode, whose `pixels` lists"):
+        show.tensor_box(Im2colMap(0, "u8", (16, 4, 4), (16, 64), (16, 4)), (0, 0, 0))

@@ -311,6 +311,7 @@ READY = "ready"
 #: The package's own records that may be answers or operands, and their modules. All of their fields are plain.
 RECORDS = {
     "Descriptor": "tcemu.layouts.descriptor",
+    "Im2colMap": "tcemu.machine.im2col",
     "Plan": "tcemu.gemm.wgmma_tma",
     "TensorMap": "tcemu.machine.tensor_map",
 }

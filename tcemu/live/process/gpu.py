@@ -17,6 +17,7 @@ from tcemu.live.process.compiler import compiled
 from tcemu.live.process.device import Device
 from tcemu.live.process.job import Argument, Array, Failed, Failure, Job
 from tcemu.live.process.troubles import FATAL, UPGRADE, first_line, in_words, too_old, unknown_chip
+from tcemu.machine.im2col import Im2colMap
 from tcemu.machine.tensor_map import TensorMap
 
 #: How many compiled kernels are kept, and how many bytes of GPU memory stay reserved for the next launch.
@@ -152,21 +153,21 @@ class Gpu:
         """The address of the 128 bytes that describe a tensor at `place`, in memory of their own."""
         driver = self.driver
         counted = {"u64": driver.cuuint64_t, "u32": driver.cuuint32_t}
-        lists = [
-            [counted[unit](number) for number in numbers]
-            for unit, numbers in (
-                ("u64", tensor_map.sizes),
-                ("u64", tensor_map.strides or (0,)),
-                ("u32", tensor_map.box),
-                ("u32", tensor_map.element_strides),
-            )
-        ]
+        def many(unit: str, numbers: Sequence[int]) -> list[Any]:
+            return [counted[unit](number) for number in numbers]
+
+        box: tuple[Any, ...] = (many("u32", tensor_map.box),)
+        if isinstance(tensor_map, Im2colMap):
+            box = (list(tensor_map.lower), list(tensor_map.upper), *tensor_map.box)
         found = self._ask(
-            driver.cuTensorMapEncodeTiled(
+            getattr(driver, tensor_map.encoder)(
                 getattr(driver.CUtensorMapDataType, _DATA_TYPES[tensor_map.element]),
                 tensor_map.rank,
                 place + tensor_map.address,
-                *lists,
+                many("u64", tensor_map.sizes),
+                many("u64", tensor_map.strides or (0,)),
+                *box,
+                many("u32", tensor_map.element_strides),
                 driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
                 getattr(driver.CUtensorMapSwizzle, _SWIZZLES[tensor_map.swizzle]),
                 driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_NONE,

@@ -15,6 +15,7 @@ from tcemu.live.process import client
 from tcemu.live.process.device import device
 from tcemu.live.process.job import TIME_LIMIT, Argument, Job
 from tcemu.live.process.troubles import CRT_OF_TWELVE, INSTALL
+from tcemu.machine.im2col import Im2colMap
 from tcemu.machine.memory import Pointer
 from tcemu.machine.tensor_map import TensorMap
 
@@ -38,8 +39,9 @@ def tensor_map(array: npt.NDArray[Any], box: Sequence[int], **options: Any) -> M
     """An argument of `cuda`: a pointer to the 128 bytes that describe `array`, for cp.async.bulk.tensor.
 
     `box` and `options` (swizzle, fill, element, element_strides) are those of tcemu.machine.tensor_map.TensorMap.of:
-    the last axis of the array, without gaps, is dimension 0 and comes first. The map lies in global memory; the kernel
-    takes it as `const void*`. Raises OperandError for what the driver would not accept.
+    the last axis of the array, without gaps, is dimension 0 and comes first. With `lower` and `upper`, the corners of a
+    bounding box, it is a map of im2col mode (tcemu.machine.im2col.Im2colMap.of). The map lies in global memory; the
+    kernel takes it as `const void*`. Raises OperandError for what the driver would not accept.
 
         tcemu.live.cuda(source, "load", 1, 128, tcemu.live.tensor_map(a, (64, 64), swizzle=128), out)
 
@@ -49,7 +51,8 @@ def tensor_map(array: npt.NDArray[Any], box: Sequence[int], **options: Any) -> M
     """
     if not isinstance(array, np.ndarray) or not array.flags.c_contiguous:
         raise OperandError(f"a tensor map describes a numpy array in C order; got {briefly(array)}")
-    return Mapped(array, TensorMap.of(Pointer(0, array.dtype, array.shape), box, **options))
+    kind = Im2colMap if {"lower", "upper"} & options.keys() else TensorMap
+    return Mapped(array, kind.of(Pointer(0, array.dtype, array.shape), box, **options))
 
 
 def cuda(

@@ -139,10 +139,11 @@ class Faulted(WarpEvent):
     #: overflows; lanes: the membermask leaves out a lane that executes the instruction, or names one that does not;
     #: cluster: a thread arrives twice at the barrier of the cluster, or waits without an arrival; registers: setmaxnreg
     #: names a number of registers that no thread can have; exited: the block whose shared memory it uses is gone; rank:
-    #: the cluster has no such block; apart: data and mbarrier are in different blocks
+    #: the cluster has no such block; apart: data and mbarrier are in different blocks; warpgroup: the block has too few
+    #: warps for the warpgroup
     kind: Literal[
         "bounds", "exited", "rank", "apart", "alignment", "operands", "arrivals", "bytes", "lanes", "cluster",
-        "registers",
+        "registers", "warpgroup",
     ]  # fmt: skip
     space: Space
     message: str

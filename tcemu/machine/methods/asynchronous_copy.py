@@ -102,18 +102,22 @@ def cp_async_bulk_tensor_shared_global(
     coordinates: Sequence[int],
     mbarrier: npt.ArrayLike,
     *,
+    offsets: Sequence[int] = (),
     cta_mask: int | None = None,
 ) -> None:
-    """cp.async.bulk.tensor, tile mode: each active lane starts to copy a box of the tensor into shared memory.
+    """cp.async.bulk.tensor: each active lane starts to copy a box of the tensor into shared memory.
 
     `tensor_map` is a constant, or the address in global memory of a map that the kernel has made or changed
     (tensormap.replace; tcemu.machine.tensor_map_words).
     `coordinates` are those of the box's first element, innermost first. The copy completes on `mbarrier`, which
     counts the whole box, `tensor_map.bytes`. With `cta_mask` (.multicast::cluster), the box goes to the same place
     in each block of the cluster whose rank has a bit there, and its mbarrier at the same place counts it.
+
+    With an Im2colMap (tcemu.machine.im2col) it copies pixels, at `offsets`, W first; zeros if there are none.
     """
-    opcode = form("cp.async.bulk.tensor", _dimensions(tensor_map, coordinates), "tile", _into(cta_mask))
-    more = () if cta_mask is None else (cta_mask,)
+    mode = tensor_map.mode if isinstance(tensor_map, TensorMap) else "tile"
+    opcode = form("cp.async.bulk.tensor", _dimensions(tensor_map, coordinates), mode, _into(cta_mask))
+    more = (*((offsets,) if mode == "im2col" else ()), *(() if cta_mask is None else (cta_mask,)))
     self.core.execute(opcode, destination, tensor_map, coordinates, mbarrier, *more)
 
 

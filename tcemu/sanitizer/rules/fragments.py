@@ -56,16 +56,26 @@ class Fragments:
 
     def __init__(self, block: Block) -> None:
         self._block = block
+        #: operands and origins of registers that fit
+        self._fine: set[tuple[str, ...]] = set()
         self.handlers: Handlers = {
             Issued: Issues(self._issued, _takes_fragments),
             Accessed: Accesses(self._accessed, exchanges),
         }
 
     def _issued(self, event: Issued) -> None:
-        instruction = event.instruction
+        opcode = event.instruction.opcode
         for role, registers in event.operands:
             origin = registers.origin
-            if origin is not None and not _fits(instruction, role, origin, self._block.target):
+            if origin is None:
+                continue
+            made, made_role, target = origin
+            key = opcode, role, made.opcode, made_role, target
+            if key in self._fine:
+                continue
+            if _fits(event.instruction, role, origin, self._block.target):
+                self._fine.add(key)
+            else:
                 self._report(event, role, origin)
 
     def _accessed(self, event: Accessed) -> None:
@@ -94,7 +104,6 @@ class Fragments:
         self._block.report("wmma-mixed", event.by, message, what=f"registers of {role}")
 
 
-@lru_cache(maxsize=1024)
 def _fits(instruction: Instruction, role: str, origin: Origin, here: str) -> bool:
     """Whether registers of this origin are the fragment that an operand on target `here` expects, as far as is known.
 
