@@ -12,6 +12,8 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
+from os import PathLike
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,7 +21,7 @@ import numpy.typing as npt
 
 from tcemu.errors import OperandError, TcemuError, briefly, is_whole, listing
 
-__all__ = ["explained"]
+__all__ = ["explained", "flag"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 #: Larger whole numbers are not the size of anything that fits into memory.
@@ -49,13 +51,29 @@ def explained(function: Function) -> Function:
             return function(*args, **options)
         except TcemuError:
             raise
-        except Exception:
+        except Exception as error:
             told = _misfit(function, args, options)
+            if told is None and isinstance(error, MemoryError):
+                told = f"{function.__qualname__}: the memory does not suffice for arguments of this size: {error}"
             if told is None:
                 raise
         raise OperandError(told)
 
     return typing.cast("Function", call)
+
+
+def flag(given: object, what: str, error: type[TcemuError] = OperandError) -> bool:
+    """True or False; `error` for anything but them and 0 and 1, which says `what` it is.
+
+    >>> from tcemu.arguments import flag
+    >>> flag("no", "read")
+    Traceback (most recent call last):
+        ...
+    tcemu.errors.OperandError: read must be True or False; got 'no'
+    """
+    if isinstance(given, bool | np.bool_) or (is_whole(given) and given in (0, 1)):
+        return bool(given)
+    raise error(f"{what} must be True or False; got {briefly(given)}")
 
 
 def _misfit(function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> str | None:
@@ -115,9 +133,10 @@ def _is_many(value: object, kind: type) -> bool:
 def _is_array(value: object) -> bool:
     """Whether numpy can make an array of numbers of it."""
     try:
-        return np.asarray(value).dtype.kind in "biufV"
+        dtype = np.asarray(value).dtype
     except Exception:  # noqa: BLE001 - an object may raise anything
         return False
+    return dtype.kind in "biufV" and dtype.type is not np.void  # the numbers of ml_dtypes are of kind V
 
 
 def _words(hint: Any, *, several: bool = False) -> str:
@@ -157,6 +176,8 @@ _NOUNS: dict[Any, tuple[str, str]] = {
     int: ("a whole number", "whole numbers"),
     float: ("a number", "numbers"),
     str: ("a text", "texts"),
+    Path: ("a path", "paths"),
+    PathLike: ("a path", "paths"),
     bool: ("True or False", "True or False"),
     type(None): ("None", "None"),
     np.ndarray: ("a numpy array", "numpy arrays"),

@@ -12,6 +12,7 @@ import math
 import operator
 import re
 import sys
+import typing
 from collections.abc import Iterable, Mapping
 from importlib.machinery import PathFinder
 from itertools import pairwise
@@ -33,7 +34,17 @@ CLOSE = 0.5
 Value = TypeVar("Value")
 
 
-class TcemuError(Exception):
+class _Rendered:
+    """An error that a notebook shows without the package's frames."""
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython prints: the learner's lines and the message."""
+        from tcemu.tracebacks import render
+
+        return render(typing.cast("BaseException", self))
+
+
+class TcemuError(_Rendered, Exception):
     """Base class of every error that a user's input can cause.
 
     Of an error that ended a launch, `launch` is the launch's result as far as it got, with the sanitizer's reports.
@@ -41,11 +52,15 @@ class TcemuError(Exception):
 
     launch: Any = None
 
-    def _render_traceback_(self) -> list[str]:
-        """What IPython prints: the learner's lines and the message."""
-        from tcemu.tracebacks import render
 
-        return render(self)
+class Interrupted(_Rendered, KeyboardInterrupt):
+    """Somebody has interrupted a launch; the message says where its warps were.
+
+    It is a KeyboardInterrupt, so no `except Exception` stops it. `launch` is the launch's result as far as it got, with
+    the sanitizer's reports.
+    """
+
+    launch: Any = None
 
 
 class FormatError(TcemuError):

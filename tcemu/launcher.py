@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from tcemu.errors import LaunchError, TcemuError, briefly, counted
+from tcemu.errors import Interrupted, LaunchError, TcemuError, briefly, counted
 from tcemu.machine.allocation import Shared
 from tcemu.machine.arguments import check_arguments
 from tcemu.machine.events import Observer
@@ -73,6 +73,9 @@ def launch(
     mode "collect", this holds for any TcemuError that follows a report. An error that is raised has the reports: a
     TcemuError as `launch.reports`, and any other that follows a report in a note.
 
+    A kernel that loops for ever and never waits runs until somebody interrupts it (Ctrl+C, or Kernel > Interrupt in
+    Jupyter): the launch then raises a KeyboardInterrupt that says where each warp was, and the arrays do not change.
+
     >>> def scale(warp, x, factor):
     ...     here = x.at(warp.threads)  # an address for each lane, in bytes
     ...     values = warp.ld_global(here).view(np.float32)
@@ -111,6 +114,9 @@ def launch(
             result = run(kernel, grid, block, args, **more)
         else:
             result = sweep(kernel, grid, block, args, **more, failed=lambda: bool(watch.errors))
+    except Interrupted as error:
+        error.launch.reports = watch.reports
+        raise
     except Exception as error:
         ended = _ended(error, watch)
         if ended is None:

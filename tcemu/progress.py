@@ -1,6 +1,6 @@
 """A bar for work of many runs: it appears after two seconds, in a terminal or a notebook, and disappears at the end.
 
-Nothing appears where the output goes to a file, or if TCEMU_QUIET=1.
+It estimates how long the rest takes. Nothing appears where the output goes to a file, or if TCEMU_QUIET=1.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from tcemu.tracebacks import shell
 
 #: Seconds before the bar appears, and between its updates.
 _PATIENCE, _PAUSE = 2.0, 0.2
+#: Words for a duration: up to how many of a unit, the unit, and its seconds.
+_UNITS = ((90, "s", 1), (90, "min", 60), (48, "h", 3600), (float("inf"), "days", 86_400))
 
 
 class Progress:
@@ -29,7 +31,10 @@ class Progress:
 
     def __init__(self, what: str, total: int) -> None:
         self.what, self.total = what, total
-        self._next = time.monotonic() + _PATIENCE
+        self._began = time.monotonic()
+        self._next = self._began + _PATIENCE
+        #: seconds that the rest takes at the pace so far
+        self._left = 0.0
         #: draws what is done; None before the bar appears
         self._draw: Any = None
         self._end: Any = None
@@ -51,6 +56,7 @@ class Progress:
         self._next = now + _PAUSE
         if self._draw is None:
             self._begin()
+        self._left = (now - self._began) / done * (self.total - done) if done else 0.0
         self._draw(done)
 
     def _begin(self) -> None:
@@ -67,7 +73,8 @@ class Progress:
         shown: Any = display({"text/plain": ""}, raw=True, display_id=True)
 
         def draw(done: int) -> None:
-            text = f"{self.what}: {done:,} of {self.total:,}"
+            left = f", about {rest(self._left)} left" if 0 < done < self.total else ""
+            text = f"{self.what}: {done:,} of {self.total:,}{left}"
             bar = f'<progress value="{done}" max="{self.total}"></progress>'
             shown.update({"text/plain": text, "text/html": f"<label>{escape(text)} {bar}</label>"}, raw=True)
 
@@ -75,11 +82,22 @@ class Progress:
 
     def _in_terminal(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
-        columns = TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn()
+        columns = [TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn()]
+        columns += [TextColumn("about"), TimeRemainingColumn(), TextColumn("left")]
         bar = Bar(*columns, console=Console(stderr=True), transient=True)
         task = bar.add_task(self.what, total=self.total)
         bar.start()
         self._draw, self._end = lambda done: bar.update(task, completed=done), bar.stop
+
+
+def rest(seconds: float) -> str:
+    """A duration in one unit, rounded: ``90 s``, ``2 min``.
+
+    >>> from tcemu.progress import rest
+    >>> rest(7000)
+    '2 h'
+    """
+    return next(f"{round(seconds / each)} {unit}" for most, unit, each in _UNITS if round(seconds / each) <= most)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import IllegalInstruction, OperandError, did_you_mean, listing, shown
 from tcemu.formats import Format
 from tcemu.formats.arrays import as_array
@@ -34,6 +35,7 @@ _MATRIX = "the matrix to prune or tile: not an array"
 _NAMED = {kind: sparsity for (kind, order), sparsity in SPARSITY.items() if order == "sp::ordered_metadata"}
 
 
+@explained
 def compress(dense: npt.ArrayLike, instruction: str | Instruction, chosen: int = 0) -> tuple[Array, Array]:
     """Stored values (..., 16, K / 2) and metadata registers (..., 32) of matrices (..., 16, K) for `instruction`.
 
@@ -77,6 +79,7 @@ def compress(dense: npt.ArrayLike, instruction: str | Instruction, chosen: int =
     return _as_given(form, given, values), registers.reshape(*patterns.shape[:-2], fragment.lanes)
 
 
+@explained
 def decompress(
     values: npt.ArrayLike, metadata: npt.ArrayLike, instruction: str | Instruction, chosen: int = 0
 ) -> Array:
@@ -111,6 +114,7 @@ def decompress(
     return _as_given(form, given, dense)
 
 
+@explained
 def prune(dense: npt.ArrayLike, instruction: str | Instruction) -> Array:
     """`dense` (..., K) with the smaller half of each chunk replaced by 0, so that `compress` can store it.
 
@@ -152,6 +156,7 @@ def prune(dense: npt.ArrayLike, instruction: str | Instruction) -> Array:
     return result if form is None else _as_given(form, given, result)
 
 
+@explained
 def tiles(matrix: npt.ArrayLike, instruction: str | Instruction) -> Array:
     """A matrix (..., M, K) divided into the instruction's tiles of A, (..., M / 16, K / k, 16, k).
 

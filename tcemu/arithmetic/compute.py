@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arithmetic import reference
+from tcemu.arithmetic.fused import ROUNDING
+from tcemu.arithmetic.ieee import CANONICAL_NAN
 from tcemu.arithmetic.model import FmaGroups, FusedSums, Model, ScaledSums
 from tcemu.arithmetic.operation import Operation, conversion, narrow, numbers
 from tcemu.arithmetic.plans import InWords, Operands, Plan, plan, stretched
@@ -179,8 +181,8 @@ def _with_own_exponents(model: FusedSums, operation: Operation) -> Kernel:
     tables = tuple(numbers(form) for form in (through["a"], through["b"], operation.formats["c"], result))
     floor = model.floor if model.floor is not None else -(1 << 19)
     keep = model.keep if model.keep is not None else result.mantissa
-    nearest, first = reference.ROUNDING[result.name] == "rn", model.addend == "first"
-    block, nan = len(model.sums(operation.depth)[0]), reference.CANONICAL_NAN[result.name]
+    nearest, first = ROUNDING[result.name] == "rn", model.addend == "first"
+    block, nan = len(model.sums(operation.depth)[0]), CANONICAL_NAN[result.name]
 
     def run(a: Array, b: Array, c: Array, d: Array) -> None:
         if model.through is not None:
@@ -199,5 +201,5 @@ def _(model: FmaGroups, operation: Operation) -> Kernel:
 
     tables = tuple(numbers(lookup(name)) for name in (operation.a, operation.b, operation.c, operation.d, "f32"))
     group = np.array([next(g for g, ks in enumerate(model.groups) if k in ks) for k in range(operation.depth)])
-    order, nan = np.array(model.order), reference.CANONICAL_NAN[operation.d]
+    order, nan = np.array(model.order), CANONICAL_NAN[operation.d]
     return lambda a, b, c, d: add_groups(a, b, c, d, *tables, group, order, model.from_zero, nan)

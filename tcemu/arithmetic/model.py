@@ -18,7 +18,7 @@ ADDEND = -1
 class FusedSums:
     """A chain of fused sums: products and one addend are aligned, cut off, summed exactly and rounded once.
 
-    One fused sum (for its steps see :func:`tcemu.arithmetic.reference.fused_sum`):
+    One fused sum (for its steps see :func:`tcemu.arithmetic.fused.fused_sum`):
       - the exponent of a product is the sum of its factors' exponents, subnormals unnormalised;
       - every term is aligned to the largest exponent E of a non-zero term and cut off, toward zero, `fraction` bits
         behind the binary point of E; E is never below `floor`;

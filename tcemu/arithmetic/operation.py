@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.arithmetic import reference
+from tcemu.arithmetic.ieee import CANONICAL_NAN
 from tcemu.arithmetic.model import BitDot, FusedSums, Model
 from tcemu.formats import Format, lookup
 
@@ -90,4 +90,4 @@ def narrow(patterns: Array) -> Array:
     values = patterns.view(np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
         halves = values.astype(np.float16).view(np.uint16)
-    return np.where(np.isnan(values), np.uint16(reference.CANONICAL_NAN["f16"]), halves)
+    return np.where(np.isnan(values), np.uint16(CANONICAL_NAN["f16"]), halves)

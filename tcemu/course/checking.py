@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from tcemu.arguments import explained
 from tcemu.course import progress
 from tcemu.course.answers import AnswerError, Unanswered, named, overheard
 from tcemu.course.bank import exercise, exercises
@@ -129,6 +130,7 @@ def _named(function: tuple[Any, ...], answer: dict[str, Any]) -> tuple[str, Any]
     return name, function[0]
 
 
+@explained
 def hint(name: Any, number: int | None = None) -> str:
     """The next hint for an exercise, or the one with that number, counted from 1. Raises CourseError.
 

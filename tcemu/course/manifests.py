@@ -20,9 +20,11 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from tcemu.arguments import explained
 from tcemu.course.bank import OWN
 from tcemu.course.source import files, source
 from tcemu.errors import CourseError, briefly, listing, nearest
@@ -103,7 +105,8 @@ class Manifest:
         return next((path for path in (*own, source() / place / name) if path.is_file()), None)
 
 
-def manifest(folder: Path | None = None) -> Manifest:
+@explained
+def manifest(folder: str | PathLike[str] | None = None) -> Manifest:
     """The manifest in `folder` or in its folder notebooks, by default that of the installed course.
 
     Raises CourseError, which says what is wrong with it.
@@ -112,7 +115,7 @@ def manifest(folder: Path | None = None) -> Manifest:
     >>> len(course.manifest().notebooks) >= 2
     True
     """
-    folder = folder or source()
+    folder = source() if folder is None else Path(folder)
     root = next((place for place in (folder, folder / "notebooks") if (place / MANIFEST).is_file()), None)
     if root is None:
         raise CourseError(f"there is no {MANIFEST} in {folder} or in its folder notebooks")

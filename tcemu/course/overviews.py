@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from tcemu.arguments import explained
 from tcemu.course import progress
 from tcemu.course.bank import exercises
 from tcemu.course.manifests import MANIFEST, Entry, Manifest, manifest
@@ -185,7 +187,8 @@ def _bar(step: Step) -> str:
     return "#" * filled + "." * (10 - filled)
 
 
-def overview(folder: Path | None = None) -> Overview:
+@explained
+def overview(folder: str | PathLike[str] | None = None) -> Overview:
     """Where the learner is in the course laid out in `folder`, by default in the one around the current folder.
 
     Outside a laid-out course nothing is done yet. Raises CourseError for a damaged manifest or progress file.
@@ -194,7 +197,7 @@ def overview(folder: Path | None = None) -> Overview:
     >>> course.overview().title
     'Tensor-core programming'
     """
-    place = folder or progress.folder()
+    place = progress.folder() if folder is None else Path(folder)
     own = place is not None and (place / "notebooks" / MANIFEST).is_file()
     return overview_of(manifest(place if own else None), progress.read(place)["exercises"] if place else {})
 

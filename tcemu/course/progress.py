@@ -13,11 +13,13 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from filelock import FileLock
 
+from tcemu.arguments import explained
 from tcemu.course.lay_out import RECORD
 from tcemu.course.verdict import Verdict
 from tcemu.errors import CourseError
@@ -28,7 +30,8 @@ PROGRESS = ".tcemu-progress.json"
 HISTORY = 20
 
 
-def folder(start: Path | None = None) -> Path | None:
+@explained
+def folder(start: str | PathLike[str] | None = None) -> Path | None:
     """The laid-out course around `start`, by default around the current folder.
 
     >>> from tcemu.course import progress
@@ -36,7 +39,7 @@ def folder(start: Path | None = None) -> Path | None:
     >>> progress.folder(Path("/")) is None
     True
     """
-    here = (start or Path()).absolute()
+    here = Path("" if start is None else start).absolute()
     return next((place for place in (here, *here.parents) if (place / RECORD).is_file()), None)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import FormatError, OperandError, did_you_mean, listing, shown
+from tcemu.errors import FormatError, OperandError, briefly, did_you_mean, listing, shown
 from tcemu.formats.arrays import as_array
 
 if TYPE_CHECKING:
@@ -218,6 +218,20 @@ def _bits_of(form: Format, array: Array) -> Array:
 
 def matrix_of(form: Format, patterns: Array) -> Array:
     """The array in the format's dtype; see Format.matrix."""
+    if getattr(patterns, "dtype", None) != form.storage:
+        patterns = _stored(form, patterns)
     if form.kind == "float":
-        return np.ascontiguousarray(patterns, dtype=form.storage).view(form.dtype)
+        return np.ascontiguousarray(patterns).view(form.dtype)
     return decode(form, patterns.astype(np.uint64)).astype(form.dtype)
+
+
+def _stored(form: Format, patterns: object) -> Array:
+    """Patterns that came in another dtype as `storage`. Raises OperandError if they are not patterns."""
+    array = as_array(patterns, f"{form.name}: not an array of patterns")
+    most = (1 << 8 * form.storage.itemsize) - 1
+    if array.dtype.kind not in "ui" or (array.size and not 0 <= int(array.min()) <= int(array.max()) <= most):
+        raise OperandError(
+            f"{form.name}: patterns must be whole numbers from 0 to {most:#x}; got {briefly(patterns)}. "
+            "Format.encode makes patterns of numbers."
+        )
+    return array.astype(form.storage)

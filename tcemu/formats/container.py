@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import TableError
+from tcemu.errors import OperandError, TableError, briefly, counted, is_whole
 from tcemu.formats import codec
 from tcemu.formats.format import Format
 
@@ -36,6 +36,13 @@ class Container:
     shift: int = 0
 
     def __post_init__(self) -> None:
+        if not isinstance(self.form, Format):
+            raise OperandError(f"a container must have a format, tcemu.formats.lookup(...); got {briefly(self.form)}")
+        if not is_whole(self.width) or not 1 <= self.width <= 64 or not is_whole(self.shift) or self.shift < 0:
+            raise OperandError(
+                f"a container must have a width of 1 to 64 bits and a shift of at least 0; got "
+                f"{briefly(self.width)} and {briefly(self.shift)}"
+            )
         if self.register_bits % self.width or self.shift + self.form.bits + self.form.padding > self.width:
             raise TableError(f"{self.form.name} at bit {self.shift} does not fit containers of {self.width} bits")
 
@@ -60,8 +67,13 @@ class Container:
         return codec.storage(self.width)
 
     def pack(self, patterns: Array) -> Array:
-        """Patterns (..., n) to registers (..., n / elements); n must be a multiple of `elements`."""
+        """Patterns (..., n), unsigned, to registers (..., n / elements); n must be a multiple of `elements`."""
         dtype = self.register_dtype
+        _check(patterns, f"patterns of {self.form.name}", "unsigned integers")
+        if patterns.shape[-1] % self.elements:
+            raise OperandError(
+                f"{counted(patterns.shape[-1], 'pattern')} of {self.form.name} do not fill registers of {self.elements}"
+            )
         grouped = patterns.astype(dtype).reshape(
             *patterns.shape[:-1], patterns.shape[-1] // self.elements, self.elements
         )
@@ -72,6 +84,7 @@ class Container:
     def unpack(self, registers: Array) -> Array:
         """Registers (..., n) to patterns (..., n * elements); bits around a pattern are dropped."""
         dtype = self.register_dtype
+        _check(registers, f"registers of {self.form.name}", str(dtype))
         places = np.arange(self.elements, dtype=dtype) * dtype.type(self.width) + dtype.type(self.shift)
         spread = (registers[..., None] >> places) & self._mask
         patterns: Array = spread.reshape(*registers.shape[:-1], registers.shape[-1] * self.elements).astype(
@@ -83,3 +96,11 @@ class Container:
     def _mask(self) -> Any:
         """A pattern's own bits, including padding: what is moved into a register and out of it."""
         return self.register_dtype.type((1 << (self.form.bits + self.form.padding)) - 1)
+
+
+def _check(given: Array, what: str, wanted: str) -> None:
+    """Raise OperandError unless it is an array, of at least one axis, of `wanted`: a dtype, or unsigned integers."""
+    fits = isinstance(given, np.ndarray) and given.ndim and given.dtype.kind == "u"
+    if not fits or wanted not in ("unsigned integers", given.dtype.name):
+        got = f"dtype {given.dtype}, shape {given.shape}" if isinstance(given, np.ndarray) else briefly(given)
+        raise OperandError(f"{what} must be an array (..., n) of {wanted}; got {got}")

@@ -71,7 +71,7 @@ def round_exact(
     ['0x3c00', '0x3c00', '0x3c01']
     """
     keep = form.mantissa if keep is None else keep
-    magnitude, negative = abs(number), number < 0
+    magnitude, negative = abs(int(number)), number < 0  # numpy's integers have no bit_length
     if not magnitude:
         return 0
     top = max(magnitude.bit_length() - 1 + exponent, form.emin)

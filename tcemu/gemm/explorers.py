@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError, briefly
 from tcemu.gemm import mma_pipeline, wgmma_tma
 from tcemu.machine import scalar
@@ -85,6 +86,7 @@ def schedule_of_wgmma(a: Array, b: Array, stages: int = 3, in_flight: int = 1, c
 # ---------------------------------------------------------------------------------------------- softmax
 
 
+@explained
 def online_softmax(scores: npt.ArrayLike, keys: int = 4) -> Explorer:
     """What a row's online softmax holds after each tile: sliders for the keys of a tile and for where the largest is.
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from tcemu.arguments import explained
 from tcemu.arithmetic import Operation, Row, find
 from tcemu.errors import ArithmeticUnknown, IllegalInstruction, Named, OperandError, TableError, briefly
 from tcemu.formats import Format
 from tcemu.instructions.facts import Facts
 from tcemu.instructions.operand import Operand, operands_of
-from tcemu.instructions.targets import Gate, Target
+from tcemu.instructions.targets import Gate, Target, target_named
 from tcemu.layouts import Fragment
 
 Fragments = Mapping[str, Fragment]
@@ -145,13 +146,15 @@ class Instruction:
         """The words that change arithmetic: rounding, satfinite, op."""
         return tuple((slot, self.words[slot]) for slot in ("rounding", "satfinite", "op") if slot in self.words)
 
-    def arithmetic(self, target: Target) -> Row:
+    @explained
+    def arithmetic(self, target: Target | str) -> Row:
         """The row of the arithmetic table for this instruction on `target`. Raises ArithmeticUnknown."""
+        target = target_named(target) if isinstance(target, str) else target
         types = {role: form.name for role, form in self.types.items()}
         family = self.facts.computes_as or self.family
         return find(target.number, family, str(self.shape), types["a"], types["b"], types["c"], types["d"])
 
-    def operation(self, target: Target) -> Operation:
+    def operation(self, target: Target | str) -> Operation:
         """What one tile computes on `target`, over the products that take part."""
         names = {role: self.types[role].name for role in "abcd"}
         depth = self.facts.stored or self.shape.k

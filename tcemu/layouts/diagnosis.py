@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import LayoutError, briefly, listing, whole
 from tcemu.layouts.canonical import SWIZZLES, Canonical, Element, Major, element_bits
 from tcemu.layouts.descriptor import OFFSETS, RESERVED, Descriptor, as_bits, tile_addresses
@@ -78,6 +79,7 @@ class _Question:
 _MOST = 8 << 18
 
 
+@explained
 def diagnose(
     descriptor: Descriptor | int,
     element: Element,

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.backend import MOVED, backend
-from tcemu.errors import LayoutError, OperandError, TableError, counted, span
+from tcemu.errors import LayoutError, OperandError, TableError, briefly, counted, span
 from tcemu.formats import Container, Format
 from tcemu.formats.arrays import as_array
 from tcemu.layouts.layout import Layout, whole
@@ -126,6 +126,8 @@ class Fragment:
 
     def unpack_patterns(self, registers: Array) -> Array:
         """Like :meth:`unpack`, but returns patterns as unsigned integers and does not check the registers."""
+        if not isinstance(registers, np.ndarray) or registers.shape[-2:] != (self.lanes, self.registers):
+            self.check(registers)  # says what does not fit
         lead = registers.shape[:-2]
         return self.read(registers.reshape(-1, self.lanes * self.registers)).reshape(*lead, *self.shape)
 
@@ -137,6 +139,7 @@ class Fragment:
         With `words` a whole register counts as one element (32 bits of b1 at a time), so there are 32 times fewer
         elements. `some`: the numbers of the elements to read, in C order; otherwise all are.
         """
+        self._check_flat(registers, self.lanes * self.registers, "registers")
         table = self._word_table if words else self._table
         if some is not None:
             table = table._replace(source=table.source[some], place=table.place[some])
@@ -150,6 +153,7 @@ class Fragment:
 
     def write(self, patterns: Array) -> Array:
         """The flat registers (warps, lanes * registers) that hold patterns (warps, rows * columns)."""
+        self._check_flat(patterns, prod(self.shape), "patterns")
         if backend(patterns.size >> MOVED) == "reference":
             return self.container.pack(patterns[:, self.layout.gather]).reshape(len(patterns), -1)
         from tcemu.kernels.registers import write
@@ -157,6 +161,15 @@ class Fragment:
         registers = np.empty((len(patterns), self.lanes * self.registers), self.container.register_dtype)
         write(patterns, self._gather, self.container.width, self.container.shift, registers)
         return registers
+
+    def _check_flat(self, given: Array, columns: int, what: str) -> None:
+        """Raise OperandError unless these are unsigned integers (warps, columns): a kernel would read past the end."""
+        array = isinstance(given, np.ndarray)
+        if not array or given.dtype.kind != "u" or given.ndim != 2 or given.shape[1] != columns:
+            got = f"{given.dtype} {given.shape}" if array else briefly(given)
+            raise OperandError(
+                f"{self.role} of {self.type}: {what} must be unsigned integers (warps, {columns}); got {got}"
+            )
 
     @cached_property
     def _gather(self) -> Array:

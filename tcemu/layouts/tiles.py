@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import LayoutError, OperandError, briefly, listing, whole
 from tcemu.formats import Format, lookup
 from tcemu.formats.arrays import as_array
@@ -19,6 +20,7 @@ Array = npt.NDArray[Any]
 _FORMATS = ("f16", "bf16", "tf32", "s8", "u8", "b1", "e4m3", "e5m2")
 
 
+@explained
 def copy_tile(
     matrix: npt.ArrayLike,
     shared: Array,
@@ -96,6 +98,8 @@ def _two_sizes(shape: object) -> tuple[int, int]:
     if not isinstance(shape, tuple | list) or len(shape) != 2:
         raise LayoutError(f"the shape of a tile must be (mn, k); got {briefly(shape)}")
     mn, k = (whole(size, "a size of a tile", LayoutError) for size in shape)
+    if min(mn, k) < 1:
+        raise LayoutError(f"a tile must have at least one row and one column; got {briefly(shape)}")
     return mn, k
 
 

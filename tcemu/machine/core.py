@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import flag
 from tcemu.errors import AddressError, Disagreement, LaunchError, MemoryFault, OperandError, briefly, is_whole
 from tcemu.instructions import Instruction
 from tcemu.instructions.facts import Space
@@ -102,7 +103,7 @@ class Core:
             self.grid.bound[instruction] = bound
         if not bound.least <= len(operands) <= bound.most:
             raise bound.miscounted(len(operands))
-        act = bound.both if both else bound.act
+        act = bound.both if both is not False and flag(both, "both") else bound.act
         if act is None:
             raise OperandError(
                 f"{bound.instruction} does not have two destinations d|p (PTX ISA {bound.instruction.section})"

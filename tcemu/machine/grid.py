@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby, product
+from itertools import groupby, islice, product
 from typing import Any, NoReturn
 
-from tcemu.errors import Deadlock, LaunchError, TcemuError, counted, ranges
+from tcemu.errors import Deadlock, Interrupted, LaunchError, TcemuError, counted, ranges
 from tcemu.instructions import Instruction
 from tcemu.machine.block import Block, Index3, Shape
 from tcemu.machine.cluster import Cluster
@@ -15,9 +16,11 @@ from tcemu.machine.core import Core
 from tcemu.machine.dispatch import Bound
 from tcemu.machine.events import Event, Observer, Stuck, Waiting
 from tcemu.machine.memory import GlobalMemory
-from tcemu.machine.scheduler import Scheduler
+from tcemu.machine.scheduler import Left, Scheduler
 from tcemu.machine.strategy import InOrder, strategy_of
 
+#: How many groups of blocks are told apart in the message of an interrupt.
+_TOLD = 8
 #: Makes the function that a warp runs, given the warp's core.
 Body = Callable[[Core], Callable[[], None]]
 
@@ -58,6 +61,7 @@ class Grid:
         self.done = 0
         #: the blocks in flight, by number
         self.blocks: dict[int, Block] = {}
+        self._cores: dict[int, list[Core]] = {}
         #: how many blocks are in flight at most
         self.resident = resident
         #: the clusters that have not started; without clusters, each block is one
@@ -79,6 +83,8 @@ class Grid:
                 for waits in sorted(waiting, key=_follows):
                     self.tell(Stuck, waits, full)
                 raise Deadlock(self._told(stuck, full))
+        except KeyboardInterrupt as stop:
+            raise Interrupted(self._interrupted()).with_traceback(stop.__traceback__) from None
         finally:
             # registers may still be read after the end; and observers, which may hold much, are freed at once, although
             # the grid, its blocks and its warps refer to each other
@@ -104,12 +110,13 @@ class Grid:
         for block in Cluster(self, self._waiting.popleft()).blocks:
             self.blocks[block.number] = block
             cores = [Core(block, warp) for warp in range(self.shape.warps)]
+            self._cores[block.number] = cores
             block.start([(core, self._body(core)) for core in cores])
         return True
 
     def ended(self, block: Block) -> None:
         """A block has ended: start the next one, unless enough others run."""
-        del self.blocks[block.number]
+        del self.blocks[block.number], self._cores[block.number]
         self.done += 1
         if len(self.blocks) < self._together():
             self._admit()
@@ -156,15 +163,23 @@ class Grid:
         raise error
 
     def _told(self, stuck: Sequence[Waiting], full: str) -> str:
-        found: dict[tuple[str, ...], list[Block]] = {}
-        for number, waits in groupby(stuck, key=lambda each: each.by.block):
-            block = self.blocks[number]
-            found.setdefault(tuple(_waits(block, waits)), []).append(block)
-        lines = []
-        for told, (first, *others) in found.items():
-            who = f"block {first.index}" if not others else f"{len(others) + 1} blocks, {first.index} among them,"
-            lines += [f"{who} cannot continue:", *told]
+        blocks = [
+            (self.blocks[number], [*_waits(waits), *_gone(self.blocks[number])])
+            for number, waits in groupby(stuck, key=lambda each: each.by.block)
+        ]
+        lines = [line for told in _alike(blocks, "cannot continue") for line in told]
         return "\n".join([*lines, full] if full else lines)
+
+    def _interrupted(self) -> str:
+        """Where the warps were when somebody interrupted the launch."""
+        blocks = []
+        for number, warps in groupby(self.scheduler.interrupted, key=lambda each: each.block):
+            block, left = self.blocks[number], list(warps)
+            waits = _waits(each.waits for each in left if each.waits)
+            blocks.append((block, [*_came(self._cores[number], left), *waits, *_gone(block)]))
+        told = [line for each in islice(_alike(blocks, "ran"), _TOLD) for line in each]
+        done = f"{self.done:,} of {counted(math.prod(self.shape.grid), 'block')} had ended"
+        return "\n".join([f"the launch was interrupted; {done}, and the arrays are unchanged.", *told])
 
     def _full(self) -> str:
         left, places = counted(self.shape.ranks * len(self._waiting), "block"), counted(self.resident, "block")
@@ -184,14 +199,41 @@ def _follows(waits: Sequence[Waiting]) -> bool:
     return all(each.kind == "cluster" for each in waits)
 
 
-def _waits(block: Block, waits: Iterable[Waiting]) -> Iterator[str]:
-    """Lines about the warps of a block that wait, and about those that have exited."""
+def _alike(blocks: Iterable[tuple[Block, Sequence[str]]], what: str) -> Iterator[Sequence[str]]:
+    """What there is to say of blocks, once for those of which it is the same; `what` they all do."""
+    found: dict[tuple[str, ...], list[Block]] = {}
+    for block, told in blocks:
+        found.setdefault(tuple(told), []).append(block)
+    for lines, (first, *others) in found.items():
+        who = f"block {first.index}" if not others else f"{len(others) + 1} blocks, {first.index} among them,"
+        yield [f"{who} {what}:", *lines]
+
+
+def _came(cores: Sequence[Core], left: Iterable[Left]) -> Iterator[str]:
+    """Lines about the warps of a block that run: how far they have come."""
+    found: dict[str, list[int]] = {}
+    for each in left:
+        if each.waits is None:
+            how = f"came to {cores[each.warp].latest}" if each.begun else "had not begun"
+            found.setdefault(how, []).append(each.warp)
+    for how, numbers in found.items():
+        yield f"  {_named(numbers)} {how}"
+
+
+def _named(warps: Sequence[int]) -> str:
+    return f"warp{'s' * (len(warps) > 1)} {ranges(warps)}"
+
+
+def _gone(block: Block) -> Iterator[str]:
+    """A line about the warps of a block that have exited."""
+    if block.exited:
+        yield f"  {_named(sorted(block.exited))} reached the end of the kernel"
+
+
+def _waits(waits: Iterable[Waiting]) -> Iterator[str]:
+    """Lines about the warps of a block that wait."""
     alike: dict[tuple[str, str], list[int]] = {}
     for each in waits:
         alike.setdefault((each.what, str(each.by.site)), []).append(each.by.warp)
     for (what, line), numbers in alike.items():
-        who = f"warp {numbers[0]} waits" if len(numbers) == 1 else f"warps {ranges(numbers)} wait"
-        yield f"  {who} since {line} for {what}"
-    if block.exited:
-        gone = sorted(block.exited)
-        yield f"  warp{'s' * (len(gone) > 1)} {ranges(gone)} reached the end of the kernel"
+        yield f"  {_named(numbers)} wait{'s' * (len(numbers) == 1)} since {line} for {what}"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import LaunchError, TcemuError, briefly, counted, is_whole, listing, shown
+from tcemu.errors import Interrupted, LaunchError, TcemuError, briefly, counted, is_whole, listing, shown
 from tcemu.instructions.targets import target_named
 from tcemu.machine.allocation import Shared
 from tcemu.machine.block import Index3, Shape
@@ -199,7 +199,7 @@ def launch(
             _run(kernel, passed, running, result)
             outcomes.append(memory)
         outcomes[0].copy_back()
-    except TcemuError as error:
+    except (TcemuError, Interrupted) as error:
         error.launch = result
         raise
     places = [number for number, given in enumerate(args) if is_buffer(given)]

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from tcemu.errors import LaunchError, OperandError
+from tcemu.errors import LaunchError, OperandError, briefly
 from tcemu.instructions import Instruction
 from tcemu.machine.lanes import differing
 
@@ -139,7 +139,7 @@ class Registers(NDArrayOperatorsMixin):
         try:
             return seen[key].copy() if self._columns is None and _is_view(key) else seen[key]
         except IndexError as error:
-            raise OperandError(f"{self!r} has no [{key!r}]: {error}") from None
+            raise OperandError(f"{self!r} has no [{briefly(key)}]: {error}") from None
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Write active lanes; the others keep what they have."""
@@ -151,9 +151,10 @@ class Registers(NDArrayOperatorsMixin):
         try:
             content[key] = given
         except IndexError as error:
-            raise OperandError(f"{self!r} has no [{key!r}]: {error}") from None
+            raise OperandError(f"{self!r} has no [{briefly(key)}]: {error}") from None
         except ValueError as error:
-            raise OperandError(f"{self!r}[{key!r}] does not hold a value of shape {given.shape}: {error}") from None
+            at = f"{self!r}[{briefly(key)}]"
+            raise OperandError(f"{at} does not hold a value of shape {given.shape}: {error}") from None
         if bank.unwritten is None and (there is None or there.tobytes() == _ALL):
             bank.bits[:, columns] = content
             return
@@ -194,7 +195,10 @@ class Registers(NDArrayOperatorsMixin):
 
     def view(self, dtype: npt.DTypeLike) -> Array:
         """The content, read now, as another dtype."""
-        return np.asarray(self).view(dtype)
+        try:
+            return np.asarray(self).view(dtype)
+        except (TypeError, ValueError) as error:
+            raise OperandError(f"{self!r} cannot be viewed as {briefly(dtype)}: {error}") from None
 
     def __repr__(self) -> str:
         came = f" of {self.origin[0]}" if self.origin else ""
@@ -234,7 +238,7 @@ class Registers(NDArrayOperatorsMixin):
         try:
             chosen = _chosen(self.shape, key)
         except IndexError as error:
-            raise OperandError(f"{self!r} has no [{key!r}]: {error}") from None
+            raise OperandError(f"{self!r} has no [{briefly(key)}]: {error}") from None
         return chosen if self._columns is None else tuple(np.unique(self._columns[list(chosen)]).tolist())
 
     def touch(self, writes: bool, key: Any = ..., *, moves: bool = False) -> None:

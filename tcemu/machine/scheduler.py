@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
@@ -56,6 +56,24 @@ class Strand:
         self.repeats = 0
 
 
+class Left(NamedTuple):
+    """A warp that has not exited: its numbers, whether it has begun, and what it waits for, if it does."""
+
+    block: int
+    warp: int
+    begun: bool
+    waits: Waiting | None
+
+
+def _numbers(strand: Strand) -> tuple[int, int]:
+    return strand.block, strand.warp
+
+
+def _left(strand: Strand) -> Left:
+    waits = strand.waiting or strand.looks
+    return Left(*_numbers(strand), bool(strand.fiber) or strand.fiber.dead, waits() if waits else None)
+
+
 class Scheduler:
     """The warps of the blocks in flight, and their pending work."""
 
@@ -71,6 +89,8 @@ class Scheduler:
         self._in_vain = 0
         #: what to do when the last warp of a block has exited
         self._ended: dict[int, Callable[[], None]] = {}
+        #: once somebody has interrupted the launch: the warps that had not exited
+        self.interrupted: list[Left] = []
 
     def add(self, block: int, pending: Pending, strands: list[Strand], ended: Callable[[], None]) -> None:
         """Start a block; `ended` is called once all its warps have exited."""
@@ -148,31 +168,37 @@ class Scheduler:
     def run(self) -> tuple[Waiting, ...]:
         """Run all warps until they exit; if some cannot, return what they wait for."""
         try:
-            while self._strands:
-                able, busy = [], []  # comprehensions would be two calls more, for each turn of a warp
-                for strand in self._strands:
-                    if not strand.asleep and (strand.ready is None or strand.ready()):
-                        able.append(strand)
-                        if strand.looks is None:
-                            busy.append(strand)
-                self._in_vain = 0 if busy else self._in_vain + 1
-                if not busy and self._in_vain > len(able):  # all have looked since something last happened
-                    if self._step() or (self._asks() and self._grow()):
-                        self._in_vain = 0
-                        continue
-                    if self._in_vain > min(_LOOKS * (len(able) + 1), _MOST_LOOKS):
-                        return self._waiting()
-                if able:
-                    for pending in self._pending.values():
-                        if pending.tasks:
-                            pending.perhaps()
-                    chosen = self.strategy.runs(able, busy)
-                    if self.strategy.queues and (not busy or chosen.operations % _TURN == 0):  # its turn is over
-                        self._strands.remove(chosen)
-                        self._strands.append(chosen)
-                    self._resume(chosen)
+            return self._turns()
+        except KeyboardInterrupt:
+            self.interrupted = [_left(strand) for strand in sorted(self._strands, key=_numbers)]
+            raise
         finally:
             self._kill()
+
+    def _turns(self) -> tuple[Waiting, ...]:
+        while self._strands:
+            able, busy = [], []  # comprehensions would be two calls more, for each turn of a warp
+            for strand in self._strands:
+                if not strand.asleep and (strand.ready is None or strand.ready()):
+                    able.append(strand)
+                    if strand.looks is None:
+                        busy.append(strand)
+            self._in_vain = 0 if busy else self._in_vain + 1
+            if not busy and self._in_vain > len(able):  # all have looked since something last happened
+                if self._step() or (self._asks() and self._grow()):
+                    self._in_vain = 0
+                    continue
+                if self._in_vain > min(_LOOKS * (len(able) + 1), _MOST_LOOKS):
+                    return self._waiting()
+            if able:
+                for pending in self._pending.values():
+                    if pending.tasks:
+                        pending.perhaps()
+                chosen = self.strategy.runs(able, busy)
+                if self.strategy.queues and (not busy or chosen.operations % _TURN == 0):  # its turn is over
+                    self._strands.remove(chosen)
+                    self._strands.append(chosen)
+                self._resume(chosen)
         return ()
 
     def _step(self) -> bool:
@@ -204,8 +230,7 @@ class Scheduler:
                 self._ended.pop(strand.block)()
 
     def _waiting(self) -> tuple[Waiting, ...]:
-        order = sorted(self._strands, key=lambda each: (each.block, each.warp))
-        found = [strand.waiting or strand.looks for strand in order]
+        found = [strand.waiting or strand.looks for strand in sorted(self._strands, key=_numbers)]
         return tuple(waiting() for waiting in found if waiting is not None)
 
     def _kill(self) -> None:

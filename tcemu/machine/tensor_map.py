@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arguments import explained
-from tcemu.errors import AddressError, OperandError, briefly, did_you_mean, listing
+from tcemu.errors import AddressError, OperandError, briefly, did_you_mean, is_whole, listing
 from tcemu.layouts.canonical import SWIZZLES
 from tcemu.layouts.swizzle import swizzled
 from tcemu.machine.reductions import Combine
@@ -125,7 +125,7 @@ class TensorMap:
         object.__setattr__(self, "address", whole("address", self.address))
         if not self.element_strides:
             object.__setattr__(self, "element_strides", (1,) * len(self.sizes))
-        if self.element not in ELEMENTS:
+        if not isinstance(self.element, str) or self.element not in ELEMENTS:
             raise OperandError(
                 f"a tensor map must have elements of {listing(ELEMENTS)}; got {briefly(self.element)}."
                 f"{did_you_mean(str(self.element), ELEMENTS)} Other types of 8 bits are copied as u8 ({_SECTION}.1)"
@@ -171,14 +171,14 @@ class TensorMap:
         """Mistakes in lines, swizzle and fill."""
         if self.line % 16:
             yield f"the innermost dimension of the box must be a multiple of 16 bytes; box {self.box} has {self.line}"
-        if self.swizzle not in SWIZZLES:
+        if not is_whole(self.swizzle) or self.swizzle not in SWIZZLES:
             yield f"a swizzle must be {listing(sorted(SWIZZLES))} bytes; got {briefly(self.swizzle)}"
         if self.swizzle and self.line > self.swizzle:
             yield (
                 f"the innermost dimension of the box has {self.line} bytes; with a swizzle of {self.swizzle} bytes it "
                 f"has at most {self.swizzle}. Copy {-(-self.line // self.swizzle)} boxes side by side"
             )
-        if self.fill not in get_args(Fill):
+        if not isinstance(self.fill, str) or self.fill not in get_args(Fill):
             yield f"fill must be {listing(get_args(Fill))}; got {briefly(self.fill)}"
         if self.fill == "nan" and not ELEMENTS[self.element].float:
             yield f"fill is 'nan' for floats only; {self.element} is not a float"
@@ -200,8 +200,11 @@ class TensorMap:
         The element follows from the dtype; float32 may be copied as "tf32", which rounds. Raises OperandError for a
         dtype that tensor maps do not know, or of another size than `element`'s, and as the constructor does.
         """
-        if isinstance(tensor, np.ndarray):
-            raise OperandError("a tensor map needs an address in global memory: pass the pointer that the kernel gets")
+        if isinstance(tensor, np.ndarray) or not hasattr(tensor, "dtype"):
+            raise OperandError(
+                "a tensor map needs an address in global memory: pass the pointer that the kernel gets; got "
+                f"{briefly(tensor)}"
+            )
         dtype, shape = np.dtype(tensor.dtype), tuple(tensor.shape)
         named = _BY_DTYPE.get(dtype.name)
         if element is None and named is None:

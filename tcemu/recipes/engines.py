@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arithmetic import FusedSums, Operation, compute, matmul
+from tcemu.arithmetic.ieee import fma_nearest
 from tcemu.arithmetic.operation import conversion, numbers
-from tcemu.arithmetic.reference import fma_nearest
 from tcemu.backend import backend
 from tcemu.errors import OperandError
 from tcemu.formats import lookup

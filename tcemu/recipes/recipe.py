@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from typing import Literal, get_args
 
-from tcemu.errors import OperandError, briefly, did_you_mean, listing, shown
+from tcemu.errors import OperandError, briefly, did_you_mean, is_whole, listing, shown
 from tcemu.recipes.inputs import CONVERSIONS
 
 Residue = Literal["last", "first"]
@@ -17,10 +17,12 @@ _ORDER = re.compile(r"(?:[a-z]\d+)+>[a-z]+")
 _LEVEL = re.compile(r"[1-9]\d*:[1-9]\d*")
 #: The way to add sums that has a name instead of levels.
 HALVES = "halves"
-#: What fields accept: words, or whole numbers from the least on.
+#: What fields accept: words, texts, or whole numbers from the least to the most.
 _WORDS = {"residue": get_args(Residue), "fused": get_args(Fused), "inputs": tuple(CONVERSIONS)}
 _TEXTS = ("instruction", "target", "inputs", "order", "residue", "join", "reduce", "total", "fused", "output")
-_LEAST = {"tile": 0, "every": 0, "lead": 0, "splits": 1, "size": 0, "slices": 1}
+#: The largest k, and the most parts: a launch has at most as many blocks along y or z.
+_K, _PARTS = 2**31 - 1, 65_535
+_BOUNDS = dict.fromkeys(("tile", "every", "lead", "size"), (0, _K)) | dict.fromkeys(("splits", "slices"), (1, _PARTS))
 
 
 @dataclass(frozen=True)
@@ -89,10 +91,12 @@ class Recipe:
                 said = listing([shown(word) for word in accepted])
                 hint = did_you_mean(given, accepted)
                 raise OperandError(f"a recipe's {name} must be {said}; got {shown(given)}.{hint}")
-        for name, least in _LEAST.items():
+        for name, (least, most) in _BOUNDS.items():
             given = getattr(self, name)
-            if not isinstance(given, int) or given < least:
+            if not is_whole(given) or given < least:
                 raise OperandError(f"a recipe's {name} must be a whole number, at least {least}; got {briefly(given)}")
+            if given > most:
+                raise OperandError(f"a recipe's {name} must be at most {most:,}; got {briefly(given)}")
         if (self.slices > 1 or self.lead) and not self.tile:
             raise OperandError("slices take tiles in turn, and a lead is whole tiles, so this recipe needs a tile")
         self._check_order()

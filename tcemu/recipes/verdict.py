@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import explained
 from tcemu.errors import OperandError
 from tcemu.recipes.apart import bits_of, separate, sums_of
 from tcemu.recipes.epilogue import Addend
@@ -112,6 +113,7 @@ class Verdict:
                 return one, other, *found
         return None
 
+    @explained
     def picture(self, row: int | None = None, column: int | None = None) -> Picture:
         """An element's sums under the recipes: by default the first that tells them apart, else D[0][0].
 

@@ -134,6 +134,9 @@ class _Search:
         """Run the schedules with `count` delays; return whether all of them ran."""
         parents, self.parents = self.parents, []
         candidates = list(dict.fromkeys(_extended(parents)))
+        if not candidates:
+            self._all(count, (), 0)
+            return False  # nor is there any with more delays
         if len(candidates) <= self._left:
             return self._all(count, candidates, len(candidates))
         chosen = candidates[: int(self._left * _SHARE)]

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any
 
-from tcemu.errors import LaunchError, TcemuError, briefly, is_whole
+from tcemu.errors import Interrupted, LaunchError, TcemuError, briefly, is_whole
 from tcemu.machine.arguments import fresh
 from tcemu.machine.launch import Kernel, Launch, partings
 from tcemu.machine.launch import launch as run
 from tcemu.machine.memory import is_buffer
 from tcemu.progress import Progress
+
+#: More seeds would take hours, even of the shortest kernel.
+MOST = 1_000_000
 
 
 def sweep(
@@ -37,10 +41,10 @@ def sweep(
             given = fresh(before) if done else args
             try:
                 one = run(kernel, grid, block, given, seed=seed, **more)
-            except Exception as error:
+            except (Exception, Interrupted) as error:
                 _restore(args, before)
                 error.add_note(f"It occurred after {done} of {len(numbers)} seeds; to reproduce it: seed={seed}")
-                if isinstance(error, TcemuError) and error.launch is not None:
+                if isinstance(error, TcemuError | Interrupted) and error.launch is not None:
                     error.launch.failing = seed
                 raise
             if failing is None and failed():
@@ -58,10 +62,15 @@ def sweep(
 def seeds_of(given: object) -> Sequence[int]:
     """The seeds: those before a number, or those that are given. Raises LaunchError if there is none."""
     numbers: list[object] = []
-    if is_whole(given) and 0 < given < 1 << 31:
+    if is_whole(given) and 0 < given <= MOST:
         return range(int(given))
     if isinstance(given, Iterable) and not isinstance(given, str | bytes) and getattr(given, "shape", None) != ():
-        numbers = list(given)
+        numbers = list(islice(given, MOST + 1))  # it may have no end
+    if len(numbers) > MOST or (is_whole(given) and given > MOST):
+        raise LaunchError(
+            f"a launch takes at most {MOST:,} seeds; got {briefly(given)}. Try a part of them, such as seeds=1000; "
+            "tcemu.search_schedules looks for rare orders in fewer runs"
+        )
     wrong = [each for each in numbers if not is_whole(each) or each < 0]
     if not numbers or wrong:
         raise LaunchError(

@@ -58,7 +58,10 @@ def before_and_after(
 
 
 def _numbers(given: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
-    array = as_array(given, name).astype(np.float64)
+    array = as_array(given, name)
+    if array.dtype.kind == "c":
+        raise OperandError(f"before_and_after draws real numbers; `{name}` has dtype {array.dtype}")
+    array = array.astype(np.float64)
     if not np.isfinite(array).all():
         raise OperandError(f"before_and_after draws only finite numbers; `{name}` has others")
     return array

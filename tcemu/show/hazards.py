@@ -149,6 +149,8 @@ def _read(events: Sequence[Event], reports: Sequence[Any], block: int | None) ->
             "events must be a list to which the launch adds them: tcemu.launch(..., observers=[events.append]); got "
             f"{briefly(events)}"
         )
+    if not isinstance(reports, list | tuple) or not all(hasattr(report, "block") for report in reports):
+        raise LaunchError(f"reports must be those of the launch's result, result.reports; got {briefly(reports)}")
     chosen = block if block is not None else reports[0].block if reports else 0
     found, marks = _arranged(events, chosen, [report for report in reports if report.block == chosen])
     if not found.steps:

@@ -13,6 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from tcemu.arguments import explained
 from tcemu.show.keys import KEYS
 from tcemu.show.palette import variables
 from tcemu.show.svg import PLAIN, STYLES, number
@@ -93,6 +94,7 @@ class Picture:
         """
         return replace(self, layer="")
 
+    @explained
     def save(self, path: str | PathLike[str]) -> None:
         """Write the drawing as an SVG file."""
         Path(path).write_text(self.svg, encoding="utf-8")

@@ -24,7 +24,7 @@ from numbers import Real
 from typing import Any, Protocol
 
 from tcemu.arguments import explained
-from tcemu.errors import OperandError, TcemuError, briefly, counted, listing, ranges, shown
+from tcemu.errors import OperandError, TcemuError, briefly, counted, is_whole, listing, ranges, shown
 from tcemu.formats import Format, lookup
 from tcemu.show.bits import number_bits
 from tcemu.show.formulas import evaluate
@@ -327,8 +327,10 @@ def _kind(
     if choices:
         return _chosen(right, choices)
     if bits is not None:
-        form = None if isinstance(bits, int) else lookup(bits) if isinstance(bits, str) else bits
-        width = form.container if form else int(bits)  # type: ignore[arg-type]
+        if not isinstance(bits, Format | str) and not (is_whole(bits) and 1 <= bits <= 64):
+            raise OperandError(f"bits must be a format, its name, or a number of bits up to 64; got {briefly(bits)}")
+        read = lookup(bits) if isinstance(bits, str) else bits
+        form, width = (read, read.container) if isinstance(read, Format) else (None, int(read))
         if not 0 <= int(right) < 1 << width:
             raise OperandError(f"the answer {briefly(right)} does not fit into {counted(width, 'bit')}")
         return _Bits(int(right), width, form)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import count, pairwise
 
 from tcemu.arguments import explained
-from tcemu.errors import OperandError
+from tcemu.errors import OperandError, briefly
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 from tcemu.show.words import compact
@@ -27,6 +27,8 @@ def running_error(ks: Sequence[int], errors: Mapping[str, Sequence[float]], titl
     """
     if not 1 <= len(errors) <= len(_LOOKS) or not len(ks) or any(len(line) != len(ks) for line in errors.values()):
         raise OperandError(f"there are 1 to {len(_LOOKS)} lines, with one error for each of {len(ks)} values of k")
+    if ks[-1] <= 0:
+        raise OperandError(f"the last k must be positive: it is at the right end of the picture; got {briefly(ks)}")
     sizes = {name: [abs(float(error)) for error in line] for name, line in errors.items()}
     top = max(max(line) for line in sizes.values()) or 1.0
     body = _axes(ks, top)

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from tcemu.errors import OperandError, counted
+from tcemu.errors import OperandError, briefly, counted
 from tcemu.machine.events import Event
 from tcemu.timing.costs import CostTable, costs
 from tcemu.timing.prices import PARTITIONS, Prices
@@ -56,7 +56,7 @@ class Timeline:
 
     def __init__(self, table: CostTable | None = None, sms: int = SMS) -> None:
         if isinstance(sms, bool) or not isinstance(sms, int) or sms < 1:
-            raise OperandError(f"sms= must be a number of SMs, at least 1; got {sms!r}")
+            raise OperandError(f"sms= must be a number of SMs, at least 1; got {briefly(sms)}")
         self._table, self._sms = table, sms
         self._recorder = Recorder()
         self._held: tuple[list[Laid], list[Group]] | None = None

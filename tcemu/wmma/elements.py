@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from tcemu.errors import OperandError, listing
+from tcemu.errors import OperandError, briefly, listing
 from tcemu.formats.arrays import as_array
 from tcemu.wmma.kind import GUIDE, Kind
 
@@ -84,7 +84,10 @@ class Elements(NDArrayOperatorsMixin):
 
     def astype(self, dtype: npt.DTypeLike) -> Elements:
         """The same elements in another dtype; they still belong to this type of fragment."""
-        found = np.asarray(self).astype(dtype)
+        try:
+            found = np.asarray(self).astype(dtype)
+        except (TypeError, ValueError) as error:
+            raise OperandError(f"x of {self.kind} cannot become {briefly(dtype)}: {error}") from None
         return Elements(self.kind, found, np.ones(found.shape, bool))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = (), **more: Any) -> Any:

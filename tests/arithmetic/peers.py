@@ -22,7 +22,7 @@ import numpy as np
 from dots import KINDS, compute_dots, dots
 
 import tcemu
-from tcemu.arithmetic.reference import CANONICAL_NAN
+from tcemu.arithmetic.ieee import CANONICAL_NAN
 from tcemu.instructions import target_named
 
 RECORDED = Path(__file__).parent / "peers"

@@ -12,14 +12,21 @@ import numpy.typing as npt
 import pytest
 
 import tcemu
-from tcemu import formats, gemm, instructions, microscaling, recipes, sanitizer, schedules, show, timing
+from tcemu import course, formats, gemm, instructions, microscaling, recipes, sanitizer, schedules, show, timing
 from tcemu.arguments import explained
 from tcemu.errors import LaunchError, OperandError, UnknownKey
 from tcemu.layouts import Descriptor, lanes_of_warp
+from tcemu.machine.tensor_map import TensorMap
 
 MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 TILE = Descriptor.for_tile("f16", 64, 64, swizzle=128)
 HALVES = np.ones((64, 64), np.float16)
+HALF = formats.lookup("f16")
+PAIRS = formats.Container(HALF, 16)
+ELECT = "elect.sync"
+SPARSE = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
+#: 2 TiB, if it were copied.
+EVERYTHING = np.broadcast_to(np.float16(1), (1 << 20, 1 << 20))
 FRAGMENT = tcemu.parse(MMA).fragments["a"]
 
 
@@ -43,6 +50,10 @@ def fails(
 ) -> Any:
     """Fail."""
     raise BrokenError
+
+
+def in_a_kernel(does: Callable[[tcemu.machine.Warp], object]) -> None:
+    tcemu.launch(lambda warp: does(warp) and None, shared=64)
 
 
 #: What does not fit, and what the message asks for.
@@ -101,6 +112,43 @@ CALLS = [
     (lambda: gemm.wgmma_tma.multiply(HALVES, HALVES, "big"), "multiply: plan must be a Plan object or None; got 'big'"),
     (lambda: show.one_output(MMA, [], targets=[]), "targets must name at least one target"),
     (lambda: show.tile_read(TILE, TILE, "f16", 64, 1 << 40), "at most 262,144 of them"),
+    (lambda: show.predict("Which?", 3, bits=-1), "bits must be a format, its name, or a number of bits up to 64; got"),
+    (lambda: show.running_error([0, 0], {"a": [1.0, 2.0]}), "the last k must be positive"),
+    (lambda: show.hazards([], [None]), "reports must be those of the launch's result, result.reports; got [None]"),
+    (lambda: show.before_and_after([1j], [1j], 1), "draws real numbers; `before` has dtype complex128"),
+    (lambda: show.popcount(1, 2).save(None), "Picture.save: path must be a text or a path; got None"),
+    (lambda: tcemu.parse(MMA).arithmetic("h100"), "no target is called 'h100'"),
+    (lambda: tcemu.parse(MMA).arithmetic(90), "Instruction.arithmetic: target must be a Target object or a text; got"),
+    (lambda: FRAGMENT.read(np.zeros((1, 128))), "registers must be unsigned integers (warps, 128); got float64"),
+    (lambda: FRAGMENT.read(None), "a of f16: registers must be unsigned integers (warps, 128); got None"),
+    (lambda: FRAGMENT.write(np.zeros((2, 255), np.uint16)), "patterns must be unsigned integers (warps, 256)"),
+    (lambda: FRAGMENT.unpack_patterns([1]), "operand a (f16) must be uint32 registers of shape (..., 32, 4)"),
+    (lambda: formats.Container("f16", 16), "must have a format, tcemu.formats.lookup(...); got 'f16'"),
+    (lambda: formats.Container(HALF, 0), "a width of 1 to 64 bits and a shift of at least 0; got 0"),
+    (lambda: PAIRS.pack([1.0, 2.0]), "must be an array (..., n) of unsigned integers; got [1.0, 2.0]"),
+    (lambda: PAIRS.pack(np.ones(2)), "an array (..., n) of unsigned integers; got dtype float64"),
+    (lambda: PAIRS.pack(np.ones(3, np.uint16)), "3 patterns of f16 do not fill registers of 2"),
+    (lambda: PAIRS.unpack(np.ones(2, np.uint16)), "must be an array (..., n) of uint32; got dtype uint16"),
+    (lambda: HALF.matrix(np.array([1.5])), "f16: patterns must be whole numbers from 0 to 0xffff; got array([1.5])"),
+    (lambda: HALF.matrix([1 << 16]), "f16: patterns must be whole numbers from 0 to 0xffff; got [65536]"),
+    (lambda: tcemu.layouts.diagnose(TILE, "f16", 64, 64, start="x"), "diagnose: start must be a whole number or None"),
+    (lambda: tcemu.layouts.read_tile(np.zeros(64, np.uint8), TILE, (0, 8), "f16"), "at least one row and one column"),
+    (lambda: tcemu.layouts.copy_tile(HALVES, np.zeros(8192, np.uint8), TILE, element=3), "element must be a"),
+    (lambda: tcemu.sparse.prune(EVERYTHING, SPARSE), "prune: the memory does not suffice for arguments of this size"),
+    (lambda: TensorMap(0, "f32", np.array(4), (), (4,), fill=np.zeros(2)), "fill must be zeros or nan"),
+    (lambda: TensorMap(0, [], (4,), (), (4,)), "a tensor map must have elements of"),
+    (lambda: TensorMap.of(None, (4,)), "pass the pointer that the kernel gets; got None"),
+    (lambda: course.manifest("nowhere"), "there is no course.toml in nowhere or in its folder notebooks"),
+    (lambda: course.manifest(3), "manifest: folder must be a text, a path or None; got 3"),
+    (lambda: course.overview(np.zeros(3)), "overview: folder must be a text, a path or None; got array([0., 0., 0.])"),
+    (lambda: course.hint("where_of_a", "x"), "hint: number must be a whole number or None; got 'x'"),
+    (lambda: gemm.explorers.online_softmax("x"), "online_softmax: scores must be an array of numbers; got 'x'"),
+    (lambda: in_a_kernel(lambda warp: warp.elect_sync(both="x")), "both must be True or False; got 'x'"),
+    (lambda: in_a_kernel(lambda warp: warp.run(ELECT, both=[])), "both must be True or False; got []"),
+    (lambda: in_a_kernel(lambda warp: warp.cp_async_bulk_wait_group(0, read=HALVES)), "read must be True or False"),
+    (lambda: in_a_kernel(lambda warp: warp.cp_async_mbarrier_arrive(0, noinc=2)), "noinc must be True or False; got 2"),
+    (lambda: in_a_kernel(lambda warp: warp.registers(2, fill=0).view("x")), "cannot be viewed as 'x': data type 'x'"),
+    (lambda: in_a_kernel(lambda warp: warp.registers(2, fill=0)[HALVES > 2]), " has no [array([[False, False"),
 ]
 
 
@@ -110,6 +158,18 @@ def test_the_public_face_answers_with_tcemus_errors(row):
             with pytest.raises(tcemu.TcemuError) as told:
                 call()
             assert words in str(told.value)
+
+
+def test_a_text_names_a_target():
+    mma = tcemu.parse(MMA)
+    assert mma.arithmetic("sm_90a") == mma.arithmetic(instructions.target_named("sm_90a"))
+    assert mma.operation("sm_90a") == mma.operation(instructions.target_named("sm_90a"))
+
+
+def test_flags_of_numpy_are_flags():
+    found = []
+    in_a_kernel(lambda warp: found.append(warp.elect_sync(both=np.True_)))
+    assert len(found[0]) == 2
 
 
 def test_every_public_picture_and_recipe_is_explained():
@@ -126,7 +186,7 @@ def test_running_errors_take_arrays():
 
 def test_seeds_and_delays_without_end():
     out = np.zeros(1, np.uint32)
-    with pytest.raises(LaunchError, match="seeds must be a number"):
+    with pytest.raises(LaunchError, match="at most 1,000,000 seeds"):
         tcemu.launch(lambda warp, given: None, args=(out,), seeds=10**30)
     found = schedules.search_schedules(lambda warp, given: None, args=(out,), delays=10**30, seconds=0.1)
     assert not found.failures

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from greenlet import greenlet
 
-from tcemu.errors import Deadlock, LaunchError, MemoryFault, OperandError, TcemuError
+import tcemu
+from tcemu.errors import Deadlock, Interrupted, LaunchError, MemoryFault, OperandError, TcemuError
 from tcemu.machine import events
 from tcemu.machine.launch import launch
 
@@ -60,6 +61,63 @@ def test_an_interrupt_ends_the_launch():
     with pytest.raises(KeyboardInterrupt):
         launch(kernel, 1, 96)
     assert left == [1, 0]  # 2 never began
+
+
+def for_ever(warp, out, rounds):
+    """The first three warps store in a loop, until one of them is interrupted."""
+    if warp.warpid == 3:
+        warp.bar_sync()
+    while warp.warpid < 3:
+        warp.st_global(out.at(warp.laneid % 8), 1, order="relaxed")
+        rounds.append(warp.warpid)
+        if len(rounds) == 2000:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("grid", [1, 3])
+def test_an_interrupt_says_where_each_warp_was(grid):
+    out, rounds = np.zeros(8, np.uint32), []
+    with pytest.raises(Interrupted) as told:
+        tcemu.launch(for_ever, grid, 160, (out, rounds), resident=2, seed=grid - 1, sanitizer="collect")
+    lines = str(told.value).splitlines()
+    many = "2 blocks, (1, 0, 0) among them, ran:" if grid > 1 else "block (0, 0, 0) ran:"  # seed 2 begins with 1
+    done = f"0 of {grid} block{'s' * (grid > 1)} had ended"
+    assert lines[:2] == [f"the launch was interrupted; {done}, and the arrays are unchanged.", many]
+    line = for_ever.__code__.co_firstlineno
+    assert lines[2].startswith("  warps 0 to 2 came to ")
+    assert lines[2].endswith(f"test_kernels.py:{line + 5}")
+    assert lines[3].startswith("  warp 3 waits since ")
+    assert lines[3].endswith("for barrier 0, where 32 of 160 threads have arrived (warp 3)")
+    assert lines[4:] == ["  warp 4 reached the end of the kernel"]
+    assert not out.any()
+    assert told.value.launch.counts["st.relaxed.gpu.global.b32"] == 2000
+    assert told.value.launch.reports == []
+
+
+def test_a_launch_after_an_interrupt_is_like_any_other():
+    out = np.zeros(8, np.uint32)
+    for seeds in (None, 3):
+        with pytest.raises(KeyboardInterrupt):
+            tcemu.launch(for_ever, 1, 160, (out, []), seeds=seeds)
+        assert not out.any()
+        tcemu.launch(lambda warp, out: warp.st_global(out.at(warp.laneid % 8), 7, order="relaxed"), args=(out,))
+        assert (out == 7).all()
+        out[:] = 0
+
+
+def test_an_interrupt_under_the_second_seed_leaves_the_arrays_as_they_were():
+    out, launches = np.zeros(8, np.uint32), []
+
+    def kernel(warp, out):
+        warp.st_global(out.at(warp.laneid % 8), 7, order="relaxed")
+        launches.append(warp)
+        if len(launches) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as told:
+        tcemu.launch(kernel, args=(out,), seeds=3)
+    assert told.value.__notes__ == ["It occurred after 1 of 3 seeds; to reproduce it: seed=1"]
+    assert not out.any()
 
 
 def test_the_last_words_of_other_warps_hide_no_error():

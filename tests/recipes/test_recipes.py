@@ -80,6 +80,7 @@ def test_a_recipe_is_a_line_that_can_be_read_again(product):
         (f"{F16} sm_90a split=4", "no part of a recipe is called 'split'. Did you mean 'splits'?"),
         (f"{F16} sm_90a splits=four", "a recipe's splits must be a whole number; got 'four'"),
         (f"{F16} sm_90a splits=0", "a recipe's splits must be a whole number, at least 1; got 0"),
+        (f"{F16} sm_90a splits={1 << 30}", "a recipe's splits must be at most 65,535; got 1073741824"),
         (f"{TF32} sm_90a inputs=rnd", "a recipe's inputs must be"),
         (f"{F16} sm_90a slices=2", "this recipe needs a tile"),
         (f"{F16} sm_90a splits=4 reduce=2:2", "the reduction 2:2 leaves 2 of 4 sums"),

@@ -1,5 +1,6 @@
 """tcemu.launch under several seeds: one result, and where the others differ or fail."""
 
+from itertools import count
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,7 +9,7 @@ from kernels_rare import leader
 
 import tcemu
 from tcemu.errors import Deadlock, LaunchError, UndefinedBehaviour
-from tcemu.progress import Progress
+from tcemu.progress import Progress, rest
 
 
 def last(warp, out):
@@ -99,6 +100,12 @@ def test_what_are_no_seeds(seeds):
         tcemu.launch(lambda warp: None, seeds=seeds)
 
 
+@pytest.mark.parametrize("seeds", [2**31 - 1, range(1 << 40), count()])
+def test_a_launch_with_too_many_seeds_does_not_begin(seeds):
+    with pytest.raises(LaunchError, match="a launch takes at most 1,000,000 seeds; got"):
+        tcemu.launch(lambda warp: None, seeds=seeds)
+
+
 def test_seed_and_seeds():
     with pytest.raises(LaunchError, match="args must be a tuple"):
         tcemu.launch(lambda warp: None, args=3, seeds=2)
@@ -126,14 +133,22 @@ def test_progress_in_a_notebook(monkeypatch):
     monkeypatch.delenv("TCEMU_QUIET", raising=False)
     monkeypatch.setattr("tcemu.progress.shell", lambda: SimpleNamespace(kernel=True))
     monkeypatch.setattr("IPython.display.display", lambda *_, **__: Handle())
+    now = iter([0.0, 40.0, 80.0])
+    monkeypatch.setattr("tcemu.progress.time.monotonic", lambda: next(now))
     with Progress("seeds", 1000) as progress:
         progress.show(1)
         progress.show(1000)
     assert shown == [
-        '<label>seeds: 1 of 1,000 <progress value="1" max="1000"></progress></label>',
+        '<label>seeds: 1 of 1,000, about 11 h left <progress value="1" max="1000"></progress></label>',
         '<label>seeds: 1,000 of 1,000 <progress value="1000" max="1000"></progress></label>',
         "",
     ]
+
+
+def test_how_long_the_rest_takes():
+    told = {1: "1 s", 89.6: "90 s", 100: "2 min", 5400: "90 min", 5500: "2 h", 170_000: "47 h", 200_000: "2 days"}
+    for seconds, words in told.items():
+        assert rest(seconds) == words
 
 
 def test_progress_in_a_terminal(capsys, monkeypatch):

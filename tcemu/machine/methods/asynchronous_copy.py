@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.arguments import flag
 from tcemu.errors import OperandError, briefly
 from tcemu.machine.memory import Pointer
 from tcemu.machine.methods.opcodes import form, text
@@ -55,7 +56,7 @@ def cp_async_mbarrier_arrive(self: Warp, address: npt.ArrayLike, *, noinc: bool 
 
     Without .noinc the phase expects that many more arrivals, so the count of mbarrier_init need not include them.
     """
-    self.core.execute(form("cp.async.mbarrier.arrive", "noinc" if noinc else "", "shared.b64"), address)
+    self.core.execute(form("cp.async.mbarrier.arrive", "noinc" if flag(noinc, "noinc") else "", "shared.b64"), address)
 
 
 def cp_async_bulk_shared_global(
@@ -139,7 +140,7 @@ def cp_async_bulk_wait_group(self: Warp, pending: int, *, read: bool = False) ->
 
     With `read` (.read) wait only until the other groups have read their sources, which may then be overwritten.
     """
-    self.core.execute(form("cp.async.bulk.wait_group", "read" if read else ""), pending)
+    self.core.execute(form("cp.async.bulk.wait_group", "read" if flag(read, "read") else ""), pending)
 
 
 def _into(cta_mask: int | None) -> str:
