@@ -2,9 +2,10 @@
 
 Each case runs so many warps (20,000 if not said otherwise) in one call of tcemu.run, registers in and registers out,
 and one square product of the same instruction by tcemu.matmul; both take turns, the best of some rounds count. The goal
-is half of matmul's rate. Sparse and block-scaled forms stand beside the dense product of the same types; what a sparse
-one prunes counts, as in a GPU's figures. Then come the classes of inputs beside normal numbers (goal: at most 3 times
-as long), and what one warp and one wgmma take from call to answer (goals: 20 and 100 us).
+is half of matmul's rate. Beside it stands the bound that memory sets: the ratio of a batch that only moved its
+registers, as fast as all cores copy an array. Sparse and block-scaled forms stand beside the dense product of the same
+types; what a sparse one prunes counts, as in a GPU's figures. Then come the classes of inputs beside normal numbers
+(goal: at most 3 times as long), and what one warp and one wgmma take from call to answer (goals: 20 and 100 us).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 import tcemu
+from tcemu.backend import cores, on_all_cores
 from tcemu.layouts import Descriptor
 from tcemu.vectors.cases import cases
 
@@ -50,6 +52,8 @@ OTHERS = {
     "nvfp4": (MMA + "m16n8k64.row.col." + NVFP4, "sm_120a", SMALL.format("e2m1"), "sm_120a"),
 }
 SIZE = 768
+#: Bytes of the arrays that show how fast memory is.
+COPIED = 1 << 26
 WGMMA = "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16"
 
 
@@ -101,17 +105,37 @@ def case(instruction: str, target: str, warps: int) -> Callable[[], object]:
     return lambda: tcemu.run(instruction, *made.operands, target=target)
 
 
+def copying() -> float:
+    """Bytes that all cores read and write in a second, from one array to another, both larger than a cache."""
+    source, target = np.ones(COPIED, np.uint8), np.ones(COPIED, np.uint8)
+    part = COPIED // cores()
+
+    def some(start: int) -> None:
+        target[start : start + part] = source[start : start + part]
+
+    return 2 * COPIED / best([lambda: on_all_cores(some, range(0, COPIED, part))])[0]
+
+
+def moved(instruction: str, target: str) -> int:
+    """Bytes of a warp's registers: operands and result."""
+    fragments = tcemu.parse(instruction, target).fragments.values()
+    return sum(each.lanes * each.registers * each.container.register_dtype.itemsize for each in fragments)
+
+
 def rates(warps: int) -> None:
     """Print the table of rates."""
-    print(f"{'':16}{'GMAC/s':>9}{'matmul':>9}{'ratio':>8}   {warps} warps, goal 0.5")
+    bandwidth = copying()
+    print(f"{'':16}{'GMAC/s':>9}{'matmul':>9}{'ratio':>8}{'bound':>8}   {warps} warps, goal 0.5")
     rows = {name: (batch(*own, warps), *own, *own) for name, own in CASES.items()}
     rows |= {name: (case(*own[:2], warps), *own) for name, own in OTHERS.items()}
     for name, (work, instruction, target, dense, on) in rows.items():
         a, b, _ = operands(dense, on, ())
         times = best([work, lambda a=a, b=b, i=dense, t=on: tcemu.matmul(a, b, instruction=i, target=t)])
         shape = tcemu.parse(instruction, target).shape
-        rate = warps * shape.m * shape.n * shape.k / times[0], SIZE**3 / times[1]
-        print(f"{name:16}{rate[0] / 1e9:9.2f}{rate[1] / 1e9:9.2f}{rate[0] / rate[1]:8.2f}", flush=True)
+        products = shape.m * shape.n * shape.k
+        rate, whole = warps * products / times[0], SIZE**3 / times[1]
+        bound = products * bandwidth / moved(instruction, target) / whole
+        print(f"{name:16}{rate / 1e9:9.2f}{whole / 1e9:9.2f}{rate / whole:8.2f}{bound:8.2f}", flush=True)
 
 
 def growth() -> None:

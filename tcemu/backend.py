@@ -8,6 +8,7 @@ first small answers, and a program that needs no more never waits for numba. The
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
@@ -118,8 +119,28 @@ def on_all_cores(work: Callable[[Part], None], parts: Sequence[Part]) -> None:
         for part in parts:
             work(part)
         return
-    from concurrent.futures import ThreadPoolExecutor
+    left, failed = deque(enumerate(parts)), {}
 
-    with ThreadPoolExecutor(threads, thread_name_prefix="tcemu") as pool:
-        for _ in pool.map(work, parts):
-            pass
+    def some() -> None:
+        while left:
+            try:
+                number, part = left.popleft()
+            except IndexError:  # another thread took the last one
+                return
+            try:
+                work(part)
+            except Exception as error:  # noqa: BLE001 - the caller gets it
+                failed[number] = error
+
+    # This thread works, too: an executor takes longer to start than thousands of warps.
+    helpers = [Thread(target=some, name="tcemu") for _ in range(threads - 1)]
+    for helper in helpers:
+        helper.start()
+    try:
+        some()
+    finally:
+        left.clear()  # after an interruption nothing new begins
+        for helper in helpers:
+            helper.join()
+    if failed:
+        raise failed[min(failed)]

@@ -208,18 +208,20 @@ class _WithScales:
         self._order = cache(self._order_of)
 
     def __call__(self, a: Array, b: Array, c: Array, *, scales: tuple[Array, Array], **more: Any) -> Array | None:
-        found = []
-        for each, index in zip(scales, self._order(scales[0].shape[2]), strict=True):
-            patterns = each.reshape(len(each), -1).take(index.ravel(), axis=1)
-            found.append(self._table.take(patterns))
-        return self.tiles(a, b, c, scales=(found[0], found[1]), **more)
+        from tcemu.kernels.scaled import looked_up
+
+        of_a, of_b = (
+            looked_up(np.ascontiguousarray(each).reshape(len(each), -1), order, self._table)
+            for each, order in zip(scales, self._order(scales[0].shape[2]), strict=True)
+        )
+        return self.tiles(a, b, c, scales=(of_a, of_b), **more)
 
     def _order_of(self, count: int) -> tuple[Array, Array]:
         """Which of the scales of A and of B, C order, the blocks take one after the other."""
         tiles, used = self.tiles, np.arange(self._groups) * count // self._groups
         lanes, rows = tiles.lanes[:, None], tiles.rows[:, None]
         of_a, of_b = (rows, lanes) if tiles.along_n else (lanes, rows)
-        return of_a * count + used[:, None], used[:, None] * tiles.shape[1] + of_b
+        return (of_a * count + used[:, None]).ravel(), (used[:, None] * tiles.shape[1] + of_b).ravel()
 
     def stretched(self) -> _WithScales:
         """The same plan for an A with all its elements, the pruned ones marked."""

@@ -41,6 +41,18 @@ def number(typingctx, numbers, place):  # type: ignore[no-untyped-def]
     return types.int64(types.uint64, types.int64), codegen
 
 
+@intrinsic
+def put(typingctx, numbers, place, value):  # type: ignore[no-untyped-def]
+    """Store a 64-bit number at a place of the numbers at an address."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        at = builder.add(args[0], builder.mul(args[1], ir.Constant(_LONG, 8)))
+        builder.store(args[2], builder.inttoptr(at, _LONG.as_pointer()))
+        return context.get_dummy_value()
+
+    return types.none(types.uint64, types.int64, types.int64), codegen
+
+
 @cache
 def address_of(function: Any, *kinds: Any) -> int:
     """The address of a compiled function of 64-bit numbers, of these types, that returns nothing."""

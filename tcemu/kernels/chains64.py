@@ -8,8 +8,9 @@ Index tables, which the layouts make once, say which register holds each element
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -81,9 +82,9 @@ class _Chains:
         running = [Slot(code.load(self.c, first + row, DOUBLES, unit=unit)) for row in range(ROWS)]
         with code.loop(0, self.depth) as k:
             y = code.load(self.b, k, DOUBLES, unit=unit)
-            for row, so_far in enumerate(running):
-                x = code.load(self.a, (first + row) * self.depth + k, DOUBLE, unit=8).everywhere(LANES)
-                so_far.set(step(x, y, so_far.get()))
+            places = ((first + row) * self.depth + k for row in range(ROWS))
+            factors = [code.load(self.a, place, DOUBLE, unit=8).everywhere(LANES) for place in places]
+            step(factors, y, running)
         for row, so_far in enumerate(running):
             code.store(so_far.get(), self.d, first + row, unit=unit)
             self._note(so_far.get().compare("!=", so_far.get(), unordered=True))
@@ -91,17 +92,20 @@ class _Chains:
     def _note(self, where: Lanes) -> None:
         self.found.set(where.choose(self.code.lanes(1, LONG, LANES), self.found.get()))
 
-    def in_units(self, x: Lanes, y: Lanes, addend: Lanes) -> Lanes:
+    def in_units(self, factors: list[Lanes], y: Lanes, running: list[Slot]) -> None:
         """A step at the scale of RAISE, rounded as it is at the usual one; notes where that does not succeed."""
-        near = Slot(x.times_plus(y, addend))
-        tiny = size(near.get()).compare("<", LEAST)
+        addends = [each.get() for each in running]
+        found = [x.times_plus(y, addend) for x, addend in zip(factors, addends, strict=True)]
+        tiny = [size(near).compare("<", LEAST) for near in found]
+        for so_far, near in zip(running, found, strict=True):
+            so_far.set(near)
 
         def round_again() -> None:
-            self._note(tiny.both(size(addend).compare(">=", LEAST * 2.0**BITS)))
-            near.set(tiny.choose(in_units(x, y, addend, near.get().seen_as(LONGS)), near.get()))
+            for so_far, x, addend, near, where in zip(running, factors, addends, found, tiny, strict=True):
+                self._note(where.both(size(addend).compare(">=", LEAST * 2.0**BITS)))
+                so_far.set(where.choose(in_units(x, y, addend, near.seen_as(LONGS)), near))
 
-        self.code.branch(self.code.any_set(tiny), round_again)
-        return near.get()
+        self.code.branch(self.code.any_set(reduce(Lanes.either, tiny)), round_again)
 
 
 @intrinsic
@@ -119,13 +123,23 @@ def chains(typingctx, a, b, c, rows, depth, raised, d):  # type: ignore[no-untyp
 
         def usual() -> None:
             # A NaN stays a NaN to the end of its chain; only then does it matter which one it is.
-            nan = emitted.emit(Lanes.times_plus)
-            emitted.code.branch(nan, lambda: emitted.emit(_careful))
+            nan = emitted.emit(_each(Lanes.times_plus))
+            emitted.code.branch(nan, lambda: emitted.emit(_each(_careful)))
 
         emitted.code.branch(raised, lambda: lost.set(emitted.code.number(emitted.emit(emitted.in_units))), usual)
         return lost.get().value
 
     return types.int64(*[types.uint64] * 3, *[types.int64] * 3, types.uint64), codegen
+
+
+def _each(step: Callable[[Lanes, Lanes, Lanes], Lanes]) -> Callable[[list[Lanes], Lanes, list[Slot]], None]:
+    """A step for all rows from that of one."""
+
+    def steps(factors: list[Lanes], y: Lanes, running: list[Slot]) -> None:
+        for x, so_far in zip(factors, running, strict=True):
+            so_far.set(step(x, y, so_far.get()))
+
+    return steps
 
 
 def _careful(x: Lanes, y: Lanes, addend: Lanes) -> Lanes:

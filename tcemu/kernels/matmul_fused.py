@@ -18,7 +18,7 @@ from tcemu.kernels import sums
 from tcemu.kernels.blocks import ROWS
 from tcemu.kernels.compiling import njit
 from tcemu.kernels.matmul_exact import INFINITY, QUIET, exact
-from tcemu.kernels.products import chains_at, multiply
+from tcemu.kernels.products import LOADS, chains_at, multiply
 from tcemu.kernels.rooms import aligned
 from tcemu.kernels.simd import WIDTH
 
@@ -76,10 +76,10 @@ def _multiplied(x, y, steps, numbers, room, c, chains):  # type: ignore[no-untyp
     of_x, of_y = uint64(x.ctypes.data), uint64(y.ctypes.data)
     at, into = uint64(numbers.ctypes.data), uint64(c.ctypes.data)
     vectors_x, vectors_y = int64(x.shape[0] // WIDTH), int64(y.shape[0] // WIDTH)
-    none, no = uint64(0), int64(0)
+    none, no = uint64(0), int64(0)  # nothing is fetched ahead: the number after the formats is 0
     return multiply(
         int64(1), of_x, vectors_x, of_y, vectors_y, steps, at, uint64(room.ctypes.data), into, none, none, no, no,
-        none, chains,
+        none, chains, at + uint64(8 * LOADS),
     )  # fmt: skip
 
 
@@ -98,7 +98,7 @@ class Tile:
     def __init__(self, rule: Rule, formats: Sequence[Array], normal: Sequence[bool], join: bool, sums: int, depth: int):
         self._rule, self._formats, self._join, self._sums, self._depth = np.array(rule), formats, join, sums, depth
         forms = [*formats[1], normal[1], *formats[0], normal[0]]
-        self._numbers = np.array([*rule, join, depth, sums, *forms], np.int64)
+        self._numbers = np.array([*rule, join, depth, sums, *forms, 0], np.int64)
         self._rooms: dict[str, Array] = {}
 
     def _room(self, name: str, size: int, kind: Any) -> Array:

@@ -17,9 +17,6 @@ from tcemu.kernels.sums import INFINITY, QUIET
 
 #: Kinds of accumulators and results.
 FLOATS, HALVES, INTEGERS = range(3)
-#: Bytes of a line of the processor's caches.
-LINE = 64
-
 
 @intrinsic
 def _picks(typingctx, tiles, words, step, picks, into, apart):  # type: ignore[no-untyped-def]
@@ -50,35 +47,11 @@ def pick_at() -> int:
     return address_of(pick, *kinds)
 
 
-@intrinsic
-def _expect(typingctx, words, size):  # type: ignore[no-untyped-def]
-    """Let the processor fetch so many bytes at an address into its caches, while it goes on."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        words, size = args
-        code = vector_code(builder)
-        with code.loop(0, (code.number(size) + (LINE - 1)).down(LINE.bit_length() - 1)) as line:
-            code.prefetch(words, line, unit=LINE)
-        return context.get_dummy_value()
-
-    return types.none(types.uint64, types.int64), codegen
-
-
 @njit(cache=True, nogil=True)
 def addresses(x, y, c, e):  # type: ignore[no-untyped-def]
     """The addresses of the words of x, y, c and e (tiles, words), and the bytes of a tile."""
     given = uint64(x.ctypes.data), uint64(y.ctypes.data), uint64(c.ctypes.data), uint64(e.ctypes.data)
     return given, (4 * x.shape[1], 4 * y.shape[1], 4 * c.shape[1], 4 * e.shape[1])
-
-
-@njit(cache=True, nogil=True)
-def expect(t, tiles, given, steps, to_d, step_d):  # type: ignore[no-untyped-def]
-    """Fetch the words of some tiles from tile t on; given: addresses of all tiles' words."""
-    _expect(given[0] + uint64(t * steps[0]), tiles * steps[0])
-    _expect(given[1] + uint64(t * steps[1]), tiles * steps[1])
-    _expect(given[2] + uint64(t * steps[2]), tiles * steps[2])
-    _expect(given[3] + uint64(t * steps[3]), tiles * steps[3])
-    _expect(to_d + uint64(t * step_d), tiles * step_d)
 
 
 @intrinsic

@@ -8,13 +8,15 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from tcemu.kernels.ahead import fetch_lines
 from tcemu.kernels.blocks import ROWS, Chain
 from tcemu.kernels.simd import WIDTH, vector_code
 
 
 @intrinsic
 def blocks(  # type: ignore[no-untyped-def]
-    typingctx, tiles, of_x, of_y, steps, chain, packed, scales, apart, c, rule, base, wide, special, scaled
+    typingctx, tiles, of_x, of_y, steps, chain, packed, scales, apart, c, rule, base, wide, special, scaled, ahead,
+    first,
 ):
     """c[row, lane] = chains of fused sums that start from it, for all blocks of some tiles: see `products.multiply`.
 
@@ -24,11 +26,12 @@ def blocks(  # type: ignore[no-untyped-def]
     bytes from a tile's to the next. c: address of float32 patterns. rule: see FRACTION. base: the sum of the starts of
     both windows. With `wide`, all come from `pack_wide` and exponents are int32. With `special`, what belongs to
     specials comes from `pack_special`. With `scaled`, scales (16) of x and (4) of y are int32 exponents, which add to
-    those of the products, or SCALE_NAN; results are float32 with all their bits.
+    those of the products, or SCALE_NAN; results are float32 with all their bits. ahead: see `ahead.expect`; first: the
+    number of the first block.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        tiles, of_x, of_y, steps, chain, packed, scales, apart, c, rule, base, *flags = args
+        tiles, of_x, of_y, steps, chain, packed, scales, apart, c, rule, base, *flags, ahead, first = args
         code = vector_code(builder)
         tiles, of_x, of_y, steps, chain = (code.number(each) for each in (tiles, of_x, of_y, steps, chain))
         values, scales, apart = (
@@ -40,10 +43,12 @@ def blocks(  # type: ignore[no-untyped-def]
 
         def all_blocks(*known: Any) -> None:
             with code.loop(0, tiles) as t, code.loop(0, of_x) as i, code.loop(0, of_y) as j:
+                block = (t * of_x + i) * of_y + j
+                fetch_lines(code, ahead, code.number(first) + block)
                 at_x, at_y = (t * of_x + i) * steps, (t * of_y + j) * steps
                 of_lanes = scales[0] + (t * apart[0] + i * (4 * WIDTH)) * scaled
                 of_rows = scales[1] + (t * apart[1] + j * (4 * ROWS)) * scaled
-                found = code.number(c) + ((t * of_x + i) * of_y + j) * (4 * WIDTH * ROWS)
+                found = code.number(c) + block * (4 * WIDTH * ROWS)
                 with code.loop(0, steps) as step:
                     x, y = (at_x + step) * chain * WIDTH, (at_y + step) * chain * ROWS
                     moves = x * 4, x * 4, x * 4, y * 4, y * unit, y * 4
@@ -62,4 +67,4 @@ def blocks(  # type: ignore[no-untyped-def]
 
     address = types.uint64
     kinds = [*[types.int64] * 5, types.UniTuple(address, 6), types.UniTuple(address, 2), types.UniTuple(types.int64, 2)]
-    return types.none(*kinds, address, address, *[types.int64] * 4), codegen
+    return types.none(*kinds, address, address, *[types.int64] * 4, address, types.int64), codegen

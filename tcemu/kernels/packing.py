@@ -217,8 +217,11 @@ class _PackWords(_Elements):
         least = self.first.larger(1).up(24)
         self.most, self.least, self.span = (each.everywhere() for each in (most, least, most - least))
         # Subnormal numbers of a small format are in its window, too.
-        self.lowest = self.exponent.compare(">", SMALL).choose(least, code.word(0)).everywhere()
-        self.outside = Slot(code.lanes(0))
+        self.lowest = (self.exponent.compare(">", SMALL).choose(least, code.word(1)) - 1).everywhere()
+        self.tops, self.lows = Slot(code.lanes(0)), Slot(code.lanes(-1))
+        # Exponents are in the topmost byte, relative to `first`.
+        self.powers = (self.first - (127 - CENTRE)).up(24).everywhere()
+        self.absent = (self.first + ABSENT).up(24).everywhere()
 
     def emit(self, tiles: Any, words: Tiles, source: Any, ups: Any, vectors: Any, often: Any, *to: Any) -> Any:
         """The loops; returns whether something did not fit: not 0."""
@@ -229,7 +232,8 @@ class _PackWords(_Elements):
                 # The sign goes to the top, and exponent and fraction to the fields of float32.
                 word = code.load(words.of(t), picked, WORDS, unit=64)
                 self._vector(word.up(up).signed_down(self.down) & self.kept, often, t * vectors + v, *to)
-        return code.number_of_any(self.outside.get().compare("!=", 0))
+        above = self.tops.get().compare(">=", self.most, unsigned=True)
+        return code.number_of_any(above.either(self.lows.get().compare("<", self.lowest, unsigned=True)))
 
     def _vector(self, moved: Lanes, often: Any, at: Lanes, value: Any, out: Any, fourfold: Any) -> None:
         """Pack one vector: as if all its elements were normal numbers, and if they are not, once more."""
@@ -256,19 +260,18 @@ class _PackWords(_Elements):
         code.branch(fourfold, four_times, once)
 
     def _with_zeros(self, moved: Lanes, double: Lanes) -> tuple[Lanes, Lanes]:
-        """The floats of a vector, and the exponents of `_vector`; notes what is outside the window."""
-        code, one = self.code, 1 << 23
+        """The floats of a vector, and the exponents of `_vector`; notes the largest number, and the least."""
+        one = 1 << 23
         field = double.down(1) + self.base
         # A subnormal has the exponent 1 and no hidden bit.
         tiny, zero = double.compare("<", 1 << 24, unsigned=True), double.compare("==", 0)
         field = tiny.choose(field + one, field)
         x = tiny.choose((field.floats() - (self.base + one).floats()).bits(), field)
-        power = self.normal.choose(x, field).down(23) - (127 - CENTRE)
-        power = zero.choose(code.lanes(ABSENT), power) + self.first.everywhere()
-        low = double.compare("<", self.lowest, unsigned=True).but_not(zero)
-        bad = low.either(double.compare(">=", self.most, unsigned=True))
-        self.outside.set(bad.choose(code.lanes(1), self.outside.get()))
-        return x | (moved & SIGN), power.up(24)
+        power = self.normal.choose(x, field).up(1) + self.powers
+        self.tops.set(double.larger(self.tops.get(), unsigned=True))
+        # One less than a zero is, unsigned, above everything.
+        self.lows.set((double - 1).smaller(self.lows.get(), unsigned=True))
+        return x | (moved & SIGN), zero.choose(self.absent, power)
 
 
 @intrinsic

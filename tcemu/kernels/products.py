@@ -11,11 +11,12 @@ import numpy as np
 from numba import int64, uint64
 
 from tcemu.kernels import sums as fast
+from tcemu.kernels.ahead import expect, fetch
 from tcemu.kernels.blocks import ROWS
 from tcemu.kernels.calls import address_of, call, number
 from tcemu.kernels.compiling import njit
 from tcemu.kernels.dots import bit_block, integer_block, integers
-from tcemu.kernels.moves import addresses, expect, extract, finish, illegal, join, spread, widen
+from tcemu.kernels.moves import addresses, extract, finish, illegal, join, spread, widen
 from tcemu.kernels.nests import blocks
 from tcemu.kernels.packing import pack, pack_special, pack_wide, pack_words, survey
 from tcemu.kernels.scaled import grouped_block
@@ -30,12 +31,14 @@ from tcemu.kernels.simd import WIDTH
 #: of x, y and c as the blocks take them; whether `pack_words` is tried, whether zeros and subnormal numbers are
 #: frequent, where its tables of x and of y begin, and the starts of their windows; the address of `pick`; how many
 #: tiles are computed together, and the bytes of a tile in the rooms of words that are picked; where room begins for
-#: results, for picked words of x and of y, stored elements, codes, x, y, c and packed elements, and all its words.
+#: results, for picked words of x and of y, stored elements, codes, x, y, c, packed elements and what is fetched ahead,
+#: and all its words; the blocks of products of a tile.
 FORMAT_X, FORMAT_Y, LOADS, STORE, ADDENDS, OPTION, ILLEGAL, SPREAD, VECTORS = map(
     np.int64, (7, 14, 21, 45, 51, 52, 53, 54, 57)
 )
 QUICK, OFTEN, UPS_X, UPS_Y, START_X, START_Y, PICK, TOGETHER, PICKED = map(np.int64, range(60, 69))
-HELD, WORDS_X, WORDS_Y, STORED, CODES, IN_X, IN_Y, IN_C, PACKED, ROOM, NUMBERS = map(np.int64, range(69, 80))
+HELD, WORDS_X, WORDS_Y, STORED, CODES, IN_X, IN_Y, IN_C, PACKED, AHEAD, ROOM = map(np.int64, range(69, 80))
+BLOCKS, NUMBERS = map(np.int64, range(80, 82))
 #: The numbers of an operand, in the order of LOADS.
 X, Y, C, E = (np.int64(LOADS + 6 * operand) for operand in range(4))
 #: After tiles with NaN, an infinity or an element outside the window, so many are not expected to be better.
@@ -46,7 +49,7 @@ _PRUNED, _ABSENT = np.int64(-1), np.int64((fast.ABSENT & 0xFF) * 0x01010101)
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def multiply(  # type: ignore[no-untyped-def]
-    tiles, x, vectors_x, y, vectors_y, steps, numbers, room, c, scale_x, scale_y, step_x, step_y, scaled, chains
+    tiles, x, vectors_x, y, vectors_y, steps, numbers, room, c, scale_x, scale_y, step_x, step_y, scaled, chains, ahead
 ):
     """c = `steps` chains that start from c, one after the other, for each of some tiles; returns what `pack` found.
 
@@ -55,7 +58,7 @@ def multiply(  # type: ignore[no-untyped-def]
     of 16. c (tiles, groups of x, groups of y, 4, 16): float32 patterns. numbers: the rule as `block` reads it, and both
     formats as `pack` reads them. room: three words for each pattern. With `scaled`, scale_x and scale_y are what
     `block` takes, for all groups; step_x, step_y: the bytes from a tile's scales to the next. If an exponent is outside
-    the window, only float32 results with all their bits are computed; for others nothing is. chains: see `chains_at`.
+    the window, only float32 results with all their bits are computed. chains: see `chains_at`; ahead: see `expect`.
     """
     all_x, all_y = tiles * vectors_x, tiles * vectors_y
     value_x, word_x, sign_x, value_y, word_y, sign_y = _rooms(room, all_x, all_y)
@@ -72,15 +75,8 @@ def multiply(  # type: ignore[no-untyped-def]
         pack_special(x, form_x, all_x, sign_x)
         pack_special(y, form_y, all_y, sign_y)
     base = (seen_x >> 1) + (seen_y >> 1)
-    chain, seen = number(numbers, 5) * number(numbers, 6), found
-    if not found and not scaled and may_be_short(numbers, FORMAT_X, FORMAT_Y):
-        squares(value_x, all_x // chain, chain, int64(0), sign_x)
-        squares(value_y, all_y * (WIDTH // ROWS) // chain, chain // (WIDTH // ROWS), int64(1), sign_y)
-        seen = int64(fast.SHORT)
-    call(
-        chains,
-        (tiles, room, vectors_x, vectors_y, steps, numbers, c, scale_x, scale_y, step_x, step_y, scaled, base, seen),
-    )
+    scales = scale_x, scale_y, step_x, step_y, scaled
+    call(chains, (tiles, room, vectors_x, vectors_y, steps, numbers, c, *scales, base, found, ahead))
     return found
 
 
@@ -94,17 +90,21 @@ def _rooms(room, vectors_x, vectors_y):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
 def _chains(  # type: ignore[no-untyped-def]
-    tiles, room, vectors_x, vectors_y, steps, numbers, c, scale_x, scale_y, step_x, step_y, scaled, base, found
+    tiles, room, vectors_x, vectors_y, steps, numbers, c, scale_x, scale_y, step_x, step_y, scaled, base, found, ahead
 ):
-    """The blocks of `multiply`, whose elements are packed. base: the sum of both starts. found: by `pack`, or SHORT."""
-    wide, special, short = int64(found & fast.OUTSIDE), int64(found & fast.SPECIAL), found & fast.SHORT
+    """The blocks of `multiply`, whose elements are packed. base: the sum of both starts. found: by `pack`."""
+    wide, special = int64(found & fast.OUTSIDE), int64(found & fast.SPECIAL)
     chain = number(numbers, 5) * number(numbers, 6)
     of_x, of_y = vectors_x // (chain * steps), vectors_y * WIDTH // (chain * steps * ROWS)
     value_x, word_x, sign_x, value_y, word_y, sign_y = _rooms(room, tiles * vectors_x, tiles * vectors_y)
     scales, apart = (scale_x, scale_y), (step_x, step_y)
     counts, size, at_x, at_y, into = (tiles, of_x, of_y, steps), uint64(4), uint64(0), uint64(0), c
+    short = not found and not scaled and may_be_short(numbers, FORMAT_X, FORMAT_Y)
+    if short:
+        squares(value_x, tiles * of_x * steps, chain, int64(0), sign_x)
+        squares(value_y, tiles * of_y * steps, chain // (WIDTH // ROWS), int64(1), sign_y)
     # Each chain that may be short decides for itself; all others are computed at once.
-    group, column, step, first = int64(0), int64(0), int64(-1), int64(0)
+    group, column, step, first, block = int64(0), int64(0), int64(-1), int64(0), int64(0)
     for _ in range(tiles * of_x * of_y * steps if short else 1):
         if short:
             counts, step = (int64(1), int64(1), int64(1), int64(1)), step + 1
@@ -114,27 +114,27 @@ def _chains(  # type: ignore[no-untyped-def]
                 column, group = int64(0), group + 1
                 first = group // of_x * of_y
             number_x, number_y = uint64(group * steps + step), uint64((first + column) * steps + step)
-            into = c + uint64((group * of_y + column) * ROWS * WIDTH) * size
             at_x, at_y = number_x * uint64(chain * WIDTH) * size, number_y * uint64(chain * ROWS)
+            block = group * of_y + column
+            into = c + uint64(block * ROWS * WIDTH) * size
             if is_short(sign_x + number_x * size, sign_y + number_y * size, numbers):
+                fetch(ahead, block)
                 short_block(value_x + at_x, value_y + at_y * size, into, chain, base)
                 continue
         packed = (value_x + at_x, word_x + at_x, sign_x, value_y + at_y * size, word_y + at_y, sign_y)
-        blocks(
-            counts[0], counts[1], counts[2], counts[3], chain, packed, scales, apart, into, numbers, base, wide,
-            special, int64(scaled),
-        )  # fmt: skip
+        flags = wide, special, int64(scaled)
+        blocks(*counts, chain, packed, scales, apart, into, numbers, base, *flags, ahead, block)
 
 
 @cache
 def chains_at() -> int:
     """The address of the compiled `_chains`, which `multiply` and `run_fused` call."""
-    return address_of(_chains, int64, uint64, *[int64] * 3, *[uint64] * 4, int64, int64, uint64, int64, int64)
+    return address_of(_chains, int64, uint64, *[int64] * 3, *[uint64] * 4, int64, int64, uint64, int64, int64, uint64)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _exactly(tiles, numbers, room, whole):  # type: ignore[no-untyped-def]
-    """c += x times y for some tiles, for integers (`whole`) or bits; numbers and room are addresses."""
+def _exactly(tiles, numbers, room, whole, ahead):  # type: ignore[no-untyped-def]
+    """c += x times y for some tiles, for integers (`whole`) or bits; numbers, room and ahead are addresses."""
     x, y, at = _in(room, numbers, IN_X), _in(room, numbers, IN_Y), _in(room, numbers, IN_C)
     vectors_x, vectors_y = number(numbers, VECTORS), number(numbers, VECTORS + 1)
     depth, size, option = number(numbers, 5) * number(numbers, 6), uint64(4), number(numbers, OPTION)
@@ -145,9 +145,12 @@ def _exactly(tiles, numbers, room, whole):  # type: ignore[no-untyped-def]
         integers(x, form_x, tiles * vectors_x, packed)
         integers(y, form_y, tiles * vectors_y, value_y)
         x, y = packed, value_y
+    block = int64(0)
     for t in range(tiles):
         for i in range(vectors_x // depth):
             for j in range(vectors_y * WIDTH // (depth * ROWS)):
+                fetch(ahead, block)
+                block += 1
                 at_x = x + uint64((t * vectors_x + i * depth) * WIDTH) * size
                 at_y = y + uint64(t * vectors_y * WIDTH + j * depth * ROWS) * size
                 if whole:
@@ -158,7 +161,7 @@ def _exactly(tiles, numbers, room, whole):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _grouped(tiles, numbers, room, scale_x, scale_y, step_x, step_y):  # type: ignore[no-untyped-def]
+def _grouped(tiles, numbers, room, scale_x, scale_y, step_x, step_y, ahead):  # type: ignore[no-untyped-def]
     """c += the groups of x times y with their scales, for some tiles; all but `tiles` and steps are addresses."""
     x, y, at = _in(room, numbers, IN_X), _in(room, numbers, IN_Y), _in(room, numbers, IN_C)
     value_x, vectors_x, vectors_y = _in(room, numbers, PACKED), number(numbers, VECTORS), number(numbers, VECTORS + 1)
@@ -171,10 +174,13 @@ def _grouped(tiles, numbers, room, scale_x, scale_y, step_x, step_y):  # type: i
     pack(x, form_x, all_x, seen_x, value_x, rest, int64(0))
     pack(y, form_y, all_y, seen_y, value_y, rest, int64(0))
     unit = (seen_x >> 1) + (seen_y >> 1) + int64(2 * fast.CENTRE) - number(numbers, OPTION)
+    block = int64(0)
     for t in range(tiles):
         of_x, of_y = scale_x + uint64(t * step_x), scale_y + uint64(t * step_y)
         for i in range(vectors_x // (depth * groups)):
             for j in range(vectors_y * WIDTH // (depth * groups * ROWS)):
+                fetch(ahead, block)
+                block += 1
                 grouped_block(
                     value_x + uint64((t * vectors_x + i * groups * depth) * WIDTH) * size,
                     value_y + uint64(t * vectors_y * WIDTH + j * groups * depth * ROWS) * size,
@@ -327,26 +333,19 @@ def run_fused(  # type: ignore[no-untyped-def]
     later = 0 if numbers[QUICK] else count
     for t in range(0, count, together):
         tiles = min(together, count - t)
-        of_x, of_y = scales_x + uint64(t * step_x), scales_y + uint64(t * step_y)
+        scales = scales_x + uint64(t * step_x), scales_y + uint64(t * step_y), step_x, step_y, scaled
         at_x, at_y = given[0] + uint64(t * steps[0]), given[1] + uint64(t * steps[1])
+        ahead = expect(_in(room, told, AHEAD), t + tiles, count, given, steps, to_d, step_d, numbers[BLOCKS])
         if not _codes(tiles, given[3] + uint64(t * steps[3]), steps[3], at, told, room):
             return False
         _addends(tiles, given[2] + uint64(t * steps[2]), steps[2], at, told, room)
         _widen(tiles, told, room)
         if t >= later and _quickly(tiles, at_x, at_y, steps, at, told, room):
-            # The products take a while, and need no memory: the next tiles come in the meantime.
-            expect(t + tiles, min(together, count - t - tiles), given, steps, to_d, step_d)
-            call(
-                chains,
-                (tiles, packed, vectors_x, vectors_y, 1, told, in_c, of_x, of_y, step_x, step_y, scaled, base, 0),
-            )
+            call(chains, (tiles, packed, vectors_x, vectors_y, 1, told, in_c, *scales, base, 0, ahead))
         else:
             later = later if t < later else t + PATIENCE
             _factors(tiles, at_x, at_y, steps, at, told, room)
-            multiply(
-                tiles, in_x, vectors_x, in_y, vectors_y, 1, told, packed, in_c, of_x, of_y, step_x, step_y, scaled,
-                chains,
-            )  # fmt: skip
+            multiply(tiles, in_x, vectors_x, in_y, vectors_y, 1, told, packed, in_c, *scales, chains, ahead)
         _store(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
     return True
 
@@ -378,7 +377,8 @@ def run_grouped(  # type: ignore[no-untyped-def]
             return False
         _widen(tiles, told, room)
         of_x, of_y = scales_x + uint64(t * step_x), scales_y + uint64(t * step_y)
-        _grouped(tiles, told, room, of_x, of_y, step_x, step_y)
+        ahead = expect(_in(room, told, AHEAD), t + tiles, count, given, steps, to_d, step_d, numbers[BLOCKS])
+        _grouped(tiles, told, room, of_x, of_y, step_x, step_y, ahead)
         _store(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
     return True
 
@@ -393,6 +393,7 @@ def run_exactly(x, y, c, e, whole, tables, numbers, scratch, d):  # type: ignore
         tiles = min(together, count - t)
         if not _operands(t, tiles, given, steps, at, told, room):
             return False
-        _exactly(tiles, told, room, whole)
+        ahead = expect(_in(room, told, AHEAD), t + tiles, count, given, steps, to_d, step_d, numbers[BLOCKS])
+        _exactly(tiles, told, room, whole, ahead)
         _store(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
     return True

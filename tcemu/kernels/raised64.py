@@ -27,14 +27,15 @@ LEAST = 2.0 ** (2 * RAISE - 1022)
 def in_units(x: Lanes, y: Lanes, addend: Lanes, near: Lanes) -> Lanes:
     """x * y + addend at the scale of RAISE, rounded to units if it is tiny; `near`: the pattern of what it is about.
 
-    The sum of a tiny result and another number between LEAST and its double is rounded to units. The other number has
-    the sign of the result, or is -2 LEAST beside a large addend of that sign, so that its sum with the addend is exact.
+    A sum between LEAST and its double is rounded to units. To get there, a tiny result is added to another number:
+    LEAST if the result and the addend differ in sign, else 2 LEAST. It has the sign that the addend has not, so that
+    its sum with the addend is exact.
     """
-    sign = near & _NEGATIVE
-    alike = (near ^ addend.seen_as(LONGS)).compare(">=", 0).both(size(addend).compare(">=", LEAST))
-    other = alike.choose((sign ^ _NEGATIVE) | _pattern(2 * LEAST), sign | _pattern(LEAST)).seen_as(DOUBLES)
-    rounded = x.times_plus(y, addend + other) - other
-    return (rounded.seen_as(LONGS) | sign).seen_as(DOUBLES)
+    held = addend.seen_as(LONGS)
+    alike = ~(near ^ held) & _NEGATIVE
+    other = ((~held & _NEGATIVE) | _pattern(LEAST)) + alike.down(63 - BITS)
+    rounded = x.times_plus(y, addend + other.seen_as(DOUBLES)) - other.seen_as(DOUBLES)
+    return (rounded.seen_as(LONGS) | (near & _NEGATIVE)).seen_as(DOUBLES)
 
 
 def size(value: Lanes) -> Lanes:

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
 from tcemu.kernels.blocks import FLOOR, FRACTION, ROWS, SCALE_NAN
+from tcemu.kernels.compiling import njit
 from tcemu.kernels.simd import DOUBLE, LONG, REAL, REALS, SIGN, WIDTH, WORD, WORDS, Lanes, Slot, vector_code
 from tcemu.kernels.sums import INFINITY, NOWHERE, QUIET
 
@@ -135,3 +137,14 @@ def grouped_block(  # type: ignore[no-untyped-def]
         return context.get_dummy_value()
 
     return types.none(*[types.uint64] * 7, *[types.int64] * 3), codegen
+
+
+@njit(cache=True, nogil=True)
+def looked_up(patterns, order, table):  # type: ignore[no-untyped-def]
+    """Scales (tiles, scales) of patterns in an order: entries of a table, which has one for each pattern."""
+    found = np.empty((patterns.shape[0], order.size), table.dtype)
+    # unsigned: a negative index would count from the end, and checking for one costs more than the entry
+    for t in range(np.uint64(patterns.shape[0])):
+        for i in range(np.uint64(order.size)):
+            found[t, i] = table[patterns[t, np.uint64(order[i])]]
+    return found

@@ -50,8 +50,6 @@ HIGHEST = 5
 LOWEST = -100
 #: What `pack` finds: NaN or infinity; something outside the window.
 SPECIAL, OUTSIDE = 1, 2
-#: What tells the blocks that there are sums of squares, see `tcemu.kernels.short_sums`.
-SHORT = 4
 #: The pattern of an element that takes no part in the sum because a sparse A does not store it.
 PRUNED = 0xFFFFFFFF
 

@@ -15,11 +15,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.kernels.ahead import NOTES
 from tcemu.kernels.blocks import ROWS
 from tcemu.kernels.moves import FLOATS, pick_at
 from tcemu.kernels.picks import picks
 from tcemu.kernels.products import (
     ADDENDS,
+    BLOCKS,
     FORMAT_X,
     FORMAT_Y,
     HELD,
@@ -292,10 +294,12 @@ class Tiles:
         # `multiply` and `_grouped` have room for what they pack
         most = whole(max(int(table[0]) for table in (*out, *(load.picks for load in given)) if table.size))
         packed = (vectors[0] + vectors[1]) * 3 + len(self.sums) * 2 * ROWS
-        sizes = most, most, most, *(WIDTH * count for count in (loads[3], loads[21], *vectors, packed))
+        counts = loads[3], loads[21], *vectors, packed
+        sizes = most, most, most, *(WIDTH * count for count in counts), whole(2 * NOTES)
         together = min(max(_ROOM // sum(sizes), 1), _TOGETHER)
         numbers[TOGETHER], numbers[PICKED] = together, 4 * most
-        numbers[HELD:] = np.cumsum([0, *sizes]) * together
+        numbers[HELD:BLOCKS] = np.cumsum([0, *sizes]) * together
+        numbers[BLOCKS] = len(self.lanes) * len(self.rows)
         return parts.together(), numbers
 
     @cached_property

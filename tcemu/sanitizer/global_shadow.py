@@ -67,7 +67,8 @@ class GlobalShadow:
         self._written: set[int] = set()
         #: the bytes of the array that was written last
         self._latest = 0, 0
-        self.cell = _CELL
+        #: bytes of a cell, and the bits of an address within one
+        self.cell, self._bits = _CELL, _CELL.bit_length() - 1
         #: a row for each kind of mark
         self._marks = np.zeros((6, _CELLS), np.int64)
         #: the cells that have been accessed: of most accesses, this is all that must be looked at
@@ -82,7 +83,7 @@ class GlobalShadow:
         per = size // self.cell
         if end > self.cell * len(self._accessed):
             self._resize(max(end // self.cell, 2 * len(self._accessed)), self.cell)
-        found = addresses >> self.cell.bit_length() - 1
+        found = addresses >> self._bits
         return (found, 1) if per == 1 else ((found[:, None] + np.arange(per)).reshape(-1), per)
 
     def noted(self, runs: Runs) -> Array:
@@ -195,4 +196,5 @@ class GlobalShadow:
         marks, accessed = np.zeros((6, cells * parts), np.int64), np.zeros(cells * parts, bool)
         marks[:, new] = np.repeat(self._marks[:, old], parts, axis=1)
         accessed[new] = np.repeat(self._accessed[old], parts)
-        self._marks, self._accessed, self.cell = marks, accessed, cell
+        self._marks, self._accessed = marks, accessed
+        self.cell, self._bits = cell, cell.bit_length() - 1

@@ -136,8 +136,10 @@ class Mbarriers:
         if announced is not None and announced[here.thread] > here.clock:
             return True
         own = 1 << (here.thread - THREAD) % 32 if by.warp == here.init.warp else 0
-        parts = self._clocks.common(by.warp, by.active & ~own)
-        return all(row[here.thread] > here.clock for lanes, row in parts if lanes)
+        others = by.active & ~own
+        if not others or not self._clocks.partial[by.warp]:
+            return not others or bool(self._clocks.rows[by.warp][here.thread] > here.clock)
+        return all(row[here.thread] > here.clock for lanes, row in self._clocks.common(by.warp, others) if lanes)
 
     def _fenced(self, event: MbarriersFenced | ProxyFenced) -> None:
         """Bulk copies will see the mbarriers that these lanes initialised."""

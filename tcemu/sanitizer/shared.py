@@ -129,9 +129,10 @@ class SharedMemory:
     def read_async(self, record: int, cells: Array, known: Known, reader: object) -> None:
         """A wgmma or bulk copy will read `cells`; `known` is what the warps that issued it know."""
         prior = self._shadow.written[cells]
-        if self._records.attachments or not self._records.arrived(prior, known.all):
+        arrived = not self._records.attachments and self._records.arrived(prior, known.all)
+        if not arrived:
             self._collide_async(record, reader, cells, prior, known)
-        self._note_read(record, reader, cells, prior, 0)
+        self._note_read(record, reader, cells, prior, 0, needed=not (arrived and prior[0]))
 
     def _collide_async(self, record: int, reader: object, cells: Array, prior: Array, known: Known) -> None:
         late = self._records.unknown(prior, known.all, fenced=True)

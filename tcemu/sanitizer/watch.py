@@ -20,8 +20,8 @@ class Watch:
         self._handlers: dict[type[Event], list[Handler]] = {}
         self._issues: list[Issues] = []
         self._accesses: list[Accesses] = []
-        #: the handlers of Issued for each instruction so far, and those of Accessed for each sort of access so far
-        self._issued: dict[Instruction, list[Handler]] = {}
+        #: the handlers of Issued for each opcode so far, and those of Accessed for each sort of access so far
+        self._issued: dict[str, list[Handler]] = {}
         self._accessed: dict[tuple[object, ...], list[Handler]] = {}
         for section in self._sections:
             for kind, handler in section.handlers.items():
@@ -38,25 +38,20 @@ class Watch:
 
     def of(self, event: Event) -> Sequence[Handler]:
         """The handlers that need this event."""
-        kind = type(event)
-        if kind is Accessed:
-            return self._of_access(event)  # type: ignore[arg-type]
-        return self._of_issue(event) if kind is Issued else self._handlers.get(kind, ())  # type: ignore[arg-type]
+        if isinstance(event, Accessed):
+            sort = event.space, event.writes, event.order, event.collective
+            return self._accessed.get(sort) or self._of_access(Access(*sort))
+        if isinstance(event, Issued):
+            return self._issued.get(event.instruction.opcode) or self._of_issue(event.instruction)
+        return self._handlers.get(type(event), ())
 
-    def _of_access(self, event: Accessed) -> Sequence[Handler]:
-        sort = event.space, event.writes, event.order, event.collective
-        found = self._accessed.get(sort)
-        if found is None:
-            access = Access(*sort)
-            found = self._accessed[sort] = [each.handle for each in self._accesses if each.needs(access)]
+    def _of_access(self, access: Access) -> Sequence[Handler]:
+        found = self._accessed[access] = [each.handle for each in self._accesses if each.needs(access)]
         return found
 
-    def _of_issue(self, event: Issued) -> Sequence[Handler]:
-        found = self._issued.get(event.instruction)
-        if found is None:
-            instruction = event.instruction
-            needing = [each for each in self._issues if each.needs(instruction, False) or each.needs(instruction, True)]
-            found = self._issued[instruction] = [each.handle for each in needing]
+    def _of_issue(self, instruction: Instruction) -> Sequence[Handler]:
+        needing = [each for each in self._issues if each.needs(instruction, False) or each.needs(instruction, True)]
+        found = self._issued[instruction.opcode] = [each.handle for each in needing]
         return found
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache, partial
+from functools import lru_cache
 from types import MappingProxyType
 
 import numpy as np
@@ -269,7 +269,7 @@ class Wgmmas:
     def _wait(self, event: WgmmaWaited) -> None:
         warpgroup = self._warpgroup(event.warpgroup)
         covered = [warpgroup.met.pop(number) for number in list(warpgroup.met) if number < event.below]
-        self._reads = {record: each for record, each in self._reads.items() if not _covers(event, each)}
+        self._reads = {record: each for record, each in self._reads.items() if not each.covered(event)}
         row = np.zeros_like(self._clocks.rows[0])
         row[warpgroup.column] = event.below
         for by, *times in zip(event.bys, *covered, strict=True):
@@ -281,7 +281,7 @@ class Wgmmas:
 
     @staticmethod
     def _end_pending(warp: Warp, by: By, event: WgmmaWaited, committed: int) -> None:
-        warp.end(partial(_covers, event))
+        warp.end(event)
         for each in warp.pending:
             each.waited, each.left = by, committed - event.below
 
@@ -295,9 +295,3 @@ class Wgmmas:
 def _operand(instruction: Instruction, role: str) -> str:
     """``wgmma.mma_async... (B)``: an operand in shared memory, as reports name it."""
     return f"{instruction} ({role.upper()})"
-
-
-def _covers(wait: WgmmaWaited, under_way: UnderWay) -> bool:
-    """Whether a wait covers an mma_async."""
-    wgmma = under_way.wgmma
-    return under_way.committed and wgmma.warpgroup == wait.warpgroup and wgmma.group < wait.below

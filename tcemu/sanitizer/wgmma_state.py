@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from operator import is_not, itemgetter
 
-from tcemu.machine.events import By, Touched, Wgmma
+from tcemu.machine.events import By, Touched, Wgmma, WgmmaWaited
 from tcemu.machine.registers import Registers
 from tcemu.sanitizer.clocks import Array
 from tcemu.sanitizer.naming import Known, whole
@@ -55,6 +55,10 @@ class UnderWay:
     #: the number of groups that this wait left pending, and of groups committed after the mma_async's
     left: int = 0
     younger: int = 0
+
+    def covered(self, wait: WgmmaWaited) -> bool:
+        """Whether a wait covers it."""
+        return self.committed and self.wgmma.group < wait.below and self.wgmma.warpgroup == wait.warpgroup
 
     def meets(self, numbers: Iterable[int]) -> bool:
         """Whether it reads or writes one of these registers."""
@@ -152,9 +156,9 @@ class Warp:
         self.held.update(new.banks)
         self.followed = True
 
-    def end(self, covered: Callable[[UnderWay], bool]) -> None:
-        """A wait has covered some of those that are pending."""
-        self.pending = [each for each in self.pending if not covered(each)]
+    def end(self, wait: WgmmaWaited) -> None:
+        """A wait may cover some of those that are pending."""
+        self.pending = [each for each in self.pending if not each.covered(wait)]
         self.held = {bank for each in self.pending for bank in each.banks}
 
     def users(self, event: Touched) -> list[UnderWay]:

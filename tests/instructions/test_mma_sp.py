@@ -421,6 +421,27 @@ def test_operands_that_do_not_fit_are_explained(mistake):
         assert word in str(error.value)
 
 
+def test_what_one_call_has_found_does_not_hold_for_other_operands():
+    """An instruction remembers what it has checked: right operands, then other orders in memory, then wrong ones."""
+    random = np.random.default_rng(4)
+    a, b = (random.integers(0, 1 << 14, (32, 2), np.uint32) * 0x10001 for _ in "ab")
+    c, held = random.integers(0, 1 << 30, (32, 4), np.uint32), np.where(np.arange(32) % 3, E, np.uint32(0xEEEEEEEE))
+    expected = run(F16, *(np.broadcast_to(each, (3, *each.shape)) for each in (a, b, c, held)), 0)[2]
+    for _ in range(2):
+        assert np.array_equal(run(F16, a, b, c, held, 0), expected)
+        strided = [np.repeat(each, 2, axis=0)[::2] for each in (a, b, c, held)]
+        assert np.array_equal(run(F16, *strided, 0), expected)
+        assert np.array_equal(run(F16, np.asfortranarray(a), b, np.asfortranarray(c), held, 0), expected)
+        for wrong in ((a, b, c, spoilt(0, 0), 0), (a, b, c, held[None, :16], 0), (a, b, c, held.astype(np.int64), 0)):
+            with pytest.raises(OperandError, match="metadata"):
+                run(F16, *wrong)
+        for wrong in ((a[:, :1], b, c), (a, b.astype(np.uint64), c), (a, b, c[:16])):
+            with pytest.raises(OperandError, match="operand"):
+                run(F16, *wrong, held, 0)
+        with pytest.raises(OperandError, match="selector"):
+            run(F16, a, b, c, held, True)
+
+
 def test_lanes_that_the_selector_leaves_out_may_hold_anything():
     held = spoilt(5, 0)
     assert np.array_equal(run(F16, A, B, C, held, 0), run(F16, A, B, C, E, 0))

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from places import TESTS
 from quick import some
 
 import tcemu
+from tcemu.backend import on_all_cores
 
 ROOT = Path(tcemu.__file__).parents[1]
 
@@ -141,6 +143,20 @@ def test_a_large_first_answer_is_the_kernels():
     assert [numba for numba, _ in answers(large)] == [True]
     assert [numba for numba, _ in answers(large, TCEMU_KERNELS="reference")] == [False]
     assert answers(FIRST.replace("64", "1"), TCEMU_KERNELS="numba")[0][0], "who asks for numba gets it at once"
+
+
+@pytest.mark.parametrize("parts", [range(1), range(40)])
+def test_every_part_is_worked_on_and_the_first_error_is_raised(parts):
+    done, wrong = set(), {7, 23}
+
+    def work(part):
+        done.add(part)
+        if part in wrong:
+            raise ValueError(part)
+
+    with pytest.raises(ValueError, match=r"^7$") if wrong & set(parts) else nullcontext():
+        on_all_cores(work, parts)
+    assert done == set(parts)
 
 
 ENVIRONMENT = """

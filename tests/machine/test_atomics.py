@@ -48,8 +48,10 @@ def number(bits, width, signed):
     return bits - (1 << width) if signed and bits >> width - 1 else bits
 
 
-def test_integers_one_lane_after_the_other(row):
-    random = np.random.default_rng(1)
+@pytest.mark.parametrize("places", [1, 2, 20, 32])
+def test_integers_one_lane_after_the_other(row, places):
+    """Lanes that share a place: all of them, many, a few, none."""
+    random, lanes = np.random.default_rng(1), np.arange(32) % places
     for spelling in ATOM:
         operation, _, kind = spelling.rpartition(".")
         if kind[0] not in "bus" or kind.startswith("bf") or operation == "cas" or kind == "b128":
@@ -58,20 +60,21 @@ def test_integers_one_lane_after_the_other(row):
         start = int(random.integers(0, 1 << width, dtype=np.uint64)) if width < 64 else 3 << 62
         given = random.integers(0, 1 << 62, 32).astype(np.uint64) * 5 % (1 << min(width, 63))
         given = np.where(random.random(32) < 0.3, 7, given).astype(f"u{width // 8}")
-        expected, value = [], start
-        for each in given.tolist():
-            expected.append(value)
-            value = INTEGERS[operation](number(value, width, signed), number(each, width, signed)) % (1 << width)
+        expected, values = [], [start] * places
+        for lane, each in zip(lanes.tolist(), given.tolist(), strict=True):
+            old = values[lane]
+            expected.append(old)
+            values[lane] = INTEGERS[operation](number(old, width, signed), number(each, width, signed)) % (1 << width)
         for space in ("shared", "global"):
 
             def body(warp, p, space=space, given=given, spelling=spelling, start=start, width=width):
-                at = 8 if space == "shared" else p
+                at = (8 if space == "shared" else p) + lanes * (width // 8)
                 getattr(warp, f"st_{space}")(at, np.full(32, start, given.dtype), f"b{width}")
                 old = getattr(warp, f"atom_{space}")(spelling, at, given)
-                return old[:, 0].tolist(), int(getattr(warp, f"ld_{space}")(at, f"b{width}")[0, 0])
+                return old[:, 0].tolist(), getattr(warp, f"ld_{space}")(at, f"b{width}")[:places, 0].tolist()
 
             with row(f"{space} {spelling}"):
-                assert run(body, np.zeros(2, np.uint64)) == (expected, value)
+                assert run(body, np.zeros(32, np.uint64)) == (expected, values)
 
 
 def halves(*numbers):
