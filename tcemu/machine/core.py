@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 _INT64, _LANES = np.dtype(np.int64), (WARP,)
 
+#: After this many operations in a row without an active lane, a warp counts as one that has no way out of a loop.
+_IDLE = 1 << 16
+
 #: By(...), which calls a Python function, takes twice as long.
 _by = tuple.__new__
 
@@ -56,6 +59,8 @@ class Core:
         self._next = 0
         #: the groups of this warp's cp.async and bulk copies
         self.copies = {"cp.async": Groups(), "bulk": Groups()}
+        #: the operations in a row in which no lane was active, and how many others there had been before
+        self._idle, self._done = 0, 0
         #: set by the launch, once the warp can run
         self.strand: Strand
 
@@ -122,6 +127,7 @@ class Core:
         grid = self.grid
         if not self.bits:
             grid.scheduler.check(self.strand)
+            self._idled()
             return None
         grid.scheduler.pause(self.strand, instruction)
         if grid.failure is not None:
@@ -136,6 +142,15 @@ class Core:
                 registers = [(role, each) for role, each in given if isinstance(each, Registers)]
                 grid.tell(Issued, by, instruction, tuple(registers))
         return by
+
+    def _idled(self) -> None:
+        """An operation of no lane, whose result is always the same: a loop that waits for another one does not end."""
+        if self._done != self.strand.operations:
+            self._idle, self._done = 0, self.strand.operations
+        self._idle += 1
+        if self._idle > _IDLE:
+            by = By(self.block.number, self.index, self.there, self.at or site(4))
+            self.wait(by, "lanes", 0, lambda: False, lambda: "an active lane, without which its loop does not end")
 
     def wait(self, by: By, kind: WaitKind, key: int, ready: Callable[[], bool], what: Callable[[], str]) -> None:
         """Wait until `ready` returns True; `what` describes what the warp waits for."""

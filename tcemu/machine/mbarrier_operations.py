@@ -41,7 +41,7 @@ def init(instruction: Instruction) -> Act:
         counts = count if np.ndim(core.values(count)) == 0 else core.integers(instruction, "count", count).tolist()
         for mbarriers, place, mask in places_of(core, by, instruction, address):
             each: Any = counts[mask.bit_length() - 1] if isinstance(counts, list) else counts
-            mbarriers.initialise(core, by, instruction, place, each)
+            mbarriers.initialise(core, _part(by, mask), instruction, place, each)
 
     return act
 
@@ -53,8 +53,8 @@ def inval(instruction: Instruction) -> Act:
     def act(core: Core, address: npt.ArrayLike) -> None:
         by = core.begin(instruction)
         if by is not None:
-            for mbarriers, place, _ in places_of(core, by, instruction, address):
-                mbarriers.invalidate(core, by, instruction, place)
+            for mbarriers, place, mask in places_of(core, by, instruction, address):
+                mbarriers.invalidate(core, _part(by, mask), instruction, place)
 
     return act
 
@@ -107,7 +107,7 @@ def complete_tx(instruction: Instruction) -> Act:
         counts = core.integers(instruction, "tx_count", tx_count)
         for mbarriers, place, mask in places_of(core, by, instruction, address):
             total = _total(counts, mask)
-            mbarriers.complete_tx(core, by, instruction, place, total)
+            mbarriers.complete_tx(core, _part(by, mask), instruction, place, total)
 
     return act
 
@@ -127,8 +127,9 @@ def wait(instruction: Instruction) -> Act:
             return lanes(lanes_of(0).copy())
         found = 0
         for place, parity, mask in _phases(core, by, instruction, address, phase, by_state):
-            if _complete(core, by, instruction, place, parity, tries=tries):
-                core.block.mbarriers.seen(core, by, instruction, place, parity)
+            part = _part(by, mask)
+            if _complete(core, part, instruction, place, parity, tries=tries):
+                core.block.mbarriers.seen(core, part, instruction, place, parity)
                 found |= mask
         return lanes(lanes_of(found).copy())
 
@@ -177,6 +178,11 @@ def places_of(
     return [(own.mbarriers, (place - SHARED) % BLOCK, mask) for place, mask in found]
 
 
+def _part(by: By, mask: int) -> By:
+    """The origin of what the lanes of a mask do: those that give one address."""
+    return by if mask == by.active else by._replace(active=mask)
+
+
 def _of_cluster(core: Core, by: By, instruction: Instruction, address: int) -> tuple[Mbarriers, int]:
     block, place = core.shared_at(by, instruction, address)
     return block.mbarriers, place
@@ -202,7 +208,7 @@ def _arrivals(
         (
             mbarriers.arrive(
                 core,
-                by,
+                _part(by, mask),
                 instruction,
                 place,
                 _total(counts[0], mask),

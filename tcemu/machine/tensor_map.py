@@ -9,8 +9,7 @@ line of the innermost dimension takes as many bytes as the swizzle has, and the 
 address, as wgmma expects: the copy writes what `Descriptor.for_tile` reads.
 
 A load fills elements outside the tensor, and a store skips them; the mbarrier counts them in either case. But a store
-writes units of 16 bytes: if the innermost dimension ends inside one, the rest of the unit is written too. That is the
-padding of a line, or whatever follows the tensor.
+writes units of 16 bytes: if the innermost dimension ends inside one, it overwrites the rest, usually a line's padding.
 
 How this is known: silicon. tests/golden/sm_90a-tensor-copies.json holds what an H200 answered for every swizzle, boxes
 narrower than it, edges, both fills, the rounding of tf32, strides in any order, whole units, and what makes it stop.

@@ -23,10 +23,18 @@ _MEET = "All blocks of the cluster must wait at barrier.cluster after the last a
 _START = "All blocks of the cluster must wait at barrier.cluster before the first uses the shared memory of another."
 _AWAIT = "Before it exits, each block must wait on its own mbarrier for all that other blocks copy into its memory."
 
+_SENT = (
+    "The block that sends must know that the copy has ended before it exits: let it meet the receiver at "
+    "barrier.cluster, after the receiver has waited on its mbarrier."
+)
+
 
 @dataclass(eq=False, slots=True)
 class Remote:
-    """What a warp does with the memory of another block; the agents (n,) that show it, and numbers to be passed."""
+    """What a warp does with the memory of another block, or copies out of its own.
+
+    It is over for who knows that the agents (n,) have passed these numbers.
+    """
 
     by: By
     opcode: str
@@ -50,7 +58,7 @@ class ClusterExits:
     def __init__(self, block: Block, barriers: ClusterBarriers, mbarriers: Mbarriers) -> None:
         self._block, self._clocks = block, block.clocks
         self._barriers, self._mbarriers = barriers, mbarriers
-        #: by block: the last use of its memory by each warp and line of other blocks
+        #: by block: the last use of its memory by each warp and line of other blocks, and by copies out of it
         self._remote: dict[int, dict[object, Remote]] = {}
         #: warps, and blocks that they know to have started or are reported not to
         self._met: set[tuple[int, int]] = set()
@@ -80,8 +88,11 @@ class ClusterExits:
         here = self._mbarriers.found.get(copy.mbarrier)
         if copy.owner in (-1, copy.by.block) or here is None:
             return
-        columns = np.array([here.column])
-        self._add(copy.owner, Remote(copy.by, copy.opcode, columns, copy.phase, _AWAIT, callers_of(copy.by.site)))
+        columns, callers = np.array([here.column]), callers_of(copy.by.site)
+        self._add(copy.owner, Remote(copy.by, copy.opcode, columns, copy.phase, _AWAIT, callers))
+        space, addresses, _ = copy.reads
+        if space == "shared" and len(addresses):
+            self._keep(copy.by.block, Remote(copy.by, copy.opcode, columns, copy.phase, _SENT, callers))
 
     def _made(self, by: By, opcode: str) -> Remote:
         """The use that these lanes make of the memory now."""
@@ -109,6 +120,10 @@ class ClusterExits:
 
     def _add(self, owner: int, remote: Remote) -> None:
         self._begin(owner, remote.by, remote.opcode)
+        self._keep(owner, remote)
+
+    def _keep(self, owner: int, remote: Remote) -> None:
+        """The block must not exit before this is over."""
         self._remote.setdefault(owner, {})[remote.by.warp, remote.by.site] = remote
 
     def _exit(self, event: Exited) -> None:

@@ -26,6 +26,10 @@ from tcemu.sanitizer.report import Earlier, lanes_of, many
 #: Warps of a warpgroup.
 WARPGROUP = 4
 #: The fix for a count that is never reached.
+_EMPTY = (
+    "A GPU skips a loop that no lane executes; Python does not. Let only warps with an active lane run it: `while "
+    "warp.active.any() and ...`."
+)
 _COUNT = "Give the barrier the number of threads that arrive at it: 32 for each warp."
 #: The rule for each kind of fault for which hardware raises an exception.
 _FAULTS = {
@@ -139,6 +143,7 @@ class Divergence:
         if any(each.kind == "registers" for each in event.waiting):
             return  # register_budget.py explains it
         for explains in (
+            self._empty,
             self._bytes,
             self._missed,
             self._block.flush,
@@ -156,6 +161,14 @@ class Divergence:
         told = [f"{many('warp', tuple(warps))}: waiting for {what}" for what, warps in who.items()]
         told += [event.full] if event.full else []
         self._block.report("deadlock", one.by, "; ".join(told), what=one.what)
+
+    def _empty(self, waiting: tuple[Waiting, ...]) -> bool:
+        """Report a loop that no lane executes, and that does not end; return whether there was one."""
+        found = [each for each in waiting if each.kind == "lanes"]
+        for each in found[:1]:
+            message = f"{many('warp', tuple(one.by.warp for one in found))}: waiting for {each.what}"
+            self._block.report("deadlock", each.by, message, what=each.what, remedy=_EMPTY)
+        return bool(found)
 
     def _bytes(self, waiting: tuple[Waiting, ...]) -> bool:
         """Report a wait for bytes that never come; return whether there was one."""

@@ -11,6 +11,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
 from tcemu.errors import counted
 from tcemu.instructions import Instruction
 from tcemu.instructions.elements import elements_of, order_of
@@ -93,8 +95,8 @@ class Fences:
 
     def __init__(self, clocks: Clocks) -> None:
         self._clocks = clocks
-        #: by reach: the lanes of each warp that executed a fence that reaches so far, and what they knew then
-        self._fenced: list[dict[int, tuple[int, Array]]] = [{} for _ in range(3)]
+        #: by reach, warp and lanes that executed a fence together that reaches so far: what they knew then
+        self._fenced: list[dict[int, dict[int, Array]]] = [{} for _ in range(3)]
         #: what lanes of each warp have found and will acquire at their next fence that reaches far enough
         self._found: list[list[tuple[int, Array, int]]] = [[] for _ in range(clocks.warps)]
         #: by warp: the last things that its lanes have found, for the fences of others
@@ -106,12 +108,13 @@ class Fences:
             return self._clocks.release(warp, lanes)
         if not self._fenced[reach]:
             return None
-        own, view = self._fenced[reach].get(warp), self._clocks.view(warp, lanes)
-        row = own[1] if own is not None and own[0] & lanes == lanes else None
-        for other, (fencing, known) in self._fenced[reach].items():
-            columns = THREAD + 32 * other + lanes_in(fencing)
-            if other != warp and (view[columns] > known[columns]).all():
-                row = known if row is None else joined(row, known)
+        view, row = self._clocks.view(warp, lanes), None
+        for other, fences in self._fenced[reach].items():
+            for fencing, known in fences.items():
+                columns = THREAD + 32 * other + lanes_in(fencing)
+                if (view[columns] > known[columns]).any():  # the fence of some lanes: only what they tell is in order
+                    told = np.minimum(known, view[: len(known)])
+                    row = told if row is None else joined(row, told)
         return row
 
     def found(self, warp: int, lanes: int, order: Order, row: Array, reach: int = 0) -> None:
@@ -137,10 +140,13 @@ class Fences:
             self._learn_from_others(warp, lanes, far)
         row = self._clocks.release(warp, lanes)
         for reach in range(far + 1):
-            self._fenced[reach][warp] = lanes, row
+            fences = self._fenced[reach].setdefault(warp, {})
+            for older in [each for each in fences if not each & ~lanes]:
+                del fences[older]
+            fences[lanes] = row
 
     def _learn_from_others(self, warp: int, lanes: int, far: int) -> None:
-        """Lanes that fence also acquire what other threads found and have since synchronised with them."""
+        """Lanes that fence also acquire what threads found with which they have synchronised since."""
         for other, recent in self._recent.items():
             for each in recent:
                 new = lanes & ~(each.learned.get(warp, 0) | (each.lanes if other == warp else 0))

@@ -81,13 +81,16 @@ class Mbarriers:
 
     def _init(self, event: MbarrierInitialised) -> None:
         by = event.by
+        if by.active & by.active - 1:
+            what = self._block.mbarrier(event.address)
+            message = f"{by.active.bit_count()} lanes execute mbarrier.init on {what}, and only one may"
+            remedy = "Let one lane initialise it: with warp.only(warp.elect_sync())."
+            self._block.report("mbarrier-object", by, message, what=what, remedy=remedy)
         cells, _ = self._block.shadow.cells(np.array([event.address]), BYTES)
         self._shared.objects(by, "mbarrier.init", cells)
         thread = THREAD + 32 * by.warp + int(lanes_in(by.active)[0])
-        clock = self._clocks.time[by.warp]
-        self.found[event.address] = Mbarrier(
-            self._clocks.agent(), by, thread, clock, np.zeros_like(self._clocks.rows[by.warp])
-        )
+        clock, agent = self._clocks.time[by.warp], self._clocks.agent()
+        self.found[event.address] = Mbarrier(agent, by, thread, clock, np.zeros_like(self._clocks.rows[by.warp]))
 
     def _inval(self, event: MbarrierInvalidated) -> None:
         by, here = event.by, self.found.pop(event.address, None)
@@ -138,8 +141,8 @@ class Mbarriers:
 
     def _fenced(self, event: MbarriersFenced | ProxyFenced) -> None:
         """Bulk copies will see the mbarriers that these lanes initialised."""
-        by = event.by
-        for here in self.found.values():
+        by, covers = event.by, isinstance(event, MbarriersFenced) or "shared" in event.spaces
+        for here in self.found.values() if covers else ():
             if by.warp == here.init.warp and by.active >> (here.thread - THREAD) % 32 & 1:
                 here.fenced = True
 

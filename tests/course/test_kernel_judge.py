@@ -108,7 +108,7 @@ def beyond(warp, x, y):
 
 
 def waiting(warp, x, y):
-    if warp.warpid == 0:
+    with warp.only(warp.threads == 0):
         warp.mbarrier_init(0, 2)
     warp.bar_sync()
     warp.mbarrier_wait(0, 0)

@@ -8,6 +8,7 @@ import kernels_fresh_block  # noqa: F401
 import kernels_fresh_grid  # noqa: F401
 import kernels_fresh_hopper  # noqa: F401
 import kernels_global_copies  # noqa: F401
+import kernels_mutated  # noqa: F401
 import kernels_tensor_maps
 import kernels_tracked_block  # noqa: F401
 import kernels_tracked_cluster  # noqa: F401

@@ -5,6 +5,7 @@ import kernels_ported_cluster  # noqa: F401
 import kernels_ported_grid  # noqa: F401
 import kernels_ported_grid_barriers  # noqa: F401
 import kernels_ported_hopper  # noqa: F401
+import kernels_ported_pushes  # noqa: F401
 import kernels_ported_ranks  # noqa: F401
 import kernels_ported_sort  # noqa: F401
 import kernels_ported_wmma  # noqa: F401

@@ -100,7 +100,7 @@ class DescriptorsDisagreed(WarpsEvent):
     instruction: Instruction
     descriptors: tuple[tuple[int, ...], tuple[int, ...]]
 #: What a warp waits for.
-WaitKind = Literal["barrier", "cluster", "mbarrier", "warpgroup", "registers", "memory"]
+WaitKind = Literal["barrier", "cluster", "mbarrier", "warpgroup", "registers", "memory", "lanes"]
 
 
 @dataclass(eq=False)

@@ -328,3 +328,17 @@ def two_warps_wait_for_each_other_s_flags(warp, g):
     while not (warp.ld_global(other, order="acquire")[:, 0] == 1).all():  # <- reported
         pass
     warp.st_global(mine, 1, order="release")
+
+
+# ------------------------------------------------------------------------------------------------ stores that disagree
+
+
+@faulty("lanes-disagree", block=32)
+def a_histogram_of_a_warp_by_stores(warp, g):
+    """Two lanes with the same digit store their own numbers."""
+    warp.st_shared(4 * (warp.laneid % 16), 100 + warp.laneid)  # <- reported
+
+
+@correct(block=32)
+def a_flag_that_all_lanes_set(warp, g):
+    warp.st_shared(4 * (warp.laneid % 16), 1)

@@ -301,3 +301,28 @@ def a_copy_that_nobody_waits_for(warp, g):
             warp.cp_async_bulk_shared_global(128 * stage, g, 128, BAR + 8 * stage)  # <- reported
     warp.mbarrier_wait(BAR, 0)
     warp.ld_shared(4 * warp.laneid)
+
+
+# ------------------------------------------------------------------------------------------------ fences of the init
+
+
+def init_and_copy(warp, g, space):
+    """One lane initialises an mbarrier, executes fence.proxy.async for a space, and starts a copy."""
+    with one(warp):
+        warp.mbarrier_init(BAR, 1)
+        warp.fence_proxy_async(space)
+        warp.mbarrier_arrive_expect_tx(BAR, 512)
+        warp.cp_async_bulk_shared_global(0, g, 512, BAR)
+    warp.bar_warp_sync()
+    warp.mbarrier_wait(BAR, 0)
+
+
+@faulty("mbarrier-init-fence", block=32)
+def a_proxy_fence_of_the_other_memory(warp, g):
+    """The mbarrier is in shared memory."""
+    init_and_copy(warp, g, "global")  # <- reported
+
+
+@correct(block=32)
+def a_proxy_fence_of_shared_memory(warp, g):
+    init_and_copy(warp, g, "shared::cta")
