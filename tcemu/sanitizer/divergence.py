@@ -80,8 +80,6 @@ class Divergence:
             missing = lanes_of(there & ~by.active)
             message = f"warp {by.warp} executes {instruction} without {many('lane', missing)}"
             self._block.report("aligned-divergent", by, message, what=many("lane", missing))
-        if instruction.lanes > 32 and by.warp // WARPGROUP * WARPGROUP + WARPGROUP > self._block.warps:
-            self._start(by, instruction.opcode)
 
     def _exchanged(self, event: Accessed) -> None:
         by, clocks = event.by, self._clocks
