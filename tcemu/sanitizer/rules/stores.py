@@ -36,7 +36,7 @@ def _weak(access: Access) -> bool:
 
 @lru_cache(maxsize=1024)
 def _distinct(addresses: bytes) -> bool:
-    """Whether no two of these int64 are equal: kernels use the same addresses again and again."""
+    """Whether no two of these int64 are equal. Relative to the first one, kernels use the same ones again and again."""
     found = memoryview(addresses).cast("q").tolist()
     return len(set(found)) == len(found)
 
@@ -50,7 +50,7 @@ class Stores:
         self.handlers: Handlers = {Accessed: Accesses(self._accessed, _weak)}
 
     def _accessed(self, event: Accessed) -> None:
-        if event.data is None or _distinct(event.addresses.tobytes()):
+        if event.data is None or _distinct((event.addresses - event.extent[0]).tobytes()):
             return
         data, lanes = event.data, event.lanes.tolist()
         first: dict[int, int] = {}
