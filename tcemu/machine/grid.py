@@ -14,13 +14,15 @@ from tcemu.machine.block import Block, Index3, Shape
 from tcemu.machine.cluster import Cluster
 from tcemu.machine.core import Core
 from tcemu.machine.dispatch import Bound
-from tcemu.machine.events import Event, Observer, Stuck, Waiting
+from tcemu.machine.events import Accessed, Event, Issued, Observer, Stuck, Touched, Waiting
 from tcemu.machine.memory import GlobalMemory
 from tcemu.machine.scheduler import Left, Scheduler
 from tcemu.machine.strategy import InOrder, strategy_of
 
 #: How many groups of blocks are told apart in the message of an interrupt.
 _TOLD = 8
+#: The most frequent events: no observer begins to need others because of them.
+_FREQUENT = frozenset({Accessed, Issued, Touched})
 #: Makes the function that a warp runs, given the warp's core.
 Body = Callable[[Core], Callable[[], None]]
 
@@ -127,7 +129,8 @@ class Grid:
         """Report an event to the observers; without observers it is not even created."""
         if self.observers:
             event = kind(*fields)
-            self._unheard.clear()
+            if kind not in _FREQUENT:
+                self._unheard.clear()
             try:
                 for observer in self.observers:
                     observer(event)
@@ -137,12 +140,12 @@ class Grid:
     def hears(self, kind: type[Event]) -> bool:
         """Whether some observer needs events of this kind.
 
-        Once an observer needs them, it is not called again; the others are called again only after another event.
+        Once an observer needs them, it is not called again; the others are called again only after a rarer event.
         """
-        if kind in self._unheard:
-            return False
         if kind in self._heard:
             return True
+        if kind in self._unheard:
+            return False
         for hears in self._hears:  # not any(...): a kernel asks so often that its generator would cost most of this
             if hears(kind):
                 self._heard.add(kind)

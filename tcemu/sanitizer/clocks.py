@@ -43,9 +43,8 @@ def lanes_in(mask: int) -> Array:
 
 def joined(one: Array, other: Array) -> Array:
     """The union of what two rows know: their elementwise maximum."""
-    if len(one) < len(other):
-        one, other = other, one
-    if len(other) < len(one):
+    if one.shape != other.shape:
+        one, other = (one, other) if len(one) > len(other) else (other, one)
         other = np.pad(other, (0, len(one) - len(other)))
     return np.maximum(one, other)
 

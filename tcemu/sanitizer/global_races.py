@@ -11,11 +11,13 @@ from __future__ import annotations
 import numpy as np
 
 from tcemu.machine.events import Accessed
+from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.block import Accesses, Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array
 from tcemu.sanitizer.fences import ALIKE, strength
 from tcemu.sanitizer.global_shadow import WRITES, GlobalShadow, Read
 from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
+from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.report import Earlier, Report
 from tcemu.sanitizer.rules import Severity
 
@@ -31,6 +33,10 @@ _MIXED = (
     "Make both accesses volatile, relaxed or atomic, with a scope that reaches both threads; or order them by a "
     "release in one thread and an acquire in the other, or by a barrier that both execute."
 )
+
+
+#: Read(...), which calls a Python function, takes twice as long.
+_read = tuple.__new__
 
 
 class GlobalRaces:
@@ -104,9 +110,12 @@ class GlobalRaces:
     def _weak(self, event: Accessed) -> Read:
         """A weak read, which gets a number only when something writes to the array."""
         by, opcode = event.by, event.instruction.opcode
-        time, callers = self._clocks.time[by.warp], self._grid.accesses.callers(by)
+        time, callers = self._clocks.time[by.warp], callers_of(by.site, EVENT)
+        if callers:
+            callers = self._grid.accesses.kept(callers)
         addresses = event.addresses.copy()  # the kernel may change its array
-        return Read(addresses, event.size, event.lanes, self._neighbour.number, by, opcode, time, callers)
+        fields = addresses, event.size, event.lanes, self._neighbour.number, by, opcode, time, callers
+        return _read(Read, fields)
 
     # ---------------------------------------------------------------------------------------- what is in order
 

@@ -101,7 +101,7 @@ class GlobalShadow:
 
     def known(self, cells: Array) -> Array | None:
         """The marks (rows, n) of the accesses to cells; None if there have been none, as is usual."""
-        return self.marks(cells) if np.count_nonzero(self._accessed.take(cells)) else None
+        return self.marks(cells) if 1 in self._accessed.take(cells).tobytes() else None
 
     def seen(self, cells: Array) -> tuple[Array, Array]:
         """The marks of the strong writes of cells that a strong read has seen, 0 for others, and of those reads."""

@@ -122,7 +122,7 @@ class Accesses:
         key = by.site, opcode, writes, by.active
         number = present[1].get(key)
         if number is None:
-            callers = self.callers(by) if callers is None else callers
+            callers = self.kept(callers_of(by.site, EVENT)) if callers is None else callers
             access = GlobalAccess(block, by, opcode, writes, strength, callers)
             number = present[1][key] = self._add(access, time)
         return number
@@ -132,10 +132,9 @@ class Accesses:
         number = self.number(read.block, read.by, read.opcode, False, WEAK, read.time, read.callers)
         return 32 * number + read.lanes
 
-    def callers(self, by: By) -> tuple[Site, ...]:
-        """The lines that called the function of the current access, innermost first."""
-        found = callers_of(by.site, EVENT)
-        return self._chains.setdefault(found, found) if found else found
+    def kept(self, callers: tuple[Site, ...]) -> tuple[Site, ...]:
+        """The same callers, each tuple once."""
+        return self._chains.setdefault(callers, callers)
 
     def _add(self, access: GlobalAccess, time: int) -> int:
         number = len(self.made)

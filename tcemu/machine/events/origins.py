@@ -83,7 +83,7 @@ class WarpsEvent(Event):
 
 #: Whatever receives the events of a launch. An observer that does not always need each event may have a method
 #: `hears(kind)`: as long as it returns False, the machine may leave out events of that kind, if they are frequent
-#: (Touched, Computed). Its result may change only when it receives an event. With a method
-#: `follows(instruction, whole)`, it needs Issued only of instructions for which that returns True; `whole` says whether
-#: all lanes that have not exited execute it. The machine calls it once in a launch.
+#: (Touched, Computed). Its result may change only when it receives an event other than Accessed, Issued or
+#: Touched. With a method `follows(instruction, whole)`, it needs Issued only of instructions for which that returns
+#: True; `whole` says whether all lanes that have not exited execute it. The machine calls it once in a launch.
 Observer = Callable[[Event], None]

@@ -80,8 +80,7 @@ class Fragments:
 
     def _accessed(self, event: Accessed) -> None:
         """Give a hint about lines that CUDA's guide allows and the manual does not."""
-        lines = event.addresses
-        first, second = lines.item(0), lines.item(1)
+        first, second = event.extent[0], event.addresses.item(1)
         if not (first | second) % _COARSE or not _opaque(event.instruction):
             return
         wanted = _alignment(event.instruction, event.size)
