@@ -74,7 +74,7 @@ class Divergence:
         there = self._clocks.there[by.warp]
         instruction = event.instruction
         if by.active == there:
-            if instruction.sync:
+            if instruction.sync and self._clocks.loads[by.warp]:
                 self._clocks.meet(by.warp)
         elif instruction.aligned:
             missing = lanes_of(there & ~by.active)
@@ -83,13 +83,13 @@ class Divergence:
 
     def _exchanged(self, event: Accessed) -> None:
         by, clocks = event.by, self._clocks
-        if by.active == clocks.there[by.warp]:
+        if clocks.loads[by.warp] and by.active == clocks.there[by.warp]:
             clocks.meet(by.warp)
 
     def _multiplied(self, event: WgmmaIssued) -> None:
         clocks = self._clocks
         for by in event.wgmma.bys:
-            if by.active == clocks.there[by.warp]:
+            if clocks.loads[by.warp] and by.active == clocks.there[by.warp]:
                 clocks.meet(by.warp)
 
     def _start(self, by: By, opcode: str) -> None:

@@ -107,7 +107,7 @@ class Sanitizer:
         watch, cluster = found
         told = event if cluster is None else cluster(event)
         if told is not None:
-            for handle in watch.of(told):
+            for handle in watch.of(kind, told):
                 handle(told)
         if kind is BlockEnded:
             del self._watches[block]

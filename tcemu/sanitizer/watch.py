@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tcemu.machine.events import Accessed, Event, Issued
 from tcemu.sanitizer.block import Access, Accesses, Handler, Issues, Section
@@ -36,14 +36,14 @@ class Watch:
         """Let a handler receive events of this kind after those that do so already."""
         self._handlers.setdefault(kind, []).append(handler)
 
-    def of(self, event: Event) -> Sequence[Handler]:
-        """The handlers that need this event."""
-        if isinstance(event, Accessed):
+    def of(self, kind: type[Event], event: Any) -> Sequence[Handler]:
+        """The handlers that need this event, whose type is `kind`."""
+        if kind is Accessed:
             sort = event.space, event.writes, event.order, event.collective
             return self._accessed.get(sort) or self._of_access(Access(*sort))
-        if isinstance(event, Issued):
+        if kind is Issued:
             return self._issued.get(event.instruction.opcode) or self._of_issue(event.instruction)
-        return self._handlers.get(type(event), ())
+        return self._handlers.get(kind, ())
 
     def _of_access(self, access: Access) -> Sequence[Handler]:
         found = self._accessed[access] = [each.handle for each in self._accesses if each.needs(access)]

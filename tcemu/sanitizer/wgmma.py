@@ -135,8 +135,8 @@ class Wgmmas:
         for place, by in enumerate(wgmma.bys):
             warp, d = self._warps[by.warp], wgmma.d[place]
             a = wgmma.a[place] if wgmma.a else None
-            read = (*wgmma.a[place : place + 1], *wgmma.e[place : place + 1])
-            banks = (d.bank.first, *[each.bank.first for each in read])
+            read = (wgmma.a or wgmma.e) and (*wgmma.a[place : place + 1], *wgmma.e[place : place + 1])
+            banks = (d.bank.first, *[each.bank.first for each in read]) if read else (d.bank.first,)
             under_way = UnderWay(wgmma, by, warp.accumulates(d), numbers_of(read), banks)
             self._check_fence(warp, under_way, d, a)
             warp.begin(under_way)
