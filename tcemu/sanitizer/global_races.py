@@ -37,6 +37,7 @@ _MIXED = (
 
 #: Read(...), which calls a Python function, takes twice as long.
 _read = tuple.__new__
+_NONE = None, None, np.zeros(0, np.int64)
 
 
 class GlobalRaces:
@@ -45,8 +46,8 @@ class GlobalRaces:
     def __init__(self, block: Block, grid: Grid, neighbour: Neighbour) -> None:
         self._block, self._clocks, self._grid, self._neighbour = block, block.clocks, grid, neighbour
         self._shadow: GlobalShadow = grid.shadow
-        #: what makes two accesses of a warp share a number, and the number, of each warp's latest one
-        self._latest: dict[int, tuple[object, int]] = {}
+        #: by warp, of the latest access: what further ones must share to have its marks, its lanes, and the marks
+        self._latest: dict[int, tuple[object, Array | None, Array]] = {}
         self.handlers: Handlers = {Accessed: Accesses(self._accessed, lambda access: access.space == "global")}
 
     def _accessed(self, event: Accessed) -> None:
@@ -62,16 +63,17 @@ class GlobalRaces:
                 if self._shadow.lists(read, event.extent):
                     return
         cells, per = self._shadow.cells(event.addresses, event.size, event.extent[1])
-        lanes = event.lanes if per == 1 else np.repeat(event.lanes, per)
         known = self._shadow.known(cells)
         if known is not None:
             prior = known if event.writes else known[WRITES]
+            lanes = event.lanes if per == 1 else np.repeat(event.lanes, per)
             if np.count_nonzero(prior) and not self._incoherent(event, prior, cells, lanes):
                 self.compare(self.access(event), prior, cells, lanes, event)
         if read is not None:
             self._shadow.note([read])
             return
-        marks = 32 * self._number(event) + lanes
+        marks = self._marks(event)
+        marks = marks if per == 1 else np.repeat(marks, per)
         if event.writes:
             self._shadow.write(cells, marks, bool(event.order), event.extent)
         else:
@@ -94,18 +96,18 @@ class GlobalRaces:
             self.report(self.access(event), other, mark & 31, lane, what, cause=_INCOHERENT, remedy=_COHERENT)
         return True
 
-    def _number(self, event: Accessed) -> int:
-        """The number of an access: often that of the warp's latest one, as kernels store a tile line by line."""
-        by, instruction, writes = event.by, event.instruction, event.writes
+    def _marks(self, event: Accessed) -> Array:
+        """The marks (n,) of an access: often those of the warp's latest one, as kernels store a tile line by line."""
+        by, instruction, writes, lanes = event.by, event.instruction, event.writes, event.lanes
         time = self._clocks.time[by.warp]
-        latest, number = self._latest.get(by.warp, (None, 0))
         this = instruction, by.site, by.active, writes, time
-        if this == latest:
-            return number
-        accesses, strong = self._grid.accesses, strength(instruction, event.order)
-        number = accesses.number(self._neighbour.number, by, instruction.opcode, writes, strong, time)
-        self._latest[by.warp] = this, number
-        return number
+        latest, of, marks = self._latest.get(by.warp, _NONE)
+        if this != latest or of is not lanes:
+            accesses, strong = self._grid.accesses, strength(instruction, event.order)
+            number = accesses.number(self._neighbour.number, by, instruction.opcode, writes, strong, time)
+            marks = 32 * number + lanes
+            self._latest[by.warp] = this, lanes, marks
+        return marks
 
     def _weak(self, event: Accessed) -> Read:
         """A weak read, which gets a number only when something writes to the array."""

@@ -67,8 +67,8 @@ class GlobalShadow:
         self._written: set[int] = set()
         #: the bytes of the array that was written last
         self._latest = 0, 0
-        #: bytes of a cell, and the bits of an address within one
-        self.cell, self._bits = _CELL, _CELL.bit_length() - 1
+        #: bytes of a cell, and the bits of an address within one: numpy shifts by an array in less time than by an int
+        self.cell, self._bits = _CELL, np.array(_CELL.bit_length() - 1)
         #: a row for each kind of mark
         self._marks = np.zeros((6, _CELLS), np.int64)
         #: the cells that have been accessed: of most accesses, this is all that must be looked at
@@ -197,4 +197,4 @@ class GlobalShadow:
         marks[:, new] = np.repeat(self._marks[:, old], parts, axis=1)
         accessed[new] = np.repeat(self._accessed[old], parts)
         self._marks, self._accessed = marks, accessed
-        self.cell, self._bits = cell, cell.bit_length() - 1
+        self.cell, self._bits = cell, np.array(cell.bit_length() - 1)
