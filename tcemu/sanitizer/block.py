@@ -44,9 +44,11 @@ class Accesses(NamedTuple):
 Handlers = dict[type[Event], Handler | Issues | Accesses]
 
 
-#: Instructions of whole warps that another event tells of: lanes exchange bytes of memory, as Accessed says, or four
-#: warps begin an mma_async, as WgmmaIssued says.
-_TOLD = frozenset({"ldmatrix", "stmatrix", "wmma.load", "wmma.store", "wgmma"})
+#: Instructions of whole warps that another event tells of: lanes exchange bytes of memory (Accessed), or the warps of a
+#: warpgroup act together (WgmmaFenced, WgmmaIssued, WgmmaCommitted, WgmmaWaited).
+_TOLD = frozenset({"ldmatrix", "stmatrix", "wmma.load", "wmma.store"}) | {
+    "wgmma", "wgmma.fence", "wgmma.commit_group", "wgmma.wait_group",
+}  # fmt: skip
 
 
 def together(instruction: Instruction, whole: bool) -> bool:

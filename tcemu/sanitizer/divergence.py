@@ -16,7 +16,10 @@ from tcemu.machine.events import (
     Issued,
     Stuck,
     Waiting,
+    WgmmaCommitted,
+    WgmmaFenced,
     WgmmaIssued,
+    WgmmaWaited,
 )
 from tcemu.sanitizer.barriers import Barriers
 from tcemu.sanitizer.block import Accesses, Block, Handlers, Issues, exchanges, together
@@ -61,7 +64,10 @@ class Divergence:
         self.handlers: Handlers = {
             Issued: Issues(self._issued, together),
             Accessed: Accesses(self._exchanged, exchanges),
+            WgmmaFenced: self._exchanged,
             WgmmaIssued: self._multiplied,
+            WgmmaCommitted: self._together,
+            WgmmaWaited: self._together,
             Disagreed: self._disagreed,
             BarrierDisagreed: self._counts,
             BarriersParted: self._parted,
@@ -81,14 +87,20 @@ class Divergence:
             message = f"warp {by.warp} executes {instruction} without {many('lane', missing)}"
             self._block.report("aligned-divergent", by, message, what=many("lane", missing))
 
-    def _exchanged(self, event: Accessed) -> None:
+    def _exchanged(self, event: Accessed | WgmmaFenced) -> None:
         by, clocks = event.by, self._clocks
         if clocks.loads[by.warp] and by.active == clocks.there[by.warp]:
             clocks.meet(by.warp)
 
     def _multiplied(self, event: WgmmaIssued) -> None:
+        self._meet(event.wgmma.bys)
+
+    def _together(self, event: WgmmaCommitted | WgmmaWaited) -> None:
+        self._meet(event.bys)
+
+    def _meet(self, bys: tuple[By, ...]) -> None:
         clocks = self._clocks
-        for by in event.wgmma.bys:
+        for by in bys:
             if clocks.loads[by.warp] and by.active == clocks.there[by.warp]:
                 clocks.meet(by.warp)
 

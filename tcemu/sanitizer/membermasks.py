@@ -8,9 +8,20 @@ and those that have not meet at another instruction of the warp, both would wait
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
-from tcemu.instructions import Instruction
-from tcemu.machine.events import Accessed, By, Exited, Issued, Shuffled, Site, WgmmaIssued
+from tcemu.machine.events import (
+    Accessed,
+    By,
+    Exited,
+    Issued,
+    Shuffled,
+    Site,
+    WgmmaCommitted,
+    WgmmaFenced,
+    WgmmaIssued,
+    WgmmaWaited,
+)
 from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.block import Accesses, Block, Handlers, Issues, exchanges, together
 from tcemu.sanitizer.report import Earlier, Report, lanes_of, many
@@ -42,7 +53,10 @@ class Membermasks:
             Shuffled: self._shuffled,
             Issued: Issues(self._issued, together),
             Accessed: Accesses(self._issued, exchanges),
+            WgmmaFenced: self._fenced,
             WgmmaIssued: self._multiplied,
+            WgmmaCommitted: partial(self._together, "wgmma.commit_group.sync.aligned"),
+            WgmmaWaited: partial(self._together, "wgmma.wait_group.sync.aligned"),
             Exited: self._exited,
         }
 
@@ -64,18 +78,26 @@ class Membermasks:
 
     def _issued(self, event: Issued | Accessed) -> None:
         if self._waiting:
-            self._meet(event.by, event.instruction)
+            self._meet(event.by, event.instruction.opcode)
+
+    def _fenced(self, event: WgmmaFenced) -> None:
+        if self._waiting:
+            self._meet(event.by, "wgmma.fence.sync.aligned")
 
     def _multiplied(self, event: WgmmaIssued) -> None:
         for by in event.wgmma.bys if self._waiting else ():
-            self._meet(by, event.wgmma.instruction)
+            self._meet(by, event.wgmma.instruction.opcode)
 
-    def _meet(self, by: By, instruction: Instruction) -> None:
+    def _together(self, opcode: str, event: WgmmaCommitted | WgmmaWaited) -> None:
+        for by in event.bys if self._waiting else ():
+            self._meet(by, opcode)
+
+    def _meet(self, by: By, opcode: str) -> None:
         """Lanes that wait and lanes that they wait for execute an instruction of the warp together."""
         for each in self._waiting.get(by.warp, ()):
             missing = self._missing(each) & by.active
             if missing and each.executed & by.active:
-                self._report(each, missing, by, instruction.opcode)
+                self._report(each, missing, by, opcode)
                 self._waiting[by.warp].remove(each)
                 return
 
