@@ -163,7 +163,9 @@ class Copies:
             self._records.strong[record] = strength(copy.instruction, "relaxed")
         if copy.swizzle >= 0:
             self._records.swizzles[record] = copy.swizzle
-        self._shared.write_async(record, cells, self._clocks.view(by.warp, by.active), fenced=copy.kind == "bulk")
+        combines = copy.instruction.family == "red.async" or copy.instruction.family.startswith("cp.reduce")
+        act = self._shared.combine_async if combines else self._shared.write_async
+        act(record, cells, self._clocks.view(by.warp, by.active), fenced=copy.kind == "bulk")
 
     def _issue_store(self, copy: Copy) -> None:
         _, addresses, size = copy.reads

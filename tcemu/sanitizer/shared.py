@@ -142,6 +142,11 @@ class SharedMemory:
             lanes = np.zeros(len(cells), np.int64)
             self._collide_read(record, reader, cells, prior, lanes, np.flatnonzero(late), known)
 
+    def combine_async(self, record: int, cells: Array, row: Array, *, fenced: bool) -> None:
+        """A reduction, issued by lanes that know `row`, will combine its values with what `cells` hold."""
+        self._note_blind(record, cells, self._shadow.written[cells])
+        self.write_async(record, cells, row, fenced=fenced)
+
     def write_async(self, record: int, cells: Array, row: Array, *, fenced: bool = True) -> None:
         """A copy, issued by lanes that know `row`, will write `cells`; `fenced`: through the async proxy."""
         places = run_of(cells)
@@ -355,13 +360,18 @@ class SharedMemory:
     def _note_read(
         self, record: int, reader: object, cells: Array, prior: Array, lanes: Array | int, *, needed: bool = True
     ) -> None:
-        if needed and np.count_nonzero(prior) < len(prior):
-            self._records.blind.add(record)
-            self._blind.setdefault(record, self._shadow.extent(cells[prior == 0]))
+        if needed:
+            self._note_blind(record, cells, prior)
         reads = self._shadow.reads_of(reader)
         if not self._records.previous[record]:
             self._link(record, reads[cells])
         reads[cells] = 32 * record + lanes
+
+    def _note_blind(self, record: int, cells: Array, prior: Array) -> None:
+        """Remember a read of bytes that nothing has written."""
+        if np.count_nonzero(prior) < len(prior):
+            self._records.blind.add(record)
+            self._blind.setdefault(record, self._shadow.extent(cells[prior == 0]))
 
     def _note_write(self, record: int, cells: Array | slice, prior: Array, lanes: Array | int) -> None:
         if not self._records.previous[record]:

@@ -220,6 +220,19 @@ def st_async_read_without_a_wait(warp, right):
     meet(warp)
 
 
+@pair("uninitialised-shared", **TWO)
+def red_async_onto_what_nobody_has_written(warp, right):
+    """A sum in the peer's shared memory begins with whatever lies there, unless the peer clears it."""
+    begin(warp, FULL, expect=256)
+    if right:
+        warp.st_shared(4 * warp.threads, 0)
+    meet(warp)
+    warp.red_async("add.u32", peer(warp, 4 * warp.threads), 7, peer(warp, FULL))  # <- reported
+    warp.mbarrier_wait(FULL, 0)
+    warp.ld_shared(4 * warp.threads)
+    meet(warp)
+
+
 @pair("expect-tx", **TWO)
 def st_async_of_more_bytes_than_expected(warp, right):
     """Each element counts four bytes, not one."""
