@@ -110,8 +110,7 @@ class _Tile:
         self.instruction, self.rule, self.state = instruction, rule_of(instruction), space_of(instruction)
         self.fragment = instruction.fragments[instruction.words["matrix"]]
         self.element, self._by_rows = self.fragment.container.storage.itemsize, instruction.words["layout"] == "row"
-        self._lanes, self._numbers = lanes_of_rows(self.rule.lines), np.arange(self.rule.lines)
-        self._places, self._lines = lru_cache(maxsize=64)(self._places_with), lru_cache(maxsize=64)(self._lines_with)
+        self._lanes, self._places = lanes_of_rows(self.rule.lines), lru_cache(maxsize=64)(self._places_with)
 
     def find(self, core: Core, pointer: Any, stride: Any) -> tuple[Bytes, Array, tuple[Any, ...]] | None:
         """The memory, where each element of the matrix is in it, and what an event says; None if others must check."""
@@ -125,17 +124,14 @@ class _Tile:
             return None
         told: tuple[Any, ...] = ()
         if core.watched:
-            told = at + self._lines(step), rule.bytes, extent, self._lanes, True
+            lines = np.arange(at, at + step * rule.lines, step)
+            told = lines, rule.bytes, extent, self._lanes, True
         return memory, self._places(stride) + at // self.element, (space, told)
 
     def _places_with(self, stride: int) -> Array:
         """Where each element is, in elements after the first, in the order of the matrix."""
         found = np.arange(self.rule.lines)[:, None] * stride + np.arange(self.rule.length)
         return (found if self._by_rows else found.T).ravel()
-
-    def _lines_with(self, step: int) -> Array:
-        """Where each line begins, in bytes after the first."""
-        return step * self._numbers
 
     def _where(self, core: Core, pointer: int) -> tuple[Space, int]:
         """The state space that a pointer lies in, and the address there."""
