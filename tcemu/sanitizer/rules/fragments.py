@@ -56,27 +56,27 @@ class Fragments:
 
     def __init__(self, block: Block) -> None:
         self._block = block
-        #: operands and origins of registers that fit
-        self._fine: set[tuple[str, ...]] = set()
+        #: opcodes with the origins of operands that fit
+        self._fine: set[tuple[str | Origin | None, ...]] = set()
         self.handlers: Handlers = {
             Issued: Issues(self._issued, _takes_fragments),
             Accessed: Accesses(self._accessed, exchanges),
         }
 
     def _issued(self, event: Issued) -> None:
-        opcode = event.instruction.opcode
-        for role, registers in event.operands:
-            origin = registers.origin
-            if origin is None:
-                continue
-            made, made_role, target = origin
-            key = opcode, role, made.opcode, made_role, target
-            if key in self._fine:
-                continue
-            if _fits(event.instruction, role, origin, self._block.target):
-                self._fine.add(key)
-            else:
-                self._report(event, role, origin)
+        origins = event.instruction.opcode, *[registers.origin for _, registers in event.operands]
+        if origins in self._fine:
+            return
+        wrong = [
+            (role, registers.origin)
+            for role, registers in event.operands
+            if registers.origin is not None
+            and not _fits(event.instruction, role, registers.origin, self._block.target)
+        ]
+        for role, origin in wrong:
+            self._report(event, role, origin)
+        if not wrong:
+            self._fine.add(origins)
 
     def _accessed(self, event: Accessed) -> None:
         """Give a hint about lines that CUDA's guide allows and the manual does not."""
