@@ -77,7 +77,7 @@ class Copies:
         cells, per = self._block.shadow.cells(addresses, size)
         record = self._records.under_way(by, copy.instruction.opcode)
         self._open[warp].append((record, by.active, self._groups["cp.async"][warp]))
-        lanes = copy.lanes if per == 1 else np.repeat(copy.lanes, per)
+        lanes = copy.lanes if per == 1 else copy.lanes.repeat(per)
         self._shared.write_lanes(by, record, cells, lanes)
 
     def _too_much(self, copy: Copy, given: Array) -> None:

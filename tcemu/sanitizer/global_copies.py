@@ -88,7 +88,7 @@ class GlobalCopies:
             lanes = np.full(len(addresses), _lane(copy.by))
         if not shadow.untouched(low, end):
             cells, per = shadow.cells(addresses, size, end)
-            self._races.compare(access, shadow.marks(cells, WRITES), cells, np.repeat(lanes, per), None)
+            self._races.compare(access, shadow.marks(cells, WRITES), cells, lanes.repeat(per), None)
         self._compare_spans(access, stored, addresses, addresses + size, lanes)
 
     def _load(self, copy: Copy) -> None:

@@ -66,14 +66,14 @@ class GlobalRaces:
         known = self._shadow.known(cells)
         if known is not None:
             prior = known if event.writes else known[WRITES]
-            lanes = event.lanes if per == 1 else np.repeat(event.lanes, per)
+            lanes = event.lanes if per == 1 else event.lanes.repeat(per)
             if np.count_nonzero(prior) and not self._incoherent(event, prior, cells, lanes):
                 self.compare(self.access(event), prior, cells, lanes, event)
         if read is not None:
             self._shadow.note([read])
             return
         marks = self._marks(event)
-        marks = marks if per == 1 else np.repeat(marks, per)
+        marks = marks if per == 1 else marks.repeat(per)
         if event.writes:
             self._shadow.write(cells, marks, bool(event.order), event.extent)
         else:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +30,12 @@ WRITES, ACCESSES = slice(0, 2), slice(0, 5)
 _CELL, _CELLS = 16, 1 << 12
 #: At most so many reads of an array are listed.
 _MANY = 8192
+
+
+@lru_cache(maxsize=64)
+def _numbers(count: int) -> Array:
+    """0 to count - 1."""
+    return np.arange(count)
 
 
 class Read(NamedTuple):
@@ -84,7 +91,7 @@ class GlobalShadow:
         if end > self.cell * len(self._accessed):
             self._resize(max(end // self.cell, 2 * len(self._accessed)), self.cell)
         found = addresses >> self._bits
-        return (found, 1) if per == 1 else ((found[:, None] + np.arange(per)).reshape(-1), per)
+        return (found, 1) if per == 1 else ((found[:, None] + _numbers(per)).reshape(-1), per)
 
     def noted(self, runs: Runs) -> Array:
         """The cells (n,) with a byte of the runs, without those that no access has reached."""

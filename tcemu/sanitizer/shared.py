@@ -75,7 +75,7 @@ class SharedMemory:
         if not len(event.addresses):
             return
         cells, per = self._shadow.cells(event.addresses, event.size)
-        lanes = event.lanes if per == 1 else np.repeat(event.lanes, per)
+        lanes = event.lanes if per == 1 else event.lanes.repeat(per)
         kind = Kind.COLLECTIVE if event.collective else Kind.ORDINARY
         record = self._records.ordinary(event.by, event.instruction.opcode, kind, event.writes)
         if event.order and record not in self._records.strong:
