@@ -118,7 +118,8 @@ def image(spelling: str, registers: int, addresses: Array, base: int) -> Array:
         return held
     instruction: Instruction = parse(spelling)
     fragment = instruction.fragments["d"]
-    patterns = fragment.read(np.repeat(own[None, :, None], registers, axis=2).reshape(1, -1))
+    lanes = np.resize(own, fragment.lanes)  # ldmatrix .x1 and .x2 ignore the addresses of the other lanes
+    patterns = fragment.read(np.repeat(lanes[None, :, None], registers, axis=2).reshape(1, -1))
     rows = np.ascontiguousarray(patterns).reshape(-1, 8).view(np.uint8).reshape(-1, 16)
     for address, row in zip(addresses, rows, strict=False):
         held[address : address + 16] = row
