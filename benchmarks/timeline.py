@@ -151,26 +151,26 @@ What the model leaves out:
   of the mbarrier and the first product, and a step takes 296 to 308 cycles; for N = 16, 40, 48 and 96 it does not, and
   a step takes 229 to 261. The assumed costs fit the loops that read %tid again. Of the loops beyond 15 %, five do not:
   N = 16, 40 and 48, and bf16 with N = 32 and three warpgroups;
-- the compiler's other moves. The timeline moves loads from shared memory into registers ahead of products and arithmetic,
-  as far as six scoreboards and the last synchronization allow. Everything else issues in the kernel's order, but nvcc
-  also interleaves independent chains of products;
+- the compiler's other moves. The timeline moves loads from shared memory into registers ahead of products and
+  arithmetic, as far as six scoreboards and the last synchronization allow. Everything else issues in the kernel's
+  order, but nvcc also interleaves independent chains of products;
 - waits after a group. Loops that wait for each group at once (0 in flight, promoted, `wgmma.sp`) mostly take up to 16 %
   more than predicted: the model lacks the time from the last product to the first one of the next stage;
 - the caches and other SMs: all copies and loads come from the L2, at the bandwidth that one SM has alone. On a GPU,
   loads may come from the L1, which gets the part of its 256 KiB that shared memory does not take; how much that is
-  depends on how many blocks could fit. The 64 KiB of metadata of a 64x64 loop of `wgmma.sp` stayed there from round to round
-  if a block had 113 to 163 KiB of shared memory (454 cycles a step), and otherwise not (664). So loops with loads are
-  timed with an L1 that holds none of their data;
+  depends on how many blocks could fit. The 64 KiB of metadata of a 64x64 loop of `wgmma.sp` stayed there from round to
+  round if a block had 113 to 163 KiB of shared memory (454 cycles a step), and otherwise not (664). So loops with loads
+  are timed with an L1 that holds none of their data;
 - arithmetic that a kernel does with numpy rather than `tcemu.gemm.scalar`: only an instruction for each register that
   it writes is counted. What goes through `tcemu.gemm.scalar` has measured costs, in the kernel's order, which is about
   the parallelism that nvcc finds with 127 registers. With 64 or less, it finds half of it: a softmax that was compiled
   for blocks of any size, and so used 55, took 1294 cycles a tile instead of 734;
-- differences between GPUs in the cost of a fence. In loops of their own, `fence.proxy.async` took 573 cycles on an H100 and 169 on an H200,
-  `membar.gl` 684 and 280: about 400 more on the H100 in both cases, with one block or 132, and whether or not the
-  process had host or managed memory. On the H100, eight warps raised `membar.gl` to 919, and stores or atomics to
-  device memory that were pending added a tenth at most to `fence.proxy.async`. Restricted to `.shared::cta` or
-  `.global`, that took 33 and 36 cycles on both GPUs. Why the H100 takes 400 cycles more is not known. The table of
-  costs is the H200's;
+- differences between GPUs in the cost of a fence. In loops of their own, `fence.proxy.async` took 573 cycles on an H100
+  and 169 on an H200, `membar.gl` 684 and 280: about 400 more on the H100 in both cases, with one block or 132, and
+  whether or not the process had host or managed memory. On the H100, eight warps raised `membar.gl` to 919, and stores
+  or atomics to device memory that were pending added a tenth at most to `fence.proxy.async`. Restricted to
+  `.shared::cta` or `.global`, that took 33 and 36 cycles on both GPUs. Why the H100 takes 400 cycles more is not known.
+  The table of costs is the H200's;
 - the L2's own limits: at the barrier of a grid, many blocks that add to one counter and poll it get in each other's
   way;
 - registers: their banks; and how many there are decides only, by an estimate, how many blocks an SM holds;
@@ -180,8 +180,8 @@ The assumptions were fitted to the first list alone. How warpgroups share the te
 descriptors, was corrected after the first two had been seen; the number of slots was fitted to the first list. When the
 third list was measured, 31 of its 40 predictions were within 15 %, from 0.77 to 1.28. Then the loops with loads were
 timed with an empty L1, and measured costs replaced three assumptions: those of a load from the L2, of shuffles, and of
-the arithmetic of promotion. An H100 took the same cycles as the H200, within 1 %, for the 44 settings that were tried on
-both.
+the arithmetic of promotion. An H100 took the same cycles as the H200, within 1 %, for the 44 settings that were tried
+on both.
 
 The fourth list is not a blind test either. Its softmax was timed again, because the first version turned out to be
 another program: all lanes had the same scores, so nvcc removed the shuffles, and it used 55 registers. The model's 2^x
