@@ -17,15 +17,15 @@ from tcemu.sanitizer.shadow import Shadow, Tiles
 Handler = Callable[..., object]
 
 
-class Issues(NamedTuple):
-    """A handler of Issued, and the instructions that it needs; `whole`: all lanes of a warp execute them."""
+class ForInstructions(NamedTuple):
+    """A handler of Issued; `needs(instruction, whole)`: whether it needs an instruction of a whole or partial warp."""
 
     handle: Handler
     needs: Callable[[Instruction, bool], bool]
 
 
 class Access(NamedTuple):
-    """A sort of access: the state space, whether it writes, its memory order, and whether lanes exchange the bytes."""
+    """A kind of access: the state space, whether it writes, its memory order, and whether lanes exchange the bytes."""
 
     space: Space
     writes: bool
@@ -33,19 +33,19 @@ class Access(NamedTuple):
     collective: bool
 
 
-class Accesses(NamedTuple):
-    """A handler of Accessed, and the sorts of accesses that it needs."""
+class ForAccesses(NamedTuple):
+    """A handler of Accessed; `needs` tells whether it needs a kind of access."""
 
     handle: Handler
     needs: Callable[[Access], bool]
 
 
 #: By kind of event. Most handlers need only some events of the two most frequent kinds.
-Handlers = dict[type[Event], Handler | Issues | Accesses]
+Handlers = dict[type[Event], Handler | ForInstructions | ForAccesses]
 
 
-#: Instructions of whole warps that another event tells of: lanes exchange bytes of memory (Accessed), or the warps of a
-#: warpgroup act together (WgmmaFenced, WgmmaIssued, WgmmaCommitted, WgmmaWaited).
+#: Families for which another event reports that a whole warp executes the instruction: its lanes exchange bytes of
+#: memory (Accessed), or the warps of a warpgroup act together (WgmmaFenced, WgmmaIssued, WgmmaCommitted, WgmmaWaited).
 _TOLD = frozenset({"ldmatrix", "stmatrix", "wmma.load", "wmma.store"}) | {
     "wgmma", "wgmma.fence", "wgmma.commit_group", "wgmma.wait_group",
 }  # fmt: skip

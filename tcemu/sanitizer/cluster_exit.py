@@ -13,7 +13,7 @@ import numpy as np
 
 from tcemu.machine.events import Accessed, By, CopyIssued, Exited, MbarrierArrived, Site
 from tcemu.machine.sites import callers_of
-from tcemu.sanitizer.block import Accesses, Block, Handlers
+from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, joined, lanes_in
 from tcemu.sanitizer.cluster_barrier import ClusterBarriers
 from tcemu.sanitizer.mbarriers import Mbarriers
@@ -65,7 +65,7 @@ class ClusterExits:
         #: by block: its warps that have exited
         self._exited: dict[int, int] = {}
         self.handlers: Handlers = {
-            Accessed: Accesses(self._accessed, lambda access: access.space == "shared"),
+            Accessed: ForAccesses(self._accessed, lambda access: access.space == "shared"),
             MbarrierArrived: self._arrived,
             CopyIssued: self._copy,
             Exited: self._exit,

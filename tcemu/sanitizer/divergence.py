@@ -22,7 +22,7 @@ from tcemu.machine.events import (
     WgmmaWaited,
 )
 from tcemu.sanitizer.barriers import Barriers
-from tcemu.sanitizer.block import Accesses, Block, Handlers, Issues, exchanges, together
+from tcemu.sanitizer.block import Block, ForAccesses, ForInstructions, Handlers, exchanges, together
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.report import Earlier, lanes_of, many
 
@@ -62,8 +62,8 @@ class Divergence:
     def __init__(self, block: Block, mbarriers: Mbarriers, barriers: Barriers) -> None:
         self._block, self._clocks, self._mbarriers, self._barriers = block, block.clocks, mbarriers, barriers
         self.handlers: Handlers = {
-            Issued: Issues(self._issued, together),
-            Accessed: Accesses(self._exchanged, exchanges),
+            Issued: ForInstructions(self._issued, together),
+            Accessed: ForAccesses(self._exchanged, exchanges),
             WgmmaFenced: self._exchanged,
             WgmmaIssued: self._multiplied,
             WgmmaCommitted: self._together,

@@ -14,7 +14,7 @@ import numpy as np
 
 from tcemu.instructions.elements import order_of
 from tcemu.machine.events import Accessed, Fenced
-from tcemu.sanitizer.block import Accesses, Block, Handlers
+from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import Array, joined
 from tcemu.sanitizer.fences import ATOMIC, REACH, RELEASES
 from tcemu.sanitizer.grid import Neighbour
@@ -31,7 +31,7 @@ class Flags:
         #: what a location publishes, by the block and the warp that have put it there
         self._released: dict[Place, dict[tuple[int, int], Array]] = {}
         self.handlers: Handlers = {
-            Accessed: Accesses(self._accessed, lambda access: bool(access.order)),
+            Accessed: ForAccesses(self._accessed, lambda access: bool(access.order)),
             Fenced: block.fences.fence,
         }
 

@@ -12,7 +12,7 @@ import numpy as np
 from tcemu.machine.events import Accessed, BlockEnded, By, CopiesWaited, Copy, CopyIssued
 from tcemu.machine.memory import extent_of
 from tcemu.machine.sites import callers_of
-from tcemu.sanitizer.block import Accesses, Block, Handlers
+from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
 from tcemu.sanitizer.fences import REACH, WEAK, Strength
 from tcemu.sanitizer.global_fences import GlobalFences
@@ -57,7 +57,7 @@ class GlobalCopies:
         self._hint = block.hint
         self._latest: By | None = None
         self.handlers: Handlers = {
-            Accessed: Accesses(self._accessed, lambda access: access.space == "global"),
+            Accessed: ForAccesses(self._accessed, lambda access: access.space == "global"),
             CopyIssued: self._copy,
             CopiesWaited: self._wait,
             BlockEnded: self._confess,

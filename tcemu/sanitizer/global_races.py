@@ -12,7 +12,7 @@ import numpy as np
 
 from tcemu.machine.events import Accessed
 from tcemu.machine.sites import callers_of
-from tcemu.sanitizer.block import Accesses, Block, Handlers
+from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array
 from tcemu.sanitizer.fences import ALIKE, strength
 from tcemu.sanitizer.global_shadow import WRITES, GlobalShadow, Read
@@ -48,7 +48,7 @@ class GlobalRaces:
         self._shadow: GlobalShadow = grid.shadow
         #: by warp, of the latest access: what further ones must share to have its marks, its lanes, and the marks
         self._latest: dict[int, tuple[object, Array | None, Array]] = {}
-        self.handlers: Handlers = {Accessed: Accesses(self._accessed, lambda access: access.space == "global")}
+        self.handlers: Handlers = {Accessed: ForAccesses(self._accessed, lambda access: access.space == "global")}
 
     def _accessed(self, event: Accessed) -> None:
         if not len(event.addresses):

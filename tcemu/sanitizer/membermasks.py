@@ -23,7 +23,7 @@ from tcemu.machine.events import (
     WgmmaWaited,
 )
 from tcemu.machine.sites import callers_of
-from tcemu.sanitizer.block import Accesses, Block, Handlers, Issues, exchanges, together
+from tcemu.sanitizer.block import Block, ForAccesses, ForInstructions, Handlers, exchanges, together
 from tcemu.sanitizer.report import Earlier, Report, lanes_of, many
 
 _FIX = (
@@ -51,8 +51,8 @@ class Membermasks:
         self._waiting: dict[int, list[Incomplete]] = {}
         self.handlers: Handlers = {
             Shuffled: self._shuffled,
-            Issued: Issues(self._issued, together),
-            Accessed: Accesses(self._issued, exchanges),
+            Issued: ForInstructions(self._issued, together),
+            Accessed: ForAccesses(self._issued, exchanges),
             WgmmaFenced: self._fenced,
             WgmmaIssued: self._multiplied,
             WgmmaCommitted: partial(self._together, "wgmma.commit_group.sync.aligned"),

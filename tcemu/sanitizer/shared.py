@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.machine.events import Accessed, BlockEnded, By, Site, Stuck
-from tcemu.sanitizer.block import Accesses, Block, Handlers
+from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import THREAD, lanes_in
 from tcemu.sanitizer.fences import strength
 from tcemu.sanitizer.naming import Known, Naming, Side, Verdict
@@ -61,7 +61,7 @@ class SharedMemory:
         #: reports the mma_async of a read if a wait missed it because it is in no group; returns whether it did
         self.uncommitted: Callable[[int, Earlier], bool] = lambda *_: False
         self.handlers: Handlers = {
-            Accessed: Accesses(self._accessed, lambda access: access.space == "shared" or access.writes),
+            Accessed: ForAccesses(self._accessed, lambda access: access.space == "shared" or access.writes),
             BlockEnded: self._ended,
             Stuck: self._ended,
         }

@@ -11,7 +11,7 @@ import numpy as np
 from tcemu.machine.events import Accessed, By, CopiesWaited, Copy, CopyIssued, TensorMapRead
 from tcemu.machine.sites import callers_of
 from tcemu.machine.tensor_map_words import BYTES
-from tcemu.sanitizer.block import Accesses, Block, Handlers
+from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import lanes_in
 from tcemu.sanitizer.fences import WEAK
 from tcemu.sanitizer.global_copies import GlobalCopies, mask_of
@@ -56,7 +56,7 @@ class TensorMapReads:
             TensorMapRead: self._read,
             CopyIssued: self._copy,
             CopiesWaited: self._wait,
-            Accessed: Accesses(self._accessed, lambda access: access.space == "global" and access.writes),
+            Accessed: ForAccesses(self._accessed, lambda access: access.space == "global" and access.writes),
         }
 
     def _read(self, event: TensorMapRead) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tcemu.machine.events import Accessed, Event, Issued
-from tcemu.sanitizer.block import Access, Accesses, Handler, Issues, Section
+from tcemu.sanitizer.block import Access, ForAccesses, ForInstructions, Handler, Section
 
 if TYPE_CHECKING:
     from tcemu.instructions import Instruction
@@ -18,16 +18,16 @@ class Watch:
     def __init__(self, sections: Iterable[Section]) -> None:
         self._sections = tuple(sections)
         self._handlers: dict[type[Event], list[Handler]] = {}
-        self._issues: list[Issues] = []
-        self._accesses: list[Accesses] = []
-        #: the handlers of Issued for each opcode so far, and those of Accessed for each sort of access so far
+        self._issues: list[ForInstructions] = []
+        self._accesses: list[ForAccesses] = []
+        #: the handlers of Issued for each opcode so far, and those of Accessed for each kind of access so far
         self._issued: dict[str, list[Handler]] = {}
         self._accessed: dict[tuple[object, ...], list[Handler]] = {}
         for section in self._sections:
             for kind, handler in section.handlers.items():
-                if isinstance(handler, Issues):
+                if isinstance(handler, ForInstructions):
                     self._issues.append(handler)
-                elif isinstance(handler, Accesses):
+                elif isinstance(handler, ForAccesses):
                     self._accesses.append(handler)
                 else:
                     self.add(kind, handler)
@@ -39,8 +39,8 @@ class Watch:
     def of(self, kind: type[Event], event: Any) -> Sequence[Handler]:
         """The handlers that need this event, whose type is `kind`."""
         if kind is Accessed:
-            sort = event.space, event.writes, event.order, event.collective
-            return self._accessed.get(sort) or self._of_access(Access(*sort))
+            access = event.space, event.writes, event.order, event.collective
+            return self._accessed.get(access) or self._of_access(Access(*access))
         if kind is Issued:
             return self._issued.get(event.instruction.opcode) or self._of_issue(event.instruction)
         return self._handlers.get(kind, ())
@@ -61,5 +61,5 @@ class Watch:
 
     @property
     def needs(self) -> tuple[Callable[[Instruction, bool], bool], ...]:
-        """Of which instructions a handler needs to know when a warp, whole or not, issues them: any of these."""
+        """Tests of an instruction and whether a whole warp issues it: if one is true, a handler needs to know of it."""
         return tuple(each.needs for each in self._issues)

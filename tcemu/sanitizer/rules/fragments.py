@@ -12,7 +12,7 @@ from tcemu.errors import TcemuError
 from tcemu.instructions import Instruction, target_named
 from tcemu.machine.events import Accessed, Issued
 from tcemu.machine.registers import Origin
-from tcemu.sanitizer.block import Accesses, Block, Handlers, Issues, exchanges, section
+from tcemu.sanitizer.block import Block, ForAccesses, ForInstructions, Handlers, exchanges, section
 from tcemu.sanitizer.report import Report
 from tcemu.sanitizer.rules import Rule, breaks, rules
 
@@ -59,8 +59,8 @@ class Fragments:
         #: opcodes with the origins of operands that fit
         self._fine: set[tuple[str | Origin | None, ...]] = set()
         self.handlers: Handlers = {
-            Issued: Issues(self._issued, _takes_fragments),
-            Accessed: Accesses(self._accessed, exchanges),
+            Issued: ForInstructions(self._issued, _takes_fragments),
+            Accessed: ForAccesses(self._accessed, exchanges),
         }
 
     def _issued(self, event: Issued) -> None:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from tcemu.machine.events import Accessed
-from tcemu.sanitizer.block import Access, Accesses, Block, Handlers, section
+from tcemu.sanitizer.block import Access, Block, ForAccesses, Handlers, section
 from tcemu.sanitizer.report import Report
 from tcemu.sanitizer.rules import Rule, breaks, rules
 
@@ -47,7 +47,7 @@ class Stores:
 
     def __init__(self, block: Block) -> None:
         self._block = block
-        self.handlers: Handlers = {Accessed: Accesses(self._accessed, _weak)}
+        self.handlers: Handlers = {Accessed: ForAccesses(self._accessed, _weak)}
 
     def _accessed(self, event: Accessed) -> None:
         if event.data is None or _distinct((event.addresses - event.extent[0]).tobytes()):
