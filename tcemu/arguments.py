@@ -63,7 +63,7 @@ def explained(function: Function) -> Function:
 
 
 def flag(given: object, what: str, error: type[TcemuError] = OperandError) -> bool:
-    """True or False; `error` for anything but them and 0 and 1, which says `what` it is.
+    """True or False, also from 0 or 1; anything else raises `error` with a message about `what`.
 
     >>> from tcemu.arguments import flag
     >>> flag("no", "read")

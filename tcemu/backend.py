@@ -133,10 +133,12 @@ def on_all_cores(work: Callable[[Part], None], parts: Sequence[Part]) -> None:
                 failed[number] = error
 
     # This thread works, too: an executor takes longer to start than thousands of warps.
-    helpers = [Thread(target=some, name="tcemu") for _ in range(threads - 1)]
-    for helper in helpers:
-        helper.start()
+    helpers: list[Thread] = []
     try:
+        for _ in range(threads - 1):
+            helper = Thread(target=some, name="tcemu")
+            helper.start()
+            helpers.append(helper)
         some()
     finally:
         left.clear()  # after an interruption nothing new begins

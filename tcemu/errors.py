@@ -54,10 +54,10 @@ class TcemuError(_Rendered, Exception):
 
 
 class Interrupted(_Rendered, KeyboardInterrupt):
-    """Somebody has interrupted a launch; the message says where its warps were.
+    """The user interrupted a launch; the message says where its warps were.
 
-    It is a KeyboardInterrupt, so no `except Exception` stops it. `launch` is the launch's result as far as it got, with
-    the sanitizer's reports.
+    It is a KeyboardInterrupt, so no `except Exception` stops it. `launch` is the launch's result so far, with the
+    sanitizer's reports.
     """
 
     launch: Any = None

@@ -73,7 +73,7 @@ def launch(
     mode "collect", this holds for any TcemuError that follows a report. An error that is raised has the reports: a
     TcemuError as `launch.reports`, and any other that follows a report in a note.
 
-    A kernel that loops for ever and never waits runs until somebody interrupts it (Ctrl+C, or Kernel > Interrupt in
+    A kernel that loops forever and never waits runs until you interrupt it (Ctrl+C, or Kernel > Interrupt in
     Jupyter): the launch then raises a KeyboardInterrupt that says where each warp was, and the arrays do not change.
 
     >>> def scale(warp, x, factor):

@@ -144,7 +144,7 @@ class Core:
         return by
 
     def _idled(self) -> None:
-        """An operation of no lane, whose result is always the same: a loop that waits for another one does not end."""
+        """No lane is active, so operations return the same forever: a loop that waits for another value never ends."""
         if self._done != self.strand.operations:
             self._idle, self._done = 0, self.strand.operations
         self._idle += 1

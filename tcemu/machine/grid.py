@@ -19,7 +19,7 @@ from tcemu.machine.memory import GlobalMemory
 from tcemu.machine.scheduler import Left, Scheduler
 from tcemu.machine.strategy import InOrder, strategy_of
 
-#: How many groups of blocks are told apart in the message of an interrupt.
+#: At most so many groups of blocks are listed when a launch is interrupted.
 _TOLD = 8
 #: The most frequent events: no observer begins to need others because of them.
 _FREQUENT = frozenset({Accessed, Issued, Touched})
@@ -50,7 +50,7 @@ class Grid:
         #: the kinds of events that no observer has needed since it last received one
         self._unheard: set[type[Event]] = set()
         #: whether some observer needs Issued of an instruction that only some lanes execute, and of one that all do; by
-        #: opcode, as far as `follows` has found out
+        #: opcode, once `follows` has found it out
         self.followed: dict[str, tuple[bool, bool]] = {}
         #: how often warps executed each instruction, by opcode
         self.counts: Counter[str] = Counter()
@@ -88,8 +88,8 @@ class Grid:
         except KeyboardInterrupt as stop:
             raise Interrupted(self._interrupted()).with_traceback(stop.__traceback__) from None
         finally:
-            # registers may still be read after the end; and observers, which may hold much, are freed at once, although
-            # the grid, its blocks and its warps refer to each other
+            # Registers may still be read after the end. Observers, which may hold much memory, are freed now: the grid,
+            # its blocks and its warps refer to each other, so it is not.
             self.observers, self._hears, self.followed = (), [], {}
 
     def clock(self) -> int:
@@ -174,7 +174,7 @@ class Grid:
         return "\n".join([*lines, full] if full else lines)
 
     def _interrupted(self) -> str:
-        """Where the warps were when somebody interrupted the launch."""
+        """Where the warps were when the launch was interrupted."""
         blocks = []
         for number, warps in groupby(self.scheduler.interrupted, key=lambda each: each.block):
             block, left = self.blocks[number], list(warps)
@@ -203,7 +203,7 @@ def _follows(waits: Sequence[Waiting]) -> bool:
 
 
 def _alike(blocks: Iterable[tuple[Block, Sequence[str]]], what: str) -> Iterator[Sequence[str]]:
-    """What there is to say of blocks, once for those of which it is the same; `what` they all do."""
+    """Lines about blocks, once for all blocks with the same lines; `what` says what they do."""
     found: dict[tuple[str, ...], list[Block]] = {}
     for block, told in blocks:
         found.setdefault(tuple(told), []).append(block)

@@ -1,4 +1,4 @@
-"""Where the four warps of a warpgroup meet to execute one instruction together."""
+"""Meetings: the four warps of a warpgroup execute one instruction together."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ class Step(NamedTuple):
 
     dtype: np.dtype[Any]
     new: Callable[..., Array]
-    #: the same as numpy's function of integers, which can go through a queue of lanes at once
+    #: the same as a numpy function of integers, which can accumulate a queue of lanes in one call
     chain: np.ufunc | None = None
 
 

@@ -89,7 +89,7 @@ class Scheduler:
         self._in_vain = 0
         #: what to do when the last warp of a block has exited
         self._ended: dict[int, Callable[[], None]] = {}
-        #: once somebody has interrupted the launch: the warps that had not exited
+        #: after an interruption of the launch: the warps that had not exited
         self.interrupted: list[Left] = []
 
     def add(self, block: int, pending: Pending, strands: list[Strand], ended: Callable[[], None]) -> None:

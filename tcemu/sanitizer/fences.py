@@ -112,7 +112,8 @@ class Fences:
         for other, fences in self._fenced[reach].items():
             for fencing, known in fences.items():
                 columns = THREAD + 32 * other + lanes_in(fencing)
-                if (view[columns] > known[columns]).any():  # the fence of some lanes: only what they tell is in order
+                if (view[columns] > known[columns]).any():
+                    # of what the fence covers, only what this warp knows is in order
                     told = np.minimum(known, view[: len(known)])
                     row = told if row is None else joined(row, told)
         return row

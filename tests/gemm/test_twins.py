@@ -3,12 +3,13 @@
 import shutil
 import subprocess
 
+import hopper
 import numpy as np
 import pytest
 from quick import spread, turn
 
 import tcemu
-from tcemu import live, sparse
+from tcemu import sparse
 from tcemu.formats import lookup
 from tcemu.gemm import (
     attention,
@@ -55,13 +56,7 @@ each_plan = pytest.mark.parametrize("plan", PLANS, ids=str)
 
 @pytest.fixture
 def gpu(request):
-    if not request.config.getoption("--live"):
-        pytest.skip("asks a GPU only with --live")
-    missing = live.why_not()
-    if missing:
-        pytest.skip(f"no GPU: {missing}")
-    if live.device().target != "sm_90a":
-        pytest.skip(f"{live.device().name}: the twins are for sm_90a")
+    hopper.need(request, "the twins are")
 
 
 def numbers(element, kind, shape, seed):

@@ -8,7 +8,6 @@ asks the GPU of this machine every copy of the golden file again and writes what
 import datetime
 import json
 import random
-import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,11 +17,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from places import GOLDEN
-from tensor_copies import BEHIND, MISALIGNED, MODES, REFUSED, told_of
+from tensor_copies import BEHIND, MISALIGNED, MODES, REFUSED, gpu_answer, told_of
 
 import tcemu
 from tcemu import live
-from tcemu.errors import GpuError, TcemuError
+from tcemu.errors import TcemuError
 from tcemu.live.runner.cuda import Mapped
 from tcemu.machine.im2col import CORNER_BITS, Im2colMap
 from tcemu.machine.tensor_map import ELEMENTS, TensorMap
@@ -143,16 +142,7 @@ class Taken(NamedTuple):
 
     def gpu_answer(self) -> str:
         """The same of the GPU. Raises ValueError where not all bytes of a load were counted."""
-        try:
-            *memories, counted = self.asked()
-        except GpuError as error:
-            found = re.search(r"CUDA_ERROR_\w+", str(error))
-            if not found:
-                raise
-            return found[0]
-        if "load" in self.way and not counted:
-            raise ValueError(f"{self}: the mbarrier's phase is not complete after {self.map.bytes} bytes")
-        return self.told(tuple(memories))
+        return gpu_answer(self, loads="load" in self.way)
 
 
 def _numbered(first: int, size: int) -> np.ndarray:

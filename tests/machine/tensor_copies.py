@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -120,16 +120,36 @@ class Copied(NamedTuple):
 
     def gpu_answer(self) -> str:
         """The same of the GPU. Raises ValueError where not all bytes of a load were counted."""
-        try:
-            *memories, counted = self.asked()
-        except GpuError as error:
-            found = re.search(r"CUDA_ERROR_\w+", str(error))
-            if not found:
-                raise
-            return found[0]
-        if not (counted or self.storing):
-            raise ValueError(f"{self}: the mbarrier's phase is not complete after {self.map.bytes} bytes")
-        return self.told(tuple(memories))
+        return gpu_answer(self, loads=not self.storing)
+
+
+class Asked(Protocol):
+    """A copy that a GPU can make."""
+
+    map: TensorMap
+
+    def asked(self) -> tuple[np.ndarray, np.ndarray, bool]:
+        """Both memories as the GPU leaves them, and whether the mbarrier had all bytes."""
+
+    def told(self, memories: tuple[np.ndarray, np.ndarray]) -> str:
+        """Both memories in short."""
+
+
+def gpu_answer(copy: Asked, *, loads: bool) -> str:
+    """What the GPU answers, as `told`; for what stops it, the driver's name of the error.
+
+    Raises ValueError where not all bytes of a load were counted.
+    """
+    try:
+        *memories, counted = copy.asked()
+    except GpuError as error:
+        found = re.search(r"CUDA_ERROR_\w+", str(error))
+        if not found:
+            raise
+        return found[0]
+    if loads and not counted:
+        raise ValueError(f"{copy}: the mbarrier's phase is not complete after {copy.map.bytes} bytes")
+    return copy.told(tuple(memories))
 
 
 def told_of(held: Sequence[np.ndarray], memories: Sequence[np.ndarray]) -> str:

@@ -3,24 +3,17 @@
 Without --live, or without a GPU of sm_90a, these skip; test_im2col.py replays what an H100 answered.
 """
 
+import hopper
 import numpy as np
 import pytest
 from im2col_copies import CORNER_BITS, Taken, at_random, image, limits, stopping
-
-from tcemu import live
 
 pytestmark = pytest.mark.live_gpu
 
 
 @pytest.fixture(autouse=True)
 def _gpu(request):
-    if not request.config.getoption("--live"):
-        pytest.skip("asks a GPU only with --live")
-    missing = live.why_not()
-    if missing:
-        pytest.skip(f"no GPU: {missing}")
-    if live.device().target != "sm_90a":
-        pytest.skip(f"{live.device().name}: tests/machine/im2col.cu is for sm_90a")
+    hopper.need(request, "tests/machine/im2col.cu is")
 
 
 def agree(copy: Taken) -> None:

@@ -6,6 +6,7 @@ answered. What the manual leaves open has a test of its own, so that a failure s
 
 from itertools import pairwise
 
+import hopper
 import numpy as np
 import pytest
 import tensor_copies
@@ -21,13 +22,7 @@ both_ways = pytest.mark.parametrize("storing", [False, True], ids=["load", "stor
 
 @pytest.fixture(autouse=True)
 def _gpu(request):
-    if not request.config.getoption("--live"):
-        pytest.skip("asks a GPU only with --live")
-    missing = live.why_not()
-    if missing:
-        pytest.skip(f"no GPU: {missing}")
-    if live.device().target != "sm_90a":
-        pytest.skip(f"{live.device().name}: tests/tma.cu is for sm_90a")
+    hopper.need(request, "tests/tma.cu is")
 
 
 def agree(copy: Copied) -> None:
