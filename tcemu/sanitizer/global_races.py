@@ -37,7 +37,7 @@ _MIXED = (
 
 #: Read(...), which calls a Python function, takes twice as long.
 _read = tuple.__new__
-_NONE = None, None, np.zeros(0, np.int64)
+_NONE = None, 0
 
 
 class GlobalRaces:
@@ -46,8 +46,8 @@ class GlobalRaces:
     def __init__(self, block: Block, grid: Grid, neighbour: Neighbour) -> None:
         self._block, self._clocks, self._grid, self._neighbour = block, block.clocks, grid, neighbour
         self._shadow: GlobalShadow = grid.shadow
-        #: by warp, of the latest access: what further ones must share to have its marks, its lanes, and the marks
-        self._latest: dict[int, tuple[object, Array | None, Array]] = {}
+        #: by warp, of the latest access: what further ones must share to have its number, and the number
+        self._latest: dict[int, tuple[object, int]] = {}
         self.handlers: Handlers = {Accessed: ForAccesses(self._accessed, lambda access: access.space == "global")}
 
     def _accessed(self, event: Accessed) -> None:
@@ -56,6 +56,9 @@ class GlobalRaces:
         read = None
         if event.writes:
             self._shadow.settle(event.extent)
+            place = event.addresses, event.size, 32 * self._number(event), event.lanes
+            if self._shadow.claim(*place, bool(event.order), event.extent):
+                return
         else:
             self._clocks.loads[event.by.warp] = True
             if not event.order:
@@ -72,8 +75,7 @@ class GlobalRaces:
         if read is not None:
             self._shadow.note([read])
             return
-        marks = self._marks(event)
-        marks = marks if per == 1 else marks.repeat(per)
+        marks = 32 * self._number(event) + (event.lanes if per == 1 else event.lanes.repeat(per))
         if event.writes:
             self._shadow.write(cells, marks, bool(event.order), event.extent)
         else:
@@ -96,18 +98,17 @@ class GlobalRaces:
             self.report(self.access(event), other, mark & 31, lane, what, cause=_INCOHERENT, remedy=_COHERENT)
         return True
 
-    def _marks(self, event: Accessed) -> Array:
-        """The marks (n,) of an access: often those of the warp's latest one, as kernels store a tile line by line."""
-        by, instruction, writes, lanes = event.by, event.instruction, event.writes, event.lanes
+    def _number(self, event: Accessed) -> int:
+        """The number of an access: often that of the warp's latest one, as kernels store a tile line by line."""
+        by, instruction, writes = event.by, event.instruction, event.writes
         time = self._clocks.time[by.warp]
         this = instruction, by.site, by.active, writes, time
-        latest, of, marks = self._latest.get(by.warp, _NONE)
-        if this != latest or of is not lanes:
+        latest, number = self._latest.get(by.warp, _NONE)
+        if this != latest:
             accesses, strong = self._grid.accesses, strength(instruction, event.order)
             number = accesses.number(self._neighbour.number, by, instruction.opcode, writes, strong, time)
-            marks = 32 * number + lanes
-            self._latest[by.warp] = this, lanes, marks
-        return marks
+            self._latest[by.warp] = this, number
+        return number
 
     def _weak(self, event: Accessed) -> Read:
         """A weak read, which gets a number only when something writes to the array."""

@@ -20,6 +20,7 @@ import numpy as np
 from tcemu.machine.events import By, Site
 from tcemu.machine.memory import Extent
 from tcemu.sanitizer.clocks import Array
+from tcemu.sanitizer.marks import fastest
 from tcemu.sanitizer.spans import Runs
 
 #: The marks of a cell: weak and strong write; weak read, the last one before it by another warp, and strong read; the
@@ -76,6 +77,7 @@ class GlobalShadow:
         self._latest = 0, 0
         #: bytes of a cell, and the bits of an address within one: numpy shifts by an array in less time than by an int
         self.cell, self._bits = _CELL, np.array(_CELL.bit_length() - 1)
+        self._tools = fastest()
         #: a row for each kind of mark
         self._marks = np.zeros((6, _CELLS), np.int64)
         #: the cells that have been accessed: of most accesses, this is all that must be looked at
@@ -119,6 +121,23 @@ class GlobalShadow:
         """Note a write to cells that have this extent."""
         self._accessed[cells] = True
         self._marks[STRONG if strong else WEAK][cells] = marks
+        self._reached(extent)
+
+    def claim(self, addresses: Array, size: int, first: int, lanes: Array, strong: bool, extent: Extent) -> bool:
+        """Note a write by `lanes`, with marks from `first`, if nothing has accessed the cells so far, as is usual.
+
+        Return whether it was noted.
+        """
+        if size < self.cell or extent[1] > self.cell * len(self._accessed):
+            return False
+        marks, shift = self._marks[STRONG if strong else WEAK], int(self._bits)
+        if not self._tools.claim(self._accessed, marks, addresses, size, shift, first, lanes):
+            return False
+        self._reached(extent)
+        return True
+
+    def _reached(self, extent: Extent) -> None:
+        """Note that bytes of this extent have been written."""
         low, high = extent
         if low < self._first or high > self._end:
             self._first, self._end = min(self._first, low), max(self._end, high)

@@ -225,16 +225,10 @@ class Records:
         lanes = column + (marks & 31)
         return np.asarray(row[lanes + self._clocks.lanes if fenced else lanes] <= clock)
 
-    def arrived(self, marks: Array, row: Array) -> bool:
-        """Whether all `marks` (n,) are of one copy, as in the tile of a pipeline, and `row` knows that it has ended.
-
-        It is quick; if the answer is no, `unknown` looks at each mark.
-        """
-        mark = int(marks[0])
+    def arrived(self, mark: int, row: Array) -> bool:
+        """Whether the mark is that of a copy, and `row` knows that it has ended."""
         record = mark >> 5
-        if self.lanewise[record] or np.count_nonzero(marks == mark) < len(marks):
-            return False
-        return bool(row[self.column[record]] > self.clock[record])
+        return not self.lanewise[record] and bool(row[self.column[record]] > self.clock[record])
 
     def knows(self, row: Array, record: int, lane: int, fenced: bool = False) -> bool:
         """Whether `row` knows that the access has ended."""

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tcemu.errors import byte_span
 from tcemu.machine.allocation import Shared
+from tcemu.sanitizer.marks import fastest
 
 Array = npt.NDArray[Any]
 
@@ -54,6 +55,7 @@ class Shadow:
     def __init__(self, size: int, tiles: Tiles, names: Shared | None = None) -> None:
         self._tiles, self.names = tiles, names
         self.cell = _WIDEST
+        self.tools = fastest()
         self._cells = -(-size // _WIDEST)
         #: the last write of each cell
         self.written = np.zeros(self._cells, np.int64)

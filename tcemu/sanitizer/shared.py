@@ -128,19 +128,24 @@ class SharedMemory:
 
     def read_async(self, record: int, cells: Array, known: Known, reader: object) -> None:
         """A wgmma or bulk copy will read `cells`; `known` is what the warps that issued it know."""
-        prior = self._shadow.written[cells]
-        arrived = not self._records.attachments and self._records.arrived(prior, known.all)
-        if not arrived:
-            self._collide_async(record, reader, cells, prior, known)
-        self._note_read(record, reader, cells, prior, 0, needed=not (arrived and prior[0]))
+        mark = 0 if self._records.attachments else self._shadow.tools.common(self._shadow.written, cells)
+        if mark <= 0 or not self._records.arrived(mark, known.all):
+            self._check_async(record, reader, cells, known)
+        reads = self._shadow.reads_of(reader)
+        if not self._records.previous[record]:
+            self._link(record, reads[cells])
+        self._shadow.tools.put(reads, cells, 32 * record)
 
-    def _collide_async(self, record: int, reader: object, cells: Array, prior: Array, known: Known) -> None:
+    def _check_async(self, record: int, reader: object, cells: Array, known: Known) -> None:
+        """Compare a read with the last writes, cell by cell. Mostly one copy has written them all, and has ended."""
+        prior = self._shadow.written[cells]
         late = self._records.unknown(prior, known.all, fenced=True)
         if self._records.attachments:
             late |= self._unfenced(record, prior)
         if np.count_nonzero(late):
             lanes = np.zeros(len(cells), np.int64)
             self._collide_read(record, reader, cells, prior, lanes, np.flatnonzero(late), known)
+        self._note_blind(record, cells, prior)
 
     def combine_async(self, record: int, cells: Array, row: Array, *, fenced: bool) -> None:
         """A reduction, issued by lanes that know `row`, will combine its values with what `cells` hold."""

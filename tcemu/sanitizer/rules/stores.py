@@ -5,11 +5,11 @@ The rule, the smallest kernel that breaks it, and the section that checks it.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 from tcemu.machine.events import Accessed
 from tcemu.sanitizer.block import Access, Block, ForAccesses, Handlers, section
+from tcemu.sanitizer.marks import fastest
 from tcemu.sanitizer.report import Report
 from tcemu.sanitizer.rules import Rule, breaks, rules
 
@@ -34,23 +34,16 @@ def _weak(access: Access) -> bool:
     return access.writes and not access.order and not access.collective
 
 
-@lru_cache(maxsize=1024)
-def _distinct(addresses: bytes) -> bool:
-    """Whether no two of these int64 are equal. Relative to the first one, kernels use the same ones again and again."""
-    found = memoryview(addresses).cast("q").tolist()
-    return len(set(found)) == len(found)
-
-
 @section
 class Stores:
     """The stores of a block's lanes."""
 
     def __init__(self, block: Block) -> None:
-        self._block = block
+        self._block, self._distinct = block, fastest().distinct
         self.handlers: Handlers = {Accessed: ForAccesses(self._accessed, _weak)}
 
     def _accessed(self, event: Accessed) -> None:
-        if event.data is None or _distinct((event.addresses - event.extent[0]).tobytes()):
+        if event.data is None or self._distinct(event.addresses):
             return
         data, lanes = event.data, event.lanes.tolist()
         first: dict[int, int] = {}

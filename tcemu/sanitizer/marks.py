@@ -1,0 +1,53 @@
+"""What is done with the marks of a few cells of a shadow, in numpy: twins of tcemu/kernels/marks.py."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.backend import backend
+
+Array = npt.NDArray[Any]
+
+
+def fastest() -> ModuleType:
+    """The module whose functions to call: the kernels' if numba is loaded anyway, otherwise this one."""
+    if backend(0) == "numba":
+        from tcemu.kernels import marks as kernels
+
+        return kernels
+    return sys.modules[__name__]
+
+
+def common(marks: Array, cells: Array) -> int:
+    """The mark that all `cells` have; -1 if they differ."""
+    found = marks[cells]
+    first = int(found[0])
+    return first if np.count_nonzero(found == first) == len(found) else -1
+
+
+def put(marks: Array, cells: Array, mark: int) -> None:
+    """Give all `cells` this mark."""
+    marks[cells] = mark
+
+
+def claim(accessed: Array, marks: Array, addresses: Array, size: int, shift: int, first: int, lanes: Array) -> bool:
+    """Give the cells of `size` bytes at `addresses` the marks `first` + lane, if none of them has been accessed.
+
+    Cells have 1 << `shift` bytes. Return whether it was done.
+    """
+    per = size >> shift
+    cells = (addresses >> shift)[:, None] + np.arange(per)
+    if accessed[cells].any():
+        return False
+    accessed[cells], marks[cells] = True, (first + lanes)[:, None]
+    return True
+
+
+def distinct(addresses: Array) -> bool:
+    """Whether no two of a few `addresses` are equal."""
+    return len(set(addresses.tolist())) == len(addresses)
