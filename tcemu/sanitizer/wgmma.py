@@ -25,10 +25,11 @@ from tcemu.machine.events import (
 )
 from tcemu.machine.registers import Registers
 from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.naming import Known
 from tcemu.sanitizer.records import Kind
 from tcemu.sanitizer.report import Earlier, many
 from tcemu.sanitizer.shared import SharedMemory
-from tcemu.sanitizer.wgmma_state import UnderWay, Use, Warp, Warpgroup, numbers_of
+from tcemu.sanitizer.wgmma_state import Step, UnderWay, Use, Warp, Warpgroup, numbers_of
 
 
 class Wgmmas:
@@ -132,6 +133,16 @@ class Wgmmas:
     def _issue(self, event: WgmmaIssued) -> None:
         wgmma = event.wgmma
         warpgroup = self._warpgroup(wgmma.warpgroup)
+        warps, times = zip(*[(self._warps[by.warp], self._clocks.time[by.warp]) for by in wgmma.bys], strict=True)
+        step, state = warpgroup.latest, warpgroup.state(warps, times)
+        if step is None or not step.repeats(wgmma, state):
+            self._begin(wgmma)
+            warpgroup.met[warpgroup.committed] = list(times)
+            step = warpgroup.latest = Step(wgmma, state, self._known(wgmma, warpgroup), self._records(wgmma, warpgroup))
+        self._read(wgmma, step)
+
+    def _begin(self, wgmma: Wgmma) -> None:
+        """Check the registers and fences of an mma_async, which is under way from now on."""
         for place, by in enumerate(wgmma.bys):
             warp, d = self._warps[by.warp], wgmma.d[place]
             a = wgmma.a[place] if wgmma.a else None
@@ -140,8 +151,6 @@ class Wgmmas:
             under_way = UnderWay(wgmma, by, warp.accumulates(d), numbers_of(read), banks)
             self._check_fence(warp, under_way, d, a)
             warp.begin(under_way)
-        warpgroup.met[warpgroup.committed] = [self._clocks.time[by.warp] for by in wgmma.bys]
-        self._read(wgmma, warpgroup)
 
     def _descriptors(self, event: DescriptorsDisagreed) -> None:
         told = [" and ".join(f"{each:#018x}" for each in descriptors) for descriptors in event.descriptors]
@@ -216,17 +225,25 @@ class Wgmmas:
             message = f"{new.wgmma.instruction} reads {what}, which nothing has written"
             self._block.report("uninitialised-registers", new.by, message, what=what)
 
-    def _read(self, wgmma: Wgmma, warpgroup: Warpgroup) -> None:
-        """Record the shared memory that an mma_async reads until a wait covers its group."""
-        warps = tuple(by.warp for by in wgmma.bys)
-        known = warpgroup.knows([self._clocks.view(warp, self._clocks.there[warp]) for warp in warps])
+    def _known(self, wgmma: Wgmma, warpgroup: Warpgroup) -> Known:
+        """What the four warps know together."""
+        return warpgroup.knows([self._clocks.view(by.warp, self._clocks.there[by.warp]) for by in wgmma.bys])
+
+    def _records(self, wgmma: Wgmma, warpgroup: Warpgroup) -> list[int]:
+        """A record for each operand in shared memory, which is read until a wait covers the group."""
+        instruction, by, warps = wgmma.instruction, wgmma.bys[0], tuple(by.warp for by in wgmma.bys)
+        found = []
+        for role, _, _ in wgmma.reads:
+            opcode, end = _operand(instruction, role), (warpgroup.column, warpgroup.committed)
+            found.append(self._block.records.agent(by, opcode, Kind.WGMMA, *end, warps))
+            self._reads[found[-1]] = self._warps[by.warp].open[-1]
+        return found
+
+    def _read(self, wgmma: Wgmma, step: Step) -> None:
+        """Read the operands in shared memory."""
         reader = "wgmma", wgmma.warpgroup
-        instruction, by, column, group = wgmma.instruction, wgmma.bys[0], warpgroup.column, warpgroup.committed
-        for role, addresses, size in wgmma.reads:
-            opcode = _operand(instruction, role)
-            record = self._block.records.agent(by, opcode, Kind.WGMMA, column, group, warps)
-            self._reads[record] = self._warps[warps[0]].open[-1]
-            self._shared.read_async(record, self._block.shadow.tile(addresses, size), known, reader)
+        for record, (_, addresses, size) in zip(step.records, wgmma.reads, strict=True):
+            self._shared.read_async(record, self._block.shadow.tile(addresses, size), step.known, reader)
 
     def _uncommitted(self, record: int, write: Earlier) -> bool:
         """Report the mma_async of a read if a wait missed it because it is in no group; return whether it was."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from operator import is_not, itemgetter
+from operator import is_, is_not, itemgetter
 
 from tcemu.machine.events import By, Touched, Wgmma, WgmmaWaited
 from tcemu.machine.registers import Registers
@@ -21,6 +21,8 @@ def numbers_of(read: tuple[Registers, ...]) -> frozenset[int]:
 _NONE: frozenset[int] = frozenset()
 
 
+#: How many groups a warpgroup has committed; and of each of its warps the time and the numbers of fences and accesses.
+State = tuple[int | tuple[int, int, int], ...]
 #: The number of an access to registers, who accessed them, and whether it was a write.
 Touch = tuple[int, By, bool]
 
@@ -168,12 +170,39 @@ class Warp:
         return [each for each in self.pending if each.meets(event.numbers)]
 
 
+@dataclass(eq=False, slots=True)
+class Step:
+    """An mma_async of a warpgroup: what its warps had done before and knew, and the records of the bytes it reads."""
+
+    wgmma: Wgmma
+    state: State
+    known: Known
+    records: list[int]
+
+    def repeats(self, wgmma: Wgmma, state: State) -> bool:
+        """Whether `wgmma` is the next step of k on the same line, with nothing in between but this one.
+
+        There is then nothing to report about its registers, and it is under way as long as this one, of whose group it
+        is.
+        """
+        latest = self.wgmma
+        if self.state != state or latest.instruction is not wgmma.instruction or wgmma.a or wgmma.e:
+            return False
+        return all(map(is_, latest.d, wgmma.d)) and all(map(_on_one_line, latest.bys, wgmma.bys))
+
+
+def _on_one_line(one: By, other: By) -> bool:
+    return one.site is other.site
+
+
 @dataclass(slots=True)
 class Warpgroup:
     """A warpgroup: the column of its wgmma groups, and how many it has committed."""
 
     column: int
     committed: int = 0
+    #: the latest mma_async that does not repeat the one before it
+    latest: Step | None = None
     #: the times of its four warps when they issued the last mma_async of a group, by group
     met: dict[int, list[int]] = field(default_factory=dict)
     #: what each of its warps knew when it issued the last mma_async, and what they knew together
@@ -185,3 +214,7 @@ class Warpgroup:
         if self.known is None or any(map(is_not, rows, self.rows)):
             self.rows, self.known = rows, whole(rows)
         return self.known
+
+    def state(self, warps: Iterable[Warp], times: Iterable[int]) -> State:
+        """The state of its warps, whose times are given."""
+        return self.committed, *[(time, warp.fences, warp.accesses) for warp, time in zip(warps, times, strict=True)]

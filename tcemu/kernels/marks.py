@@ -1,0 +1,53 @@
+"""Marks of accesses in cells of memory: the sanitizer's shadow, of which each access looks at a few cells.
+
+An access touches some thirty cells. numpy takes several calls for what a kernel does in one, each of them slower.
+"""
+
+from __future__ import annotations
+
+from tcemu.kernels.compiling import njit
+
+
+@njit(cache=True, nogil=True)
+def common(marks, cells):  # type: ignore[no-untyped-def]
+    """The mark that all `cells` have; -1 if they differ."""
+    first = marks[cells[0]]
+    for cell in cells:
+        if marks[cell] != first:
+            return -1
+    return first
+
+
+@njit(cache=True, nogil=True)
+def put(marks, cells, mark):  # type: ignore[no-untyped-def]
+    """Give all `cells` this mark."""
+    for cell in cells:
+        marks[cell] = mark
+
+
+@njit(cache=True, nogil=True)
+def claim(accessed, marks, addresses, size, shift, first, lanes):  # type: ignore[no-untyped-def]
+    """Give the cells of `size` bytes at `addresses` the marks `first` + lane, if none of them has been accessed.
+
+    Cells have 1 << `shift` bytes. Return whether it was done.
+    """
+    per = size >> shift
+    for address in addresses:
+        for cell in range(address >> shift, (address >> shift) + per):
+            if accessed[cell]:
+                return False
+    for place in range(len(addresses)):
+        for cell in range(addresses[place] >> shift, (addresses[place] >> shift) + per):
+            accessed[cell] = True
+            marks[cell] = first + lanes[place]
+    return True
+
+
+@njit(cache=True, nogil=True)
+def distinct(addresses):  # type: ignore[no-untyped-def]
+    """Whether no two of a few `addresses` are equal."""
+    for place in range(1, len(addresses)):
+        for other in range(place):
+            if addresses[place] == addresses[other]:
+                return False
+    return True
