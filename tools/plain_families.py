@@ -23,6 +23,7 @@ from ptxas import VERSIONS, Ptxas
 
 from tcemu.instructions import FAMILIES
 from tcemu.instructions.family import Family
+from tcemu.instructions.operand import Operand
 from tcemu.instructions.targets import TARGETS
 
 WORDS_FILE = Path(__file__).resolve().parent.parent / "tests" / "golden" / "ptxas-words.txt"
@@ -54,7 +55,7 @@ _FIXED = {
 
 def line(family: Family, words: Words) -> str:
     """The instruction with operands that fit its words, as far as any do."""
-    target, _, source = family.signature.partition("=")
+    target, _, source = family.signature.format_map(words).partition("=")
     roles = [role for text in (target, source) for role in _roles(text, words)]
     if "coordinates" in roles:
         roles.remove("tensor_map")  # the two stand in one pair of brackets
@@ -86,6 +87,8 @@ def _roles(text: str, words: Words) -> Iterator[str]:
 
 
 def _operand(role: str, words: Words, family: Family) -> str:
+    if role in family.roles:
+        return _own(family.roles[role])
     if role.endswith("_value") and role != "new_value":
         return _registers(words.get("type", "b32"), words.get("vec", ""), "abcd".index(role[0]))
     if role == "new_value":
@@ -110,6 +113,14 @@ def _operand(role: str, words: Words, family: Family) -> str:
     if role == "size":
         return {"st.bulk": "16, 0", "fence.proxy": "128", "tensormap.cp_fenceproxy": "128"}.get(family.name, "16")
     return _FIXED[role]
+
+
+def _own(operand: Operand) -> str:
+    """An operand that no other family has: an address, a value or several registers, of its width."""
+    letter = {1: "%p", 16: "%h", 32: "%r", 64: "%rd"}[operand.bits]
+    if operand.kind == "address":
+        return f"[{letter}1]"
+    return _vector(letter, operand.registers) if operand.kind == "registers" else f"{letter}1"
 
 
 def _registers(type_: str, vec: str, place: int) -> str:

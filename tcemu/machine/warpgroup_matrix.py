@@ -236,19 +236,7 @@ class _MmaAsync:
         if not _alike(mine, described):
             _check_alike(core, instruction, bys, mine, described)
         d, a, *_ = zip(*mine, strict=True)
-        shared = mine[0][1 if described else 2 : 3] + mine[0][5 if self._sparse else 3 :]
-        try:
-            _check_registers(instruction, "d", d)
-            if not described:
-                _check_registers(instruction, "a", a)
-            issue = self._decode(described, shared)
-            if self._sparse:
-                issue = issue.with_metadata(_metadata(mine), mine[0][4])
-        except OperandError as error:
-            raise OperandError(f"{placed(error, instruction)} ({bys[-1]})") from None
-        for read in issue.reads:
-            if read.end > block.shape.shared:
-                block.shared.check(instruction, read.addresses, read.size, read.size, what=f"element of {read.role}")
+        issue = self._checked(block, bys, mine, described)
         operation = self._operation(block.shape.target)
         wgmma: Wgmma | None = None
         if core.grid.observers:
@@ -280,6 +268,24 @@ class _MmaAsync:
         task = Task(("wgmma", group.number), end)
         group.groups.open.append(task)
         block.pending.add(task)
+
+    def _checked(self, block: Block, bys: tuple[By, ...], mine: Sequence[Any], described: bool) -> Issue:
+        """What the operands of the four warps say. Raises OperandError, or AddressError for what lies outside."""
+        instruction, (d, a, *_) = self._instruction, zip(*mine, strict=True)
+        shared = mine[0][1 if described else 2 : 3] + mine[0][5 if self._sparse else 3 :]
+        try:
+            _check_registers(instruction, "d", d)
+            if not described:
+                _check_registers(instruction, "a", a)
+            issue = self._decode(described, shared)
+            if self._sparse:
+                issue = issue.with_metadata(_metadata(mine), mine[0][4])
+        except OperandError as error:
+            raise OperandError(f"{placed(error, instruction)} ({bys[-1]})") from None
+        for read in issue.reads:
+            if read.end > block.shape.shared:
+                block.shared.check(instruction, read.addresses, read.size, read.size, what=f"element of {read.role}")
+        return issue
 
 
 def _as_observed(issue: Issue, bys: tuple[By, ...], group: Warpgroup, mine: Sequence[Any]) -> Wgmma:

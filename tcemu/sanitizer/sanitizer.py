@@ -29,7 +29,9 @@ from tcemu.sanitizer.cluster import Cluster
 from tcemu.sanitizer.cluster_barrier import ClusterBarriers
 from tcemu.sanitizer.cluster_exit import ClusterExits
 from tcemu.sanitizer.copies import Copies
+from tcemu.sanitizer.deadlocks import Deadlocks
 from tcemu.sanitizer.divergence import Divergence
+from tcemu.sanitizer.faults import Faults
 from tcemu.sanitizer.flags import Flags
 from tcemu.sanitizer.global_copies import GlobalCopies
 from tcemu.sanitizer.global_fences import GlobalFences
@@ -176,7 +178,9 @@ def _watch(block: Block, grid: Grid) -> Watch:
     races, fences = GlobalRaces(block, grid, neighbour), GlobalFences(block, grid, neighbour)
     copies = GlobalCopies(block, grid, neighbour, races, fences, mbarriers)
     sections: list[Section] = [
-        Divergence(block, mbarriers, barriers),
+        Divergence(block),
+        Faults(block),
+        Deadlocks(block, mbarriers, barriers),
         barriers,
         meetings,
         mbarriers,

@@ -20,6 +20,8 @@ from tcemu.errors import TableError
 from tcemu.instructions import FAMILIES, TARGETS
 from tcemu.instructions.elements import elements_of, order_of, space_of
 from tcemu.instructions.explain import default_target, explain
+from tcemu.instructions.operand import Operand
+from tcemu.instructions.plain import family, one
 
 KERNEL = [family for family in FAMILIES if family.execute is None]
 
@@ -106,6 +108,15 @@ def test_a_family_with_new_words_is_asked_again():
     assert plain_families.unasked(family, {name: held for name, held in sections.items() if name != family.name})
     fewer = [entry._replace(words=entry.words.replace("dec,inc", "dec")) for entry in sections[family.name]]
     assert plain_families.unasked(family, sections | {family.name: fewer})
+
+
+def test_roles_of_a_family_of_its_own_need_no_operands_in_the_tool():
+    """The assembler is asked with registers of the width that the role's record gives; a word may name the role."""
+    roles = {f"d_{num}": Operand("d", "registers", registers=int(num[1:])) for num in ("x1", "x4")}
+    roles |= {"cell": Operand("cell", "address"), "columns": Operand("columns", "value", bits=64)}
+    own = family("tryout", "tryout.{num}", "0", [one(num="x1 x4")], signature="d_{num} = cell columns", roles=roles)
+    assert plain_families.line(own, {"num": "x1"}) == "tryout.x1 {%r0}, [%r1], %rd1;"
+    assert plain_families.line(own, {"num": "x4"}) == "tryout.x4 {%r0,%r1,%r2,%r3}, [%r1], %rd1;"
 
 
 def test_every_family_was_asked():

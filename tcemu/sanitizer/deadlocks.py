@@ -1,0 +1,149 @@
+"""The reason for a deadlock: what the threads of a block wait for, and why it never comes."""
+
+from __future__ import annotations
+
+from tcemu.machine.events import Stuck, Waiting
+from tcemu.machine.meeting import WARPGROUP
+from tcemu.sanitizer.barriers import Barriers
+from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.mbarriers import Mbarriers
+from tcemu.sanitizer.report import Earlier, many
+
+#: The fix for a loop that no lane executes.
+_EMPTY = (
+    "A GPU skips a loop that no lane executes; Python does not. Let only warps with an active lane run it: `while "
+    "warp.active.any() and ...`."
+)
+#: The fix for a count that is never reached.
+_COUNT = "Give the barrier the number of threads that arrive at it: 32 for each warp."
+
+
+class Deadlocks:
+    """Explains why no warp of a block can continue."""
+
+    def __init__(self, block: Block, mbarriers: Mbarriers, barriers: Barriers) -> None:
+        self._block, self._mbarriers, self._barriers = block, mbarriers, barriers
+        self.handlers: Handlers = {Stuck: self._stuck}
+
+    def _stuck(self, event: Stuck) -> None:
+        """Report only the first reason that applies: the others follow from it."""
+        if any(each.kind == "registers" for each in event.waiting):
+            return  # register_budget.py explains it
+        for explains in (
+            self._empty,
+            self._bytes,
+            self._missed,
+            self._block.flush,
+            self._spins,
+            self._start_apart,
+            self._exited,
+            self._apart,
+        ):
+            if not (event.full and explains == self._spins) and explains(event.waiting):
+                return
+        one = event.waiting[0]
+        who: dict[str, list[int]] = {}
+        for each in event.waiting:
+            who.setdefault(each.what, []).append(each.by.warp)
+        told = [f"{many('warp', tuple(warps))}: waiting for {what}" for what, warps in who.items()]
+        told += [event.full] if event.full else []
+        self._block.report("deadlock", one.by, "; ".join(told), what=one.what)
+
+    def _empty(self, waiting: tuple[Waiting, ...]) -> bool:
+        """Report a loop that no lane executes, and that does not end; return whether there was one."""
+        found = [each for each in waiting if each.kind == "lanes"]
+        for each in found[:1]:
+            message = f"{many('warp', tuple(one.by.warp for one in found))}: waiting for {each.what}"
+            self._block.report("deadlock", each.by, message, what=each.what, remedy=_EMPTY)
+        return bool(found)
+
+    def _bytes(self, waiting: tuple[Waiting, ...]) -> bool:
+        """Report a wait for bytes that never come; return whether there was one."""
+        for each in waiting:
+            here = self._mbarriers.found.get(each.key) if each.kind == "mbarrier" else None
+            if here is not None and self._mbarriers.check_all(here, each.key):
+                return True
+        return False
+
+    def _missed(self, waiting: tuple[Waiting, ...]) -> bool:
+        """Report a wait for a phase by a warp that missed an earlier phase; return whether there was one."""
+        there = [each for each in waiting if each.kind == "mbarrier"]
+        missed = any(self._mbarriers.check_missed(each.by, each.key) for each in there)
+        if missed or not there or self._mbarriers.check_blind() or self._mbarriers.check_again():
+            return missed or bool(there)
+        return any(self._mbarriers.check_lost(each.by, each.key) for each in there)
+
+    def _spins(self, waiting: tuple[Waiting, ...]) -> bool:
+        """Report a loop that waits for a value that is never written; return whether there was one."""
+        spinning = [each for each in waiting if each.kind == "memory"]
+        if not spinning:
+            return False
+        one, others = spinning[0], [each for each in waiting if each.kind != "memory"]
+        told = [f"{many('warp', tuple(sorted(each.by.warp for each in spinning)))}: waiting for {one.what}"]
+        told += [f"warp {each.by.warp}: waiting for {each.what}" for each in others]
+        told += [f"{many('warp', tuple(sorted(self._block.exited)))}: exited"] if self._block.exited else []
+        self._block.report("flag-never-set", one.by, "; ".join(told), what=one.what)
+        return True
+
+    def _start_apart(self, waiting: tuple[Waiting, ...]) -> bool:
+        """Report four consecutive warps that act as a warpgroup but start elsewhere; return whether there were any."""
+        here = [each for each in waiting if each.kind == "warpgroup"]
+        numbers = [each.by.warp for each in here]
+        row = len(numbers) == WARPGROUP and numbers[-1] - numbers[0] == WARPGROUP - 1
+        if not row or numbers[0] % WARPGROUP == 0:
+            return False
+        message = f"{many('warp', tuple(numbers))} execute wgmma together, but warpgroups start at warps 0, 4, 8, ..."
+        self._block.report("warpgroup-start", here[0].by, message, what=many("warp", tuple(numbers)))
+        return True
+
+    def _exited(self, waiting: tuple[Waiting, ...]) -> bool:
+        """Report a wait for warps that have exited; return whether there was one."""
+        for each in waiting:
+            gone = self._gone(each)
+            if gone and not self._counted(each, gone):
+                has = "has" if len(gone) == 1 else "have"
+                message = f"warp {each.by.warp} waits for {each.what}, but {many('warp', gone)} {has} exited"
+                earlier = Earlier(self._block.exited[gone[0]], "exit")
+                self._block.report("exited-threads", each.by, message, what=many("warp", gone), earlier=earlier)
+                return True
+        return False
+
+    def _counted(self, waiting: Waiting, gone: tuple[int, ...]) -> bool:
+        """Report a barrier that counts threads which never use it; return whether it does."""
+        if waiting.kind != "barrier":
+            return False
+        wanted, arrived, ever = self._barriers.counts(waiting.key)
+        if ever & set(gone) or 32 * len({*arrived, *gone}) == wanted:
+            return False  # they would complete it
+        by, what, there = waiting.by, f"barrier {waiting.key}", many("warp", tuple(sorted(arrived)))
+        message = (
+            f"{what} waits for {wanted} threads, but only {there} ({32 * len(arrived)} threads) "
+            f"arrive{'s' * (len(arrived) == 1)}; {many('warp', gone)}, which never arrived at it, "
+            f"{'has' if len(gone) == 1 else 'have'} exited"
+        )
+        self._block.report("barrier-threads", by, message, what=what, remedy=_COUNT)
+        return True
+
+    def _gone(self, waiting: Waiting) -> tuple[int, ...]:
+        """The exited warps that a warp may be waiting for."""
+        exited = sorted(self._block.exited)
+        if waiting.kind == "warpgroup":
+            return tuple(warp for warp in exited if warp // WARPGROUP == waiting.key)
+        if waiting.kind != "barrier":
+            return ()
+        block = self._block.number_of(waiting.by.warp)  # a barrier belongs to one block of a cluster
+        return tuple(warp for warp in exited if self._block.number_of(warp) == block)
+
+    def _apart(self, waiting: tuple[Waiting, ...]) -> bool:
+        """Report part of a warpgroup that waits for warps which wait elsewhere; return whether there was one."""
+        for each in waiting:
+            others = [other for other in waiting if other.by.warp // WARPGROUP == each.by.warp // WARPGROUP]
+            elsewhere = [other for other in others if other.kind != "warpgroup"]
+            if each.kind == "warpgroup" and elsewhere:
+                other = elsewhere[0]
+                message = (
+                    f"warp {each.by.warp} waits for {each.what}, but warp {other.by.warp} waits for {other.what}"
+                )
+                self._block.report("warpgroup-divergent", each.by, message, earlier=Earlier(other.by, "wait"))
+                return True
+        return False
