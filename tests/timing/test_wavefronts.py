@@ -209,7 +209,7 @@ def test_laws(access, data):
     assert len(result.parts) == result.least <= result.count <= kind.lanes
     # Moving everything by whole rows of banks changes nothing; by less, only which bank is the busiest.
     assert wavefronts(addresses + 128, access).count == result.count
-    assert wavefronts(addresses + kind.unit, access).count == result.count
+    assert wavefronts(addresses + kind.granule, access).count == result.count
     # Lanes of one part may change places; where pairs would join parts, only pairs may.
     shuffled = addresses.copy()
     for part in result.parts:
