@@ -50,7 +50,7 @@ def compute(operation: Operation, a: Array, b: Array, c: Array, places: Array | 
 
 
 def _met(b: Array, places: Array | None, w: int, m: int, n: int) -> list[int]:
-    """The elements of a column of B that a row of A meets."""
+    """The elements of a column of B that the elements of a row of A are multiplied by."""
     column = b[w, :, n] if places is None else b[w, places[w, m], n]
     found: list[int] = column.tolist()
     return found

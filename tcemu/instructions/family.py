@@ -77,7 +77,7 @@ class Family:
     unsupported: str = ""
     #: What an instruction does, in one line.
     about: str = ""
-    #: Rules for programs that concern no single operand, each a sentence or two.
+    #: Rules for programs that are not about a single operand, each a sentence or two.
     rules: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
