@@ -104,7 +104,7 @@ def test_a_notebook_of_many_long_cells_is_parsed_in_part():
 
 
 def right_for(row, student):
-    """What is right for a student, as a learner would write it down."""
+    """The right answer for a student, as a learner would write it."""
     return np.asarray(row.judge.right(row.given(student))).tolist()
 
 

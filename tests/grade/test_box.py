@@ -218,7 +218,7 @@ def test_a_box_does_not_outlive_its_grader():
 
 
 def test_a_checkout_below_tmp_is_in_the_box(tmp_path):
-    """The box has a /tmp of its own, which must not hide the package."""
+    """The box has its own /tmp, which must not hide the package."""
     place = Path(tempfile.mkdtemp(prefix="tcemu-", dir="/tmp"))
     try:
         shutil.copytree(Path(tcemu.__file__).parent, place / "tcemu", ignore=shutil.ignore_patterns("__pycache__"))
