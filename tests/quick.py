@@ -22,8 +22,8 @@ def some(table: Iterable[Any], most: int) -> list[Any]:
 def spread(table: Iterable[Any], one_in: int, first: int = 0) -> list[Any]:
     """Every n-th row of a table whose rows are alike, or which another test checks more cheaply.
 
-    All of them if everything is asked. It begins with row `first`, modulo the size of the table: tables that are sampled
-    in turn each begin elsewhere.
+    All of them if everything is asked. It begins with row `first`, modulo the size of the table: tables that are
+    sampled in turn each begin elsewhere.
     """
     every = list(table)
     start = first % len(every) if every else 0
