@@ -1,4 +1,4 @@
-"""Submissions that look like each other, and answers that are right for somebody else."""
+"""Submissions that resemble each other, and answers that are right for a different student."""
 
 import json
 

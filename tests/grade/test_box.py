@@ -249,7 +249,7 @@ def test_a_worker_whose_boxes_do_not_start_says_so(tmp_path, monkeypatch):
 
 
 def test_compiled_kernels_may_be_kept_elsewhere(tmp_path):
-    """pytest's folder is nobody else's, and the box's user has to pass through it."""
+    """Only pytest's user may enter its folder, and the box's user has to pass through it."""
     place = tmp_path / "kernels"
     place.mkdir(mode=0o755)
     (place / "kept").write_text("12")

@@ -226,7 +226,7 @@ def test_hints_to_the_caches_change_nothing():
 
 @pytest.mark.slow
 def test_loops_that_wait_for_a_place(row):
-    """A loop on memory ends where another warp changes it, and is told where nobody does."""
+    """A loop on memory ends if another warp changes it; if none does, an error says so."""
 
     def flag(warp):
         if warp.warpid == 0:

@@ -277,7 +277,7 @@ def test_boxes_lie_in_shared_memory_as_the_manual_says(policy, swizzle, offset):
 @pytest.mark.parametrize("fill", ["zeros", "nan"])
 @pytest.mark.parametrize("at", [(-8, -2), (48, 12), (56, -5), (64, 0), (0, 16), (-16, 0)])
 def test_boxes_over_the_edge(fill, at):
-    """The mbarrier counts the whole box, wherever it lies, even if nothing of it belongs to the tensor."""
+    """The mbarrier counts the whole box, wherever it is, even if all of it is outside the tensor."""
     source = np.random.default_rng(4).random((16, 64)).astype(np.float16)
     out = np.zeros((8, 16), np.float16)
 

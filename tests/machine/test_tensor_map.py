@@ -28,7 +28,7 @@ every_swizzle = pytest.mark.parametrize("swizzle", SWIZZLES)
 
 
 def turned(swizzle: int, address: int) -> int:
-    """The manual's table: the unit that lies at `address` before the swizzle goes where its number stands."""
+    """The manual's table: the unit at `address` before the swizzle goes to the place of its number in the table."""
     rows = TABLES[swizzle]
     line, rest = divmod(address, 128)
     return 128 * line + 16 * rows[line % len(rows)].index(str(rest // 16)) + rest % 16
@@ -238,7 +238,7 @@ def test_a_store_writes_units_of_16_bytes(rank):
     ],
 )
 def test_a_box_that_starts_inside_a_unit_of_16_bytes(element, at, near):
-    """A GPU stops then, wherever the box lies (tests/golden)."""
+    """A GPU stops then, wherever the box is (tests/golden)."""
     made = TensorMap(0, element, (160, 4), (1280,), (16, 2))
     for storing in {False, at > 0}:
         with pytest.raises(AddressError) as error:
