@@ -370,7 +370,7 @@ def test_a_result_that_depends_on_no_policy_is_not_told():
 
 
 def test_an_accumulator_may_be_a_numpy_array():
-    """It is not the accumulator then: its registers become available again."""
+    """It is not the accumulator then: new registers are returned."""
 
     def kernel(warp):
         prepared(warp)

@@ -35,7 +35,7 @@ def wmma_matmul(a_ptr, b_ptr, c_ptr, m, n, k, block, thread, *, guard=True, dept
 
 
 def padded_matmul(a, b, c, m, n, k, block, thread):
-    """The kernel for any m, n and k: tiles that reach over the edge are copied into tiles of zeros, as into shared memory."""
+    """The kernel for any m, n and k: tiles over the edge are copied into tiles of zeros, as into shared memory."""
     warp_id = thread // WARP_SIZE
     c_row = block[1] * BLOCK_TILE_M + warp_id // WARPS_X * 16
     c_col = block[0] * BLOCK_TILE_N + warp_id % WARPS_X * 16
