@@ -137,7 +137,7 @@ class Family:
         return not self.stems or any(list(words[: len(stem)]) == stem for stem in self._stems)
 
     def begins(self, words: Sequence[str], opcode: str) -> bool:
-        """Whether an opcode with these words begins like `opcode`, its meaning in documented order."""
+        """Whether an opcode with these words begins with the same stem as `opcode`, its documented spelling."""
         stems = (stem for stem in self.stems if f"{opcode}.".startswith(f"{stem}."))
         return not self.stems or any(".".join(words).startswith(stem) for stem in stems)
 

@@ -19,7 +19,7 @@ from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.spelling import Words
 
 Array = npt.NDArray[Any]
-#: Takes the registers of some warps out of an operand: (warps, lanes * registers), or (warps, ...) of its own kind.
+#: Takes some warps' part of an operand: registers (warps, lanes * registers), or (warps, ...) of another kind.
 Take = Callable[[slice], Array]
 
 #: Warps that are computed at a time, at least: enough to hide the calls, few enough to share among cores.

@@ -75,7 +75,7 @@ class Issue:
 
     @cached_property
     def told_reads(self) -> tuple[tuple[str, Array, int], ...]:
-        """The same as observers receive them: role, addresses, bytes of an element."""
+        """The same in the form that observers receive: role, addresses, bytes of an element."""
         return tuple((read.role, read.addresses, read.size) for read in self.reads)
 
     @cached_property
