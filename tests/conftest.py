@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture
 def row(subtests):
-    """What runs one row of a loop, `with row(name):`. A row that fails is reported by its name; the loop goes on.
+    """Runs one row of a loop, `with row(name):`. A row that fails is reported by its name; the loop continues.
 
     A test of a table is one loop, not a test for each row: thousands of small tests cost more than what they ask, and
     `subtests` alone reports the passing ones too. A test without rows does not pass; where everything fails, the loop

@@ -6,7 +6,7 @@ from tcemu import live
 
 
 def need(request: pytest.FixtureRequest, what: str) -> None:
-    """Skip a test unless it may use a GPU of sm_90a; `what` says which code is for it."""
+    """Skip a test unless it may use a GPU of sm_90a; `what` names the code that needs it."""
     if not request.config.getoption("--live"):
         pytest.skip("asks a GPU only with --live")
     missing = live.why_not()

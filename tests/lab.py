@@ -174,7 +174,7 @@ class Lab:
         self.page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', timeout=90_000)
 
     def view(self, words: str) -> Any:
-        """The explorer or prediction that says `words`."""
+        """The explorer or prediction that contains `words`."""
         return self.page.locator(".tcemu-view").filter(has_text=words).first
 
     def settle(self) -> None:

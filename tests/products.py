@@ -43,7 +43,7 @@ def addend(product: dict[str, Any]) -> dict[str, Any]:
 
 
 def sample(product: dict[str, Any]) -> tuple[Array, Array]:
-    """The rows and columns of which the elements are stored, the last ones among them."""
+    """The rows and columns whose elements are stored, the last ones among them."""
     words = _words(product["seed"] + 10**6, 32)
     return _spread(product["M"], words[:15]), _spread(product["N"], words[16:31])
 

@@ -20,10 +20,10 @@ def some(table: Iterable[Any], most: int) -> list[Any]:
 
 
 def spread(table: Iterable[Any], one_in: int, first: int = 0) -> list[Any]:
-    """Of a table whose rows are alike, or which another test asks in a cheaper way, every so many-th one.
+    """Every n-th row of a table whose rows are alike, or which another test checks more cheaply.
 
-    All of them if everything is asked. It begins with row `first`, counted round the table: where tables are sampled in
-    turn, each begins elsewhere.
+    All of them if everything is asked. It begins with row `first`, modulo the size of the table: tables that are
+    sampled in turn each begin elsewhere.
     """
     every = list(table)
     start = first % len(every) if every else 0

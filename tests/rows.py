@@ -1,4 +1,4 @@
-"""One test for a whole table, where a test for each row would cost more than what it asks."""
+"""One test for a whole table, for which a test per row would cost more than its checks."""
 
 import functools
 import inspect

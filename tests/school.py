@@ -1,4 +1,4 @@
-"""A classroom on loopback, and the people in it, each in a browser of their own."""
+"""A classroom on loopback, and the people in it, each in a separate browser."""
 
 import os
 import re
@@ -31,7 +31,7 @@ def free_port() -> int:
 
 
 class School:
-    """A hub that runs, its folder and address, and the teacher's password."""
+    """A running hub, its folder and address, and the teacher's password."""
 
     def __init__(self, folder: Path, url: str, teacher_password: str) -> None:
         self.folder, self.url, self.teacher_password = folder, url, teacher_password
@@ -71,7 +71,7 @@ def _wait_for(address: str, hub: "subprocess.Popen[bytes]", log: Path) -> None:
 
 
 class Person:
-    """Somebody with a browser of their own, logged in."""
+    """A person with a separate browser, logged in."""
 
     def __init__(self, chromium: Any, school: School, name: str, password: str = PASSWORD) -> None:
         self.school, self.name = school, name

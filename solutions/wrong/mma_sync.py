@@ -229,7 +229,7 @@ WRONG = {
         (not_accumulated, "pass the D of one step as the C of the next"),
         (a1_a2_exchanged, "a1 and a2 are exchanged"),
         (layout_of_f16, "misaligned"),
-        (first_step_only, "Only the first 32 of k"),
+        (first_step_only, "Only the first 32 columns of A"),
         (upper_rows_only, "Rows 8 to 15 are never stored"),
         (same_rows_twice, "d2 and d3 overwrite d0 and d1"),
         (accumulators_unwritten, "register"),

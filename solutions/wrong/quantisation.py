@@ -117,14 +117,14 @@ WRONG = {
     ],
     "quantise_rows": [
         (cut_off, "You truncated the numbers toward zero"),
-        (one_scale, "One scale for the whole matrix"),
-        (scale_of_columns, "One scale for each column"),
+        (one_scale, "You used one scale for the whole matrix"),
+        (scale_of_columns, "You used one scale for each column"),
         (by_128, "You divided by 128"),
         (by_the_largest_number, "the largest magnitude may be negative"),
     ],
     "quantised_layer": [
         (layer(below=0), "Rows 8 to 15 repeat rows 0 to 7"),
-        (layer(steps=(0,)), "Only the first 32 of k"),
+        (layer(steps=(0,)), "Only the first 32 columns of A"),
         (layer(chained=False), "pass each D on as the next C"),
         (layer(scales="x"), "The scale of the columns is missing"),
         (layer(scales="wx"), "You scaled the columns first"),

@@ -201,7 +201,7 @@ WRONG = {
     ],
     "ordered_metadata": [
         (only_the_metadata, "exchange values too"),
-        (all_of_them, "also of those that were in order"),
+        (all_of_them, "even of those that were in order"),
         (all_values, "you exchanged the values of every chunk"),
         (nothing, "the metadata is as it was given"),
         (as_for_eight_bits, "the metadata is right, but the stored values"),

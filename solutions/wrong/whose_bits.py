@@ -73,7 +73,7 @@ WRONG = {
     "whose_bits": [
         (("given", lambda given: another_way(given, "target")), "The target is right."),
         (("given", lambda given: another_way(given, "splits")), "The splits are right."),
-        (("given", lambda given: another_way(given, "")), "outputs have other bits"),
+        (("given", lambda given: another_way(given, "")), "outputs have different bits"),
     ],
     "parts_of_k": [
         (("given", exchanged), "You exchanged them"),

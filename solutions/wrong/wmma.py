@@ -242,7 +242,7 @@ WRONG = {
     "smallest_stride": [
         (sixteen_elements, "16 bytes are not 16 elements"),
         (rounded_down, "rounded down"),
-        (one_more, "one unit more"),
+        (one_more, "You always add 16 bytes"),
         (stride_in_bytes, "stride in bytes"),
     ],
     "where_of_sum": [
@@ -259,7 +259,7 @@ WRONG = {
     "wmma_gemm": [
         (last_step, "Only the last step along K"),
         (not_transposed, "B as row-major"),
-        (one_warp, "Only one tile of each block"),
+        (one_warp, "Each block computes only one tile"),
         (one_tile, "a race in global memory"),
     ],
     "ragged_product": [

@@ -28,7 +28,7 @@ PRUNED = 0xFFFFFFFF
 def compute(operation: Operation, a: Array, b: Array, c: Array, places: Array | None = None) -> Array:
     """Patterns d (w, m, n) of patterns a (w, m, k) times b (w, k, n) plus c (w, m, n); b1 comes in words.
 
-    `places` (w, m, k) makes A sparse: its elements meet those rows of a B that has more than k rows.
+    `places` (w, m, k) makes A sparse: its elements are multiplied by those rows of a B that has more than k rows.
 
     >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
     >>> operation = mma.operation(tcemu.instructions.target_named("sm_90a"))
@@ -50,7 +50,7 @@ def compute(operation: Operation, a: Array, b: Array, c: Array, places: Array | 
 
 
 def _met(b: Array, places: Array | None, w: int, m: int, n: int) -> list[int]:
-    """The elements of a column of B that a row of A meets."""
+    """The elements of a column of B that the elements of a row of A are multiplied by."""
     column = b[w, :, n] if places is None else b[w, places[w, m], n]
     found: list[int] = column.tolist()
     return found

@@ -129,7 +129,7 @@ def _floating(
 
 
 def _volta(architectures: tuple[int, ...], known: Known, shapes: str, note: str, floor: str) -> list[Row]:
-    """Rows of HMMA.884, the unit of m8n8k4 on sm_70 and sm_75. It takes an f16 c for an f32 d without widening it."""
+    """Rows of HMMA.884, which is m8n8k4 on sm_70 and sm_75. It takes an f16 c for an f32 d without widening it."""
     wide, half = FusedSums(23, 4, None), FusedSums(23, 4, -19)
     as_it_is = "MMA-Sim 2.1.1: an f16 c is not widened. SASS: HMMA.884.F32.F16 and no conversion"
     return [

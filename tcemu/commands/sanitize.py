@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tcemu.schedules import ScheduleSearch
 
 POLICIES = ("late", "early", "random")
-#: What stands for a rule where the sanitizer's rules do not say what is wrong.
+#: Used in place of a rule's name for findings that no rule of the sanitizer describes.
 ERROR, RESULT = "launch-error", "result-depends-on-order"
 #: Colours of the first word of a report.
 _STYLES = {"error": "bold red", "warning": "bold yellow", "hint": "bold cyan"}

@@ -5,8 +5,8 @@ accumulator of the first product and, rounded to f16, the A operand of the secon
 in the same lanes, so nothing moves. The softmax is online: each row keeps its largest score so far and the sum of its
 exponentials, and when a larger score comes, the sums so far are scaled down.
 
-2^x is a polynomial in fma.rn.f32, not ex2.approx, whose bits the manual leaves open. Every step is therefore defined
-to the last bit, and the output is the same on every machine.
+2^x is a polynomial in fma.rn.f32, not ex2.approx, whose bits the manual does not specify. Every step is therefore
+defined to the last bit, and the output is the same on every machine.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Sliders over runs of these kernels: each position is a run of the emulator, and the picture shows it.
 
-A run takes longer than a slider may, so that all positions are run when the sliders are made, in a few seconds.
+A run takes too long for a slider, so all positions are run when the sliders are made, in a few seconds.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def multiply_stage(warp: Warp, stage: int, c: list[list[Registers]]) -> None:
     first_a, first_b = stage * STAGE_BYTES, stage * STAGE_BYTES + A_BYTES
     row, column = 32 * (warp.warpid // 2), 32 * (warp.warpid % 2)
     for k in range(0, K, 16):
-        # each group of 8 lanes gives the row addresses of one 8 x 8 matrix: down first, then along
+        # 8 neighbouring lanes give the row addresses of one 8 x 8 matrix: down first, then along
         down, along = warp.laneid % 16, warp.laneid // 16
         held_a = [warp.run(LOAD, first_a + place_a(row + 16 * m + down, k // 8 + along)) for m in range(2)]
         held_b = [warp.run(LOAD_TRANSPOSED, first_b + place_b(k + down, column // 8 + 2 * n + along)) for n in range(2)]

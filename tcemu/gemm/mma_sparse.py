@@ -61,7 +61,7 @@ def copy_tile(warp: Warp, b: Pointer, k: int, n: int) -> None:
 
 def packed(a: npt.NDArray[np.float16]) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
     """The registers of a pruned matrix: values (tiles down, steps, 32, 4) and metadata (tiles down, steps, 32)."""
-    rows, depth = (-(-size // unit) * unit for size, unit in zip(a.shape, (M, K), strict=True))
+    rows, depth = (-(-size // tile) * tile for size, tile in zip(a.shape, (M, K), strict=True))
     whole = np.zeros((rows, depth), np.float16)
     whole[: len(a), : a.shape[1]] = a
     stored, metadata = compress(tiles(whole, MMA), MMA, SELECTOR)

@@ -104,7 +104,7 @@ def kernel(warp: Warp, plan: SparsePlan, a: Pointer, metadata: Pointer, b: Point
 
 def packed(a: npt.NDArray[Any], plan: SparsePlan) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint32]]:
     """The stored values (m, k / 2) and metadata (m / 64, k / plan.k, 128) of a pruned matrix, padded with zeros."""
-    rows, depth = (-(-size // unit) * unit for size, unit in zip(a.shape, (plan.rows, 2 * plan.depth), strict=True))
+    rows, depth = (-(-size // tile) * tile for size, tile in zip(a.shape, (plan.rows, 2 * plan.depth), strict=True))
     whole = np.zeros((rows, depth), a.dtype)
     whole[: len(a), : a.shape[1]] = a
     values, metadata = compress(tiles(whole, plan.mma), plan.mma, SELECTOR)

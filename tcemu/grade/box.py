@@ -47,7 +47,7 @@ _ENVIRONMENT = {
     "TCEMU_QUIET": "1", "NUMBA_CACHE_LOCATOR_CLASSES": "tcemu.kernels.frozen.Frozen",
 }  # fmt: skip
 #: The only folder in which it may write.
-_TMP = "/tmp"  # noqa: S108 - in the box, where nobody else is
+_TMP = "/tmp"  # noqa: S108 - in the box, which no other process uses
 #: Seconds that a box may take to start.
 _STARTS = 30.0
 #: Bytes of standard error that are kept before the notebook begins.

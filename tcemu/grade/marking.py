@@ -26,7 +26,7 @@ from tcemu.grade.records import Mark
 from tcemu.grade.warps import legible
 from tcemu.tracebacks import described
 
-#: How often one exercise is judged; of several checks the last one counts.
+#: The most times that one exercise is judged; the last check counts.
 _CHECKS = 3
 #: Boxes that one notebook may use up.
 _BOXES = 6
@@ -110,7 +110,7 @@ class Marking:
 
     @property
     def overdue(self) -> str:
-        """The message that the notebook's time is up."""
+        """The message for a notebook whose time is up."""
         return f"The notebook did not finish within {self.seat.limits.notebook:g} seconds."
 
     def todo(self) -> list[tuple[int, Cell]]:
@@ -133,12 +133,12 @@ class Marking:
             mark = mark_of(self.stem, judged(self.wanted[name], answer, self.student))
         except Exception as error:  # noqa: BLE001 - a judge that meets the unforeseen
             mark = failed(self.stem, self.wanted[name], f"It cannot be judged: {legible(described(error))}.")
-        box.check_alive()  # judges take the box's end for an error of the answer's
+        box.check_alive()  # judges mistake the box's end for an error in the answer
         self.marks[name] = mark
         self._current = ""
 
     def spoilt(self, number: int, cell: Cell, told: str) -> None:
-        """A box has ended in a cell: in a check, which costs the exercise, or outside of one, which costs the cell."""
+        """A box ended in a cell: if a check was running, its exercise fails; otherwise the cell is left out."""
         if self._current:
             self.marks[self._current] = failed(self.stem, self.wanted[self._current], told)
             self._judged[self._current] = _CHECKS
@@ -169,7 +169,7 @@ class Run:
         self._box.end()
 
     def everything(self) -> bool:
-        """Run all cells, and judge what no cell has checked; False if the box ended before."""
+        """Run all cells, and judge the exercises that no cell has checked; False if the box ended before that."""
         for number, cell in self._todo:
             if time.monotonic() > self._until:
                 return True
@@ -196,7 +196,7 @@ class Run:
         self._trouble = self._trouble or told
 
     def _unchecked(self) -> bool:
-        """Judge the answers that there are, but that no cell handed out."""
+        """Judge the answers that exist but that no cell has checked."""
         for name, exercise in self._marking.wanted.items():
             if name in self._marking.marks:
                 continue
@@ -214,7 +214,7 @@ class Run:
         return True
 
     def _clock(self) -> None:
-        """A cell, with its checks, has its time from here on."""
+        """Start the time limit of a cell and its checks."""
         self._box.deadline = min(time.monotonic() + self._marking.seat.limits.cell, self._until)
 
     def _said(self, error: BoxEnded) -> str:
@@ -281,12 +281,12 @@ class Run:
         return dict(self._marking.wanted[name].given(self._marking.student))
 
     def callback(self, number: int, arguments: Any) -> Any:
-        """What the outside handed in to be called."""
+        """What was passed into the box to be called there."""
         return self._remote.callback(number, arguments)
 
 
 _QUESTIONS: Mapping[str, Callable[..., Any]] = {"check": Run.check, "given": Run.given, "callback": Run.callback}
-#: The answers to each command, and what the parts of each answer are.
+#: The answers to each command, and the types of each answer's parts.
 _ANSWERS = {
     "cell": ("ran",), "value": ("value",), "call": ("returned",),
     "start": ("operations", "end", "raised at"), "resume": ("operations", "end", "raised at"),

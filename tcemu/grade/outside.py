@@ -1,8 +1,8 @@
-"""What judges get for the answers of a box: functions whose calls are messages, and kernels that the machine runs here.
+"""Answers of a box as judges see them: functions whose calls are messages, and kernels that the machine runs here.
 
 A kernel's warps run on the real machine, under the sanitizer, in this process. Only the kernel's own code is in the
-box: each warp asks it for the next operations. So what a kernel costs, which rules it breaks and what it computes is
-found out here, whatever has been patched in there.
+box: each warp asks it for the next operations. So its cost, the rules that it breaks and its results are determined
+here, whatever has been patched in the box.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ class Remote:
 
     @property
     def known(self) -> dict[str, Reads]:
-        """How values of the box are read that are not plain."""
+        """How to read values from the box that are not plain."""
         return {"function": self._function, "record": recorded, "registers": Reference}
 
     def special(self, value: Any) -> list[Any] | None:
-        """How values for the box are written that are not plain."""
+        """How to write values for the box that are not plain."""
         if type(value) is Pointer:
             return ["pointer", int(value), value.dtype.name, ["tuple", *value.shape]]
         if callable(value) and not isinstance(value, np.ndarray | np.generic | Lanes):
@@ -69,7 +69,7 @@ class Remote:
         return Function(self, number, name, parameters)
 
     def called(self, number: int, every: Sequence[Sequence[Any]]) -> Iterator[Callable[[], Any]]:
-        """Call a function of the box in several cases: for each case what gives its result, or raises its error."""
+        """Call a function of the box in several cases: each callable returns a result or raises its error."""
         returned, error = self._ask("call", number, [tuple(case) for case in every])[1:]
         if len(returned) + (error is not None) > len(every):
             raise Malformed("more results than calls")
@@ -89,7 +89,7 @@ class Remote:
             kind, operations, *rest = self._ask("start", token, number, work.place(), arguments)
             while kind == "operations":
                 kind, operations, *rest = self._ask("resume", token, *work.perform(operations))
-            token = 0  # the kernel has ended by itself
+            token = 0  # the kernel has returned
         finally:
             if token:
                 self.dropped.append(token)
@@ -133,7 +133,7 @@ class Function:
         return f"<function {self.__qualname__}>"
 
     def ahead(self, cases: Sequence[Sequence[Any]]) -> None:
-        """Call it in several cases at once: the next calls will be these. The first error ends them."""
+        """Call it in several cases at once; the next calls must be these. The first error ends them."""
         self._known.clear()
         for first in range(0, len(cases), _CASES):
             some = [tuple(case) for case in cases[first : first + _CASES]]
@@ -144,12 +144,12 @@ class Function:
 
 
 def _is_result(held: Any) -> bool:
-    """Whether it is what a result has to wait for, and the result."""
+    """Whether it is a pair: what the result has to wait for, and the result."""
     return type(held) is tuple and len(held) == 2 and type(held[0]) is str
 
 
 def _is_error(held: Any) -> bool:
-    """Whether it is an error's name and what it says."""
+    """Whether it is an error's name and message."""
     return type(held) is tuple and len(held) == 2 and all(type(part) is str for part in held)
 
 
@@ -162,7 +162,7 @@ def _raise(name: Any, text: Any) -> Any:
 
 
 def _stand_in(kind: Any) -> Any:
-    """A generator or coroutine in place of the box's: who gets it sees what the kernel or function is."""
+    """A generator or coroutine in place of the box's, so that the caller sees what kind of function it is."""
     if kind in ("generator", "asyncgen"):
         return (each for each in "")
     if kind == "coroutine":
@@ -171,7 +171,7 @@ def _stand_in(kind: Any) -> Any:
 
 
 async def _never() -> None:
-    """Nothing waits for this."""
+    """A coroutine that is never awaited."""
 
 
 _PLAIN = inspect.Parameter

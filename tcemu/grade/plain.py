@@ -1,4 +1,4 @@
-"""Text and names that strangers wrote, made harmless for a page, a terminal, a spreadsheet and a file system."""
+"""Untrusted text and names, made harmless for a page, a terminal, a spreadsheet and a file system."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _MARKS = 4
 #: Unicode categories that have no shape of their own: controls, formats such as text direction, lone surrogates,
 #: private use, separators of lines and paragraphs.
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
-#: What makes a spreadsheet take a cell for a formula, in any width.
+#: Characters, of any width, that make a spreadsheet take a cell for a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-#: File names that Windows keeps for devices.
+#: File names that Windows reserves for devices.
 _DEVICES = frozenset({"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))})
 
 
 def visible(text: str, *, lines: bool = False) -> str:
     r"""The text with everything invisible written out; with `lines`, line ends stay.
 
-    Nothing in it turns the direction of the text around it, moves a terminal's cursor or covers other lines.
+    It cannot change the direction of the text around it, move a terminal's cursor or cover other lines.
 
     >>> from tcemu.grade.plain import visible
     >>> visible("ada\x1b[2J\u202egnp")
@@ -45,12 +45,12 @@ def visible(text: str, *, lines: bool = False) -> str:
 
 
 def _nothing(character: str) -> bool:
-    """Whether it is one of the code points that Unicode promises never to use."""
+    """Whether it is a noncharacter, a code point that Unicode will never assign."""
     return ord(character) & 0xFFFE == 0xFFFE or 0xFDD0 <= ord(character) <= 0xFDEF
 
 
 def name_of(raw: str) -> str:
-    r"""A name as it appears everywhere: composed (NFC), visible and not endless. Two names may come to the same one.
+    r"""A name as it appears everywhere: composed (NFC), visible and of limited length. Two names may become the same.
 
     >>> from tcemu.grade.plain import name_of
     >>> name_of("  Jose\u0301\n"), len(name_of("x" * 5000)) <= 120
@@ -63,7 +63,7 @@ def name_of(raw: str) -> str:
 
 
 def alike(name: str) -> str:
-    """What two names have in common if a reader or a file system may take one for the other.
+    """A key that is the same for two names if a reader or a file system may take one for the other.
 
     >>> from tcemu.grade.plain import alike
     >>> alike("ADA") == alike("ada"), alike("ﬁn") == alike("FIN")
@@ -86,7 +86,7 @@ def file_name(name: str) -> str:
 
 
 def cell(text: str) -> str:
-    """Text for a spreadsheet: what would be a formula gets an apostrophe before it, as OWASP recommends.
+    """Text for a spreadsheet: a formula gets an apostrophe in front, as OWASP recommends.
 
     >>> from tcemu.grade.plain import cell
     >>> cell("=1+1"), cell("ada"), cell(" @SUM(A1)")

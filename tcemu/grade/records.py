@@ -1,4 +1,4 @@
-"""What goes into the grader and what comes out: plain records, to and from JSON with the same bytes every time."""
+"""The grader's input and output: plain records, to and from JSON with the same bytes every time."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
-#: What became of one exercise; "failed": its cell raised an error, did not end, or was not reached.
+#: The outcome of one exercise; "failed": its cell raised an error, did not end, or was not reached.
 MarkState = Literal["open", "wrong", "right", "failed"]
-#: What became of a submission; "refused": there is no notebook in it that could run; "quarantined": workers died of it.
+#: The outcome of a submission; "refused": it has no notebook that could run; "quarantined": it killed its workers.
 GradeState = Literal["graded", "refused", "quarantined"]
 
 
@@ -42,12 +42,12 @@ class Submission:
     (b'{}', True)
     """
 
-    #: Whose variants are marked: the id that the student's own notebooks used.
+    #: The id in the student's own notebooks, which determines the variants that are marked.
     student: str
     #: Where it was found: one line for the teacher, unique in a run.
     folder: str
     files: Mapping[str, Path | bytes] = field(default_factory=dict)
-    #: What was wrong with what was handed in, a sentence each, for the student and the teacher.
+    #: Problems with the submission, a sentence each, for the student and the teacher.
     problems: tuple[str, ...] = ()
     #: SHA-256 of the bytes, `digest_of`; filled in if it is not given.
     digest: str = ""
@@ -81,7 +81,7 @@ class Submission:
 
 @dataclass(frozen=True)
 class Mark:
-    """What one exercise came to.
+    """The result of one exercise.
 
     `says`, `mistake` and `scores` come from the marking; where the answer's own words are quoted, they are plain text
     without control characters. `pictures` are complete SVG documents.
@@ -102,7 +102,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Grade:
-    """What one submission came to.
+    """The result of one submission.
 
     The same bytes, course and version of tcemu give the same text of `to_json`, so `seconds` is left out
     of it, and of comparisons.
@@ -137,7 +137,7 @@ class Grade:
 
     @property
     def of(self) -> int:
-        """Points that could be earned in the notebooks of the course that were asked for."""
+        """Points that could be earned in the requested notebooks of the course."""
         return sum(mark.of for mark in self.marks)
 
     def to_json(self) -> str:

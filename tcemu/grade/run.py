@@ -31,9 +31,9 @@ from tcemu.grade.records import Grade, Submission
 from tcemu.grade.work import Task, quarantined, wanted_in
 from tcemu.grade.worker import DEATHS, Worker
 
-#: Called with the number of grades that are there, and of all.
+#: Called with the number of finished grades, and the number of all.
 Told = Callable[[int, int], None]
-#: Called with a sentence for the user who waits.
+#: Called with a sentence for the waiting user.
 Says = Callable[[str], object]
 _LOCK = ".tcemu-grade.lock"
 
@@ -65,11 +65,11 @@ class Store:
     folder: Path
 
     def path(self, task: Task) -> Path:
-        """Where the grade of a task is."""
+        """The file of a task's grade."""
         return self.folder / f"{file_name(task.submission.student)}-{task.key}.json"
 
     def load(self, task: Task) -> Grade | None:
-        """The grade of a task, if it is there and whole."""
+        """The grade of a task, if its file exists and is complete."""
         try:
             found = Grade.of_json(self.path(task).read_text(encoding="utf-8"))
         except (OSError, ValueError, KeyError, TypeError):
@@ -78,7 +78,7 @@ class Store:
         return found if same else None
 
     def save(self, task: Task, grade: Grade) -> None:
-        """Write a grade down, so that it is there after a crash of the machine. Raises CourseError."""
+        """Write a grade to its file, so that it survives a crash of the machine. Raises CourseError."""
         path = self.path(task)
         draft = path.with_name(f".{path.name}.{os.getpid()}")
         try:
@@ -94,7 +94,7 @@ class Store:
 
 
 def _sync(folder: Path) -> None:
-    """Write down that a file of the folder has a new name."""
+    """Make a file's new name in the folder survive a crash of the machine."""
     held = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(held)
@@ -106,7 +106,7 @@ class Engine(Protocol):
     """Grades tasks in any order."""
 
     def grades(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, Grade]]:
-        """Each task with its grade, as soon as it is there."""
+        """Each task with its grade, as soon as it is finished."""
         ...
 
 
@@ -200,7 +200,7 @@ _LOOKS, _ANSWERS = 5.0, 20
 
 @cache
 def _prepared(trusted: bool, warm: bool) -> None:
-    """Get a machine ready, once for a process: kernels that are compiled in a box would cost the students' time."""
+    """Prepare a machine, once per process: compiling kernels in a box would use up the students' time."""
     if not trusted:
         check_box()
     if warm:
@@ -218,7 +218,7 @@ def remotely(text: str, warm: bool = False) -> tuple[float, str]:
 
 
 def _check_address(address: str) -> None:
-    """Raise CourseError for what cannot be a scheduler's address: dask would try it for a long time."""
+    """Raise CourseError for an invalid address of a scheduler, because dask would try it for a long time."""
     from distributed.comm import addressing, registry
 
     try:
@@ -235,7 +235,7 @@ def _check_address(address: str) -> None:
 
 @contextmanager
 def _attended(client: Any, address: str, says: Says) -> Iterator[None]:
-    """Say so, once, whenever the scheduler has no workers: it waits for the next one, however long that takes."""
+    """Report, once each time, that the scheduler has no workers: it waits for the next one, however long that takes."""
     ended = Event()
 
     def look() -> None:
@@ -290,9 +290,9 @@ class Scheduled:
                 raise CourseError(told) from None
 
     def _together(self, distributed: Any, client: Any, tasks: Sequence[Task]) -> Iterator[tuple[Task, Grade]]:
-        """All tasks at once. Those that were there when workers died are tried again, one after the other.
+        """All tasks at once. Those on a worker that died are tried again, one after the other.
 
-        The scheduler blames all that a dead worker had to do, not only what it was doing.
+        The scheduler blames every task that a dead worker had, not only the one that it was grading.
         """
         futures = {self._submitted(client, task): task for task in tasks}
         suspects = []

@@ -1,4 +1,4 @@
-"""What a box takes of the machine's memory, and a thread that looks at it while others wait or compute."""
+"""How much of the machine's memory a box uses, and a thread that watches it while others wait or compute."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-#: Seconds between two looks.
+#: Seconds between two measurements.
 _EVERY = 0.3
 #: Bytes that the kernel takes for a file or folder without content.
 _INODE = 1024
-#: What counts: pages in memory, each divided by those who share it, and pages that were moved out.
+#: The lines that count: pages in memory, each divided by the number of its sharers, and pages swapped out.
 _COUNTED = ("Pss:", "SwapPss:")
 
 
 def resident(process: int) -> int:
-    """Bytes of memory that a process and all below it hold; of shared pages, each counts its part. 0 if it has ended.
+    """Bytes of memory of a process and its descendants, each with its share of shared pages. 0 if it has ended.
 
     >>> from tcemu.grade.scales import resident
     >>> resident(-1)
@@ -27,7 +27,7 @@ def resident(process: int) -> int:
 
 
 def in_files(process: int, place: str) -> int:
-    """Bytes of memory that a folder takes, which is in memory and which only the children of a process see.
+    """Bytes of memory that an in-memory folder takes, which only the children of a process see.
 
     >>> from tcemu.grade.scales import in_files
     >>> in_files(-1, "tmp")
@@ -41,7 +41,7 @@ def in_files(process: int, place: str) -> int:
 
 
 def _family(process: int) -> Iterator[int]:
-    """A process and all below it."""
+    """A process and its descendants."""
     yield process
     for child in _children(process):
         yield from _family(child)
@@ -60,7 +60,7 @@ def _own(process: int) -> int:
     try:
         lines = (place / "smaps_rollup").read_text().splitlines()
         return sum(1024 * int(line.split()[1]) for line in lines if line.startswith(_COUNTED))
-    except PermissionError:  # anybody may read less exact figures, in which shared pages count as a whole
+    except PermissionError:  # everyone may read less exact figures, in which shared pages count in full
         with suppress(OSError):
             return os.sysconf("SC_PAGE_SIZE") * int((place / "statm").read_text().split()[1])
     except OSError:
@@ -69,7 +69,7 @@ def _own(process: int) -> int:
 
 
 class Scales:
-    """Weighs a box again and again until `stop`, and calls `too_heavy` once if there is more than `most`.
+    """Weighs a box repeatedly until `stop`, and calls `too_heavy` once if its memory exceeds `most` bytes.
 
     `process` is bubblewrap's, and `place` the folder in which the box may write; "" if it has none of its own. Judges
     compute while it weighs.

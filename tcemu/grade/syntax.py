@@ -1,4 +1,4 @@
-"""Strangers' code as syntax trees. It is parsed, and never compiled or run."""
+"""Untrusted code as syntax trees. It is parsed, but never compiled or run."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def parsed(sources: Iterable[str]) -> list[Cell]:
     """
     found, left = [], BOOK
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what Python thinks of a stranger's backslashes
+        warnings.simplefilter("ignore")  # Python warns about invalid escape sequences
         for source in islice(sources, CELLS):
             if (size := len(source.encode())) <= min(CELL, left):
                 left -= size

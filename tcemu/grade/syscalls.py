@@ -1,8 +1,8 @@
 """The system calls that a box may not make, as a program of seccomp, which bubblewrap loads.
 
-Limits count the pages of processes, and the scales what lies in the box's folder. What memfd_create, shmget, buffers of
-sockets, queues of inotify and pages lent to a pipe take is in neither, so nobody in a box gets any of it. The others
-make namespaces, look into other processes, or use up what the machine has once for everybody.
+Limits count the pages of processes, and `Scales` the files in the box's folder. Neither counts the memory of
+memfd_create, shmget, socket buffers, inotify queues and pages lent to a pipe, so a box gets none of these. The other
+calls make namespaces, look into other processes, or use up something that the whole machine shares.
 """
 
 from __future__ import annotations

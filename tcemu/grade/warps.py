@@ -40,7 +40,7 @@ class Raised(Exception):  # noqa: N818 - it stands for another one
 
 
 def legible(text: object, most: int = _TEXT) -> str:
-    r"""Text of the box as people may see it. Addresses are left out: they are others when it is graded again.
+    r"""Text of the box as people may see it. Addresses are left out: they differ when it is graded again.
 
     >>> from tcemu.grade.warps import legible
     >>> legible("one\x1b[31m <Two object at 0x7f00>")
@@ -50,7 +50,7 @@ def legible(text: object, most: int = _TEXT) -> str:
 
 
 class Reference:
-    """Registers, as the box names them: the number of a bank and, unless all are meant, which of it."""
+    """Registers, as the box names them: the number of a bank and, unless all are meant, an index into it."""
 
     def __init__(self, number: Any, columns: Any) -> None:
         self.number, self.columns = number, columns
@@ -69,11 +69,11 @@ class Work:
         self._made = 0
         #: registers whose content the box does not have
         self._untold: list[int] = []
-        #: errors that were handed to the box, which may come back, and the lines that caused them
+        #: errors that were passed to the box, which may return them, and the lines that caused them
         self._errors: list[tuple[Exception, Site | None]] = []
 
     def place(self) -> dict[str, Any]:
-        """What a warp knows about itself."""
+        """The properties of a warp that its kernel can read."""
         core, block, shape = self._core, self._core.block, self._core.block.shape
         return {
             "number": block.number, "shared": shape.shared, "resident": block.grid.resident,
@@ -161,12 +161,12 @@ class Work:
         self._registers(Reference(number, columns))[_key(key)] = value
 
     def exit(self) -> int:
-        """The active lanes exit; the answer is those that are left."""
+        """The active lanes exit; returns those that are left."""
         self._warp.exit()
         return self._core.there
 
     def gone(self, numbers: Any) -> None:
-        """The kernel cannot reach these banks any more."""
+        """The kernel no longer refers to these banks."""
         for number in numbers:
             registers = self._banks.pop(number, None)
             if registers is not None:
@@ -250,7 +250,7 @@ def _small(operands: Any) -> None:
 
 
 def _key(key: Any) -> Any:
-    """A key, unless it names registers again and again: a short one may stand for more than memory holds.
+    """A key, unless it names registers many times: a short one may stand for more than fits into memory.
 
     Raises Malformed.
     """

@@ -35,7 +35,7 @@ class Task:
     """
 
     submission: Submission
-    #: The notebooks that are graded, by their stems; one that was not handed in has no points.
+    #: The notebooks that are graded, by their stems; one that was not handed in gets no points.
     asked: tuple[str, ...]
     limits: Limits = field(default_factory=Limits)
     trusted: bool = False
@@ -44,7 +44,7 @@ class Task:
 
     @property
     def key(self) -> str:
-        """What the grade depends on, in 16 hexadecimal digits: the bytes, whose they are, limits, course and tcemu."""
+        """A digest, 16 hexadecimal digits, of what the grade depends on: bytes, student, limits, course and tcemu."""
         submission = self.submission
         whose = submission.student, submission.folder, submission.digest, submission.problems
         how = self.asked, asdict(self.limits), self.trusted, __version__, course_digest(self.course)

@@ -2,8 +2,8 @@
 
     python -m tcemu.grade.worker        reads tasks and writes grades, one at a time, each with its length in front
 
-The child that grades is new for each submission, so that none can leave anything behind for the next, and what kills it
-kills nothing else.
+A new child grades each submission, so that none can leave anything behind for the next, and what kills the child kills
+nothing else.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tcemu.grade.records import Grade
 from tcemu.grade.work import Task, grade, quarantined
 
 _LENGTH = struct.Struct("<I")
-#: How often workers may die of a submission.
+#: How many workers a submission may kill.
 DEATHS = 3
 #: Bytes of address space of a child, and seconds beyond the limits of its notebooks.
 _MEMORY, _SPARE = 8 << 30, 60.0
-#: Seconds before a box is tried again that did not start; and what stands for a grade if none did.
+#: Seconds before another attempt to start a box; and what stands for a grade if no box starts.
 _PAUSE, _NO_BOX = 1.0, "no-box"
 
 
@@ -51,7 +51,7 @@ class Worker:
                 raise WorkerDied
             try:
                 return self._asked(task)
-            except BoxUnavailable as error:  # the machine may have had no memory for a moment
+            except BoxUnavailable as error:  # the machine may have been short of memory for a moment
                 refused = error
                 time.sleep(_PAUSE)
             except WorkerDied:
@@ -89,7 +89,7 @@ class Worker:
         return self._process
 
     def close(self) -> None:
-        """End the worker, and what it grades; it does not start again."""
+        """End the worker, and whatever it is grading; it does not start again."""
         self._closed = True
         self._end()
 
@@ -129,7 +129,7 @@ def _exactly(pipe: int, size: int, until: float | None) -> bytes | None:
 
 
 def load() -> str:
-    """Load what every submission needs, so that the children have it: the exercises, numba, and usual kernels.
+    """Load what every submission needs, so that the children inherit it: the exercises, numba, and common kernels.
 
     The answer is the folder of the compiled kernels if they are not beside their sources, which the box sees anyway.
     """
@@ -150,7 +150,7 @@ def load() -> str:
 
 
 def serve() -> None:
-    """Grade what comes in, until the pipe is closed."""
+    """Grade tasks as they arrive, until the pipe is closed."""
     incoming, outgoing = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)

@@ -50,7 +50,7 @@ class Elements:
 
     @property
     def scalar(self) -> int:
-        """Bytes of a scalar: to the memory model, vectors and packed types are so many scalars (PTX ISA 8.2)."""
+        """Bytes of a scalar: to the memory model, vectors and packed types are several scalars (PTX ISA 8.2)."""
         return self.bits // 8 // (int(self.type[-1]) if self.type[-2:-1] == "x" else 1)
 
     @property

@@ -77,7 +77,7 @@ class Family:
     unsupported: str = ""
     #: What an instruction does, in one line.
     about: str = ""
-    #: Rules for programs that concern no single operand, each a sentence or two.
+    #: Rules for programs that are not about a single operand, each a sentence or two.
     rules: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -137,7 +137,7 @@ class Family:
         return not self.stems or any(list(words[: len(stem)]) == stem for stem in self._stems)
 
     def begins(self, words: Sequence[str], opcode: str) -> bool:
-        """Whether an opcode with these words begins like `opcode`, its meaning in documented order."""
+        """Whether an opcode with these words begins with the same stem as `opcode`, its documented spelling."""
         stems = (stem for stem in self.stems if f"{opcode}.".startswith(f"{stem}."))
         return not self.stems or any(".".join(words).startswith(stem) for stem in stems)
 

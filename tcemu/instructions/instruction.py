@@ -131,7 +131,7 @@ class Instruction:
                 raise TableError(f"{self.opcode}: {role} is {sizes[role]}, but its layout describes {fragment.shape}")
 
     def __hash__(self) -> int:
-        return hash(self.opcode)  # that of three fields takes three times as long, and kernels look up each instruction
+        return hash(self.opcode)  # hashing three fields takes three times as long, and kernels look up each instruction
 
     def on(self, target: Target) -> Instruction:
         """The instruction as it is on `target`'s chip. If its fragments are unknown there, looking one up raises."""

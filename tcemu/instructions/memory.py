@@ -58,7 +58,7 @@ class Memory:
 
     @property
     def numbers(self) -> Array:
-        """The number of each memory, in an array of shape `own`, from which a warp gets the one that it sees."""
+        """An array of shape `own` with the number of each memory, which selects the memory that a warp sees."""
         return np.arange(prod(self.own)).reshape(self.own)
 
     def _check(self, given: object) -> Array:

@@ -67,7 +67,7 @@ ROWS = [
 
 _BYTES = Container(lookup("u8"), 8)
 _LAYOUTS = {"scale_a": SCALE_A, "scale_b": SCALE_B}
-#: Of each type of scales.
+#: The fragments of each type of scales.
 _SCALES = {
     stype: {role: Fragment(role, layout, _BYTES, stype) for role, layout in _LAYOUTS.items()}
     for stype in ("ue8m0", "ue4m3")

@@ -128,7 +128,7 @@ def execute(
         a, b, c, metadata = (np.ascontiguousarray(parts[role]) for role in ("a", "b", "c", "metadata"))
         plan = sparse_plan(instruction, operation, chosen, len(d))
         if plan is None or plan(a, b, c, metadata=metadata, out=d) is None:
-            # the metadata tells which rows of B the stored elements of a row of A meet, or it is illegal
+            # the metadata gives the row of B that multiplies each stored element of A, or it is illegal
             places = stored_places(instruction, metadata, chosen, first)
             compute_registers(operation, instruction.fragments, a, b, c, places, d)
 

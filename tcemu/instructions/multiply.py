@@ -19,12 +19,12 @@ from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.spelling import Words
 
 Array = npt.NDArray[Any]
-#: Takes the registers of some warps out of an operand: (warps, lanes * registers), or (warps, ...) of its own kind.
+#: Takes some warps' part of an operand: registers (warps, lanes * registers), or (warps, ...) of another kind.
 Take = Callable[[slice], Array]
 
 #: Warps that are computed at a time, at least: enough to hide the calls, few enough to share among cores.
 CHUNK = 1024
-#: Parts for each core, if there are more warps: enough to even out what else the cores do.
+#: Parts for each core, if there are more warps: enough to balance the cores if they do other work too.
 _PARTS = 4
 
 #: The lowest bit of a pattern in a container that is wider: e2m1 is in bits 5:2 of its byte (9.7.14.5.14).

@@ -1,7 +1,7 @@
-"""What orders wgmma.mma_async with accesses to its registers and memory (PTX ISA 9.1, 9.7.15.7 and 9.7.13.4).
+"""Orders wgmma.mma_async with accesses to its registers and memory (PTX ISA 9.1, 9.7.15.7 and 9.7.13.4).
 
     wgmma.fence.sync.aligned            orders accesses to registers by the warpgroup and by its wgmma.mma_async
-    wgmma.commit_group.sync.aligned     makes the wgmma.mma_async so far a group
+    wgmma.commit_group.sync.aligned     commits the wgmma.mma_async so far as a group
     wgmma.wait_group.sync.aligned N     waits until at most N groups are pending
     fence.proxy.async                   orders ld and st with asynchronous accesses to memory
 

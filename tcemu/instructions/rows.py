@@ -174,7 +174,7 @@ def vocabulary(rows: Iterable[Rows]) -> dict[str, tuple[str, ...]]:
     """The words of each slot that occur in `rows`; the slots are in the order in which the forms first have them."""
     slots: dict[str, dict[str, None]] = {}
     for row in rows:
-        # the first form has the first choice of every key; the last key is the first to move on to its second choice
+        # the first form has the first choice of every key; the last key varies fastest
         first = [key for key in row.keys if key[1][0]]
         later = [key for key in reversed(row.keys) if not key[1][0]]
         for key in (*first, *later):

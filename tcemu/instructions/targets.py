@@ -41,9 +41,9 @@ _PRODUCTS = {
     r"rtx50\d0(ti)?|rtxpro\d[05]00\w*": ("sm_120a",),
     r"gb10|(dgx)?spark": ("sm_121a",),
 }
-#: What a product's name has beside it: the maker, the board, the memory.
+#: Words that may surround a product's name: the maker, the board, the memory.
 _BESIDE = r"nvidia|geforce|tesla|jetson|quadro|generation|super|laptop|gpu|sxm\d?|pcie|nvl|\d+gb|hbm\d\w?|[\s_-]"
-#: Targets by the names that they had once.
+#: Targets by their former names.
 _RENAMED = {"101": "110"}  # by CUDA 13
 _TOO_OLD = " It has no tensor cores: they came with sm_70, the V100."
 

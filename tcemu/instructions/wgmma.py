@@ -131,20 +131,20 @@ def execute(
     if given.metadata is not None:
         arrays["metadata"], own["metadata"] = given.metadata, given.metadata.shape[:-1]
     arrays["which"], own["which"] = memory.numbers, memory.own
-    groups = broadcast(instruction, own)
-    takes: dict[str, Take] = {name: take(array, own[name], groups) for name, array in arrays.items()}
-    out = np.empty((prod(groups), prod(d.shape[-2:])), d.dtype)
+    warpgroups = broadcast(instruction, own)
+    takes: dict[str, Take] = {name: take(array, own[name], warpgroups) for name, array in arrays.items()}
+    out = np.empty((prod(warpgroups), prod(d.shape[-2:])), d.dtype)
     for start in range(0, len(out), _CHUNK):
         some = slice(start, start + _CHUNK)
         parts = {name: part(some) for name, part in takes.items()}
         out[some] = _execute(instruction, operation, memory, given, parts)
-    return out.reshape(*groups, *d.shape[-2:])
+    return out.reshape(*warpgroups, *d.shape[-2:])
 
 
 def _at_once(
     instruction: Instruction, operation: Operation, operands: Sequence[Any], memories: Mapping[str, Any]
 ) -> Array | None:
-    """The new D of one dense mma_async whose operands are as a kernel has them; None where that takes a closer look."""
+    """The new D of one dense mma_async whose operands are as a kernel has them; None if they need further checks."""
     shared = memories.get("shared")
     if type(shared) is not np.ndarray or shared.dtype != np.uint8 or shared.ndim != 1 or not shared.flags.aligned:
         return None

@@ -45,7 +45,7 @@ class Read:
         return SWIZZLES[self.key[0] >> 62]
 
     def words(self, shape: tuple[int, int], *, negate: bool) -> InWords:
-        """Where the elements stand, in C order of a matrix (m, k) or (k, n), behind `base`."""
+        """The offsets of the elements from `base`, in C order of a matrix (m, k) or (k, n)."""
         matrix = (self.addresses - self.base).reshape(shape)
         inside = (matrix.T if self.role == "b" else matrix).ravel()
         return InWords(inside // 4, inside % 4 * 8, negate)
@@ -75,7 +75,7 @@ class Issue:
 
     @cached_property
     def told_reads(self) -> tuple[tuple[str, Array, int], ...]:
-        """The same as observers receive them: role, addresses, bytes of an element."""
+        """The same in the form that observers receive: role, addresses, bytes of an element."""
         return tuple((read.role, read.addresses, read.size) for read in self.reads)
 
     @cached_property
@@ -151,7 +151,7 @@ class Issue:
 
 
 def in_words(memory: Array) -> Array:
-    """The bytes as words of 32 bits; a copy where they do not stand as words do."""
+    """The bytes as words of 32 bits; a copy if they are not aligned as words."""
     if memory.size % 4 == 0:
         words = memory.view(np.uint32)
         if words.flags.aligned:
@@ -159,13 +159,13 @@ def in_words(memory: Array) -> Array:
     return np.append(memory, np.zeros(-memory.size % 4, np.uint8)).view(np.uint32)
 
 
-#: So many plans and decoded mma_asyncs are kept for an instruction: those of all stages of a few kernels.
+#: Up to this many plans and decoded mma_asyncs are kept for an instruction: those of all stages of a few kernels.
 _PLANS, _ISSUES = 32, 256
 
 
 @cache
 def issues_of(instruction: Instruction) -> Callable[[bool, tuple[Any, ...]], Issue]:
-    """A function that checks and decodes the operands of an mma_async that are one for the warpgroup.
+    """A function that checks and decodes the operands of an mma_async that have one value for the warpgroup.
 
     They are in PTX's order, without metadata and its selector; whether A has a descriptor comes first. It remembers
     what it has decoded, because a pipeline issues the same mma_asyncs again and again. It raises OperandError.

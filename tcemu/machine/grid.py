@@ -19,7 +19,7 @@ from tcemu.machine.memory import GlobalMemory
 from tcemu.machine.scheduler import Left, Scheduler
 from tcemu.machine.strategy import InOrder, strategy_of
 
-#: At most so many groups of blocks are listed when a launch is interrupted.
+#: The most groups of blocks that are listed when a launch is interrupted.
 _TOLD = 8
 #: The most frequent events: no observer begins to need others because of them.
 _FREQUENT = frozenset({Accessed, Issued, Touched})

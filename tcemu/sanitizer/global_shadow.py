@@ -29,7 +29,7 @@ WEAK, STRONG, READ, OTHER, STRONG_READ, SEEN = range(6)
 #: The rows that hold writes, and those that hold accesses; initial size of a cell, and how many there are at first.
 WRITES, ACCESSES = slice(0, 2), slice(0, 5)
 _CELL, _CELLS = 16, 1 << 12
-#: At most so many reads of an array are listed.
+#: The most reads of an array that are listed.
 _MANY = 8192
 
 

@@ -43,8 +43,8 @@ class RegisterBudget:
         asked = {each.by.warp: each.by for each in waiting}
         there = self._block.clocks.there  # in a cluster, each block is padded with warps that do not exist
         for first in range(0, self._block.warps, 4):
-            group = [warp for warp in range(first, min(first + 4, self._block.warps)) if there[warp]]
-            for one, other in pairwise(group):
+            members = [warp for warp in range(first, min(first + 4, self._block.warps)) if there[warp]]
+            for one, other in pairwise(members):
                 counts = [len(self._moves[warp]) + (warp in asked) for warp in (one, other)]
                 told = [[move[:2] for move in self._moves[warp]] for warp in (one, other)]
                 shared = min(map(len, told))

@@ -142,7 +142,7 @@ class Wgmmas:
         self._read(wgmma, step)
 
     def _begin(self, wgmma: Wgmma) -> None:
-        """Check the registers and fences of an mma_async, which is under way from now on."""
+        """Check the registers and fences of an mma_async, which is pending from now on."""
         for place, by in enumerate(wgmma.bys):
             warp, d = self._warps[by.warp], wgmma.d[place]
             a = wgmma.a[place] if wgmma.a else None

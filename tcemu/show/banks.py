@@ -41,9 +41,9 @@ def banks(wavefronts: Wavefronts) -> Picture:
 
 def _loads(wavefronts: Wavefronts, part: Part) -> Counter[int]:
     """Different words by bank, in one part."""
-    unit = wavefronts.access.unit
-    starts = {int(wavefronts.addresses[lane]) // unit * unit for lane in part.lanes}
-    return Counter((start + offset) // WORD % BANKS for start in starts for offset in range(0, unit, WORD))
+    granule = wavefronts.access.granule
+    starts = {int(wavefronts.addresses[lane]) // granule * granule for lane in part.lanes}
+    return Counter((start + offset) // WORD % BANKS for start in starts for offset in range(0, granule, WORD))
 
 
 def _row(row: int, part: Part, load: Counter[int]) -> list[str]:

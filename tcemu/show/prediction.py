@@ -9,8 +9,8 @@
     predict("In which row is register d0?", rows, over={"lane": range(32)})                             a formula
     predict("How many are exact?", {"tensor core": 73, "loop": 61})                                     several parts
 
-The answer is computed where the question is asked, so it can be compared with every run of the notebook, but a page
-shows it only to a reader who has predicted (with a kernel) or who unfolds it (without one).
+The answer is computed where the question is asked, so it can be compared with every run of the notebook. A page with a
+kernel shows it only to a reader who has predicted; one without a kernel, to a reader who unfolds it.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def _run(found: Instruction, given: dict[str, npt.NDArray[Any]], target: str) ->
 def _partners(
     found: Instruction, operand: str, one: npt.NDArray[Any], other: str, target: str
 ) -> npt.NDArray[np.bool_]:
-    """Which elements of the other operand meet the one: bool (lanes, places)."""
+    """Which elements of the other operand the one is multiplied by: bool (lanes, places)."""
     fragment = found.fragments[other]
     lanes, registers, elements = fragment.lanes, fragment.registers, fragment.elements_per_register
     each = [_one(fragment, other, *place) for place in np.ndindex(lanes, registers, elements)]

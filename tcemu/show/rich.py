@@ -1,7 +1,7 @@
 """What a notebook shows of the package's values: the map of an instruction, the banks of an access, the reports.
 
-`PICTURED` names the types, so that no room has to know this one: tcemu tells IPython about them when it is imported in
-a notebook, and this module is imported when the first of them is shown. Elsewhere they are text.
+`PICTURED` names the types, so that no other package has to import this one: tcemu tells IPython about them when it is
+imported in a notebook, and this module is imported when the first of them is shown. Elsewhere they are text.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ def _chunk(sheet: _Sheet) -> list[str]:
 
 
 def _meaning(sheet: _Sheet) -> list[str]:
-    """What the four bits of the chosen chunk say, in short lines."""
+    """What the four bits of the chosen chunk mean, in short lines."""
     group, size = sheet.chosen, sheet.size
     bits = f"{group.code:04b}"
     if not group.kept:

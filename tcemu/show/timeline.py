@@ -150,7 +150,7 @@ def _rows(spans: Iterable[Span]) -> list[tuple[str, list[Span]]]:
 
 
 def _pieces(spans: Iterable[Span], scale: _Scale) -> list[_Piece]:
-    """The row in stretches of whole pixels, each with what took most of its time."""
+    """The row in stretches of whole pixels, each with the activity that took most of its time."""
     alike: dict[tuple[str, bool], list[Span]] = defaultdict(list)
     for span in spans:
         alike[span.named, span.waits].append(span)

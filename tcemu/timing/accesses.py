@@ -44,7 +44,7 @@ _BANKED = ("ld", "st", "ldmatrix", "stmatrix")
 
 def _least(access: Access, addresses: Addresses) -> int:
     """What the wavefronts would be without conflicts: as many as the distinct words need."""
-    words = int(np.unique(addresses // access.unit).size) * int(access.unit) // WORD
+    words = int(np.unique(addresses // access.granule).size) * int(access.granule) // WORD
     return max(-(-words // BANKS), 1) if words < access.parts * BANKS else access.parts
 
 

@@ -68,14 +68,14 @@ class Access:
     def __post_init__(self) -> None:
         if self.known not in get_args(Known):
             raise TableError(f"how is {self.spelling} known? say one of {listing(get_args(Known))}")
-        fits = self.lanes % self.part == 0 and self.part * self.unit <= BANKS * WORD
+        fits = self.lanes % self.part == 0 and self.part * self.granule <= BANKS * WORD
         if not fits or (self.pairs and self.parts % 2):
             lanes = f"{self.lanes} lanes of {self.bytes} bytes"
             raise TableError(f"{self.spelling}: {lanes} do not go {self.part} at a time")
 
     @property
-    def unit(self) -> int:
-        """Bytes of the banks that one lane keeps busy; addresses in the same unit read the same words."""
+    def granule(self) -> int:
+        """Bytes of the banks that one lane keeps busy; addresses in the same granule read the same words."""
         return max(self.bytes, WORD)
 
     @property
@@ -177,14 +177,14 @@ def per_part(access: Access, addresses: Addresses) -> npt.NDArray[np.int64]:
 def _busiest(access: Access, addresses: Addresses, lanes: int) -> npt.NDArray[np.int64]:
     """(warps, parts): the number of distinct words in the busiest bank, for parts of `lanes` lanes.
 
-    All banks of an aligned unit are equally busy, so this counts units instead of words.
+    All banks of a granule are equally busy, so this counts granules instead of words.
     """
-    groups = BANKS * WORD // access.unit
-    units = addresses.reshape(-1, lanes) // access.unit
-    sorted_ = np.sort(units % groups << 32 | units // groups, axis=1)  # by bank, and in a bank by row
+    columns = BANKS * WORD // access.granule
+    granules = addresses.reshape(-1, lanes) // access.granule
+    sorted_ = np.sort(granules % columns << 32 | granules // columns, axis=1)  # by bank, and in a bank by row
     new = np.ones(sorted_.shape, np.bool_)
     new[:, 1:] = sorted_[:, 1:] != sorted_[:, :-1]
-    place: Any = np.arange(len(sorted_))[:, None] * groups + (sorted_ >> 32)
-    counts = np.bincount(place[new], minlength=len(sorted_) * groups).reshape(-1, groups)
+    place: Any = np.arange(len(sorted_))[:, None] * columns + (sorted_ >> 32)
+    counts = np.bincount(place[new], minlength=len(sorted_) * columns).reshape(-1, columns)
     busiest: npt.NDArray[np.int64] = counts.max(axis=1).reshape(len(addresses), access.lanes // lanes)
     return busiest

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from tcemu.timing.operations import Op
 
-#: A warp has six scoreboards, and each tracks one load's result: at most so many loads are ahead.
+#: A warp has six scoreboards, and each tracks one load's result: no more loads than that are ahead.
 SCOREBOARDS = 6
 
 

@@ -216,7 +216,7 @@ def _part(access: Access, number: int, start: int, addresses: Addresses) -> Part
     """The part of the lanes from `start` on that have `addresses`."""
     banks: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for lane, address in enumerate(addresses.tolist(), start):
-        word = address // access.unit * access.unit  # its first word; the banks of the others are as busy
+        word = address // access.granule * access.granule  # its first word; the banks of the others are as busy
         banks[word // WORD % BANKS][word].append(lane)
     bank = min(banks, key=lambda bank: (-len(banks[bank]), bank))
     claims = tuple(Claim(number, bank, word, tuple(lanes)) for word, lanes in sorted(banks[bank].items()))
@@ -227,7 +227,7 @@ def _explain(result: Wavefronts) -> Iterator[str]:
     access, least = result.access, result.least
     ideal = "without conflicts" if result.count == least else f"where {least} would do"
     yield f"{access}: {counted(int(result.count), 'wavefront')}, {ideal}"
-    span = access.unit // WORD
+    span = access.granule // WORD
     for number, part in enumerate(result.parts):
         banks = f"bank {part.bank}" if span == 1 else f"banks {part.bank}-{part.bank + span - 1}"
         text = f"part {number}, lanes {ranges(part.lanes, '-')}: {counted(part.wavefronts, 'wavefront')}"
@@ -256,8 +256,8 @@ def _paddings(access: Access, addresses: Addresses) -> Iterator[_Remedy]:
     """A gap after every row; a row is as long as the distance between lanes, or a power of two."""
     steps = set(np.diff(addresses).tolist())
     step = abs(steps.pop()) if len(steps) == 1 else 0
-    gap = access.unit
-    fitting = {step} if step >= access.unit and step % access.unit == 0 else set()
+    gap = access.granule
+    fitting = {step} if step >= access.granule and step % access.granule == 0 else set()
     for row in sorted(fitting | {1 << bit for bit in range(7, 13)}):
         formula = f"padding, {gap} bytes after every {row} (address + address // {row} * {gap})"
         yield _Remedy(formula, addresses + addresses // row * gap)
@@ -265,8 +265,8 @@ def _paddings(access: Access, addresses: Addresses) -> Iterator[_Remedy]:
 
 def _swizzles(access: Access, addresses: Addresses) -> Iterator[_Remedy]:
     """XOR of the bits that select the bank with as many higher bits."""
-    mask = BANKS * WORD - access.unit
-    low = access.unit.bit_length() - 1
+    mask = BANKS * WORD - access.granule
+    low = access.granule.bit_length() - 1
     for source in range(7, 13):
         shift = source - low
         formula = f"XOR swizzle, address ^ (address >> {shift} & {mask:#x})"

@@ -35,7 +35,7 @@ def cases(instruction: Instruction, kind: str, warps: int, series: str) -> Itera
 
 
 def _case(
-    instruction: Instruction, kind: str, where: str, groups: int, series: str
+    instruction: Instruction, kind: str, where: str, warpgroups: int, series: str
 ) -> tuple[str, tuple[Any, ...], Array]:
     key, types = f"{series}|{instruction}|{kind}|{where}", instruction.types
     given = sources(instruction, described=where != "registers")
@@ -45,9 +45,9 @@ def _case(
     swizzles = [(0, 32, 64, 128)[drawn >> shift & 3] for shift in (2, 4)]
     _, n, k = instruction.shape
     values: dict[str, Any] = {
-        "d": _accumulator(instruction, kind, f"{key}|d", groups),
-        "b": _tile(types["b"], n, k, trans[1], swizzles[1], B, groups),
-        "scale_d": random_words(f"{key}|scale_d", groups) % np.uint64(4) > 0,
+        "d": _accumulator(instruction, kind, f"{key}|d", warpgroups),
+        "b": _tile(types["b"], n, k, trans[1], swizzles[1], B, warpgroups),
+        "scale_d": random_words(f"{key}|scale_d", warpgroups) % np.uint64(4) > 0,
         "imm_scale_a": 1 - 2 * (drawn >> 6 & 1),
         "imm_scale_b": 1 - 2 * (drawn >> 7 & 1),
         "imm_trans_a": trans[0],
@@ -55,44 +55,46 @@ def _case(
     }
     fragment = instruction.fragments["a"]
     if roles["a"] == "registers":
-        values["a"] = inputs.registers(fragment, kind, f"{key}|a", groups)
+        values["a"] = inputs.registers(fragment, kind, f"{key}|a", warpgroups)
     else:
         m, stored = fragment.shape
-        values["a"] = _tile(types["a"], m, stored, trans[0], swizzles[0], A, groups)
+        values["a"] = _tile(types["a"], m, stored, trans[0], swizzles[0], A, warpgroups)
     if where == "off the boundary":
-        values |= {role: values[role] | _off(f"{key}|{role} off", groups) for role in "ab"}
+        values |= {role: values[role] | _off(f"{key}|{role} off", warpgroups) for role in "ab"}
     if "e" in roles:
-        values["e"] = inputs.metadata(instruction, f"{key}|e", groups * fragment.lanes // 32).reshape(groups, -1)
+        warps = warpgroups * fragment.lanes // 32
+        values["e"] = inputs.metadata(instruction, f"{key}|e", warps).reshape(warpgroups, -1)
         values["f"] = (drawn >> 8) % instruction.fragments["e"].shape[0]
     tiles = (("a", B - A, 0), ("b", SIZE - B, 1))
-    held = [_bytes(types[role], kind, f"{key}|{role}", groups, size, negated) for role, size, negated in tiles]
+    held = [_bytes(types[role], kind, f"{key}|{role}", warpgroups, size, negated) for role, size, negated in tiles]
     return where, tuple(values[operand.role] for operand in given), np.concatenate(held, axis=-1)
 
 
-def _off(key: str, groups: int) -> Array:
-    """Bits (groups) that move a descriptor by 0 to 1008 bytes and give it a base offset of 0 to 7."""
-    drawn = random_words(key, groups)
+def _off(key: str, warpgroups: int) -> Array:
+    """Bits (warpgroups) that move a descriptor by 0 to 1008 bytes and give it a base offset of 0 to 7."""
+    drawn = random_words(key, warpgroups)
     return drawn % np.uint64(64) | (drawn >> np.uint64(6) & np.uint64(7)) << np.uint64(_BASE.low)
 
 
-def _tile(form: Format, mn: int, k: int, trans: int, swizzle: int, start: int, groups: int) -> Array:
+def _tile(form: Format, mn: int, k: int, trans: int, swizzle: int, start: int, warpgroups: int) -> Array:
     major: Major = "MN" if trans else "K"
-    return np.full(groups, int(Descriptor.for_tile(form, mn, k, major=major, swizzle=swizzle, start=start)), np.uint64)
+    descriptor = Descriptor.for_tile(form, mn, k, major=major, swizzle=swizzle, start=start)
+    return np.full(warpgroups, int(descriptor), np.uint64)
 
 
-def _accumulator(instruction: Instruction, kind: str, key: str, groups: int) -> Array:
+def _accumulator(instruction: Instruction, kind: str, key: str, warpgroups: int) -> Array:
     fragment = instruction.fragments["d"]
-    count = groups * fragment.lanes * fragment.layout.slots
+    count = warpgroups * fragment.lanes * fragment.layout.slots
     patterns = elements(fragment.format, kind, key, count, accumulator=True)
-    return fragment.container.pack(patterns.reshape(groups, fragment.lanes, fragment.layout.slots))
+    return fragment.container.pack(patterns.reshape(warpgroups, fragment.lanes, fragment.layout.slots))
 
 
-def _bytes(form: Format, kind: str, key: str, groups: int, size: int, negated: int) -> Array:
-    """Bytes (groups, size) full of elements; if neighbours cancel, those of A repeat and those of B change sign."""
+def _bytes(form: Format, kind: str, key: str, warpgroups: int, size: int, negated: int) -> Array:
+    """Bytes (warpgroups, size) full of elements; if neighbours cancel, those of A repeat and those of B change sign."""
     bits = form.container
     if bits < 8:
-        return random_words(key, groups * size // 8).view(np.uint8).reshape(groups, size)
-    patterns = elements(form, kind, key, groups * size * 8 // bits)
+        return random_words(key, warpgroups * size // 8).view(np.uint8).reshape(warpgroups, size)
+    patterns = elements(form, kind, key, warpgroups * size * 8 // bits)
     if kind == "cancel":
         patterns[1::2] = patterns[::2] ^ np.uint64(form.sign_bit * negated)
-    return patterns.astype(f"<u{bits // 8}").view(np.uint8).reshape(groups, size)
+    return patterns.astype(f"<u{bits // 8}").view(np.uint8).reshape(warpgroups, size)

@@ -50,7 +50,7 @@ class Recording:
 
     @property
     def operation(self):
-        """What the table says that the instruction computes there."""
+        """What the instruction computes there, according to the table."""
         return self.instruction.operation(target_named(self.target))
 
 

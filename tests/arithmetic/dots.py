@@ -140,7 +140,7 @@ def _lifted(instruction, values, places):
 
 
 def _split(one, two, value, word):
-    """Patterns of two powers of two whose product is 2^value, or the nearest there is; zeros far below."""
+    """Patterns of two powers of two whose product is 2^value, or as near as possible; zeros far below."""
     low = [1 - form.bias - form.mantissa for form in (one, two)]
     high = [(1 << form.exponent) - 2 - form.bias for form in (one, two)]
     least, most = np.maximum(low[0], value - high[1]), np.minimum(high[0], value - low[1])

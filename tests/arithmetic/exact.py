@@ -120,7 +120,7 @@ def _sum(result, terms, present, model):
 
 
 def _groups(model, names, left, right, addend):
-    """Ordinary f32 arithmetic; None where a zero comes out, whose sign has tests of its own."""
+    """Ordinary f32 arithmetic; None if the result is zero, because other tests check its sign."""
     sums = {-1: addend}
     for index, ks in enumerate(model.groups):
         total = Fraction(0)

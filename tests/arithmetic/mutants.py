@@ -44,7 +44,7 @@ class Mutant:
         return scaled or self.field == "groups" or (self.field == "rounding" and not self.operation.qualifiers)
 
     def few(self, asked):
-        """What it makes of a few of the inputs."""
+        """Its results for a few of the inputs."""
         rounding = OTHER if self.field == "rounding" else {}
         with patch.dict(reference.ROUNDING, rounding):
             return asked.few(self.operation)
@@ -124,7 +124,7 @@ def _numbers(model, *fields):
 
 
 def idle(operation, mutant):
-    """Why no input at all tells a changed floor from the floor: "" where some may, or where it is another change."""
+    """Why no input distinguishes a changed floor from the floor: "" if some may, or if the change is another one."""
     model, changed, forms = operation.model, mutant.operation.model, operation.formats
     if mutant.field != "floor" or isinstance(model, ScaledSums):  # scales reach everywhere
         return ""
@@ -152,7 +152,7 @@ def _unit(form):
 
 @dataclass
 class Seen:
-    """Of one row: who shows a change, why none can, and what nobody shows."""
+    """For one row: the recordings that show a change, why none can, and the changes that none shows."""
 
     shown: dict[str, str]
     idle: dict[str, str]
@@ -160,7 +160,7 @@ class Seen:
 
     @property
     def fields(self):
-        """What the row rests on a statement for."""
+        """The parts of the row that rest on a statement."""
         return frozenset(self.unseen.values())
 
 

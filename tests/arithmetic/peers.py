@@ -38,7 +38,7 @@ TARGETS = {
 
 
 class Peer:
-    """What all of them have."""
+    """What all peers have in common."""
 
     @staticmethod
     def kinds(_instruction):
@@ -63,7 +63,7 @@ class MmaSim(Peer):
     about = "MMA-Sim, https://github.com/microsoft/MMA-Sim, arXiv 2511.10909, MIT licence"
     packages = ("torch",)
     def cases(self):
-        """(target, instruction, what asks the peer) of everything both have; of wgmma, whose N plays no part, n8."""
+        """(target, instruction, what asks the peer) of all that both have; of wgmma only n8, as N changes no result."""
         from mmasim.nv_ptx import MMA, WGMMA, MMABlockScale, isa_mma, isa_wgmma
 
         for arch, names in isa_mma.mma_shape_and_type.items():
@@ -84,7 +84,7 @@ class MmaSim(Peer):
 
     @staticmethod
     def told(_instruction, patterns):
-        """One NaN stands for all of f64: its payload is that of the processor that runs the peer."""
+        """One NaN stands for every NaN of f64, because its payload comes from the processor that runs the peer."""
         if patterns.dtype != np.uint64:
             return patterns
         return np.where(np.isnan(patterns.view(np.float64)), np.uint64(0x7FF8 << 48), patterns)
@@ -103,7 +103,7 @@ class MmaSim(Peer):
 
     @staticmethod
     def _tensor(torch, name, patterns, packed=False):
-        """Patterns as a tensor; two e2m1 share a byte where `packed`, else they stand in bits 5:2 of one."""
+        """Patterns as a tensor; two e2m1 share a byte if `packed`, otherwise each is in bits 5:2 of its own."""
         views = {
             "f64": torch.float64, "f32": torch.float32, "tf32": torch.float32, "f16": torch.float16,
             "bf16": torch.bfloat16, "e4m3": torch.float8_e4m3fn, "ue4m3": torch.float8_e4m3fn,
@@ -240,7 +240,7 @@ def digest(patterns):
 
 
 def differences(peer, series, count):
-    """(case, class, inputs, the peer's patterns, the package's) for every instruction both have."""
+    """(case, class, inputs, the peer's patterns, the package's) for every instruction that both have."""
     for target, opcode, asked in peer.cases():
         instruction = tcemu.parse(opcode, target=target)
         operation = instruction.operation(target_named(target))

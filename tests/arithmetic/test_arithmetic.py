@@ -1,4 +1,4 @@
-"""What is computed: the reference against fractions, kernels against the reference, inputs that tell rules apart."""
+"""Results: the reference against fractions, kernels against the reference, and inputs that distinguish rules."""
 
 import importlib
 import math
@@ -50,7 +50,7 @@ DEPTHS = {"f16": 16, "bf16": 16, "tf32": 8}
 
 @st.composite
 def sums(draw):
-    """A fused sum of the table, with patterns whose exponents lie near each other more often than not."""
+    """A fused sum of the table, with patterns whose exponents are usually close to each other."""
     model, a, b, d = draw(st.sampled_from(sorted(SUMS, key=repr)))
     depth = draw(st.sampled_from([4, DEPTHS.get(a, 32)])) if model.block != 4 else draw(st.sampled_from([4, 8]))
 
@@ -89,7 +89,7 @@ def test_every_fused_sum_of_the_table_is_compared():
 
 
 def test_a_fused_sum_lies_open():
-    """2^13 * 2^14 + 1 * 1 - 2^14 * 2^13 with 25 fraction bits: the one is cut off, and says so."""
+    """2^13 * 2^14 + 1 * 1 - 2^14 * 2^13 with 25 fraction bits: the one is cut off, and the steps show that."""
     f16, model = lookup("f16"), find(90, "mma", "m16n8k16", "f16", "f16", "f32", "f32").model
     a, b = (
         [unpack(f16, int(f16.encode(x))) for x in xs] for xs in ((2.0**13, 1.0, -(2.0**14)), (2.0**14, 1.0, 2.0**13))

@@ -1,4 +1,4 @@
-"""Each number of the arithmetic table is held by a recorded answer, or its row says that it is not."""
+"""A recorded answer confirms each number of the arithmetic table, or its row says that none does."""
 
 from dataclasses import replace
 
@@ -39,7 +39,7 @@ def test_what_no_recording_shows_stands_in_every_row(row):
 
 
 def test_a_row_is_inferred_where_nothing_is_recorded():
-    """And nowhere else: what is recorded is compared."""
+    """Only there: every recording is compared."""
     for held, found in recordings().items():
         if has_numbers(held):
             assert (held.known == "inferred") == (not found), label(held)

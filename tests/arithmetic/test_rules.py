@@ -65,7 +65,7 @@ def check(operation, instruction, kind, key, count):
 
 
 def test_every_row_speaks_of_an_instruction(row):
-    """What exists nowhere is not known from anything."""
+    """No row is known from recordings of an instruction that does not exist."""
     for held in ROWS:
         with row(label(held)):
             assert held in operations()[1], "no target has such an instruction"
@@ -101,7 +101,7 @@ MANY = 512
 
 
 def telling(operations):
-    """(mutant, operation, dot product) for each change: the first input of any class that tells it from the table."""
+    """(mutant, operation, dot product) for each change: the first input of any class that reveals it."""
     told = set()
     for operation in operations:
         changed = {mutant.name: mutant for mutant in mutants(operation) if not idle(operation, mutant)}
@@ -124,7 +124,7 @@ def by_hand(mutant):
 
 
 def test_every_change_of_every_model_is_told_from_what_fractions_say(row):
-    """If a number is changed a little, some input of these classes has another answer, and Fractions know which."""
+    """If a number is changed a little, some input of these classes has another result, which Fractions confirm."""
     models = {}
     for operation in of_floats():
         models.setdefault((operation.model, operation.c, operation.d), []).append(operation)
@@ -142,7 +142,7 @@ def test_every_change_of_every_model_is_told_from_what_fractions_say(row):
 
 
 def test_a_floor_that_no_input_reaches_changes_nothing(row):
-    """What the check of the table's numbers leaves out, because no recording could show it."""
+    """The changes that the check of the table's numbers leaves out, because no recording could show them."""
     unreachable = [(one, m) for one in of_floats() for m in mutants(one) if idle(one, m) and m.how != "-1"]
     for operation, mutant in some(spread(unreachable, 3), 8):
         with row(f"{of_floats()[operation]} {operation.model} {mutant.name}"):
@@ -155,7 +155,7 @@ def test_a_floor_that_no_input_reaches_changes_nothing(row):
 
 
 def one(target, opcode, a, b, c, *scales):
-    """The pattern of one dot product, the rest of whose products is zero."""
+    """The pattern of one dot product whose other products are zero."""
     instruction = tcemu.parse(opcode, target=target)
     operation = instruction.operation(target_named(target))
     forms, arrays = operation.formats, []

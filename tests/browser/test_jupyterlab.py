@@ -49,7 +49,7 @@ def _visible(view: Lab, selector: str) -> int:
 
 
 def test_a_fresh_copy_shows_its_pictures_before_anything_has_run(first_light: Lab) -> None:
-    """JupyterLab does not trust it yet, and throws SVG away: the images stand in, and no stray text."""
+    """JupyterLab does not trust it yet and removes SVG: images replace it, and no stray text appears."""
     figure = first_light.page.locator("figure:visible", has_text="lane and register of each element").first
     figure.scroll_into_view_if_needed()
     assert figure.locator("img").is_visible()
@@ -333,7 +333,7 @@ def test_a_number_keeps_its_value_in_another_format(numbers: Lab) -> None:
 
 
 def test_screenshots_of_the_whole_course(first_light: Lab, numbers: Lab) -> None:
-    """Walk through both notebooks, as a reader does; nothing on the pages went wrong."""
+    """Walk through both notebooks, as a reader does; nothing on the pages goes wrong."""
     for view in (first_light, numbers):
         view.page.bring_to_front()  # a page behind another one draws once in a second
         for number, output in enumerate(view.page.locator("figure").all()):

@@ -1,4 +1,4 @@
-"""A learner's box: it reads no neighbour, writes nothing but the own home, and has limits. With real boxes."""
+"""A learner's box cannot read other learners' files, can write only to its home, and has limits. With real boxes."""
 
 import os
 import shutil
@@ -43,7 +43,7 @@ def homes(request, tmp_path):
 
 
 def run(made, script):
-    """What a Python script prints in a box."""
+    """The output of a Python script in a box."""
     command = made.command(sys.executable, "-I", "-c", script)
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     return done.stdout.strip() or done.stderr.strip().splitlines()[-1]

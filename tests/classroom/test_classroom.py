@@ -1,4 +1,4 @@
-"""The command's settings, what is seen of a class, and the desk: files and words of people who may mean no good."""
+"""The command's settings, the view of a class, and the desk: untrusted files and texts."""
 
 import json
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""The classroom's service asks learners' servers safely, and shows what strangers wrote only as text."""
+"""The classroom's service calls learners' servers safely, and shows untrusted text only as text."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ SECRET = "the service's own token"  # noqa: S105 - of a hub that is made up here
 
 @pytest.fixture
 def service():
-    """The service. What it imports of JupyterHub takes a second, in every worker."""
+    """The service. Importing JupyterHub takes a second in every worker."""
     from tcemu.classroom import service
 
     return service
@@ -48,7 +48,7 @@ class Api(RequestHandler):
 
 
 class Server(RequestHandler):
-    """A learner's server, which keeps what it is sent, and answers as `answers` says."""
+    """A learner's server, which records its requests, and returns what `answers` specifies."""
 
     answers: ClassVar[dict] = {}
     tokens: ClassVar[list] = []

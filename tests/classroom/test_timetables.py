@@ -34,7 +34,7 @@ def manifest_entry(file):
 
 
 def missing(labels):
-    """What the notebooks need, and the timetable leaves out."""
+    """Notebooks that others need and that the timetable leaves out."""
     files = {NOTEBOOKS[label].file for label in labels}
     return {before for file in files for before in manifest_entry(file).before} - files
 

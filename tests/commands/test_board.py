@@ -16,7 +16,7 @@ WHAT = next(iter(FAST.best))
 
 @pytest.fixture
 def workshop(tmp_path):
-    """Three learners: ada is far, bob has tried, and cid's file is damaged."""
+    """Three learners: ada has solved many exercises, bob has tried one, and cid's file is damaged."""
 
     def write(folder, text):
         (tmp_path / folder).mkdir()

@@ -45,7 +45,7 @@ def site(tmp_path_factory):
 
 
 class Links(HTMLParser):
-    """What a page links to, and the places in it that can be linked to."""
+    """The links of a page, and its anchors."""
 
     def __init__(self, page: Path) -> None:
         super().__init__()

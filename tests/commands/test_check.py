@@ -1,4 +1,4 @@
-"""tcemu check: the exercises in a folder's notebooks, each in a process of its own."""
+"""tcemu check: the exercises in a folder's notebooks, each in a separate process."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The command line as a learner meets it: what it writes and its exit code, now and then of a child process."""
+"""The command line as a learner meets it: its output and its exit code, sometimes in a child process."""
 
 import contextlib
 import json

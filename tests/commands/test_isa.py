@@ -1,4 +1,4 @@
-"""tcemu isa: what the tables know, told in text, CSV, JSON and SVG."""
+"""tcemu isa: the contents of the tables as text, CSV, JSON and SVG."""
 
 import csv
 import io

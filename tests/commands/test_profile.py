@@ -1,4 +1,4 @@
-"""tcemu profile: what it prints, draws and writes, and what it says about what it cannot profile."""
+"""tcemu profile: its output and files, and its errors for scripts that it cannot profile."""
 
 import json
 

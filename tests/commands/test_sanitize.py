@@ -1,4 +1,4 @@
-"""tcemu sanitize: what it prints and writes, its exit codes, and what it says about what it cannot run."""
+"""tcemu sanitize: its output and files, its exit codes, and its errors for scripts that it cannot run."""
 
 import json
 from xml.etree import ElementTree

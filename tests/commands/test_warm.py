@@ -1,4 +1,4 @@
-"""tcemu warm: what it compiles follows from the tables, and afterwards nothing is left to compile."""
+"""tcemu warm: the tables determine what it compiles, and afterwards nothing is left to compile."""
 
 import os
 import subprocess

@@ -60,7 +60,7 @@ class Raising:
 
 
 class EndlessTuple(tuple):
-    """A tuple that never ends, and says that it equals everything."""
+    """A tuple that never ends, and that claims to equal everything."""
 
     __slots__ = ()
     __hash__ = None
@@ -230,7 +230,7 @@ def test_what_prints_prints_a_little(capsys):
 
 
 def test_an_answer_cannot_change_what_is_right():
-    """A function gets arrays of its own: what it does to them changes nothing else."""
+    """A function gets copies of arrays: changing them changes nothing else."""
     judge = judges.Values(lambda given: given.A.sum(), np.int64)
     vary = exercise(judge, draw=lambda rng: {"A": rng.integers(1, 9, 4)})
 
@@ -243,7 +243,7 @@ def test_an_answer_cannot_change_what_is_right():
 
 
 def test_evidence_is_plain_arrays():
-    """What is judged in another process holds no object of the learner's."""
+    """An answer that another process judges contains no objects of the learner's."""
     def odd(row, column):
         return Sneaky(1), np.int8(2)
 

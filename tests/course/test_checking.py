@@ -1,4 +1,4 @@
-"""check, hint and given: what a learner calls, and what they answer to a slip of the learner's."""
+"""check, hint and given: what a learner calls, and their messages for a learner's slips."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The glossary: every term that a notebook links to is there, says something, and is listed at the top."""
+"""The glossary: every term that a notebook links to is in it, has an explanation, and is listed at the top."""
 
 import json
 import re

@@ -88,7 +88,7 @@ def test_a_folder_without_a_manifest_is_refused(tmp_path):
 
 @pytest.fixture
 def own(tmp_path):
-    """A course with a notebook of its own, and one of the installed course."""
+    """A course with a new notebook, and one of the installed course."""
     folder = tmp_path / "own"
     folder.mkdir()
     (folder / "a.ipynb").write_text("{}")
@@ -119,7 +119,7 @@ def test_a_notebook_that_does_not_exist_is_named(own):
 
 @pytest.fixture
 def laid(own, tmp_path):
-    """A course laid out whose first notebook has two exercises, of which one is solved."""
+    """The files of a course whose first notebook has two exercises, one of them solved."""
     path = own / "course.toml"
     path.write_text(path.read_text().replace("minutes = 5", 'minutes = 8\ntasks = ["where_of_a", "other"]', 1))
     folder = tmp_path / "laid"

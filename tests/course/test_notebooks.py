@@ -68,7 +68,7 @@ def test_its_links_to_notebooks_lead_somewhere(path: Path, notebook: Any) -> Non
 
 
 def test_it_narrates_and_the_package_computes(notebook: Any) -> None:
-    """A cell has at most a dozen lines. Only kernels, and what the learner writes, are more than calls."""
+    """A cell has at most a dozen lines. Only kernels, and cells that the learner writes, contain more than calls."""
     for cell in _code(notebook):
         assert len(cell.source.splitlines()) <= 12, cell.source
         if not {"kernel", "exercise"} & set(cell.metadata.get("tags", [])):
@@ -107,7 +107,7 @@ def test_every_picture_can_be_read_without_a_kernel(notebook: Any) -> None:
 
 
 def test_answers_are_folded_away(notebook: Any) -> None:
-    """Whoever sees a question is asked first: it is a prediction, whose answer a page without a kernel folds away."""
+    """Every question is a prediction: the reader answers first, and a page without a kernel folds the answer away."""
     for cell in notebook.cells[1:]:
         if cell.cell_type == "markdown":
             assert not re.search(r"\*\*predict", cell.source, re.IGNORECASE), cell.source
@@ -156,7 +156,7 @@ def test_the_first_notebooks_have_cells_for_a_gpu(number: int, cells: list[str])
 
 
 def test_it_is_stored_in_the_form_that_saving_gives_it(path: Path, notebook: Any) -> None:
-    """What the cells print is compared by nbval, which runs them."""
+    """nbval runs the cells and compares their output."""
     import nbformat
     from save_notebooks import normal
 

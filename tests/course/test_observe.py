@@ -217,7 +217,7 @@ def test_all_numbers_too_small_by_a_factor_are_told_although_zero_is_right():
 
 
 def test_the_index_of_a_list_is_not_told():
-    """Where the numbers of a list are wrong depends on what was drawn, and says nothing."""
+    """The places of wrong numbers in a list depend on the drawn inputs, and explain nothing."""
     right = np.arange(100.0, 116)
     got = np.where(np.arange(16) >= 8, np.arange(16) ** 2.0, right)
     assert about_array(got, right) == ""

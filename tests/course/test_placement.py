@@ -1,4 +1,4 @@
-"""The judge of places in shared memory: what it accepts, whatever the formula, and what it says of the rest."""
+"""The judge of places in shared memory: what it accepts, whatever the formula, and its messages for the rest."""
 
 import pytest
 

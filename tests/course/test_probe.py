@@ -13,7 +13,7 @@ JUDGE = Probe("box", "number", lambda given: BOXES, lambda given: {"One too many
 
 
 def judged_by(answer: Any) -> Any:
-    """What the judge finds."""
+    """The judge's verdict."""
     return JUDGE.mark(JUDGE.collect(answer, Given()), Given())
 
 

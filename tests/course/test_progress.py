@@ -1,4 +1,4 @@
-"""What a learner has done is written down, whatever happens to the file, and fixes the learner's own numbers."""
+"""A learner's progress is saved, whatever happens to the file, and determines the learner's own numbers."""
 
 import json
 import threading

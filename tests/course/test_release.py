@@ -1,4 +1,4 @@
-"""The learners' exercises are made from the solutions, and hold nothing of them."""
+"""The learners' exercises are made from the solutions, and reveal nothing of them."""
 
 import json
 

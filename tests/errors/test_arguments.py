@@ -31,7 +31,7 @@ FRAGMENT = tcemu.parse(MMA).fragments["a"]
 
 
 class BrokenError(Exception):
-    """What the function below fails with."""
+    """The error that the function below raises."""
 
 
 @explained

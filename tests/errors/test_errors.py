@@ -97,7 +97,7 @@ def test_of_like_words_the_nearest_number_is_meant(word, accepted):
 
 
 def test_a_message_that_says_what_to_install_leaves_setuptools_as_it_was():
-    """nbgrader imports setuptools, which cannot be imported any more once its finder has been asked for pip."""
+    """nbgrader imports setuptools, which cannot be imported again once its finder has looked for pip."""
     code = "from tcemu.errors import install; install('nbgrader'); import setuptools"
     subprocess.run([sys.executable, "-W", "error:Distutils", "-c", code], check=True)
     assert install("a b").endswith(' install "a b"')

@@ -1,4 +1,4 @@
-"""What a newcomer passes by mistake: each answer is a TcemuError that can be read, or a value; nothing of numpy's."""
+"""Arguments that a newcomer passes by mistake: each gives a readable TcemuError or a value, never numpy's error."""
 
 from functools import partial
 

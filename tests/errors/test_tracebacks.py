@@ -1,4 +1,4 @@
-"""What an error looks like in a notebook: the learner's lines with their source, and nothing of the package."""
+"""An error in a notebook shows the learner's lines with their source, and none of the package's."""
 
 import json
 import re
@@ -30,7 +30,7 @@ for cell in json.loads(sys.argv[1]):
 
 
 def ran(cells, colors="nocolor"):
-    """An IPython of its own in which the cells have run."""
+    """A separate IPython in which the cells have run."""
     command = [sys.executable, "-c", SESSION, json.dumps(cells), colors]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
 
@@ -42,7 +42,7 @@ def told(cells, colors="nocolor"):
 
 
 def errors_of(cells):
-    """What they print to stderr, such as warnings."""
+    """What the cells print to stderr, such as warnings."""
     return ran(cells).stderr
 
 

@@ -1,4 +1,4 @@
-"""Objects that are no arrays, whatever their __array__ raises: an error of ours that names the operand."""
+"""Objects that are not arrays, whatever their __array__ raises: a tcemu error names the operand."""
 
 from itertools import product
 

@@ -159,7 +159,7 @@ def padded(matrix, rows, columns):
 
 
 def in_tiles(a, b, instruction, m, n, k):
-    """What tcemu.matmul answers for matrices that are no whole tiles."""
+    """tcemu.matmul's result for matrices that are not whole tiles."""
     whole = tcemu.matmul(padded(a, m, k), padded(b, k, n), instruction=instruction)
     return whole[: len(a), : b.shape[1]]
 

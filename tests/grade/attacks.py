@@ -31,7 +31,7 @@ def reads(expression):
 
 
 def forged(*values):
-    """An attack that writes messages of its own to every pipe that it finds."""
+    """An attack that writes forged messages to every pipe that it finds."""
     return f"""
 import json, os, struct
 for number in range(3, 20):
@@ -43,7 +43,7 @@ for number in range(3, 20):
 
 
 def sent(value, *sizes):
-    """An attack that sends one message of its own making, with arrays of zeros of these sizes."""
+    """An attack that sends one forged message, with arrays of zeros of these sizes."""
     return f"""
 import gc, json, os, struct
 from tcemu.grade.inside.session import Session

@@ -38,7 +38,7 @@ def marks(*sources, names=("where_of_b",), student="ada", seat=SEAT):
 
 
 class Probe:
-    """A box that runs code and says what it found: the value of X."""
+    """A box that runs code and returns the value of X."""
 
     def __init__(self, seat=SEAT):
         self.remote = Remote(self.ask, [])

@@ -1,4 +1,4 @@
-"""Submissions that look like each other, and answers that are right for somebody else."""
+"""Submissions that resemble each other, and answers that are right for a different student."""
 
 import json
 
@@ -104,7 +104,7 @@ def test_a_notebook_of_many_long_cells_is_parsed_in_part():
 
 
 def right_for(row, student):
-    """What is right for a student, as a learner would write it down."""
+    """The right answer for a student, as a learner would write it."""
     return np.asarray(row.judge.right(row.given(student))).tolist()
 
 

@@ -218,7 +218,7 @@ def test_a_box_does_not_outlive_its_grader():
 
 
 def test_a_checkout_below_tmp_is_in_the_box(tmp_path):
-    """The box has a /tmp of its own, which must not hide the package."""
+    """The box has its own /tmp, which must not hide the package."""
     place = Path(tempfile.mkdtemp(prefix="tcemu-", dir="/tmp"))
     try:
         shutil.copytree(Path(tcemu.__file__).parent, place / "tcemu", ignore=shutil.ignore_patterns("__pycache__"))
@@ -249,7 +249,7 @@ def test_a_worker_whose_boxes_do_not_start_says_so(tmp_path, monkeypatch):
 
 
 def test_compiled_kernels_may_be_kept_elsewhere(tmp_path):
-    """pytest's folder is nobody else's, and the box's user has to pass through it."""
+    """Only pytest's user may enter its folder, and the box's user has to pass through it."""
     place = tmp_path / "kernels"
     place.mkdir(mode=0o755)
     (place / "kept").write_text("12")

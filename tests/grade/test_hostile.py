@@ -59,7 +59,7 @@ def test_what_is_no_notebook_is_refused_in_a_sentence():
 
 
 def test_a_kernel_cannot_talk_to_the_machine_in_its_own_words():
-    """A kernel that sends operations of its own making, with registers and lanes that there are not."""
+    """A kernel that sends forged operations, with registers and lanes that do not exist."""
     source = """
 def repair_swap(warp, x, out):
     core = warp.core
@@ -123,7 +123,7 @@ COPIED = "numbers = given('pack_s4').numbers\npack_s4 = sum((int(n) & 15) << 4 *
 
 
 def test_an_answer_to_another_variant_is_wrong():
-    """`given` asks outside whose numbers they are, and the answer is compared with those."""
+    """`given` requests the student's numbers from outside, and the answer is compared with those."""
     name, check = "pack_s4", "check(pack_s4=pack_s4)"
     (own,) = marks(SETUP, COPIED, check, names=(name,)).values()
     numbers = exercise(name).given("bob").numbers

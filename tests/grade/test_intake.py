@@ -200,7 +200,7 @@ def test_a_path_without_work_is_refused_in_a_sentence(tmp_path):
 
 @pytest.mark.parametrize("way", ["Gradescope", "Moodle", "Canvas", "one student", "nbgrader", "files"])
 def test_whose_numbers_were_marked_is_said_where_nobody_knows(tmp_path, way):
-    """The names of a website are not those that a learner's notebooks draw numbers for."""
+    """The names on a website differ from those for which a learner's notebooks draw numbers."""
     files, _ = WAYS[way]
     work = folder(tmp_path / "work", files)
     known = way in ("nbgrader", "files")

@@ -29,7 +29,7 @@ def bomb(size=64 << 20):
 
 
 def lying():
-    """An archive that says that its notebook has ten bytes."""
+    """An archive that claims that its notebook has ten bytes."""
     held = bytearray(archive({"02_fragments.ipynb": b" " * 5000 + GOOD}, zipfile.ZIP_STORED))
     at = held.rfind(b"PK\1\2")
     held[at + 20 : at + 28] = struct.pack("<II", 10, 10)
@@ -112,7 +112,7 @@ def test_each_hostile_file_costs_only_its_own_student(tmp_path, row):
 
 
 def test_links_and_devices_are_named_and_never_opened(tmp_path, row):
-    """A pipe that were opened would wait for ever."""
+    """Opening a pipe would block forever."""
     secret = folder(tmp_path / "solutions", {"02_fragments.ipynb": GOOD})
     root = folder(tmp_path / "work", {"ada/02_fragments.ipynb": GOOD})
     places = {kind: root / kind / "02_fragments.ipynb" for kind in ("symbolic link", "hard link", "pipe", "socket")}

@@ -1,4 +1,4 @@
-"""A run whose processes are killed at random moments: the same command goes on, and ends with the same bytes."""
+"""A run whose processes are killed at random moments: the same command resumes it, and gives the same bytes."""
 
 import os
 import random

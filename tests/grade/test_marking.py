@@ -37,7 +37,7 @@ def handed_in(path, code=None):
     pytest.param(path, id=path.stem, marks=() if path.stem in FEW[:1] else pytest.mark.slow) for path in BOXED
 ])  # fmt: skip
 def test_every_solution_is_right_in_a_box(path):
-    """What the solutions earn here they earn with `check`, as tests/course/test_exercises.py shows: everything."""
+    """The solutions earn all points here, as they do with `check` (tests/course/test_exercises.py)."""
     content, wanted = handed_in(path)
     found = marks_of(path.stem, content, wanted, "ada", SEAT)
     assert [(mark.exercise, mark.says) for mark in found if mark.state != "right"] == []

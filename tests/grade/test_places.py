@@ -1,4 +1,4 @@
-"""Where a warp is: what a kernel in the box reads from special registers is what it reads outside."""
+"""Where a warp is: special registers have the same values in the box and outside."""
 
 from types import SimpleNamespace
 

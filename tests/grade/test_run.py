@@ -1,4 +1,4 @@
-"""A run goes on where it stopped: nothing is lost or graded twice, and the bytes are the same.
+"""A run resumes where it stopped: nothing is lost or graded twice, and the bytes are the same.
 
 Here engines are played; test_kills.py kills processes.
 """

@@ -269,7 +269,7 @@ def test_the_reference_is_what_fractions_say(case):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_pair_of_types_is_what_fractions_say(row, kind):
-    """On inputs of every class that tells rules apart, all of one pair of types in one call."""
+    """On inputs of every class that distinguishes rules, all of one pair of types in one call."""
     for a, b, stype, count in TYPES:
         names = {"a": a, "b": b, "c": "f32", "d": "f32", "scale": stype}
         instruction = form_of(names, count)

@@ -1,4 +1,4 @@
-"""What is said to be known from silicon was recorded: the golden files have it, form by form."""
+"""Everything that is said to be known from silicon was recorded: the golden files have it, form by form."""
 
 import json
 
@@ -23,7 +23,7 @@ SILICON = "silicon"
 
 
 def claims(instruction, target):
-    """What explain says is known from silicon."""
+    """The forms that explain says are known from silicon."""
     told = explain(instruction, target)
     found = [line.role for line in told.layouts if line.known == SILICON]
     return [*found, *(["arithmetic"] if told.arithmetic and told.arithmetic.known == SILICON else [])]
@@ -60,7 +60,7 @@ def held(instruction, target):
 
 
 def fragments_of(instruction):
-    """What the notes could tell apart, and the layouts."""
+    """The properties by which notes could distinguish instructions, and the layouts."""
     layouts = tuple((role, str(each.layout)) for role, each in instruction.fragments.items())
     return instruction.shape, instruction.gate.targets, layouts
 
@@ -84,7 +84,7 @@ def test_a_note_names_an_h200_only_where_it_was_recorded(row, recorded, family):
 
 
 def test_a_claim_without_a_recording_is_seen(recorded):
-    """The scaled forms have the layouts of others, and no recording of their own."""
+    """The scaled forms have the layouts of other forms, and no recordings."""
     scaled = "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0"
     assert not recorded & set(held(scaled, "sm_120a"))
     same = {(role, layout) for _, role, _, layout in recorded}

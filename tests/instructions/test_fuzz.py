@@ -24,7 +24,7 @@ HMMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 
 
 class Failing:
-    """An object that raises what no array raises when it is asked for one."""
+    """An object whose conversion to an array raises an error that no array raises."""
 
     def __init__(self, error):
         self.error = error

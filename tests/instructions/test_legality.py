@@ -1,4 +1,4 @@
-"""What is an instruction: the table against the assembler, for every opcode, PTX version and target."""
+"""Which opcodes are instructions: the table against the assembler, for every opcode, PTX version and target."""
 
 import ask_assembler
 import pytest
@@ -30,7 +30,7 @@ def test_the_table_is_what_the_assembler_takes(row, family):
 
 
 def check(instruction, verdict):
-    """What parse says is what the verdict says; one instruction of each verdict is enough, a gate decides for all."""
+    """parse agrees with the verdict; one instruction of each verdict is enough, because a gate decides for all."""
     before = VERSIONS[VERSIONS.index(verdict.version) - 1]
     assert parse(instruction.opcode, target=verdict.targets[0], ptx=verdict.version).opcode == instruction.opcode
     with pytest.raises(IllegalInstruction, match=rf"ISA {verdict.version}; \.version {before} is too old"):

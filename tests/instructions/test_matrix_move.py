@@ -1,4 +1,4 @@
-"""ldmatrix, stmatrix and movmatrix: which lane's address is which row, who gets what, and errors that name the lane."""
+"""ldmatrix, stmatrix and movmatrix: which lane addresses which row and gets what, and errors that name the lane."""
 
 import assembler
 import numpy as np
@@ -98,7 +98,7 @@ def loaded(instruction, rows):
 
 
 def element(instruction, line, i):
-    """Element i of a row as a byte; six- and four-bit elements stand one after another, padding behind them."""
+    """Element i of a row as a byte; six- and four-bit elements follow each other, with padding behind them."""
     bits = {"b6x16_p32": 6, "b4x16_p64": 4, "s4": 4}.get(instruction.words.get("src_fmt"), 8)
     code = int.from_bytes(line.tobytes(), "little") >> (bits * i) & ((1 << bits) - 1)
     return code | 0xF0 if "s8" in instruction.words.values() and code >= 8 else code
@@ -136,7 +136,7 @@ def test_nibbles_of_packed_rows_become_signed_bytes(number):
 
 
 def test_nibbles_of_an_octet_are_a_column_operand():
-    """Two matrices side by side along k are B of m16n8k32: what the instruction is made for."""
+    """Two matrices side by side along k are B of m16n8k32, the purpose of the instruction."""
     mma = parse("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32")
     numbers = np.random.default_rng(7).integers(-8, 8, (8, 32))
     shared = (numbers[:, ::2] & 15 | (numbers[:, 1::2] & 15) << 4).astype(np.uint8).reshape(-1)

@@ -88,7 +88,7 @@ def test_what_an_h200_answered(opcode, samples):
 
 
 def check_reference(opcode, kinds, samples, monkeypatch):
-    """The reference is what a learner steps through; a warp of it takes a while."""
+    """The reference is for a learner to step through; a warp of it takes a while."""
     instruction = VARIANTS[opcode]
     for module in ("tcemu.arithmetic.compute", "tcemu.arithmetic.registers", "tcemu.layouts.fragment"):
         monkeypatch.setattr(importlib.import_module(module), "backend", lambda *_: "reference")

@@ -1,4 +1,4 @@
-"""mma.sp: who holds the metadata, what it means, what is computed, and errors that name lane and bits."""
+"""mma.sp: the lanes of the metadata, its meaning, the results, and errors that name lane and bits."""
 
 from fractions import Fraction
 
@@ -31,7 +31,7 @@ E4M3 = "mma.sp::ordered_metadata.sync.aligned.m16n8k64.row.col.f32.e4m3.e4m3.f32
 
 
 def home(instruction):
-    """A target that knows the form."""
+    """A target that has the form."""
     return "sm_90a" if instruction.gate.admits(target_named("sm_90a")) else "sm_120a"
 
 
@@ -161,7 +161,7 @@ def stored_and_met(instruction, a, b, held, selector):
 
 @pytest.mark.parametrize("key", SHAPES)
 def test_a_row_sums_the_products_of_its_stored_elements(key):
-    """Each row beside a dense product of its own, on matrices that plain numpy puts together."""
+    """Each row against a separate dense product, on matrices that plain numpy assembles."""
     instruction = SHAPES[key]
     target = home(instruction)
     operation = instruction.operation(target_named(target))

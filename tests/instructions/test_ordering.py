@@ -1,4 +1,4 @@
-"""wgmma.fence, commit_group and wait_group, fence.proxy.async: legal forms, and errors that say where they belong."""
+"""wgmma.fence, commit_group and wait_group, fence.proxy.async: legal forms, and errors that say where to use them."""
 
 import assembler
 import numpy as np

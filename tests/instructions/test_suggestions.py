@@ -1,4 +1,4 @@
-"""What an error suggests for a misspelt opcode: a legal form of the same family, and one answer from every side."""
+"""What an error suggests for a misspelt opcode: a legal form of the same family, the same everywhere."""
 
 import re
 import string

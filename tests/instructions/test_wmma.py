@@ -169,7 +169,7 @@ def test_a_product_has_the_fragments_of_its_loads_and_stores():
 
 
 def memory_of(instruction, matrix, stride, pointer, size=1 << 15):
-    """Bytes in which a matrix of patterns stands at `pointer` with `stride` elements between rows or columns."""
+    """Bytes with a matrix of patterns at `pointer`, with `stride` elements between rows or columns."""
     bits = instruction.fragments[instruction.words["matrix"]].container.width
     lines = matrix if instruction.words["layout"] == "row" else matrix.T
     memory = np.random.default_rng(1).integers(0, 256, size, np.uint8)

@@ -1,4 +1,4 @@
-"""Without numba everything answers the same, slower; a backend that does not exist is an error that says so."""
+"""Without numba all results are the same, but slower; a backend that does not exist raises an error that says so."""
 
 import json
 import os

@@ -164,7 +164,7 @@ SPARSE_FORMS = [
 
 @rows("form", SPARSE_FORMS)
 def test_a_sparse_batch_is_its_matrices(form):
-    """The metadata in registers says the same as the rows of B that the stored elements meet."""
+    """The metadata in registers and the rows of B that it selects give the same results."""
     mma, rng = tcemu.parse(SPARSE + form), np.random.default_rng(len(form))
     fragments, pattern = mma.fragments, mma.facts.pattern
     a, b, c = (

@@ -50,7 +50,7 @@ def start(folder, *arguments, **environment):
 
 
 def test_what_is_compiled_belongs_to_all_sources():
-    """A kernel contains functions of other files; numba itself would go on with it when only those have changed."""
+    """A kernel contains functions of other files; numba itself would keep using it when only those have changed."""
     sources = {path.name for path in (PACKAGE / "kernels").glob("*.py")}
     assert {name for name, _, _ in compiling.stamp()} == sources
     for function in compiling.functions():
@@ -118,7 +118,7 @@ def test_where_nothing_can_be_stored_each_process_compiles_for_itself(monkeypatc
 
 @pytest.mark.slow
 def test_an_installation_that_cannot_be_written_to_keeps_its_kernels_in_the_users_cache(tmp_path):
-    """A file stands where the folder beside the kernels would be made, so that not even root can make it."""
+    """A file has the name of the folder beside the kernels, so that not even root can make the folder."""
     shutil.copytree(PACKAGE, tmp_path / "tcemu", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "tcemu" / "kernels" / "__pycache__").touch()
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}

@@ -13,7 +13,7 @@ from tcemu.kernels.simd import WIDTH, whole_vectors_of_words
 
 
 def picked(table, words):
-    """What a kernel picks by a table, as its docstring says."""
+    """What a kernel selects by a table, as its docstring says."""
     _, together, units = (int(each) for each in table[:3])
     if not together:
         return words[table[picks.HEADER :]]

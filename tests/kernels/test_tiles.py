@@ -1,4 +1,4 @@
-"""Batches of fused sums: few tiles and many give what the plain-Python reference gives, for every class of inputs."""
+"""Batches of fused sums: few tiles and many give the plain-Python reference's results, for every class."""
 
 from itertools import product
 

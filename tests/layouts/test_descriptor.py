@@ -156,7 +156,7 @@ def test_a_step_along_k_moves_the_start_only():
 
 @pytest.mark.parametrize("swizzle", [32, 64, 128])
 def test_a_base_offset_moves_the_pattern_with_the_tile(swizzle):
-    """The tile looks as it does on its boundary; tests/golden has an H200 answer for it."""
+    """The tile is read as it is on its boundary; tests/golden has an H200's answer for it."""
     on, size = Descriptor.for_tile("f16", 16, swizzle // 2, swizzle=swizzle), swizzle // 2
     places = {place: on.address(*place, 16) for place in np.ndindex(16, size)}
     for start in some(range(128, 2048, 128), 4):

@@ -1,4 +1,4 @@
-"""Layouts obey their laws; every fragment of mma.sync stands where the PTX manual's formulas put it."""
+"""Layouts obey their laws; every fragment of mma.sync agrees with the PTX manual's formulas."""
 
 import re
 from itertools import product

@@ -45,7 +45,7 @@ def mine(warp):
 
 
 def ended(warp, registers, times=1):
-    """Whether registers hold `times` the product; if not they are under way and show nothing."""
+    """Whether registers hold `times` the product; if not, the result is pending and they hold poison."""
     seen = registers.copy()
     if registers.pending:
         assert (seen == POISON).all()

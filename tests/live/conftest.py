@@ -1,4 +1,4 @@
-"""The GPU that the tests of this room ask."""
+"""The GPU that the tests in this folder use."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""GPUs that are none, for tests: one that the emulator answers for, and others that go wrong in every known way."""
+"""Fake GPUs for tests: one whose answers the emulator computes, and others that fail in every known way."""
 
 import os
 import re

@@ -91,7 +91,7 @@ def merged(codes):
 
 
 def assembled(target, version, codes):
-    """What ptxas says to the kernels of `codes` in one module; hardly optimised, which takes longer than reading."""
+    """ptxas's output for the kernels of `codes` in one module, hardly optimised, because that takes longest."""
     shared = ".extern .shared .align 1024 .b8 bytes[];\n" if any(".extern" in code for code in codes) else ""
     entries = [code[code.index(".visible") :].replace("one_instruction", f"k{i}") for i, code in enumerate(codes)]
     head = f".version {version}\n.target {target}\n.address_size 64\n"

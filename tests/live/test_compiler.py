@@ -1,4 +1,4 @@
-"""CUDA C++ for whatever card there is: which NVRTC fits it, what a missing header says, and NVRTC, if it is here."""
+"""CUDA C++ for any card: which NVRTC fits it, the error for a missing header, and NVRTC itself, if it is installed."""
 
 import sys
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""tcemu.live.cuda with a GPU that is none: what comes back, and what is refused."""
+"""tcemu.live.cuda with a fake GPU: what is returned, and what is rejected."""
 
 import numpy as np
 import pytest

@@ -128,7 +128,7 @@ def test_names_of_kernels_are_their_own():
 )
 @pytest.mark.parametrize("step", [1, 2, 8])
 def test_a_chain_of_loads_leads_every_lane_back(spelling, step):
-    """Run in the emulator: what a lane loads is its own address, so that the chain has the same conflicts all along."""
+    """Run in the emulator: a lane loads its own address, so that the whole chain has the same conflicts."""
     base, addresses = 1024, np.arange(32) * 16 * step
     words = memory.image(spelling, 4, addresses, base) if spelling.startswith("ld.") else None
     if words is not None:

@@ -66,7 +66,7 @@ def test_what_is_missing_is_reported(card, message):
 
 @pytest.mark.slow
 def test_the_real_worker_without_a_driver(monkeypatch):
-    """Where NVIDIA's packages are missing, or the driver, the process says so and ends."""
+    """If NVIDIA's packages or the driver are missing, the process reports that and ends."""
     fake_gpus.RUNNING.clear()
     monkeypatch.setattr(device, "_installed", lambda _module: True)
     client.close()

@@ -1,4 +1,4 @@
-"""tcemu.live.run with GPUs that are none: what travels, and what is refused."""
+"""tcemu.live.run with fake GPUs: what is sent, and what is rejected."""
 
 import fake_gpus
 import numpy as np

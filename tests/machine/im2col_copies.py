@@ -132,7 +132,7 @@ class Taken(NamedTuple):
         return told_of(self.memories(), memories)
 
     def answer(self) -> str:
-        """What the emulator answers, as `told`; for what stops a GPU, the driver's name of the error."""
+        """The emulator's answer, as `told` writes it; for a copy that stops a GPU, the driver's name of the error."""
         try:
             return self.told(self.emulated())
         except TcemuError as error:
@@ -246,7 +246,7 @@ def golden() -> dict[str, Any]:
 
 
 def record(folder: Path) -> None:
-    """Ask the GPU of this machine for every copy of the golden file and write what it answers."""
+    """Run every copy of the golden file on this machine's GPU and write the answers."""
     device = live.device()
     driver = str(device).split(", ", 1)[1].removeprefix("driver ")
     date = datetime.datetime.now(datetime.UTC).date().isoformat()

@@ -110,7 +110,7 @@ class Copied(NamedTuple):
         return told_of(self.memories(), memories)
 
     def answer(self) -> str:
-        """What the emulator answers, as `told`; for what stops a GPU, the driver's name of the error."""
+        """The emulator's answer, as `told` writes it; for a copy that stops a GPU, the driver's name of the error."""
         try:
             return self.told(self.emulated())
         except OperandError as error:
@@ -166,7 +166,7 @@ def _bytes(name: str, count: int) -> np.ndarray:
 
 @cache
 def _driver() -> ctypes.CDLL:
-    """The driver with a context of its own: without one it encodes nothing."""
+    """The driver with a new context: without one it encodes nothing."""
     driver, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
     for status in (
         driver.cuInit(0),
@@ -310,7 +310,7 @@ def stopping() -> Iterator[Copied]:
 
 
 def record(folder: Path) -> None:
-    """Ask the GPU of this machine for every copy and write the golden file."""
+    """Run every copy on this machine's GPU and write the golden file."""
     device = live.device()
     words = str(device).split(", ", 1)
     provenance = {

@@ -1,4 +1,4 @@
-"""Pointers, and the arrays that a launch is given: where they lie, what comes back, what cannot be."""
+"""Pointers, and the arrays passed to a launch: their addresses, their contents afterwards, and invalid ones."""
 
 import re
 

@@ -27,7 +27,7 @@ def run(body, *args, block=32, **options):
 
 
 def spellings(family):
-    """What stands behind the order, the scope and the state space: "add.u32", of one element that a lane holds."""
+    """The opcode after order, scope and state space: "add.u32", of one element that a lane holds."""
     every = (words for words, _ in family.variants if "vec" not in words)
     return dict.fromkeys(".".join(words[slot] for slot in ("op", "noftz", "type") if slot in words) for words in every)
 
@@ -226,7 +226,7 @@ def test_hints_to_the_caches_change_nothing():
 
 @pytest.mark.slow
 def test_loops_that_wait_for_a_place(row):
-    """A loop on memory ends where another warp changes it, and is told where nobody does."""
+    """A loop on memory ends if another warp changes it; if none does, an error says so."""
 
     def flag(warp):
         if warp.warpid == 0:
@@ -288,7 +288,7 @@ def test_bar_red_is_a_barrier():
 
 
 def test_refusals(row):
-    """What is no operand, and what is no instruction: the second names the words that would do."""
+    """Invalid operands, and invalid instructions, whose errors name the words that would be legal."""
     operands = [
         (lambda w: w.atom_shared(None, 0, 1), "atom: what follows .shared is text, as the opcode spells it; got None"),
         (lambda w: w.atom_shared("cas.b32", 0, 1), "atom.shared.cas.b32 takes address, b and c; got 2 operands"),

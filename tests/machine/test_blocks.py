@@ -215,7 +215,7 @@ def test_resident_is_a_number(given):
 
 
 def test_a_chapter_keeps_something_for_each_block():
-    """A memory of its own, say: made when an instruction of the chapter first asks for it, one for each block."""
+    """For example a new memory, made when an instruction of the chapter first needs it, one for each block."""
     made = []
 
     class TensorMemory:

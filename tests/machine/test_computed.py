@@ -1,4 +1,4 @@
-"""What a kernel computes outside the machine, with tcemu.gemm.scalar, is reported: how often, and on which line."""
+"""Computations of a kernel with tcemu.gemm.scalar are reported: how often, and on which line."""
 
 import numpy as np
 

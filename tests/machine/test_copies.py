@@ -277,7 +277,7 @@ def test_boxes_lie_in_shared_memory_as_the_manual_says(policy, swizzle, offset):
 @pytest.mark.parametrize("fill", ["zeros", "nan"])
 @pytest.mark.parametrize("at", [(-8, -2), (48, 12), (56, -5), (64, 0), (0, 16), (-16, 0)])
 def test_boxes_over_the_edge(fill, at):
-    """The mbarrier counts the whole box, wherever it lies, even if nothing of it belongs to the tensor."""
+    """The mbarrier counts the whole box, wherever it is, even if all of it is outside the tensor."""
     source = np.random.default_rng(4).random((16, 64)).astype(np.float16)
     out = np.zeros((8, 16), np.float16)
 
@@ -423,7 +423,7 @@ def test_a_loop_that_looks_until_the_bytes_are_there(policy):
 
 
 def test_an_mbarrier_is_eight_bytes_of_shared_memory():
-    """What stands there is an mbarrier's 64 bits; every operation changes them, and inval makes them 0."""
+    """The bytes there are an mbarrier's 64 bits; every operation changes them, and inval makes them 0."""
     out = np.zeros(4, np.uint64)
 
     def kernel(warp, out):
@@ -494,7 +494,7 @@ def test_the_events_of_a_tensor_copy():
 
 
 def test_the_events_of_a_tensor_store():
-    """Only what lies in the tensor is read and written; the bytes are the whole box's."""
+    """Only elements in the tensor are read and written; the bytes that are counted are the whole box's."""
     heard = []
 
     def kernel(warp, target):
@@ -515,7 +515,7 @@ def test_the_events_of_a_tensor_store():
 
 @pytest.mark.parametrize(("length", "written"), [(50, 52), (64, 52)])
 def test_a_store_writes_behind_a_tensor_that_ends_inside_a_unit(length, written):
-    """A tensor of 50 floats: where the array goes on behind it, 2 of its elements are lost; else nobody sees it."""
+    """A tensor of 50 floats: if the array continues behind it, 2 of its elements are lost; otherwise nothing shows."""
     out, next_to_it = np.zeros(length, np.float32), np.zeros(4, np.float32)
 
     def kernel(warp, out, _):

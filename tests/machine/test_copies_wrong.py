@@ -245,6 +245,6 @@ def test_more_bytes_land_than_an_mbarrier_counts(policy):
 
 
 def test_errors_of_copies_are_launch_errors():
-    """Whoever launches a kernel can catch what went wrong in it as one thing."""
+    """The caller of a launch can catch all of its errors as one class."""
     assert issubclass(MemoryFault, LaunchError)
     assert issubclass(Deadlock, LaunchError)

@@ -1,4 +1,4 @@
-"""What lanes tell each other: shuffles, votes, elect; and which lanes take part."""
+"""Exchanges between lanes: shuffles, votes, elect; and which lanes take part."""
 
 import functools
 import re

@@ -114,7 +114,7 @@ def test_what_completion_offers():
 
 
 def test_every_method_is_one_of_the_class(row):
-    """The methods are functions of several modules; errors, help and pickles know them as if the class had them."""
+    """The methods are functions of several modules; errors, help and pickles treat them as methods of the class."""
     for name in sorted(METHODS | {"only", "exit", "registers", "generic", "run"}):
         method = getattr(Warp, name)
         with row(name):
@@ -267,7 +267,7 @@ def test_registers_and_junk(row):
 
 
 class Raises:
-    """An object whose every conversion fails."""
+    """An object whose conversions all fail."""
 
     def __array__(self, *_, **__):
         raise RuntimeError("no array")
@@ -297,7 +297,7 @@ def called(warp, pointer, name, operands):
 
 
 def survives(deed):
-    """It ends well, or with an error that says something."""
+    """It succeeds, or raises an error that explains itself."""
     try:
         return deed()
     except TcemuError as error:

@@ -1,4 +1,4 @@
-"""Generic addresses: which memory each lane's lies in, and what lies in none (PTX ISA 9.1, 5.1.4, 9.7.9.20)."""
+"""Generic addresses: the memory of each lane's address, and addresses in none (PTX ISA 9.1, 5.1.4, 9.7.9.20)."""
 
 import re
 

@@ -78,7 +78,7 @@ def test_the_sanitizer_needs_them_from_the_first_wgmma_on():
 
 
 def test_the_sanitizer_finds_the_same_without_the_others(row):
-    """A bound method says nothing about its needs, and so hears of all."""
+    """A bound method does not declare its needs, and so receives everything."""
     about_registers = [rule for rule in EXAMPLES if rule.startswith(("wgmma", "uninitialised-registers"))]
     assert len(about_registers) > 6
     for rule in about_registers:

@@ -51,5 +51,5 @@ def test_a_prefetch_changes_nothing(rank):
 
 @pytest.mark.parametrize("copy", list(stopping()), ids=lambda copy: f"{copy.way} {copy.at} {copy.offset}")
 def test_what_stops_a_gpu(copy):
-    """A copy that starts outside the bounding box, or whose map is one of the other mode."""
+    """A copy that starts outside the bounding box, or whose map has the other mode."""
     assert copy.gpu_answer() == copy.answer()

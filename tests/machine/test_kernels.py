@@ -121,7 +121,7 @@ def test_an_interrupt_under_the_second_seed_leaves_the_arrays_as_they_were():
 
 
 def test_the_last_words_of_other_warps_hide_no_error():
-    """What a kernel does in a finally, when the launch is over, is not done; what it raises there is not heard."""
+    """Operations in a kernel's finally are not executed once the launch is over; errors raised there are ignored."""
     went_on = []
 
     def kernel(warp):
@@ -193,7 +193,7 @@ def test_a_kernel_does_not_survive_what_ends_the_launch_by_catching_it(row, seed
 
 
 def test_a_wrong_operand_may_be_caught():
-    """Nothing happened: the kernel may go on."""
+    """Nothing happened: the kernel may continue."""
     out = np.zeros(32, np.int32)
 
     def kernel(warp, out):

@@ -1,4 +1,4 @@
-"""What a launch is given, what it tells, and what it costs."""
+"""A launch's arguments, its results, and its costs."""
 
 import gc
 import re

@@ -115,7 +115,7 @@ def test_the_state_that_an_arrive_returns():
 
 
 def test_its_bits():
-    """Any two different objects differ in their bits, and no memory that nobody initialised is one."""
+    """Any two different objects differ in their bits, and uninitialised memory is never one."""
     objects = [Mbarrier(1), Mbarrier(2), Mbarrier(MOST)]
     for changed in (objects[1].arrive, lambda: objects[0].expect_tx(MOST), lambda: objects[2].complete_tx(MOST)):
         before = {made.encode() for made in objects}

@@ -1,4 +1,4 @@
-"""mbarriers in kernels: the states that arrivals return, who drops out, questions by state (PTX ISA 9.1, 9.7.13.15)."""
+"""mbarriers in kernels: the states that arrivals return, arrive_drop, and waits by state (PTX ISA 9.1, 9.7.13.15)."""
 
 import numpy as np
 import pytest
@@ -74,7 +74,7 @@ def test_no_lane_no_state():
 @pytest.mark.parametrize("how", ["methods", "opcodes"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_wait_by_state(seed, how):
-    """Each warp waits for the phase it arrived in, without counting phases; nobody goes on too early."""
+    """Each warp waits for the phase it arrived in, without counting phases; no warp continues too early."""
     out = np.zeros((8, 4, 4), np.uint32)
 
     def meet(warp):
@@ -310,7 +310,7 @@ def test_each_lane_expects_and_completes_its_own_bytes():
 
 @pytest.mark.parametrize("tell", [False, True])
 def test_complete_tx_ends_a_phase(tell):
-    """What a copy does: bytes count as come, and waits go on. Before they are expected, the count is negative."""
+    """As a copy does: bytes count as arrived, and waits end. Before they are expected, the count is negative."""
 
     def body(warp):
         with one_lane(warp):

@@ -73,7 +73,7 @@ def test_views_and_junk(row):
 
 
 def test_views_are_operands_of_every_kind(row):
-    """What a view gives is what an array with the same content gives."""
+    """A view gives the same results as an array with the same content."""
     random = np.random.default_rng(2)
     content = random.integers(0, 1 << 32, (32, 16), np.uint32)
 
@@ -157,7 +157,7 @@ def test_observers_hear_numbers_within_the_bank():
 
 
 def multiplied(warp, kept, *, wrong=""):
-    """A whole mma_async on views of one bank; where `wrong`, another view touches what is under way."""
+    """A whole mma_async on views of one bank; where `wrong`, another view accesses registers of a pending operation."""
     prepared(warp)
     bank = bank_of(warp, 16, fill=0)
     d = bank.view([12, 3, 8, 5])

@@ -1,4 +1,4 @@
-"""warp.run in a kernel: what tcemu.run answers, to the bit; every opcode of the machine; what is wrong with others."""
+"""warp.run in a kernel: the results of tcemu.run, bit for bit; every opcode of the machine; errors about others."""
 
 import functools
 import inspect
@@ -33,7 +33,7 @@ ST1 = "stmatrix.sync.aligned.m8n8.x1.shared.b16"
 
 
 def sample(family):
-    """A form for each combination of words that are no shape, or all."""
+    """A form for each combination of words other than shapes, or all forms."""
     found = {}
     for words, instruction in family.variants:
         found.setdefault(tuple(sorted((slot, word) for slot, word in words.items() if slot != "shape")), instruction)
@@ -41,7 +41,7 @@ def sample(family):
 
 
 def in_kernel(case, target, as_registers):
-    """What warp.run answers to a case of one warp: registers, or the bytes after a store."""
+    """The result of warp.run for a case of one warp: registers, or the bytes after a store."""
     operands = [value[0] if isinstance(value, np.ndarray) else value for value in case.operands]
     given = case.bytes[0].copy() if case.space == "memory" else np.zeros(1, np.uint8)
     answers = []

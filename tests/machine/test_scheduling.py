@@ -158,7 +158,7 @@ def test_a_barrier_counts_arrivals_and_not_who_arrives():
 
 @every_seed
 def test_every_form_of_a_barrier_is_the_same_barrier(seed):
-    """bar and barrier, with .cta and .aligned or without, meet at one object, as bar.red does."""
+    """bar and barrier, with .cta and .aligned or without, use the same barrier, as bar.red does."""
     answers = {}
     forms = ["bar.sync", "barrier.cta.sync", "barrier.sync.aligned", "bar.cta.sync"]
 
@@ -352,7 +352,7 @@ def test_a_loop_that_looks_and_stores_lets_others_go_on(seed):
 @every_seed
 @pytest.mark.parametrize("policy", ["late", "early", "random"])
 def test_a_loop_that_looks_at_memory_sees_copies_land(seed, policy):
-    """Wrong, for nobody waits for the copy, but it ends: what is under way ends where nothing else can go on."""
+    """Wrong, as no thread waits for the copy, but it ends: pending work completes when nothing else can continue."""
 
     def kernel(warp, given):
         with warp.only(warp.elect_sync()):

@@ -1,4 +1,4 @@
-"""Special registers under PTX's names, and what a warp says of CUDA's names and habits."""
+"""Special registers under PTX's names, and a warp's errors about CUDA's names and habits."""
 
 import operator
 import re
@@ -186,7 +186,7 @@ def test_cpp_in_place_of_an_opcode_says_what_to_write(row):
 
 
 def test_a_condition_of_lanes_is_none_of_python(row):
-    """What a learner writes who thinks of one thread."""
+    """Code by a learner who thinks of a single thread."""
 
     def body(warp, p):
         registers = warp.ld_global(p.at(warp.laneid))

@@ -33,7 +33,7 @@ def run(strategy):
 
 
 def recording(base, asked):
-    """A strategy that counts which decisions it is asked for."""
+    """A strategy that counts the decisions that it makes."""
 
     def counted(point):
         def method(self, *given):

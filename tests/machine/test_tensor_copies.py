@@ -40,7 +40,7 @@ def test_the_file_says_where_it_comes_from():
 
 @every_way
 def test_a_byte_that_differs_is_seen(storing):
-    """In either memory, wherever it lies."""
+    """In either memory, at any address."""
     copy, answer = next(each for each in COPIES if each[0].storing == storing and each[0].map.rank == 3)
     for which in (0, 1):
         memories = copy.emulated()

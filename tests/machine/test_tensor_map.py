@@ -28,7 +28,7 @@ every_swizzle = pytest.mark.parametrize("swizzle", SWIZZLES)
 
 
 def turned(swizzle: int, address: int) -> int:
-    """The manual's table: the unit that lies at `address` before the swizzle goes where its number stands."""
+    """The manual's table: the unit at `address` before the swizzle goes to the place of its number in the table."""
     rows = TABLES[swizzle]
     line, rest = divmod(address, 128)
     return 128 * line + 16 * rows[line % len(rows)].index(str(rest // 16)) + rest % 16
@@ -108,7 +108,7 @@ def test_loads_against_a_loop_over_elements(copy):
 @examples(300)
 @given(copies(storing=True))
 def test_stores_against_a_loop_over_elements(copy):
-    """Whole units of 16 bytes are written, as far as there is memory: an H200 does (tests/golden)."""
+    """Whole units of 16 bytes are written, as far as there is memory, as on an H200 (tests/golden)."""
     made, at, address = copy
     memory, shared = _memories(made, address)
     expected = memory.copy()
@@ -186,7 +186,7 @@ def test_a_tile_that_copy_tile_wrote_is_stored(swizzle):
 
 @every_swizzle
 def test_the_pattern_follows_the_address_and_not_the_box(swizzle):
-    """From any multiple of 128 on: units go where the table says for the absolute address."""
+    """From any multiple of 128 on: units are where the table puts them for the absolute address."""
     made = TensorMap(0, "u8", (swizzle or 128, 8), (swizzle or 128,), (swizzle or 128, 8), swizzle)
     for address in range(0, 2048, 128):
         found = made.places((0, 0), address)
@@ -215,7 +215,7 @@ def test_pieces_are_as_large_as_the_edge_allows():
 
 @pytest.mark.parametrize("rank", [1, 2])
 def test_a_store_writes_units_of_16_bytes(rank):
-    """Of 50 floats the last 2 lie in a unit whose other 8 bytes are written too: padding, or what lies behind."""
+    """The last 2 of 50 floats are in a unit whose other 8 bytes are written too: padding, or whatever follows."""
     made = TensorMap(64, "f32", (50, 2)[:rank], (208,)[: rank - 1], (32, 1)[:rank])
     memory, shared = np.zeros(64 + 208 * rank, np.uint8), np.full(128, 255, np.uint8)
     made.store(memory, shared, 0, (24, 0)[:rank])
@@ -238,7 +238,7 @@ def test_a_store_writes_units_of_16_bytes(rank):
     ],
 )
 def test_a_box_that_starts_inside_a_unit_of_16_bytes(element, at, near):
-    """A GPU stops then, wherever the box lies (tests/golden)."""
+    """A GPU stops then, wherever the box is (tests/golden)."""
     made = TensorMap(0, element, (160, 4), (1280,), (16, 2))
     for storing in {False, at > 0}:
         with pytest.raises(AddressError) as error:

@@ -92,7 +92,7 @@ def test_the_table_has_every_operation():
 
 @pytest.mark.parametrize("swizzle", [0, 32, 64, 128])
 def test_only_the_part_inside_the_tensor_is_combined(swizzle):
-    """A box past two edges; with a swizzle, the box lies swizzled in shared memory, as loads and stores have it."""
+    """A box past two edges; with a swizzle, the box is swizzled in shared memory, as for loads and stores."""
     there, given = np.ones((6, 24), np.float32), np.arange(8 * 8, dtype=np.float32).reshape(8, 8)
     expected = there.copy()
     expected[3:6, 20:24] += given[:3, :4]

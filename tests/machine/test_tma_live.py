@@ -68,7 +68,7 @@ def test_ranks_element_strides_and_strides_in_any_order(storing):
 
 @both_ways
 def test_dimensions_that_end_inside_a_unit_of_16_bytes(storing):
-    """Loads fill what lies outside, stores write the whole unit."""
+    """Loads fill elements outside, stores write the whole unit."""
     for copy in tensor_copies.partial(storing):
         agree(copy)
 
@@ -83,7 +83,7 @@ def test_the_nan_that_fills(element):
     "copy", list(tensor_copies.stopping()), ids=lambda copy: f"{copy.map.element} {copy.at} {copy.offset}"
 )
 def test_what_stops_a_gpu(copy):
-    """A box that starts inside a unit of 16 bytes (5.5.3.1), is stored at negative coordinates, or lies off the 128."""
+    """A box that starts inside a unit of 16 bytes (5.5.3.1), is stored at negative coordinates, or is unaligned."""
     answer = copy.gpu_answer()
     assert answer == copy.answer()
     assert answer in (tensor_copies.REFUSED, tensor_copies.MISALIGNED)

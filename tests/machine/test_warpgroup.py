@@ -177,7 +177,7 @@ def test_a_policy_decides_when_results_appear():
 
 
 def test_what_is_under_way_ends_in_order_under_every_policy():
-    """The first one overwrites D, the others add to it; another accumulator lies between."""
+    """The first one overwrites D, the others add to it; one on another accumulator is between them."""
 
     def kernel(warp):
         prepared(warp)
@@ -370,7 +370,7 @@ def test_a_result_that_depends_on_no_policy_is_not_told():
 
 
 def test_an_accumulator_may_be_a_numpy_array():
-    """It is not the accumulator then: its registers come back."""
+    """It is not the accumulator then: new registers are returned."""
 
     def kernel(warp):
         prepared(warp)

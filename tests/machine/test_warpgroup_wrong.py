@@ -124,7 +124,7 @@ def test_operands_on_which_the_warps_disagree(row):
 
 
 def test_descriptors_that_differ_end_the_launch(row):
-    """The manual leaves open which of them counts; with the sanitizer a report says so, without it the machine does."""
+    """The manual does not specify which one counts; the sanitizer reports that, and without it the machine raises."""
     other = Descriptor.for_tile("f16", 8, 16, start=2176)
     d, a = np.zeros((32, 4), np.uint32), np.zeros((32, 4), np.uint32)
     cases = [

@@ -179,7 +179,7 @@ def test_subnormal_blocks(name):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_what_is_not_finite_stays_so(name):
-    """Its block's other elements are what they would be without it, unless only the scale can say it."""
+    """The other elements of its block are the same as without it, unless only the scale can express it."""
     rng = np.random.default_rng(4)
     x = rng.standard_normal((1, 96)).astype(np.float32)
     plain, plain_scales = quantise(np.where(np.arange(96) % 40 == 7, 0, x), name)

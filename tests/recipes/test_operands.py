@@ -1,4 +1,4 @@
-"""Matrices from other libraries, which stand in for themselves: their protocols, and what of numpy's they lack."""
+"""Matrices from other libraries, played by fakes: their protocols, and the parts of numpy's that they lack."""
 
 import sys
 from types import SimpleNamespace
@@ -62,7 +62,7 @@ def torch(monkeypatch):
 
 
 class OnlyDlpack:
-    """An array that knows no other protocol."""
+    """An array that has no other protocol."""
 
     def __init__(self, array):
         self._array = array
@@ -75,7 +75,7 @@ class OnlyDlpack:
 
 
 class Elsewhere(OnlyDlpack):
-    """One whose memory the CPU cannot read."""
+    """An array whose memory the CPU cannot read."""
 
     def __dlpack__(self, **more):
         raise BufferError("the array is on a GPU")

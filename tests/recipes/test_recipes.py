@@ -94,7 +94,7 @@ def test_a_wrong_recipe_says_what_is_wrong(line, says):
 
 
 def schedules(base, depth):
-    """A few of the ways that the table knows for a base."""
+    """A few of the ways that the table has for a base."""
     yield from walks(base, depth)
     for ways in (blocks, sliced, unaligned):
         yield from list(ways(base, depth))[:40:13]

@@ -34,7 +34,7 @@ def blocks(text, language):
 
 
 def apply(diff, root):
-    """Apply a unified diff without line numbers: each hunk's old lines must stand in the file exactly once."""
+    """Apply a unified diff without line numbers: each hunk's old lines must occur in the file exactly once."""
     for path, body in re.findall(r"^--- (\S+)\n\+\+\+ \1\n(.*?)(?=^--- |\Z)", diff, re.MULTILINE | re.DOTALL):
         text = (root / path).read_text(encoding="utf-8")
         for hunk in re.split(r"^@@.*\n", body, flags=re.MULTILINE)[1:]:

@@ -1,4 +1,4 @@
-"""Every public function has an example in its docstring, and every example gives what it says.
+"""Every public function has an example in its docstring, and every example prints what it shows.
 
 Examples may use np, tcemu and nothing else that they do not import. Those that need a GPU are marked +SKIP.
 """
@@ -21,7 +21,7 @@ LAUNCHING = ("multiply", "attend")
 
 @functools.cache
 def modules():
-    """Every module of tcemu that can be imported without what is optional."""
+    """Every module of tcemu that can be imported without optional dependencies."""
     names = ["tcemu", *(each.name for each in pkgutil.walk_packages(tcemu.__path__, "tcemu."))]
     left_out = ("tcemu.kernels", "tcemu.__main__", "tcemu.live.process.gpu", "tcemu.live.process.compiler")
     if not find_spec("jupyterhub"):
@@ -30,7 +30,7 @@ def modules():
 
 
 def public():
-    """The functions and classes that the rooms name in `__all__`, by their full name; errors need no example."""
+    """The functions and classes in the packages' `__all__`, by their full name; errors need no example."""
     found = {}
     rooms = [module for module in modules() if hasattr(module, "__path__") or module.__name__ in ROOMS_OF_ONE_MODULE]
     for room in rooms:
@@ -95,7 +95,7 @@ def test_every_example_gives_what_it_says(row, monkeypatch, tmp_path):
 
 
 def test_what_needs_a_gpu_is_marked_so():
-    """Such an example is in tcemu.live, and tells the reader, too."""
+    """Such examples are in tcemu.live, and say so to the reader."""
     for test in examples():
         skipped = [example for example in test.examples if example.options.get(doctest.SKIP)]
         if skipped:

@@ -52,7 +52,7 @@ def test_what_observers_and_readers_of_reports_name_is_there():
 
 
 def test_what_a_type_checker_reads_is_what_runs():
-    """The names imported for type checkers are the public ones, each from the room that it comes from."""
+    """The names imported for type checkers are the public ones, each from the package that defines it."""
     (block,) = [node for node in ast.parse((PACKAGE / "__init__.py").read_text()).body if isinstance(node, ast.If)]
     read = {alias.name: node.module for node in block.body for alias in node.names}
     assert {*read, "__version__"} == set(tcemu.__all__)
@@ -62,7 +62,7 @@ def test_what_a_type_checker_reads_is_what_runs():
 
 
 def test_every_room_is_an_attribute_of_tcemu():
-    """In an order in which none imports the next."""
+    """In an order in which none imports a later one."""
     rooms = ["sparse", "microscaling", "wmma", "show", "live"]
     ask = "print('tcemu.{0}' in sys.modules, tcemu.{0} is sys.modules['tcemu.{0}'])"
     probe = "\n".join(["import sys, tcemu", *(ask.format(room) for room in rooms)])
@@ -101,7 +101,7 @@ def test_a_room_of_one_module_says_so_too(room):
 
 
 def test_both_completers_offer_the_rooms():
-    """Python's own and IPython's, which Jupyter asks."""
+    """Python's own completion and IPython's, which Jupyter uses."""
     from IPython.core.completer import provisionalcompleter
     from IPython.core.interactiveshell import InteractiveShell
 
@@ -138,7 +138,7 @@ def imported(source):
 
 
 def strangers(source):
-    """Return what a file of tcemu.kernels imports and may not."""
+    """Return the forbidden imports of a file of tcemu.kernels."""
     allowed = {"numpy", "numba", "llvmlite", "filelock", *sys.stdlib_module_names}  # llvmlite is numba's compiler
     return {
         name

@@ -97,7 +97,7 @@ def locked(python, platform="linux"):
 
 
 def wanted(python):
-    """Return what pyproject.toml asks for on this Python, with all extras."""
+    """Return the requirements of pyproject.toml on this Python, with all extras."""
     environment = {**default_environment(), "python_version": python, "python_full_version": f"{python}.0"}
     asked = PROJECT["dependencies"] + [line for extra in PROJECT["optional-dependencies"].values() for line in extra]
     lines = [Requirement(line) for line in asked]

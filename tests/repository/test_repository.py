@@ -1,4 +1,4 @@
-"""What the repository promises its reader: the README's lines, its links, one plan of the house."""
+"""What the repository promises its reader: the README's lines, its links, one list of packages."""
 
 import doctest
 import os

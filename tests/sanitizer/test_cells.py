@@ -10,7 +10,7 @@ RANDOM = np.random.default_rng(11)
 
 
 def shadow_of(size):
-    """The shadow of one array. The lanes of a read are its marks, and each record is another warp's."""
+    """The shadow of one array. The lanes of a read are its marks, and each record belongs to a different warp."""
     return GlobalShadow([(0, size, "x")], lambda marks: marks >> 5, lambda read: read.lanes)
 
 

@@ -1,4 +1,4 @@
-"""The words of reports in clusters: they name the block of each warp once, and only blocks that are concerned."""
+"""The text of reports in clusters: they name the block of each warp once, and only the blocks involved."""
 
 from kernels_wild_correct_wgmma import multiply
 

@@ -1,4 +1,4 @@
-"""The sanitizer on public kernels: silent on them, right numbers, the right rule for people's mistakes."""
+"""The sanitizer on public kernels: it is silent, the results are right, and common mistakes break the right rule."""
 
 import kernels_ported_block  # noqa: F401 - they fill the table
 import kernels_ported_cluster  # noqa: F401
@@ -77,7 +77,7 @@ def test_a_plain_load_of_a_flag_is_told_to_be_strong():
 
 
 def test_bytes_of_the_next_phase_are_told_to_wait():
-    """Two reductions on one mbarrier: the bytes of the second come while the first phase still waits for its own."""
+    """Two reductions on one mbarrier: the second one's bytes arrive while the first phase still waits for its own."""
     (each,) = (each for each in PORTED if each.name == "a_row_is_reduced_by_a_cluster")
     first = each.launch("one mbarrier for both")[0][0]
     assert "expects 32 bytes, but its copies deliver" in first.message

@@ -1,4 +1,4 @@
-"""What the sanitizer says, in which mode, and how often; the table of rules."""
+"""The sanitizer's reports: their text, the modes, how often they appear; and the table of rules."""
 
 import re
 import warnings
@@ -226,7 +226,7 @@ def test_two_launches_do_not_share_what_they_know():
 
 
 def test_two_stores_in_turns_are_followed_back_once():
-    """What stood there before: each of the two lines, in turns, at one time of the warp."""
+    """Earlier contents: each of the two lines, in turn, at one time of the warp."""
 
     def kernel(warp, g):
         if warp.warpid == 1:
@@ -323,7 +323,7 @@ def test_a_padded_stride_of_wmma_runs_with_a_hint():
 
 
 def test_collect_reports_what_ends_the_launch():
-    """No exception takes the place of a report."""
+    """No exception replaces a report."""
     for name in ("a_ballot_that_names_too_many", "the_warps_wait_for_different_groups", "used_after_its_end"):
         assert row(name).launch().reports, name
 
@@ -422,7 +422,7 @@ def test_a_report_names_arrays_and_mbarriers():
 
 
 def moves(*each):
-    """The reports about a warpgroup that executes setmaxnreg again and again, and the error that ended it."""
+    """The reports about a warpgroup that executes setmaxnreg repeatedly, and the error that ended it."""
 
     def kernel(warp):
         for action, count in each:

@@ -1,4 +1,4 @@
-"""What the sanitizer works out once, or for many marks together, is what it would find one by one."""
+"""The sanitizer's shortcuts, once for all or for many marks together, find what it would find one by one."""
 
 import numpy as np
 from hypothesis import given

@@ -50,7 +50,7 @@ def test_the_oldest_spans_are_forgotten(monkeypatch):
 
 
 def streaming(tiles, turns):
-    """The reports about a block that copies some tiles in again and again, one after the other."""
+    """The reports about a block that copies some tiles repeatedly, one after the other."""
 
     def kernel(warp, x):
         with warp.only(warp.laneid == 0):

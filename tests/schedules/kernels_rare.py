@@ -92,7 +92,7 @@ def start(warp, mbarriers=()):
 
 
 def compute(warp, operations=24):
-    """Operations that concern nobody else."""
+    """Operations that affect no other warp."""
     for _ in range(operations):
         warp.activemask()
 
@@ -111,7 +111,7 @@ def wait(warp, number, parity):
 
 @rare()
 def a_lost_wake_up(warp, out, mended):
-    """The sleeper looks, then says that it sleeps: who comes in between wakes nobody."""
+    """The sleeper checks, then announces that it sleeps: a warp that comes in between wakes nobody."""
     full, asleep = 0, 4
     start(warp, [1])
     if warp.warpid == 0:
@@ -129,7 +129,7 @@ def a_lost_wake_up(warp, out, mended):
 
 
 def apart(out, mended):
-    """Nobody owns what another one owns."""
+    """No warp owns what another warp owns."""
     owned = out[out != 0].tolist()
     assert len(set(owned)) == len(owned), f"one node has two owners: {owned}"
 
@@ -172,7 +172,7 @@ def aba_in_a_free_list(warp, out, mended):
 
 @rare()
 def the_last_stage_is_not_waited_for(warp, out, mended):
-    """A warp that gets a single tile never comes to the wait inside the loop. Two of four are the rule."""
+    """A warp that gets only one tile never reaches the wait inside the loop. Usually, each gets two of four."""
     start(warp)
     here, taken = 128 + 128 * warp.warpid, []
     while (tile := add(warp, 0, 1)) < 4:
@@ -190,7 +190,7 @@ def the_last_stage_is_not_waited_for(warp, out, mended):
 
 @rare()
 def the_parity_turns_only_where_somebody_waits(warp, out, mended):
-    """The way past a phase that is complete already forgets to turn the parity."""
+    """The path for a phase that is already complete forgets to flip the parity."""
     start(warp, [1, 1])
     full, empty = 0, 1
     parity = 0
@@ -236,7 +236,7 @@ def the_count_is_cleared_after_the_release(warp, out, mended):
 
 @rare(96)
 def a_consumer_falls_two_phases_behind(warp, out, mended):
-    """Only one of two consumers holds the producer back. For the other one, the parity comes round again."""
+    """Only one of two consumers holds the producer back. For the other one, the parity repeats."""
     full, empty = 0, 1
     start(warp, [1, 2 if mended else 1])
     for step in range(3):
@@ -253,7 +253,7 @@ def a_consumer_falls_two_phases_behind(warp, out, mended):
 
 @rare()
 def a_lock_that_acquires_only_at_the_first_try(warp, out, mended):
-    """Where the lock is free nothing is missing. Where it is taken, the loop that waits for it acquires nothing."""
+    """If the lock is free, nothing is missing. If it is taken, the loop that waits for it acquires nothing."""
     lock, data = 0, 128
     start(warp)
     compute(warp, 40 * warp.warpid)
@@ -285,7 +285,7 @@ def help_without_a_syncwarp(warp, out, mended):
 
 @rare()
 def an_mbarrier_that_the_first_comer_makes(warp, out, mended):
-    """Who comes second may use it while it is being made. The mended one waits until the maker says it is there."""
+    """The second warp may use it while it is being made. The mended one waits until the maker says it is ready."""
     claimed, there = 0, 4
     start(warp)
     compute(warp, 40 * warp.warpid)
@@ -324,7 +324,7 @@ def a_queue_that_publishes_out_of_order(warp, out, mended):
 
 @rare()
 def a_reader_between_two_updates(warp, out, mended):
-    """A lock of sequence numbers: the reader sees that no update is under way, not that none has come between."""
+    """A lock of sequence numbers: the reader sees that no update is in progress, not that none has come between."""
     version, low, high = 0, 4, 8
     start(warp)
     if warp.warpid == 0:
@@ -347,7 +347,7 @@ def a_reader_between_two_updates(warp, out, mended):
 
 @rare()
 def two_delays_to_a_torn_pair(warp, out, mended):
-    """As above, and the reader also asks that there has been an update: the writer must stop between two, too."""
+    """As above, and the reader also requires that there has been an update: the writer must stop between two, too."""
     version, low, high, seen = 0, 4, 8, (0, 0)
     start(warp)
     if warp.warpid == 0:

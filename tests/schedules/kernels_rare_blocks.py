@@ -67,7 +67,7 @@ def holds(place, value):
 
 @between(grid=3, check=holds(0, 3))
 def an_increment_in_two_steps(warp, out, mended):
-    """Each of the two steps is strong; together they are no atomic operation."""
+    """Each of the two steps is strong; together they are not an atomic operation."""
     with leader(warp):
         if mended:
             add(warp, out.at(0))
@@ -93,7 +93,7 @@ def a_grid_barrier_that_reads_the_generation_too_late(warp, out, mended):
 
 @between(grid=3, check=holds(8, 1))
 def the_last_block_is_told_by_a_second_look(warp, out, mended):
-    """Each block counts and then looks at the counter: two of them may see the last number."""
+    """Each block counts and then reads the counter: two of them may see the last number."""
     with leader(warp):
         seen = add(warp, out.at(0)) + 1
         if not mended:
@@ -104,7 +104,7 @@ def the_last_block_is_told_by_a_second_look(warp, out, mended):
 
 @between(grid=3, check=holds(8, 1))
 def whoever_comes_first_prepares(warp, out, mended):
-    """The state is looked at and then changed: two blocks may find that nobody has begun."""
+    """The state is read and then changed: two blocks may find that none has begun."""
     state = out.at(0)
     with leader(warp):
         if mended:
@@ -163,7 +163,7 @@ def meet(warp):
 
 
 def exchange(warp, place, value, near=False):
-    """The old word of the own block (near) or of the peer."""
+    """The old word of the block itself (near) or of its peer."""
     atom = warp.atom_shared if near else warp.atom_shared_cluster
     return int(atom("exch.b32", place, value, order="acq_rel.cluster")[0, 0])
 

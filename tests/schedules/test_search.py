@@ -1,4 +1,4 @@
-"""The search: it finds what only a rare order shows, shrinks it, says what it covered, and spares mended twins."""
+"""The search finds what only a rare order shows, shrinks it, reports its coverage, and spares mended twins."""
 
 import re
 
@@ -97,7 +97,7 @@ def test_what_does_not_fit_is_sampled():
 
 
 def test_operations_of_one_warp_alone_are_no_points():
-    """Registers, memory of its own, and memory that all only read: nobody can tell when they happen."""
+    """Registers, private memory, and memory that is only read: their order has no effect."""
 
     def kernel(warp, source, out):
         compute(warp, 5)

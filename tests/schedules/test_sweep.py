@@ -1,4 +1,4 @@
-"""tcemu.launch under several seeds: one result, and where the others differ or fail."""
+"""tcemu.launch under several seeds: one result, and how the others differ or fail."""
 
 from itertools import count
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What became of the numbers of a row, how numbers are spread, and sliders that compute both anew."""
+"""The numbers of a row before and after, histograms of numbers, and sliders that recompute both."""
 
 import re
 from xml.etree import ElementTree as ET

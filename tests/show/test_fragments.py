@@ -120,7 +120,7 @@ def test_a_mark_is_more_than_a_colour() -> None:
 
 @pytest.mark.parametrize("instruction", INSTRUCTIONS.values(), ids=INSTRUCTIONS)
 def test_the_three_matrices_line_up(instruction: Any) -> None:
-    """A's rows are level with D's, B's columns stand above D's."""
+    """A's rows are level with D's, B's columns are above D's."""
     root = ET.fromstring(show.mma_map(instruction, lane=30).svg)  # noqa: S314 - our own text
     frames = [box for box in root.iter(f"{SVG}rect") if box.get("class") == "k"]
     a, b, d = ({side: float(box.get(side, "0")) for side in ("x", "y", "width", "height")} for box in frames)

@@ -18,7 +18,7 @@ FIRST = "0, 0, 0, 0, 1, 1, 1, 1, 2, 2, … for lane = 0, 1, …"
 
 
 def ask(answer: Any, **how: Any) -> Prediction:
-    """A question nobody has answered yet."""
+    """A question that has not been answered yet."""
     ask.number = getattr(ask, "number", 0) + 1  # type: ignore[attr-defined]
     return predict(f"Question {ask.number}?", answer, **how)  # type: ignore[attr-defined]
 

@@ -19,7 +19,7 @@ WGMMA = "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3"
 
 
 def matrices(opcode: str, a: dict[int, float], b: float = 1, c: float = 0) -> list[np.ndarray]:
-    """A, B and C of one row of terms, all of which meet `b`."""
+    """A, B and C of one row of terms, all multiplied by `b`."""
     found = tcemu.parse(opcode)
     m, n, k = found.shape
     types = found.types

@@ -104,7 +104,7 @@ def test_a_whole_box_in_words():
 
 @pytest.mark.parametrize("at", [(0, 0), (64, 0), (-48, 3), (208, 200), (-1008, 0)])
 def test_the_tensor_and_the_box_stay_on_their_side(at):
-    """Wherever the box lies, the drawing on the left ends before the addresses."""
+    """Wherever the box is, the drawing on the left ends before the addresses."""
     for sizes in ((64, 4), (4096, 4), (16, 4096)):
         made = TensorMap(0, "u8", sizes, (4096,), (16, 4))
         root = ET.fromstring(show.tensor_box(made, at).svg)  # noqa: S314 - our own text

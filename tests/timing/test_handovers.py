@@ -104,7 +104,7 @@ def test_pictures_and_traces_say_who_ended_a_wait():
 
 
 def grid_barrier(warp, counter, rounds):
-    """All blocks meet at a counter that only grows."""
+    """All blocks synchronise on a counter that only grows."""
     for step in range(rounds):
         warp.bar_sync()
         if warp.warpid == 0:

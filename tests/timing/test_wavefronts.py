@@ -169,7 +169,7 @@ def plain_part(addresses, size):
 
 
 def plain(addresses, size, lanes, pairs):
-    """Return the wavefronts of one warp by the rule as it stands in the text, for `lanes` lanes."""
+    """Return the wavefronts of one warp by the rule as written in the text, for `lanes` lanes."""
     part = min(32, 128 // max(size, 4))
     agree = [all(addresses[n] == addresses[n ^ partner] for n in range(lanes)) for partner in (1, 2)]
     part *= 2 if pairs and size >= 8 and any(agree) else 1
@@ -209,7 +209,7 @@ def test_laws(access, data):
     assert len(result.parts) == result.least <= result.count <= kind.lanes
     # Moving everything by whole rows of banks changes nothing; by less, only which bank is the busiest.
     assert wavefronts(addresses + 128, access).count == result.count
-    assert wavefronts(addresses + kind.unit, access).count == result.count
+    assert wavefronts(addresses + kind.granule, access).count == result.count
     # Lanes of one part may change places; where pairs would join parts, only pairs may.
     shuffled = addresses.copy()
     for part in result.parts:

@@ -28,7 +28,7 @@ def pairs(partner, lane=LANE):
 
 
 def place(item, size, groups):
-    """Different addresses for different items: item i lies in the banks of group `groups[i]`, in a row of its own."""
+    """Different addresses for different items: item i is in the banks of group `groups[i]`, in a separate row."""
     return np.asarray(item) * 128 + np.asarray(groups)[item] * size
 
 

@@ -16,7 +16,7 @@ WARP_SIZE, WARPS_X, BLOCK_TILE_M, BLOCK_TILE_N = 32, 2, 64, 32  # 8 warps: 4 row
 
 
 def wmma_matmul(a_ptr, b_ptr, c_ptr, m, n, k, block, thread, *, guard=True, depth=None, b_layout=ROW):
-    """The article's kernel as one warp runs it, template arguments and k put in; the rest as it stands there."""
+    """The article's kernel as one warp runs it, with template arguments and k filled in; the rest is unchanged."""
     warp_id = thread // WARP_SIZE
     c_row = block[1] * BLOCK_TILE_M + warp_id // WARPS_X * 16
     c_col = block[0] * BLOCK_TILE_N + warp_id % WARPS_X * 16
@@ -35,7 +35,7 @@ def wmma_matmul(a_ptr, b_ptr, c_ptr, m, n, k, block, thread, *, guard=True, dept
 
 
 def padded_matmul(a, b, c, m, n, k, block, thread):
-    """The kernel for any m, n and k: what lies over the edge is copied into tiles of zeros, as into shared memory."""
+    """The kernel for any m, n and k: tiles over the edge are copied into tiles of zeros, as into shared memory."""
     warp_id = thread // WARP_SIZE
     c_row = block[1] * BLOCK_TILE_M + warp_id // WARPS_X * 16
     c_col = block[0] * BLOCK_TILE_N + warp_id % WARPS_X * 16
@@ -122,7 +122,7 @@ def test_article_the_loop_runs_to_another_k():
 
 
 def test_article_edges_are_not_checked_row_by_row():
-    """`aRow < m` asks for the first row of a tile. Where m is not a multiple of 16 the others lie beyond the matrix."""
+    """`aRow < m` checks the first row of a tile. If m is not a multiple of 16, the others are outside the matrix."""
     said = r"element 3072: row 8 of the tile's 16 reaches outside the array of 3456 elements.*pad the matrix"
     with pytest.raises(OperandError, match=said):
         launch(wmma_matmul, *matrices(72, 32, 48))

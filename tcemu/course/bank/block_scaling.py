@@ -190,7 +190,7 @@ def _kernel_mistakes(given: Given) -> Wrong:
     yield "A's lane rule is used for B: the scale of a column is in lane 4 · column + thread-id.", (
         _product(given, y=lambda y: y[:, [0, 0, 1, 1, 2, 2, 3, 3]])
     )
-    yield "Only the first 32 of k are multiplied.", _product(given, steps=(0,))
+    yield "Only the first 32 columns of A are multiplied.", _product(given, steps=(0,))
     untouched = _product(given)
     untouched[8:] = -1e9
     yield "Rows 8 to 15 are never stored: d2 and d3 are 8 rows below d0 and d1.", untouched

@@ -155,7 +155,7 @@ def _chained(given: Given, exchanged: Mapping[str, Sequence[int]], steps: Sequen
 def _product_mistakes(given: Given) -> Wrong:
     right, steps = _product(given), range(given.A.shape[1] // 32)
     yield "Each step starts from zero: pass the D of one step as the C of the next.", _chained(given, {}, steps[-1:])
-    yield "Only the first 32 of k are multiplied.", _chained(given, {}, steps[:1])
+    yield "Only the first 32 columns of A are multiplied.", _chained(given, {}, steps[:1])
     yield "a1 and a2 are exchanged: a1 is 8 rows further down, and a2 is 16 further along k.", (
         _chained(given, {"a": (0, 2, 1, 3)}, steps)
     )

@@ -27,7 +27,7 @@ _ORDER = (
     "st.global: the accumulator",
 )
 _EXCHANGED = (
-    (1, 2, "The barrier is before fence.proxy.async. Every writer fences its own stores, and then all meet."),
+    (1, 2, "The barrier is before fence.proxy.async. Every writer fences its own stores before it arrives."),
     (0, 1, "fence.proxy.async orders what was stored before it, so it comes after the stores."),
     (3, 4, "wgmma.fence comes before the mma_async: it orders earlier accesses to registers with it."),
     (4, 5, "wgmma.commit_group closes a group of the mma_asyncs before it."),
@@ -93,7 +93,7 @@ EXERCISES = [
         know="proxies, fences and groups",
         section="9.7.13.4, 9.7.15.7.1, 9.7.15.7.2, 9.7.15.7.3",
         hints=(
-            "What makes a thread's stores visible to the async proxy, and what makes other threads know of it?",
+            "What makes a thread's stores visible to the async proxy, and what makes other threads wait for that?",
             "An mma_async belongs to a group only when the group is closed after it.",
         ),
         draw=_shuffled,

@@ -28,7 +28,7 @@ def _warp_and_address(row: Array, column: Array) -> Array:
     return np.stack([row // 32, _address(row // 32 * 32, column)], axis=-1)
 
 
-#: Row i in warp i mod 4, with the address of the right lane, of the lane that has its number, of the wrong warp's.
+#: Row i in warp i mod 4, with the address of the right lane, of lane i, and of the wrong warp's first lane.
 _ROUND_THE_WARPS: tuple[Callable[[Array, Array], Array], ...] = (
     lambda row, column: np.stack([row % 4, row // 32 * 32 << 16 | column], axis=-1),
     lambda row, column: np.stack([row % 4, row << 16 | column], axis=-1),
@@ -117,7 +117,7 @@ EXERCISES = [
     Exercise(
         "described_for_tcgen05",
         "A tile, described for tcgen05",
-        "Write `described_for_tcgen05(descriptor)`. It gets the 64 bits with which wgmma describes a swizzled tile of "
+        "Write `described_for_tcgen05(descriptor)`. It takes the 64 bits with which wgmma describes a swizzled tile of "
         "shared memory, and returns the 64 bits with which tcgen05 describes the same tile.",
         Values(_bits, np.uint64, _descriptor_mistakes, what="The descriptor"),
         minutes=15,
@@ -134,7 +134,7 @@ EXERCISES = [
         "Who reads this element of D?",
         "tcgen05.mma with M = 128 and one block keeps row i of D in lane i of Tensor Memory, and column j in column j. "
         "Write `row_of_the_accumulator(row, column)`, which returns the warp of the warpgroup (0 to 3) that can load "
-        "D[row][column], and the address that all lanes of this warp give to a `tcgen05.ld` with .32x32b for it: that "
+        "D[row][column], and the address that all lanes of this warp pass to a `tcgen05.ld` with .32x32b for it: that "
         "of the warp's first lane.",
         Function(
             {"row": range(0, LANES, 3), "column": _COLUMNS},

@@ -29,7 +29,7 @@ def _too_early(evidence: Mapping[str, Array], given: Given) -> str:
     if not low <= exact <= high:
         return f"{said} That does not fit into s32: let the second instruction bring the sum back."
     if low <= first <= high:
-        return f"{said} After the first 32 of k the sum is {first}, which fits, so nothing is clamped."
+        return f"{said} After the first 32 products the sum is {first}, which fits, so nothing is clamped."
     wraps, clamps = (int(matmul(a, b, c, instruction=op)[0, 0]) for op in (S8, CLAMPED))
     return "" if wraps == exact != clamps else f"{said} The instructions give {wraps} and {clamps}."
 
@@ -48,15 +48,15 @@ def _without_zero(given: Given) -> Array:
 
 def _wrong_corrections(given: Given) -> Iterator[tuple[str, Array]]:
     d, b, zero = given.D.astype(np.int64), given.B.astype(np.int64), given.zero
-    yield "You subtracted the zero point from D; it is in each element of A, and each of them meets one of B.", d - zero
-    yield "You subtracted K times the zero point; what it met in B is missing.", d - zero * len(b)
+    yield "You subtracted the zero point from D; it is in each element of A, which is multiplied by one of B.", d - zero
+    yield "You subtracted K times the zero point; its factors from B are missing.", d - zero * len(b)
     yield "The sign is wrong: the zero point was added to A, so subtract its share.", d + zero * b.sum(axis=0)
     yield "You took the sum of all of B; each column of D needs the sum of its own column.", d - zero * b.sum()
     rows = given.A.astype(np.int64).sum(axis=1)
     yield "You took the sums of A's rows; the zero point is in A, so it is multiplied by B's columns.", (
         d - zero * rows[:, None]
     )
-    yield "This is D as it was: nothing is corrected.", d
+    yield "This is D unchanged: nothing is corrected.", d
     sums = b.sum(axis=0).astype(np.int8).astype(np.int64)
     for share in (zero * sums, (zero * sums).astype(np.int8)):  # the product, too, if numpy keeps to 8 bits
         yield "A sum of 64 elements of B does not fit into 8 bits: add them up in wider integers.", d - share
@@ -95,8 +95,8 @@ def _wrong_quantisations(given: Given) -> Iterator[tuple[str, Array]]:
     x = given.numbers
     right = _scale(x)
     yield "You truncated the numbers toward zero: round to the nearest.", (x / right).astype(np.int8)
-    yield "One scale for the whole matrix: each row has its own.", _quantised(x, _scale(x, None))
-    yield "One scale for each column: it is the rows that have one.", _quantised(x, _scale(x, 0))
+    yield "You used one scale for the whole matrix: each row has its own.", _quantised(x, _scale(x, None))
+    yield "You used one scale for each column: each row has its own.", _quantised(x, _scale(x, 0))
     yield "You divided by 128, so that the largest number lands at ±128, which s8 has on one side only.", (
         _quantised(x, _scale(x, 1, 128))
     )
@@ -105,7 +105,7 @@ def _wrong_quantisations(given: Given) -> Iterator[tuple[str, Array]]:
         yield "The scale is that of the largest number; the largest magnitude may be negative.", numbers
     for axis, most, says in (
         (1, 128, "You divided by 128, so 128 wrapped around to −128. Divide by 127."),
-        (0, 127, "One scale for each column: it is the rows that have one."),
+        (0, 127, "You used one scale for each column: each row has its own."),
     ):
         yield says, np.rint(x / _scale(x, axis, most)).astype(np.int64).astype(np.int8)
     yield "You rounded down: round to the nearest.", np.clip(np.floor(x / right), -128, 127).astype(np.int8)
@@ -159,10 +159,10 @@ def _wrong_layers(given: Given) -> Iterator[tuple[str, Array]]:
     yield "You scaled the columns first; here it is rows first, and each product is rounded.", (
         sums.astype(np.float32) * given.scale_w * given.scale_x[:, None]
     )
-    yield "Only the first 32 of k are multiplied: loop over k.", (
+    yield "Only the first 32 columns of A are multiplied: loop over k.", (
         _scaled(_products(given, given.x[:, :32], given.w[:, :32]), given)
     )
-    yield "Only the last 32 of k are in the result: pass each D on as the next C.", (
+    yield "Only the last 32 columns of A are in the result: pass each D on as the next C.", (
         _scaled(_products(given, given.x[:, -32:], given.w[:, -32:]), given)
     )
     yield "You multiplied as u8: the bytes of negative numbers count as 128 to 255.", (
@@ -176,7 +176,7 @@ def _wrong_layers(given: Given) -> Iterator[tuple[str, Array]]:
         _scaled((sums & 0xFFFFFFFF).astype(np.float64), given)
     )
     swapped = given.x.reshape(16, 3, 2, 16)[:, :, ::-1].reshape(16, 96)
-    yield "The two halves of k of A are exchanged: registers 2 and 3 hold k + 16.", (
+    yield "The two halves of A along k are exchanged: registers 2 and 3 hold k + 16.", (
         _scaled(_products(given, swapped), given)
     )
 
@@ -205,7 +205,7 @@ EXERCISES = [
     ),
     Exercise(
         "without_zero_point",
-        "Take the zero point out",
+        "Remove the zero point",
         "Activations are often stored as u8 with a zero point: the number is A − zero. "
         "`given(\"without_zero_point\")` has A (16, 64) of uint8, B (64, 8) of int8, the zero point, and D = A B, as "
         "`mma.sync` with u8 and s8 gives it. Write `without_zero_point(A, B, zero, D)`, which returns (A − zero) B as "
@@ -259,7 +259,7 @@ EXERCISES = [
                 "16 (r // 2)."
             ),
             "Register r of B holds column g, and k from 4 t + 16 r: that is row g of w.",
-            "np.hstack joins registers of shape (32, 1) to (32, 4). Three steps of 32 make 96 of k.",
+            "np.hstack joins registers of shape (32, 1) to (32, 4). Three steps of 32 cover the 96 columns.",
             "Register i of D is row g + 8 (i // 2) and column 2 t + i mod 2. View it as int32 before you convert it.",
         ),
         draw=_draw_layer,

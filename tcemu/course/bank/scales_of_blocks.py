@@ -57,7 +57,7 @@ def _scale_mistakes(given: Given) -> Wrong:
     yield "This is the reciprocal: the scale is what the elements are divided by.", (
         (2 * 127 - right.astype(int)).astype(np.uint8)
     )
-    yield "One scale for all blocks: each block has its own.", np.full_like(right, right.max())
+    yield "You used one scale for all blocks: each block has its own.", np.full_like(right, right.max())
     yield "This is one step above the MX rule's scale, which is too much where the mantissa is at most 1.75.", (
         _power(floor - 7)
     )
@@ -65,7 +65,7 @@ def _scale_mistakes(given: Given) -> Wrong:
     yield "You took the largest value and not the largest magnitude.", (
         _power(np.ceil(np.log2(signed / _E4M3.largest)).astype(int))
     )
-    yield "This is rounded to the nearest power of two, so that some elements saturate.", (
+    yield "You rounded to the nearest power of two, so some elements saturate.", (
         _power(np.rint(np.log2(largest / _E4M3.largest)).astype(int))
     )
     yield "You rounded down: with this scale a quotient is larger than 448.", (
@@ -80,7 +80,7 @@ def _scale_mistakes(given: Given) -> Wrong:
 
 
 def _rows_of_16(rng: np.random.Generator) -> Mapping[str, Any]:
-    """Blocks some of whose elements differ if they are divided by the scale before it is rounded."""
+    """Blocks in which some elements differ if they are divided by the scale before it is rounded."""
     while True:
         blocks = rng.normal(size=(4, 16)) * np.array([[0.1], [1], [7], [90]])
         blocks[np.arange(4), [3, 5, 7, 11]] = -np.abs(blocks).max(axis=1) * 1.3
@@ -107,10 +107,10 @@ def _nvfp4_mistakes(blocks: Array) -> Iterator[tuple[str, tuple[Array, Array]]]:
     yield "You divided by the scale before it was rounded. The hardware multiplies by the rounded one.", (
         _nvfp4(blocks, exact=True)
     )
-    yield "This is a power of two, the rule of the MX formats; NVFP4 has largest magnitude / 6.", (
+    yield "This is a power of two, the rule of the MX formats; NVFP4 uses largest magnitude / 6.", (
         _nvfp4(blocks, lambda largest: 2.0 ** (np.floor(np.log2(largest)) - 2))
     )
-    yield "You divided by 448, the largest scale; 6, the largest element, is what the largest magnitude becomes.", (
+    yield "You divided by 448, the largest scale; divide by 6, the largest element.", (
         _nvfp4(blocks, lambda largest: largest / 448)
     )
     yield "You divided by 4, but the largest e2m1 is 6.", _nvfp4(blocks, lambda largest: largest / 4)
@@ -169,7 +169,7 @@ def _mxfp4_is_exact(parts: Mapping[str, Array], given: Given) -> str:
         sixth = np.abs(row).max() / 6
         rounded = float(_UE4M3.decode(_UE4M3.encode(sixth, satfinite=True)))
         why = " The largest magnitude / 6 is a ue4m3 itself." if rounded == sixth else ""
-        return f"MXFP4 holds the row exactly, but NVFP4 is off by {nv:.2%} only; it should be 3 % at least.{why}"
+        return f"MXFP4 holds the row exactly, but NVFP4 is off by only {nv:.2%}; it should be off by at least 3 %.{why}"
     return ""
 
 
@@ -196,7 +196,7 @@ EXERCISES = [
         "quantise_to_nvfp4",
         "NVFP4 by hand",
         "Write `quantise_to_nvfp4(blocks)`. `blocks` is float32 (4, 16), a block in each row. Return the patterns of "
-        "the elements in e2m1, uint8 (4, 16), and of the scales in ue4m3, uint8 (4,). There is no scale of the tensor. "
+        "the elements in e2m1, uint8 (4, 16), and of the scales in ue4m3, uint8 (4,). There is no tensor scale. "
         "Use `formats.lookup(...).encode` and `.decode`, but not `tcemu.microscaling`.",
         Crafted(
             {"elements": ((4, 16), np.uint8), "scales": ((4,), np.uint8)}, _as_nvfp4,
@@ -207,8 +207,8 @@ EXERCISES = [
         section="9.7.14.3",
         hints=(
             "The scale of a block is its largest magnitude / 6, rounded to ue4m3: encode it.",
-            "What the elements are divided by is the rounded scale: decode its pattern again.",
-            "e2m1's encode rounds to nearest even; satfinite=True makes 6 of what is slightly larger.",
+            "Divide the elements by the rounded scale: decode its pattern.",
+            "e2m1's encode rounds to nearest even; satfinite=True turns slightly larger numbers into 6.",
         ),
         points=2,
         draw=_rows_of_16,
@@ -216,8 +216,8 @@ EXERCISES = [
     Exercise(
         "where_mxfp4_wins",
         "A row on which MXFP4 beats NVFP4",
-        "NVFP4 has smaller blocks and finer scales, and still it is not always better. Write `where_mxfp4_wins()`, "
-        "which returns a row of 32 numbers, float32, that MXFP4 holds exactly, while NVFP4 (without a scale of the "
+        "NVFP4 has smaller blocks and finer scales, but it is not always better. Write `where_mxfp4_wins()`, "
+        "which returns a row of 32 numbers, float32, that MXFP4 holds exactly, while NVFP4 (without a scale for the "
         "tensor) has an error of 3 % or more of the norm of the row.",
         Crafted(
             {"row": ((32,), np.float32)}, _mxfp4_is_exact, "MXFP4 is exact, and NVFP4 is off by 3 % or more.",

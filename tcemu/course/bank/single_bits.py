@@ -55,7 +55,7 @@ def _wrong_binaries(given: Given) -> Iterator[tuple[str, Array]]:
     differ, both = _differing(given).astype(np.int64), x @ w.T
     wrong = {
         "This is popc(x xor w) itself: the dot product is bits − 2 popc.": differ,
-        "The padding counts as agreement: subtract from the number of bits that mean something, not from 256.": (
+        "The padding counts as agreement: subtract from the number of bits that count, not from 256.": (
             256 - 2 * differ
         ),
         "Each differing bit costs 2: it turns a +1 into a −1.": given.bits - differ,

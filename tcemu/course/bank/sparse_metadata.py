@@ -74,7 +74,7 @@ def _lane_and_group(row: Array, chunk: Array, selector: Array) -> Array:
 
 
 class _Chunk(NamedTuple):
-    """Which chunk the metadata is about, and the selector that is to find it."""
+    """The chunk that the metadata describes, and the selector that should find it."""
 
     row: Array
     chunk: Array
@@ -228,7 +228,7 @@ def _same_matrix(parts: Mapping[str, Array], given: Given) -> str:
         says = f"Bits {4 * group + 3}:{4 * group} of lane {lane} (row {row}, chunk {chunk}) are "
         says += f"{int(codes[row, chunk]):#06b}, which does not ascend."
         if np.array_equal(codes, _exchanged(before)):
-            says += " You exchanged the indices of every chunk, also of those that were in order."
+            says += " You exchanged the indices of every chunk, even of those that were in order."
         elif np.array_equal(metadata, given.metadata):
             says += " The metadata is as it was given."
         return says
@@ -239,7 +239,7 @@ def _same_matrix(parts: Mapping[str, Array], given: Given) -> str:
     if np.array_equal(codes, ascending):
         return _about_stored(values, given.stored, backwards)
     row, chunk = np.argwhere(codes != ascending)[0]
-    return f"The metadata of row {row}, chunk {chunk} names other elements than before."
+    return f"The metadata of row {row}, chunk {chunk} names different elements than before."
 
 
 def _about_stored(values: Array, given: Array, backwards: Array) -> str:

@@ -21,14 +21,14 @@ Wrong = Iterator[tuple[str, npt.ArrayLike]]
 
 
 def _row(rng: np.random.Generator) -> Mapping[str, Any]:
-    """Magnitudes among which there are ties, and large negative numbers."""
+    """Magnitudes with ties among them, and large negative numbers."""
     row = rng.choice([-3.0, -2.0, -1.0, -0.5, 0.25, 1.0, 2.0, 2.5], (8, 4))
     row[3], row[6] = (-2, 1, 2, 2), (-3, 1, 0.5, 0.25)
     return {"row": row.reshape(32).astype(np.float32)}
 
 
 def _stays(row: Array, weight: Array, count: int = 2) -> Array:
-    """The row with the elements of each chunk that weigh most, two by default; of equal ones the first."""
+    """The row with only the largest elements of each chunk, two by default; of equal ones the first stays."""
     order = np.argsort(-weight.reshape(-1, 4), axis=1, kind="stable")[:, :count]
     stays = np.zeros((len(row) // 4, 4), bool)
     np.put_along_axis(stays, order, values=True, axis=1)
@@ -78,7 +78,7 @@ def _layer(rng: np.random.Generator) -> Mapping[str, Any]:
 
 
 def _arguments(given: Given) -> Mapping[str, Any]:
-    """B lies in memory by columns, and d is filled with what no sum gives."""
+    """B lies in memory by columns, and d is filled with a number that no sum gives."""
     b = np.ascontiguousarray(given.B.T)
     return {"stored": given.stored, "words": given.words, "b": b, "d": np.full((16, 8), -1e9, np.float32)}
 
@@ -98,7 +98,7 @@ def _product(
     b: tuple[int, ...] = (0, 1, 2, 3),
     chained: bool = True,
 ) -> Array:
-    """D, or what becomes of it with other metadata, steps or registers."""
+    """D, or what it becomes with other metadata, steps or registers."""
     total = np.zeros((32, 4), np.uint32)
     for step in steps:
         left = MMA_SP.fragments["a"].pack(np.ascontiguousarray(given.stored[:, 16 * step : 16 * step + 16]))
@@ -110,7 +110,7 @@ def _product(
 
 def _kernel_mistakes(given: Given) -> Wrong:
     yield "Each step starts from zero: pass the D of one step as the C of the next.", _product(given, chained=False)
-    yield "Only the first 32 of k are multiplied.", _product(given, steps=(0,))
+    yield "Only the first 32 columns of A are multiplied.", _product(given, steps=(0,))
     yield "All steps use the metadata of the first one.", (
         _product(given, lambda words, _: _registers_of_metadata(words, 0))
     )

@@ -34,7 +34,7 @@ _COPIED_BYTES = Function(
          lambda m, n, k, rows, columns: k * (m * _up(n, columns) + n * _up(m, rows))),
         ("Each matrix is counted once. A is copied by every column of blocks, B by every row of them.",
          lambda m, n, k, *_: 2 * k * (m + n)),
-        ("At an edge you count whole tiles. Only what exists is copied.",
+        ("At an edge you count whole tiles. Only elements that exist are copied.",
          lambda m, n, k, rows, columns: 2 * k * (rows + columns) * _up(m, rows) * _up(n, columns)),
         ("You count whole blocks only: round the number of blocks up.",
          lambda m, n, k, rows, columns: 2 * k * (m * (n // columns) + n * (m // rows))),
@@ -78,7 +78,7 @@ _STAGE_AND_PARITIES = Function(
 
 @dataclass(frozen=True)
 class _Schedule:
-    """Judges a Plan of wgmma_tma by how much of its timeline the tensor cores are busy."""
+    """Judges a Plan of wgmma_tma by the part of its timeline in which the tensor cores are busy."""
 
     #: Bytes of shared memory that it may use, and the part of the cycles that the tensor cores must be busy.
     shared: int = 100_000
@@ -101,7 +101,7 @@ class _Schedule:
             return Finding(False, says, "Each group in flight occupies a stage: there must be more stages than groups.")
         if plan.shared > self.shared:
             says = f"The plan needs {plan.shared:,} bytes of shared memory; {self.shared:,} are allowed."
-            return Finding(False, says, "Stages times the tile's bytes: have fewer stages, or a smaller tile.")
+            return Finding(False, says, "That is stages times the tile's bytes: use fewer stages, or a smaller tile.")
         cycles, busy = _cycles(plan)
         scores = {"cycles": round(cycles)}
         told = f"The tensor cores are busy for {busy:.0%} of {cycles:,.0f} cycles"
@@ -116,7 +116,7 @@ def _slow(plan: Plan) -> str:
         return "The producer cannot copy ahead: all stages belong to groups in flight."
     if plan.in_flight == 0 and plan.stages < 3:
         return "The tensor cores are idle after each group: let one run while the next one is issued."
-    return "The tile is small: each step has little to multiply for what it copies and issues."
+    return "The tile is small: each step multiplies little, compared with what it copies and issues."
 
 
 @cache

@@ -93,7 +93,7 @@ def _fillings(given: Given) -> Iterator[tuple[str, Array]]:
 
 
 def _unswizzled(matrix: Array, tile: Descriptor) -> Array:
-    """Every element where the descriptor's sum says, without the XOR."""
+    """Every element at the sum that the descriptor gives, without the XOR."""
     row, column = np.indices(matrix.shape)
     line = tile.swizzle
     byte = 2 * column
@@ -205,13 +205,13 @@ EXERCISES = [
         section="9.7.15.5.1.1",
         hints=(
             "Take the lane apart: lane // 32 is the warp. What do lane // 4 % 8 and lane % 4 stand for?",
-            "Take the register apart: register % 2, register // 2 % 2 and register // 4 each decide something else.",
+            "Take the register apart: register % 2, register // 2 % 2 and register // 4 each mean something else.",
         ),
     ),
     Exercise(
         "a_of_warpgroup",
         "Fill the A registers of a warpgroup",
-        "A may come from registers instead of from shared memory. Write `a_of_warpgroup(A)`, which returns the "
+        "A may come from registers instead of shared memory. Write `a_of_warpgroup(A)`, which returns the "
         "registers of A, a matrix of 64 × 16 f16, as an array (128, 4) of uint32. Do not use `pack`.",
         registers_of(_D, "a", lambda given: given.A),
         minutes=20,
@@ -248,8 +248,8 @@ EXERCISES = [
         know="the swizzle acts on addresses",
         section="9.7.15.5.1.2, 9.7.15.5.1.2.2",
         hints=(
-            "First the address without the swizzle: the start, the row's bytes, the column's bytes.",
-            "The swizzle then uses that address, and nothing else.",
+            "Begin with the address without the swizzle: the start, plus the row's bytes and the column's.",
+            "The swizzle depends on that address alone.",
         ),
         points=2,
     ),
@@ -323,7 +323,7 @@ EXERCISES = [
         hints=(
             "tcemu.run(wgmma, d, a, b, scale_d, 1, 1, 0, 0, shared=shared) returns the new accumulator.",
             "Which of the four may use what is in d, and which may not?",
-            "unpack of the instruction's fragment d makes a matrix of the registers.",
+            "The instruction's fragment d has a method unpack that turns the registers into a matrix.",
         ),
         draw=_draw_product,
         points=3,

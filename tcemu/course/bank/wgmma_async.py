@@ -16,7 +16,7 @@ from tcemu.sanitizer.rules import RULES
 
 Array = npt.NDArray[Any]
 _WGMMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
-#: Two stages of 16 KiB, and 4 KiB for mbarriers and what else a kernel wants.
+#: Two stages of 16 KiB, and 4 KiB for mbarriers and whatever else a kernel needs.
 _SHARED = 36864
 _BLOCK = {"block": 128, "shared": _SHARED}
 _PRODUCER = {"block": 160, "shared": _SHARED}
@@ -52,7 +52,7 @@ def _sum(given: Given, begin: int = 0, end: int | None = None) -> Array:
 
 def _wrong_sums(given: Given) -> Iterator[tuple[str, Array]]:
     depth = given.a.shape[1]
-    yield "The kernel stores nothing: D is what it was.", np.zeros((64, 8), np.float32)
+    yield "The kernel stores nothing: D is unchanged.", np.zeros((64, 8), np.float32)
     for end in (16, 32):
         yield f"Only the first {end} columns along K are in D.", _sum(given, 0, end)
     yield "Only the last product is in D: scale_d is 0 for every instruction.", _sum(given, depth - 16)
@@ -106,7 +106,7 @@ def _cut(given: Given) -> Array:
 
 
 def _not_stored(given: Given) -> Iterator[tuple[str, Array]]:
-    yield "The kernel stores nothing: D is what it was.", np.zeros((48, 8), np.float32)
+    yield "The kernel stores nothing: D is unchanged.", np.zeros((48, 8), np.float32)
     yield "The rows of the last warp that has rows are missing.", np.where(np.arange(48)[:, None] < 32, _cut(given), 0)
 
 
@@ -180,7 +180,7 @@ EXERCISES = [
     ),
     _repair(
         "repair_fence_shape", "wgmma-fence-shape", "Two shapes, one accumulator",
-        "D = A Bᵀ + E Fᵀ: A and B are f16, E and F are tf32, of which the first 8 columns are multiplied. Both "
+        "D = A Bᵀ + E Fᵀ: A and B are f16, E and F are tf32, and their first 8 columns are multiplied. Both "
         "products go into one accumulator.",
         "Consecutive mma_asyncs on one accumulator are in order if they have the same shape. m64n8k16 and m64n8k8 do "
         "not.",

@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 # ---------------------------------------------------------------------------------------------- what a probe shows
 
 _DEPTH = 64
-#: Parts, and neighbouring k of one part: exchanged, none of these is another one of them.
+#: Pairs of parts and run; a pair with its numbers exchanged is none of the other pairs.
 _PARTS = [(2, 4), (8, 4), (2, 8), (4, 8), (2, 16), (4, 16), (2, 32)]
 
 
@@ -42,7 +42,7 @@ def _not_parts(given: Given) -> Iterable[tuple[str, npt.ArrayLike]]:
     parts, run = _parts(given)
     yield "You exchanged them: `parts` counts sums, and `run` the neighbouring k that go to one of them.", [run, parts]
     if parts * run < _DEPTH:
-        yield "You counted runs: several runs, one after the other, go to the same part.", [_DEPTH // run, run]
+        yield "You counted runs, but several runs go to the same part.", [_DEPTH // run, run]
         yield "The parts are right. Their k are not all neighbours: the parts take turns.", [parts, _DEPTH // parts]
     for other in (1, 2, 4, 8, 16, 32, 64):
         yield "The parts are right. Where does row 0 of D fall by more than 1 for the first time?", [parts, other]
@@ -60,7 +60,7 @@ def _draw_splits(rng: np.random.Generator) -> Mapping[str, Any]:
 
 
 def _only_split_is_exact(arrays: Mapping[str, Array], given: Given) -> str:
-    """What is wrong with two vectors whose product should be exact with splits only; empty if nothing is."""
+    """What is wrong with two vectors whose product should be exact only with splits; empty if nothing is."""
     a, b = arrays["a"][None], arrays["b"][:, None]
     products = a[0].astype(float) * b[:, 0].astype(float)
     if not np.isfinite(products).all():
@@ -73,7 +73,7 @@ def _only_split_is_exact(arrays: Mapping[str, Array], given: Given) -> str:
     if chain == parts == exact:
         return f"{told} Nothing is lost: a sum has to grow beyond the 24 bits that a float32 has."
     if chain == parts:
-        return f"{told} The parts lose as much: put the small products into another part than the large one."
+        return f"{told} The parts lose as much: put the small products and the large one into different parts."
     if parts != exact:
         return f"{told} They differ, but the parts are not exact: is a sum too long for a float32?"
     return ""
@@ -109,7 +109,7 @@ def _not_whose(given: Given) -> Iterable[tuple[str, npt.ArrayLike]]:
             other = int((_split(given.A, given.B, target, splits) != given.D).sum())
             near = "The target is right. " * (target == right[0]) + "The splits are right. " * (splits == right[1])
             way = f"With target sm_{target} and splits = {splits}"
-            yield f"{near}{way}, {other} of {given.D.size} outputs have other bits.", [target, splits]
+            yield f"{near}{way}, {other} of {given.D.size} outputs have different bits.", [target, splits]
 
 
 EXERCISES = [
@@ -167,7 +167,7 @@ EXERCISES = [
         section="9.7.14.5.14",
         hints=(
             "A float32 has 24 bits: 2²⁴ + 1 does not fit, and 2²⁴ + 2 does.",
-            "Put 2²⁴ at the start of k. What must come in an instruction of its own to be lost in one chain?",
+            "Put 2²⁴ at the start of k. What must be in a separate instruction to be lost in one chain?",
             "Two ones in two instructions of the second part are lost one by one in a chain; in the part they are 2.",
         ),
         draw=_draw_splits,

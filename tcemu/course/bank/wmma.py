@@ -26,7 +26,7 @@ _K, _N = 48, 64
 
 
 def _numbers(rng: np.random.Generator, *shape: int) -> Array:
-    """Numbers of f16 with all of its 11 bits and different exponents, so that sums of their products are rounded."""
+    """Numbers that use all 11 bits of f16 and have different exponents, so that sums of their products are rounded."""
     numbers: Array = (rng.integers(-2047, 2048, shape) * 2.0 ** rng.integers(-12, 0, shape)).astype(np.float16)
     return numbers
 
@@ -80,7 +80,7 @@ _SMALLEST_STRIDE = Function(
         ("8 elements are 16 bytes only if an element has 16 bits.", lambda columns, _: _up(columns, 8)),
         ("You rounded down, so the stride is shorter than a row.",
          lambda columns, bits: columns // (128 // bits) * (128 // bits)),
-        ("Always one unit more: a row that fits exactly needs no padding.",
+        ("You always add 16 bytes: a row that fits exactly needs no padding.",
          lambda columns, bits: (columns // (128 // bits) + 1) * (128 // bits)),
         ("This is the stride in bytes. It is counted in elements.",
          lambda columns, bits: _up(columns, 128 // bits) * bits // 8),
@@ -154,10 +154,10 @@ def _gemm_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     right = _product(a, b)
     steps = [_product(a[:, k : k + 16], b[k : k + 16]) for k in (0, 16, 32)]
     yield "You loaded B as row-major: neighbours in the array are in one column of B.", _product(a, _by_tiles(b))
-    yield "Only the first step along K is there.", steps[0]
-    yield "Only the last step along K is there: pass the sum so far as C.", steps[2]
+    yield "The sum has only the first step along K.", steps[0]
+    yield "The sum has only the last step along K: pass the sum so far as C.", steps[2]
     tiles = right.reshape(2, 2, 16, 2, 2, 16)
-    yield "Each block computes tiles of another one: ctaid x counts columns of C, y rows.", (
+    yield "Each block computes the tiles of a different block: ctaid x counts columns of C, y rows.", (
         right.reshape(2, 32, 2, 32).transpose(2, 1, 0, 3).reshape(64, 64)
     )
     yield "The four warps of a block write to each other's tiles: rows and columns are exchanged.", (
@@ -165,7 +165,7 @@ def _gemm_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     )
     only = np.zeros_like(tiles)
     only[:, 0, :, :, 0] = tiles[:, 0, :, :, 0]
-    yield "Only one tile of each block is there: the tile must depend on warp.warpid.", only.reshape(64, 64)
+    yield "Each block computes only one tile: the tile must depend on warp.warpid.", only.reshape(64, 64)
 
 
 def _by_tiles(b: Array) -> Array:
@@ -216,7 +216,7 @@ EXERCISES = [
         section="9.7.14.4.2",
         hints=(
             "Which element is B[16 i][16 j]? Put k = 16 i and n = 16 j into the formula.",
-            "From one column to the next there are as many elements as a column has.",
+            "The distance from one column to the next is the number of elements in a column.",
         ),
     ),
     Exercise(
@@ -328,7 +328,7 @@ EXERCISES = [
         know="ragged edges, notebook 03",
         section="9.7.14.4.3",
         hints=(
-            "np.pad fills up with zeros. -M % 16 is what is missing up to the next multiple of 16.",
+            "np.pad adds zeros. -M % 16 is the number of rows missing up to the next multiple of 16.",
             "Three loops: over rows and columns of tiles, and along K. Cut the result to M × N at the end.",
         ),
         points=3,

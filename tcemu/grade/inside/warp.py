@@ -122,7 +122,7 @@ class RemoteCore(Core):
 
     def __init__(self, session: Session, place: SimpleNamespace) -> None:
         given = place.grid, place.block, place.shared, place.target
-        shape = Shape(*given, policy="late", seed=0, registers=0, cluster=place.cluster)  # of the policy nobody asks
+        shape = Shape(*given, policy="late", seed=0, registers=0, cluster=place.cluster)  # nothing uses the policy
         grid = SimpleNamespace(resident=place.resident, clock=_CLOCK.__next__)
         self.block: Any = SimpleNamespace(
             index=place.ctaid, shape=shape, warps=place.warps, rank=place.rank, number=place.number, grid=grid,

@@ -1,6 +1,6 @@
 """The files in a folder. Links are never followed, and only plain files with one name are read.
 
-The folder belongs to the grader: nobody else may write to it while it is read.
+The folder belongs to the grader: no other process may write to it while it is read.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from tcemu.grade.syntax import parsed
 GRAM, WINDOW = 12, 4
 #: A fingerprint is rare if at most this many students have it, or this part of the class.
 _FEW, _PART = 4, 0.1
-#: Pairs that are reported share at least so many rare fingerprints, and this part of those of one of them. The same
+#: The fewest rare fingerprints that reported pairs share, and the smallest part of those of one of them. The same
 #: short answer makes about ten, with the runs that begin or end in the released cells beside it.
 _SHARED, _ALIKE = 16, 0.6
 #: Code with fewer fingerprints than this is the same by chance.

@@ -56,7 +56,7 @@ def a_multicast_pipeline_that_waits_for_its_own_consumers(warp, right, x):
 
 @pair("global-race", (4, 64), 4, 64, grid=4, block=64)
 def stream_k_with_flags_for_the_block_alone(warp, right, parts, flags, out):
-    """The block that finishes the tile waits for the partial sums of all others; their release reaches nobody."""
+    """The block that finishes the tile waits for the partial sums of all others, but their release has no effect."""
     here, scope = warp.ctaid[0], "gpu" if right else "cta"
     if here:
         warp.st_global(parts.at(here, warp.threads), here)  # <- reported
@@ -222,7 +222,7 @@ def a_histogram_read_before_the_peer_has_added(warp, right, out):
 
 @pair(("deadlock", "mbarrier-arrivals", "out-of-range"), **TWO)
 def a_release_sent_to_the_own_block(warp, right):
-    """mapa with the own rank: the peer waits for ever."""
+    """mapa with the block's own rank: the peer waits forever."""
     rank = warp.cluster_ctarank
     begin(warp, EMPTY[0])
     with leader(warp):

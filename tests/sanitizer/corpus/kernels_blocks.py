@@ -103,7 +103,7 @@ def a_loop_that_acquires_nothing(warp, right, data, flag):
 
 @pair("global-race", 64, 1, **TWO)
 def one_thread_publishes_for_all(warp, right, data, flag):
-    """The __syncthreads before the release is missing: thread 0 hands on only what it has stored itself."""
+    """The __syncthreads before the release is missing: thread 0 releases only its own stores."""
     if warp.ctaid[0] == 0:
         warp.st_global(data.at(warp.threads), 5)
         if right:
@@ -118,7 +118,7 @@ def one_thread_publishes_for_all(warp, right, data, flag):
 
 @pair("global-race", 64, 1, **TWO)
 def one_thread_waits_for_all(warp, right, data, flag):
-    """The __syncthreads behind the loop is missing: the other threads have waited for nobody."""
+    """The __syncthreads after the loop is missing: the other threads have not waited."""
     if warp.ctaid[0] == 0:
         warp.st_global(data.at(warp.threads), 5)  # <- reported
         warp.bar_sync()
@@ -237,7 +237,7 @@ def a_stencil_in_place(warp, right, x, y):
 
 @pair("global-race", 2, grid=3)
 def a_lock_without_fences(warp, right, a):
-    """atomicCAS and atomicExch are relaxed: what is done inside the lock is not ordered with the next owner."""
+    """atomicCAS and atomicExch are relaxed: accesses inside the lock are not ordered with the next owner's."""
     with leader(warp):
         while warp.atom_global("cas.b32", a.at(0), 0, 1)[0, 0]:
             warp.nanosleep(20)
@@ -261,7 +261,7 @@ def a_lock_given_back_by_a_plain_store(warp, right, a):
 
 @pair("global-race", 128, 1, **TWO)
 def a_barrier_of_the_grid_without_fences(warp, right, data, count):
-    """Each block counts and waits for the count; no fence stands before the one or behind the other."""
+    """Each block counts and waits for the count; there is no fence before the one or after the other."""
     place = 64 * warp.ctaid[0] + warp.threads
     warp.st_global(data.at(place), 5)  # <- reported
     warp.bar_sync()

@@ -6,7 +6,7 @@ from kernels_pairs import leader, pair
 
 @pair("out-of-range", 64, **TWO)
 def a_multicast_to_a_block_that_may_have_exited(warp, right, x):
-    """The peer has no use for the last tile and exits; the copy comes whether or not somebody waits for it."""
+    """The peer has no use for the last tile and exits; the copy arrives whether or not a thread waits for it."""
     begin(warp, FULL, expect=256)
     with leader(warp):
         if warp.cluster_ctarank == 0:

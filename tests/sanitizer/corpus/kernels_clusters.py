@@ -116,7 +116,7 @@ def a_block_exits_while_its_peer_reads(warp, right):
 
 @pair(("exited-threads", "out-of-range"), **TWO)
 def the_last_arrival_at_a_block_that_has_exited(warp, right):
-    """A consumer releases the last stage to a producer that waits for nobody any more."""
+    """A consumer releases the last stage to a producer that no longer waits."""
     begin(warp, EMPTY)
     if warp.cluster_ctarank == 0:
         with leader(warp):
@@ -127,7 +127,7 @@ def the_last_arrival_at_a_block_that_has_exited(warp, right):
 
 @pair("mbarrier-init", **TWO)
 def an_mbarrier_that_the_peer_does_not_know_yet(warp, right):
-    """After the initialisation only the own block meets."""
+    """After the initialisation only the threads of each block synchronise."""
     with leader(warp):
         warp.mbarrier_init(EMPTY, 1)
         warp.fence_mbarrier_init()
@@ -248,7 +248,7 @@ def st_async_of_more_bytes_than_expected(warp, right):
 
 @pair(("shared-race", "overwritten-early"), **TWO)
 def st_async_over_what_the_peer_still_stores(warp, right):
-    """The peer clears its buffer with ordinary stores; nothing orders them with what comes from here."""
+    """The peer clears its buffer with ordinary stores; nothing orders them with the data that this block sends."""
     begin(warp, FULL, expect=256)
     warp.st_shared(4 * warp.threads, 0)  # <- reported
     if right:
@@ -260,7 +260,7 @@ def st_async_over_what_the_peer_still_stores(warp, right):
 
 @pair(("deadlock", "exited-threads"), **TWO)
 def a_warp_that_skips_the_barrier_of_the_cluster(warp, right):
-    """Only the warps that have work meet; the barrier counts all threads that have not exited."""
+    """Only the warps that have work arrive; the barrier counts all threads that have not exited."""
     if warp.warpid == 0 or right or warp.cluster_ctarank == 0:
         warp.barrier_cluster_arrive()
         warp.barrier_cluster_wait()  # <- reported

@@ -22,7 +22,7 @@ def stores_fence_barrier_wgmma(warp, g):
 
 @correct()
 def all_registers_in_one_bank(warp, g):
-    """As a front end for PTX text has them: what an mma_async does not use may change whenever it likes."""
+    """As a front end for PTX text has them: registers that an mma_async does not use may change at any time."""
     bank = warp.registers(12).bank
     d, a, other, scratch = (bank.view(range(first, first + count)) for first, count in ((0, 4), (4, 4), (8, 4), (8, 1)))
     ready(warp)
@@ -100,7 +100,7 @@ def the_first_mma_does_not_read_d(warp, g):
 
 @correct()
 def accumulator_scaled_between_groups(warp, g):
-    """As in attention: wait, scale, fence, go on."""
+    """As in attention: wait, scale, fence, continue."""
     ready(warp)
     d = warp.registers(4, fill=0)
     for _ in range(3):
@@ -112,7 +112,7 @@ def accumulator_scaled_between_groups(warp, g):
 
 @correct()
 def a_in_registers_two_at_a_time(warp, g):
-    """While one mma_async is under way, A of the next is loaded into other registers."""
+    """While one mma_async is pending, A of the next is loaded into other registers."""
     ready(warp)
     d, b = warp.registers(4, fill=0), tiles()[1]
     row = 16 * (warp.threads % 128)
@@ -243,7 +243,7 @@ def one_lane_of_the_producer_waits_too(warp, g):
 
 @correct(block=160, **STAGES)
 def the_stage_before_is_released(warp, g):
-    """One group stays under way, so that what is released is the stage of the step before."""
+    """One group stays pending, so the released stage is that of the previous step."""
     pipeline(warp)
     if warp.warpid == 4:
         produce(warp, g, 6)
@@ -323,7 +323,7 @@ def two_buffers_leave_by_bulk_stores(warp, g):
 
 @correct(block=64, shared=4112)
 def boxes_of_a_tensor_in_and_out(warp, g):
-    """A box at the edge: what lies outside comes as zeros, and is counted all the same."""
+    """A box at the edge: elements outside are filled with zeros, and their bytes are counted all the same."""
     g = type(g)(int(g), np.dtype(np.float16), (16, 16))
     barrier(warp, 4096)
     box = TensorMap.of(g, (16, 16))

@@ -139,7 +139,7 @@ def every_lane_copies_a_row(warp, g):
 
 @correct(block=128)
 def double_buffered_tiles_with_one_barrier(warp, g):
-    """The step's barrier stands between the reading of the other buffer and the next stores to it."""
+    """The step's barrier is between reading the other buffer and the next stores to it."""
     held = warp.ld_global(g + 16 * warp.threads, "v4.b32")
     for step in range(4):
         warp.st_shared(2048 * (step % 2) + 16 * warp.threads, held, "v4.b32")
@@ -211,7 +211,7 @@ def cp_async_producers_arrive_without_noinc(warp, g):
 
 @correct(block=256, shared=4160)
 def cp_async_of_producers_for_wgmma_of_others(warp, g):
-    """Who waits for the mbarrier of cp.async fences before its wgmma: nobody else knows when the copies ended."""
+    """The thread that waits for the mbarrier of cp.async fences before its wgmma: only it knows that they ended."""
     barrier(warp, 4096, count=128)
     if warp.warpgroup == 1:
         at = 16 * (warp.threads - 128)
@@ -251,7 +251,7 @@ def rows_at_the_edge_are_zeros(warp, g):
 
 @correct(grid=(2, 2), block=160, **STAGES)
 def several_tiles_for_each_block(warp, g):
-    """A persistent kernel: phases go on counting from tile to tile."""
+    """A persistent kernel: phases continue counting from tile to tile."""
     pipeline(warp)
     step = 0
     for _ in range(2):
@@ -274,7 +274,7 @@ def several_tiles_for_each_block(warp, g):
 
 @correct(block=32)
 def a_shuffle_between_loads_and_stores(warp, g):
-    """All lanes have loaded, or they could not shuffle what they loaded."""
+    """All lanes have loaded, because they shuffle the loaded values."""
     warp.st_shared(4 * warp.laneid, warp.laneid)
     warp.bar_warp_sync()
     x = warp.shfl_sync("bfly", warp.ld_shared(4 * warp.laneid)[:, 0], 1)
@@ -314,7 +314,7 @@ def a_copy_hands_on_what_its_issuer_knew(warp, g):
 
 @correct(block=160, **STAGES)
 def a_in_registers_and_one_thread_releases(warp, g):
-    """A wgmma that has ended shows that its four warps have loaded what they gave it."""
+    """A wgmma that has completed shows that its four warps have loaded its operands."""
     pipeline(warp)
     if warp.warpid == 4:
         produce(warp, g, 4)

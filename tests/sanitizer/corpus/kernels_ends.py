@@ -1,4 +1,4 @@
-"""What comes first, what is only a hint, and what is under way at the end. Faulty kernels stand before their twins."""
+"""What is reported first, what is only a hint, and what is pending at the end. Faulty kernels precede their twins."""
 
 import numpy as np
 from kernels_table import MMA, A, B, barrier, correct, faulty, fill, finish, load, one, ready, tiles
@@ -78,7 +78,7 @@ def all_warps_write_the_same_zeros(warp, g):
 
 @faulty("proxy-fence-barrier")
 def all_threads_fence_after_the_barrier(warp, g):
-    """The order is wrong before it matters who fences."""
+    """The order is wrong, whichever thread fences."""
     warp.st_shared(16 * warp.threads, 1, "v4.b32")
     warp.bar_sync()
     warp.fence_proxy_async()

@@ -20,7 +20,7 @@ def a_barrier_dropped_from_a_branch_of_48_threads(warp, right):
 
 @pair("shared-race", **TWO_WARPS)
 def a_barrier_hoisted_out_of_a_loop(warp, right):
-    """tilelang 2612: every fourth thread stores and reads in a loop; the only barrier stands before the branch."""
+    """tilelang 2612: every fourth thread stores and reads in a loop; the only barrier is before the branch."""
     warp.bar_sync()
     for step in range(2):
         with warp.only(warp.threads % 4 == 0):
@@ -33,7 +33,7 @@ def a_barrier_hoisted_out_of_a_loop(warp, right):
 
 @pair("cp-async-unwaited", 64, **TWO_WARPS)
 def a_barrier_that_does_not_wait_for_the_bias(warp, right, x):
-    """nvFuser 3428: the first warp copies a vector once, and only __syncthreads stands before the loop."""
+    """nvFuser 3428: the first warp copies a vector once, and only __syncthreads is before the loop."""
     if warp.warpid == 0:
         warp.cp_async(4 * warp.laneid, x.at(warp.laneid), 4)
         if right:
@@ -116,7 +116,7 @@ def a_barrier_that_counts_one_warp(warp, right):
 
 @pair(("barrier-threads", "deadlock", "exited-threads"), block=160, shared=64)
 def a_named_barrier_that_counts_the_producer_too(warp, right):
-    """FlashAttention: 128 consumers meet at a barrier for all threads but the producer's warp has no part in it."""
+    """FlashAttention: 128 consumers arrive at a barrier for all threads, but the producer's warp does not."""
     if warp.warpid == 4:
         return
     warp.bar_sync(2, 128 if right else 160)  # <- reported
@@ -169,7 +169,7 @@ def the_next_tile_overwrites_the_number_of_this_one(warp, right, queue):
 
 @pair(("overwritten-early", "shared-race"), 256, block=64, shared=512)
 def the_epilogue_reuses_the_stage_of_a_copy_that_nobody_needs(warp, right, x):
-    """The prefetch past the last step is still under way when the stage becomes the output's."""
+    """The prefetch past the last step is still pending when the stage becomes the output's."""
     for step in range(2):
         warp.cp_async(256 * step + 4 * warp.threads, x.at(64 * step + warp.threads), 4)  # <- reported
         warp.cp_async_commit_group()

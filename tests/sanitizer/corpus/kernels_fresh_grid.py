@@ -151,7 +151,7 @@ def split_k_into_an_output_that_block_0_clears(warp, right, out):
 
 @pair("global-race", 64, 1, **TWO)
 def read_through_the_cache_that_is_not_coherent(warp, right, data, flag):
-    """__ldg of what another block of the same launch has written, flag or not."""
+    """__ldg of data that another block of the same launch has written, with or without a flag."""
     if warp.ctaid[0] == 0:
         warp.st_global(data.at(warp.threads), 3)
         warp.bar_sync()

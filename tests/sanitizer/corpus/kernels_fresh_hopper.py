@@ -51,7 +51,7 @@ def the_phase_flips_with_each_step(warp, right, x):
 
 @pair(("deadlock", "mbarrier-arrivals"), 256, **SMALL)
 def the_producer_starts_with_the_phase_of_the_consumers(warp, right, x):
-    """An empty mbarrier that nobody has released yet: the first wait must ask for the phase before the first."""
+    """An empty mbarrier that has not been released yet: the first wait must be for the phase before the first."""
     begin(warp, stages())
     for step in range(2):
         if warp.warpid == 0:
@@ -108,7 +108,7 @@ def bytes_of_one_operand_of_two(warp, right, x):
 
 @pair("tma-unwaited", 64, **SMALL)
 def only_the_mbarrier_of_b_is_waited_for(warp, right, x):
-    """CUTracer's test: the wait for A stands behind the use of both."""
+    """CUTracer's test: the wait for A is after the use of both."""
     begin(warp, {FULL: 1, FULL + 8: 1})
     with leader(warp):
         load(warp, x, 0)
@@ -232,7 +232,7 @@ GROUPS = {"block": 128, "shared": 8192 + 64}
 
 @pair("overwritten-early", block=256, shared=8192)
 def one_group_refills_what_both_multiply(warp, right):
-    """tilelang 2613: each warpgroup waits for its own wgmma; the next step's stores meet the other's."""
+    """tilelang 2613: each warpgroup waits for its own wgmma; the next step's stores race with the other's."""
     d = warp.registers(4, fill=0)
     for _ in range(2):
         fill(warp)  # <- reported
@@ -247,7 +247,7 @@ def one_group_refills_what_both_multiply(warp, right):
 
 @pair(("wgmma-unwaited", "wgmma-wait-weak"), **GROUPS)
 def the_last_group_is_left_under_way(warp, right):
-    """wait_group 1 in the loop keeps one group under way, also behind the loop."""
+    """wait_group 1 in the loop keeps one group pending, also after the loop."""
     d = warp.registers(4, fill=0)
     fill(warp)
     warp.fence_proxy_async()
@@ -264,7 +264,7 @@ def the_last_group_is_left_under_way(warp, right):
 
 @pair("wgmma-fence-touched", **GROUPS)
 def the_accumulator_is_scaled_between_steps(warp, right):
-    """Attention scales O in registers and goes on without another fence."""
+    """Attention scales O in registers and continues without another fence."""
     d = warp.registers(4, fill=0)
     fill(warp)
     warp.fence_proxy_async()

@@ -1,4 +1,4 @@
-"""Ordinary writes to global memory that bulk copies use. Each faulty kernel stands before its mended twin."""
+"""Ordinary writes to global memory that bulk copies use. Each faulty kernel precedes its mended twin."""
 
 import numpy as np
 from kernels_table import barrier, correct, faulty, one

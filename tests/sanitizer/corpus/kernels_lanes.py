@@ -1,4 +1,4 @@
-"""Lanes that take no part, registers that move, operands that change. Each faulty kernel stands before its twin."""
+"""Lanes that take no part, registers that move, operands that change. Each faulty kernel precedes its twin."""
 
 import numpy as np
 from kernels_table import correct, faulty, finish, mma, one, ready, tiles
@@ -285,7 +285,7 @@ def a_flag_at_its_place(warp, g):
 
 @faulty("barrier-threads", block=160)
 def a_named_barrier_for_more_than_use_it(warp, g):
-    """The four warps that multiply meet at a barrier that counts another warpgroup, too."""
+    """The four warps that multiply use a barrier that counts another warpgroup, too."""
     if warp.warpid == 4:
         return
     if warp.warpid < 2:

@@ -1,4 +1,4 @@
-"""mbarriers: memory orders, arrivals, and their end. Each faulty kernel stands before its mended twin."""
+"""mbarriers: memory orders, arrivals, and their end. Each faulty kernel precedes its mended twin."""
 
 from kernels_table import barrier, correct, faulty, one
 

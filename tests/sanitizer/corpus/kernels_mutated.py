@@ -50,7 +50,7 @@ def both_branches_store_and_one_fences(warp, right, data, count, out):
 
 @pair("global-race", 64, 1, grid=2, block=64, shared=8)
 def one_lane_tells_another_warp_of_its_fence(warp, right, data, flag):
-    """All lanes of a warp fence and one arrives: what this lane stored is in order, and no more."""
+    """All lanes of a warp fence and one arrives: only this lane's stores are ordered."""
     if warp.ctaid[0] == 0:
         with leader(warp):
             warp.mbarrier_init(0, 1)
@@ -137,7 +137,7 @@ def every_lane_stores_the_sum_of_the_warp(warp, right, out):
 
 @pair("lanes-disagree", 4, block=32)
 def lanes_that_store_one_value_or_several(warp, right, out):
-    """The same value is no conflict, and a strong store lets any of the values stay."""
+    """Storing the same value is not a conflict, and with a strong store any of the values may remain."""
     warp.st_global(out.at(warp.laneid % 2), warp.laneid % 2)
     warp.st_global(out.at(2), warp.laneid, order="relaxed")
     warp.st_global(out.at(3), 5 if right else warp.laneid // 16)  # <- reported

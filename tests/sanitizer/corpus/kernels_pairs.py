@@ -31,7 +31,7 @@ class Pair:
         return {first + number for number, text in enumerate(lines) if text.rstrip().endswith(MARK)}
 
     def reports(self, right, **options):
-        """What the sanitizer reports, hints left out."""
+        """The sanitizer's reports, without hints."""
         given = (right, *self.arrays())
         try:
             result = tcemu.launch(self.kernel, args=given, sanitizer="collect", **self.options, **options)

@@ -45,7 +45,7 @@ def store_rows(warp, c, total):
     shared=4112,
 )
 def sgemm_with_a_front_and_a_back_barrier(warp, fault, a, b, c):
-    """cuda::memcpy_async on two cuda::barriers: A is transposed by copies of 4 bytes, B comes by 16."""
+    """cuda::memcpy_async on two cuda::barriers: A is transposed by 4-byte copies, B is copied 16 bytes at a time."""
     front, back = 4096, 4104
     with leader(warp):
         for bar in (front, back):

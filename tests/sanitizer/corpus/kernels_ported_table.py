@@ -35,7 +35,7 @@ class Port:
         return self.kernel.__name__
 
     def lines(self, fault):
-        """The lines one of which is to be reported first; a comment on a line of its own marks the next one."""
+        """The lines of which one must be reported first; a comment on a separate line marks the next one."""
         lines, first = inspect.getsourcelines(self.kernel)
         found, above = set(), []
         for number, text in enumerate(lines):
@@ -47,7 +47,7 @@ class Port:
         return found
 
     def launch(self, fault, **options):
-        """What the sanitizer reports, hints left out, and the arrays before and after; later launches go on."""
+        """The sanitizer's reports, without hints, and the arrays before and after; later launches use them."""
         before, given = self.arrays(), self.arrays()
         for _ in range(self.launches):
             try:

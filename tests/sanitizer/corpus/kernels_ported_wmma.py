@@ -84,7 +84,7 @@ def imma_streams_c_through_the_operands(warp, fault, a, b, c, d):
     block=(128, 2),
 )
 def simple_wmma_with_a_guard(warp, fault, a, b, c, d):
-    """simple_wmma_gemm: a warp for each tile, more warps than tiles, so that each asks whether its tile exists."""
+    """simple_wmma_gemm: a warp for each tile, more warps than tiles, so that each checks whether its tile exists."""
     column = int(warp.tid[0][0]) // 32 + 4 * warp.ctaid[0]
     row = int(warp.tid[1][0]) + 2 * warp.ctaid[1]
     total = warp.registers(8, fill=0)

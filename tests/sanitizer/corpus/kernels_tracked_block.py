@@ -1,4 +1,4 @@
-"""Pairs from bug trackers, in one block: phases, rings of messages, what comes before whom."""
+"""Pairs from bug trackers, in one block: phases, rings of messages, and orders of operations."""
 
 import numpy as np
 from kernels_clusters import EMPTY, FULL
@@ -106,7 +106,7 @@ def an_empty_tile_that_arrives_for_nobody(warp, right):
 
 @pair("shared-race", block=64, shared=256)
 def a_fence_of_the_block_for_a_barrier(warp, right):
-    """Kokkos 8648: __threadfence_block() orders a thread's own accesses and waits for nobody."""
+    """Kokkos 8648: __threadfence_block() orders a thread's own accesses and does not wait for other threads."""
     warp.st_shared(4 * warp.threads, 1)  # <- reported
     if right:
         warp.bar_sync()
@@ -117,7 +117,7 @@ def a_fence_of_the_block_for_a_barrier(warp, right):
 
 @pair("shared-race", block=64, shared=512)
 def a_systolic_array_with_one_buffer(warp, right):
-    """HeCBench 256: a thread reads what its neighbour put down in the last step, and the neighbour stores the next."""
+    """HeCBench 256: a thread reads what its neighbour stored in the last step, while the neighbour stores the next."""
     warp.st_shared(4 * warp.threads, 0)
     warp.st_shared(256 + 4 * warp.threads, 0)
     warp.bar_sync()

@@ -131,7 +131,7 @@ def bytes_times_the_size_of_the_cluster(warp, right, x):
 
 @pair("global-race", 64, 1, grid=3, block=32, cluster=3, shared=1088)
 def seen_here_and_told_to_the_peer_by_a_relaxed_arrival(warp, right, data, flag):
-    """Rank 1 acquires; its arrival at rank 2 is relaxed, so that rank 2 has learned nothing."""
+    """Rank 1 acquires; its arrival at rank 2 is relaxed, so it orders nothing for rank 2."""
     begin(warp, FULL)
     rank = warp.cluster_ctarank
     if rank == 0:
@@ -259,7 +259,7 @@ def a_multicast_ring_whose_empty_counts_two_of_four(warp, right, x):
 
 @pair("shared-race", grid=4, block=32, cluster=4, shared=256)
 def a_tree_over_ranks_with_one_barrier_too_few(warp, right):
-    """log2 steps of a reduction in distributed shared memory; the barrier stands in front of the loop."""
+    """log2 steps of a reduction in distributed shared memory; the barrier is before the loop."""
     rank = warp.cluster_ctarank
     warp.st_shared(4 * warp.laneid, rank)  # <- reported
     meet(warp)
@@ -275,7 +275,7 @@ def a_tree_over_ranks_with_one_barrier_too_few(warp, right):
 
 @pair("overwritten-early", grid=2, block=128, cluster=2, shared=2 * 8192 + 64)
 def st_async_into_a_tile_that_wgmma_still_reads(warp, right):
-    """The release to the peer stands in front of wgmma.wait_group."""
+    """The release to the peer is before wgmma.wait_group."""
     bar, free = 2 * TILE, 2 * TILE + 8
     with leader(warp):
         warp.mbarrier_init(bar, 1)

@@ -57,7 +57,7 @@ def lanes_0_and_16_exchange_alone(warp):
 
 @correct(zeros(64, 3), grid=3, block=64)
 def a_counter_in_the_middle_of_a_release_sequence(warp, data, words):
-    """Relaxed additions by others continue what the first release put there."""
+    """Relaxed additions by others continue the chain that the first release began."""
     count = words.at(0)
     if warp.ctaid[0] == 0:
         warp.st_global(data.at(warp.threads), 1)

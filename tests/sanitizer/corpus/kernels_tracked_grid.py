@@ -61,7 +61,7 @@ def a_signal_cleared_before_all_have_seen_it(warp, right, flags):
 
 @pair("flag-never-set", 1, **ONE)
 def a_barrier_of_the_grid_used_twice(warp, right, count):
-    """cuML 458: who is late to look finds that the others have arrived at the next barrier already."""
+    """cuML 458: a block that reads late finds that the others have already arrived at the next barrier."""
     with leader(warp):
         for turn in range(2):
             warp.atom_global("add.u32", count, 1, order="acq_rel")
@@ -185,7 +185,7 @@ def a_ring_with_one_slot_too_few(warp, right, ends, slots):
 
 @pair("global-race", 1, 2, **ONE)
 def a_sequence_lock_around_plain_data(warp, right, sequence, data):
-    """The reader throws away what it read while the writer was at work, but reading it was a race."""
+    """The reader discards what it read while the writer was writing, but reading it was a race."""
     how = "relaxed" if right else ""
     with leader(warp):
         if warp.ctaid[0] == 0:
@@ -207,7 +207,7 @@ def a_sequence_lock_around_plain_data(warp, right, sequence, data):
 
 @pair("global-race", 1, 32, grid=3, block=32)
 def a_table_that_one_block_fills(warp, right, state, table):
-    """Whoever wins the compare-and-swap fills it; the others go on as soon as somebody has begun."""
+    """Whoever wins the compare-and-swap fills it; the others continue as soon as somebody has begun."""
     with leader(warp):
         won = warp.atom_global("cas.b32", state, 0, 1, order="acq_rel")[0, 0] == 0
     won = warp.shfl_sync("idx", np.full(32, won, np.uint32), 0)[0]

@@ -149,7 +149,7 @@ def _counts(a):
 
 @correct(words(1024, 16), _counts, shared=4 * 16 * 128)
 def a_histogram_with_counters_for_each_thread(warp, a, d):
-    """No atomics: every thread has bins of its own, which the first 16 threads add behind a barrier."""
+    """No atomics: every thread has its own bins, which the first 16 threads add after a barrier."""
     t = warp.threads
     for digit in range(16):
         warp.st_shared(4 * (128 * digit + t), 0)
@@ -211,7 +211,7 @@ def groups_of_eight_lanes(warp, a, d):
 
 @correct(words(128, 128), lambda a: np.where(a < 100, a // 2**4 + 1, a), shared=4)
 def a_loop_that_all_leave_together(warp, a, d):
-    """The block goes on while a flag in shared memory says so: cleared, barrier, raised by anybody, barrier, read."""
+    """The block continues while a flag in shared memory says so: cleared, barrier, set by any thread, barrier, read."""
     x = warp.ld_global(a.at(warp.threads))[:, 0]
     small_ones, rounds = x < 100, 0
     while True:

@@ -49,7 +49,7 @@ def _partial():
 
 @correct(_partial, lambda a, *_: a.sum(keepdims=True), grid=4, shared=20)
 def the_last_block_adds_up(warp, a, parts, count, d):
-    """threadFenceReduction: a partial sum, __threadfence, atomicInc; who finds the last number sums all of them."""
+    """threadFenceReduction: a partial sum, __threadfence, atomicInc; the block with the last number sums them."""
     x = warp.ld_global(a.at(128 * warp.ctaid[0] + warp.threads))[:, 0]
     for step in (16, 8, 4, 2, 1):
         x = x + warp.shfl_sync("bfly", x, step)
@@ -128,7 +128,7 @@ def a_lock_around_a_plain_counter(warp, a, d):
 
 @correct(words(128, 1), lambda a: a.sum(keepdims=True), shared=20)
 def the_last_warp_adds_up(warp, a, d):
-    """Without a barrier: each warp stores its sum and counts with acq_rel; who counts last has seen all of them."""
+    """Without a barrier: each warp stores its sum and counts with acq_rel; the last one has seen all of them."""
     with leader(warp):
         warp.st_shared(16, 0)
     warp.bar_sync()

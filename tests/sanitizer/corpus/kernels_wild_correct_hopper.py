@@ -249,7 +249,7 @@ def attention_overlaps_the_next_scores(warp, q, k, v, o):
         return s
 
     def signs(s):
-        """The accumulator as A of four k-steps, in registers of its own."""
+        """The accumulator as A of four k-steps, in separate registers."""
         p = [warp.registers(4) for _ in range(4)]
         packed = np.sign(floats(s)).astype(np.float16).view(np.uint32)
         for part in range(4):

@@ -177,7 +177,7 @@ def edges_are_filled_with_zeros(warp, a, b, d):
 
 @correct(matrices(16, 16, 128), product, shared=4 * 1024, target="sm_80")
 def sliced_k_is_reduced_in_shared_memory(warp, a, b, d):
-    """Each warp takes a quarter of K from global memory; the parts meet where they are added."""
+    """Each warp takes a quarter of K from global memory; the parts are added at the end."""
     row, column = warp.laneid // 4, 2 * (warp.laneid % 4)
     c = [warp.registers(4, fill=0) for _ in range(2)]
     for k in range(32 * warp.warpid, 32 * warp.warpid + 32, 16):

@@ -195,7 +195,7 @@ def every_lane_arms_for_its_own_row(warp, a, d):
     shared=1024 + 8,
 )
 def boxes_of_three_dimensions_at_the_edge(warp, a, d):
-    """A box that hangs over two edges: zeros come where the tensor ends, and its bytes are counted in full."""
+    """A box that hangs over two edges: zeros fill the part outside, and the box's bytes are counted in full."""
     with leader(warp):
         warp.mbarrier_init(1024, 1)
         warp.fence_mbarrier_init()
@@ -231,7 +231,7 @@ def an_mbarrier_that_is_made_anew_for_another_count(warp, a, d):
 
 @correct(words(2048, 2048), lambda a: a[::-1], block=96, shared=4 * 2048 + 64)
 def two_streams_of_a_producer_to_consumers_of_their_own(warp, a, d):
-    """A producer warp serves two consumer warps, each with its ring of two buffers; nobody waits for the other."""
+    """A producer warp serves two consumer warps, each with its ring of two buffers; neither waits for the other."""
     full, empty = 8192, 8224
     init(warp, {full + 8 * ring: 1 for ring in range(4)} | {empty + 8 * ring: 32 for ring in range(4)})
     if warp.warpid == 2:

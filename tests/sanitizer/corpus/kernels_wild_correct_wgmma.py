@@ -81,7 +81,7 @@ def the_first_kernel_of_a_worklog(warp, a, b, d):
 
 @correct(matrices(64, 64, 256), product, shared=6 * TILE + 24)
 def prefetched_by_the_same_threads(warp, a, b, d):
-    """CuTe's sm90 tutorial: the thread that multiplies also refills, one stage behind the group under way."""
+    """CuTe's sm90 tutorial: the thread that multiplies also refills, one stage behind the pending group."""
     full = 6 * TILE
     init(warp, {full + 8 * stage: 1 for stage in range(3)})
     steps = 4
@@ -144,7 +144,7 @@ def _dequantised(a, scale, b):
     shared=2 * TILE + 8,
 )
 def a_is_converted_in_registers(warp, a, scale, b, d):
-    """Mixed-input GEMM: ldmatrix, scale in registers, wgmma.fence, wgmma with A from registers, one k under way."""
+    """Mixed-input GEMM: ldmatrix, scale in registers, wgmma.fence, wgmma with A from registers, one k step pending."""
     init(warp, {2 * TILE: 1})
     with leader(warp):
         warp.mbarrier_arrive_expect_tx(2 * TILE, 2 * TILE)

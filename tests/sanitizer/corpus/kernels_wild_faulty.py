@@ -16,7 +16,7 @@ def a_block_reversed_without_a_barrier(warp, a, d):
 
 @faulty("shared-race", words(1024, 1), shared=512)
 def a_tree_that_synchronises_once(warp, a, d):
-    """The barrier stands in front of the loop and not in it."""
+    """The barrier is before the loop, not in it."""
     t = warp.threads
     warp.st_shared(4 * t, warp.ld_global(a.at(t)))
     warp.bar_sync()
@@ -205,7 +205,7 @@ def two_warps_wait_for_each_other(warp, a):
 
 @faulty(("barrier-threads", "shared-race", "deadlock"), words(4096), block=256, shared=1024)
 def both_groups_take_the_same_named_barrier(warp, a):
-    """Two groups of four warps, meant to meet separately, share barrier 1 of 128 threads: whoever comes is counted."""
+    """Two groups of four warps, meant to meet separately, share barrier 1 of 128 threads: any arriving warp counts."""
     group, t = warp.warpid // 4, warp.threads % 128
     for _ in range(2):
         warp.st_shared(512 * group + 4 * t, 1)  # <- reported
@@ -226,7 +226,7 @@ def arriving_where_waiting_is_needed(warp, a):
 
 @faulty("shared-race", words(4096), block=64, shared=256)
 def a_ring_without_its_empty_barrier(warp, a):
-    """The producer learns that the buffer is full, never that it is empty."""
+    """The producer waits until the buffer is full, never until it is empty."""
     for _ in range(3):
         if warp.warpid == 0:
             warp.st_shared(4 * warp.laneid, 1)  # <- reported
@@ -334,7 +334,7 @@ def a_producer_that_waits_for_a_buffer_nobody_has_used(warp, a):
 
 @faulty("shared-race", words(4096), block=64, shared=1040)
 def a_consumer_that_looks_once_and_goes_on(warp, a):
-    """test_wait answers no, and nobody asks what it answered. The producer waits for the consumer, so no it is."""
+    """test_wait returns false, and its result is ignored. The producer waits for the consumer, so it must be false."""
     with leader(warp):
         warp.mbarrier_init(1024, 32)
     warp.bar_sync()
@@ -371,7 +371,7 @@ def mbarriers_initialised_again_for_the_next_tile(warp, a):
 
 @faulty(("shared-race", "deadlock"), words(4096), block=64, shared=1040)
 def a_parity_that_is_not_turned(warp, a):
-    """The consumer waits for parity 0 each time: in the second step it goes on at once, or it waits in vain."""
+    """The consumer waits for parity 0 each time: in the second step it continues at once, or it waits in vain."""
     with leader(warp):
         warp.mbarrier_init(1024, 32)
         warp.mbarrier_init(1032, 32)

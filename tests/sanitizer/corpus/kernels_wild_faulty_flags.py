@@ -73,7 +73,7 @@ def a_volatile_flag_without_fences(warp, a):
 
 @faulty("shared-race", words(128), block=64, shared=132)
 def released_and_never_acquired(warp, a):
-    """The reader's loop is relaxed, and no fence stands behind it."""
+    """The reader's loop is relaxed, and there is no fence after it."""
     _flag(warp)
     if warp.warpid == 0:
         warp.st_shared(4 * warp.laneid, 5)
@@ -115,7 +115,7 @@ def lane_0_raises_the_flag_for_its_warp(warp, a):
 
 @faulty("shared-race", words(128), shared=8)
 def a_lock_given_back_without_a_fence(warp, a):
-    """What was written inside may arrive behind the unlock."""
+    """Stores inside the lock may become visible after the unlock."""
     with leader(warp):
         warp.st_shared(0, 0, "b64")
     warp.bar_sync()
@@ -139,7 +139,7 @@ def a_lock_that_is_kept(warp, a):
 
 @faulty("shared-race", words(128), shared=20)
 def the_last_warp_sums_what_it_cannot_know(warp, a):
-    """threadFenceReduction without its fence: a relaxed counter says who is last, not that the sums are there."""
+    """threadFenceReduction without its fence: a relaxed counter shows who is last, not that the sums are stored."""
     with leader(warp):
         warp.st_shared(16, 0)
     warp.bar_sync()

@@ -1,4 +1,4 @@
-"""Faulty kernels in the wild, on Hopper: what the trackers of well-known libraries tell of wgmma, TMA and mbarriers."""
+"""Faulty kernels in the wild, on Hopper: bugs in wgmma, TMA and mbarriers from the trackers of well-known libraries."""
 
 from kernels_wild_correct_wgmma import TILE, WGMMA, box, init, multiply, swizzled, tile
 from kernels_wild_table import faulty, leader, matrices, one
@@ -55,7 +55,7 @@ def end(warp):
 
 @faulty("tma-unwaited", GEMM, **RING)
 def wgmma_before_the_wait_for_a(warp, a, b, d):
-    """CUTracer's first pattern: A and B have an mbarrier each, and the wait for A stands behind the wgmma."""
+    """CUTracer's first pattern: A and B have an mbarrier each, and the wait for A is after the wgmma."""
     init(warp, {FULL: 1, FULL + 8: 1})
     if warp.warpid == 4:
         with one(warp):
@@ -92,7 +92,7 @@ def b_is_waited_for_by_time_alone(warp, a, b, d):
 
 @faulty("tma-unwaited", GEMM, **RING)
 def the_mbarrier_of_the_first_stage_for_all(warp, a, b, d):
-    """TinyGEMM: the address of full is computed once, the stage goes on."""
+    """TinyGEMM: the address of full is computed once, although the stage changes."""
     ring(warp)
     if warp.warpid == 4:
         produce(warp, a, b, 2)
@@ -198,7 +198,7 @@ def one_consumer_releases_for_two(warp, a, b, d):
 
 @faulty("overwritten-early", GEMM, block=256, shared=3 * TILE)
 def the_other_warpgroup_still_reads_a(warp, a, b, d):
-    """TileLang and Triton: both warpgroups multiply with A; behind the wait of its own wgmma one refills it."""
+    """TileLang and Triton: both warpgroups multiply with A; after the wait for its own wgmma, one refills it."""
     group, t = warp.warpgroup, warp.threads % 128
     for part in range(2):
         warp.st_shared(TILE * (1 + group) + 16 * t + 2048 * part, 0, "v4.b32")
@@ -343,7 +343,7 @@ def a_producer_whose_first_parity_is_right_for_ever(warp, a, b, d):
 
 @faulty("mbarrier-init", GEMM, **RING)
 def consumers_start_before_the_mbarriers_are_there(warp, a, b, d):
-    """init by the producer, whose fence is no barrier for the others."""
+    """init by the producer, whose fence is not a barrier for the others."""
     if warp.warpid == 4:
         with one(warp):
             warp.mbarrier_init(FULL, 1)

@@ -40,7 +40,7 @@ def the_commit_comes_behind_the_wait(warp, a):
 
 @faulty("cp-async-unwaited", words(4096), shared=4096, target="sm_80")
 def the_last_step_keeps_the_wait_of_the_others(warp, a):
-    """wait_group(1) in every step, and in the last nothing newer is under way to be left."""
+    """wait_group(1) in every step; in the last one it leaves the group that is needed pending."""
     mine = 16 * warp.threads
     warp.cp_async(mine, a + mine, 16)
     warp.cp_async_commit_group()

@@ -1,4 +1,4 @@
-"""Faulty kernels in the wild, on Hopper: what leaves by bulk stores, and what comes in its place."""
+"""Faulty kernels in the wild, on Hopper: data that bulk stores are still reading, and data that overwrites it."""
 
 from kernels_wild_correct_wgmma import TILE, box, init, multiply
 from kernels_wild_faulty_hopper import GEMM, end, loaded

@@ -40,7 +40,7 @@ def the_accumulator_is_cleared_behind_the_fence(warp, a, b, d):
 
 @faulty("wgmma-fence-touched", GEMM, shared=2 * TILE + 8)
 def attention_rescales_without_a_fence(warp, a, b, d):
-    """The output is scaled by the softmax between two products, and warpgroup_arrive stands only before the loop."""
+    """The output is scaled by the softmax between two products, and warpgroup_arrive is only before the loop."""
     loaded(warp, a, b)
     c = warp.registers(32, fill=0)
     warp.wgmma_fence()
@@ -52,7 +52,7 @@ def attention_rescales_without_a_fence(warp, a, b, d):
 
 @faulty("wgmma-wait-weak", GEMM, shared=2 * TILE + 8)
 def the_epilogue_behind_wait_group_1(warp, a, b, d):
-    """The loop ends with wait_group(1), and nobody drains the last group."""
+    """The loop ends with wait_group(1), and nothing waits for the last group."""
     loaded(warp, a, b)
     c = warp.registers(32, fill=0)
     for k in range(4):

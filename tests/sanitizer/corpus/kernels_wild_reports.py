@@ -272,7 +272,7 @@ def the_producer_begins_with_parity_1(warp, a):
 
 @faulty("shared-race", words(4, 128), shared=16)
 def an_address_that_only_the_loop_orders(warp, a, out):
-    """CUTLASS 2835: one warp publishes an address; with no tiles, no barrier stands before it is read."""
+    """CUTLASS 2835: one warp publishes an address; with no tiles, there is no barrier before it is read."""
     if warp.warpid == 0:
         with one(warp):
             warp.st_shared(0, 42)

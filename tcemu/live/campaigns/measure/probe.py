@@ -48,7 +48,7 @@ class Part:
     body: Body
     #: Copies in the shorter loop.
     copies: int
-    #: Number of instructions that one copy stands for, of all warps together.
+    #: Number of instructions that one copy represents, of all warps together.
     per: int = 1
     #: PTX after a loop, before its clock is read, that waits for the last copies. {tag} stands for a unique label.
     settle: str = ""
