@@ -1,0 +1,81 @@
+"""The marks of a few cells: numpy and the kernels agree, and a claim is what the long way does."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from quick import examples
+
+from tcemu.sanitizer import marks as plain
+from tcemu.sanitizer.global_shadow import GlobalShadow
+
+kernels = pytest.importorskip("tcemu.kernels.marks")
+CELLS = 64
+CHOSEN = st.lists(st.integers(0, CELLS - 1), min_size=1, max_size=40).map(np.array)
+
+
+def shadow_of(size):
+    """The shadow of one array, whose reads need no records."""
+    return GlobalShadow([(0, size, "x")], lambda marks: marks, lambda read: read.lanes)
+
+
+@examples(60)
+@given(st.lists(st.integers(0, 3), min_size=CELLS, max_size=CELLS).map(np.array), CHOSEN)
+def test_common_and_put(marks, cells):
+    there = marks[cells]
+    for module in (plain, kernels):
+        assert module.common(marks, cells) == (there[0] if (there == there[0]).all() else -1)
+        after = marks.copy()
+        module.put(after, cells, 99)
+        assert np.array_equal(after == 99, np.isin(np.arange(CELLS), cells))
+
+
+@examples(60)
+@given(CHOSEN)
+def test_distinct(cells):
+    for module in (plain, kernels):
+        assert module.distinct(cells) == (len(np.unique(cells)) == len(cells))
+
+
+@examples(60)
+@given(st.sets(st.integers(0, CELLS - 1), max_size=12), CHOSEN, st.integers(0, 2))
+def test_claim(used, cells, parts):
+    """Cells of 16 bytes, and accesses to one, two or four of them."""
+    size = 16 << parts
+    addresses = 16 * np.unique(cells[cells <= CELLS - (1 << parts)] >> parts << parts)
+    lanes = np.arange(len(addresses))
+    reached = (addresses[:, None] // 16 + np.arange(1 << parts)).reshape(-1)
+    free = used.isdisjoint(reached.tolist())
+    for module in (plain, kernels):
+        accessed, marks = np.isin(np.arange(CELLS), list(used)), np.zeros(CELLS, np.int64)
+        before = accessed.copy()
+        assert module.claim(accessed, marks, addresses, size, 4, 320, lanes) == free
+        if free:
+            assert np.array_equal(marks[reached], 320 + lanes.repeat(1 << parts))
+            assert np.array_equal(accessed, before | np.isin(np.arange(CELLS), reached))
+        else:
+            assert np.array_equal(accessed, before)
+            assert not marks.any()
+
+
+@pytest.mark.parametrize("module", [plain, kernels])
+def test_a_claimed_write_is_noted_like_any_other(module, monkeypatch):
+    monkeypatch.setattr("tcemu.sanitizer.global_shadow.fastest", lambda: module)
+    random = np.random.default_rng(5)
+    for _ in range(20):
+        quick, slow = shadow_of(1 << 16), shadow_of(1 << 16)
+        for number, size in enumerate(random.choice([4, 8, 16, 32], 40).tolist(), 1):
+            addresses = size * random.choice((1 << 15) // size, 32, replace=False)
+            lanes, strong = np.arange(32), bool(random.integers(2))
+            extent = int(addresses.min()), int(addresses.max()) + size
+            cells, per = slow.cells(addresses, size, extent[1])
+            free = slow.known(cells) is None
+            fits = size >= quick.cell and extent[1] <= quick.cell * len(quick._accessed)
+            assert quick.claim(addresses, size, 32 * number, lanes, strong, extent) == (free and fits)
+            if not (free and fits):
+                own, _ = quick.cells(addresses, size, extent[1])
+                quick.write(own, 32 * number + lanes.repeat(per), strong, extent)
+            slow.write(cells, 32 * number + lanes.repeat(per), strong, extent)
+        every, _ = slow.cells(np.arange(0, 1 << 15, 4), 4, 1 << 15)
+        assert np.array_equal(quick.marks(quick.cells(np.arange(0, 1 << 15, 4), 4, 1 << 15)[0]), slow.marks(every))
+        assert quick.untouched(0, 1 << 16) == slow.untouched(0, 1 << 16)
