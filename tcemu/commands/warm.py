@@ -23,6 +23,7 @@ from tcemu.formats import Format
 from tcemu.instructions import FAMILIES, TARGETS, Instruction, Shape, Target
 from tcemu.instructions.catalogue import catalogue
 from tcemu.instructions.table import family_of
+from tcemu.sanitizer import marks
 from tcemu.vectors import cases, classes, elements, emulator
 
 #: The file beside the compiled kernels that says what they were compiled for.
@@ -149,6 +150,7 @@ def warm_up() -> str:
             shown.show("compiling", 0, len(some))
             for done, _ in enumerate(perform_all(some), 1):
                 shown.show("compiling", done, len(some))
+            marks.compile_all()
         stamp.write_text(wanted, encoding="utf-8")
     except (OSError, BrokenExecutor) as error:  # no space, no memory: the course opens anyway
         return f"Not all kernels could be compiled in advance ({error}); each is compiled when it is first needed."

@@ -23,6 +23,18 @@ def fastest() -> ModuleType:
     return sys.modules[__name__]
 
 
+def compile_all() -> None:
+    """Compile the kernels for every kind of arrays that they get: some of the machine's may not be written to."""
+    found, marks, accessed = fastest(), np.zeros(2, np.int64), np.zeros(2, bool)
+    fixed = np.zeros(1, np.int64)
+    fixed.setflags(write=False)
+    for addresses in (fixed, fixed.copy()):
+        found.distinct(addresses)
+        for lanes in (fixed, fixed.copy()):
+            found.claim(accessed, marks, addresses, 4, 2, 0, lanes)
+    found.put(marks, fixed.copy(), found.common(marks, fixed.copy()))
+
+
 def common(marks: Array, cells: Array) -> int:
     """The mark that all `cells` have; -1 if they differ."""
     found = marks[cells]

@@ -93,6 +93,7 @@ from tcemu.commands import warm
 warm._prepare()
 for work in warm.works():
     warm.perform(work)
+warm.marks.compile_all()
 """
 #: Everything that a learner may run: each instruction that stands for others, drawn anew, as many warps as were not
 #: warmed; whole matrices; a kernel on the machine. Fails if something is compiled.
