@@ -215,7 +215,6 @@ _DEEP, _FLAT = ("3d", "4d", "5d"), ("2d",)
 _TILES, _GATHER, _SCATTER = ("", "tile"), ("tile::gather4",), ("tile::scatter4",)
 _WINDOW, _WIDE, _WIDEST, _STORED = ("im2col",), ("im2col::w",), ("im2col::w::128",), ("im2col_no_offs",)
 _ALONG_W = "the machine has no windows along W alone (im2col::w), which came with sm_100; with im2col they span lines"
-_IM2COL_STORES = "the machine has only loads and prefetches in im2col mode; which stores a GPU takes is not recorded"
 _WINDOWS = replace(THREAD, windows=True)
 _LINES = replace(_WINDOWS, unsupported=_ALONG_W)
 _ROWS = "the machine has no copies of four rows at once (gather4, scatter4): copy each as a box"
@@ -277,7 +276,7 @@ TENSOR_STORE = family(
     f"{_TENSOR}.2",
     [
         Rows(_tensor(_DIMS, _OUT, mode=_TILES), "8.0", "sm_90", THREAD, _CACHE_HINT),
-        Rows(_tensor(_DEEP, _OUT, mode=_STORED), "8.0", "sm_90", _only(_IM2COL_STORES), _CACHE_HINT),
+        Rows(_tensor(_DEEP, _OUT, mode=_STORED), "8.0", "sm_90", THREAD, _CACHE_HINT),
         Rows(_tensor(_FLAT, _OUT, mode=_SCATTER), "8.6", _BLACKWELL, _only(_ROWS), _CACHE_HINT),
     ],
     stems=("cp.async.bulk.tensor",),
@@ -288,7 +287,7 @@ TENSOR_STORE = family(
 )
 _TYPES = (
     "The tensor map says which elements: u32, s32, u64, f32, f16 or bf16 for .add; u32, s32, u64, s64, f16 or bf16 for "
-    ".min and .max; u32 for .inc and .dec; any of 32 or 64 bits for .and, .or and .xor."
+    ".min and .max; u32 for .inc and .dec; u32, s32 or u64 for .and, .or and .xor."
 )
 _OPERATIONS = "add", "min", "max", "inc", "dec", "and", "or", "xor"
 TENSOR_REDUCE = family(
@@ -297,7 +296,7 @@ TENSOR_REDUCE = family(
     f"{_TENSOR}.3",
     [
         Rows(_tensor(_DIMS, _OUT, op=_OPERATIONS, mode=_TILES), "8.0", "sm_90", THREAD, _CACHE_HINT),
-        Rows(_tensor(_DEEP, _OUT, op=_OPERATIONS, mode=_STORED), "8.0", "sm_90", _only(_IM2COL_STORES), _CACHE_HINT),
+        Rows(_tensor(_DEEP, _OUT, op=_OPERATIONS, mode=_STORED), "8.0", "sm_90", THREAD, _CACHE_HINT),
     ],
     signature=f"= tensor_map coordinates source {_CACHED}",
     about="combines a box in shared memory with a box of a tensor, in a group",

@@ -307,7 +307,7 @@ def _check_map(instruction: Instruction, given: TensorMap) -> None:
             f"{instruction} copies a box of {rank} dimensions; the tensor map has {given.rank} (PTX ISA "
             f"{instruction.section})"
         )
-    kind = Im2colMap if instruction.facts.windows else TensorMap
+    kind = Im2colMap if instruction.words.get("mode", "").startswith(Im2colMap.mode) else TensorMap
     if given.mode != kind.mode:
         raise OperandError(
             f"{instruction} copies in {kind.mode} mode and takes a map of {kind.encoder}; got one of {given.encoder}. "

@@ -7,15 +7,17 @@ pixels of `box[0]` channels each: along W, by the element stride, as far as the 
 lower corner in the next line of H, then of D, then in the next image. A load adds its offsets, the place in the filter,
 to each pixel. In shared memory each pixel is a line: a row of the matrix A of an implicit GEMM.
 
+A store or a reduction has no offsets, and its bounding box must lie inside the tensor.
+
     5 pixels of W, a filter of 3, padded by 1:     offset    pixels, -1 and 5 are filled
     lower -1, upper -1                                  0    -1  0  1  2  3
                                                         1     0  1  2  3  4
                                                         2     1  2  3  4  5
 
-Pixels outside the tensor are filled. Only loads and prefetches are here: what a GPU takes for stores is not recorded.
+A load fills pixels outside the tensor, and a store leaves them out.
 
 How this is known: silicon. tests/golden/sm_90a-im2col-copies.json holds what an H100 answered for every rank, element
-type and swizzle, for corners, strides and offsets at random, for edges, and what makes it stop.
+type and swizzle, for corners, strides and offsets at random, for edges, for every reduction, and what makes it stop.
 """
 
 from __future__ import annotations
@@ -162,8 +164,12 @@ class Im2colMap(TensorMap):
         return False
 
     def _start(self, coordinates: Sequence[int], storing: bool) -> tuple[int, ...]:
-        if storing:
-            raise OperandError(f"an Im2colMap is for loads only, not for stores; make a TensorMap ({_SECTION})")
+        if storing and not (all(low >= 0 for low in self.lower) and all(up <= 0 for up in self.upper)):
+            raise OperandError(
+                f"a store in im2col mode takes a map whose bounding box lies inside the tensor, with no lower below 0 "
+                f"and no upper above 0; got lower {self.lower} and upper {self.upper}. A GPU stops with an illegal "
+                f"instruction ({_SECTION})"
+            )
         start = super()._start(coordinates, storing)
         if not all(low <= at < end for at, low, end in zip(start[1:-1], self.lower, self._ends, strict=True)):
             raise OperandError(

@@ -352,7 +352,7 @@ def test_what_the_machine_does_not_execute_says_why():
     reasons = {
         "st.bulk": "no bulk store",
         "ld.param.b64": "the machine has no .param memory",
-        "cp.async.bulk.tensor.3d.global.shared::cta.im2col_no_offs.bulk_group": "only loads and prefetches",
+        "cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group": "no copies of four rows at once",
         "redux.sync.max.f32": "no redux.sync of floats",
         "multimem.st.f32": "multimem addresses",
     }

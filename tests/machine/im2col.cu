@@ -22,11 +22,22 @@ __device__ u32 in_shared(const void* place) { return static_cast<u32>(__cvta_gen
 #define OUT(dim, mode) "cp.async.bulk.tensor." dim ".global.shared::cta." mode ".bulk_group"
 #define TILE_STORE(dim, at, by) COPY(OUT(dim, "tile") " [%1, " at "], [%0];")
 #define PREFETCH(dim, at, by) COPY("cp.async.bulk.prefetch.tensor." dim ".L2.global.im2col [%1, " at "], " by ";")
+#define REDUCE(op, dim, mode, at)                                                                                      \
+    COPY("cp.reduce.async.bulk.tensor." dim ".global.shared::cta." op "." mode ".bulk_group [%1, " at "], [%0];")
+#define STORE(dim, at, by) COPY(OUT(dim, "im2col_no_offs") " [%1, " at "], [%0];")
 #define EACH(copy)                                                                                                     \
     switch (rank) {                                                                                                    \
     case 3: copy("3d", AT3, BY3); break;                                                                               \
     case 4: copy("4d", AT4, BY4); break;                                                                               \
     case 5: copy("5d", AT5, BY5); break;                                                                               \
+    }                                                                                                                  \
+    break;
+
+#define REDUCED(op, mode)                                                                                              \
+    switch (rank) {                                                                                                    \
+    case 3: REDUCE(op, "3d", mode, AT3); break;                                                                        \
+    case 4: REDUCE(op, "4d", mode, AT4); break;                                                                        \
+    case 5: REDUCE(op, "5d", mode, AT5); break;                                                                        \
     }                                                                                                                  \
     break;
 
@@ -61,6 +72,23 @@ __device__ void copied(const void* given, const int* numbers, unsigned char* byt
         case 2: EACH(TILE)
         case 3: EACH(TILE_STORE)
         case 4: EACH(PREFETCH)
+        case 5: EACH(STORE)
+        case 6: REDUCED("add", "im2col_no_offs")
+        case 7: REDUCED("min", "im2col_no_offs")
+        case 8: REDUCED("max", "im2col_no_offs")
+        case 9: REDUCED("inc", "im2col_no_offs")
+        case 10: REDUCED("dec", "im2col_no_offs")
+        case 11: REDUCED("and", "im2col_no_offs")
+        case 12: REDUCED("or", "im2col_no_offs")
+        case 13: REDUCED("xor", "im2col_no_offs")
+        case 14: REDUCED("add", "tile")
+        case 15: REDUCED("min", "tile")
+        case 16: REDUCED("max", "tile")
+        case 17: REDUCED("inc", "tile")
+        case 18: REDUCED("dec", "tile")
+        case 19: REDUCED("and", "tile")
+        case 20: REDUCED("or", "tile")
+        case 21: REDUCED("xor", "tile")
         }
         asm volatile("cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;" ::: "memory");
     }

@@ -9,7 +9,8 @@ import datetime
 import json
 import random
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -21,9 +22,10 @@ from tensor_copies import BEHIND, MISALIGNED, MODES, REFUSED, gpu_answer, told_o
 
 import tcemu
 from tcemu import live
-from tcemu.errors import TcemuError
+from tcemu.errors import OperandError, TcemuError
 from tcemu.live.runner.cuda import Mapped
 from tcemu.machine.im2col import CORNER_BITS, Im2colMap
+from tcemu.machine.reductions import box_reduction
 from tcemu.machine.tensor_map import ELEMENTS, TensorMap
 
 NAME = "sm_90a-im2col-copies.json"
@@ -35,7 +37,12 @@ WAYS = {
     "tile load": (2, _LOADED.replace("{}.mb", "tile.mb")),
     "tile store": (3, "cp.async.bulk.tensor.{}d.global.shared::cta.tile.bulk_group"),
     "prefetch": (4, "cp.async.bulk.prefetch.tensor.{}d.L2.global.im2col"),
+    "store": (5, "cp.async.bulk.tensor.{}d.global.shared::cta.im2col_no_offs.bulk_group"),
 }
+REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
+_REDUCED = "cp.reduce.async.bulk.tensor.{{}}d.global.shared::cta.{}.{}.bulk_group"
+WAYS |= {name: (6 + number, _REDUCED.format(name, "im2col_no_offs")) for number, name in enumerate(REDUCTIONS)}
+WAYS |= {f"tile {name}": (14 + number, _REDUCED.format(name, "tile")) for number, name in enumerate(REDUCTIONS)}
 #: Where the emulator has the mbarrier and, from `offset` on, the pixels.
 BAR, BOX = 0, 1024
 
@@ -235,6 +242,64 @@ def stopping() -> Iterator[Taken]:
     yield Taken(tiled, nothing)
     yield Taken(plain, nothing, way="tile load")
     yield Taken(plain, nothing, way="tile store")
+
+
+# ------------------------------------------------------------------------------------------------ stores
+
+
+def inside(made: Im2colMap) -> Im2colMap:
+    """The same map with a bounding box inside the tensor."""
+    lengths = made.sizes[1:-1]
+    upper = [max(min(up, 0), 1 - length) for up, length in zip(made.upper, lengths, strict=True)]
+    lower = [min(max(low, 0), length + up - 1) for low, up, length in zip(made.lower, upper, lengths, strict=True)]
+    return replace(made, lower=tuple(lower), upper=tuple(upper))
+
+
+def stored_at_random(ways: Iterable[tuple[str, str]], seed: int = 2) -> Iterator[Taken]:
+    """A store or reduction of elements, (way, element), of each rank, as a GPU takes them."""
+    draw = random.Random(seed)
+    for (way, element), rank in product(ways, CORNER_BITS):
+        made = inside(drawn(draw, rank, element, draw.choice(list(MODES))))
+        at = start(draw, made)
+        yield Taken(made, (max(at[0], 0), *at[1:-1], max(at[-1], 0)), (), 128 * draw.randint(0, 7), way)
+
+
+def stores() -> Iterator[tuple[str, str]]:
+    """A store of each element type, and each reduction of each that it combines."""
+    yield from (("store", element) for element in ELEMENTS)
+    yield from ((way, element) for way in REDUCTIONS for element in ELEMENTS if combines(way, element))
+
+
+def combines(operation: str, element: str) -> bool:
+    """Whether the emulator has a reduction of these elements."""
+    with suppress(OperandError):
+        return bool(box_reduction(tcemu.parse(WAYS[operation][1].format(3)), element))
+    return False
+
+
+def stopping_stores() -> Iterator[Taken]:
+    """Stores that stop a GPU: a bounding box or a start outside the tensor, another mode, elements that do not fit."""
+    for rank in CORNER_BITS:
+        nothing = (0,) * (rank - 2)
+        for axis in range(rank - 2):
+            out = tuple(int(place == axis) for place in range(rank - 2))
+            yield Taken(image(rank, lower=tuple(-each for each in out), upper=nothing), (0,) * rank, way="store")
+            yield Taken(image(rank, lower=nothing, upper=out), (0,) * rank, way="store")
+    made = image(4, lower=(1, 1), upper=(-1, -1))
+    for at in ((0, 0, 1, 0), (0, 5, 1, 0), (0, 1, 4, 0), (0, 1, 1, -1), (4, 1, 1, 0), (-8, 1, 1, 0)):
+        yield Taken(made, at, way="store")
+    yield Taken(made, (0, 1, 1, 0), offset=64, way="store")
+    yield Taken(TensorMap(0, "u16", made.sizes, made.strides, (8, 2, 2, 2)), (0,) * 4, way="store")
+    yield Taken(image(4, lower=(-1, 0), upper=(0, 0)), (0,) * 4, way="add")
+
+
+def reduced(mode: str) -> Iterator[Taken]:
+    """Each reduction of each element type, in tile mode ("tile ") or im2col mode (""): some stop a GPU."""
+    for way, element in product(REDUCTIONS, ELEMENTS):
+        unit = 16 // ELEMENTS[element].bytes
+        boxed: dict[str, Any] = {"sizes": (unit, 4, 2), "strides": (16, 64)}
+        made = Im2colMap(0, element, **boxed, box=(unit, 6))
+        yield Taken(TensorMap(0, element, **boxed, box=(unit, 3, 1)) if mode else made, (0, 1, 0), way=mode + way)
 
 
 # ------------------------------------------------------------------------------------------------ recording

@@ -6,7 +6,17 @@ Without --live, or without a GPU of sm_90a, these skip; test_im2col.py replays w
 import hopper
 import numpy as np
 import pytest
-from im2col_copies import CORNER_BITS, Taken, at_random, image, limits, stopping
+from im2col_copies import (
+    CORNER_BITS,
+    Taken,
+    at_random,
+    image,
+    limits,
+    stopping,
+    stopping_stores,
+    stored_at_random,
+    stores,
+)
 
 pytestmark = pytest.mark.live_gpu
 
@@ -30,6 +40,11 @@ def test_every_rank_element_and_swizzle_at_random():
         agree(copy)
 
 
+def test_stores_and_reductions_at_random():
+    for copy in stored_at_random(stores(), seed=3):
+        agree(copy)
+
+
 def test_the_largest_corners_offsets_and_copies():
     for copy in limits():
         agree(copy)
@@ -49,7 +64,7 @@ def test_a_prefetch_changes_nothing(rank):
     agree(Taken(image(rank), (0, *(-1,) * (rank - 2), 0), (1,) * (rank - 2), way="prefetch"))
 
 
-@pytest.mark.parametrize("copy", list(stopping()), ids=lambda copy: f"{copy.way} {copy.at} {copy.offset}")
+@pytest.mark.parametrize("copy", [*stopping(), *stopping_stores()], ids=lambda copy: f"{copy.way} {copy.at} {copy.offset}")
 def test_what_stops_a_gpu(copy):
     """A copy that starts outside the bounding box, or whose map has the other mode."""
     assert copy.gpu_answer() == copy.answer()

@@ -216,9 +216,9 @@ def made_of(pointer, words):
     """A tensor map of an array of 64 KB that fits an instruction with these words."""
     rank = int(words.get("dim", "2d")[0])
     sizes, strides = (16, 4, 4, 4, 4)[:rank], (64, 256, 1024, 4096)[: rank - 1]
-    if words.get("mode") == "im2col":
-        return Im2colMap(int(pointer), "f32", sizes, strides, (4, 16))
-    return TensorMap(int(pointer), "f32", sizes, strides, (4,) * rank)
+    if words.get("mode", "").startswith("im2col"):
+        return Im2colMap(int(pointer), "u32", sizes, strides, (4, 16))
+    return TensorMap(int(pointer), "u32", sizes, strides, (4,) * rank)
 
 
 def test_every_form_of_the_table_runs(row):
@@ -278,8 +278,6 @@ def test_what_the_machine_refuses_says_why(row):
         ("fence.proxy.alias", "the machine has only the generic and the asynchronous proxy"),
         ("ld.const.b32", "the machine has no .const memory"),
         ("multimem.red.global.add.u32", "it needs multimem addresses"),
-        ("cp.reduce.async.bulk.tensor.3d.global.shared::cta.add.im2col_no_offs.bulk_group", "only loads"),
-        ("cp.async.bulk.tensor.3d.global.shared::cta.im2col_no_offs.bulk_group", "only loads and prefetches"),
     ]
     for opcode, says in cases:
         with row(f"by name: {opcode}"), pytest.raises(IllegalInstruction, match=re.escape(says)):

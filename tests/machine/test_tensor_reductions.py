@@ -18,13 +18,13 @@ INTEGERS = {
     "inc": lambda r, s: 0 if r >= s else r + 1, "dec": lambda r, s: s if r == 0 or r > s else r - 1,
 }  # fmt: skip
 FLOATS = {"add": np.add, "min": np.minimum, "max": np.maximum}
-#: The valid combinations, as the manual's table has them.
+#: The valid combinations: the manual's, of whose .b32 and .b64 for .and, .or and .xor an H100 takes these.
 VALID = {
     "add": "uint32 int32 uint64 float32 float16 bfloat16",
     "min": "uint32 int32 uint64 int64 float16 bfloat16",
     "max": "uint32 int32 uint64 int64 float16 bfloat16",
     "inc": "uint32", "dec": "uint32",
-    **dict.fromkeys(("and", "or", "xor"), "uint32 int32 float32 uint64 int64 float64"),
+    **dict.fromkeys(("and", "or", "xor"), "uint32 int32 uint64"),
 }  # fmt: skip
 DTYPES = [np.dtype(kind) for kind in (*"BHIiQqefd", ml_dtypes.bfloat16)]
 OPCODE = "cp.reduce.async.bulk.tensor.{}d.global.shared::cta.{}.tile.bulk_group"
@@ -63,11 +63,10 @@ def test_every_operation_on_every_type_that_it_takes(row):
             given[random.random(given.shape) < 0.3] = there[0, 0]
             found = reduced(operation, there, given, (0, 0))
             with row(f"{operation} {name}"):
-                if dtype.kind in "iu" or operation in ("and", "or", "xor"):
-                    width, kind = 8 * dtype.itemsize, dtype.str if dtype.kind in "iu" else f"<u{dtype.itemsize}"
-                    pairs = zip(there.view(kind).ravel(), given.view(kind).ravel(), strict=True)
+                if dtype.kind in "iu":
+                    width, pairs = 8 * dtype.itemsize, zip(there.ravel(), given.ravel(), strict=True)
                     expected = [INTEGERS[operation](int(r), int(s)) % (1 << width) for r, s in pairs]
-                    assert [int(each) % (1 << width) for each in found.view(kind).ravel()] == expected
+                    assert [int(each) % (1 << width) for each in found.ravel()] == expected
                 else:
                     assert np.array_equal(found, FLOATS[operation](there, given))
 
@@ -82,7 +81,7 @@ def test_every_operation_says_which_elements_it_takes(row):
                 reduced(operation, array, array, (0, 0))
             assert f".{operation} combines elements of " in str(caught.value)
             assert "(PTX ISA 9.7.9.27.1.3)" in str(caught.value)
-    with pytest.raises(OperandError, match=r"of any type of 32 bits or any type of 64 bits; those of .* are u8\. Make"):
+    with pytest.raises(OperandError, match=r"of u32, s32 or u64; those of .* are u8\. Make"):
         reduced("xor", np.zeros((4, 32), np.uint8), np.zeros((4, 32), np.uint8), (0, 0))
 
 

@@ -125,8 +125,13 @@ def cp_async_bulk_tensor_shared_global(
 def cp_async_bulk_tensor_global_shared(
     self: Warp, tensor_map: TensorMap | npt.ArrayLike, coordinates: Sequence[int], source: npt.ArrayLike
 ) -> None:
-    """cp.async.bulk.tensor, tile mode: each active lane starts to copy the box at `source` into the tensor."""
-    opcode = form("cp.async.bulk.tensor", _dimensions(tensor_map, coordinates), "global.shared::cta.tile.bulk_group")
+    """cp.async.bulk.tensor: each active lane starts to copy the box at `source` into the tensor.
+
+    With an Im2colMap (tcemu.machine.im2col) it copies pixels; the map's bounding box must lie inside the tensor.
+    """
+    mode = "im2col_no_offs" if isinstance(tensor_map, TensorMap) and tensor_map.mode == "im2col" else "tile"
+    ends = f"global.shared::cta.{mode}.bulk_group"
+    opcode = form("cp.async.bulk.tensor", _dimensions(tensor_map, coordinates), ends)
     self.core.execute(opcode, tensor_map, coordinates, source)
 
 
