@@ -50,7 +50,7 @@ def turns(step, stages):
 
 WRONG = {
     "copied_bytes": [
-        (once, "counted once"), (elements, "elements"), (whole_tiles, "Only elements that exist"), (rounded_down, "round"),
+        (once, "counted once"), (elements, "elements"), (whole_tiles, "that exist"), (rounded_down, "round"),
     ],
     "stage_and_parities": [
         (by_step, "follow the turn"), (never_flipped, "never flip"), (same_parity, "one phase behind"),

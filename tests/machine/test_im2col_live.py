@@ -64,7 +64,10 @@ def test_a_prefetch_changes_nothing(rank):
     agree(Taken(image(rank), (0, *(-1,) * (rank - 2), 0), (1,) * (rank - 2), way="prefetch"))
 
 
-@pytest.mark.parametrize("copy", [*stopping(), *stopping_stores()], ids=lambda copy: f"{copy.way} {copy.at} {copy.offset}")
+STOPPING = [*stopping(), *stopping_stores()]
+
+
+@pytest.mark.parametrize("copy", STOPPING, ids=lambda copy: f"{copy.way} {copy.at} {copy.offset}")
 def test_what_stops_a_gpu(copy):
     """A copy that starts outside the bounding box, or whose map has the other mode."""
     assert copy.gpu_answer() == copy.answer()
