@@ -67,7 +67,7 @@ def test_a_prefetch_changes_nothing(rank):
 STOPPING = [*stopping(), *stopping_stores()]
 
 
-@pytest.mark.parametrize("copy", STOPPING, ids=lambda copy: f"{copy.way} {copy.at} {copy.offset}")
+@pytest.mark.parametrize("copy", STOPPING, ids=[f"{number} {copy.way}" for number, copy in enumerate(STOPPING)])
 def test_what_stops_a_gpu(copy):
     """A copy that starts outside the bounding box, or whose map has the other mode."""
     assert copy.gpu_answer() == copy.answer()
