@@ -26,6 +26,32 @@ def put(marks, cells, mark):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def latest(marks, cells):  # type: ignore[no-untyped-def]
+    """The largest mark that `cells` have, and the smallest."""
+    high = low = marks[cells[0]]
+    for cell in cells:
+        high, low = max(high, marks[cell]), min(low, marks[cell])
+    return high, low
+
+
+@njit(cache=True, nogil=True)
+def put_each(marks, cells, first, lanes):  # type: ignore[no-untyped-def]
+    """Give `cells` the marks `first` + lane."""
+    for place in range(len(cells)):
+        marks[cells[place]] = first + lanes[place]
+
+
+@njit(cache=True, nogil=True)
+def other(marks, cells, known):  # type: ignore[no-untyped-def]
+    """The record of one of the marks that `cells` have which is not `known`, bool (records,); -1 if all are."""
+    for cell in cells:
+        record = marks[cell] >> 5
+        if not known[record]:
+            return record
+    return -1
+
+
+@njit(cache=True, nogil=True)
 def claim(accessed, marks, addresses, size, shift, first, lanes):  # type: ignore[no-untyped-def]
     """Give the cells of `size` bytes at `addresses` the marks `first` + lane, if none of them has been accessed.
 

@@ -33,6 +33,10 @@ def compile_all() -> None:
         for lanes in (fixed, fixed.copy()):
             found.claim(accessed, marks, addresses, 4, 2, 0, lanes)
     found.put(marks, fixed.copy(), found.common(marks, fixed.copy()))
+    found.other(marks, fixed.copy(), accessed)
+    found.latest(marks, fixed.copy())
+    for lanes in (fixed, fixed.copy()):
+        found.put_each(marks, fixed.copy(), 0, lanes)
 
 
 def common(marks: Array, cells: Array) -> int:
@@ -45,6 +49,24 @@ def common(marks: Array, cells: Array) -> int:
 def put(marks: Array, cells: Array, mark: int) -> None:
     """Give all `cells` this mark."""
     marks[cells] = mark
+
+
+def latest(marks: Array, cells: Array) -> tuple[int, int]:
+    """The largest mark that `cells` have, and the smallest."""
+    found = marks[cells]
+    return int(found.max()), int(found.min())
+
+
+def put_each(marks: Array, cells: Array, first: int, lanes: Array) -> None:
+    """Give `cells` the marks `first` + lane."""
+    marks[cells] = first + lanes
+
+
+def other(marks: Array, cells: Array, known: Array) -> int:
+    """The record of one of the marks that `cells` have which is not `known`, bool (records,); -1 if all are."""
+    records = marks[cells] >> 5
+    unknown = records[~known[records]]
+    return int(unknown[0]) if len(unknown) else -1
 
 
 def claim(accessed: Array, marks: Array, addresses: Array, size: int, shift: int, first: int, lanes: Array) -> bool:

@@ -57,6 +57,11 @@ class Side:
     lane: int
 
 
+def side_of(mark: Any) -> Side:
+    """The side whose mark this is."""
+    return Side(int(mark) >> 5, int(mark) & 31)
+
+
 @dataclass(frozen=True)
 class Known:
     """The knowledge of the warps that make an access: what all of them know, and what any of them knows."""

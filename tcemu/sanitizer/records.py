@@ -6,6 +6,7 @@ Shadow memory holds marks, 32 * record + lane, so that one number identifies the
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from tcemu.machine.events import By, Site
 from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.clocks import ALWAYS, NEVER, THREAD, Clocks
 from tcemu.sanitizer.fences import WEAK, Strength
+from tcemu.sanitizer.marks import fastest
 
 Array = npt.NDArray[Any]
 
@@ -45,6 +47,12 @@ _FEW = 64
 _ROWS = 64
 #: Accesses through the async proxy.
 ASYNC = (Kind.BULK, Kind.WGMMA)
+
+
+@lru_cache(maxsize=64)
+def _numbers(count: int) -> Array:
+    """0 to count - 1."""
+    return np.arange(count)
 
 
 class Records:
@@ -81,8 +89,9 @@ class Records:
         self.column = np.zeros(self._room, np.int64)
         self.lanewise = np.zeros(self._room, np.int64)
         self.clock = np.zeros(self._room, np.int64)
-        #: by the identity of a row, which is kept alive: the records that it knows to have ended
-        self._ended: dict[int, tuple[Array, set[int]]] = {}
+        #: by the identity of a row, which is kept alive: which records it knows to have ended, as far as was asked
+        self._ended: dict[int, tuple[Array, Array]] = {}
+        self._tools = fastest()
         #: records of ordinary accesses at a warp's current time, which further accesses of the same line share
         self._present: dict[int, tuple[int, dict[tuple[Any, ...], int]]] = {}
         self._add(NOBODY, "", Kind.NOTHING, (), ALWAYS, 0, 0)
@@ -184,19 +193,27 @@ class Records:
 
         This is quick, because usually few records have many marks; `unknown` looks at each mark instead.
         """
-        kept = self._ended.get(id(row))
-        if kept is None:
-            if len(self._ended) == _ROWS:
-                self._ended.clear()
-            kept = self._ended[id(row)] = row, {0}
-        records = (marks >> 5).tolist()
-        if kept[1].issuperset(records):
-            return True
-        for record in {*records} - kept[1]:
+        return self.all_ended(marks, _numbers(len(marks)), row)
+
+    def all_ended(self, marks: Array, cells: Array, row: Array) -> bool:
+        """The same for the marks that `cells` (n,) have."""
+        _, known = self._ended.get(id(row)) or self._begin(row)
+        if len(known) < len(self.by):
+            known = self._begin(row)[1]
+        while (record := self._tools.other(marks, cells, known)) >= 0:
             if not self._has_ended(record, row):
                 return False
-            kept[1].add(record)  # a record that has ended for a row stays so
+            known[record] = True  # a record that has ended for a row stays so
         return True
+
+    def _begin(self, row: Array) -> tuple[Array, Array]:
+        """Remember a row, of which so far only record 0 is known to have ended."""
+        if len(self._ended) == _ROWS:
+            self._ended.clear()
+        known = np.zeros(self._room, bool)
+        known[0] = True
+        found = self._ended[id(row)] = row, known
+        return found
 
     def _has_ended(self, record: int, row: Array) -> bool:
         column = int(self.column[record])

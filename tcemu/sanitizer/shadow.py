@@ -39,6 +39,11 @@ def run_of(cells: Array) -> Array | slice:
     return slice(first, last + 1) if last - first == len(cells) - 1 else cells
 
 
+def places_of(unknown: Array, part: Array | None) -> Array:
+    """The places of unknown accesses, among those of `part`."""
+    return np.flatnonzero(unknown if part is None else unknown & part)
+
+
 @lru_cache(maxsize=4096)
 def _cells(addresses: bytes, size: int, cell: int) -> tuple[int, Array]:
     """The largest cells that fit an access, and its cells if they are of `cell` bytes: a loop has the same again."""

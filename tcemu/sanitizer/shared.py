@@ -19,13 +19,12 @@ from tcemu.machine.events import Accessed, BlockEnded, By, Site, Stuck
 from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import THREAD, lanes_in
 from tcemu.sanitizer.fences import strength
-from tcemu.sanitizer.naming import Known, Naming, Side, Verdict
+from tcemu.sanitizer.naming import Known, Naming, Side, Verdict, side_of
 from tcemu.sanitizer.records import Kind
 from tcemu.sanitizer.report import Earlier, Report
-from tcemu.sanitizer.shadow import run_of
+from tcemu.sanitizer.shadow import places_of, run_of
 
 Array = npt.NDArray[Any]
-
 
 #: Why refilling bytes that ordinary loads have read is only a hint.
 _DEBATED = (
@@ -92,16 +91,30 @@ class SharedMemory:
 
     def _read_lanes(self, by: By, record: int, cells: Array, lanes: Array, needed: bool) -> None:
         """A load; `needed` is False for atom.exch, whose result is often unused."""
+        if self._reads_well(by, record, cells, needed):
+            self._put_read(record, by.warp, cells, lanes)
+            return
         writes = self._shadow.writes(cells, record in self._records.strong)
         for (row, part), prior in product(self._parts(by, lanes), writes):
             if self._records.ended(prior, row):
                 continue
-            places = _places(self._records.unknown(prior, row), part)
+            places = places_of(self._records.unknown(prior, row), part)
             if len(places):
                 if self._records.kind[record] != Kind.COLLECTIVE:
                     places = places[~self._own(prior[places], by.warp, lanes[places])]
                 self._collide_read(record, by.warp, cells, prior, lanes, places, Known(row, row))
-        self._note_read(record, by.warp, cells, writes[0], lanes, needed=needed)
+        if needed:
+            self._note_blind(record, cells, writes[0])
+        self._put_read(record, by.warp, cells, lanes)
+
+    def _reads_well(self, by: By, record: int, cells: Array, needed: bool) -> bool:
+        """Whether a weak load reads what was written, and the warp knows that the writes have ended: the usual case."""
+        if record in self._records.strong or self._clocks.partial[by.warp]:
+            return False
+        written = self._shadow.written
+        if not self._records.all_ended(written, cells, self._clocks.rows[by.warp]):
+            return False
+        return not needed or self._shadow.tools.latest(written, cells)[1] > 0
 
     def write_lanes(self, by: By, record: int, cells: Array, lanes: Array) -> None:
         """A store or cp.async in which each lane writes its own cells."""
@@ -111,7 +124,7 @@ class SharedMemory:
             for before in writes:
                 if self._records.ended(before, row):
                     continue
-                late = _places(self._records.unknown(before, row), part)
+                late = places_of(self._records.unknown(before, row), part)
                 if len(late):
                     late = late[~self._own(before[late], by.warp, lanes[late])]
                     self._collide_rewrite(record, cells, before, late, lanes, Known(row, row))
@@ -119,7 +132,7 @@ class SharedMemory:
                 continue
             unknown = self._records.unknown(reads, row)
             for reader in np.flatnonzero(unknown.any(axis=1)) if len(reads) else ():
-                marks, late = reads[reader], _places(unknown[reader], part)
+                marks, late = reads[reader], places_of(unknown[reader], part)
                 late = late[~self._own_read(marks[late], by.warp, lanes[late], row)]
                 self._collide_write(record, cells, marks, late, lanes, prior, Known(row, row))
         self._note_write(record, cells, prior, lanes)
@@ -132,8 +145,7 @@ class SharedMemory:
         if mark <= 0 or not self._records.arrived(mark, known.all):
             self._check_async(record, reader, cells, known)
         reads = self._shadow.reads_of(reader)
-        if not self._records.previous[record]:
-            self._link(record, reads[cells])
+        self._link_read(record, reads, cells)
         self._shadow.tools.put(reads, cells, 32 * record)
 
     def _check_async(self, record: int, reader: object, cells: Array, known: Known) -> None:
@@ -174,7 +186,7 @@ class SharedMemory:
             for where in self._by_record(marks, np.flatnonzero(late), record)[:1]:
                 self._hinted.add(self._records.by[record].site)
                 verdict = Verdict("proxy-fence-missing", _DEBATED, weight="hint", remedy=_PERHAPS)
-                self._tell(verdict, Side(record, 0), _side(marks[where[0]]), cells[where], "refills", "read")
+                self._tell(verdict, Side(record, 0), side_of(marks[where[0]]), cells[where], "refills", "read")
                 return
 
     # ---------------------------------------------------------------------------------------- mbarriers, cp.async
@@ -264,7 +276,7 @@ class SharedMemory:
         seen = self._shadow.reads_of(reader)[cells]
         for where in self._by_record(prior, places, record):
             first = where[0]
-            read, write = Side(record, int(lanes[first])), _side(prior[first])
+            read, write = Side(record, int(lanes[first])), side_of(prior[first])
             if self._is_object(read, write, cells[where]):
                 continue
             if self._naming.came_early(write, read, int(seen[first]) >> 5, known):
@@ -277,7 +289,7 @@ class SharedMemory:
     ) -> None:
         for where in self._by_record(marks, late, record):
             first = where[0]
-            write, read = Side(record, int(lanes[first])), _side(marks[first])
+            write, read = Side(record, int(lanes[first])), side_of(marks[first])
             if self._naming.came_late(read, known, int(prior[first]) >> 5):
                 self._blind.pop(read.record, None)
                 self._tell_read(read, write, None, cells[where], "writes")
@@ -289,7 +301,7 @@ class SharedMemory:
     ) -> None:
         for where in self._by_record(prior, late, record):
             first = where[0]
-            write, other = Side(record, int(lanes[first])), _side(prior[first])
+            write, other = Side(record, int(lanes[first])), side_of(prior[first])
             if self._is_object(write, other, cells[where]):
                 continue
             verdict = self._naming.rewrite(write, other, known)
@@ -362,15 +374,14 @@ class SharedMemory:
 
     # ---------------------------------------------------------------------------------------- marks
 
-    def _note_read(
-        self, record: int, reader: object, cells: Array, prior: Array, lanes: Array | int, *, needed: bool = True
-    ) -> None:
-        if needed:
-            self._note_blind(record, cells, prior)
+    def _put_read(self, record: int, reader: object, cells: Array, lanes: Array) -> None:
         reads = self._shadow.reads_of(reader)
+        self._link_read(record, reads, cells)
+        self._shadow.tools.put_each(reads, cells, 32 * record, lanes)
+
+    def _link_read(self, record: int, reads: Array, cells: Array) -> None:
         if not self._records.previous[record]:
-            self._link(record, reads[cells])
-        reads[cells] = 32 * record + lanes
+            self._link(record, self._shadow.tools.latest(reads, cells)[0])
 
     def _note_blind(self, record: int, cells: Array, prior: Array) -> None:
         """Remember a read of bytes that nothing has written."""
@@ -379,21 +390,11 @@ class SharedMemory:
             self._blind.setdefault(record, self._shadow.extent(cells[prior == 0]))
 
     def _note_write(self, record: int, cells: Array | slice, prior: Array, lanes: Array | int) -> None:
-        if not self._records.previous[record]:
-            self._link(record, prior)
+        if not self._records.previous[record] and len(prior):
+            self._link(record, int(np.maximum.reduce(prior)))
         self._shadow.write(cells, 32 * record + lanes, record in self._records.strong)
 
-    def _link(self, record: int, before: Array) -> None:
+    def _link(self, record: int, mark: int) -> None:
         """Remember the previous access to the bytes if its record is older; a shared record may be the older one."""
-        if len(before):
-            previous = int(np.maximum.reduce(before)) >> 5
-            self._records.previous[record] = previous if previous < record else 0
-
-
-def _places(unknown: Array, part: Array | None) -> Array:
-    """The places of unknown accesses, among those of `part`."""
-    return np.flatnonzero(unknown if part is None else unknown & part)
-
-
-def _side(mark: Any) -> Side:
-    return Side(int(mark) >> 5, int(mark) & 31)
+        previous = mark >> 5
+        self._records.previous[record] = previous if previous < record else 0

@@ -28,6 +28,20 @@ def test_common_and_put(marks, cells):
         after = marks.copy()
         module.put(after, cells, 99)
         assert np.array_equal(after == 99, np.isin(np.arange(CELLS), cells))
+        assert tuple(module.latest(marks, cells)) == (there.max(), there.min())
+        module.put_each(after, cells, 320, cells)
+        assert np.array_equal(after[cells], 320 + cells)
+
+
+@examples(60)
+@given(st.lists(st.integers(0, 15), min_size=CELLS, max_size=CELLS).map(np.array), CHOSEN, st.sets(st.integers(0, 15)))
+def test_other(records, cells, ended):
+    """It finds a record that is not known to have ended, if there is one."""
+    known = np.isin(np.arange(16), list(ended))
+    unknown = {*records[cells].tolist()} - ended
+    for module in (plain, kernels):
+        found = module.other(32 * records + 7, cells, known)
+        assert found in unknown if unknown else found == -1
 
 
 @examples(60)
