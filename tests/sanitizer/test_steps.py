@@ -1,6 +1,5 @@
 """The sanitizer takes the k steps of a wgmma loop for one mma_async, unless something happens in between."""
 
-import numpy as np
 import pytest
 
 import tcemu
