@@ -156,10 +156,10 @@ class GlobalShadow:
     def lists(self, read: Read, extent: Extent) -> bool:
         """Put a weak read on the list, if nothing has written to its array; return whether it did."""
         array = bisect_right(self._starts, extent[0]) - 1
-        if array in self._written or array < 0 or extent[1] > self._ends[array]:
-            return False
         listed = self._listed.get(array)
-        if listed is None:
+        if listed is None or extent[1] > self._ends[array]:
+            if array in self._written or array < 0 or extent[1] > self._ends[array]:
+                return False
             listed = self._listed[array] = []
         listed.append(read)
         if len(listed) == _MANY:

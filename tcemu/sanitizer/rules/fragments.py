@@ -56,16 +56,17 @@ class Fragments:
 
     def __init__(self, block: Block) -> None:
         self._block = block
-        #: opcodes with the origins of operands that fit
-        self._fine: set[tuple[str | Origin | None, ...]] = set()
+        #: by opcode and the identity of origins that fit: these, which keeps them alive, so that no other gets it
+        self._fine: dict[tuple[object, ...], list[Origin | None]] = {}
         self.handlers: Handlers = {
             Issued: ForInstructions(self._issued, _takes_fragments),
             Accessed: ForAccesses(self._accessed, exchanges),
         }
 
     def _issued(self, event: Issued) -> None:
-        origins = event.instruction.opcode, *[registers.origin for _, registers in event.operands]
-        if origins in self._fine:
+        origins = [registers.origin for _, registers in event.operands]
+        key = event.instruction.opcode, *[id(each) for each in origins]
+        if key in self._fine:
             return
         wrong = [
             (role, registers.origin)
@@ -76,7 +77,7 @@ class Fragments:
         for role, origin in wrong:
             self._report(event, role, origin)
         if not wrong:
-            self._fine.add(origins)
+            self._fine[key] = origins
 
     def _accessed(self, event: Accessed) -> None:
         """Give a hint about lines that CUDA's guide allows and the manual does not."""
