@@ -134,7 +134,7 @@ class Wgmmas:
         wgmma = event.wgmma
         warpgroup = self._warpgroup(wgmma.warpgroup)
         warps, times = zip(*[(self._warps[by.warp], self._clocks.time[by.warp]) for by in wgmma.bys], strict=True)
-        step, state = warpgroup.latest, warpgroup.state(warps, times)
+        step, state = warpgroup.latest, (len(self._clocks.rows[0]), *warpgroup.state(warps, times))
         if step is None or not step.repeats(wgmma, state):
             self._begin(wgmma)
             warpgroup.met[warpgroup.committed] = list(times)

@@ -21,7 +21,8 @@ def numbers_of(read: tuple[Registers, ...]) -> frozenset[int]:
 _NONE: frozenset[int] = frozenset()
 
 
-#: How many groups a warpgroup has committed; and of each of its warps the time and the numbers of fences and accesses.
+#: The length of a row of clocks, which agents may join; how many groups a warpgroup has committed; and of each of its
+#: warps the time and the numbers of fences and accesses.
 State = tuple[int | tuple[int, int, int], ...]
 #: The number of an access to registers, who accessed them, and whether it was a write.
 Touch = tuple[int, By, bool]
