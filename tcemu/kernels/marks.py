@@ -1,6 +1,6 @@
-"""Marks of accesses in cells of memory: the sanitizer's shadow, of which each access looks at a few cells.
+"""Compares and sets the marks of a few cells in the sanitizer's shadow memory.
 
-An access touches some thirty cells. numpy takes several calls for what a kernel does in one, each of them slower.
+An access touches some thirty cells. For so few, one call of a kernel takes less time than one operation of numpy.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def put_each(marks, cells, first, lanes):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def other(marks, cells, known):  # type: ignore[no-untyped-def]
-    """The record of one of the marks that `cells` have which is not `known`, bool (records,); -1 if all are."""
+    """A record that `cells` have a mark of and that is not `known`, bool (records,); -1 if there is none."""
     for cell in cells:
         record = marks[cell] >> 5
         if not known[record]:

@@ -1,4 +1,4 @@
-"""What is done with the marks of a few cells of a shadow, in numpy: twins of tcemu/kernels/marks.py."""
+"""Compares and sets the marks of a few cells in shadow memory, with numpy: the twin of tcemu/kernels/marks.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array = npt.NDArray[Any]
 
 
 def fastest() -> ModuleType:
-    """The module whose functions to call: the kernels' if numba is loaded anyway, otherwise this one."""
+    """The module to use: that of the kernels if numba is loaded anyway, otherwise this one."""
     if backend(0) == "numba":
         from tcemu.kernels import marks as kernels
 
@@ -63,7 +63,7 @@ def put_each(marks: Array, cells: Array, first: int, lanes: Array) -> None:
 
 
 def other(marks: Array, cells: Array, known: Array) -> int:
-    """The record of one of the marks that `cells` have which is not `known`, bool (records,); -1 if all are."""
+    """A record that `cells` have a mark of and that is not `known`, bool (records,); -1 if there is none."""
     records = marks[cells] >> 5
     unknown = records[~known[records]]
     return int(unknown[0]) if len(unknown) else -1

@@ -149,7 +149,7 @@ class SharedMemory:
         self._shadow.tools.put(reads, cells, 32 * record)
 
     def _check_async(self, record: int, reader: object, cells: Array, known: Known) -> None:
-        """Compare a read with the last writes, cell by cell. Mostly one copy has written them all, and has ended."""
+        """Compare a read with the last write of each cell. Usually one copy wrote them all and has ended."""
         prior = self._shadow.written[cells]
         late = self._records.unknown(prior, known.all, fenced=True)
         if self._records.attachments:

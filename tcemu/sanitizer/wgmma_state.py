@@ -21,8 +21,8 @@ def numbers_of(read: tuple[Registers, ...]) -> frozenset[int]:
 _NONE: frozenset[int] = frozenset()
 
 
-#: The length of a row of clocks, which agents may join; how many groups a warpgroup has committed; and of each of its
-#: warps the time and the numbers of fences and accesses.
+#: The length of a row of clocks, which grows with new agents; the number of groups that a warpgroup has committed; and
+#: for each of its warps the time and the numbers of fences and accesses.
 State = tuple[int | tuple[int, int, int], ...]
 #: The number of an access to registers, who accessed them, and whether it was a write.
 Touch = tuple[int, By, bool]
@@ -183,8 +183,7 @@ class Step:
     def repeats(self, wgmma: Wgmma, state: State) -> bool:
         """Whether `wgmma` is the next step of k on the same line, with nothing in between but this one.
 
-        There is then nothing to report about its registers, and it is under way as long as this one, of whose group it
-        is.
+        There is then nothing to report about its registers, and it ends with this one: both are in one group.
         """
         latest = self.wgmma
         if self.state != state or latest.instruction is not wgmma.instruction or wgmma.a or wgmma.e:

@@ -30,7 +30,7 @@ BETWEEN = {
     "a store to the next tile": lambda warp, d: warp.st_shared(A_BYTES * 3 + 4 * warp.threads, warp.threads),
     "a store to an earlier tile": lambda warp, d: warp.st_shared(4 * warp.threads, warp.threads),
 }
-#: What is no reason for a report.
+#: What the sanitizer must not report.
 SOUND = {"nothing", "more mbarriers than rows of clocks have room for", "a commit", "a commit and a wait", "a barrier"}
 
 
