@@ -7,7 +7,7 @@ handles only the operands that kernels usually pass.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,7 @@ from tcemu.layouts import Fragment
 from tcemu.machine.addresses import BLOCK, SHARED
 from tcemu.machine.events import Accessed, By
 from tcemu.machine.memory import Bytes, Extent, apart
-from tcemu.machine.registers import WARP, Registers
+from tcemu.machine.registers import WARP, Origin, Registers
 
 if TYPE_CHECKING:
     from tcemu.machine.core import Core
@@ -49,11 +49,21 @@ def _whole(container: Container) -> bool:
     return form.bits + form.padding == container.width == bits and not container.shift
 
 
+def _origins(instruction: Instruction, role: str) -> Callable[[str], Origin]:
+    """The origin of the instruction's results, by target: the same object each time, which observers rely on."""
+
+    @cache
+    def origin(target: str) -> Origin:
+        return instruction, role, target
+
+    return origin
+
+
 def _load(instruction: Instruction) -> Move:
     fragment, row = instruction.fragments["d"], instruction.facts.row
     gather, rows = fragment.layout.gather, prod(fragment.shape[:-1])
     storage, register = fragment.container.storage, fragment.container.register_dtype
-    state = space_of(instruction)
+    state, origin = space_of(instruction), _origins(instruction, "d")
 
     def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
         at = _rows_at(core, state, operands[0], rows)
@@ -64,7 +74,7 @@ def _load(instruction: Instruction) -> Move:
         if core.watched:
             core.grid.tell(Accessed, by, instruction, "shared", False, at, row, extent, lanes_of_rows(rows), True)
         elements = core.block.shared.read(units, row, storage)
-        return core.made(elements.take(gather).view(register), core.there, (instruction, "d", core.target))
+        return core.made(elements.take(gather).view(register), core.there, origin(core.target))
 
     return move
 
@@ -92,13 +102,13 @@ def _store(instruction: Instruction) -> Move:
 def _transpose(instruction: Instruction) -> Move:
     source, target = instruction.fragments["a"], instruction.fragments["d"]
     places, storage = source.layout.scatter.ravel()[target.layout.gather], source.container.storage
-    register = target.container.register_dtype
+    register, origin = target.container.register_dtype, _origins(instruction, "d")
 
     def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
         if not _fit(operands[0], source):
             return NotImplemented
         elements = core.values(operands[0]).view(storage).reshape(-1)
-        return core.made(elements.take(places).view(register), core.there, (instruction, "d", core.target))
+        return core.made(elements.take(places).view(register), core.there, origin(core.target))
 
     return move
 
@@ -141,7 +151,7 @@ class _Tile:
 
 
 def _load_tile(instruction: Instruction) -> Move:
-    tile, role = _Tile(instruction), instruction.words["matrix"]
+    tile, origin = _Tile(instruction), _origins(instruction, instruction.words["matrix"])
     gather, register = tile.fragment.layout.gather, tile.fragment.container.register_dtype
 
     def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
@@ -152,7 +162,7 @@ def _load_tile(instruction: Instruction) -> Move:
         if told:
             core.grid.tell(Accessed, by, instruction, space, False, *told)
         elements = memory.units[tile.element].take(places.take(gather))
-        return core.made(elements.view(register), core.there, (instruction, role, core.target))
+        return core.made(elements.view(register), core.there, origin(core.target))
 
     return move
 

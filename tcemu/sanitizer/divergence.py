@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tcemu.machine.events import (
     Accessed,
     BarrierDisagreed,
@@ -15,21 +17,22 @@ from tcemu.machine.events import (
     WgmmaWaited,
 )
 from tcemu.sanitizer.block import Block, ForAccesses, ForInstructions, Handlers, exchanges, together
+from tcemu.sanitizer.membermasks import Membermasks
 from tcemu.sanitizer.report import Earlier, lanes_of, many
 
 
 class Divergence:
     """Checks which threads of a block execute an instruction together."""
 
-    def __init__(self, block: Block) -> None:
-        self._block, self._clocks = block, block.clocks
+    def __init__(self, block: Block, membermasks: Membermasks) -> None:
+        self._block, self._clocks, self._membermasks = block, block.clocks, membermasks
         self.handlers: Handlers = {
             Issued: ForInstructions(self._issued, together),
             Accessed: ForAccesses(self._exchanged, exchanges),
-            WgmmaFenced: self._exchanged,
+            WgmmaFenced: self._fenced,
             WgmmaIssued: self._multiplied,
-            WgmmaCommitted: self._together,
-            WgmmaWaited: self._together,
+            WgmmaCommitted: partial(self._together, "wgmma.commit_group.sync.aligned"),
+            WgmmaWaited: partial(self._together, "wgmma.wait_group.sync.aligned"),
             Disagreed: self._disagreed,
             BarrierDisagreed: self._counts,
             BarriersParted: self._parted,
@@ -46,23 +49,30 @@ class Divergence:
             missing = lanes_of(there & ~by.active)
             message = f"warp {by.warp} executes {instruction} without {many('lane', missing)}"
             self._block.report("aligned-divergent", by, message, what=many("lane", missing))
+        if self._membermasks.waiting:
+            self._membermasks.meet(by, instruction.opcode)
 
-    def _exchanged(self, event: Accessed | WgmmaFenced) -> None:
-        by, clocks = event.by, self._clocks
-        if clocks.loads[by.warp] and by.active == clocks.there[by.warp]:
-            clocks.meet(by.warp)
+    def _exchanged(self, event: Accessed) -> None:
+        self._meet(event.by, event.instruction.opcode)
+
+    def _fenced(self, event: WgmmaFenced) -> None:
+        self._meet(event.by, "wgmma.fence.sync.aligned")
 
     def _multiplied(self, event: WgmmaIssued) -> None:
-        self._meet(event.wgmma.bys)
+        for by in event.wgmma.bys:
+            self._meet(by, event.wgmma.instruction.opcode)
 
-    def _together(self, event: WgmmaCommitted | WgmmaWaited) -> None:
-        self._meet(event.bys)
+    def _together(self, opcode: str, event: WgmmaCommitted | WgmmaWaited) -> None:
+        for by in event.bys:
+            self._meet(by, opcode)
 
-    def _meet(self, bys: tuple[By, ...]) -> None:
+    def _meet(self, by: By, opcode: str) -> None:
+        """Lanes of a warp execute an instruction together; if all do, it shows that their loads have been issued."""
         clocks = self._clocks
-        for by in bys:
-            if clocks.loads[by.warp] and by.active == clocks.there[by.warp]:
-                clocks.meet(by.warp)
+        if self._membermasks.waiting:
+            self._membermasks.meet(by, opcode)
+        if clocks.loads[by.warp] and by.active == clocks.there[by.warp]:
+            clocks.meet(by.warp)
 
     def _disagreed(self, event: Disagreed) -> None:
         (one, other), (first, second) = event.bys[-2:], [str(each) for each in event.instructions[-2:]]

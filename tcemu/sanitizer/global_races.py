@@ -15,7 +15,7 @@ from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array
 from tcemu.sanitizer.fences import ALIKE, strength
-from tcemu.sanitizer.global_shadow import WRITES, GlobalShadow, Read
+from tcemu.sanitizer.global_shadow import WRITES, Fields, GlobalShadow
 from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
 from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.report import Earlier, Report
@@ -33,10 +33,6 @@ _MIXED = (
     "Make both accesses volatile, relaxed or atomic, with a scope that reaches both threads; or order them by a "
     "release in one thread and an acquire in the other, or by a barrier that both execute."
 )
-
-
-#: Read(...), which calls a Python function, takes twice as long.
-_read = tuple.__new__
 _NONE = None, 0
 
 
@@ -73,7 +69,7 @@ class GlobalRaces:
             if np.count_nonzero(prior) and not self._incoherent(event, prior, cells, lanes):
                 self.compare(self.access(event), prior, cells, lanes, event)
         if read is not None:
-            self._shadow.note([read])
+            self._shadow.note(read)
             return
         marks = 32 * self._number(event) + (event.lanes if per == 1 else event.lanes.repeat(per))
         if event.writes:
@@ -110,15 +106,14 @@ class GlobalRaces:
             self._latest[by.warp] = this, number
         return number
 
-    def _weak(self, event: Accessed) -> Read:
-        """A weak read, which gets a number only when something writes to the array."""
+    def _weak(self, event: Accessed) -> Fields:
+        """The fields of a weak read, which gets a number only when something writes to the array."""
         by, opcode = event.by, event.instruction.opcode
         time, callers = self._clocks.time[by.warp], callers_of(by.site, EVENT)
         if callers:
             callers = self._grid.accesses.kept(callers)
         addresses = event.addresses.copy()  # the kernel may change its array
-        fields = addresses, event.size, event.lanes, self._neighbour.number, by, opcode, time, callers
-        return _read(Read, fields)
+        return addresses, event.size, event.lanes, self._neighbour.number, opcode, time, callers, *by
 
     # ---------------------------------------------------------------------------------------- what is in order
 

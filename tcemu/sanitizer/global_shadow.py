@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,9 +26,9 @@ from tcemu.sanitizer.spans import Runs
 #: The marks of a cell: weak and strong write; weak read, the last one before it by another warp, and strong read; the
 #: strong write that this has seen.
 WEAK, STRONG, READ, OTHER, STRONG_READ, SEEN = range(6)
-#: The rows that hold writes, and those that hold accesses; initial size of a cell, and how many there are at first.
+#: The rows that hold writes, and those that hold accesses; initial size of a cell, and the least and the most of them at first.
 WRITES, ACCESSES = slice(0, 2), slice(0, 5)
-_CELL, _CELLS = 16, 1 << 12
+_CELL, _CELLS, _AT_FIRST = 16, 1 << 12, 1 << 20
 #: The most reads of an array that are listed.
 _MANY = 8192
 
@@ -42,17 +42,31 @@ def _numbers(count: int) -> Array:
 class Read(NamedTuple):
     """A weak read of `size` bytes at each of `addresses` (n,) by `lanes` (n,).
 
-    It knows its block, the time of its warp, and the lines that called the function of the kernel's line.
+    It knows the number here of its block, the time of its warp, the lines that called the function of the kernel's
+    line, and the fields of its origin, a By.
     """
 
     addresses: Array
     size: int
     lanes: Array
-    block: int
-    by: By
+    number: int
     opcode: str
     time: int
     callers: tuple[Site, ...]
+    block: int
+    warp: int
+    active: int
+    site: Site
+
+    @property
+    def by(self) -> By:
+        """Its origin."""
+        return By(self.block, self.warp, self.active, self.site)
+
+
+#: The fields of a read, and how many there are.
+Fields = tuple[Any, ...]
+_FIELDS = len(Read._fields)
 
 
 class GlobalShadow:
@@ -71,17 +85,19 @@ class GlobalShadow:
         self._starts, self._ends = [first for first, _, _ in arrays], [end for _, end, _ in arrays]
         self._readers, self._marks_of = readers, marks_of
         #: the listed reads of each array, and the arrays that have been written, by their places
-        self._listed: dict[int, list[Read]] = {}
+        #: as one list of their fields: each tuple that is kept would be one more object for the collection of garbage
+        self._listed: dict[int, list[Any]] = {}
         self._written: set[int] = set()
         #: the bytes of the array that was written last
         self._latest = 0, 0
         #: bytes of a cell, and the bits of an address within one: numpy shifts by an array in less time than by an int
         self.cell, self._bits = _CELL, np.array(_CELL.bit_length() - 1)
         self._tools = fastest()
+        cells = max(_CELLS, min(max(self._ends, default=0) // _CELL + 1, _AT_FIRST))
         #: a row for each kind of mark
-        self._marks = np.zeros((6, _CELLS), np.int64)
+        self._marks = np.zeros((6, cells), np.int64)
         #: the cells that have been accessed: of most accesses, this is all that must be looked at
-        self._accessed = np.zeros(_CELLS, bool)
+        self._accessed = np.zeros(cells, bool)
         #: the first byte that has been written, and the one after the last
         self._first, self._end = np.iinfo(np.int64).max, 0
 
@@ -153,7 +169,7 @@ class GlobalShadow:
 
     # ---------------------------------------------------------------------------------------- weak reads
 
-    def lists(self, read: Read, extent: Extent) -> bool:
+    def lists(self, read: Fields, extent: Extent) -> bool:
         """Put a weak read on the list, if nothing has written to its array; return whether it did."""
         array = bisect_right(self._starts, extent[0]) - 1
         listed = self._listed.get(array)
@@ -161,8 +177,8 @@ class GlobalShadow:
             if array in self._written or array < 0 or extent[1] > self._ends[array]:
                 return False
             listed = self._listed[array] = []
-        listed.append(read)
-        if len(listed) == _MANY:
+        listed += read
+        if len(listed) == _MANY * _FIELDS:
             self.note(self._listed.pop(array))
         return True
 
@@ -172,9 +188,10 @@ class GlobalShadow:
             if array in self._listed:
                 self.note(self._listed.pop(array))
 
-    def note(self, reads: Sequence[Read]) -> None:
-        """Note weak reads, in their order."""
-        cells, marks = self._in_order(reads)
+    def note(self, fields: Sequence[Any]) -> None:
+        """Note weak reads, in their order; `fields` are those of one after the other."""
+        starts = range(0, len(fields), _FIELDS)
+        cells, marks = self._in_order([Read(*fields[start : start + _FIELDS]) for start in starts])
         before = self._marks[READ].take(cells)
         self._marks[READ][cells] = marks  # numpy leaves the last mark of a cell
         self._accessed[cells] = True

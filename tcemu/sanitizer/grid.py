@@ -129,7 +129,7 @@ class Accesses:
 
     def marks(self, read: Read) -> Array:
         """The marks (n,) of a weak read."""
-        number = self.number(read.block, read.by, read.opcode, False, WEAK, read.time, read.callers)
+        number = self.number(read.number, read.by, read.opcode, False, WEAK, read.time, read.callers)
         return 32 * number + read.lanes
 
     def kept(self, callers: tuple[Site, ...]) -> tuple[Site, ...]:

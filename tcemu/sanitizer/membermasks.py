@@ -8,22 +8,10 @@ and those that have not meet at another instruction of the warp, both would wait
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
-from tcemu.machine.events import (
-    Accessed,
-    By,
-    Exited,
-    Issued,
-    Shuffled,
-    Site,
-    WgmmaCommitted,
-    WgmmaFenced,
-    WgmmaIssued,
-    WgmmaWaited,
-)
+from tcemu.machine.events import By, Exited, Shuffled, Site
 from tcemu.machine.sites import callers_of
-from tcemu.sanitizer.block import Block, ForAccesses, ForInstructions, Handlers, exchanges, together
+from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.report import Earlier, Report, lanes_of, many
 
 _FIX = (
@@ -48,57 +36,32 @@ class Membermasks:
 
     def __init__(self, block: Block) -> None:
         self._block, self._clocks = block, block.clocks
-        self._waiting: dict[int, list[Incomplete]] = {}
-        self.handlers: Handlers = {
-            Shuffled: self._shuffled,
-            Issued: ForInstructions(self._issued, together),
-            Accessed: ForAccesses(self._issued, exchanges),
-            WgmmaFenced: self._fenced,
-            WgmmaIssued: self._multiplied,
-            WgmmaCommitted: partial(self._together, "wgmma.commit_group.sync.aligned"),
-            WgmmaWaited: partial(self._together, "wgmma.wait_group.sync.aligned"),
-            Exited: self._exited,
-        }
+        self.waiting: dict[int, list[Incomplete]] = {}
+        self.handlers: Handlers = {Shuffled: self._shuffled, Exited: self._exited}
 
     def _shuffled(self, event: Shuffled) -> None:
         """Some lanes execute a shfl.sync: one that others have executed before, or another."""
         by, opcode, mask = event.by, event.instruction.opcode, event.membermask
-        waiting = self._waiting.setdefault(by.warp, [])
+        waiting = self.waiting.setdefault(by.warp, [])
         for each in waiting:
             if (each.opcode, each.membermask) == (opcode, mask) and not each.executed & by.active:
                 each.executed |= by.active
                 break
         else:
             waiting.append(Incomplete(by, opcode, mask, by.active, callers_of(by.site)))
-        self._waiting[by.warp] = [each for each in waiting if self._missing(each)]
+        self.waiting[by.warp] = [each for each in waiting if self._missing(each)]
 
     def _missing(self, each: Incomplete) -> int:
         """The lanes that have neither executed it nor exited."""
         return each.membermask & self._clocks.there[each.by.warp] & ~each.executed
 
-    def _issued(self, event: Issued | Accessed) -> None:
-        if self._waiting:
-            self._meet(event.by, event.instruction.opcode)
-
-    def _fenced(self, event: WgmmaFenced) -> None:
-        if self._waiting:
-            self._meet(event.by, "wgmma.fence.sync.aligned")
-
-    def _multiplied(self, event: WgmmaIssued) -> None:
-        for by in event.wgmma.bys if self._waiting else ():
-            self._meet(by, event.wgmma.instruction.opcode)
-
-    def _together(self, opcode: str, event: WgmmaCommitted | WgmmaWaited) -> None:
-        for by in event.bys if self._waiting else ():
-            self._meet(by, opcode)
-
-    def _meet(self, by: By, opcode: str) -> None:
-        """Lanes that wait and lanes that they wait for execute an instruction of the warp together."""
-        for each in self._waiting.get(by.warp, ()):
+    def meet(self, by: By, opcode: str) -> None:
+        """Lanes execute an instruction of the warp together, perhaps some that wait and some that they wait for."""
+        for each in self.waiting.get(by.warp, ()):
             missing = self._missing(each) & by.active
             if missing and each.executed & by.active:
                 self._report(each, missing, by, opcode)
-                self._waiting[by.warp].remove(each)
+                self.waiting[by.warp].remove(each)
                 return
 
     def _report(self, each: Incomplete, missing: int, by: By, opcode: str) -> None:
@@ -114,7 +77,7 @@ class Membermasks:
     def _exited(self, event: Exited) -> None:
         """Lanes exit: lanes that wait for them may continue, but late."""
         by = event.by
-        for each in self._waiting.get(by.warp, []):
+        for each in self.waiting.get(by.warp, []):
             missing = each.membermask & by.active & ~each.executed
             if missing:
                 lanes, has = lanes_of(missing), "it exits" if missing.bit_count() == 1 else "they exit"
@@ -126,4 +89,4 @@ class Membermasks:
                 report.callers = each.callers
                 self._block.hint(report)
         if event.whole:
-            self._waiting.pop(by.warp, None)
+            self.waiting.pop(by.warp, None)

@@ -171,14 +171,14 @@ class Sanitizer:
 
 def _watch(block: Block, grid: Grid) -> Watch:
     """The receiver of a block's events. Sections that explain the reports of others come first."""
-    shared = SharedMemory(block)
+    shared, membermasks = SharedMemory(block), Membermasks(block)
     mbarriers = Mbarriers(block, shared)
     barriers, meetings = Barriers(block), ClusterBarriers(block)
     neighbour = Neighbour(grid, block.clocks)
     races, fences = GlobalRaces(block, grid, neighbour), GlobalFences(block, grid, neighbour)
     copies = GlobalCopies(block, grid, neighbour, races, fences, mbarriers)
     sections: list[Section] = [
-        Divergence(block),
+        Divergence(block, membermasks),
         Faults(block),
         Deadlocks(block, mbarriers, barriers),
         barriers,
@@ -196,7 +196,7 @@ def _watch(block: Block, grid: Grid) -> Watch:
         Flags(block, neighbour),
         GlobalMemory(block, shared),
         Shuffles(block),
-        Membermasks(block),
+        membermasks,
         RegisterBudget(block),
         *(kind(block) for kind in SECTIONS),
     ]

@@ -64,8 +64,7 @@ class Fragments:
         }
 
     def _issued(self, event: Issued) -> None:
-        origins = [registers.origin for _, registers in event.operands]
-        key = event.instruction.opcode, *[id(each) for each in origins]
+        key = event.instruction.opcode, *[id(registers.origin) for _, registers in event.operands]
         if key in self._fine:
             return
         wrong = [
@@ -77,7 +76,7 @@ class Fragments:
         for role, origin in wrong:
             self._report(event, role, origin)
         if not wrong:
-            self._fine[key] = origins
+            self._fine[key] = [registers.origin for _, registers in event.operands]
 
     def _accessed(self, event: Accessed) -> None:
         """Give a hint about lines that CUDA's guide allows and the manual does not."""
