@@ -26,8 +26,9 @@ from tcemu.sanitizer.spans import Runs
 #: The marks of a cell: weak and strong write; weak read, the last one before it by another warp, and strong read; the
 #: strong write that this has seen.
 WEAK, STRONG, READ, OTHER, STRONG_READ, SEEN = range(6)
-#: The rows that hold writes, and those that hold accesses; initial size of a cell, and the least and the most of them at first.
+#: The rows that hold writes, and those that hold accesses.
 WRITES, ACCESSES = slice(0, 2), slice(0, 5)
+#: The initial size of a cell, and the least and the most cells at first.
 _CELL, _CELLS, _AT_FIRST = 16, 1 << 12, 1 << 20
 #: The most reads of an array that are listed.
 _MANY = 8192
