@@ -52,6 +52,49 @@ def other(marks, cells, known):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def load(written, reads, cells, known, first, lanes, needed):  # type: ignore[no-untyped-def]
+    """Give the `reads` of `cells` the marks `first` + lane, if all writes of them are of `known` records.
+
+    Return a record that is not known, or 0 if nothing has written to a cell and that is `needed`; otherwise -1 - the
+    largest mark that the reads had before.
+    """
+    for cell in cells:
+        mark = written[cell]
+        if mark == 0 and needed:
+            return 0
+        if not known[mark >> 5]:
+            return mark >> 5
+    before = 0
+    for cell in cells:  # before any is set: lanes may load the same cell
+        before = max(before, reads[cell])
+    for place in range(len(cells)):
+        reads[cells[place]] = first + lanes[place]
+    return -1 - before
+
+
+@njit(cache=True, nogil=True)
+def store(written, reads, cells, known, first, lanes):  # type: ignore[no-untyped-def]
+    """Give the writes of `cells` the marks `first` + lane, if `known` records made all of them, and the last reads.
+
+    `reads` has a row for each reader. Return a record that is not known; otherwise -1 - the largest mark before.
+    """
+    before = 0
+    for cell in cells:
+        if not known[written[cell] >> 5]:
+            return written[cell] >> 5
+        before = max(before, written[cell])
+    for reader in range(len(reads)):
+        latest = 0
+        for cell in cells:
+            latest = max(latest, reads[reader, cell])
+        if not known[latest >> 5]:
+            return latest >> 5
+    for place in range(len(cells)):
+        written[cells[place]] = first + lanes[place]
+    return -1 - before
+
+
+@njit(cache=True, nogil=True)
 def claim(accessed, marks, addresses, size, shift, first, lanes):  # type: ignore[no-untyped-def]
     """Give the cells of `size` bytes at `addresses` the marks `first` + lane, if none of them has been accessed.
 

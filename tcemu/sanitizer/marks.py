@@ -35,8 +35,11 @@ def compile_all() -> None:
     found.put(marks, fixed.copy(), found.common(marks, fixed.copy()))
     found.other(marks, fixed.copy(), accessed)
     found.latest(marks, fixed.copy())
+    reads = np.zeros((1, 2), np.int64)
     for lanes in (fixed, fixed.copy()):
         found.put_each(marks, fixed.copy(), 0, lanes)
+        found.load(marks, reads[0], fixed.copy(), accessed, 0, lanes, True)
+        found.store(marks, reads, fixed.copy(), accessed, 0, lanes)
 
 
 def common(marks: Array, cells: Array) -> int:
@@ -67,6 +70,38 @@ def other(marks: Array, cells: Array, known: Array) -> int:
     records = marks[cells] >> 5
     unknown = records[~known[records]]
     return int(unknown[0]) if len(unknown) else -1
+
+
+def load(written: Array, reads: Array, cells: Array, known: Array, first: int, lanes: Array, needed: bool) -> int:
+    """Give the `reads` of `cells` the marks `first` + lane, if all writes of them are of `known` records.
+
+    Return a record that is not known, or 0 if nothing has written to a cell and that is `needed`; otherwise -1 - the
+    largest mark that the reads had before.
+    """
+    marks = written[cells]
+    if needed and not marks.all():
+        return 0
+    record = other(written, cells, known)
+    if record >= 0:
+        return record
+    before = int(reads[cells].max())
+    reads[cells] = first + lanes
+    return -1 - before
+
+
+def store(written: Array, reads: Array, cells: Array, known: Array, first: int, lanes: Array) -> int:
+    """Give the writes of `cells` the marks `first` + lane, if `known` records made all of them, and the last reads.
+
+    `reads` has a row for each reader. Return a record that is not known; otherwise -1 - the largest mark before.
+    """
+    latest = np.maximum.reduce(reads[:, cells], axis=1) >> 5
+    for records in (written[cells] >> 5, latest):
+        unknown = records[~known[records]]
+        if len(unknown):
+            return int(unknown[0])
+    before = int(written[cells].max())
+    written[cells] = first + lanes
+    return -1 - before
 
 
 def claim(accessed: Array, marks: Array, addresses: Array, size: int, shift: int, first: int, lanes: Array) -> bool:

@@ -197,14 +197,32 @@ class Records:
 
     def all_ended(self, marks: Array, cells: Array, row: Array) -> bool:
         """The same for the marks that `cells` (n,) have."""
-        _, known = self._ended.get(id(row)) or self._begin(row)
-        if len(known) < len(self.by):
-            known = self._begin(row)[1]
+        known = self.known(row)
         while (record := self._tools.other(marks, cells, known)) >= 0:
-            if not self._has_ended(record, row):
+            if not self.learn(record, row, known):
                 return False
-            known[record] = True  # a record that has ended for a row stays so
         return True
+
+    def known(self, row: Array) -> Array:
+        """Which records are known to have ended for `row`, bool (records,), as far as was asked; at least record 0."""
+        _, known = self._ended.get(id(row)) or self._begin(row)
+        return known if len(known) >= len(self.by) else self._begin(row)[1]
+
+    def learn(self, record: int, row: Array, known: Array) -> bool:
+        """Whether a record has ended for `row`; if so, it becomes `known`, as it stays so."""
+        column = int(self.column[record])
+        lanes = row[column : column + 32] if self.lanewise[record] else row[column : column + 1]
+        known[record] = ended = bool(np.minimum.reduce(lanes) > self.clock[record])
+        return ended
+
+    def link(self, record: int, mark: int) -> None:
+        """Remember the record before this one of the same bytes, of the same sort, which had the largest `mark`.
+
+        Only the first one is remembered, and only if it is older: a shared record may be the older one.
+        """
+        if not self.previous[record]:
+            previous = mark >> 5
+            self.previous[record] = previous if previous < record else 0
 
     def _begin(self, row: Array) -> tuple[Array, Array]:
         """Remember a row, of which so far only record 0 is known to have ended."""
@@ -214,11 +232,6 @@ class Records:
         known[0] = True
         found = self._ended[id(row)] = row, known
         return found
-
-    def _has_ended(self, record: int, row: Array) -> bool:
-        column = int(self.column[record])
-        lanes = row[column : column + 32] if self.lanewise[record] else row[column : column + 1]
-        return bool(np.minimum.reduce(lanes) > self.clock[record])
 
     def unknown(self, marks: Array, row: Array, fenced: bool = False) -> Array:
         """Which of `marks` are accesses that `row` does not know to have ended, bool (shape of `marks`).

@@ -20,6 +20,7 @@ from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import THREAD, lanes_in
 from tcemu.sanitizer.fences import strength
 from tcemu.sanitizer.naming import Known, Naming, Side, Verdict, side_of
+from tcemu.sanitizer.quick import Quick
 from tcemu.sanitizer.records import Kind
 from tcemu.sanitizer.report import Earlier, Report
 from tcemu.sanitizer.shadow import places_of, run_of
@@ -43,6 +44,7 @@ class SharedMemory:
         self._block = block
         self._records, self._shadow, self._clocks = block.records, block.shadow, block.clocks
         self._naming = Naming(block.clocks, block.records)
+        self._quick = Quick(block.clocks, block.records, block.shadow)
         #: cells read before any write, by record; reported at the end unless a later write explains them
         self._blind: dict[int, str] = {}
         #: reports held back until it is clear how the kernel waits for a cp.async, by its record
@@ -91,8 +93,7 @@ class SharedMemory:
 
     def _read_lanes(self, by: By, record: int, cells: Array, lanes: Array, needed: bool) -> None:
         """A load; `needed` is False for atom.exch, whose result is often unused."""
-        if self._reads_well(by, record, cells, needed):
-            self._put_read(record, by.warp, cells, lanes)
+        if self._quick.reads(by.warp, record, cells, lanes, needed):
             return
         writes = self._shadow.writes(cells, record in self._records.strong)
         for (row, part), prior in product(self._parts(by, lanes), writes):
@@ -107,17 +108,10 @@ class SharedMemory:
             self._note_blind(record, cells, writes[0])
         self._put_read(record, by.warp, cells, lanes)
 
-    def _reads_well(self, by: By, record: int, cells: Array, needed: bool) -> bool:
-        """Whether a weak load reads what was written, and the warp knows that the writes have ended: the usual case."""
-        if record in self._records.strong or self._clocks.partial[by.warp]:
-            return False
-        written = self._shadow.written
-        if not self._records.all_ended(written, cells, self._clocks.rows[by.warp]):
-            return False
-        return not needed or self._shadow.tools.latest(written, cells)[1] > 0
-
     def write_lanes(self, by: By, record: int, cells: Array, lanes: Array) -> None:
         """A store or cp.async in which each lane writes its own cells."""
+        if self._quick.writes(by.warp, record, cells, lanes):
+            return
         writes, reads = self._shadow.writes(cells, record in self._records.strong), self._shadow.reads_at(cells)
         prior = writes[0]
         for row, part in self._parts(by, lanes):
@@ -381,7 +375,7 @@ class SharedMemory:
 
     def _link_read(self, record: int, reads: Array, cells: Array) -> None:
         if not self._records.previous[record]:
-            self._link(record, self._shadow.tools.latest(reads, cells)[0])
+            self._records.link(record, self._shadow.tools.latest(reads, cells)[0])
 
     def _note_blind(self, record: int, cells: Array, prior: Array) -> None:
         """Remember a read of bytes that nothing has written."""
@@ -391,10 +385,5 @@ class SharedMemory:
 
     def _note_write(self, record: int, cells: Array | slice, prior: Array, lanes: Array | int) -> None:
         if not self._records.previous[record] and len(prior):
-            self._link(record, int(np.maximum.reduce(prior)))
+            self._records.link(record, int(np.maximum.reduce(prior)))
         self._shadow.write(cells, 32 * record + lanes, record in self._records.strong)
-
-    def _link(self, record: int, mark: int) -> None:
-        """Remember the previous access to the bytes if its record is older; a shared record may be the older one."""
-        previous = mark >> 5
-        self._records.previous[record] = previous if previous < record else 0
