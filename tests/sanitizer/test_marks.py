@@ -53,7 +53,7 @@ def test_other(records, cells, ended):
     st.booleans(),
 )
 def test_load(written, reads, cells, ended, needed):
-    """It notes a load, of the same cells by several lanes, too, unless a cell has no write or one of no known record."""
+    """It notes a load, of one cell by several lanes, too, unless a cell has no write or one of no known record."""
     known = np.isin(np.arange(16), [0, *ended])
     unknown = {*written[cells].tolist()} - ended - {0}
     blind = needed and not written[cells].all()
