@@ -25,8 +25,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.machine.events import FULL
-
 Array = npt.NDArray[Any]
 
 ALWAYS, NEVER, THREAD = 0, 1, 2
@@ -76,8 +74,8 @@ class Clocks:
         self.fence_views: list[Array | None] = [None] * self.warps
         #: whether all lanes of the warp executed it
         self.fence_whole = [False] * self.warps
-        #: by warp, the latest view of all lanes, with the row and the warp's time from which it was computed
-        self._views: list[tuple[Array, int, Array] | None] = [None] * self.warps
+        #: by warp, the latest view, with the row, the warp's time and the lanes from which it was computed
+        self._views: list[tuple[Array, int, int, Array] | None] = [None] * self.warps
         #: lanes that exist, as bits
         self.there = [(1 << min(32, threads - 32 * warp)) - 1 for warp in range(self.warps)]
 
@@ -116,12 +114,12 @@ class Clocks:
 
         Callers must not change it. Every method that changes it advances the warp's time or gives the warp another row.
         """
-        if mask != FULL or mask != self.there[warp] or self.partial[warp]:
+        if self.partial[warp]:
             return self._view(warp, mask)
         latest, row, time = self._views[warp], self.rows[warp], self.time[warp]
-        if latest is None or latest[0] is not row or latest[1] != time:
-            latest = self._views[warp] = row, time, self._view(warp, mask)
-        return latest[2]
+        if latest is None or latest[0] is not row or latest[1] != time or latest[2] != mask:
+            latest = self._views[warp] = row, time, mask, self._view(warp, mask)
+        return latest[3]
 
     def _view(self, warp: int, mask: int) -> Array:
         row = self.rows[warp].copy()

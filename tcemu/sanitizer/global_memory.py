@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tcemu.machine.events import Accessed, By, Copy, CopyIssued, ProxyFenced
-from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
 from tcemu.sanitizer.report import Earlier, Report
-from tcemu.sanitizer.shared import SharedMemory
 
 #: Notes are merged into one when there are more than this.
 _MANY = 32
@@ -60,9 +59,8 @@ class Notes:
 class GlobalMemory:
     """The ordinary writes of one block to global memory."""
 
-    def __init__(self, block: Block, shared: SharedMemory) -> None:
+    def __init__(self, block: Block) -> None:
         self._block, self._clocks = block, block.clocks
-        shared.elsewhere = self._accessed
         self._stores: list[Store] = []
         #: how many stores are in the notes
         self._noted = 0
@@ -73,7 +71,11 @@ class GlobalMemory:
         self._latest: dict[int, Store] = {}
         #: each warp's stores that it has not fenced
         self._open: list[list[Store]] = [[] for _ in range(block.warps)]
-        self.handlers: Handlers = {ProxyFenced: self._fence, CopyIssued: self._copy}
+        self.handlers: Handlers = {
+            Accessed: ForAccesses(self._accessed, lambda access: access.writes and access.space != "shared"),
+            ProxyFenced: self._fence,
+            CopyIssued: self._copy,
+        }
 
     def _accessed(self, event: Accessed) -> None:
         by = event.by

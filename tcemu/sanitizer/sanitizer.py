@@ -194,7 +194,7 @@ def _watch(block: Block, grid: Grid) -> Watch:
         TensorMaps(block, grid, neighbour, races),
         TensorMapReads(block, grid, neighbour, races, copies, mbarriers),
         Flags(block, neighbour),
-        GlobalMemory(block, shared),
+        GlobalMemory(block),
         Shuffles(block),
         membermasks,
         RegisterBudget(block),

@@ -55,14 +55,12 @@ class SharedMemory:
         self._generic_reads = False
         #: the lines of copies that have had a hint
         self._hinted: set[Site] = set()
-        #: receives the writes to other memory
-        self.elsewhere: Callable[[Accessed], None] = lambda _: None
         #: reports a phase (column, number) of an mbarrier if no expect_tx announced its bytes; returns whether it did
         self.unexpected: Callable[[int, int], bool] = lambda *_: False
         #: reports the mma_async of a read if a wait missed it because it is in no group; returns whether it did
         self.uncommitted: Callable[[int, Earlier], bool] = lambda *_: False
         self.handlers: Handlers = {
-            Accessed: ForAccesses(self._accessed, lambda access: access.space == "shared" or access.writes),
+            Accessed: ForAccesses(self._accessed, lambda access: access.space == "shared"),
             BlockEnded: self._ended,
             Stuck: self._ended,
         }
@@ -70,9 +68,6 @@ class SharedMemory:
     # ---------------------------------------------------------------------------------------- loads and stores
 
     def _accessed(self, event: Accessed) -> None:
-        if event.space != "shared":
-            self.elsewhere(event)
-            return
         if not len(event.addresses):
             return
         cells, per = self._shadow.cells(event.addresses, event.size)
@@ -163,8 +158,10 @@ class SharedMemory:
         places = run_of(cells)
         prior, reads = self._shadow.written[places], self._shadow.reads_at(places)
         known, lanes = Known(row, row), np.zeros(len(cells), np.int64)
-        late = np.flatnonzero(self._records.unknown(prior, row, fenced=fenced))
-        self._collide_rewrite(record, cells, prior, late, lanes, known)
+        mark = self._shadow.tools.common(self._shadow.written, cells)
+        if mark < 0 or not self._records.arrived(mark, row):
+            late = np.flatnonzero(self._records.unknown(prior, row, fenced=fenced))
+            self._collide_rewrite(record, cells, prior, late, lanes, known)
         for marks in () if self._all_read(reads, row) else reads:
             late = np.flatnonzero(self._records.unknown(marks, row))
             late = late[~self._met(marks[late], row)]
