@@ -74,8 +74,8 @@ class Clocks:
         self.fence_views: list[Array | None] = [None] * self.warps
         #: whether all lanes of the warp executed it
         self.fence_whole = [False] * self.warps
-        #: by warp, the latest view, with the row, the warp's time and the lanes from which it was computed
-        self._views: list[tuple[Array, int, int, Array] | None] = [None] * self.warps
+        #: by warp, the latest view, with what it was computed from: the row, the warp's time, the lanes, and all lanes
+        self._views: list[tuple[Array, tuple[int, int, int], Array] | None] = [None] * self.warps
         #: lanes that exist, as bits
         self.there = [(1 << min(32, threads - 32 * warp)) - 1 for warp in range(self.warps)]
 
@@ -116,10 +116,10 @@ class Clocks:
         """
         if self.partial[warp]:
             return self._view(warp, mask)
-        latest, row, time = self._views[warp], self.rows[warp], self.time[warp]
-        if latest is None or latest[0] is not row or latest[1] != time or latest[2] != mask:
-            latest = self._views[warp] = row, time, mask, self._view(warp, mask)
-        return latest[3]
+        latest, row, state = self._views[warp], self.rows[warp], (self.time[warp], mask, self.there[warp])
+        if latest is None or latest[0] is not row or latest[1] != state:
+            latest = self._views[warp] = row, state, self._view(warp, mask)
+        return latest[2]
 
     def _view(self, warp: int, mask: int) -> Array:
         row = self.rows[warp].copy()
