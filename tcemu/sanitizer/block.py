@@ -25,12 +25,16 @@ class ForInstructions(NamedTuple):
 
 
 class Access(NamedTuple):
-    """A kind of access: the state space, whether it writes, its memory order, and whether lanes exchange the bytes."""
+    """A kind of access: the state space, whether it writes, its memory order, and whether lanes exchange the bytes.
+
+    `remote`: it is to the shared memory of another block.
+    """
 
     space: Space
     writes: bool
     order: Order
     collective: bool
+    remote: bool
 
 
 class ForAccesses(NamedTuple):

@@ -65,7 +65,7 @@ class ClusterExits:
         #: by block: its warps that have exited
         self._exited: dict[int, int] = {}
         self.handlers: Handlers = {
-            Accessed: ForAccesses(self._accessed, lambda access: access.space == "shared"),
+            Accessed: ForAccesses(self._accessed, lambda access: access.remote),
             MbarrierArrived: self._arrived,
             CopyIssued: self._copy,
             Exited: self._exit,

@@ -143,7 +143,7 @@ class Sanitizer:
         """The handlers of a block's sections; from its first wgmma on, every access to registers matters."""
         assert self._grid is not None  # noqa: S101 - for the types: it begins with the first block
         watch = _watch(block, self._grid)
-        self._needs = watch.needs
+        self._needs = self._needs or watch.needs
         for kind in (WgmmaFenced, WgmmaIssued):
             watch.add(kind, self._multiplies)
         return watch
