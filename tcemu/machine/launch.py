@@ -20,6 +20,7 @@ from tcemu.machine.events import Observer
 from tcemu.machine.grid import Grid
 from tcemu.machine.memory import GlobalMemory, is_buffer
 from tcemu.machine.pending import POLICIES, Policy, check_policy
+from tcemu.machine.sites import launched
 from tcemu.machine.strategy import InOrder
 from tcemu.machine.warp import Warp
 
@@ -234,7 +235,8 @@ def _run(kernel: Kernel, args: Sequence[Any], grid: Grid, result: Launch) -> Non
     """Run all blocks under one policy."""
     result.counts, result.blocks = grid.counts, 0
     try:
-        grid.run(lambda core: _body(kernel, core, args))
+        with launched(kernel):
+            grid.run(lambda core: _body(kernel, core, args))
     finally:
         result.blocks = grid.done
 

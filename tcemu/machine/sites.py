@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from sys import _getframe
 from types import CodeType, FrameType
@@ -22,6 +25,8 @@ KERNELS: list[str] = []
 #: The site if none is known.
 UNKNOWN = Site("?", 0, "the kernel")
 
+#: The functions that launches run now, by file and name.
+_launched: Counter[tuple[str, str]] = Counter()
 #: Sites by code and place in it; the code is kept alive, so that no other code gets its id.
 _cache: dict[tuple[int, int], tuple[CodeType, Site]] = {}
 
@@ -63,12 +68,31 @@ class _Ours(dict[str, bool]):
 _ours = _Ours()
 
 
+@contextmanager
+def launched(kernel: object) -> Iterator[None]:
+    """While a launch runs this function: its lines have no callers in the kernel, so nobody needs to look for them."""
+    code = getattr(kernel, "__code__", None)
+    if code is None or code.co_name == "<lambda>":  # other lambdas of the file may have the same name
+        yield
+        return
+    name = code.co_filename, code.co_qualname
+    _launched[name] += 1
+    try:
+        yield
+    finally:
+        _launched[name] -= 1
+        if not _launched[name]:
+            del _launched[name]
+
+
 def callers_of(inner: Site, within: int = 0) -> tuple[Site, ...]:
     """The lines of the kernel that called the function of `inner`, innermost first; none if it is not running now.
 
     The `within` innermost calls before this one belong to no kernel in any case, so they need not be looked at.
     """
-    file, line, _, inlined = inner
+    file, line, function, inlined = inner
+    if (file, function) in _launched:
+        return inlined
     frame: FrameType | None = _getframe(within + 1)
     while frame is not None and (frame.f_code.co_filename != file or _line(frame).line != line):
         frame = frame.f_back

@@ -112,8 +112,8 @@ class GlobalRaces:
         time, callers = self._clocks.time[by.warp], callers_of(by.site, EVENT)
         if callers:
             callers = self._grid.accesses.kept(callers)
-        addresses = event.addresses.copy()  # the kernel may change its array
-        return addresses, event.size, event.lanes, self._neighbour.number, opcode, time, callers, *by
+        places = event.addresses.tobytes()  # the kernel may change its array
+        return places, event.size, event.lanes, self._neighbour.number, opcode, time, callers, *by
 
     # ---------------------------------------------------------------------------------------- what is in order
 

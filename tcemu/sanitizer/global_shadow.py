@@ -41,13 +41,13 @@ def _numbers(count: int) -> Array:
 
 
 class Read(NamedTuple):
-    """A weak read of `size` bytes at each of `addresses` (n,) by `lanes` (n,).
+    """A weak read of `size` bytes at each of the addresses (n,) by `lanes` (n,). `places`: int64 addresses as bytes.
 
     It knows the number here of its block, the time of its warp, the lines that called the function of the kernel's
     line, and the fields of its origin, a By.
     """
 
-    addresses: Array
+    places: bytes
     size: int
     lanes: Array
     number: int
@@ -206,9 +206,9 @@ class GlobalShadow:
         parts = []
         for size in sorted({read.size for read in reads}):  # for the smallest, cells may become smaller
             some = [number for number, read in enumerate(reads) if read.size == size]
-            addresses = np.concatenate([reads[number].addresses for number in some])
+            addresses = np.frombuffer(b"".join([reads[number].places for number in some]), np.int64)
             cells, per = self.cells(addresses, size, int(addresses.max()) + size)
-            counts = [per * len(reads[number].addresses) for number in some]
+            counts = [per * len(reads[number].places) // addresses.itemsize for number in some]
             marks = np.concatenate([self._marks_of(reads[number]) for number in some])
             parts.append((cells, marks.repeat(per), np.repeat(some, counts)))
         if len(parts) == 1:

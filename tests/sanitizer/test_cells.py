@@ -59,7 +59,7 @@ def test_listed_reads_leave_the_marks_of_reads_one_after_the_other():
             size = int(RANDOM.choice([4, 8, 16]))
             addresses = size * RANDOM.choice(256 // size, RANDOM.integers(1, 9))
             mark = 32 * int(RANDOM.integers(1, 4)) + number
-            read = Read(addresses, size, np.full(len(addresses), mark), 0, "", 0, (), *NOBODY)
+            read = Read(addresses.tobytes(), size, np.full(len(addresses), mark), 0, "", 0, (), *NOBODY)
             assert shadow.lists(read, (int(addresses.min()), int(addresses.max()) + size))
             for place in (addresses[:, None] + np.arange(size)).ravel().tolist():
                 if last[place] and last[place] >> 5 != mark >> 5:
