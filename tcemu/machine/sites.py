@@ -103,4 +103,6 @@ def callers_of(inner: Site, within: int = 0) -> tuple[Site, ...]:
             here = _line(frame)
             if here.line != line or here.file != file:  # otherwise it is the line with the comprehension
                 found.append(here)
+            if (here.file, here.function) in _launched:
+                break
     return (*inlined, *found) if found else inlined
