@@ -47,7 +47,7 @@ from tcemu.sanitizer.shared import SharedMemory
 from tcemu.sanitizer.shuffles import Shuffles
 from tcemu.sanitizer.tensor_map_reads import TensorMapReads
 from tcemu.sanitizer.tensor_maps import TensorMaps
-from tcemu.sanitizer.watch import Watch
+from tcemu.sanitizer.watch import Places, Watch
 from tcemu.sanitizer.wgmma import Wgmmas
 from tcemu.tracebacks import cell
 
@@ -87,6 +87,7 @@ class Sanitizer:
         self._known: dict[tuple[object, ...], Report] = {}
         #: by block: the receiver of its events and, if it is in a cluster, that cluster, which sees them as its own
         self._watches: dict[int, tuple[Watch, Cluster | None]] = {}
+        self._places: Places = {}
         self._grid: Grid | None = None
         #: the instructions that its sections need; they are the same in all blocks
         self._needs: tuple[Callable[[Instruction, bool], bool], ...] = ()
@@ -142,7 +143,7 @@ class Sanitizer:
     def _sections(self, block: Block) -> Watch:
         """The handlers of a block's sections; from its first wgmma on, every access to registers matters."""
         assert self._grid is not None  # noqa: S101 - for the types: it begins with the first block
-        watch = _watch(block, self._grid)
+        watch = _watch(block, self._grid, self._places)
         self._needs = self._needs or watch.needs
         for kind in (WgmmaFenced, WgmmaIssued):
             watch.add(kind, self._multiplies)
@@ -169,7 +170,7 @@ class Sanitizer:
         return f"<sanitizer, mode {self.mode}: {counted(len(self.reports), 'report')}>"
 
 
-def _watch(block: Block, grid: Grid) -> Watch:
+def _watch(block: Block, grid: Grid, places: Places) -> Watch:
     """The receiver of a block's events. Sections that explain the reports of others come first."""
     shared, membermasks = SharedMemory(block), Membermasks(block)
     mbarriers = Mbarriers(block, shared)
@@ -200,7 +201,7 @@ def _watch(block: Block, grid: Grid) -> Watch:
         RegisterBudget(block),
         *(kind(block) for kind in SECTIONS),
     ]
-    watch = Watch(sections)
+    watch = Watch(sections, places)
     watch.add(BarrierCompleted, block.flush)
     for last in (BlockEnded, Stuck, Faulted):
         watch.add(last, block.end)
