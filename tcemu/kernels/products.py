@@ -28,7 +28,7 @@ from tcemu.kernels.simd import WIDTH
 #: mask is 0, elements are the words that are picked); what `store` takes (where its tables begin, their size, results
 #: of a word, bits of a result, words, kind); the kind of addends; what else an arithmetic takes; the codes of metadata
 #: that are not legal; what `spread` takes (where its table begins, rows); the vectors of x, y and c as the blocks take
-#: them; whether `pack_words` is tried, whether zeros and subnormal numbers are frequent, where its tables of x and of y
+#: them; whether `pack_words` is tried, whether both formats have few bits, where its tables of x and of y
 #: begin, and the starts of their windows; the address of `pick`; how many tiles are computed together, and the bytes of
 #: a tile in the rooms of words that are picked; where room begins for results, for picked words of x and of y, stored
 #: elements, codes, x, y, c, packed elements and what is fetched ahead, and all its words; the blocks of products of a
@@ -36,7 +36,7 @@ from tcemu.kernels.simd import WIDTH
 FORMAT_X, FORMAT_Y, LOADS, STORE, ADDENDS, OPTION, ILLEGAL, SPREAD, VECTORS = map(
     np.int64, (7, 14, 21, 45, 51, 52, 53, 54, 56)
 )
-QUICK, OFTEN, UPS_X, UPS_Y, START_X, START_Y, PICK, TOGETHER, PICKED = map(np.int64, range(59, 68))
+QUICK, FEW, UPS_X, UPS_Y, START_X, START_Y, PICK, TOGETHER, PICKED = map(np.int64, range(59, 68))
 HELD, WORDS_X, WORDS_Y, STORED, CODES, IN_X, IN_Y, IN_C, PACKED, AHEAD, ROOM = map(np.int64, range(68, 79))
 BLOCKS, NUMBERS = map(np.int64, range(79, 81))
 #: The numbers of an operand, in the order of LOADS.
@@ -264,10 +264,10 @@ def _pack(tiles, words, step, tables, numbers, room, first, ups, start, form, va
     """Pick and pack an operand of some tiles, whose numbers begin at `first`; see `pack_words`."""
     through, apart = _in(room, numbers, WORDS_X), number(numbers, PICKED)
     _pick(tiles, words, step, _in(tables, numbers, first), numbers, through, apart)
-    source, vectors, often = _in(tables, numbers, first + 1), number(numbers, first + 3), number(numbers, OFTEN)
+    source, vectors, few = _in(tables, numbers, first + 1), number(numbers, first + 3), number(numbers, FEW)
     places, begin = _in(tables, numbers, ups), number(numbers, start)
     return pack_words(
-        tiles, through, apart, source, places, vectors, numbers + uint64(8 * form), begin, often, value, exponent,
+        tiles, through, apart, source, places, vectors, numbers + uint64(8 * form), begin, few, value, exponent,
         int64(fourfold),
     )  # fmt: skip
 

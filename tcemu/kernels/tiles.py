@@ -308,14 +308,15 @@ class Tiles:
         return int(self.tables[1][ROOM])
 
     def _quickly(self, formats: Sequence[Sequence[int]], given: list[Load], parts: Parts) -> tuple[int, ...]:
-        """What `tcemu.kernels.products` reads from QUICK on; zeros are frequent in a small format."""
+        """What `tcemu.kernels.products` reads from QUICK on."""
         fused = self.rule.kind == FUSED and not self.lengthwise
         if not fused or not all(load.mask and not load.flip for load in given[:2]):
             return 0, 0, 0, 0, 0, 0
         tops = [31 - sum(form[i] for i in (0, 1, 3)) for form in formats]  # the bits above a sign in the lowest element
         ups = [parts.add(top - load.bits) for top, load in zip(tops, given[:2], strict=True)]
         starts = (1 - form[2] - form[1] * form[6] if form[0] <= SMALL else _START for form in formats)
-        return 1, any(form[1] <= _FEW for form in formats), *ups, *starts
+        few = all(form[0] <= SMALL and form[1] <= _FEW for form in formats)
+        return 1, few, *ups, *starts
 
     @cached_property
     def _reach(self) -> list[int]:
