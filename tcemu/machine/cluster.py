@@ -123,7 +123,7 @@ class ClusterBarrier:
 
     def _misused(self, does: str, without: str, by: By, instruction: Instruction) -> NoReturn:
         told = f"a thread {does} at the barrier of the cluster without barrier.cluster.{without}"
-        self._grid.tell(Faulted, by, instruction, "cluster", "shared", told)
+        self._grid.tell(Faulted, by, instruction, "cluster", None, told)
         self._grid.fail(LaunchError(f"{told} ({by}; PTX ISA {SECTION})"))
 
 

@@ -279,7 +279,7 @@ class TensorMap:
         if address % ALIGN:
             raise AddressError(
                 f"a box must start in shared memory at a multiple of {ALIGN}; got {address} (PTX ISA 9.7.9.27.1.2)",
-                "alignment",
+                kind="alignment", space="shared",  # fmt: skip
             )
         first, end = start[0] * self.element_bytes, self.sizes[0] * self.element_bytes
         if self._holds(start):
@@ -385,7 +385,7 @@ class TensorMap:
                 f"a box must start at a multiple of {UNIT} bytes in global memory, its first coordinate at a multiple "
                 f"of {whole} elements of {self.element}: {near} or {near + whole}; got {start}. A GPU stops with an "
                 "illegal instruction (PTX ISA 5.5.3.1)",
-                "alignment",
+                kind="alignment", space="global",  # fmt: skip
             )
         return start
 

@@ -145,7 +145,8 @@ class Faulted(WarpEvent):
         "bounds", "exited", "rank", "apart", "alignment", "operands", "arrivals", "bytes", "lanes", "cluster",
         "registers", "warpgroup",
     ]  # fmt: skip
-    space: Space
+    #: the memory that it accesses; None if the fault is about something else
+    space: Space | None
     message: str
     #: the mbarrier's address
     address: int = -1
