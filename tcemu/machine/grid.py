@@ -237,6 +237,7 @@ def _waits(waits: Iterable[Waiting]) -> Iterator[str]:
     """Lines about the warps of a block that wait."""
     alike: dict[tuple[str, str], list[int]] = {}
     for each in waits:
-        alike.setdefault((each.what, str(each.by.site)), []).append(each.by.warp)
+        line = ", called at ".join(map(str, (each.by.site, *each.by.site.inlined))) + "," * bool(each.by.site.inlined)
+        alike.setdefault((each.what, line), []).append(each.by.warp)
     for (what, line), numbers in alike.items():
         yield f"  {_named(numbers)} wait{'s' * (len(numbers) == 1)} since {line} for {what}"

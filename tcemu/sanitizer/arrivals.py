@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tcemu.machine.events import By, MbarrierArrived
+from tcemu.machine.sites import called
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
 from tcemu.sanitizer.report import Earlier, Report, lanes_of, many
 
@@ -38,7 +39,7 @@ class Arrivals:
         if event.phase:
             self._check_known(event, here)
         if event.count and not event.transaction:
-            here.arrivals.append(event.by)
+            here.arrivals.append(called(event.by))
 
     # ---------------------------------------------------------------------------------------- the phase is known
 
