@@ -86,9 +86,9 @@ def launched(kernel: object) -> Iterator[None]:
 
 
 class _Called(Site):
-    """A line that has all its callers in `inlined`: its warp need not be running any more."""
+    """A line, equal to any other of its place, that knows its callers: its warp need not be running any more."""
 
-    __slots__ = ()
+    callers: tuple[Site, ...]
 
 
 def called(by: By, frame: FrameType | None = None) -> By:
@@ -97,7 +97,11 @@ def called(by: By, frame: FrameType | None = None) -> By:
     `frame` is where the warp has stopped, if it is not the one that runs now.
     """
     callers = callers_of(by.site, 1, frame)
-    return by._replace(site=_Called(*by.site[:3], callers)) if callers else by
+    if not callers:
+        return by
+    found = _Called(*by.site)
+    found.callers = callers
+    return by._replace(site=found)
 
 
 def callers_of(inner: Site, within: int = 0, frame: FrameType | None = None) -> tuple[Site, ...]:
@@ -107,7 +111,9 @@ def callers_of(inner: Site, within: int = 0, frame: FrameType | None = None) -> 
     `frame` is that of a warp that waits.
     """
     file, line, function, inlined = inner
-    if (file, function) in _launched or isinstance(inner, _Called):
+    if isinstance(inner, _Called):
+        return inner.callers
+    if (file, function) in _launched:
         return inlined
     frame = frame or _getframe(within + 1)
     while frame is not None and (frame.f_code.co_filename != file or _line(frame).line != line):

@@ -185,7 +185,8 @@ class Mbarriers:
         if any(by is each for each in self.attached):
             self.attached = [each for each in self.attached if each is not by]
             return
-        here = self.used(by, event.address, "mbarrier.arrive" if event.count else "mbarrier.expect_tx")
+        opcode = "arrive" if event.count else "expect_tx" if event.transaction >= 0 else "complete_tx"
+        here = self.used(by, event.address, f"mbarrier.{opcode}")
         if here is None:
             return
         self.arrivals.arrive(event, here)
@@ -199,9 +200,7 @@ class Mbarriers:
                 self._block.in_vain[by.warp] = f"the arrival at {by.site} {why}"
             here.completed_by[event.phase] = by
         if event.transaction:
-            account = here.phase(event.phase)
-            account.expected += event.transaction
-            here.expecting = called(by)
+            here.expect(event.phase, event.transaction, called(by))
 
     def _complete(self, event: MbarrierCompleted) -> None:
         here = self.found.get(event.address)
@@ -211,6 +210,7 @@ class Mbarriers:
         self.check_bytes(here, event.address, event.phase)
         self.arrivals.check_once(here, event.address, event.phase)
         self.arrivals.check_seen(here, event.address, event.phase)
+        self.arrivals.check_announced(here, event.address, event.phase)
         here.completed.pop(event.phase - _KEPT, None)
         here.completed_by.pop(event.phase - _KEPT, None)
         here.phases.pop(event.phase - _KEPT, None)
