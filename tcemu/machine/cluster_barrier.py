@@ -71,10 +71,8 @@ class ClusterBarrier:
         """A description of the threads that have not arrived."""
         late = {warp for warp, there in self._there.items() if there & ~self._arrived[warp]}
         blocks = sorted({block for block, _ in late})
-        who = "; ".join(
-            f"warps {ranges(sorted(warp for block, warp in late if block == number))} of block {number}"
-            for number in blocks
-        )
+        rows = {number: sorted(warp for block, warp in late if block == number) for number in blocks}
+        who = "; ".join(f"warp{'s' * (len(row) > 1)} {ranges(row)} of block {number}" for number, row in rows.items())
         return f"the barrier of the cluster, where {self._missing} threads have not arrived: {who}"
 
     def _fewer(self, count: int) -> None:

@@ -16,6 +16,7 @@ from greenlet import GreenletExit, getcurrent, greenlet
 from tcemu.errors import LaunchError
 from tcemu.machine.events import Waiting
 from tcemu.machine.pending import Pending
+from tcemu.machine.sites import called
 from tcemu.machine.strategy import InOrder
 
 if TYPE_CHECKING:
@@ -232,8 +233,13 @@ class Scheduler:
                 self._ended.pop(strand.block)()
 
     def _waiting(self) -> tuple[Waiting, ...]:
-        found = [strand.waiting or strand.looks for strand in sorted(self._strands, key=_numbers)]
-        return tuple(waiting() for waiting in found if waiting is not None)
+        found = []
+        for strand in sorted(self._strands, key=_numbers):
+            waits = strand.waiting or strand.looks
+            if waits is not None:
+                found.append(waiting := waits())
+                waiting.by = called(waiting.by, strand.fiber.gr_frame)
+        return tuple(found)
 
     def _kill(self) -> None:
         """End everything that has not ended: the launch is over."""
