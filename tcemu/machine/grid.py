@@ -17,6 +17,7 @@ from tcemu.machine.dispatch import Bound
 from tcemu.machine.events import Accessed, Event, Issued, Observer, Stuck, Touched, Waiting
 from tcemu.machine.memory import GlobalMemory
 from tcemu.machine.scheduler import Left, Scheduler
+from tcemu.machine.sites import callers_of
 from tcemu.machine.strategy import InOrder, strategy_of
 
 #: The most groups of blocks that are listed when a launch is interrupted.
@@ -237,6 +238,8 @@ def _waits(waits: Iterable[Waiting]) -> Iterator[str]:
     """Lines about the warps of a block that wait."""
     alike: dict[tuple[str, str], list[int]] = {}
     for each in waits:
-        alike.setdefault((each.what, str(each.by.site)), []).append(each.by.warp)
+        lines = [each.by.site, *callers_of(each.by.site)]
+        line = ", called at ".join(map(str, lines)) + "," * (len(lines) > 1)
+        alike.setdefault((each.what, line), []).append(each.by.warp)
     for (what, line), numbers in alike.items():
         yield f"  {_named(numbers)} wait{'s' * (len(numbers) == 1)} since {line} for {what}"

@@ -107,7 +107,7 @@ def complete_tx(instruction: Instruction) -> Act:
         counts = core.integers(instruction, "tx_count", tx_count)
         for mbarriers, place, mask in places_of(core, by, instruction, address):
             total = _total(counts, mask)
-            mbarriers.complete_tx(core, _part(by, mask), instruction, place, total)
+            mbarriers.complete_tx(core, _part(by, mask), instruction, place, total, copied=False)
 
     return act
 

@@ -110,8 +110,10 @@ class Mbarriers:
         self._tell_completed(core, place, phase, held)
         return state
 
-    def complete_tx(self, core: Core, by: By, instruction: Instruction, place: int, count: int) -> None:
-        """A copy of `count` bytes has landed. Ends the launch if the tx-count overflows."""
+    def complete_tx(
+        self, core: Core, by: By, instruction: Instruction, place: int, count: int, *, copied: bool = True
+    ) -> None:
+        """A copy of `count` bytes has landed, or a thread says so. Ends the launch if the tx-count overflows."""
         held = self.find(core, by, instruction, place)
         phase = held.phase
         try:
@@ -120,6 +122,9 @@ class Mbarriers:
             told = f"{instruction} completes {count} bytes on the mbarrier at {place}: {error}"
             self._misused(core, by, instruction, place, "bytes", OperandError(told))
         self.put(place, held)
+        if not copied and core.watched:
+            scope = instruction.words.get("scope", "")
+            core.tell(MbarrierArrived, by, place, phase, 0, -count, "relaxed", core.owner(self._block), scope)
         self._tell_completed(core, place, phase, held)
 
     def expect_more(self, core: Core, by: By, instruction: Instruction, place: int, count: int) -> int:

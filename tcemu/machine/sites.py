@@ -13,7 +13,7 @@ from types import CodeType, FrameType
 import greenlet
 import numpy as np
 
-from tcemu.machine.events import Site
+from tcemu.machine.events import By, Site
 
 _PACKAGE = Path(__file__).parents[1]
 #: Folders whose code does not belong to kernels.
@@ -85,15 +85,37 @@ def launched(kernel: object) -> Iterator[None]:
             del _launched[name]
 
 
-def callers_of(inner: Site, within: int = 0) -> tuple[Site, ...]:
+class _Called(Site):
+    """A line, equal to any other of its place, that knows its callers: its warp need not be running any more."""
+
+    callers: tuple[Site, ...]
+
+
+def called(by: By, frame: FrameType | None = None) -> By:
+    """The same origin, whose line keeps its callers for a report that is made later, while another warp runs.
+
+    `frame` is where the warp has stopped, if it is not the one that runs now.
+    """
+    callers = callers_of(by.site, 1, frame)
+    if not callers:
+        return by
+    found = _Called(*by.site)
+    found.callers = callers
+    return by._replace(site=found)
+
+
+def callers_of(inner: Site, within: int = 0, frame: FrameType | None = None) -> tuple[Site, ...]:
     """The lines of the kernel that called the function of `inner`, innermost first; none if it is not running now.
 
-    The `within` innermost calls before this one belong to no kernel in any case, so they need not be looked at.
+    The `within` innermost calls before this one belong to no kernel in any case, so they need not be looked at. Another
+    `frame` is that of a warp that waits.
     """
     file, line, function, inlined = inner
+    if isinstance(inner, _Called):
+        return inner.callers
     if (file, function) in _launched:
         return inlined
-    frame: FrameType | None = _getframe(within + 1)
+    frame = frame or _getframe(within + 1)
     while frame is not None and (frame.f_code.co_filename != file or _line(frame).line != line):
         frame = frame.f_back
     found = []

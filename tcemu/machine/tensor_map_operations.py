@@ -18,7 +18,7 @@ from tcemu.instructions.facts import Space
 from tcemu.machine.addresses import window_of
 from tcemu.machine.data_movement import places
 from tcemu.machine.dispatch import Act, executes
-from tcemu.machine.events import Accessed, By, TensorMapFenced, TensorMapRead
+from tcemu.machine.events import Accessed, By, Faulted, TensorMapFenced, TensorMapRead
 from tcemu.machine.masks import LANES
 from tcemu.machine.memory import Bytes
 from tcemu.machine.registers import WARP
@@ -119,6 +119,7 @@ def described(core: Core, by: By, instruction: Instruction, given: Any) -> Tenso
         return map_of(memory.bytes[place : place + BYTES].tobytes())
     except OperandError as error:
         told = f"the {BYTES} bytes at {place} are not a tensor map that a copy can use: {error}"
+        core.tell(Faulted, by, instruction, "map", "global", told, place)
         advice = "Pass a TensorMap, or the address of one that the kernel has made"
         raise OperandError(f"{instruction}: {told}. {advice}") from None
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tcemu.machine.events import By, MbarrierArrived
+from tcemu.machine.sites import called
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
 from tcemu.sanitizer.report import Earlier, Report, lanes_of, many
 
@@ -18,6 +19,11 @@ _ONCE = "Each thread that mbarrier.init counts must arrive once in each phase."
 _KNOW = (
     "Before a thread arrives for the next phase, it must wait for this one, or synchronise with a thread that has "
     "waited."
+)
+
+_FIRST = (
+    "Let the thread that expects the bytes arrive after that, in one instruction with mbarrier.arrive.expect_tx, or "
+    "synchronise with it before the last arrival."
 )
 
 #: The fix for a phase that a warp may miss.
@@ -35,10 +41,15 @@ class Arrivals:
 
     def arrive(self, event: MbarrierArrived, here: Mbarrier) -> None:
         """Threads arrive, or announce bytes."""
-        if event.phase:
+        if event.phase and event.transaction >= 0:
             self._check_known(event, here)
         if event.count and not event.transaction:
-            here.arrivals.append(event.by)
+            here.arrivals.append(called(event.by))
+        if event.count and here.announced:
+            row = self._clocks.view(event.by.warp, event.by.active)
+            here.announced = [(by, time) for by, time in here.announced if not _knows(row, by, time)]
+        elif event.transaction > 0 and not event.count:
+            here.announced.append((called(event.by), self._clocks.time[event.by.warp]))
 
     # ---------------------------------------------------------------------------------------- the phase is known
 
@@ -100,6 +111,23 @@ class Arrivals:
         report.weight = "warning"  # the count may be intended
         self._block.later(report)
 
+    # ---------------------------------------------------------------------------------------- bytes come in time
+
+    def check_announced(self, here: Mbarrier, address: int, number: int) -> None:
+        """Report an expect_tx that no arrival of its phase waits for: the phase may complete before it."""
+        announced, here.announced = here.announced, []
+        if not announced or here.relaxed or here.phase(number).attached:
+            return  # the order of relaxed arrivals is not known, nor that of arrivals by cp.async
+        by, _ = announced[0]
+        what = self._block.mbarrier(address)
+        message = (
+            f"nothing orders this expect_tx before an arrival of phase {number} of {what}: in another order of the "
+            f"threads, the phase completes without these bytes"
+        )
+        last = here.completed_by.get(number)
+        earlier = Earlier(last, "the last arrival of that phase") if last else None
+        self._block.later(Report("expect-tx", message, by, what, earlier, remedy=_FIRST))
+
     # ---------------------------------------------------------------------------------------- nobody misses it
 
     def check_seen(self, here: Mbarrier, address: int, number: int) -> None:
@@ -122,3 +150,8 @@ class Arrivals:
         """Whether the threads that arrived knew that a warp had waited."""
         lanes = THREAD + 32 * warp + lanes_in(wait.lanes)
         return bool((row[lanes] > wait.time).any() or row[self._clocks.met_base + warp] > wait.time)
+
+
+def _knows(row: Array, by: By, time: int) -> bool:
+    """Whether all lanes of an instruction are known to have executed it, at this time of their warp."""
+    return bool((row[THREAD + 32 * by.warp + lanes_in(by.active)] > time).all())

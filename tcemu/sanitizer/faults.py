@@ -19,7 +19,8 @@ class _Fault(NamedTuple):
     remedy: str = ""
 
 
-#: By kind. warpgroup: see below; operands, arrivals and bytes: mbarriers.py, which knows their causes.
+#: By kind. warpgroup: see below; operands, arrivals and bytes: mbarriers.py, which knows their causes; map: likewise
+#: tensor_maps.py.
 _FAULTS = {
     "bounds": _Fault("out-of-range"),
     "alignment": _Fault("misaligned"),

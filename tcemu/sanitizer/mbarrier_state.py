@@ -58,6 +58,8 @@ class Mbarrier:
     #: the arrivals of the current phase that bring no bytes, and the last arrival of completed phases
     arrivals: list[By] = field(default_factory=list)
     completed_by: dict[int, By] = field(default_factory=dict)
+    #: each expect_tx of the current phase, with its warp's time, that no arrival is known to come after
+    announced: list[tuple[By, int]] = field(default_factory=list)
     #: each warp's last wait
     waits: dict[int, Wait] = field(default_factory=dict)
     #: by warp: the first phase that it missed, because its wait found a later one of the same parity
@@ -66,6 +68,12 @@ class Mbarrier:
     relaxed: bool = False
     #: the last use by lanes of a warp, with the warp's time then: by (warp, mask)
     uses: dict[tuple[int, int], tuple[int, Earlier]] = field(default_factory=dict)
+
+    def expect(self, number: int, count: int, by: By) -> None:
+        """A phase expects `count` more bytes or, if it is negative, fewer: a thread has counted them as copied."""
+        self.phase(number).expected += count
+        if count > 0:
+            self.expecting = by
 
     def phase(self, number: int) -> Phase:
         """The bytes of one phase, kept from the first call on."""

@@ -19,6 +19,7 @@ from tcemu.machine.events import (
     MbarrierWaited,
     ProxyFenced,
 )
+from tcemu.machine.sites import called
 from tcemu.sanitizer.arrivals import SEEN, Arrivals
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, joined, lanes_in
@@ -184,7 +185,8 @@ class Mbarriers:
         if any(by is each for each in self.attached):
             self.attached = [each for each in self.attached if each is not by]
             return
-        here = self.used(by, event.address, "mbarrier.arrive" if event.count else "mbarrier.expect_tx")
+        opcode = "arrive" if event.count else "expect_tx" if event.transaction >= 0 else "complete_tx"
+        here = self.used(by, event.address, f"mbarrier.{opcode}")
         if here is None:
             return
         self.arrivals.arrive(event, here)
@@ -198,9 +200,7 @@ class Mbarriers:
                 self._block.in_vain[by.warp] = f"the arrival at {by.site} {why}"
             here.completed_by[event.phase] = by
         if event.transaction:
-            account = here.phase(event.phase)
-            account.expected += event.transaction
-            here.expecting = by
+            here.expect(event.phase, event.transaction, called(by))
 
     def _complete(self, event: MbarrierCompleted) -> None:
         here = self.found.get(event.address)
@@ -210,6 +210,7 @@ class Mbarriers:
         self.check_bytes(here, event.address, event.phase)
         self.arrivals.check_once(here, event.address, event.phase)
         self.arrivals.check_seen(here, event.address, event.phase)
+        self.arrivals.check_announced(here, event.address, event.phase)
         here.completed.pop(event.phase - _KEPT, None)
         here.completed_by.pop(event.phase - _KEPT, None)
         here.phases.pop(event.phase - _KEPT, None)
@@ -219,12 +220,12 @@ class Mbarriers:
         here = self.used(by, event.address, "mbarrier.try_wait")
         if here is None:
             return
-        here.waits[by.warp] = Wait(event.phase, by.active, by, self._clocks.time[by.warp])
+        here.waits[by.warp] = Wait(event.phase, by.active, called(by), self._clocks.time[by.warp])
         account, seen = here.phases.get(event.phase), int(self._clocks.view(by.warp, by.active)[here.column])
         if event.phase - seen >= 2:
             here.skipped.setdefault(by.warp, seen)
         if account and account.copy and seen > event.phase:
-            self._again = self._again or (by, event.address, event.phase, account.copy)
+            self._again = self._again or (called(by), event.address, event.phase, account.copy)
         row = here.completed.get(event.phase, here.arrived).copy()
         if len(row) <= here.column:
             row = np.pad(row, (0, here.column + 1 - len(row)))
@@ -261,7 +262,7 @@ class Mbarriers:
             self._producers.add(copy.by.warp)
             account = here.phase(copy.phase)
             account.issued += copy.bytes
-            account.copy = account.copy or Earlier(copy.by, copy.instruction.opcode)
+            account.copy = account.copy or Earlier(called(copy.by), copy.instruction.opcode)
             origin = copy.by.warp, copy.by.site
             if origin in account.origins:
                 account.again = Earlier(copy.by, copy.instruction.opcode)

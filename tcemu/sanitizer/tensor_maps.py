@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from tcemu.machine.events import TensorMapFenced, TensorMapRead
+from tcemu.machine.events import Faulted, TensorMapFenced, TensorMapRead
 from tcemu.machine.tensor_map_words import BYTES
 from tcemu.sanitizer.block import Block, Handlers
-from tcemu.sanitizer.clocks import lanes_in
+from tcemu.sanitizer.clocks import Array, lanes_in
 from tcemu.sanitizer.fences import REACH, WEAK
 from tcemu.sanitizer.global_races import GlobalRaces
 from tcemu.sanitizer.global_shadow import WRITES
@@ -34,7 +34,7 @@ class TensorMaps:
         self._block, self._grid, self._neighbour, self._races = block, grid, neighbour, races
         #: by warp and map: how many accesses to global memory there were at its last acquiring fence, and which lanes
         self._acquired: dict[tuple[int, int], tuple[int, int]] = {}
-        self.handlers: Handlers = {TensorMapFenced: self._fence, TensorMapRead: self._read}
+        self.handlers: Handlers = {TensorMapFenced: self._fence, TensorMapRead: self._read, Faulted: self._fault}
 
     def _fence(self, event: TensorMapFenced) -> None:
         by, made = event.by, len(self._grid.accesses.made)
@@ -45,9 +45,7 @@ class TensorMaps:
 
     def _read(self, event: TensorMapRead) -> None:
         """A copy reads a map: compare with the last writes of its bytes."""
-        by, shadow = event.by, self._grid.shadow
-        cells = shadow.noted(Runs(np.array([event.place]), np.array([event.place + BYTES])))
-        prior = shadow.marks(cells, WRITES)
+        by, (cells, prior) = event.by, self._writes(event.place)
         if not prior.any():
             return
         opcode = f"{event.instruction.opcode} (its tensor map)"
@@ -58,6 +56,22 @@ class TensorMaps:
                 prior[prior >> 5 == number] = 0
             lanes = np.full(len(cells), lanes_in(by.active)[0])
             self._races.compare(access, prior, cells, lanes, None)
+
+    def _writes(self, place: int) -> tuple[Array, Array]:
+        """The cells of the map at `place`, and the marks of their last writes."""
+        cells = self._grid.shadow.noted(Runs(np.array([place]), np.array([place + BYTES])))
+        return cells, self._grid.shadow.marks(cells, WRITES)
+
+    def _fault(self, event: Faulted) -> None:
+        """A copy cannot use what it takes for a tensor map. Most often nobody has put one there."""
+        if event.kind != "map":
+            return
+        _, prior = self._writes(event.address)
+        last = self._grid.accesses.made[int(prior.max()) >> 5] if prior.any() else None
+        told = "" if prior.any() else "; no thread of this launch has written there"
+        earlier = Earlier(last.told, last.opcode, last.callers) if last else None
+        what = f"the tensor map at {event.address}"
+        self._block.report("not-a-tensor-map", event.by, event.message + told, what=what, earlier=earlier)
 
     def _together(self, access: GlobalAccess, number: int) -> bool:
         """Whether all lanes of the copy's own warp wrote together: tensormap.cp_fenceproxy, which is .aligned."""

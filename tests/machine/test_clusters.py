@@ -284,7 +284,7 @@ def test_misuse_of_the_barrier(row):
     cases = [
         (twice, LaunchError, "arrives again at the barrier of the cluster without barrier.cluster.wait"),
         (unannounced, LaunchError, "waits at the barrier of the cluster without barrier.cluster.arrive before"),
-        (one_does_not_come, Deadlock, "where 32 threads have not arrived: warps 1 of block 1"),
+        (one_does_not_come, Deadlock, "where 32 threads have not arrived: warp 1 of block 1"),
     ]
     for kernel, error, says in cases:
         with row(kernel.__name__), pytest.raises(error, match=re.escape(says)):

@@ -10,6 +10,7 @@ import kernels_fresh_hopper  # noqa: F401
 import kernels_global_copies  # noqa: F401
 import kernels_mutated  # noqa: F401
 import kernels_tensor_maps
+import kernels_tracked_barriers  # noqa: F401
 import kernels_tracked_block  # noqa: F401
 import kernels_tracked_cluster  # noqa: F401
 import kernels_tracked_grid  # noqa: F401

@@ -121,6 +121,7 @@ class MbarrierInvalidated(WarpEvent):
 class MbarrierArrived(WarpEvent):
     """`count` arrivals in phase `phase` (0, 1, 2...), after an expect_tx of `transaction` more bytes.
 
+    If `transaction` is negative, mbarrier.complete_tx has counted so many bytes as copied.
     `owner` is the number of the mbarrier's block, if that is another block of the cluster.
     """
 

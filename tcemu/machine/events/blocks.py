@@ -140,14 +140,15 @@ class Faulted(WarpEvent):
     #: cluster: a thread arrives twice at the barrier of the cluster, or waits without an arrival; registers: setmaxnreg
     #: names a number of registers that no thread can have; exited: the block whose shared memory it uses is gone; rank:
     #: the cluster has no such block; apart: data and mbarrier are in different blocks; warpgroup: the block has too few
-    #: warps for the warpgroup
+    #: warps for the warpgroup; map: what a tensor copy takes for a tensor map is none
     kind: Literal[
         "bounds", "exited", "rank", "apart", "alignment", "operands", "arrivals", "bytes", "lanes", "cluster",
-        "registers", "warpgroup",
+        "registers", "warpgroup", "map",
     ]  # fmt: skip
-    space: Space
+    #: the memory that it accesses; None if the fault is about something else
+    space: Space | None
     message: str
-    #: the mbarrier's address
+    #: the address of the mbarrier or of the tensor map
     address: int = -1
 
 

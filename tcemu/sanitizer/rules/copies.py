@@ -52,6 +52,16 @@ rules(
         "cp-size is undefined.",
         "Limit src-size to cp-size. It counts bytes and has no sign, so clamp it to 0 at an edge before you pass it.",
     ),
+    Rule(
+        "not-a-tensor-map",
+        "a tensor copy with bytes that are not a tensor map",
+        "9.7.9.27.1.2",
+        "The address of a tensor map is that of 128 bytes which the host has encoded and the kernel may have changed, "
+        "field by field. With any other bytes, the copy is undefined: a GPU may end the launch with an illegal "
+        "instruction, or copy something else.",
+        "Copy a whole map to this place before the first copy uses it: tensormap.replace changes single fields of a "
+        "map, and does not make one. If each group has its own map, check the index of the group.",
+    ),
 )
 
 LDMATRIX = "ldmatrix.sync.aligned.m8n8.x4.shared.b16"
@@ -94,6 +104,15 @@ def rows_of_all_warps_behind_a_late_wait(warp: Any, g: Any) -> None:
     warp.bar_sync()
     warp.cp_async_wait_all()
     warp.run(LDMATRIX, 64 * warp.laneid + 16 * warp.warpid)  # <- reported
+
+
+@breaks("not-a-tensor-map", block=32)
+def a_map_of_the_group_after_the_last(warp: Any, g: Any) -> None:
+    barrier(warp, 1024)
+    with warp.only(warp.laneid == 0):
+        warp.mbarrier_arrive_expect_tx(1024, 128)
+        warp.cp_async_bulk_tensor_shared_global(0, g, (0,), 1024)  # <- reported
+    warp.mbarrier_wait(1024, 0)
 
 
 @breaks("cp-async-src-size", block=32)

@@ -3,6 +3,9 @@
 import numpy as np
 from kernels_table import MMA, A, B, barrier, correct, faulty, fill, finish, load, one, ready, tiles
 
+from tcemu.machine.tensor_map import TensorMap
+from tcemu.machine.tensor_map_words import words_of
+
 BAR = 1024
 
 
@@ -165,3 +168,33 @@ def refilled_after_the_wait(warp, g):
     warp.bar_sync()
     fill(warp)
     assert A < B
+
+
+MAP, REPLACE = 2048, "tensormap.replace.tile.global_address.global.b1024.b64"
+
+
+@faulty("not-a-tensor-map", block=32)
+def a_map_whose_address_alone_was_put_in(warp, g):
+    """tensormap.replace changes a field: the other fields are those of the map that was there, and there was none."""
+    barrier(warp, 1024)
+    with one(warp):
+        warp.run(REPLACE, g + MAP, g)
+        warp.run("fence.proxy.tensormap::generic.release.gpu")
+        warp.run("fence.proxy.tensormap::generic.acquire.gpu", g + MAP, 128)
+        warp.mbarrier_arrive_expect_tx(1024, 64)
+        warp.cp_async_bulk_tensor_shared_global(0, g + MAP, (0,), 1024)  # <- reported
+
+
+@correct(block=32)
+def a_map_copied_and_its_address_put_in(warp, g):
+    barrier(warp, 1024)
+    with one(warp):
+        for word, value in enumerate(words_of(TensorMap.of(g, (64,)))):
+            warp.st_global(g + MAP + 4 * word, value)
+        warp.run(REPLACE, g + MAP, g + 4096)
+        warp.run("fence.proxy.tensormap::generic.release.gpu")
+        warp.run("fence.proxy.tensormap::generic.acquire.gpu", g + MAP, 128)
+        warp.mbarrier_arrive_expect_tx(1024, 64)
+        warp.cp_async_bulk_tensor_shared_global(0, g + MAP, (0,), 1024)
+    warp.mbarrier_wait(1024, 0)
+    warp.ld_shared(4 * (warp.laneid % 16))

@@ -1,0 +1,95 @@
+"""Reports of lines in helpers name the lines that call them, also if the warp no longer runs when they are made."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from kernels_pairs import leader
+
+import tcemu
+from tcemu.errors import Deadlock
+
+FULL = 256
+
+
+def wait(warp, parity):
+    warp.mbarrier_wait(FULL, parity)
+
+
+def arm(warp, size):
+    warp.mbarrier_arrive_expect_tx(FULL, size)
+
+
+def poll(warp, flag):
+    while not warp.ld_global(flag, order="acquire")[0, 0]:
+        warp.nanosleep(20)
+
+
+def init(warp):
+    with leader(warp):
+        warp.mbarrier_init(FULL, 1)
+        warp.fence_mbarrier_init()
+    warp.bar_sync()
+
+
+def nobody_arrives(warp, x):
+    init(warp)
+    wait(warp, 0)  # <- caller
+    wait(warp, 1)
+
+
+def nobody_sets_the_flag(warp, x):
+    if warp.warpid:
+        poll(warp, x)  # <- caller
+        poll(warp, x.at(1))
+
+
+def half_of_the_bytes(warp, x):
+    init(warp)
+    with leader(warp):
+        arm(warp, 128)  # <- caller
+        warp.cp_async_bulk_shared_global(0, x, 64, FULL)
+    wait(warp, 0)
+
+
+def an_empty_mbarrier_is_missing(warp, x):
+    """Warp 0 arrives for phase 1 although nothing shows that warp 1 has seen phase 0."""
+    init(warp)
+    if warp.warpid:
+        wait(warp, 0)  # <- caller
+        wait(warp, 1)
+    else:
+        for parity in range(2):
+            with leader(warp):
+                warp.mbarrier_arrive(FULL)
+            wait(warp, parity)
+
+
+def launched(kernel):
+    return tcemu.launch(kernel, 1, 64, (np.zeros(64, np.uint32),), shared=512, sanitizer="collect")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "rule", "helper"),
+    [
+        (nobody_arrives, "deadlock", wait),
+        (nobody_sets_the_flag, "flag-never-set", poll),
+        (half_of_the_bytes, "expect-tx", arm),
+        (an_empty_mbarrier_is_missing, "mbarrier-arrivals", wait),
+    ],
+    ids=lambda each: getattr(each, "__name__", each),
+)
+def test_the_caller_is_named(kernel, rule, helper):
+    report = launched(kernel).reports[0]
+    lines = Path(__file__).read_text().splitlines()
+    assert (report.rule, report.site.function) == (rule, helper.__name__)
+    assert [(caller.function, lines[caller.line - 1].endswith("# <- caller")) for caller in report.callers] == [
+        (kernel.__name__, True)
+    ]
+
+
+def test_an_error_names_it_too():
+    with pytest.raises(Deadlock, match=r"since \S+, called at \S+, for the mbarrier at 256") as caught:
+        tcemu.launch(nobody_arrives, 1, 32, (np.zeros(64, np.uint32),), shared=512, sanitizer="off")
+    first = nobody_arrives.__code__.co_firstlineno
+    assert f"test_callers.py:{first + 2}, for" in str(caught.value)
