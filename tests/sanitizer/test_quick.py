@@ -12,6 +12,17 @@ WAYS = ("reads", "writes", "reads_async", "writes_async")
 BYTES, TILE = 1024, 128
 PLACES = st.sampled_from([0, 128, 256, 512])
 LDMATRIX = "ldmatrix.sync.aligned.m8n8.x2.shared.b16"
+
+
+def copied_out(warp, g, at, number):
+    """A bulk copy of a tile out of shared memory, with a wait, with one that covers only its reads, or with none."""
+    with warp.only(warp.laneid == 0):
+        warp.cp_async_bulk_global_shared(g + at, at, TILE)
+        warp.cp_async_bulk_commit_group()
+        if number:
+            warp.cp_async_bulk_wait_group(0, read=number == 1)
+
+
 #: What a warp does: at a place of shared memory, with a number.
 DOES = {
     "store": lambda warp, g, at, number: warp.st_shared(at + 4 * warp.laneid, warp.laneid),
@@ -24,17 +35,8 @@ DOES = {
     "wait": lambda warp, g, at, number: warp.cp_async_wait_group(number % 2),
     "warp": lambda warp, g, at, number: warp.bar_warp_sync(),
     "fence": lambda warp, g, at, number: warp.fence_proxy_async(),
-    "store of a tile": lambda warp, g, at, number: copied_out(warp, g, at, number),
+    "store of a tile": copied_out,
 }
-
-
-def copied_out(warp, g, at, number):
-    """A bulk copy of a tile out of shared memory, with a wait, with one that covers only its reads, or with none."""
-    with warp.only(warp.laneid == 0):
-        warp.cp_async_bulk_global_shared(g + at, at, TILE)
-        warp.cp_async_bulk_commit_group()
-        if number:
-            warp.cp_async_bulk_wait_group(0, read=number == 1)
 
 
 class Filling:
