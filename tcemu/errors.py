@@ -91,15 +91,20 @@ class AddressError(OperandError):
     """An address is not aligned as the instruction requires (kind "alignment") or is outside the memory ("bounds").
 
     The kind is "exited" if the block that it means has exited, and its shared memory with it; "rank" if the cluster has
-    no such block; "apart" if data and mbarrier are in different blocks.
+    no such block; "apart" if data and mbarrier are in different blocks. `space` is the memory, where it matters.
     """
 
-    def __init__(self, message: str, kind: Literal["alignment", "bounds", "exited", "rank", "apart"]) -> None:
+    def __init__(
+        self,
+        message: str,
+        kind: Literal["alignment", "bounds", "exited", "rank", "apart"],
+        space: Literal["shared", "global"] | None = None,
+    ) -> None:
         super().__init__(message)
-        self.kind = kind
+        self.kind, self.space = kind, space
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (str(self), self.kind)
+        return type(self), (str(self), self.kind, self.space)
 
 
 class ArithmeticUnknown(TcemuError):  # noqa: N818 - an absence, not a mistake of the user

@@ -93,7 +93,7 @@ def grade(
     said = partial(click.echo, err=True)
     engine = Scheduled(scheduler, warm=not no_warm, says=said) if scheduler else Local(jobs or cores())
     with bar("{task.completed} of {task.total}") as shown:
-        grades = run(tasks, out, engine, retry=retry_quarantined, told=lambda done, of: shown.show("grading", done, of))
+        grades = run(tasks, out, engine, retry=retry_quarantined, progress=partial(shown.show, "grading"))
     report = write_all(grades, out, handed, course=manifest(course), nbgrader=not no_nbgrader)
     console = Console(highlight=False)
     for table in tables(report):

@@ -32,7 +32,7 @@ from tcemu.grade.work import Task, quarantined, wanted_in
 from tcemu.grade.worker import DEATHS, Worker
 
 #: Called with the number of finished grades, and the number of all.
-Told = Callable[[int, int], None]
+Progress = Callable[[int, int], None]
 #: Called with a sentence for the waiting user.
 Says = Callable[[str], object]
 _LOCK = ".tcemu-grade.lock"
@@ -111,7 +111,7 @@ class Engine(Protocol):
 
 
 def run(
-    tasks: Sequence[Task], out: Path, engine: Engine, *, retry: bool = False, told: Told = _silent
+    tasks: Sequence[Task], out: Path, engine: Engine, *, retry: bool = False, progress: Progress = _silent
 ) -> list[Grade]:
     """The grades of all tasks, in their order; those that are in `out` already are not graded again.
 
@@ -133,11 +133,11 @@ def run(
         if retry:
             found = {number: grade for number, grade in found.items() if grade.state != "quarantined"}
         left = {task.key: number for number, task in enumerate(tasks) if number not in found}
-        told(len(found), len(tasks))
+        progress(len(found), len(tasks))
         for task, grade in engine.grades([tasks[number] for number in left.values()]):
             store.save(task, grade)
             found[left[task.key]] = grade
-            told(len(found), len(tasks))
+            progress(len(found), len(tasks))
     return [found[number] for number in range(len(tasks))]
 
 

@@ -21,7 +21,7 @@ Array = npt.NDArray[Any]
 SPACES = {"global": ("memory",), "shared": ("shared",), "shared::cta": ("shared",), "": ("shared", "memory")}
 
 
-class Told(NamedTuple):
+class Observed(NamedTuple):
     """Memory that reports reads and writes to its owner: `tell(writes, addresses (warps, n), bytes each)`.
 
     It reports an access after its addresses were checked and before it happens.
@@ -51,8 +51,8 @@ class Memory:
             )
         self.instruction, self.name = instruction, usable[0]
         asked = memories[self.name]
-        self._tell = asked.tell if isinstance(asked, Told) else None
-        self.bytes = self._check(asked.bytes if isinstance(asked, Told) else asked)
+        self._tell = asked.tell if isinstance(asked, Observed) else None
+        self.bytes = self._check(asked.bytes if isinstance(asked, Observed) else asked)
         self.own = self.bytes.shape[:-1]
         self.size = self.bytes.shape[-1]
 

@@ -9,16 +9,6 @@ from tcemu.kernels.compiling import njit
 
 
 @njit(cache=True, nogil=True)
-def common(marks, cells):  # type: ignore[no-untyped-def]
-    """The mark that all `cells` have; -1 if they differ."""
-    first = marks[cells[0]]
-    for cell in cells:
-        if marks[cell] != first:
-            return -1
-    return first
-
-
-@njit(cache=True, nogil=True)
 def put(marks, cells, mark):  # type: ignore[no-untyped-def]
     """Give all `cells` this mark."""
     for cell in cells:
@@ -91,6 +81,47 @@ def store(written, reads, cells, known, first, lanes):  # type: ignore[no-untype
             return latest >> 5
     for place in range(len(cells)):
         written[cells[place]] = first + lanes[place]
+    return -1 - before
+
+
+@njit(cache=True, nogil=True)
+def read(written, reads, cells, known, lanewise, mark):  # type: ignore[no-untyped-def]
+    """Give the `reads` of `cells` this mark, if all writes of them are of `known` records that are not `lanewise`.
+
+    Return another record, or 0 if nothing has written to a cell; otherwise -1 - the largest mark before.
+    """
+    before = 0
+    for cell in cells:
+        record = written[cell] >> 5
+        if record == 0 or lanewise[record] or not known[record]:
+            return record
+        before = max(before, reads[cell])
+    for cell in cells:
+        reads[cell] = mark
+    return -1 - before
+
+
+@njit(cache=True, nogil=True)
+def fill(written, reads, cells, known, lanewise, mark):  # type: ignore[no-untyped-def]
+    """Give the writes of `cells` this mark, if `known` records that are not `lanewise` made all of them.
+
+    The last read by each reader, a row of `reads`, must be of a known record, too. Return another record; otherwise
+    -1 - the largest mark before.
+    """
+    before = 0
+    for cell in cells:
+        record = written[cell] >> 5
+        if lanewise[record] or not known[record]:
+            return record
+        before = max(before, written[cell])
+    for reader in range(len(reads)):
+        latest = 0
+        for cell in cells:
+            latest = max(latest, reads[reader, cell])
+        if not known[latest >> 5]:
+            return latest >> 5
+    for cell in cells:
+        written[cell] = mark
     return -1 - before
 
 

@@ -167,7 +167,9 @@ def bits(a: Array, b: Array, c: Array, *, xor: bool, threads: int | None = None)
 
     def work(tiles: Iterator[Tile]) -> None:
         for m0, m1, n0, n1 in tiles:
-            matmul_plain.bits(a[m0:m1], b[:, n0:n1], d[m0:m1, n0:n1], xor)
+            tile = _whole(d[m0:m1, n0:n1])
+            matmul_plain.bits(_whole(a[m0:m1]), _whole(b[:, n0:n1]), tile, xor)
+            d[m0:m1, n0:n1] = tile
 
     _share(work, a.shape[0], b.shape[1], a.shape[1] * 8, threads)
     return d
@@ -185,10 +187,11 @@ def f64(a: Array, b: Array, c: Array, *, mode: int = 0, threads: int | None = No
 
     def work(tiles: Iterator[Tile]) -> None:
         for m0, m1, n0, n1 in tiles:
-            rows, columns = np.ascontiguousarray(a[m0:m1]), b[:, n0:n1]
+            rows, columns, tile = _whole(a[m0:m1]), b[:, n0:n1], _whole(d[m0:m1, n0:n1])
             for k0 in range(0, a.shape[1], DEPTH):
-                part_a = np.ascontiguousarray(rows[:, k0 : k0 + DEPTH])
-                matmul_plain.chain64(part_a, np.ascontiguousarray(columns[k0 : k0 + DEPTH]), d[m0:m1, n0:n1], mode)
+                ks = slice(k0, k0 + DEPTH)
+                matmul_plain.chain64(_whole(rows[:, ks]), _whole(columns[ks]), tile, mode)
+            d[m0:m1, n0:n1] = tile
 
     _share(work, a.shape[0], b.shape[1], a.shape[1] * 4, threads)
     return d
@@ -200,6 +203,11 @@ def f64(a: Array, b: Array, c: Array, *, mode: int = 0, threads: int | None = No
 def _check_shapes(a: Array, b: Array, c: Array) -> None:
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0] or c.shape != (a.shape[0], b.shape[1]):
         raise ValueError(f"shapes {a.shape} @ {b.shape} + {c.shape}")
+
+
+def _whole(part: Array) -> Array:
+    """A part of a matrix, without gaps: a kernel that is given gaps is compiled once more."""
+    return np.ascontiguousarray(part)
 
 
 def _suits(formats: tuple[Array, Array], block: int, rule: matmul_fused.Rule) -> bool:

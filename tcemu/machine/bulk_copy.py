@@ -348,15 +348,13 @@ def _box(
     offsets: Sequence[int] = (),
 ) -> tuple[Places, Side, Side]:
     """The places of a box, and what it accesses in global and in shared memory, both checked."""
-    space: Space = "shared"
     try:
         places = tensor_map.places(coordinates, address, storing=storing, offsets=offsets)
         far, near = places.copied, places.stored if storing else places.shared_addresses
         core.block.shared.check(instruction, near, places.size, 1)
         # the last unit of a store may extend past the array into the gap after it
         own = places if places.whole or not storing else tensor_map.places(coordinates, address)
-        space = "global"
         core.block.grid.memory.check(instruction, own.copied, own.size, 1)
     except AddressError as error:
-        core.fault(by, instruction, "global" if "global memory" in str(error) else space, error)
+        core.fault(by, instruction, error.space or "shared", error)
     return places, ("global", far, places.size), ("shared", near, places.size)

@@ -275,7 +275,7 @@ class Core:
             )
             if not whole:
                 raise OperandError(told)
-            self.tell(Faulted, self.by(), instruction, "lanes", "shared", told)
+            self.tell(Faulted, self.by(), instruction, "lanes", None, told)
             raise Disagreement(told)
 
     # ---------------------------------------------------------------------------------------- registers

@@ -43,7 +43,7 @@ class Meetings:
                 f"{instruction}: {by} does not belong to a whole warpgroup, which is four consecutive warps that "
                 f"start at a multiple of four; the block has {self._block.warps} warps (PTX ISA {SECTION})"
             )
-            core.tell(Faulted, by, instruction, "warpgroup", "shared", message)
+            core.tell(Faulted, by, instruction, "warpgroup", None, message)
             self._block.grid.fail(LaunchError(message))
         if not self._given:
             self._instruction = instruction

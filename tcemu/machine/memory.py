@@ -85,6 +85,7 @@ class Bytes:
                 f"{_told(instruction, lanes, first, what)}: address {int(addresses[first])} in {self.space} memory is "
                 f"not a multiple of {align}, as an access of {align} bytes requires (PTX ISA {instruction.section})",
                 "alignment",
+                self.space,
             )
         extent = low, high + size
         if self.holds(*extent):
@@ -94,7 +95,7 @@ class Bytes:
             first = int(wrong.argmax())
             where = self._where(int(addresses[first]), size)
             told = _told(instruction, lanes, first, what)
-            raise AddressError(f"{told}: {where} (PTX ISA {instruction.section})", "bounds")
+            raise AddressError(f"{told}: {where} (PTX ISA {instruction.section})", "bounds", self.space)
         return extent
 
     def find(

@@ -74,7 +74,7 @@ def _check_count(core: Core, by: By, instruction: Instruction, count: object) ->
         f"{instruction} takes a multiple of 8 from 24 to 256, the registers of a thread; got {briefly(count)} (PTX ISA "
         f"{instruction.section})"
     )
-    core.tell(Faulted, by, instruction, "registers", "shared", told)
+    core.tell(Faulted, by, instruction, "registers", None, told)
     core.block.grid.fail(OperandError(f"{told}: {by}"))
 
 

@@ -7,7 +7,6 @@ launch: it holds the warps of all blocks in flight.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
@@ -52,8 +51,8 @@ class Strand:
         #: whether it polls memory that a block which has not started yet could change
         self.elsewhere = False
         self.operations = 0
-        #: its latest loads, and how many consecutive ones returned nothing new
-        self.loads: deque[Hashable] = deque(maxlen=_WINDOW)
+        #: its latest loads, the oldest first, and how many consecutive ones returned nothing new
+        self.loads: dict[Hashable, None] = {}
         self.repeats = 0
 
 
@@ -136,8 +135,11 @@ class Scheduler:
 
     def polls(self, strand: Strand, what: Hashable, strong: bool) -> bool:
         """The warp loaded `what` (addresses and content); many repetitions mean that it polls memory in a loop."""
-        if what not in strand.loads:
-            strand.loads.append(what)
+        loads = strand.loads
+        if what not in loads:
+            if len(loads) == _WINDOW:
+                del loads[next(iter(loads))]
+            loads[what] = None
             strand.looks, strand.repeats = None, 0
             return False
         strand.repeats += 1

@@ -277,10 +277,8 @@ class TensorMap:
         """
         start, moved = self._start(coordinates, storing), self._offsets(offsets)
         if address % ALIGN:
-            raise AddressError(
-                f"a box must start in shared memory at a multiple of {ALIGN}; got {address} (PTX ISA 9.7.9.27.1.2)",
-                "alignment",
-            )
+            told = f"a box must start in shared memory at a multiple of {ALIGN}; got {address} (PTX ISA 9.7.9.27.1.2)"
+            raise AddressError(told, "alignment", "shared")
         first, end = start[0] * self.element_bytes, self.sizes[0] * self.element_bytes
         if self._holds(start):
             return self._moved(start, address)
@@ -381,12 +379,12 @@ class TensorMap:
         past, whole = start[0] * self.element_bytes % UNIT, UNIT // self.element_bytes
         if past:
             near = start[0] // whole * whole
-            raise AddressError(
+            told = (
                 f"a box must start at a multiple of {UNIT} bytes in global memory, its first coordinate at a multiple "
                 f"of {whole} elements of {self.element}: {near} or {near + whole}; got {start}. A GPU stops with an "
-                "illegal instruction (PTX ISA 5.5.3.1)",
-                "alignment",
+                "illegal instruction (PTX ISA 5.5.3.1)"
             )
+            raise AddressError(told, "alignment", "global")
         return start
 
     def _offsets(self, given: Sequence[int]) -> tuple[int, ...]:

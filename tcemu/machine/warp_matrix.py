@@ -18,7 +18,7 @@ from tcemu.errors import AddressError, OperandError
 from tcemu.instructions import Instruction
 from tcemu.instructions.elements import space_of
 from tcemu.instructions.facts import Space
-from tcemu.instructions.memory import Told, uniform
+from tcemu.instructions.memory import Observed, uniform
 from tcemu.instructions.run import prepared
 from tcemu.instructions.table import family_of
 from tcemu.machine.addresses import BLOCK, parts
@@ -66,7 +66,7 @@ def matrix(instruction: Instruction) -> Act:
         memories: dict[str, Any] = {}
         if family.memories:
             space = _locate(core, by, instruction, given, "memory" in family.memories)
-            memories[_ARGUMENTS[space]] = Told(_bytes(core, space), _teller(core, by, instruction, space))
+            memories[_ARGUMENTS[space]] = Observed(_bytes(core, space), _teller(core, by, instruction, space))
         else:
             space = "shared"
         operation, origin = ready(core.target)

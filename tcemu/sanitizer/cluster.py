@@ -19,9 +19,9 @@ import numpy.typing as npt
 from tcemu.machine import events
 from tcemu.machine.events import BlockStarted, By, Event, Waiting
 from tcemu.sanitizer.block import Block
+from tcemu.sanitizer.labels import Labelled
 from tcemu.sanitizer.report import Report
 from tcemu.sanitizer.shadow import Shadow
-from tcemu.sanitizer.told import Told
 
 Array = npt.NDArray[Any]
 
@@ -103,7 +103,8 @@ class Cluster:
         found = self._origins.pop(id(by), None)
         if found is not None:
             return found[1]
-        moved = by._replace(warp=Told(by.warp + self._warps * self._ranks[by.block], f"{by.warp} of block {by.block}"))
+        warp = Labelled(by.warp + self._warps * self._ranks[by.block], f"{by.warp} of block {by.block}")
+        moved = by._replace(warp=warp)
         if isinstance(event, events.CopiesArrive):  # whose arrival comes later, with the same origin
             self._origins[id(by)] = by, moved
         return moved
@@ -115,7 +116,7 @@ class Cluster:
     def moved_numbered(self, event: Any, warps: tuple[int, ...]) -> tuple[int, ...]:
         """The numbers of warps."""
         first = self._warps * self._ranks[event.block]
-        return tuple(Told(first + warp, f"{warp} of block {event.block}") for warp in warps)
+        return tuple(Labelled(first + warp, f"{warp} of block {event.block}") for warp in warps)
 
     def moved_address(self, event: Any, address: int) -> int:
         """The address of an mbarrier."""
@@ -123,7 +124,7 @@ class Cluster:
 
     def _placed(self, address: int, rank: int) -> int:
         number = next(number for number, each in self._ranks.items() if each == rank)
-        return address if address < 0 else Told(address + self._bytes * rank, f"{address} of block {number}")
+        return address if address < 0 else Labelled(address + self._bytes * rank, f"{address} of block {number}")
 
     def moved_addresses(self, event: Any, addresses: Array) -> Array:
         """The addresses of an access."""
@@ -141,7 +142,7 @@ class Cluster:
 
     def moved_barrier(self, event: Any, barrier: int) -> int:
         """The number of a barrier."""
-        return Told(barrier + _BARRIERS * self._ranks[event.block], f"{barrier}")
+        return Labelled(barrier + _BARRIERS * self._ranks[event.block], f"{barrier}")
 
     def moved_warpgroup(self, event: Any, warpgroup: int) -> int:
         """The number of a warpgroup."""

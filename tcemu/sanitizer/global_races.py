@@ -51,9 +51,9 @@ class GlobalRaces:
             return
         read = None
         if event.writes:
-            self._shadow.settle(event.extent)
-            place = event.addresses, event.size, 32 * self._number(event), event.lanes
-            if self._shadow.claim(*place, bool(event.order), event.extent):
+            shadow, first, extent = self._shadow, 32 * self._number(event), event.extent
+            shadow.settle(extent)
+            if shadow.claim(event.addresses, event.size, first, event.lanes, bool(event.order), extent):
                 return
         else:
             self._clocks.loads[event.by.warp] = True

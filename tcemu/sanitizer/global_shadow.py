@@ -91,14 +91,9 @@ class GlobalShadow:
         self._written: set[int] = set()
         #: the bytes of the array that was written last
         self._latest = 0, 0
-        #: bytes of a cell, and the bits of an address within one: numpy shifts by an array in less time than by an int
-        self.cell, self._bits = _CELL, np.array(_CELL.bit_length() - 1)
         self._tools = fastest()
         cells = max(_CELLS, min(max(self._ends, default=0) // _CELL + 1, _AT_FIRST))
-        #: a row for each kind of mark
-        self._marks = np.zeros((6, cells), np.int64)
-        #: the cells that have been accessed: of most accesses, this is all that must be looked at
-        self._accessed = np.zeros(cells, bool)
+        self._hold(np.zeros((6, cells), np.int64), np.zeros(cells, bool), _CELL)
         #: the first byte that has been written, and the one after the last
         self._first, self._end = np.iinfo(np.int64).max, 0
 
@@ -107,7 +102,7 @@ class GlobalShadow:
         if size < self.cell:
             self._resize(len(self._accessed), size)
         per = size // self.cell
-        if end > self.cell * len(self._accessed):
+        if end > self._covered:
             self._resize(max(end // self.cell, 2 * len(self._accessed)), self.cell)
         found = addresses >> self._bits
         return (found, 1) if per == 1 else ((found[:, None] + _numbers(per)).reshape(-1), per)
@@ -137,7 +132,7 @@ class GlobalShadow:
     def write(self, cells: Array, marks: Array, strong: bool, extent: Extent) -> None:
         """Note a write to cells that have this extent."""
         self._accessed[cells] = True
-        self._marks[STRONG if strong else WEAK][cells] = marks
+        (self._strong if strong else self._weak)[cells] = marks
         self._reached(extent)
 
     def claim(self, addresses: Array, size: int, first: int, lanes: Array, strong: bool, extent: Extent) -> bool:
@@ -145,10 +140,10 @@ class GlobalShadow:
 
         Return whether it was noted.
         """
-        if size < self.cell or extent[1] > self.cell * len(self._accessed):
+        if size < self.cell or extent[1] > self._covered:
             return False
-        marks, shift = self._marks[STRONG if strong else WEAK], int(self._bits)
-        if not self._tools.claim(self._accessed, marks, addresses, size, shift, first, lanes):
+        marks = self._strong if strong else self._weak
+        if not self._tools.claim(self._accessed, marks, addresses, size, self._shift, first, lanes):
             return False
         self._reached(extent)
         return True
@@ -240,5 +235,15 @@ class GlobalShadow:
         marks, accessed = np.zeros((6, cells * parts), np.int64), np.zeros(cells * parts, bool)
         marks[:, new] = np.repeat(self._marks[:, old], parts, axis=1)
         accessed[new] = np.repeat(self._accessed[old], parts)
-        self._marks, self._accessed = marks, accessed
-        self.cell, self._bits = cell, np.array(cell.bit_length() - 1)
+        self._hold(marks, accessed, cell)
+
+    def _hold(self, marks: Array, accessed: Array, cell: int) -> None:
+        """Keep the marks of cells of `cell` bytes."""
+        #: a row for each kind of mark
+        self._marks, self._weak, self._strong = marks, marks[WEAK], marks[STRONG]
+        #: the cells that have been accessed: of most accesses, this is all that must be looked at
+        self._accessed = accessed
+        #: bytes of a cell, and of all of them; the bits of an address within one, which numpy shifts by as an array
+        self.cell, self._covered = cell, cell * len(accessed)
+        self._shift = cell.bit_length() - 1
+        self._bits = np.array(self._shift)

@@ -20,9 +20,9 @@ from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.clocks import Array, Clocks, joined
 from tcemu.sanitizer.fences import WEAK, Strength
 from tcemu.sanitizer.global_shadow import GlobalShadow, Read
+from tcemu.sanitizer.labels import Labelled
 from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.spans import Spans
-from tcemu.sanitizer.told import Told
 
 #: Knowledge about blocks: by the number of a block here, a row of its clocks.
 News = dict[int, Array]
@@ -95,9 +95,9 @@ class GlobalAccess:
     def told(self) -> By:
         """Its origin, with a warp that prints with its block."""
         warp = self.by.warp
-        if isinstance(warp, Told):
+        if isinstance(warp, Labelled):
             return self.by
-        return self.by._replace(warp=Told(warp, f"{warp} of block {self.by.block}"))
+        return self.by._replace(warp=Labelled(warp, f"{warp} of block {self.by.block}"))
 
     def away(self, other: GlobalAccess) -> int:
         """How far a scope must reach from the one to the other."""

@@ -32,7 +32,7 @@ def compile_all() -> None:
         found.distinct(addresses)
         for lanes in (fixed, fixed.copy()):
             found.claim(accessed, marks, addresses, 4, 2, 0, lanes)
-    found.put(marks, fixed.copy(), found.common(marks, fixed.copy()))
+    found.put(marks, fixed.copy(), 0)
     found.other(marks, fixed.copy(), accessed)
     found.latest(marks, fixed.copy())
     reads = np.zeros((1, 2), np.int64)
@@ -40,13 +40,8 @@ def compile_all() -> None:
         found.put_each(marks, fixed.copy(), 0, lanes)
         found.load(marks, reads[0], fixed.copy(), accessed, 0, lanes, True)
         found.store(marks, reads, fixed.copy(), accessed, 0, lanes)
-
-
-def common(marks: Array, cells: Array) -> int:
-    """The mark that all `cells` have; -1 if they differ."""
-    found = marks[cells]
-    first = int(found[0])
-    return first if np.count_nonzero(found == first) == len(found) else -1
+    found.read(marks, reads[0], fixed.copy(), accessed, marks, 0)
+    found.fill(marks, reads, fixed.copy(), accessed, marks, 0)
 
 
 def put(marks: Array, cells: Array, mark: int) -> None:
@@ -101,6 +96,35 @@ def store(written: Array, reads: Array, cells: Array, known: Array, first: int, 
             return int(unknown[0])
     before = int(written[cells].max())
     written[cells] = first + lanes
+    return -1 - before
+
+
+def read(written: Array, reads: Array, cells: Array, known: Array, lanewise: Array, mark: int) -> int:
+    """Give the `reads` of `cells` this mark, if all writes of them are of `known` records that are not `lanewise`.
+
+    Return another record, or 0 if nothing has written to a cell; otherwise -1 - the largest mark before.
+    """
+    records = written[cells] >> 5
+    wrong = records[(records == 0) | (lanewise[records] != 0) | ~known[records]]
+    if len(wrong):
+        return int(wrong[0])
+    before = int(reads[cells].max())
+    reads[cells] = mark
+    return -1 - before
+
+
+def fill(written: Array, reads: Array, cells: Array, known: Array, lanewise: Array, mark: int) -> int:
+    """Give the writes of `cells` this mark, if `known` records that are not `lanewise` made all of them.
+
+    The last read by each reader, a row of `reads`, must be of a known record, too. Return another record; otherwise
+    -1 - the largest mark before.
+    """
+    records, latest = written[cells] >> 5, np.maximum.reduce(reads[:, cells], axis=1) >> 5
+    wrong = np.concatenate([records[(lanewise[records] != 0) | ~known[records]], latest[~known[latest]]])
+    if len(wrong):
+        return int(wrong[0])
+    before = int(written[cells].max())
+    written[cells] = mark
     return -1 - before
 
 

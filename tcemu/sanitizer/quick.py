@@ -1,7 +1,8 @@
-"""Loads and stores that cannot break a rule, as almost all: compared with earlier accesses and noted in one step.
+"""Accesses that cannot break a rule, as almost all: compared with earlier accesses and noted in one step.
 
-A load is one if it reads only what was written, by accesses that its warp knows to have ended; a store is one if its
-warp also knows that all reads of the bytes have ended. shared.py looks closer at all others.
+A read is one if it reads only what was written, by accesses that its warp knows to have ended; a write is one if its
+warp also knows that all reads of the bytes have ended. For those through the async proxy, other copies must have
+written the bytes: a load or store would need a proxy fence. shared.py looks closer at all others.
 """
 
 from __future__ import annotations
@@ -42,6 +43,30 @@ class Quick:
         known, written, reads = records.known(row), shadow.written, shadow.reads
         while (found := shadow.tools.store(written, reads, cells, known, first, lanes)) >= 0:
             if not records.learn(found, row, known):
+                return False
+        records.link(record, -1 - found)
+        return True
+
+    def reads_async(self, reader: object, record: int, cells: Array, row: Array) -> bool:
+        """Note that a wgmma or bulk copy, whose issuers know `row`, will read `cells`; return whether it was noted."""
+        records, shadow = self._records, self._shadow
+        if records.attachments:
+            return False
+        known, written, reads = records.known(row), shadow.written, shadow.reads_of(reader)
+        while (found := shadow.tools.read(written, reads, cells, known, records.lanewise, 32 * record)) >= 0:
+            if known[found] or not records.learn(found, row, known):  # it may be known, but lanewise, or 0
+                return False
+        records.link(record, -1 - found)
+        return True
+
+    def writes_async(self, record: int, cells: Array, row: Array) -> bool:
+        """Note that a copy, issued by lanes that know `row`, will write `cells`; return whether it was noted."""
+        records, shadow = self._records, self._shadow
+        if record in records.strong or shadow.weak is not None or not shadow.successive:
+            return False
+        known, written, reads = records.known(row), shadow.written, shadow.reads
+        while (found := shadow.tools.fill(written, reads, cells, known, records.lanewise, 32 * record)) >= 0:
+            if known[found] or not records.learn(found, row, known):  # it may be known, but lanewise
                 return False
         records.link(record, -1 - found)
         return True

@@ -255,11 +255,6 @@ class Records:
         lanes = column + (marks & 31)
         return np.asarray(row[lanes + self._clocks.lanes if fenced else lanes] <= clock)
 
-    def arrived(self, mark: int, row: Array) -> bool:
-        """Whether the mark is that of a copy, and `row` knows that it has ended."""
-        record = mark >> 5
-        return not self.lanewise[record] and bool(row[self.column[record]] > self.clock[record])
-
     def knows(self, row: Array, record: int, lane: int, fenced: bool = False) -> bool:
         """Whether `row` knows that the access has ended."""
         return not self.unknown(np.array([32 * record + lane]), row, fenced)[0]

@@ -130,9 +130,9 @@ class SharedMemory:
 
     def read_async(self, record: int, cells: Array, known: Known, reader: object) -> None:
         """A wgmma or bulk copy will read `cells`; `known` is what the warps that issued it know."""
-        mark = 0 if self._records.attachments else self._shadow.tools.common(self._shadow.written, cells)
-        if mark <= 0 or not self._records.arrived(mark, known.all):
-            self._check_async(record, reader, cells, known)
+        if self._quick.reads_async(reader, record, cells, known.all):
+            return
+        self._check_async(record, reader, cells, known)
         reads = self._shadow.reads_of(reader)
         self._link_read(record, reads, cells)
         self._shadow.tools.put(reads, cells, 32 * record)
@@ -155,13 +155,13 @@ class SharedMemory:
 
     def write_async(self, record: int, cells: Array, row: Array, *, fenced: bool = True) -> None:
         """A copy, issued by lanes that know `row`, will write `cells`; `fenced`: through the async proxy."""
+        if not self._generic_reads and self._quick.writes_async(record, cells, row):
+            return
         places = run_of(cells)
         prior, reads = self._shadow.written[places], self._shadow.reads_at(places)
         known, lanes = Known(row, row), np.zeros(len(cells), np.int64)
-        mark = self._shadow.tools.common(self._shadow.written, cells)
-        if mark < 0 or not self._records.arrived(mark, row):
-            late = np.flatnonzero(self._records.unknown(prior, row, fenced=fenced))
-            self._collide_rewrite(record, cells, prior, late, lanes, known)
+        late = np.flatnonzero(self._records.unknown(prior, row, fenced=fenced))
+        self._collide_rewrite(record, cells, prior, late, lanes, known)
         for marks in () if self._all_read(reads, row) else reads:
             late = np.flatnonzero(self._records.unknown(marks, row))
             late = late[~self._met(marks[late], row)]

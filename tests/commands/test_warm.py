@@ -96,8 +96,9 @@ for work in warm.works():
 warm.marks.compile_all()
 """
 #: Everything that a learner may run: each instruction that stands for others, drawn anew, as many warps as were not
-#: warmed; whole matrices; a kernel on the machine. Fails if something is compiled.
+#: warmed; whole matrices, of several tiles; a kernel on the machine. Fails if something is compiled.
 AFTERWARDS = """
+import os
 from itertools import islice
 import numpy as np
 import tcemu
@@ -105,11 +106,14 @@ from tcemu.backend import backend
 backend()
 from numba.core import event
 class Listener(event.Listener):
-    def on_start(self, event): raise SystemExit(f"compiles {event.data['dispatcher'].py_func.__qualname__}")
+    def on_start(self, event):  # an exception would only end this thread, and numba's lock would stay with it
+        os.write(2, f"compiles {event.data['dispatcher'].py_func.__qualname__}".encode())
+        os._exit(1)
     def on_end(self, event): pass
 event.register("numba:compile", Listener())
-from tcemu.commands.warm import works
+from tcemu.commands.warm import _multiply, works
 from tcemu.gemm import mma_pipeline, wgmma_tma, wmma_global
+from tcemu.instructions.table import family_of
 from tcemu.vectors import cases, classes, emulator
 np.seterr(all="ignore")
 for work in works():
@@ -118,6 +122,8 @@ for work in works():
     for kind, warps in ((kinds[0], 1), (kinds[-1], 70)):
         for case in islice(cases(instruction, kind, warps, "another"), 1):
             case.answer(emulator(work.target))
+    if family_of(instruction).matrices and not instruction.sparse:
+        _multiply(instruction, work.target, 34)
 half = np.arange(128 * 128).reshape(128, 128).astype(np.float16) % 7
 opcode = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 tcemu.matmul(half, half, instruction=opcode)

@@ -57,7 +57,7 @@ def test_it_goes_on_where_it_stopped(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run(tasks, tmp_path / "one", first)
     shown = []
-    grades = run(tasks, tmp_path / "one", second, told=lambda *numbers: shown.append(numbers))
+    grades = run(tasks, tmp_path / "one", second, progress=lambda *numbers: shown.append(numbers))
     assert sorted(first.graded + second.graded) == sorted(STUDENTS)
     assert [grade.student for grade in grades] == list(STUDENTS)
     assert shown == [(2, 4), (3, 4), (4, 4)]

@@ -21,10 +21,9 @@ def shadow_of(size):
 
 @examples(60)
 @given(st.lists(st.integers(0, 3), min_size=CELLS, max_size=CELLS).map(np.array), CHOSEN)
-def test_common_and_put(marks, cells):
+def test_put(marks, cells):
     there = marks[cells]
     for module in (plain, kernels):
-        assert module.common(marks, cells) == (there[0] if (there == there[0]).all() else -1)
         after = marks.copy()
         module.put(after, cells, 99)
         assert np.array_equal(after == 99, np.isin(np.arange(CELLS), cells))
@@ -96,6 +95,43 @@ def test_store(written, reads, cells, ended, readers):
             assert not unknown
             assert -1 - found == 32 * written[cells].max()
             expected[cells] = 320 + lanes
+        assert np.array_equal(after, expected)
+
+
+@examples(60)
+@given(
+    st.lists(st.integers(0, 3), min_size=CELLS, max_size=CELLS).map(np.array),
+    st.lists(st.integers(0, 5), min_size=2 * CELLS, max_size=2 * CELLS).map(np.array),
+    CHOSEN,
+    st.sets(st.integers(1, 5), min_size=2),
+    st.sets(st.integers(1, 5), max_size=2),
+    st.integers(0, 2),
+)
+def test_read_and_fill(written, reads, cells, ended, by_lane, readers):
+    """They note what a copy reads or writes, unless a write is lanewise or an access that matters is not known."""
+    records = np.arange(16)
+    known, lanewise = np.isin(records, [0, *ended]), np.isin(records, list(by_lane)).astype(np.int64)
+    reads, there = reads.reshape(2, CELLS), {*written[cells].tolist()}
+    wrong = there & by_lane | there - ended - {0}
+    late = {*reads[:readers, cells].max(axis=1, initial=0).tolist()} - ended - {0}
+    for module in (plain, kernels):
+        after, expected = 32 * reads[0], 32 * reads[0]
+        found = module.read(32 * written, after, cells, known, lanewise, 320)
+        if found >= 0:
+            assert found in wrong | ({0} & there)
+        else:
+            assert not wrong | ({0} & there)
+            assert -1 - found == 32 * reads[0, cells].max()
+            expected[cells] = 320
+        assert np.array_equal(after, expected)
+        after, expected = 32 * written, 32 * written
+        found = module.fill(after, 32 * reads[:readers], cells, known, lanewise, 320)
+        if found >= 0:
+            assert found in wrong | late
+        else:
+            assert not wrong | late
+            assert -1 - found == 32 * written[cells].max()
+            expected[cells] = 320
         assert np.array_equal(after, expected)
 
 

@@ -24,15 +24,15 @@ MANUAL = "9.7.14.5.14"
 # ---------------------------------------------------------------------------------------------- dots, and wrong ones
 
 #: Turns one fused sum into the pattern of its result: what the chip does, or what somebody thinks it does.
-Told = Callable[[FusedSum], int]
+Rounding = Callable[[FusedSum], int]
 
 
-def _dot(model: FusedSums, a: Array, b: Array, c: float, told: Told) -> np.float32:
-    """The chain of `model` over f16 factors, with each fused sum told in another way."""
+def _dot(model: FusedSums, a: Array, b: Array, c: float, rounding: Rounding) -> np.float32:
+    """The chain of `model` over f16 factors, whose fused sums are rounded in this way."""
     left, right = ([unpack(_f16, int(pattern)) for pattern in _f16.encode(x)] for x in (a, b))
     pattern = int(_f32.encode(c))
     for ks in model.sums(len(left)):
-        pattern = told(fused_sum(model, [(k, left[k], right[k]) for k in ks], unpack(_f32, pattern), _f32))
+        pattern = rounding(fused_sum(model, [(k, left[k], right[k]) for k in ks], unpack(_f32, pattern), _f32))
     return np.uint32(pattern).view(np.float32)
 
 
@@ -61,16 +61,16 @@ def _rounded_terms(steps: FusedSum) -> int:
     return round_exact(_f32, total, cut, "rz")
 
 
-def _counted_from_the_top_bit(model: FusedSums) -> Told:
+def _counted_from_the_top_bit(model: FusedSums) -> Rounding:
     """As somebody cuts who takes a product of 2 or more to have the next exponent."""
 
-    def told(steps: FusedSum) -> int:
+    def rounding(steps: FusedSum) -> int:
         tops = [abs(t.significand).bit_length() - 1 - t.point + t.exponent for t in steps.terms if t.significand]
         fewer = model.fraction - (max(tops) - steps.largest)
         total = sum(_cut(t.significand, fewer + t.exponent - steps.largest - t.point) for t in steps.terms)
         return round_exact(_f32, total, steps.largest - fewer, "rz")
 
-    return told
+    return rounding
 
 
 def _cut(significand: int, shift: int) -> int:
@@ -95,7 +95,7 @@ def _exact(a: Array, b: Array, c: float) -> np.float32:
 
 def _wrong_sums(given: Given) -> Iterable[tuple[str, np.float32]]:
     a, b, c, model = given.a, given.b, given.c, FusedSums(25, None, None)
-    ways: dict[str, tuple[float, FusedSums, Told]] = {
+    ways: dict[str, tuple[float, FusedSums, Rounding]] = {
         "You added exactly and lost nothing: cut each term off before you add.": (
             c, FusedSums(200, None, None), _as_it_is,
         ),
@@ -108,7 +108,7 @@ def _wrong_sums(given: Given) -> Iterable[tuple[str, np.float32]]:
         "You cut negative terms toward minus infinity; the cut is toward zero.": (c, model, _cut_down),
     }  # fmt: skip
     loop = "This is float32 arithmetic, one addition after the other; a fused sum aligns all terms first."
-    wrong = {says: _dot(chain, a, b, addend, told) for says, (addend, chain, told) in ways.items()}
+    wrong = {says: _dot(chain, a, b, addend, rounding) for says, (addend, chain, rounding) in ways.items()}
     return (wrong | {loop: _one_after_the_other(a, b, c)}).items()
 
 
@@ -162,7 +162,7 @@ def _on_a100(given: Given) -> Array:
 
 def _wrong_chains(given: Given) -> Iterable[tuple[str, Array]]:
     ampere = FusedSums(24, 8, None)
-    ways: dict[str, tuple[FusedSums, Told]] = {
+    ways: dict[str, tuple[FusedSums, Rounding]] = {
         "This is one sum of 16 products: an A100 adds 8, rounds, and adds the other 8 to that.": (
             FusedSums(24, 16, None), _as_it_is,
         ),
@@ -179,7 +179,7 @@ def _wrong_chains(given: Given) -> Iterable[tuple[str, Array]]:
         "You do not cut the terms off before you add them.": (FusedSums(200, 8, None), _as_it_is),
     }  # fmt: skip
     cases = list(zip(given.a, given.b, given.c, strict=True))
-    wrong = {says: [_dot(model, *case, told) for case in cases] for says, (model, told) in ways.items()}
+    wrong = {says: [_dot(model, *case, rounding) for case in cases] for says, (model, rounding) in ways.items()}
     wrong |= {
         "This is float32 arithmetic, one addition after the other.": [_one_after_the_other(*case) for case in cases],
         "This is the exact sum, rounded once.": [_exact(*case) for case in cases],

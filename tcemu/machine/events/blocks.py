@@ -145,7 +145,8 @@ class Faulted(WarpEvent):
         "bounds", "exited", "rank", "apart", "alignment", "operands", "arrivals", "bytes", "lanes", "cluster",
         "registers", "warpgroup", "map",
     ]  # fmt: skip
-    space: Space
+    #: the memory that it accesses; None if the fault is about something else
+    space: Space | None
     message: str
     #: the address of the mbarrier or of the tensor map
     address: int = -1

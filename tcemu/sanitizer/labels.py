@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Self
 
 
-class Told(int):
+class Labelled(int):
     """A number that prints as another text."""
 
     text: str
