@@ -20,8 +20,8 @@ from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
 from tcemu.sanitizer.fences import ATOMIC, RELEASES
 from tcemu.sanitizer.grid import Grid, Neighbour, StrongWrite
+from tcemu.sanitizer.labels import Labelled
 from tcemu.sanitizer.report import Earlier, Report
-from tcemu.sanitizer.told import Told
 
 #: How many of the writes that have added to a value count.
 _MOST = 128
@@ -111,7 +111,7 @@ class StaleLoads:
             return False
         if self._knows(event, address, write, columns):
             return False
-        who = write.by._replace(warp=Told(write.by.warp, f"{write.by.warp} of block {write.by.block}"))
+        who = write.by._replace(warp=Labelled(write.by.warp, f"{write.by.warp} of block {write.by.block}"))
         message = (
             f"{event.opcode} may not find what {write.opcode} of warp {who.warp}, lane {both[0]} stored, although the "
             f"load at {seen.by.site} has found a later store of the same thread: no release and no fence is between "
