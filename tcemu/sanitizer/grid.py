@@ -7,7 +7,10 @@ on like everything else. A cluster counts as one block here.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 
 import numpy as np
 
@@ -23,6 +26,26 @@ from tcemu.sanitizer.spans import Spans
 
 #: Knowledge about blocks: by the number of a block here, a row of its clocks.
 News = dict[int, Array]
+
+
+@dataclass(eq=False, slots=True)
+class StrongWrite:
+    """A strong write to global or shared memory by lanes of a warp."""
+
+    #: its number, and the number here of its block
+    number: int
+    block: int
+    by: By
+    opcode: str
+    #: the time of its warp, and what it publishes of the block's clocks, without regard to scopes; None: nothing
+    time: int
+    published: Array | None
+    addresses: Array
+    lanes: Array
+
+    def writers(self, address: int) -> Array:
+        """The lanes that wrote to an address."""
+        return np.asarray(self.lanes[self.addresses == address])
 
 
 def merged(one: News, other: News) -> News:
@@ -158,6 +181,9 @@ class Grid:
     #: what locations of global memory publish to all blocks
     published: dict[int, Published] = field(default_factory=dict)
     accesses: Accesses = field(default_factory=Accesses)
+    #: by address: the strong writes that its value comes from, the last ones of them; and numbers for them
+    strong: dict[int, deque[StrongWrite]] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=count)
     #: by block and warp: how many accesses came before its last releasing fence of tensor maps, the lanes, the reach
     released: dict[tuple[int, int], tuple[int, int, int]] = field(default_factory=dict)
     #: by block and warp: what it knew at its last fence.proxy.async for global memory

@@ -45,6 +45,7 @@ from tcemu.sanitizer.report import Report, SanitizerWarning
 from tcemu.sanitizer.shadow import Tiles
 from tcemu.sanitizer.shared import SharedMemory
 from tcemu.sanitizer.shuffles import Shuffles
+from tcemu.sanitizer.stale_loads import StaleLoads
 from tcemu.sanitizer.tensor_map_reads import TensorMapReads
 from tcemu.sanitizer.tensor_maps import TensorMaps
 from tcemu.sanitizer.watch import Places, Watch
@@ -195,6 +196,7 @@ def _watch(block: Block, grid: Grid, places: Places) -> Watch:
         TensorMaps(block, grid, neighbour, races),
         TensorMapReads(block, grid, neighbour, races, copies, mbarriers),
         Flags(block, neighbour),
+        StaleLoads(block, grid, neighbour),
         GlobalMemory(block),
         Shuffles(block),
         membermasks,

@@ -29,9 +29,15 @@ class Runs:
     @classmethod
     def of(cls, addresses: Array, size: int) -> Runs:
         """The runs that `size` bytes at each of the addresses make."""
-        first = addresses if len(addresses) < 2 or (np.diff(addresses) > 0).all() else _once(np.sort(addresses))
-        breaks = np.flatnonzero(np.diff(first) > size)
-        return cls(first[np.concatenate([[0], breaks + 1])], first[np.concatenate([breaks, [-1]])] + size)
+        steps = addresses[1:] - addresses[:-1]
+        if np.count_nonzero(steps <= 0):
+            addresses = _once(np.sort(addresses))
+            steps = addresses[1:] - addresses[:-1]
+        breaks = (steps > size).nonzero()[0]
+        first, end = np.empty((2, len(breaks) + 1), np.int64)
+        first[0], first[1:] = addresses[0], addresses[breaks + 1]
+        end[-1], end[:-1] = addresses[-1], addresses[breaks]
+        return cls(first, end + size)
 
     def units(self, size: int) -> Array:
         """The numbers (n,) of the units of `size` bytes that have a byte of these."""

@@ -9,6 +9,7 @@ import kernels_fresh_grid  # noqa: F401
 import kernels_fresh_hopper  # noqa: F401
 import kernels_global_copies  # noqa: F401
 import kernels_mutated  # noqa: F401
+import kernels_strong  # noqa: F401
 import kernels_tensor_maps
 import kernels_tracked_barriers  # noqa: F401
 import kernels_tracked_block  # noqa: F401
@@ -32,12 +33,15 @@ BY_ORDER = {
     "a_signal_cleared_before_all_have_seen_it",
     "a_barrier_of_the_grid_used_twice",
     "flags_reset_by_their_owner_at_the_start",
+    "a_look_back_at_volatile_sums",
 }
 #: The default order does not show these, and the default search finds them.
 BY_SEARCH = {
+    "a_relaxed_message_to_the_peer",
     "a_ring_of_flags_in_shared_memory",
     "a_ring_with_one_slot_too_few",
     "a_sequence_lock_around_plain_data",
+    "a_volatile_message_to_the_next_warp",
     "a_workspace_for_the_next_tile",
     "stream_k_peers_added_in_any_order",
     "the_last_head_is_lost",

@@ -5,6 +5,7 @@ import kernels_wild_correct  # noqa: F401
 import kernels_wild_correct_flags  # noqa: F401
 import kernels_wild_correct_hopper  # noqa: F401
 import kernels_wild_correct_mma  # noqa: F401
+import kernels_wild_correct_orders  # noqa: F401
 import kernels_wild_correct_tma  # noqa: F401
 import kernels_wild_correct_wgmma  # noqa: F401
 import kernels_wild_faulty  # noqa: F401

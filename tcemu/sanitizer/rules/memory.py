@@ -68,6 +68,16 @@ rules(
         "with zeros.",
     ),
     Rule(
+        "stale-load",
+        "a strong load that may miss a store, although a later store was seen",
+        "8.9.5",
+        "volatile and .relaxed order nothing. A thread that finds a flag may still load what another location held "
+        "before the flag's thread stored there, unless that thread releases with the flag, or executes a fence between "
+        "the two stores; and the reader acquires with its load, or executes a fence between the two loads.",
+        "Execute a fence (__threadfence) between the two stores and another between the two loads, or store the flag "
+        "with .release and load it with .acquire.",
+    ),
+    Rule(
         "misaligned",
         "a misaligned address",
         "6.4.1.1",
@@ -119,6 +129,20 @@ LDMATRIX = "ldmatrix.sync.aligned.m8n8.x4.shared.b16"
 def two_warps_write_the_same(warp: Any, g: Any) -> None:
     warp.st_shared(4 * warp.laneid, warp.warpid)  # <- reported
     warp.bar_sync()
+
+
+@breaks("stale-load", grid=2, block=32)
+def volatile_data_behind_a_volatile_flag(warp: Any, g: Any) -> None:
+    with warp.only(warp.laneid == 0):
+        if warp.ctaid[0] == 0:
+            for step in range(3):
+                warp.st_global(g + 4, step, order="volatile")
+                warp.st_global(g, step, order="volatile")
+        else:
+            for step in range(3):
+                while warp.ld_global(g, order="volatile")[0, 0] < step:
+                    warp.nanosleep(20)
+            warp.ld_global(g + 4, order="volatile")  # <- reported
 
 
 @breaks("global-race", grid=2, block=32)

@@ -198,3 +198,31 @@ def a_map_copied_and_its_address_put_in(warp, g):
         warp.cp_async_bulk_tensor_shared_global(0, g + MAP, (0,), 1024)
     warp.mbarrier_wait(1024, 0)
     warp.ld_shared(4 * (warp.laneid % 16))
+
+
+@faulty("stale-load", block=64)
+def a_relaxed_count_before_relaxed_results(warp, g):
+    """One warp stores results and counts them; the other waits for the count. All of it is relaxed."""
+    if warp.warpid == 0:
+        warp.st_global(g + 64 + 4 * warp.laneid, 5, order="relaxed")
+        warp.red_global("add.u32", g, 1, order="relaxed")
+    elif warp.warpid == 1:
+        with one(warp):
+            for half in (0, 16, 32):
+                while warp.ld_global(g, order="relaxed")[0, 0] < half:
+                    warp.nanosleep(20)
+        warp.bar_warp_sync()
+        warp.ld_global(g + 64 + 4 * warp.laneid, order="relaxed")  # <- reported
+
+
+@correct(block=64)
+def a_count_that_releases_relaxed_results(warp, g):
+    if warp.warpid == 0:
+        warp.st_global(g + 64 + 4 * warp.laneid, 5, order="relaxed")
+        warp.red_global("add.u32", g, 1, order="release")
+    elif warp.warpid == 1:
+        with one(warp):
+            while warp.ld_global(g, order="acquire")[0, 0] < 32:
+                warp.nanosleep(20)
+        warp.bar_warp_sync()
+        warp.ld_global(g + 64 + 4 * warp.laneid, order="relaxed")

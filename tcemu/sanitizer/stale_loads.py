@@ -1,0 +1,148 @@
+"""The rule about strong loads that may be stale, although the thread has seen a later store of the same thread.
+
+Strong accesses do not race, and they are not ordered by being strong: a thread that finds a flag may still load what
+was in another location before the flag's thread stored there (PTX ISA 8.9.5). This is about flags that publish nothing,
+neither by a release nor by a fence between the two stores, and that a loop waits for. Other loads may be content with
+an old value, as of a statistic, and a loop loads again. Where only the reader lacks its fence, nothing is reported: so
+NVIDIA's own samples read volatile results.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+
+from tcemu.machine.events import Accessed, BlockEnded, By, Faulted, Site, Stuck
+from tcemu.machine.sites import called
+from tcemu.sanitizer.block import Block, ForAccesses, Handlers
+from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
+from tcemu.sanitizer.fences import ATOMIC, RELEASES
+from tcemu.sanitizer.grid import Grid, Neighbour, StrongWrite
+from tcemu.sanitizer.labels import Labelled
+from tcemu.sanitizer.report import Earlier, Report
+
+#: How many of the writes that have added to a value count.
+_MOST = 128
+
+
+class _Seen(NamedTuple):
+    """The latest write of some warp that this block has found, where, by whom, and at which time of its warp."""
+
+    write: StrongWrite
+    address: int
+    by: By
+    time: int
+
+
+class StaleLoads:
+    """The strong loads of one block, or of one cluster."""
+
+    def __init__(self, block: Block, grid: Grid, neighbour: Neighbour) -> None:
+        self._block, self._clocks, self._neighbour = block, block.clocks, neighbour
+        self._numbers = grid.numbers
+        self._written: dict[str, dict[int, deque[StrongWrite]]] = {"global": grid.strong, "shared": {}}
+        #: by block and warp that wrote
+        self._seen: dict[tuple[int, int], _Seen] = {}
+        #: lines that load the same again and again, without synchronising, and each warp's last load
+        self._polls: set[Site] = set()
+        self._last: dict[int, tuple[Site, int, bytes]] = {}
+        #: reports, each with the line that has found the later store
+        self._found: list[tuple[Site, Report]] = []
+        self.handlers: Handlers = {
+            Accessed: ForAccesses(self._accessed, lambda access: bool(access.order)),
+            **dict.fromkeys((BlockEnded, Stuck, Faulted), self._end),
+        }
+
+    def _accessed(self, event: Accessed) -> None:
+        written = self._written.get(event.space)
+        if written is None:
+            return
+        family = event.instruction.family
+        if event.writes:
+            self._write(event, written, family in ATOMIC)
+        elif family != "red":  # which tells the thread nothing
+            self._load(event, written, family in ATOMIC)
+
+    def _write(self, event: Accessed, written: dict[int, deque[StrongWrite]], atomic: bool) -> None:
+        by, time = event.by, self._clocks.time[event.by.warp]
+        releases, fences = event.order in RELEASES, self._block.fences
+        published = self._clocks.view(by.warp, by.active) if releases else fences.handed_on(by.warp, by.active, "")
+        number, mine, places = next(self._numbers), self._neighbour.number, event.addresses.copy()
+        this = StrongWrite(number, mine, called(by), event.opcode, time, published, places, event.lanes)
+        for address in event.addresses.tolist():
+            there = written.get(address)
+            if there is None or not (atomic or there[-1] is this):
+                there = written[address] = deque(maxlen=_MOST)
+            if not there or there[-1] is not this:
+                there.append(this)
+
+    def _load(self, event: Accessed, written: dict[int, deque[StrongWrite]], atomic: bool) -> None:
+        by = event.by
+        if not atomic:
+            this = by.site, self._clocks.time[by.warp], event.addresses.tobytes()
+            if self._last.get(by.warp) == this:
+                self._polls.add(by.site)
+            self._last[by.warp] = this
+        for address in set(event.addresses.tolist()):
+            writes = written.get(address, ())
+            if not atomic and event.order in ("relaxed", "volatile"):
+                for write in writes:
+                    if self._stale(event, write, address):
+                        return
+            for write in reversed(writes):
+                before = self._seen.get((write.block, write.by.warp))
+                if before is not None and before.write.number >= write.number:
+                    break  # the others have been found before
+                self._seen[write.block, write.by.warp] = _Seen(write, address, by, self._clocks.time[by.warp])
+
+    def _stale(self, event: Accessed, write: StrongWrite, address: int) -> bool:
+        """Report a load that may miss this write though its thread's later write was seen; return whether it may."""
+        by, seen = event.by, self._seen.get((write.block, write.by.warp))
+        if seen is None or seen.write.number <= write.number or seen.address == address:
+            return False
+        both = np.intersect1d(write.writers(address), seen.write.writers(seen.address))
+        own = write.block == self._neighbour.number and write.by.warp == by.warp
+        if own or not len(both) or not self._comes_after(event, address, seen):
+            return False
+        columns, published = THREAD + 32 * write.by.warp + both, seen.write.published
+        if published is not None and (published[columns] > write.time).all():
+            return False
+        if self._knows(event, address, write, columns):
+            return False
+        who = write.by._replace(warp=Labelled(write.by.warp, f"{write.by.warp} of block {write.by.block}"))
+        message = (
+            f"{event.opcode} may not find what {write.opcode} of warp {who.warp}, lane {both[0]} stored, although the "
+            f"load at {seen.by.site} has found a later store of the same thread: no release and no fence is between "
+            f"the two stores"
+        )
+        report = Report("stale-load", message, by, f"{event.space} memory", Earlier(who, write.opcode))
+        self._found.append((seen.by.site, report))
+        return True
+
+    def _comes_after(self, event: Accessed, address: int, seen: _Seen) -> bool:
+        """Whether these loads come after those that have seen the later write."""
+        lanes = _mask(event.lanes[event.addresses == address])
+        columns = THREAD + 32 * seen.by.warp + lanes_in(seen.by.active)
+        return bool((self._clocks.view(event.by.warp, lanes)[columns] > seen.time).any())
+
+    def _knows(self, event: Accessed, address: int, write: StrongWrite, columns: Array) -> bool:
+        """Whether the threads that load have acquired the write."""
+        lanes = _mask(event.lanes[event.addresses == address])
+        for _, row in self._clocks.common(event.by.warp, lanes):
+            known = self._neighbour.known(row).get(write.block)
+            if known is None or not (known[columns] > write.time).all():
+                return False
+        return True
+
+    def _end(self, _: object) -> None:
+        """Report what was found. Whether a line polls shows only when it has been executed often enough."""
+        found, self._found = self._found, []
+        for waits, report in found:
+            if waits in self._polls and report.site not in self._polls:
+                self._block.tell(report)
+
+
+def _mask(lanes: Array) -> int:
+    return int(np.bitwise_or.reduce(1 << lanes))
