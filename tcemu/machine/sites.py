@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from sys import _getframe
+from threading import Lock
 from types import CodeType, FrameType
 
 import greenlet
@@ -25,8 +26,9 @@ KERNELS: list[str] = []
 #: The site if none is known.
 UNKNOWN = Site("?", 0, "the kernel")
 
-#: The functions that launches run now, by file and name.
+#: The functions that launches run now, by file and name; threads may launch at the same time.
 _launched: Counter[tuple[str, str]] = Counter()
+_counting = Lock()
 #: Sites by code and place in it; the code is kept alive, so that no other code gets its id.
 _cache: dict[tuple[int, int], tuple[CodeType, Site]] = {}
 
@@ -76,13 +78,15 @@ def launched(kernel: object) -> Iterator[None]:
         yield
         return
     name = code.co_filename, code.co_qualname
-    _launched[name] += 1
+    with _counting:
+        _launched[name] += 1
     try:
         yield
     finally:
-        _launched[name] -= 1
-        if not _launched[name]:
-            del _launched[name]
+        with _counting:
+            _launched[name] -= 1
+            if not _launched[name]:
+                del _launched[name]
 
 
 class _Called(Site):

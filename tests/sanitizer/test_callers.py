@@ -93,3 +93,22 @@ def test_an_error_names_it_too():
         tcemu.launch(nobody_arrives, 1, 32, (np.zeros(64, np.uint32),), shared=512, sanitizer="off")
     first = nobody_arrives.__code__.co_firstlineno
     assert f"test_callers.py:{first + 2}, for" in str(caught.value)
+
+
+def race(warp, x):
+    warp.st_shared(0, warp.warpid)  # <- race
+
+
+def calls_the_race(warp, x):
+    race(warp, x)  # <- its caller
+
+
+def callers_in(kernel):
+    (report, *_) = tcemu.launch(kernel, block=64, args=(np.zeros(4, np.uint8),), shared=16, sanitizer="collect").reports
+    return [site.function for site in (report.site, *report.callers)]
+
+
+def test_a_function_has_callers_where_it_is_not_the_launched_one():
+    assert callers_in(race) == ["race"]
+    assert callers_in(calls_the_race) == ["race", "calls_the_race"]
+    assert callers_in(race) == ["race"]

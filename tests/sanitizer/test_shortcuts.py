@@ -1,5 +1,7 @@
 """The sanitizer's shortcuts, once for all or for many marks together, find what it would find one by one."""
 
+from itertools import product
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ from tcemu.sanitizer.rules import fragments
 from tcemu.sanitizer.wgmma_state import Warp
 
 WARPS, FULL = 2, (1 << 32) - 1
-STEPS = ("store", "load", "copy", "end", "sync", "fence", "meet", "tell")
+STEPS = ("store", "load", "copy", "end", "sync", "fence", "meet", "tell", "exit")
 
 
 def history(steps):
@@ -36,10 +38,12 @@ def history(steps):
             clocks.acquire(1 - warp, FULL, clocks.release(warp, FULL))
         elif step == "meet":
             clocks.meet(warp)
+        elif step == "exit":  # of some lanes
+            clocks.there[warp] &= 0xFFFF
         else:
             getattr(clocks, step)(warp, FULL)
-        fresh = [clocks._view(each, FULL) for each in range(WARPS)]
-        assert all(np.array_equal(clocks.view(each, FULL), fresh[each]) for each in range(WARPS))
+        for each, lanes in product(range(WARPS), (FULL, 1, 0xFFFF, FULL)):
+            assert np.array_equal(clocks.view(each, lanes), clocks._view(each, lanes))
     return clocks, records, np.array(marks)
 
 

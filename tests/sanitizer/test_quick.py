@@ -1,0 +1,123 @@
+"""The quick way of an access to shared memory leaves and reports what the long way does."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from quick import examples
+
+import tcemu
+from tcemu.sanitizer.quick import Quick
+
+WAYS = ("reads", "writes", "reads_async", "writes_async")
+BYTES, TILE = 1024, 128
+PLACES = st.sampled_from([0, 128, 256, 512])
+LDMATRIX = "ldmatrix.sync.aligned.m8n8.x2.shared.b16"
+
+
+def copied_out(warp, g, at, number):
+    """A bulk copy of a tile out of shared memory, with a wait, with one that covers only its reads, or with none."""
+    with warp.only(warp.laneid == 0):
+        warp.cp_async_bulk_global_shared(g + at, at, TILE)
+        warp.cp_async_bulk_commit_group()
+        if number:
+            warp.cp_async_bulk_wait_group(0, read=number == 1)
+
+
+#: What a warp does: at a place of shared memory, with a number.
+DOES = {
+    "store": lambda warp, g, at, number: warp.st_shared(at + 4 * warp.laneid, warp.laneid),
+    "load": lambda warp, g, at, number: warp.ld_shared(at + 4 * (warp.laneid ^ number)),
+    "load of all lanes": lambda warp, g, at, number: warp.ld_shared(at),
+    "ldmatrix": lambda warp, g, at, number: warp.run(LDMATRIX, at + 16 * (warp.laneid % 16)),
+    "add": lambda warp, g, at, number: warp.red_shared("add.u32", at + 4 * warp.laneid, number),
+    "cp.async": lambda warp, g, at, number: warp.cp_async(at + 4 * warp.laneid, g + 4 * warp.laneid, 4),
+    "commit": lambda warp, g, at, number: warp.cp_async_commit_group(),
+    "wait": lambda warp, g, at, number: warp.cp_async_wait_group(number % 2),
+    "warp": lambda warp, g, at, number: warp.bar_warp_sync(),
+    "fence": lambda warp, g, at, number: warp.fence_proxy_async(),
+    "store of a tile": copied_out,
+}
+
+
+class Filling:
+    """The bulk copies into shared memory of one warp, whose mbarrier lies behind the tiles."""
+
+    def __init__(self, warp):
+        self.warp, self.mbarrier, self.phases, self.waits = warp, BYTES + 8 * warp.warpid, 0, False
+
+    def wait(self):
+        """Wait for the latest copy, unless that has been done."""
+        if self.waits:
+            self.warp.mbarrier_wait(self.mbarrier, self.phases - 1 & 1)
+        self.waits = False
+
+    def copy(self, g, at, number):
+        """Copy a tile, and wait for it at once or later."""
+        self.wait()
+        with self.warp.only(self.warp.laneid == 0):
+            self.warp.mbarrier_arrive_expect_tx(self.mbarrier, TILE)
+            self.warp.cp_async_bulk_shared_global(at, g + at, TILE, self.mbarrier)
+        self.phases, self.waits = self.phases + 1, True
+        if number:
+            self.wait()
+
+
+NAMES = [*DOES, "fill of a tile"]
+#: Those that all lanes must execute, or that choose a lane themselves.
+WHOLE = {"ldmatrix", "commit", "wait", "warp", "store of a tile", "fill of a tile"}
+#: Steps that one of two warps takes, some of its lanes or all, and barriers of both.
+STEPS = st.lists(
+    st.one_of(
+        st.just("barrier"),
+        st.tuples(st.sampled_from(NAMES), st.integers(0, 1), PLACES, st.integers(0, 3), st.booleans()),
+    ),
+    max_size=24,
+)
+
+
+def run(steps, filled):
+    """The reports of a kernel that takes these steps, after all tiles have been `filled` or not."""
+
+    def kernel(warp, g):
+        filling = Filling(warp)
+        with warp.only(warp.laneid == 0):
+            warp.mbarrier_init(filling.mbarrier, 1)
+            warp.fence_mbarrier_init()
+        for at in range(256 * warp.warpid, BYTES, 512) if filled else ():
+            warp.st_shared(at + 4 * warp.laneid, 0)
+            warp.st_shared(at + 128 + 4 * warp.laneid, 0)
+        warp.bar_sync()
+        for step in steps:
+            if step == "barrier":
+                warp.bar_sync()
+                continue
+            name, which, at, number, some = step
+            if which != warp.warpid:
+                continue
+            with warp.only(warp.laneid < (7 if some and name not in WHOLE else 32)):
+                if name == "fill of a tile":
+                    filling.copy(g, at, number)
+                else:
+                    DOES[name](warp, g, at, number)
+        filling.wait()
+
+    given = np.zeros(BYTES, np.uint8)
+    found = tcemu.launch(
+        kernel, block=64, args=(given,), shared=BYTES + 16, sanitizer="collect", target="sm_90a"
+    ).reports
+    return sorted((each.rule, each.message, each.severity, each.count) for each in found)
+
+
+@examples(150)
+@given(STEPS, st.booleans())
+def test_loads_stores_and_copies(steps, filled):
+    with_it = run(steps, filled)
+    kept = {way: getattr(Quick, way) for way in WAYS}
+    try:
+        for way in WAYS:
+            setattr(Quick, way, lambda self, *given: False)
+        without = run(steps, filled)
+    finally:
+        for way, function in kept.items():
+            setattr(Quick, way, function)
+    assert with_it == without
