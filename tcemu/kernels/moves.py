@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from numba import types, uint64
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from tcemu.kernels.calls import address_of
@@ -17,6 +18,8 @@ from tcemu.kernels.sums import INFINITY, QUIET
 
 #: Kinds of accumulators and results.
 FLOATS, HALVES, INTEGERS = range(3)
+#: The numbers of a row that `spread` takes: a chunk has two places, each of which a stored element may take.
+SPREADS = 5
 
 @intrinsic
 def _picks(typingctx, tiles, words, step, picks, into, apart):  # type: ignore[no-untyped-def]
@@ -81,52 +84,54 @@ def extract(  # type: ignore[no-untyped-def]
 
 @intrinsic
 def spread(  # type: ignore[no-untyped-def]
-    typingctx, tiles, stored, step, codes, between, table, rows, per, none, patterns
+    typingctx, tiles, stored, step, codes, between, table, rows, nothing, patterns
 ):
-    """patterns[t, r] = the stored words that belong there, by the codes of their chunks; `none` in lanes without one.
+    """patterns[i][t, r] = the word of stored[i] that belongs there, for i = 0 and 1; nothing[i] in lanes without one.
 
     stored, codes, table and patterns are addresses; stored and codes: vectors of 16 words, with the bytes from a tile
-    to the next. table (rows, 1 + 2 * per): the vector of codes, then the vectors of stored words, each with a word
-    whose bit `code` says whether it belongs to row r.
+    to the next. codes: those of chunks, from `mark`. table (rows, SPREADS): the vector of codes; twice, a vector of
+    stored words and the codes with which they belong to row r, none if there is only one such vector.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        tiles, stored, step, codes, between, table, rows, per, none, patterns = args
-        code, count = vector_code(builder), vector_code(builder).number(per)
-        stored, codes = Tiles(stored, code.number(step)), Tiles(codes, code.number(between))
-        rows, none = code.number(rows), code.short(code.number(none)).everywhere()
-
-        def entry(at: Lanes) -> Lanes:
-            return code.load(table, at, WORD, unit=4)
-
-        with code.loop(0, rows) as r:
-            first = r * (count.up(1) + 1)
-            with code.loop(0, code.number(tiles)) as t:
-                chunk = code.load(codes.of(t), code.wide(entry(first)), WORDS, unit=64)
-                found = Slot(none)
-                with code.loop(0, count) as i:
-                    at = first + i.up(1)
-                    own = entry(at + 2).everywhere().down(chunk) & 1
-                    element = code.load(stored.of(t), code.wide(entry(at + 1)), WORDS, unit=64)
-                    found.set(own.compare("!=", 0).choose(element, found.get()))
-                code.store(found.get(), patterns, t * rows + r, unit=64)
+        tiles, stored, step, codes, between, table, rows, nothing, patterns = args
+        code = vector_code(builder)
+        stored, nothing, patterns = (cgutils.unpack_tuple(builder, each) for each in (stored, nothing, patterns))
+        stored = [Tiles(each, code.number(step)) for each in stored]
+        rows, codes = code.number(rows), Tiles(codes, code.number(between))
+        absent = [code.short(code.number(each)).everywhere() for each in nothing]
+        # Tile by tile: the vectors of one row of all tiles would compete for the same places of a cache.
+        with code.loop(0, code.number(tiles)) as t, code.loop(0, rows) as r:
+            chunk, *pairs = (code.load(table, r * SPREADS + place, WORD, unit=4) for place in range(SPREADS))
+            met = code.load(codes.of(t), code.wide(chunk), WORDS, unit=64)
+            masks = [(met & own.everywhere()).compare("!=", 0) for own in pairs[1::2]]
+            for source, none, into in zip(stored, absent, patterns, strict=True):
+                elements = (code.load(source.of(t), code.wide(each), WORDS, unit=64) for each in pairs[::2])
+                first, second = (mask.choose(each, none) for mask, each in zip(masks, elements, strict=True))
+                code.store(masks[1].choose(second, first), into, t * rows + r, unit=64)
         return context.get_dummy_value()
 
-    kinds = [types.int64, *[types.uint64, types.int64] * 2, types.uint64, *[types.int64] * 3, types.uint64]
+    two, long = types.UniTuple(types.uint64, 2), types.int64
+    kinds = [long, two, long, types.uint64, long, types.uint64, long, types.UniTuple(long, 2), two]
     return types.none(*kinds), codegen
 
 
 @intrinsic
-def illegal(typingctx, codes, vectors, bad):  # type: ignore[no-untyped-def]
-    """Whether any of the codes, `vectors` times 16 words at an address, is one whose bit is set in `bad`: not 0."""
+def mark(typingctx, codes, vectors, bad):  # type: ignore[no-untyped-def]
+    """Replace codes, `vectors` times 16 words at an address, by words with one bit set: that of the code's number.
+
+    Returns whether any of these bits is set in `bad`: not 0.
+    """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         codes, vectors, bad = args
         code = vector_code(builder)
-        found, bits = Slot(code.lanes(0)), code.short(code.number(bad)).everywhere()
+        found = Slot(code.lanes(0))
         with code.loop(0, code.number(vectors)) as v:
-            found.set(found.get() | (bits.down(code.load(codes, v, WORDS, unit=64)) & 1))
-        return code.any_bits(found.get())
+            marked = code.lanes(1).up(code.load(codes, v, WORDS, unit=64))
+            found.set(found.get() | marked)
+            code.store(marked, codes, v, unit=64)
+        return code.any_bits(found.get() & code.short(code.number(bad)).everywhere())
 
     return types.int64(types.uint64, types.int64, types.int64), codegen
 

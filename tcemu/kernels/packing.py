@@ -200,6 +200,10 @@ def pack(typingctx, patterns, form, count, found, value, exponent, fourfold):  #
     return types.int64(*kinds), codegen
 
 
+#: The topmost byte of each word, four times.
+_TOPS = [4 * lane + 3 for lane in range(WIDTH) for _ in range(4)]
+
+
 class _PackWords(_Elements):
     """The loops that pack elements from words, as long as all of them are zeros or numbers in a window."""
 
@@ -211,6 +215,8 @@ class _PackWords(_Elements):
                      | SIGN).everywhere()  # fmt: skip
         self.base = (code.word(127 - CENTRE) - self.first).up(23).everywhere()
         self.normal = self.normalised.compare("!=", 0).everywhere()
+        # The least number whose exponent counts as it is.
+        self.floor = self.normal.choose(code.lanes(0), self.base + (1 << 23))
         # The sign makes room for a zero below: everything is twice as large.
         limit = code.first(self.limit).up(code.word(24) - self.fraction)
         most = (self.first + (SPAN + 1)).up(24).smaller(limit, unsigned=True)
@@ -223,35 +229,62 @@ class _PackWords(_Elements):
         self.powers = (self.first - (127 - CENTRE)).up(24).everywhere()
         self.absent = (self.first + ABSENT).up(24).everywhere()
 
-    def emit(self, tiles: Any, words: Tiles, source: Any, ups: Any, vectors: Any, often: Any, *to: Any) -> Any:
+    def emit(self, tiles: Any, words: Tiles, source: Any, ups: Any, vectors: Any, few: Any, *to: Any) -> Any:
         """The loops; returns whether something did not fit: not 0."""
         code, vectors = self.code, self.code.number(vectors)
-        with code.loop(0, vectors) as v:
-            picked, up = code.wide(code.load(source, v, WORD, unit=4)), code.load(ups, v, WORDS, unit=64)
-            with code.loop(0, code.number(tiles)) as t:
-                # The sign goes to the top, and exponent and fraction to the fields of float32.
-                word = code.load(words.of(t), picked, WORDS, unit=64)
-                self._vector(word.up(up).signed_down(self.down) & self.kept, often, t * vectors + v, *to)
+
+        def each(vector: Any) -> None:
+            with code.loop(0, vectors) as v:
+                picked, up = code.wide(code.load(source, v, WORD, unit=4)), code.load(ups, v, WORDS, unit=64)
+                with code.loop(0, code.number(tiles)) as t:
+                    # The sign goes to the top.
+                    vector(code.load(words.of(t), picked, WORDS, unit=64).up(up), t * vectors + v, *to)
+
+        code.branch(few, lambda: each(self._few_bits), lambda: each(self._vector))
         above = self.tops.get().compare(">=", self.most, unsigned=True)
         return code.number_of_any(above.either(self.lows.get().compare("<", self.lowest, unsigned=True)))
 
-    def _vector(self, moved: Lanes, often: Any, at: Lanes, value: Any, out: Any, fourfold: Any) -> None:
+    def _few_bits(self, word: Lanes, at: Lanes, value: Any, out: Any, fourfold: Any) -> None:
+        """Pack one vector of a format with few bits: zeros and subnormal numbers take no more operations than others.
+
+        No element is below the window.
+        """
+        code, one = self.code, 1 << 23
+        # Exponent and fraction go to the fields of float32; a subnormal has the exponent 1 and no hidden bit.
+        size = word.down(self.down) & (self.kept & QUIET)
+        with_one = (size + (self.base + one)).floats() - (self.base + one).floats()
+        x = size.compare("<", one).choose(with_one.bits(), size + self.base)
+        self.tops.set(size.up(1).larger(self.tops.get(), unsigned=True))
+        code.store(x | (word & SIGN), value, at, unit=64)
+        held = size.compare("!=", 0).choose(x.larger(self.floor), code.lanes(0))
+
+        def four_times() -> None:
+            top = held.up(1).seen_as(BYTES).shuffled(_TOPS) - (127 - CENTRE)
+            # Only a zero is so low.
+            code.store(top.larger(ABSENT), out, at, unit=64)
+
+        def once() -> None:
+            code.store((held.down(23) - (127 - CENTRE)).larger(ABSENT).bytes(), out, at, unit=16)
+
+        code.branch(fourfold, four_times, once)
+
+    def _vector(self, word: Lanes, at: Lanes, value: Any, out: Any, fourfold: Any) -> None:
         """Pack one vector: as if all its elements were normal numbers, and if they are not, once more."""
-        code, double = self.code, moved.up(1)
+        code, moved = self.code, word.signed_down(self.down) & self.kept
+        double = moved.up(1)
         x, power = Slot(moved + self.base), Slot(double)
-        odd = code.any_set((double - self.least).compare(">=", self.span, unsigned=True))
 
         def again() -> None:
             found, exponent = self._with_zeros(moved, double)
             x.set(found)
             power.set(exponent)
 
-        code.branch(code.number(often) | code.wide(Lanes(code.builder, odd)), again)
+        code.branch(code.any_set((double - self.least).compare(">=", self.span, unsigned=True)), again)
         code.store(x.get(), value, at, unit=64)
         first = self.first
 
         def four_times() -> None:
-            top = power.get().seen_as(BYTES).shuffled([4 * lane + 3 for lane in range(WIDTH) for _ in range(4)])
+            top = power.get().seen_as(BYTES).shuffled(_TOPS)
             code.store(top - code.byte(first).everywhere(4 * WIDTH), out, at, unit=64)
 
         def once() -> None:
@@ -276,11 +309,11 @@ class _PackWords(_Elements):
 
 @intrinsic
 def pack_words(  # type: ignore[no-untyped-def]
-    typingctx, tiles, words, step, source, ups, vectors, form, start, often, value, exponent, fourfold
+    typingctx, tiles, words, step, source, ups, vectors, form, start, few, value, exponent, fourfold
 ):
     """Like `pack`, for vector v of a tile from words[source[v]] << ups[v], where an element's sign is the topmost bit.
 
-    step: the bytes from a tile's words to the next. often: whether zeros and subnormal numbers are frequent. Returns
+    step: the bytes from a tile's words to the next. few: whether the format has few bits, see `_few_bits`. Returns
     whether an element is no number, or outside the window from `start` on: not 0. Nothing is packed then.
     """
 

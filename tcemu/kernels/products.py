@@ -16,7 +16,7 @@ from tcemu.kernels.blocks import ROWS
 from tcemu.kernels.calls import address_of, call, number
 from tcemu.kernels.compiling import njit
 from tcemu.kernels.dots import bit_block, integer_block, integers
-from tcemu.kernels.moves import addresses, extract, finish, illegal, join, spread, widen
+from tcemu.kernels.moves import addresses, extract, finish, join, mark, spread, widen
 from tcemu.kernels.nests import blocks
 from tcemu.kernels.packing import pack, pack_special, pack_wide, pack_words, survey
 from tcemu.kernels.scaled import grouped_block
@@ -27,18 +27,18 @@ from tcemu.kernels.simd import WIDTH
 #: x, y, c and the metadata, how it is loaded (where three tables begin, vectors, mask, bits to flip, see `extract`; if
 #: mask is 0, elements are the words that are picked); what `store` takes (where its tables begin, their size, results
 #: of a word, bits of a result, words, kind); the kind of addends; what else an arithmetic takes; the codes of metadata
-#: that are not legal; what `spread` takes (where its table begins, rows, elements that may belong to one); the vectors
-#: of x, y and c as the blocks take them; whether `pack_words` is tried, whether zeros and subnormal numbers are
-#: frequent, where its tables of x and of y begin, and the starts of their windows; the address of `pick`; how many
-#: tiles are computed together, and the bytes of a tile in the rooms of words that are picked; where room begins for
-#: results, for picked words of x and of y, stored elements, codes, x, y, c, packed elements and what is fetched ahead,
-#: and all its words; the blocks of products of a tile.
+#: that are not legal; what `spread` takes (where its table begins, rows); the vectors of x, y and c as the blocks take
+#: them; whether `pack_words` is tried, whether both formats have few bits, where its tables of x and of y
+#: begin, and the starts of their windows; the address of `pick`; how many tiles are computed together, and the bytes of
+#: a tile in the rooms of words that are picked; where room begins for results, for picked words of x and of y, stored
+#: elements, codes, x, y, c, packed elements and what is fetched ahead, and all its words; the blocks of products of a
+#: tile.
 FORMAT_X, FORMAT_Y, LOADS, STORE, ADDENDS, OPTION, ILLEGAL, SPREAD, VECTORS = map(
-    np.int64, (7, 14, 21, 45, 51, 52, 53, 54, 57)
+    np.int64, (7, 14, 21, 45, 51, 52, 53, 54, 56)
 )
-QUICK, OFTEN, UPS_X, UPS_Y, START_X, START_Y, PICK, TOGETHER, PICKED = map(np.int64, range(60, 69))
-HELD, WORDS_X, WORDS_Y, STORED, CODES, IN_X, IN_Y, IN_C, PACKED, AHEAD, ROOM = map(np.int64, range(69, 80))
-BLOCKS, NUMBERS = map(np.int64, range(80, 82))
+QUICK, FEW, UPS_X, UPS_Y, START_X, START_Y, PICK, TOGETHER, PICKED = map(np.int64, range(59, 68))
+HELD, WORDS_X, WORDS_Y, STORED, CODES, IN_X, IN_Y, IN_C, PACKED, AHEAD, ROOM = map(np.int64, range(68, 79))
+BLOCKS, NUMBERS = map(np.int64, range(79, 81))
 #: The numbers of an operand, in the order of LOADS.
 X, Y, C, E = (np.int64(LOADS + 6 * operand) for operand in range(4))
 #: After tiles with NaN, an infinity or an element outside the window, so many are not expected to be better.
@@ -218,11 +218,11 @@ def _load(tiles, words, step, tables, numbers, room, first, through, into):  # t
 
 
 @njit(cache=True, nogil=True)
-def _spread(tiles, stored, tables, numbers, room, none, into):  # type: ignore[no-untyped-def]
-    """The vectors of a sparse A from those of its stored words; its codes are loaded."""
-    rows, per, table = number(numbers, SPREAD + 1), number(numbers, SPREAD + 2), _in(tables, numbers, SPREAD)
-    of_x, of_e, codes = number(numbers, X + 3), number(numbers, E + 3), _in(room, numbers, CODES)
-    spread(tiles, stored, 64 * of_x, codes, 64 * of_e, table, rows, per, int64(none), into)
+def _spread(tiles, stored, tables, numbers, room, nothing, into):  # type: ignore[no-untyped-def]
+    """The vectors of a sparse A from those of its stored words, of two kinds; its codes are loaded. See `spread`."""
+    rows, table, codes = number(numbers, SPREAD + 1), _in(tables, numbers, SPREAD), _in(room, numbers, CODES)
+    of_x, of_e = number(numbers, X + 3), number(numbers, E + 3)
+    spread(tiles, stored, 64 * of_x, codes, 64 * of_e, table, rows, nothing, into)
 
 
 @njit(cache=True, nogil=True)
@@ -232,7 +232,7 @@ def _codes(tiles, e, step, tables, numbers, room):  # type: ignore[no-untyped-de
         return True
     codes = _in(room, numbers, CODES)
     _load(tiles, e, step, tables, numbers, room, int64(E), _in(room, numbers, WORDS_Y), codes)
-    return not illegal(codes, tiles * number(numbers, E + 3), number(numbers, ILLEGAL))
+    return not mark(codes, tiles * number(numbers, E + 3), number(numbers, ILLEGAL))
 
 
 @njit(cache=True, nogil=True)
@@ -255,7 +255,7 @@ def _factors(tiles, x, y, steps, tables, numbers, room):  # type: ignore[no-unty
     of_x, of_y, sparse = _in(room, numbers, WORDS_X), _in(room, numbers, WORDS_Y), number(numbers, SPREAD + 1)
     _load(tiles, x, steps[0], tables, numbers, room, int64(X), of_x, stored if sparse else in_x)
     if sparse:
-        _spread(tiles, stored, tables, numbers, room, _PRUNED, in_x)
+        _spread(tiles, (stored, stored), tables, numbers, room, (_PRUNED, _PRUNED), (in_x, in_x))
     _load(tiles, y, steps[1], tables, numbers, room, int64(Y), of_y, in_y)
 
 
@@ -264,10 +264,10 @@ def _pack(tiles, words, step, tables, numbers, room, first, ups, start, form, va
     """Pick and pack an operand of some tiles, whose numbers begin at `first`; see `pack_words`."""
     through, apart = _in(room, numbers, WORDS_X), number(numbers, PICKED)
     _pick(tiles, words, step, _in(tables, numbers, first), numbers, through, apart)
-    source, vectors, often = _in(tables, numbers, first + 1), number(numbers, first + 3), number(numbers, OFTEN)
+    source, vectors, few = _in(tables, numbers, first + 1), number(numbers, first + 3), number(numbers, FEW)
     places, begin = _in(tables, numbers, ups), number(numbers, start)
     return pack_words(
-        tiles, through, apart, source, places, vectors, numbers + uint64(8 * form), begin, often, value, exponent,
+        tiles, through, apart, source, places, vectors, numbers + uint64(8 * form), begin, few, value, exponent,
         int64(fourfold),
     )  # fmt: skip
 
@@ -285,8 +285,7 @@ def _quickly(tiles, x, y, steps, tables, numbers, room):  # type: ignore[no-unty
     if _pack(tiles, x, steps[0], tables, numbers, room, int64(X), UPS_X, START_X, FORMAT_X, value, word, int64(1)):
         return False
     if sparse:
-        _spread(tiles, value, tables, numbers, room, int64(0), value_x)
-        _spread(tiles, word, tables, numbers, room, _ABSENT, word_x)
+        _spread(tiles, (value, word), tables, numbers, room, (int64(0), _ABSENT), (value_x, word_x))
     form, into = FORMAT_Y, (value_y, word_y, int64(0))
     return not _pack(tiles, y, steps[1], tables, numbers, room, int64(Y), UPS_Y, START_Y, form, *into)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy.typing as npt
 
 from tcemu.kernels.ahead import NOTES
 from tcemu.kernels.blocks import ROWS
-from tcemu.kernels.moves import FLOATS, pick_at
+from tcemu.kernels.moves import FLOATS, SPREADS, pick_at
 from tcemu.kernels.picks import picks
 from tcemu.kernels.products import (
     ADDENDS,
@@ -238,20 +239,19 @@ class Tiles:
 
     @cached_property
     def _spread(self) -> Array:
-        """What `spread` takes for all vectors of the longer operand, (rows, 1 + 2 * per); no rows if A is dense."""
+        """What `spread` takes for all vectors of the longer operand, (rows, SPREADS); no rows if A is dense."""
         if self.pruned is None:
-            return np.empty((0, 1), np.int64)
+            return np.empty((0, SPREADS), np.int64)
         order = self._stored.ravel().tolist()
         at, chunks, stored = {k: number for number, k in enumerate(order)}, self._chunks, self.pruned.stored
-        table = []
-        for group in range(len(self.lanes)):
-            for k in self._longer.ravel().tolist():
-                chunk, place = divmod(k, self.pruned.chunk)
-                row = [group * chunks + chunk]
-                for i in range(stored):
-                    row += [group * len(order) + at[chunk * stored + i], self.pruned.codes_with(i, place)]
-                table.append(row)
-        return np.array(table)
+        table = np.zeros((len(self.lanes) * self._longer.size, SPREADS), np.int64)
+        places = [divmod(k, self.pruned.chunk) for k in self._longer.ravel().tolist()]
+        for row, (group, (chunk, place)) in zip(table, product(range(len(self.lanes)), places), strict=True):
+            all_codes = [(i, self.pruned.codes_with(i, place)) for i in range(stored)]
+            met = [(group * len(order) + at[chunk * stored + i], codes) for i, codes in all_codes if codes]
+            numbers = [group * chunks + chunk, *chain.from_iterable(met)]
+            row[: len(numbers)] = numbers
+        return table
 
     @property
     def _chunks(self) -> int:
@@ -287,7 +287,7 @@ class Tiles:
         numbers[STORE:ADDENDS] = begin, size, len(out), self.d.width, len(self.d.elements), rule.results
         numbers[ADDENDS], numbers[OPTION] = rule.addends, rule.option
         numbers[ILLEGAL] = self.pruned.illegal if self.pruned else 0
-        numbers[SPREAD:VECTORS] = parts.add(self._spread), len(self._spread), self._spread.shape[1] // 2
+        numbers[SPREAD:VECTORS] = parts.add(self._spread), len(self._spread)
         vectors = len(self._spread) or loads[3], loads[9], loads[15]
         numbers[VECTORS:QUICK] = vectors
         numbers[QUICK:PICK], numbers[PICK] = self._quickly(formats, given, parts), pick_at()
@@ -308,14 +308,15 @@ class Tiles:
         return int(self.tables[1][ROOM])
 
     def _quickly(self, formats: Sequence[Sequence[int]], given: list[Load], parts: Parts) -> tuple[int, ...]:
-        """What `tcemu.kernels.products` reads from QUICK on; zeros are frequent in a small format."""
+        """What `tcemu.kernels.products` reads from QUICK on."""
         fused = self.rule.kind == FUSED and not self.lengthwise
         if not fused or not all(load.mask and not load.flip for load in given[:2]):
             return 0, 0, 0, 0, 0, 0
         tops = [31 - sum(form[i] for i in (0, 1, 3)) for form in formats]  # the bits above a sign in the lowest element
         ups = [parts.add(top - load.bits) for top, load in zip(tops, given[:2], strict=True)]
         starts = (1 - form[2] - form[1] * form[6] if form[0] <= SMALL else _START for form in formats)
-        return 1, any(form[1] <= _FEW for form in formats), *ups, *starts
+        few = all(form[0] <= SMALL and form[1] <= _FEW for form in formats)
+        return 1, few, *ups, *starts
 
     @cached_property
     def _reach(self) -> list[int]:

@@ -179,3 +179,54 @@ def test_a_sparse_batch_is_its_matrices(form):
         places = stored_places(mma, metadata, selector)
         want = compute(mma.operation(target_named("sm_90a")), *matrices, places)
         assert np.array_equal(fragments["d"].unpack_patterns(found), want), selector
+
+
+SMALL = "m16n8k32.row.col.kind::f8f6f4.f32.{0}.{0}.f32"
+FEW_BITS = [
+    *((form, on, "m16n8k32.row.col.f32.{0}.{0}.f32") for form in ("e4m3", "e5m2") for on in ("sm_89", "sm_90a")),
+    *((form, "sm_120a", SMALL) for form in ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")),
+]
+
+
+def finite(form):
+    """All patterns of finite numbers, and their values."""
+    patterns = np.arange(1 << form.bits, dtype=form.storage) << form.padding
+    numbers = form.decode(patterns)
+    return patterns[np.isfinite(numbers)], numbers[np.isfinite(numbers)]
+
+
+@rows("name, target, shape", FEW_BITS)
+def test_every_finite_number_of_few_bits_in_a_batch(name, target, shape):
+    """Times one it is itself, in A and in B; no sum keeps the sign of a zero."""
+    mma = tcemu.parse(f"mma.sync.aligned.{shape.format(name)}", target)
+    form, fragments = mma.types["a"], mma.fragments
+    patterns, numbers = finite(form)
+    one = form.encode(1.0)
+    for role, other in (("a", "b"), ("b", "a")):
+        given = {r: np.zeros((len(patterns), *fragments[r].shape), form.storage) for r in "ab"}
+        first = {"a": np.s_[:, :, 0], "b": np.s_[:, 0, :]}
+        given[role][first[role]], given[other][first[other]] = patterns[:, None], one
+        a, b = (fragments[r].pack(form.matrix(given[r])) for r in "ab")
+        c = fragments["c"].pack(np.zeros((len(patterns), 16, 8), np.float32))
+        found = fragments["d"].unpack(tcemu.run(mma, a, b, c, target=target))
+        want = np.broadcast_to((numbers + 0.0).astype(np.float32)[:, None, None], found.shape)
+        assert np.array_equal(found.view(np.uint32), want.view(np.uint32))
+
+
+@rows("name", ["e4m3", "e5m2"])
+def test_every_finite_number_of_few_bits_at_every_place_of_a_sparse_batch(name):
+    """Row k of B is 2^(k mod 4): the product says where the metadata puts the stored element, of chunk 3 for once."""
+    mma = tcemu.parse(f"{SPARSE}m16n8k64.row.col.f32.{name}.{name}.f32", "sm_90a")
+    form, fragments, pattern = mma.types["a"], mma.fragments, mma.facts.pattern
+    patterns, numbers = finite(form)
+    b = fragments["b"].pack(form.matrix(form.encode(np.broadcast_to(2.0 ** (np.arange(64) % 4)[:, None], (64, 8)))))
+    b, c = np.repeat(b[None], len(patterns), 0), np.zeros((len(patterns), 32, 4), np.float32).view(np.uint32)
+    for code, places in pattern.places.items():
+        metadata = np.full((len(patterns), 32), code * 0x11111111, np.uint32)
+        for stored, place in enumerate(places):
+            a = np.zeros((len(patterns), 16, 32), form.storage)
+            a[:, :, 3 * pattern.stored + stored] = patterns[:, None]
+            words = fragments["a"].pack(form.matrix(a))
+            found = fragments["d"].unpack(tcemu.run(mma, words, b, c, metadata, 0, target="sm_90a"))
+            want = np.broadcast_to(((numbers + 0.0) * 2.0**place).astype(np.float32)[:, None, None], found.shape)
+            assert np.array_equal(found.view(np.uint32), want.view(np.uint32)), (code, stored)
