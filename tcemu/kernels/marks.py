@@ -42,18 +42,20 @@ def other(marks, cells, known):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def load(written, reads, cells, known, first, lanes, needed):  # type: ignore[no-untyped-def]
-    """Give the `reads` of `cells` the marks `first` + lane, if all writes of them are of `known` records.
+def load(written, reads, cells, known, first, lanes, needed, threads, own):  # type: ignore[no-untyped-def]
+    """Give the `reads` of `cells` the marks `first` + lane, if all writes of them are of `known` records or its own.
 
-    Return a record that is not known, or 0 if nothing has written to a cell and that is `needed`; otherwise -1 - the
-    largest mark that the reads had before.
+    threads: of each record, what stands for the threads that made it, each for itself; `own` stands for these lanes.
+    Return another record, or 0 if nothing has written to a cell and that is `needed`; otherwise -1 - the largest mark
+    that the reads had before.
     """
-    for cell in cells:
-        mark = written[cell]
+    for place in range(len(cells)):
+        mark = written[cells[place]]
         if mark == 0 and needed:
             return 0
-        if not known[mark >> 5]:
-            return mark >> 5
+        record = mark >> 5
+        if not known[record] and (threads[record] != own or mark & 31 != lanes[place]):
+            return record
     before = 0
     for cell in cells:  # before any is set: lanes may load the same cell
         before = max(before, reads[cell])
@@ -63,22 +65,30 @@ def load(written, reads, cells, known, first, lanes, needed):  # type: ignore[no
 
 
 @njit(cache=True, nogil=True)
-def store(written, reads, cells, known, first, lanes):  # type: ignore[no-untyped-def]
-    """Give the writes of `cells` the marks `first` + lane, if `known` records made all of them, and the last reads.
+def store(written, reads, cells, known, first, lanes, threads, own):  # type: ignore[no-untyped-def]
+    """Give the writes of `cells` the marks `first` + lane, if `known` records or these lanes made all accesses to them.
 
-    `reads` has a row for each reader. Return a record that is not known; otherwise -1 - the largest mark before.
+    `reads` has a row for each reader, whose reads end in their order: the latest one counts. threads and own: see
+    `load`. Return another record; otherwise -1 - the largest mark before.
     """
     before = 0
-    for cell in cells:
-        if not known[written[cell] >> 5]:
-            return written[cell] >> 5
-        before = max(before, written[cell])
+    for place in range(len(cells)):
+        mark = written[cells[place]]
+        record = mark >> 5
+        if not known[record] and (threads[record] != own or mark & 31 != lanes[place]):
+            return record
+        before = max(before, mark)
     for reader in range(len(reads)):
         latest = 0
         for cell in cells:
             latest = max(latest, reads[reader, cell])
-        if not known[latest >> 5]:
-            return latest >> 5
+        if known[latest >> 5]:
+            continue
+        for place in range(len(cells)):
+            mark = reads[reader, cells[place]]
+            record = mark >> 5
+            if not known[record] and (threads[record] != own or mark & 31 != lanes[place]):
+                return record if threads[latest >> 5] == own else latest >> 5
     for place in range(len(cells)):
         written[cells[place]] = first + lanes[place]
     return -1 - before

@@ -38,8 +38,8 @@ def compile_all() -> None:
     reads = np.zeros((1, 2), np.int64)
     for lanes in (fixed, fixed.copy()):
         found.put_each(marks, fixed.copy(), 0, lanes)
-        found.load(marks, reads[0], fixed.copy(), accessed, 0, lanes, True)
-        found.store(marks, reads, fixed.copy(), accessed, 0, lanes)
+        found.load(marks, reads[0], fixed.copy(), accessed, 0, lanes, True, marks, 0)
+        found.store(marks, reads, fixed.copy(), accessed, 0, lanes, marks, 0)
     found.read(marks, reads[0], fixed.copy(), accessed, marks, 0)
     found.fill(marks, reads, fixed.copy(), accessed, marks, 0)
 
@@ -67,33 +67,55 @@ def other(marks: Array, cells: Array, known: Array) -> int:
     return int(unknown[0]) if len(unknown) else -1
 
 
-def load(written: Array, reads: Array, cells: Array, known: Array, first: int, lanes: Array, needed: bool) -> int:
-    """Give the `reads` of `cells` the marks `first` + lane, if all writes of them are of `known` records.
+def load(
+    written: Array,
+    reads: Array,
+    cells: Array,
+    known: Array,
+    first: int,
+    lanes: Array,
+    needed: bool,
+    threads: Array,
+    own: int,
+) -> int:
+    """Give the `reads` of `cells` the marks `first` + lane, if all writes of them are of `known` records or its own.
 
-    Return a record that is not known, or 0 if nothing has written to a cell and that is `needed`; otherwise -1 - the
-    largest mark that the reads had before.
+    threads: of each record, what stands for the threads that made it, each for itself; `own` stands for these lanes.
+    Return another record, or 0 if nothing has written to a cell and that is `needed`; otherwise -1 - the largest mark
+    that the reads had before.
     """
     marks = written[cells]
     if needed and not marks.all():
         return 0
-    record = other(written, cells, known)
-    if record >= 0:
-        return record
+    wrong = _others(marks, known, lanes, threads, own)
+    if len(wrong):
+        return int(wrong[0])
     before = int(reads[cells].max())
     reads[cells] = first + lanes
     return -1 - before
 
 
-def store(written: Array, reads: Array, cells: Array, known: Array, first: int, lanes: Array) -> int:
-    """Give the writes of `cells` the marks `first` + lane, if `known` records made all of them, and the last reads.
+def _others(marks: Array, known: Array, lanes: Array, threads: Array, own: int) -> Array:
+    """The records of marks (..., n), neither `known` nor of these lanes."""
+    records = marks >> 5
+    return np.asarray(records[~known[records] & ((threads[records] != own) | (marks & 31 != lanes))])
 
-    `reads` has a row for each reader. Return a record that is not known; otherwise -1 - the largest mark before.
+
+def store(
+    written: Array, reads: Array, cells: Array, known: Array, first: int, lanes: Array, threads: Array, own: int
+) -> int:
+    """Give the writes of `cells` the marks `first` + lane, if `known` records or these lanes made all accesses to them.
+
+    `reads` has a row for each reader, whose reads end in their order: the latest one counts. threads and own: see
+    `load`. Return another record; otherwise -1 - the largest mark before.
     """
-    latest = np.maximum.reduce(reads[:, cells], axis=1) >> 5
-    for records in (written[cells] >> 5, latest):
-        unknown = records[~known[records]]
-        if len(unknown):
-            return int(unknown[0])
+    wrong = _others(written[cells], known, lanes, threads, own)
+    if len(wrong):
+        return int(wrong[0])
+    for marks in reads[:, cells]:
+        latest, wrong = int(marks.max()) >> 5, _others(marks, known, lanes, threads, own)
+        if len(wrong) and not known[latest]:
+            return int(wrong[0]) if threads[latest] == own else latest
     before = int(written[cells].max())
     written[cells] = first + lanes
     return -1 - before

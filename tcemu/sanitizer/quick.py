@@ -1,15 +1,18 @@
 """Accesses that cannot break a rule, as almost all: compared with earlier accesses and noted in one step.
 
-A read is one if it reads only what was written, by accesses that its warp knows to have ended; a write is one if its
-warp also knows that all reads of the bytes have ended. For those through the async proxy, other copies must have
-written the bytes: a load or store would need a proxy fence. shared.py looks closer at all others.
+A read is one if it reads only what was written, by accesses that its warp knows to have ended or that the same lane has
+made; a write is one if the same holds for all reads of the bytes. For those through the async proxy, other copies must
+have written the bytes: a load or store would need a proxy fence. shared.py looks closer at all others.
 """
 
 from __future__ import annotations
 
-from tcemu.sanitizer.clocks import Array, Clocks
-from tcemu.sanitizer.records import Records
+from tcemu.sanitizer.clocks import THREAD, Array, Clocks
+from tcemu.sanitizer.records import Kind, Records
 from tcemu.sanitizer.shadow import Shadow
+
+#: Stands for no threads.
+NOBODY = -2
 
 
 class Quick:
@@ -28,7 +31,9 @@ class Quick:
             return False
         row, first = self._clocks.rows[warp], 32 * record
         known, written, reads = records.known(row), shadow.written, shadow.reads_of(warp)
-        while (found := shadow.tools.load(written, reads, cells, known, first, lanes, needed)) >= 0:
+        own = THREAD + 32 * warp if records.kind[record] != Kind.COLLECTIVE else NOBODY
+        load, threads = shadow.tools.load, records.threads
+        while (found := load(written, reads, cells, known, first, lanes, needed, threads, own)) >= 0:
             if found == 0 or not records.learn(found, row, known):
                 return False
         records.link(record, -1 - found)
@@ -41,7 +46,8 @@ class Quick:
             return False
         row, first = self._clocks.rows[warp], 32 * record
         known, written, reads = records.known(row), shadow.written, shadow.reads
-        while (found := shadow.tools.store(written, reads, cells, known, first, lanes)) >= 0:
+        own, store, threads = THREAD + 32 * warp, shadow.tools.store, records.threads
+        while (found := store(written, reads, cells, known, first, lanes, threads, own)) >= 0:
             if not records.learn(found, row, known):
                 return False
         records.link(record, -1 - found)

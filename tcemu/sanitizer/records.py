@@ -89,6 +89,8 @@ class Records:
         self.column = np.zeros(self._room, np.int64)
         self.lanewise = np.zeros(self._room, np.int64)
         self.clock = np.zeros(self._room, np.int64)
+        #: of accesses that each lane makes for itself, the column of its warp's first lane; -1 for others
+        self.threads = np.zeros(self._room, np.int64)
         #: by the identity of a row, which is kept alive: which records it knows to have ended, as far as was asked
         self._ended: dict[int, tuple[Array, Array]] = {}
         self._tools = fastest()
@@ -125,7 +127,8 @@ class Records:
     def waited(self, record: int) -> None:
         """The warp of a cp.async has waited: from now on, each lane's part counts as a store by that lane now."""
         (warp,) = self.warps[record]
-        self.column[record], self.lanewise[record] = THREAD + 32 * warp, 1
+        self.column[record] = self.threads[record] = THREAD + 32 * warp
+        self.lanewise[record] = 1
         self.clock[record] = self._clocks.time[warp]
 
     def attach(self, record: int, column: int, clock: int) -> None:
@@ -143,8 +146,9 @@ class Records:
         number = len(self.by)
         if number == self._room:
             self._room *= 2
-            self.kind, self.warp, self.column, self.lanewise, self.clock = (
-                np.pad(each, (0, number)) for each in (self.kind, self.warp, self.column, self.lanewise, self.clock)
+            self.kind, self.warp, self.column, self.lanewise, self.clock, self.threads = (
+                np.pad(each, (0, number))
+                for each in (self.kind, self.warp, self.column, self.lanewise, self.clock, self.threads)
             )
         self.callers.append(self._callers_of(by))
         self.by.append(by)
@@ -155,6 +159,7 @@ class Records:
         self.previous.append(0)
         self.kind[number], self.warp[number] = kind, by.warp
         self.column[number], self.lanewise[number], self.clock[number] = column, lanewise, clock
+        self.threads[number] = column if kind == Kind.ORDINARY else -1
         return number
 
     def _callers_of(self, by: By) -> tuple[Site, ...]:

@@ -14,6 +14,18 @@ CELLS = 64
 CHOSEN = st.lists(st.integers(0, CELLS - 1), min_size=1, max_size=40).map(np.array)
 
 
+def threads_of(mine):
+    """What stands for the threads of each record: 7 for those of these lanes."""
+    return np.where(np.isin(np.arange(16), list(mine)), 7, -1)
+
+
+def others(marks, cells, lanes, mine):
+    """Of the marks of cells, those that were not made by the same lane: (record, lane)."""
+    for mark, lane in zip(marks[cells].tolist(), lanes.tolist(), strict=True):
+        if not (mark >> 5 in mine and mark & 31 == lane):
+            yield mark >> 5, mark & 31
+
+
 def shadow_of(size):
     """The shadow of one array, whose reads need no records."""
     return GlobalShadow([(0, size, "x")], lambda marks: marks, lambda read: read.lanes)
@@ -49,17 +61,18 @@ def test_other(records, cells, ended):
     st.lists(st.integers(0, 5), min_size=CELLS, max_size=CELLS).map(np.array),
     CHOSEN,
     st.sets(st.integers(1, 5), min_size=3),
+    st.sets(st.integers(1, 5), max_size=3),
     st.booleans(),
 )
-def test_load(written, reads, cells, ended, needed):
+def test_load(written, reads, cells, ended, mine, needed):
     """It notes a load, of one cell by several lanes, too, unless a cell has no write or one of no known record."""
     known = np.isin(np.arange(16), [0, *ended])
-    unknown = {*written[cells].tolist()} - ended - {0}
-    blind = needed and not written[cells].all()
-    lanes = np.arange(len(cells)) % 32
+    threads, lanes, marks = threads_of(mine), np.arange(len(cells)) % 32, 32 * written + np.arange(CELLS) % 3
+    unknown = {record for record, *_ in others(marks, cells, lanes, mine)} - ended - {0}
+    blind = needed and not marks[cells].all()
     for module in (plain, kernels):
         after = 32 * reads
-        found = module.load(32 * written, after, cells, known, 320, lanes, needed)
+        found = module.load(marks, after, cells, known, 320, lanes, needed, threads, 7)
         if found >= 0:
             assert found in unknown or (found == 0 and blind)
             assert np.array_equal(after, 32 * reads)
@@ -78,22 +91,27 @@ def test_load(written, reads, cells, ended, needed):
     st.lists(st.integers(0, 5), min_size=2 * CELLS, max_size=2 * CELLS).map(np.array),
     CHOSEN,
     st.sets(st.integers(1, 5), min_size=2),
+    st.sets(st.integers(1, 5), max_size=3),
     st.integers(0, 2),
 )
-def test_store(written, reads, cells, ended, readers):
-    """It notes a store unless a write, or the latest read of a reader, is of no known record."""
-    known, reads = np.isin(np.arange(16), [0, *ended]), reads.reshape(2, CELLS)[:readers]
-    unknown = ({*written[cells].tolist()} | {*reads[:, cells].max(axis=1, initial=0).tolist()}) - ended - {0}
-    lanes = np.arange(len(cells)) % 32
+def test_store(written, reads, cells, ended, mine, readers):
+    """It notes a store unless a write, or the latest read of a reader, is neither known nor of the same lane."""
+    known, reads = np.isin(np.arange(16), [0, *ended]), 32 * reads.reshape(2, CELLS)[:readers] + np.arange(CELLS) % 3
+    threads, lanes, marks = threads_of(mine), np.arange(len(cells)) % 32, 32 * written + np.arange(CELLS) % 3
+    unknown = {record for record, *_ in others(marks, cells, lanes, mine)} - ended - {0}
+    for row in reads:
+        if row[cells].max() >> 5 not in {0, *ended}:
+            unknown |= {record for record, *_ in others(row, cells, lanes, mine)} - ended - {0}
     for module in (plain, kernels):
-        after = 32 * written
-        found = module.store(after, 32 * reads, cells, known, 320, lanes)
-        expected = 32 * written
+        after = marks.copy()
+        found = module.store(after, reads, cells, known, 320, lanes, threads, 7)
+        expected = marks.copy()
         if found >= 0:
-            assert found in unknown
+            assert unknown
+            assert not known[found]
         else:
             assert not unknown
-            assert -1 - found == 32 * written[cells].max()
+            assert -1 - found == marks[cells].max()
             expected[cells] = 320 + lanes
         assert np.array_equal(after, expected)
 
