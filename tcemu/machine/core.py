@@ -47,6 +47,8 @@ class Core:
 
     def __init__(self, block: Block, index: int) -> None:
         self.block, self.grid, self.index = block, block.grid, index
+        #: the target that the launch runs on, "sm_90a", and whether the launch has observers
+        self.target, self.watched = block.shape.target, bool(block.grid.observers)
         self.warpgroup = block.warpgroups[index // WARPGROUP]
         #: lanes that exist and have not exited; `bits`: the lanes that are active now; both as bits
         self.there = FULL >> max(0, WARP * (index + 1) - block.shape.threads)
@@ -72,20 +74,10 @@ class Core:
         return lanes_of(self.bits)
 
     @property
-    def watched(self) -> bool:
-        """Whether the launch has observers."""
-        return bool(self.grid.observers)
-
-    @property
     def heard(self) -> bool:
         """Whether an observer needs to know about each read and write of registers."""
         grid = self.grid
         return bool(grid.observers) and grid.hears(Touched)
-
-    @property
-    def target(self) -> str:
-        """The target that the launch runs on: "sm_90a"."""
-        return self.block.shape.target
 
     def by(self, within: int = 1) -> By:
         """The block, warp, active lanes and site of an operation that begins now, `within` calls of the machine."""
@@ -290,12 +282,11 @@ class Core:
         """New registers with this content; only the lanes of the mask `written` count as written."""
         bank = Bank(bits, self, self._next)
         self._next += bits.shape[1]
-        made = Registers(bank)
-        made.origin = origin
+        made = Registers(bank, None, origin)
         blind = self.there & ~written
         if blind:
             bank.unwritten = np.repeat(lanes_of(blind)[:, None], bits.shape[1], axis=1)
-        if written and self.heard:
+        if self.watched and written and self.heard:
             made.touch(True)
         return made
 
