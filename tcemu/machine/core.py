@@ -93,19 +93,19 @@ class Core:
         except (KeyError, TypeError):  # the first time in this launch, or an unhashable instruction
             bound = self.bound(instruction)
             self.grid.bound[instruction] = bound
-        if not bound.least <= len(operands) <= bound.most:
+        found, act, least, most, pair = bound
+        if not least <= len(operands) <= most:
             raise bound.miscounted(len(operands))
-        act = bound.both if both is not False and flag(both, "both") else bound.act
-        if act is None:
-            raise OperandError(
-                f"{bound.instruction} does not have two destinations d|p (PTX ISA {bound.instruction.section})"
-            )
+        if both is not False and flag(both, "both"):
+            if pair is None:
+                raise OperandError(f"{found} does not have two destinations d|p (PTX ISA {found.section})")
+            act = pair
         try:
             return act(self, *operands)
         except OperandError as error:
             if isinstance(error, LaunchError):
                 raise
-            raise placed(error, bound.instruction) from None
+            raise placed(error, found) from None
 
     def bound(self, instruction: str | Instruction) -> Bound:
         """The instruction on this warp's target, with the function that executes it."""
