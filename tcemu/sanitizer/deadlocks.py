@@ -6,6 +6,7 @@ from tcemu.machine.events import Stuck, Waiting
 from tcemu.machine.meeting import WARPGROUP
 from tcemu.sanitizer.barriers import Barriers
 from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.grid import Grid
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.report import Earlier, many
 
@@ -21,8 +22,8 @@ _COUNT = "Give the barrier the number of threads that arrive at it: 32 for each 
 class Deadlocks:
     """Explains why no warp of a block can continue."""
 
-    def __init__(self, block: Block, mbarriers: Mbarriers, barriers: Barriers) -> None:
-        self._block, self._mbarriers, self._barriers = block, mbarriers, barriers
+    def __init__(self, block: Block, mbarriers: Mbarriers, barriers: Barriers, grid: Grid) -> None:
+        self._block, self._mbarriers, self._barriers, self._grid = block, mbarriers, barriers, grid
         self.handlers: Handlers = {Stuck: self._stuck}
 
     def _stuck(self, event: Stuck) -> None:
@@ -82,6 +83,11 @@ class Deadlocks:
         told = [f"{many('warp', tuple(sorted(each.by.warp for each in spinning)))}: waiting for {one.what}"]
         told += [f"warp {each.by.warp}: waiting for {each.what}" for each in others]
         told += [f"{many('warp', tuple(sorted(self._block.exited)))}: exited"] if self._block.exited else []
+        last = self._grid.strong.get(one.key) if one.elsewhere else None
+        if last:
+            by = last[-1].by
+            who = f"warp {by.warp} of block {by.block} at {by.site}"
+            told.append(f"the last value there is from {last[-1].opcode} of {who}")
         self._block.report("flag-never-set", one.by, "; ".join(told), what=one.what)
         return True
 

@@ -184,6 +184,9 @@ class Grid:
     #: by address: the strong writes that its value comes from, the last ones of them; and numbers for them
     strong: dict[int, deque[StrongWrite]] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=count)
+    #: lines where warps load the same words again, by strong loads, and those where they do not synchronise meanwhile
+    again: set[Site] = field(default_factory=set)
+    polls: set[Site] = field(default_factory=set)
     #: by block and warp: how many accesses came before its last releasing fence of tensor maps, the lanes, the reach
     released: dict[tuple[int, int], tuple[int, int, int]] = field(default_factory=dict)
     #: by block and warp: what it knew at its last fence.proxy.async for global memory

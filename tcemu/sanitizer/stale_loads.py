@@ -2,9 +2,9 @@
 
 Strong accesses do not race, and they are not ordered by being strong: a thread that finds a flag may still load what
 was in another location before the flag's thread stored there (PTX ISA 8.9.5). This is about flags that publish nothing,
-neither by a release nor by a fence between the two stores, and that a loop waits for. Other loads may be content with
-an old value, as of a statistic, and a loop loads again. Where only the reader lacks its fence, nothing is reported: so
-NVIDIA's own samples read volatile results.
+neither by a release nor by a fence between the two stores, and that a loop waits for, or an atomic operation finds.
+Other loads may be content with an old value, as of a statistic, and a loop loads again. Where only the reader lacks its
+fence, nothing is reported: so NVIDIA's own samples read volatile results.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ _MOST = 128
 
 
 class _Seen(NamedTuple):
-    """The latest write of some warp that this block has found, where, by whom, and at which time of its warp."""
+    """The latest write of some warp that this block has found, where, by whom, at which time of its warp, and how."""
 
     write: StrongWrite
     address: int
     by: By
     time: int
+    atomic: bool
 
 
 class StaleLoads:
@@ -45,11 +46,13 @@ class StaleLoads:
         self._written: dict[str, dict[int, deque[StrongWrite]]] = {"global": grid.strong, "shared": {}}
         #: by block and warp that wrote
         self._seen: dict[tuple[int, int], _Seen] = {}
-        #: lines that load the same again and again, without synchronising, and each warp's last load
-        self._polls: set[Site] = set()
+        #: lines where a warp loads the same again, and those where it does so without synchronising
+        self._again, self._polls = grid.again, grid.polls
+        #: each warp's last load, and all loads by warp and line
         self._last: dict[int, tuple[Site, int, bytes]] = {}
-        #: reports, each with the line that has found the later store
-        self._found: list[tuple[Site, Report]] = []
+        self._loaded: dict[tuple[int, Site], set[bytes]] = {}
+        #: reports, each with what has found the later store
+        self._found: list[tuple[_Seen, Report]] = []
         self.handlers: Handlers = {
             Accessed: ForAccesses(self._accessed, lambda access: bool(access.order)),
             **dict.fromkeys((BlockEnded, Stuck, Faulted), self._end),
@@ -81,10 +84,7 @@ class StaleLoads:
     def _load(self, event: Accessed, written: dict[int, deque[StrongWrite]], atomic: bool) -> None:
         by = event.by
         if not atomic:
-            this = by.site, self._clocks.time[by.warp], event.addresses.tobytes()
-            if self._last.get(by.warp) == this:
-                self._polls.add(by.site)
-            self._last[by.warp] = this
+            self._note(by, event.addresses.tobytes())
         for address in set(event.addresses.tolist()):
             writes = written.get(address, ())
             if not atomic and event.order in ("relaxed", "volatile"):
@@ -95,7 +95,19 @@ class StaleLoads:
                 before = self._seen.get((write.block, write.by.warp))
                 if before is not None and before.write.number >= write.number:
                     break  # the others have been found before
-                self._seen[write.block, write.by.warp] = _Seen(write, address, by, self._clocks.time[by.warp])
+                time = self._clocks.time[by.warp]
+                self._seen[write.block, write.by.warp] = _Seen(write, address, by, time, atomic)
+
+    def _note(self, by: By, places: bytes) -> None:
+        """Note a load, for loops that load the same again."""
+        this = by.site, self._clocks.time[by.warp], places
+        if self._last.get(by.warp) == this:
+            self._polls.add(by.site)
+        self._last[by.warp] = this
+        before = self._loaded.setdefault((by.warp, by.site), set())
+        if places in before:
+            self._again.add(by.site)
+        before.add(places)
 
     def _stale(self, event: Accessed, write: StrongWrite, address: int) -> bool:
         """Report a load that may miss this write though its thread's later write was seen; return whether it may."""
@@ -118,7 +130,7 @@ class StaleLoads:
             f"the two stores"
         )
         report = Report("stale-load", message, by, f"{event.space} memory", Earlier(who, write.opcode))
-        self._found.append((seen.by.site, report))
+        self._found.append((seen, report))
         return True
 
     def _comes_after(self, event: Accessed, address: int, seen: _Seen) -> bool:
@@ -137,10 +149,11 @@ class StaleLoads:
         return True
 
     def _end(self, _: object) -> None:
-        """Report what was found. Whether a line polls shows only when it has been executed often enough."""
+        """Report what was found. Whether a line loads again shows only when it has been executed often enough."""
         found, self._found = self._found, []
-        for waits, report in found:
-            if waits in self._polls and report.site not in self._polls:
+        for seen, report in found:
+            repeated = self._again if seen.atomic else self._polls
+            if (seen.atomic or seen.by.site in self._polls) and report.site not in repeated:
                 self._block.tell(report)
 
 

@@ -15,6 +15,7 @@ import kernels_tracked_barriers  # noqa: F401
 import kernels_tracked_block  # noqa: F401
 import kernels_tracked_cluster  # noqa: F401
 import kernels_tracked_grid  # noqa: F401
+import kernels_tracked_ranks  # noqa: F401
 import numpy as np
 import pytest
 from kernels_pairs import PAIRS, leader
@@ -37,14 +38,17 @@ BY_ORDER = {
 }
 #: The default order does not show these, and the default search finds them.
 BY_SEARCH = {
+    "a_counter_cleared_under_a_late_poll",
     "a_relaxed_message_to_the_peer",
     "a_ring_of_flags_in_shared_memory",
     "a_ring_with_one_slot_too_few",
     "a_sequence_lock_around_plain_data",
     "a_volatile_message_to_the_next_warp",
     "a_workspace_for_the_next_tile",
+    "an_epoch_of_one_bit",
     "stream_k_peers_added_in_any_order",
     "the_last_head_is_lost",
+    "the_value_of_the_last_call_opens_this_one",
     "two_locks_in_opposite_orders",
 }
 named = pytest.mark.parametrize("each", PAIRS, ids=lambda each: each.name)

@@ -112,3 +112,21 @@ def test_a_function_has_callers_where_it_is_not_the_launched_one():
     assert callers_in(race) == ["race"]
     assert callers_in(calls_the_race) == ["race", "calls_the_race"]
     assert callers_in(race) == ["race"]
+
+
+def a_flag_cleared_too_early(warp, x):
+    if warp.ctaid[0] == 0:
+        with leader(warp):
+            warp.st_global(x, 1, order="release")
+            warp.st_global(x, 0, order="release")  # <- cleared
+    else:
+        poll(warp, x)
+
+
+def test_a_flag_that_was_cleared_names_the_store():
+    found = tcemu.launch(a_flag_cleared_too_early, 2, 32, (np.zeros(1, np.uint32),), sanitizer="collect").reports
+    lines = Path(__file__).read_text().splitlines()
+    line = 1 + next(number for number, text in enumerate(lines) if text.endswith("# <- cleared"))
+    told = f"the last value there is from st.release.gpu.global.b32 of warp 0 of block 0 at {__file__}:{line}"
+    assert [report.rule for report in found] == ["flag-never-set"]
+    assert told in found[0].message

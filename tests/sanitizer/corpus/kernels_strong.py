@@ -47,6 +47,19 @@ def a_look_back_at_volatile_sums(warp, right, sums, states):
         warp.st_global(states.at(tile), 1, order="volatile")
 
 
+@pair("stale-load", 4, 1, grid=4, block=64, shared=16)
+def volatile_results_and_a_count_without_a_fence(warp, right, result, count):
+    """The sum of the programming guide without its __threadfence()."""
+    with leader(warp):
+        warp.st_global(result.at(warp.ctaid[0]), 5, order="volatile")
+        if right:
+            warp.fence("sc")
+        warp.st_shared(0, warp.atom_global("inc.u32", count, 3))
+    warp.bar_sync()
+    if warp.ld_shared(0)[0, 0] == 3:
+        warp.ld_global(result.at(warp.laneid % 4), order="volatile")  # <- reported
+
+
 @pair("stale-load", block=64, shared=512)
 def a_volatile_message_to_the_next_warp(warp, right):
     """Between the warps of a block, too: volatile keeps the compiler from moving the accesses, and no more."""
