@@ -38,7 +38,7 @@ def atomic(instruction: Instruction) -> Act:
     """
     moved, order = elements_of(instruction), strength(instruction)
     size, element, register = moved.bytes, moved.element, moved.register
-    patterns, state = patterns_of(instruction, moved), space_of(instruction)
+    patterns, state = patterns_of(instruction, moved, kept=False), space_of(instruction)
     answers, whole = instruction.family == "atom", element.itemsize == register.itemsize
     steps: dict[Space, Step] = {
         "shared": atomic_step(instruction, flush=False),

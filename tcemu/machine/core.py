@@ -47,6 +47,8 @@ class Core:
 
     def __init__(self, block: Block, index: int) -> None:
         self.block, self.grid, self.index = block, block.grid, index
+        #: the target that the launch runs on, "sm_90a", and whether the launch has observers
+        self.target, self.watched = block.shape.target, bool(block.grid.observers)
         self.warpgroup = block.warpgroups[index // WARPGROUP]
         #: lanes that exist and have not exited; `bits`: the lanes that are active now; both as bits
         self.there = FULL >> max(0, WARP * (index + 1) - block.shape.threads)
@@ -72,20 +74,10 @@ class Core:
         return lanes_of(self.bits)
 
     @property
-    def watched(self) -> bool:
-        """Whether the launch has observers."""
-        return bool(self.grid.observers)
-
-    @property
     def heard(self) -> bool:
         """Whether an observer needs to know about each read and write of registers."""
         grid = self.grid
         return bool(grid.observers) and grid.hears(Touched)
-
-    @property
-    def target(self) -> str:
-        """The target that the launch runs on: "sm_90a"."""
-        return self.block.shape.target
 
     def by(self, within: int = 1) -> By:
         """The block, warp, active lanes and site of an operation that begins now, `within` calls of the machine."""
@@ -101,19 +93,19 @@ class Core:
         except (KeyError, TypeError):  # the first time in this launch, or an unhashable instruction
             bound = self.bound(instruction)
             self.grid.bound[instruction] = bound
-        if not bound.least <= len(operands) <= bound.most:
+        found, act, least, most, pair = bound
+        if not least <= len(operands) <= most:
             raise bound.miscounted(len(operands))
-        act = bound.both if both is not False and flag(both, "both") else bound.act
-        if act is None:
-            raise OperandError(
-                f"{bound.instruction} does not have two destinations d|p (PTX ISA {bound.instruction.section})"
-            )
+        if both is not False and flag(both, "both"):
+            if pair is None:
+                raise OperandError(f"{found} does not have two destinations d|p (PTX ISA {found.section})")
+            act = pair
         try:
             return act(self, *operands)
         except OperandError as error:
             if isinstance(error, LaunchError):
                 raise
-            raise placed(error, bound.instruction) from None
+            raise placed(error, found) from None
 
     def bound(self, instruction: str | Instruction) -> Bound:
         """The instruction on this warp's target, with the function that executes it."""
@@ -290,12 +282,11 @@ class Core:
         """New registers with this content; only the lanes of the mask `written` count as written."""
         bank = Bank(bits, self, self._next)
         self._next += bits.shape[1]
-        made = Registers(bank)
-        made.origin = origin
+        made = Registers(bank, None, origin)
         blind = self.there & ~written
         if blind:
             bank.unwritten = np.repeat(lanes_of(blind)[:, None], bits.shape[1], axis=1)
-        if written and self.heard:
+        if self.watched and written and self.heard:
             made.touch(True)
         return made
 

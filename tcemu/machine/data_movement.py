@@ -182,7 +182,7 @@ def _polled(core: Core, by: By, where: Where) -> Waiting:
 def st(instruction: Instruction) -> Act:
     """st (9.7.9.11): store values (32, n), (32,) or one for all; floats of the element's width keep their bits."""
     moved, order = elements_of(instruction), strength(instruction)
-    size, patterns, state = moved.bytes, patterns_of(instruction, moved), space_of(instruction)
+    size, patterns, state = moved.bytes, patterns_of(instruction, moved, kept=False), space_of(instruction)
 
     def act(core: Core, addresses: npt.ArrayLike, values: npt.ArrayLike) -> None:
         by = core.begin(instruction)
@@ -197,21 +197,27 @@ def st(instruction: Instruction) -> Act:
     return act
 
 
-def patterns_of(instruction: Instruction, moved: Elements) -> Callable[[Core, Any], Array]:
-    """A function that reads an operand: elements (32, count) as their bits in memory."""
-    count, bits, kept, shape = moved.registers, moved.bits, unsigned(moved), (WARP, moved.registers)
+def patterns_of(instruction: Instruction, moved: Elements, *, kept: bool = True) -> Callable[[Core, Any], Array]:
+    """A function that reads an operand: elements (32, count) as their bits in memory.
+
+    Unless they are `kept` after the instruction, by an observer or by it, they may be the content of registers itself.
+    """
+    count, bits, stored, shape = moved.registers, moved.bits, unsigned(moved), (WARP, moved.registers)
 
     @lru_cache(maxsize=64)
     def same(number: int) -> Array:
-        array = np.full(shape, np.asarray(number).astype(kept))
+        array = np.full(shape, np.asarray(number).astype(stored))
         array.flags.writeable = False
         return array
 
     def patterns(core: Core, values: Any) -> Array:
         if type(values) is int and -(1 << 63) <= values < 1 << 63:
             return same(values)
-        array = values.used() if type(values) is Registers else core.values(values)
-        if array.dtype == kept and array.shape == shape:  # the usual form of values
+        if type(values) is Registers:
+            array = values.used() if kept or core.watched else values.content()
+        else:
+            array = core.values(values)
+        if array.dtype == stored and array.shape == shape:  # the usual form of values
             return array if array.flags.c_contiguous else np.ascontiguousarray(array)
         if array.dtype.kind == "f" and array.dtype.itemsize * 8 == bits:
             array = array.astype(array.dtype.newbyteorder("=")).view(f"u{array.dtype.itemsize}")
@@ -230,7 +236,7 @@ def patterns_of(instruction: Instruction, moved: Elements) -> Callable[[Core, An
             )
         if array.shape != shape:
             array = np.broadcast_to(array, shape)
-        return np.ascontiguousarray(array, kept) if array.dtype == kept else array.astype(kept, "C")
+        return np.ascontiguousarray(array, stored) if array.dtype == stored else array.astype(stored, "C")
 
     return patterns
 

@@ -10,7 +10,8 @@ folder. A binder takes an instruction and returns a function, which does the wor
         return act
 
 The function of an instruction with a destination that may be left out, d|p, returns both. `Bound.act` returns the other
-one alone, `Bound.both` both.
+one alone, `Bound.both` both. Where the one that may be left out costs time to make, a binder returns two functions, in
+this order.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 #: Executes an instruction: called with the core of a warp and the operands in PTX's order.
 Act = Callable[..., Any]
-Binder = Callable[[Instruction], Act]
+Binder = Callable[[Instruction], Act | tuple[Act, Act]]
 
 _BINDERS: dict[str, Binder] = {}
 
@@ -89,12 +90,14 @@ def _bind(instruction: str | Instruction, target: str) -> Bound:
     if found.unsupported or binder is None:
         reason = found.unsupported or "this version of tcemu does not execute it"
         raise IllegalInstruction(f"{found}: {reason} (PTX ISA {found.section})")
-    act, sources, both = binder(found), found.sources, None
-    if sources and sources[-1].role == "cache_policy":
-        act = _unhinted(found, act)
-    needed = [not each.optional for each in found.operands if not each.read]
-    if len(needed) == 2:
-        act, both = _one(act, needed.index(True)), act
+    made, sources, both = binder(found), found.sources, None
+    if isinstance(made, tuple):
+        act, both = made
+    else:
+        act = _unhinted(found, made) if sources and sources[-1].role == "cache_policy" else made
+        needed = [not each.optional for each in found.operands if not each.read]
+        if len(needed) == 2:
+            act, both = _one(act, needed.index(True)), act
     return Bound(found, act, sum(not each.optional for each in sources), len(sources), both)
 
 

@@ -269,6 +269,8 @@ def _phases(
 
 
 def _parity(instruction: Instruction, given: Any) -> int:
+    if type(given) is int and 0 <= given <= 1:
+        return given
     if not is_whole(given) or given not in (0, 1):
         raise OperandError(
             f"{instruction}: phaseParity is 0 for even phases and 1 for odd ones: phase & 1; got {briefly(given)} (PTX "
@@ -290,9 +292,11 @@ def _complete(core: Core, by: By, instruction: Instruction, place: int, parity: 
         # `find` raises an error if something has overwritten the mbarrier
         return phase == complete or mbarriers.find(core, by, instruction, place).test(parity)
 
+    if ready():
+        core.strand.looks = None
+        return True
     if tries:
         core.wait(by, "mbarrier", place, ready, lambda: mbarriers.told(place))
-        return True
-    found = ready()
-    core.look(by, "mbarrier", place, found, lambda: mbarriers.told(place))
-    return found
+    else:
+        core.look(by, "mbarrier", place, False, lambda: mbarriers.told(place))
+    return tries

@@ -85,9 +85,8 @@ class Registers(NDArrayOperatorsMixin):
 
     __slots__ = ("_columns", "bank", "origin")
 
-    def __init__(self, bank: Bank, columns: Array | None = None) -> None:
-        self.bank = bank
-        self.origin: Origin | None = None
+    def __init__(self, bank: Bank, columns: Array | None = None, origin: Origin | None = None) -> None:
+        self.bank, self.origin = bank, origin
         #: which registers of the bank these are; None for all of them
         self._columns = columns
 

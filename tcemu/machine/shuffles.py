@@ -15,7 +15,7 @@ from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import Shuffled
 from tcemu.machine.lanes import lanes as per_lane
 from tcemu.machine.masks import FULL, LANES, bits_of
-from tcemu.machine.registers import POISON, WARP
+from tcemu.machine.registers import POISON, WARP, Registers
 
 if TYPE_CHECKING:
     from tcemu.machine.core import Core
@@ -49,18 +49,18 @@ def _sources(mode: str, *operands: int | bytes) -> tuple[Array, Array]:
 
 
 @executes("shfl.sync")
-def shfl(instruction: Instruction) -> Act:
+def shfl(instruction: Instruction) -> tuple[Act, Act]:
     """shfl.sync d|p (9.7.9.6): each lane gets another lane's value; c: segment mask from bit 8 on, clamp value below.
 
     p, bool (32,), says which active lanes' sources are in their segment.
     """
     mode = instruction.words["mode"]
 
-    def act(core: Core, values: Any, b: npt.ArrayLike, c: npt.ArrayLike, *membermask: Any) -> tuple[Array, Array]:
+    def shuffled(core: Core, values: Any, b: npt.ArrayLike, c: npt.ArrayLike, *membermask: Any) -> tuple[Array, Array]:
         core.check_membermask(instruction, *membermask, elsewhere=True)
         by = core.begin(instruction)
         asked, there = _sources(mode, _operand(core, instruction, "b", b), _operand(core, instruction, "c", c))
-        held = _read(core, values, asked) if core.watched else core.values(values)
+        held = _read(core, values, asked) if core.watched else _content(core, values)
         if held.ndim not in (1, 2) or len(held) != WARP or held.dtype.kind not in "iuf" or held.dtype.itemsize > 8:
             raise OperandError(
                 f"{instruction}: values must be numbers (32,) or (32, n); got {held.dtype} {held.shape} (PTX ISA "
@@ -74,13 +74,22 @@ def shfl(instruction: Instruction) -> Act:
             bits[~taking] = POISON & np.iinfo(bits.dtype).max
             if by is not None:
                 core.tell(Shuffled, by, instruction, asked, int(membermask[0]) if membermask else by.active)
+        return found, there
+
+    def both(core: Core, *operands: Any) -> tuple[Array, Array]:
+        found, there = shuffled(core, *operands)
         return found, per_lane(there.copy() if core.bits == FULL else there & core.active)
 
-    return act
+    return lambda core, *operands: shuffled(core, *operands)[0], both
 
 
 def _operand(core: Core, instruction: Instruction, role: str, given: npt.ArrayLike) -> int | bytes:
     return given & 0x1FFF if type(given) is int else core.integers(instruction, role, given).tobytes()
+
+
+def _content(core: Core, values: Any) -> Array:
+    """The values where nobody listens; they are not kept, so registers need not be copied."""
+    return values.content() if type(values) is Registers else core.values(values)
 
 
 def _read(core: Core, values: Any, asked: Array) -> Array:

@@ -129,6 +129,7 @@ class RemoteCore(Core):
             cluster=SimpleNamespace(index=place.clusterid), place=place.place,
         )  # fmt: skip
         self.index, self.there, self.bits, self.at = place.index, place.there, place.there, None
+        self.target, self.watched = shape.target, True
         #: counts the operations that let other warps run
         self.time = 0
         self._session = session
@@ -139,8 +140,6 @@ class RemoteCore(Core):
         #: banks that no kernel can reach any more
         self._gone: list[int] = []
         self.fiber: greenlet
-
-    watched = True
 
     def by(self, within: int = 1) -> Any:
         """Nothing: the outside knows which warp it is."""
