@@ -169,6 +169,30 @@ def test_a_remote_arrival_and_st_async(seed):
     assert np.array_equal(out[1], np.broadcast_to(1000 + before[:, None], (4, 32)))
 
 
+@pytest.mark.parametrize("sanitizer", ["off", "raise"])
+def test_st_async_stores_what_the_registers_held(sanitizer):
+    """They may be overwritten before the store lands."""
+
+    def kernel(warp, out):
+        with first(warp):
+            warp.mbarrier_init(512, 1)
+            warp.fence_mbarrier_init()
+            warp.mbarrier_arrive_expect_tx(512, 32 * 4)
+        meet(warp)
+        held = warp.registers(1, fill=0)
+        held[:, 0] = warp.laneid
+        other = 1 - warp.cluster_ctarank
+        warp.st_async(warp.mapa(4 * warp.laneid, other), held, warp.mapa(512, other))
+        held[:, 0] = 7
+        warp.mbarrier_wait(512, 0)
+        warp.st_global(out.at(warp.cluster_ctarank, warp.laneid), warp.ld_shared(4 * warp.laneid))
+        meet(warp)
+
+    out = np.zeros((2, 32), np.uint32)
+    tcemu.launch(kernel, 2, 32, (out,), shared=520, cluster=2, policy="late", sanitizer=sanitizer)
+    assert np.array_equal(out, [np.arange(32)] * 2)
+
+
 @each_seed
 def test_bulk_copies_between_blocks(seed):
     """Rank 1 copies a run into rank 0's memory, and adds another one to it."""
