@@ -7,7 +7,6 @@ on like everything else. A cluster counts as one block here.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -182,7 +181,7 @@ class Grid:
     published: dict[int, Published] = field(default_factory=dict)
     accesses: Accesses = field(default_factory=Accesses)
     #: by address: the strong writes that its value comes from, the last ones of them; and numbers for them
-    strong: dict[int, deque[StrongWrite]] = field(default_factory=dict)
+    strong: dict[int, list[StrongWrite]] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=count)
     #: lines where warps load the same words again, by strong loads, and those where they do not synchronise meanwhile
     again: set[Site] = field(default_factory=set)

@@ -11,8 +11,8 @@ from tcemu.sanitizer.clocks import THREAD, Array, Clocks
 from tcemu.sanitizer.records import Kind, Records
 from tcemu.sanitizer.shadow import Shadow
 
-#: Stands for no threads.
-NOBODY = -2
+#: Stands for the threads of no record.
+_NONE = -2
 
 
 class Quick:
@@ -31,7 +31,7 @@ class Quick:
             return False
         row, first = self._clocks.rows[warp], 32 * record
         known, written, reads = records.known(row), shadow.written, shadow.reads_of(warp)
-        own = THREAD + 32 * warp if records.kind[record] != Kind.COLLECTIVE else NOBODY
+        own = THREAD + 32 * warp if records.kind[record] != Kind.COLLECTIVE else _NONE
         load, threads = shadow.tools.load, records.threads
         while (found := load(written, reads, cells, known, first, lanes, needed, threads, own)) >= 0:
             if found == 0 or not records.learn(found, row, known):

@@ -3,13 +3,12 @@
 Strong accesses do not race, and they are not ordered by being strong: a thread that finds a flag may still load what
 was in another location before the flag's thread stored there (PTX ISA 8.9.5). This is about flags that publish nothing,
 neither by a release nor by a fence between the two stores, and that a loop waits for, or an atomic operation finds.
-Other loads may be content with an old value, as of a statistic, and a loop loads again. Where only the reader lacks its
-fence, nothing is reported: so NVIDIA's own samples read volatile results.
+Other loads may be content with an old value, as of a statistic, and a loop loads again. The sanitizer reports nothing
+where only the reader lacks its fence: NVIDIA's own samples read volatile results that way.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +42,7 @@ class StaleLoads:
     def __init__(self, block: Block, grid: Grid, neighbour: Neighbour) -> None:
         self._block, self._clocks, self._neighbour = block, block.clocks, neighbour
         self._numbers = grid.numbers
-        self._written: dict[str, dict[int, deque[StrongWrite]]] = {"global": grid.strong, "shared": {}}
+        self._written: dict[str, dict[int, list[StrongWrite]]] = {"global": grid.strong, "shared": {}}
         #: by block and warp that wrote
         self._seen: dict[tuple[int, int], _Seen] = {}
         #: lines where a warp loads the same again, and those where it does so without synchronising
@@ -68,7 +67,7 @@ class StaleLoads:
         elif family != "red":  # which tells the thread nothing
             self._load(event, written, family in ATOMIC)
 
-    def _write(self, event: Accessed, written: dict[int, deque[StrongWrite]], atomic: bool) -> None:
+    def _write(self, event: Accessed, written: dict[int, list[StrongWrite]], atomic: bool) -> None:
         by, time = event.by, self._clocks.time[event.by.warp]
         releases, fences = event.order in RELEASES, self._block.fences
         published = self._clocks.view(by.warp, by.active) if releases else fences.handed_on(by.warp, by.active, "")
@@ -77,11 +76,12 @@ class StaleLoads:
         for address in event.addresses.tolist():
             there = written.get(address)
             if there is None or not (atomic or there[-1] is this):
-                there = written[address] = deque(maxlen=_MOST)
+                there = written[address] = []  # a deque would take some 700 bytes more
             if not there or there[-1] is not this:
                 there.append(this)
+                del there[:-_MOST]
 
-    def _load(self, event: Accessed, written: dict[int, deque[StrongWrite]], atomic: bool) -> None:
+    def _load(self, event: Accessed, written: dict[int, list[StrongWrite]], atomic: bool) -> None:
         by = event.by
         if not atomic:
             self._note(by, event.addresses.tobytes())

@@ -140,7 +140,7 @@ class Faulted(WarpEvent):
     #: cluster: a thread arrives twice at the barrier of the cluster, or waits without an arrival; registers: setmaxnreg
     #: names a number of registers that no thread can have; exited: the block whose shared memory it uses is gone; rank:
     #: the cluster has no such block; apart: data and mbarrier are in different blocks; warpgroup: the block has too few
-    #: warps for the warpgroup; map: what a tensor copy takes for a tensor map is none
+    #: warps for the warpgroup; map: a tensor copy uses bytes that are not a tensor map
     kind: Literal[
         "bounds", "exited", "rank", "apart", "alignment", "operands", "arrivals", "bytes", "lanes", "cluster",
         "registers", "warpgroup", "map",
