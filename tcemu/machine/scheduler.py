@@ -238,7 +238,7 @@ class Scheduler:
             waits = strand.waiting or strand.looks
             if waits is not None:
                 found.append(waiting := waits())
-                waiting.by = called(waiting.by, strand.fiber.gr_frame)
+                waiting.by = called(waiting.by, frame=strand.fiber.gr_frame)
         return tuple(found)
 
     def _kill(self) -> None:

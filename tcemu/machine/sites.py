@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from sys import _getframe
 from threading import Lock
@@ -95,17 +96,20 @@ class _Called(Site):
     callers: tuple[Site, ...]
 
 
-def called(by: By, frame: FrameType | None = None) -> By:
+@lru_cache(maxsize=4096)
+def _called(inner: Site, callers: tuple[Site, ...]) -> _Called:
+    found = _Called(*inner)
+    found.callers = callers
+    return found
+
+
+def called(by: By, within: int = 0, frame: FrameType | None = None) -> By:
     """The same origin, whose line keeps its callers for a report that is made later, while another warp runs.
 
-    `frame` is where the warp has stopped, if it is not the one that runs now.
+    `within` and `frame` are as in `callers_of`.
     """
-    callers = callers_of(by.site, 1, frame)
-    if not callers:
-        return by
-    found = _Called(*by.site)
-    found.callers = callers
-    return by._replace(site=found)
+    callers = callers_of(by.site, within + 1, frame)
+    return By(by.block, by.warp, by.active, _called(by.site, callers)) if callers else by
 
 
 def callers_of(inner: Site, within: int = 0, frame: FrameType | None = None) -> tuple[Site, ...]:

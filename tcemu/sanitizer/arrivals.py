@@ -9,6 +9,7 @@ import numpy as np
 from tcemu.machine.events import By, MbarrierArrived
 from tcemu.machine.sites import called
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
+from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.report import Earlier, Report, lanes_of, many
 
 if TYPE_CHECKING:
@@ -44,12 +45,12 @@ class Arrivals:
         if event.phase and event.transaction >= 0:
             self._check_known(event, here)
         if event.count and not event.transaction:
-            here.arrivals.append(called(event.by))
+            here.arrivals.append(called(event.by, EVENT))
         if event.count and here.announced:
             row = self._clocks.view(event.by.warp, event.by.active)
             here.announced = [(by, time) for by, time in here.announced if not _knows(row, by, time)]
         elif event.transaction > 0 and not event.count:
-            here.announced.append((called(event.by), self._clocks.time[event.by.warp]))
+            here.announced.append((called(event.by, EVENT), self._clocks.time[event.by.warp]))
 
     # ---------------------------------------------------------------------------------------- the phase is known
 
@@ -94,7 +95,7 @@ class Arrivals:
     def check_once(self, here: Mbarrier, address: int, number: int) -> None:
         """Report a thread that arrived twice in a phase, unless every thread that arrived did."""
         arrivals, here.arrivals = here.arrivals, []
-        if len(arrivals) < 2:
+        if not _meet(arrivals):
             return
         counts = np.zeros(self._clocks.lanes, np.int64)
         for by in arrivals:
@@ -149,7 +150,18 @@ class Arrivals:
     def _knows_wait(self, row: Array, warp: int, wait: Wait) -> bool:
         """Whether the threads that arrived knew that a warp had waited."""
         lanes = THREAD + 32 * warp + lanes_in(wait.lanes)
-        return bool((row[lanes] > wait.time).any() or row[self._clocks.met_base + warp] > wait.time)
+        return bool(row[self._clocks.met_base + warp] > wait.time or (row[lanes] > wait.time).any())
+
+
+def _meet(arrivals: list[By]) -> bool:
+    """Whether a thread is in two of them."""
+    came: dict[int, int] = {}
+    for by in arrivals:
+        before = came.get(by.warp, 0)
+        if before & by.active:
+            return True
+        came[by.warp] = before | by.active
+    return False
 
 
 def _knows(row: Array, by: By, time: int) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tcemu.machine.events import By, Site
-from tcemu.sanitizer.clocks import Array
+from tcemu.sanitizer.clocks import THREAD, Array, Clocks
 from tcemu.sanitizer.report import Earlier
 
 
@@ -66,14 +66,32 @@ class Mbarrier:
     skipped: dict[int, int] = field(default_factory=dict)
     #: whether an arrival or a wait was relaxed
     relaxed: bool = False
-    #: the last use by lanes of a warp, with the warp's time then: by (warp, mask)
-    uses: dict[tuple[int, int], tuple[int, Earlier]] = field(default_factory=dict)
+    #: lanes of a warp, as (warp, mask), that know of its mbarrier.init
+    seen: set[tuple[int, int]] = field(default_factory=set)
+    #: the last use by lanes of a warp, by (warp, mask): the warp's time then, the origin, the opcode
+    uses: dict[tuple[int, int], tuple[int, By, str]] = field(default_factory=dict)
 
     def expect(self, number: int, count: int, by: By) -> None:
         """A phase expects `count` more bytes or, if it is negative, fewer: a thread has counted them as copied."""
         self.phase(number).expected += count
         if count > 0:
             self.expecting = by
+
+    def known_to(self, by: By, clocks: Clocks, announced: Array | None) -> bool:
+        """Whether each lane executed mbarrier.init or knows about it, perhaps only from fence.mbarrier_init."""
+        who = by.warp, by.active
+        if who not in self.seen and self._announced(by, clocks, announced):
+            self.seen.add(who)
+        return who in self.seen
+
+    def _announced(self, by: By, clocks: Clocks, announced: Array | None) -> bool:
+        if announced is not None and announced[self.thread] > self.clock:
+            return True
+        own = 1 << (self.thread - THREAD) % 32 if by.warp == self.init.warp else 0
+        others = by.active & ~own
+        if not others or not clocks.partial[by.warp]:
+            return not others or bool(clocks.rows[by.warp][self.thread] > self.clock)
+        return all(row[self.thread] > self.clock for lanes, row in clocks.common(by.warp, others) if lanes)
 
     def phase(self, number: int) -> Phase:
         """The bytes of one phase, kept from the first call on."""

@@ -24,6 +24,7 @@ from tcemu.sanitizer.arrivals import SEEN, Arrivals
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, joined, lanes_in
 from tcemu.sanitizer.mbarrier_state import Mbarrier, Phase, Wait
+from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.report import Earlier, Report, lanes_of, many
 from tcemu.sanitizer.shared import SharedMemory
 
@@ -104,10 +105,11 @@ class Mbarriers:
     def _check_unused(self, by: By, here: Mbarrier, address: int) -> None:
         """Report the end of an mbarrier that others may still use, or on which a copy may still complete."""
         row, what = self._clocks.view(by.warp, by.active), self._block.mbarrier(address)
-        for (warp, lanes), (time, use) in here.uses.items():
+        for (warp, lanes), (time, *use) in here.uses.items():
             if not (row[THREAD + 32 * warp + lanes_in(lanes)] > time).all():
-                message = f"mbarrier.inval destroys {what}, and nothing orders it after {use.what} of warp {warp}"
-                self._block.report("mbarrier-object", by, message, what=what, earlier=use, remedy=_LAST)
+                earlier = Earlier(*use)
+                message = f"mbarrier.inval destroys {what}, and nothing orders it after {earlier.what} of warp {warp}"
+                self._block.report("mbarrier-object", by, message, what=what, earlier=earlier, remedy=_LAST)
                 return
         for number, account in here.phases.items():
             if account.copy and row[here.column] <= number:
@@ -118,27 +120,17 @@ class Mbarriers:
     def used(self, by: By, address: int, opcode: str) -> Mbarrier | None:
         """The mbarrier that lanes use, if any; report the use if they may not see its mbarrier.init yet."""
         here = self.found.get(address)
-        if here is not None and not self._seen(by, here):
+        if here is None:
+            return None
+        if not here.known_to(by, self._clocks, self._block.announced.get(by.warp)):
             message = (
                 f"{opcode} uses {self._block.mbarrier(address)}, which warp {here.init.warp} initialised, with no "
                 f"barrier after mbarrier.init"
             )
             what, earlier = self._block.mbarrier(address), Earlier(here.init, "mbarrier.init")
             self._block.report("mbarrier-init", by, message, what=what, earlier=earlier)
-        if here is not None:
-            here.uses[by.warp, by.active] = self._clocks.time[by.warp], Earlier(by, opcode)
+        here.uses[by.warp, by.active] = self._clocks.time[by.warp], by, opcode
         return here
-
-    def _seen(self, by: By, here: Mbarrier) -> bool:
-        """Whether each lane executed mbarrier.init or knows about it, perhaps only from fence.mbarrier_init."""
-        announced = self._block.announced.get(by.warp)
-        if announced is not None and announced[here.thread] > here.clock:
-            return True
-        own = 1 << (here.thread - THREAD) % 32 if by.warp == here.init.warp else 0
-        others = by.active & ~own
-        if not others or not self._clocks.partial[by.warp]:
-            return not others or bool(self._clocks.rows[by.warp][here.thread] > here.clock)
-        return all(row[here.thread] > here.clock for lanes, row in self._clocks.common(by.warp, others) if lanes)
 
     def _fenced(self, event: MbarriersFenced | ProxyFenced) -> None:
         """Bulk copies will see the mbarriers that these lanes initialised."""
@@ -200,7 +192,7 @@ class Mbarriers:
                 self._block.in_vain[by.warp] = f"the arrival at {by.site} {why}"
             here.completed_by[event.phase] = by
         if event.transaction:
-            here.expect(event.phase, event.transaction, called(by))
+            here.expect(event.phase, event.transaction, called(by, EVENT))
 
     def _complete(self, event: MbarrierCompleted) -> None:
         here = self.found.get(event.address)
@@ -220,12 +212,12 @@ class Mbarriers:
         here = self.used(by, event.address, "mbarrier.try_wait")
         if here is None:
             return
-        here.waits[by.warp] = Wait(event.phase, by.active, called(by), self._clocks.time[by.warp])
+        here.waits[by.warp] = Wait(event.phase, by.active, called(by, EVENT), self._clocks.time[by.warp])
         account, seen = here.phases.get(event.phase), int(self._clocks.view(by.warp, by.active)[here.column])
         if event.phase - seen >= 2:
             here.skipped.setdefault(by.warp, seen)
         if account and account.copy and seen > event.phase:
-            self._again = self._again or (called(by), event.address, event.phase, account.copy)
+            self._again = self._again or (called(by, EVENT), event.address, event.phase, account.copy)
         row = here.completed.get(event.phase, here.arrived).copy()
         if len(row) <= here.column:
             row = np.pad(row, (0, here.column + 1 - len(row)))
@@ -262,7 +254,7 @@ class Mbarriers:
             self._producers.add(copy.by.warp)
             account = here.phase(copy.phase)
             account.issued += copy.bytes
-            account.copy = account.copy or Earlier(called(copy.by), copy.instruction.opcode)
+            account.copy = account.copy or Earlier(called(copy.by, EVENT), copy.instruction.opcode)
             origin = copy.by.warp, copy.by.site
             if origin in account.origins:
                 account.again = Earlier(copy.by, copy.instruction.opcode)

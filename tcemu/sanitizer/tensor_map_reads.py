@@ -19,6 +19,7 @@ from tcemu.sanitizer.global_races import GlobalRaces
 from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
 from tcemu.sanitizer.groups import Groups
 from tcemu.sanitizer.mbarriers import Mbarriers
+from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.spans import Runs, Span
 
 _CAUSE = "the copy is pending and may read its map after the change"
@@ -69,7 +70,7 @@ class TensorMapReads:
             return
         access = GlobalAccess(self._neighbour.number, copy.by, f"{copy.opcode} (its tensor map)", False, WEAK)
         access.column, access.clock = self._end(copy)
-        access.callers = callers_of(copy.by.site)
+        access.callers = callers_of(copy.by.site, EVENT)
         span = Span(access, int(lanes_in(copy.by.active)[0]), Runs(np.array([place]), np.array([place + BYTES])))
         self._grid.maps.renew(span)
         if copy.mbarrier >= 0:
