@@ -5,6 +5,8 @@ An access touches some thirty cells. For so few, one call of a kernel takes less
 
 from __future__ import annotations
 
+import numpy as np
+
 from tcemu.kernels.compiling import njit
 
 
@@ -154,8 +156,35 @@ def claim(accessed, marks, addresses, size, shift, first, lanes):  # type: ignor
 
 
 @njit(cache=True, nogil=True)
+def runs(addresses, size):  # type: ignore[no-untyped-def]
+    """The runs that `size` bytes at each of the addresses (n,) make: their first bytes and their ends, (2, runs).
+
+    The addresses must ascend; if they do not, there are no runs.
+    """
+    count = 1
+    for place in range(1, len(addresses)):
+        step = addresses[place] - addresses[place - 1]
+        if step <= 0:
+            return np.empty((2, 0), np.int64)
+        count += step > size
+    found = np.empty((2, count), np.int64)
+    found[0, 0], run = addresses[0], 0
+    for place in range(1, len(addresses)):
+        if addresses[place] - addresses[place - 1] > size:
+            found[1, run], run = addresses[place - 1] + size, run + 1
+            found[0, run] = addresses[place]
+    found[1, run] = addresses[-1] + size
+    return found
+
+
+@njit(cache=True, nogil=True)
 def distinct(addresses):  # type: ignore[no-untyped-def]
     """Whether no two of a few `addresses` are equal."""
+    ascending = True
+    for place in range(1, len(addresses)):
+        ascending &= addresses[place - 1] < addresses[place]
+    if ascending:  # as most are
+        return True
     for place in range(1, len(addresses)):
         for other in range(place):
             if addresses[place] == addresses[other]:

@@ -238,7 +238,7 @@ def _waits(waits: Iterable[Waiting]) -> Iterator[str]:
     """Lines about the warps of a block that wait."""
     alike: dict[tuple[str, str], list[int]] = {}
     for each in waits:
-        lines = [each.by.site, *callers_of(each.by.site)]
+        lines = [each.by.site, *callers_of(each.by)]
         line = ", called at ".join(map(str, lines)) + "," * (len(lines) > 1)
         alike.setdefault((each.what, line), []).append(each.by.warp)
     for (what, line), numbers in alike.items():

@@ -108,22 +108,36 @@ def called(by: By, within: int = 0, frame: FrameType | None = None) -> By:
 
     `within` and `frame` are as in `callers_of`.
     """
-    callers = callers_of(by.site, within + 1, frame)
+    callers = callers_of(by, within + 1, frame)
     return By(by.block, by.warp, by.active, _called(by.site, callers)) if callers else by
 
 
-def callers_of(inner: Site, within: int = 0, frame: FrameType | None = None) -> tuple[Site, ...]:
-    """The lines of the kernel that called the function of `inner`, innermost first; none if it is not running now.
+#: The origin whose callers were found last, and these: several rules ask for those of one operation.
+_latest: list[tuple[By | None, tuple[Site, ...]]] = [(None, ())]
+
+
+def callers_of(by: By, within: int = 0, frame: FrameType | None = None) -> tuple[Site, ...]:
+    """The lines of the kernel that called the function of a line, innermost first; none if it is not running now.
 
     The `within` innermost calls before this one belong to no kernel in any case, so they need not be looked at. Another
     `frame` is that of a warp that waits.
     """
-    file, line, function, inlined = inner
+    inner, latest = by.site, _latest[0]
     if isinstance(inner, _Called):
         return inner.callers
-    if (file, function) in _launched:
-        return inlined
-    frame = frame or _getframe(within + 1)
+    if (inner.file, inner.function) in _launched:
+        return inner.inlined
+    if latest[0] is by:
+        return latest[1]
+    found = _found(inner, frame or _getframe(within + 1))
+    _latest[0] = by, found
+    return found
+
+
+def _found(inner: Site, outer: FrameType) -> tuple[Site, ...]:
+    """The callers of a line, looked for from a frame on."""
+    file, line, _, inlined = inner
+    frame: FrameType | None = outer
     while frame is not None and (frame.f_code.co_filename != file or _line(frame).line != line):
         frame = frame.f_back
     found = []

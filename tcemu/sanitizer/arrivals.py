@@ -42,7 +42,7 @@ class Arrivals:
 
     def arrive(self, event: MbarrierArrived, here: Mbarrier) -> None:
         """Threads arrive, or announce bytes."""
-        if event.phase and event.transaction >= 0:
+        if event.transaction >= 0 and self._clocks.rows[event.by.warp][here.column] < event.phase:
             self._check_known(event, here)
         if event.count and not event.transaction:
             here.arrivals.append(called(event.by, EVENT))

@@ -121,6 +121,11 @@ class Clocks:
             latest = self._views[warp] = row, state, self._view(warp, mask)
         return latest[2]
 
+    def reached(self, warp: int, mask: int, column: int) -> int:
+        """How far any lane of `mask` knows an agent to be."""
+        row = self.view(warp, mask) if self.partial[warp] else self.rows[warp]
+        return int(row[column])
+
     def _view(self, warp: int, mask: int) -> Array:
         row = self.rows[warp].copy()
         for lanes, known in self.partial[warp].items():

@@ -89,7 +89,7 @@ class ClusterExits:
         here = self._mbarriers.found.get(copy.mbarrier)
         if copy.owner in (-1, copy.by.block) or here is None:
             return
-        columns, callers = np.array([here.column]), callers_of(copy.by.site, EVENT)
+        columns, callers = np.array([here.column]), callers_of(copy.by, EVENT)
         self._add(copy.owner, Remote(copy.by, copy.opcode, columns, copy.phase, _AWAIT, callers))
         space, addresses, _ = copy.reads
         if space == "shared" and len(addresses):

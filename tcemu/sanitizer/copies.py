@@ -180,7 +180,7 @@ class Copies:
             return
         column = self._out.join(by)
         record = self._records.agent(by, copy.instruction.opcode, Kind.BULK, column, self._groups["bulk"][warp])
-        self._leaving.setdefault(warp, []).append((copy, self._groups["bulk"][warp], callers_of(by.site, EVENT)))
+        self._leaving.setdefault(warp, []).append((copy, self._groups["bulk"][warp], callers_of(by, EVENT)))
         cells = self._block.shadow.tile(addresses, size)
         self._shared.read_async(record, cells, whole([self._clocks.view(warp, by.active)]), ("bulk", warp))
 

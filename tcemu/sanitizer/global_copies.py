@@ -104,7 +104,7 @@ class GlobalCopies:
         here = self._mbarriers.found.get(copy.mbarrier)
         if here is not None:
             access.column, access.clock = here.column, copy.phase
-            access.callers = callers_of(copy.by.site, EVENT)
+            access.callers = callers_of(copy.by, EVENT)
             self._grid.loaded.renew(Span(access, _lane(copy.by), runs))
             self._latest = copy.by
 
@@ -118,7 +118,7 @@ class GlobalCopies:
         self._compare_shadow(access, runs, ACCESSES, own=not reduces)
         for spans in (self._grid.stored, self._grid.loaded):
             self._compare_spans(access, spans, runs.first, runs.end, None)
-        access.column, access.clock, access.callers = self._groups.join(by), copy.group, callers_of(by.site, EVENT)
+        access.column, access.clock, access.callers = self._groups.join(by), copy.group, callers_of(by, EVENT)
         span = Span(access, _lane(by), runs, self._clocks.time[warp], unwaited=_UNWAITED)
         self._open.setdefault(warp, []).append(span)
         self._grid.stored.add(span)

@@ -109,7 +109,7 @@ class GlobalRaces:
     def _weak(self, event: Accessed) -> Fields:
         """The fields of a weak read, which gets a number only when something writes to the array."""
         by, opcode = event.by, event.instruction.opcode
-        time, callers = self._clocks.time[by.warp], callers_of(by.site, EVENT)
+        time, callers = self._clocks.time[by.warp], callers_of(by, EVENT)
         if callers:
             callers = self._grid.accesses.kept(callers)
         places = event.addresses.tobytes()  # the kernel may change its array

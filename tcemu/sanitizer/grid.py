@@ -144,7 +144,7 @@ class Accesses:
         key = by.site, opcode, writes, by.active
         number = present[1].get(key)
         if number is None:
-            callers = self.kept(callers_of(by.site, EVENT)) if callers is None else callers
+            callers = self.kept(callers_of(by, EVENT)) if callers is None else callers
             access = GlobalAccess(block, by, opcode, writes, strength, callers)
             number = present[1][key] = self._add(access, time)
         return number

@@ -30,6 +30,7 @@ def compile_all() -> None:
     fixed.setflags(write=False)
     for addresses in (fixed, fixed.copy()):
         found.distinct(addresses)
+        found.runs(addresses, 1)
         for lanes in (fixed, fixed.copy()):
             found.claim(accessed, marks, addresses, 4, 2, 0, lanes)
     found.put(marks, fixed.copy(), 0)
@@ -161,6 +162,22 @@ def claim(accessed: Array, marks: Array, addresses: Array, size: int, shift: int
         return False
     accessed[cells], marks[cells] = True, (first + lanes)[:, None]
     return True
+
+
+def runs(addresses: Array, size: int) -> Array:
+    """The runs that `size` bytes at each of the addresses (n,) make: their first bytes and their ends, (2, runs).
+
+    The addresses must ascend; if they do not, there are no runs.
+    """
+    steps = addresses[1:] - addresses[:-1]
+    if np.count_nonzero(steps <= 0):
+        return np.empty((2, 0), np.int64)
+    breaks = (steps > size).nonzero()[0]
+    found = np.empty((2, len(breaks) + 1), np.int64)
+    found[0, 0], found[0, 1:] = addresses[0], addresses[breaks + 1]
+    found[1, -1], found[1, :-1] = addresses[-1], addresses[breaks]
+    found[1] += size
+    return found
 
 
 def distinct(addresses: Array) -> bool:

@@ -80,9 +80,12 @@ class Mbarrier:
     def known_to(self, by: By, clocks: Clocks, announced: Array | None) -> bool:
         """Whether each lane executed mbarrier.init or knows about it, perhaps only from fence.mbarrier_init."""
         who = by.warp, by.active
-        if who not in self.seen and self._announced(by, clocks, announced):
-            self.seen.add(who)
-        return who in self.seen
+        if who in self.seen:
+            return True
+        if not self._announced(by, clocks, announced):
+            return False
+        self.seen.add(who)
+        return True
 
     def _announced(self, by: By, clocks: Clocks, announced: Array | None) -> bool:
         if announced is not None and announced[self.thread] > self.clock:

@@ -105,9 +105,9 @@ class Mbarriers:
     def _check_unused(self, by: By, here: Mbarrier, address: int) -> None:
         """Report the end of an mbarrier that others may still use, or on which a copy may still complete."""
         row, what = self._clocks.view(by.warp, by.active), self._block.mbarrier(address)
-        for (warp, lanes), (time, *use) in here.uses.items():
+        for (warp, lanes), (time, user, opcode) in here.uses.items():
             if not (row[THREAD + 32 * warp + lanes_in(lanes)] > time).all():
-                earlier = Earlier(*use)
+                earlier = Earlier(user, opcode)
                 message = f"mbarrier.inval destroys {what}, and nothing orders it after {earlier.what} of warp {warp}"
                 self._block.report("mbarrier-object", by, message, what=what, earlier=earlier, remedy=_LAST)
                 return
@@ -174,7 +174,7 @@ class Mbarriers:
 
     def _arrive(self, event: MbarrierArrived) -> None:
         by = event.by
-        if any(by is each for each in self.attached):
+        if self.attached and any(by is each for each in self.attached):
             self.attached = [each for each in self.attached if each is not by]
             return
         opcode = "arrive" if event.count else "expect_tx" if event.transaction >= 0 else "complete_tx"
@@ -213,7 +213,7 @@ class Mbarriers:
         if here is None:
             return
         here.waits[by.warp] = Wait(event.phase, by.active, called(by, EVENT), self._clocks.time[by.warp])
-        account, seen = here.phases.get(event.phase), int(self._clocks.view(by.warp, by.active)[here.column])
+        account, seen = here.phases.get(event.phase), self._clocks.reached(by.warp, by.active, here.column)
         if event.phase - seen >= 2:
             here.skipped.setdefault(by.warp, seen)
         if account and account.copy and seen > event.phase:
@@ -301,7 +301,7 @@ class Mbarriers:
         here = self.found.get(address)
         if here is None:
             return False
-        seen = int(self._clocks.view(by.warp, by.active)[here.column])
+        seen = self._clocks.reached(by.warp, by.active, here.column)
         missed, what = here.count - seen, self._block.mbarrier(address)
         accounts = [here.phases.get(number, Phase()) for number in (seen, seen + 1)]
         if missed >= 2 and accounts[1].copy:
@@ -323,7 +323,7 @@ class Mbarriers:
         here = self.found.get(address)
         if here is None:
             return False
-        seen = int(self._clocks.view(by.warp, by.active)[here.column])
+        seen = self._clocks.reached(by.warp, by.active, here.column)
         late = here.count - 1
         if late - seen < 1:
             if by.warp not in here.skipped:

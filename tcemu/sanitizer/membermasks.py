@@ -48,7 +48,7 @@ class Membermasks:
                 each.executed |= by.active
                 break
         else:
-            waiting.append(Incomplete(by, opcode, mask, by.active, callers_of(by.site)))
+            waiting.append(Incomplete(by, opcode, mask, by.active, callers_of(by)))
         self.waiting[by.warp] = [each for each in waiting if self._missing(each)]
 
     def _missing(self, each: Incomplete) -> int:

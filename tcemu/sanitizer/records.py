@@ -163,12 +163,7 @@ class Records:
         return number
 
     def _callers_of(self, by: By) -> tuple[Site, ...]:
-        """The callers of a new record: an instruction may make several records, one after the other."""
-        if by is NOBODY:
-            return ()
-        if by is self.by[-1]:
-            return self.callers[-1]
-        found = callers_of(by.site, EVENT)
+        found = () if by is NOBODY else callers_of(by, EVENT)
         return self._chains.setdefault(found, found) if found else found
 
     def together(self, one: int, other: int) -> bool:

@@ -102,7 +102,7 @@ class Report:
 
     def __post_init__(self) -> None:
         self.lanes = self.lanes or lanes_of(self.by.active)
-        self.callers = self.callers or callers_of(self.by.site)
+        self.callers = self.callers or callers_of(self.by)
 
     @property
     def about(self) -> Rule:

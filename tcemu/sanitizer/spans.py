@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tcemu.sanitizer.clocks import Array
+from tcemu.sanitizer.marks import fastest
 
 if TYPE_CHECKING:
     from tcemu.sanitizer.grid import GlobalAccess
@@ -29,15 +30,9 @@ class Runs:
     @classmethod
     def of(cls, addresses: Array, size: int) -> Runs:
         """The runs that `size` bytes at each of the addresses make."""
-        steps = addresses[1:] - addresses[:-1]
-        if np.count_nonzero(steps <= 0):
-            addresses = _once(np.sort(addresses))
-            steps = addresses[1:] - addresses[:-1]
-        breaks = (steps > size).nonzero()[0]
-        first, end = np.empty((2, len(breaks) + 1), np.int64)
-        first[0], first[1:] = addresses[0], addresses[breaks + 1]
-        end[-1], end[:-1] = addresses[-1], addresses[breaks]
-        return cls(first, end + size)
+        runs = fastest().runs
+        found = runs(addresses, size)
+        return cls(*(found if found.size else runs(_once(np.sort(addresses)), size)))
 
     def units(self, size: int) -> Array:
         """The numbers (n,) of the units of `size` bytes that have a byte of these."""

@@ -29,7 +29,7 @@ from tcemu.sanitizer.naming import Known
 from tcemu.sanitizer.records import Kind
 from tcemu.sanitizer.report import Earlier, many
 from tcemu.sanitizer.shared import SharedMemory
-from tcemu.sanitizer.wgmma_state import Step, UnderWay, Use, Warp, Warpgroup, numbers_of
+from tcemu.sanitizer.wgmma_state import State, Step, UnderWay, Use, Warp, Warpgroup, numbers_of
 
 
 class Wgmmas:
@@ -133,13 +133,20 @@ class Wgmmas:
     def _issue(self, event: WgmmaIssued) -> None:
         wgmma = event.wgmma
         warpgroup = self._warpgroup(wgmma.warpgroup)
-        warps, times = zip(*[(self._warps[by.warp], self._clocks.time[by.warp]) for by in wgmma.bys], strict=True)
-        step, state = warpgroup.latest, (len(self._clocks.rows[0]), *warpgroup.state(warps, times))
+        step, state = warpgroup.latest, self._state(wgmma, warpgroup)
         if step is None or not step.repeats(wgmma, state):
             self._begin(wgmma)
-            warpgroup.met[warpgroup.committed] = list(times)
+            warpgroup.met[warpgroup.committed] = [self._clocks.time[by.warp] for by in wgmma.bys]
             step = warpgroup.latest = Step(wgmma, state, self._known(wgmma, warpgroup), self._records(wgmma, warpgroup))
         self._read(wgmma, step)
+
+    def _state(self, wgmma: Wgmma, warpgroup: Warpgroup) -> State:
+        """What shows whether anything has happened since the latest mma_async."""
+        state, time = [len(self._clocks.rows[0]), warpgroup.committed], self._clocks.time
+        for by in wgmma.bys:
+            warp = self._warps[by.warp]
+            state += time[by.warp], warp.fences, warp.accesses
+        return state
 
     def _begin(self, wgmma: Wgmma) -> None:
         """Check the registers and fences of an mma_async, which is pending from now on."""

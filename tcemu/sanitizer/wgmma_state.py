@@ -23,7 +23,7 @@ _NONE: frozenset[int] = frozenset()
 
 #: The length of a row of clocks, which grows with new agents; the number of groups that a warpgroup has committed; and
 #: for each of its warps the time and the numbers of fences and accesses.
-State = tuple[int | tuple[int, int, int], ...]
+State = list[int]
 #: The number of an access to registers, who accessed them, and whether it was a write.
 Touch = tuple[int, By, bool]
 
@@ -214,7 +214,3 @@ class Warpgroup:
         if self.known is None or any(map(is_not, rows, self.rows)):
             self.rows, self.known = rows, whole(rows)
         return self.known
-
-    def state(self, warps: Iterable[Warp], times: Iterable[int]) -> State:
-        """The state of its warps, whose times are given."""
-        return self.committed, *[(time, warp.fences, warp.accesses) for warp, time in zip(warps, times, strict=True)]
