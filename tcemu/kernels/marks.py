@@ -156,6 +156,22 @@ def claim(accessed, marks, addresses, size, shift, first, lanes):  # type: ignor
 
 
 @njit(cache=True, nogil=True)
+def units(addresses, shift):  # type: ignore[no-untyped-def]
+    """The numbers of the units of 1 << `shift` bytes that hold `addresses` (n,), each once, in order."""
+    low = high = addresses[0] >> shift
+    for address in addresses:
+        low, high = min(low, address >> shift), max(high, address >> shift)
+    held = np.zeros(high - low + 1, np.bool_)
+    for address in addresses:
+        held[(address >> shift) - low] = True
+    found, count = np.empty(len(held), np.int64), 0
+    for unit in range(len(held)):
+        if held[unit]:
+            found[count], count = low + unit, count + 1
+    return found[:count].copy()
+
+
+@njit(cache=True, nogil=True)
 def runs(addresses, size):  # type: ignore[no-untyped-def]
     """The runs that `size` bytes at each of the addresses (n,) make: their first bytes and their ends, (2, runs).
 

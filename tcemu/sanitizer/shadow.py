@@ -135,10 +135,10 @@ class Shadow:
 
     def _cells_of(self, addresses: Array, size: int) -> Array:
         if size < self.cell:
-            wide = np.flatnonzero(np.bincount(addresses // self.cell))
+            wide = self.tools.units(addresses, self.cell.bit_length() - 1)
             if len(wide) * self.cell == len(addresses) * size:
-                return wide
-        return np.flatnonzero(np.bincount(self.cells(addresses, size)[0]))  # much faster than np.unique
+                return np.asarray(wide)
+        return np.asarray(self.tools.units(self.cells(addresses, size)[0], 0))
 
     def extent(self, cells: Array) -> str:
         """``bytes 0 to 63 of shared memory``: the bytes that cells span, with the elements if arrays have names."""

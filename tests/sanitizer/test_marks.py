@@ -161,6 +161,26 @@ def test_distinct(cells):
 
 
 @examples(60)
+@given(CHOSEN, st.integers(0, 3))
+def test_units(addresses, shift):
+    for module in (plain, kernels):
+        assert module.units(addresses, shift).tolist() == sorted({address >> shift for address in addresses.tolist()})
+
+
+@examples(60)
+@given(CHOSEN, st.integers(1, 4))
+def test_runs(addresses, size):
+    """They hold exactly the bytes, with a gap before the next; addresses that do not ascend have none."""
+    ascending = np.unique(addresses)
+    held = {byte for address in ascending.tolist() for byte in range(address, address + size)}
+    for module in (plain, kernels):
+        first, end = module.runs(ascending, size).tolist()
+        assert {byte for low, high in zip(first, end, strict=True) for byte in range(low, high)} == held
+        assert all(low > high for high, low in zip(end, first[1:], strict=False))
+        assert module.runs(addresses, size).size == (2 * len(first) if (np.diff(addresses) > 0).all() else 0)
+
+
+@examples(60)
 @given(st.sets(st.integers(0, CELLS - 1), max_size=12), CHOSEN, st.integers(0, 2))
 def test_claim(used, cells, parts):
     """Cells of 16 bytes, and accesses to one, two or four of them."""
