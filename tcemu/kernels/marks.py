@@ -120,6 +120,9 @@ def fill(written, reads, cells, known, lanewise, mark):  # type: ignore[no-untyp
     The last read by each reader, a row of `reads`, must be of a known record, too. Return another record; otherwise
     -1 - the largest mark before.
     """
+    for reader in range(len(reads)):  # often there is one record, so that this tells it before all cells are looked at
+        if not known[reads[reader, cells[0]] >> 5]:
+            return reads[reader, cells[0]] >> 5
     before = 0
     for cell in cells:
         record = written[cell] >> 5
