@@ -91,13 +91,14 @@ class AddressError(OperandError):
     """An address is not aligned as the instruction requires (kind "alignment") or is outside the memory ("bounds").
 
     The kind is "exited" if the block that it means has exited, and its shared memory with it; "rank" if the cluster has
-    no such block; "apart" if data and mbarrier are in different blocks. `space` is the memory, where it matters.
+    no such block; "apart" if data and mbarrier are in different blocks; "overlap" if lanes of one store give the same
+    address for different rows. `space` is the memory, where it matters.
     """
 
     def __init__(
         self,
         message: str,
-        kind: Literal["alignment", "bounds", "exited", "rank", "apart"],
+        kind: Literal["alignment", "bounds", "exited", "rank", "apart", "overlap"],
         space: Literal["shared", "global"] | None = None,
     ) -> None:
         super().__init__(message)

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import OperandError
+from tcemu.errors import AddressError, OperandError
 from tcemu.formats import Container, lookup
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction, Shape
@@ -174,17 +174,18 @@ def _store(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], 
 
 
 def _check_overlap(instruction: Instruction, addresses: Array, lines: Array, numbers: Array, warps: int) -> None:
-    """Raise OperandError if two lanes of a warp store different rows at one address: which one remains is undefined."""
+    """Raise AddressError if two lanes of a warp store different rows at one address: which one remains is undefined."""
     for number, places, stored in zip(numbers, addresses, lines, strict=True):
         rows: dict[int, int] = {}
         for lane, address in enumerate(places.tolist()):
             other = rows.setdefault(address, lane)
             if (stored[other] != stored[lane]).any():
                 told = f" of warp {number}" if warps > 1 else ""
-                raise OperandError(
+                message = (
                     f"{instruction}: lanes {other} and {lane}{told} store different rows at address {address}; which "
                     f"one remains is undefined (PTX ISA {instruction.section})"
                 )
+                raise AddressError(message, "overlap")
 
 
 def _move(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]) -> Array:

@@ -39,6 +39,8 @@ _TOO_MANY = (
     "Expect the sum of the bytes of all copies of the phase. If this copy belongs to the next phase, its thread must "
     "first wait until this phase is complete and its bytes have been used: on an empty mbarrier, for example."
 )
+#: The fix where a phase expects bytes when the block ends, and no copy brings any.
+_SPARE = "Expect bytes only for copies that come. No thread waits for this phase, so the block has ended all the same."
 #: The fix where an st.async fills a stage too early.
 _REFILL = (
     "Before a thread refills a stage of another block, it must wait on its own empty mbarrier, at which the readers in "
@@ -278,7 +280,7 @@ class Mbarriers:
             )
             self._block.report("overwritten-early", copy.by, message, what=what, earlier=before, remedy=_REFILL)
 
-    def check_bytes(self, here: Mbarrier, address: int, number: int) -> bool:
+    def check_bytes(self, here: Mbarrier, address: int, number: int, *, ended: bool = False) -> bool:
         """Report a phase whose copies bring more or fewer bytes than it expects; return whether it was reported."""
         account = here.phases.get(number)
         if account is None or account.expected == account.issued or account.told:
@@ -292,8 +294,10 @@ class Mbarriers:
             f"deliver {account.issued}"
         )
         earlier = copy if here.expecting else None
-        what, remedy = self._block.mbarrier(address), _TOO_MANY if again else ""
-        self._block.report("expect-tx", by, message, what=what, earlier=earlier, remedy=remedy)
+        spare = ended and not account.issued  # a stage that is prepared for a copy that the last turn does not make
+        remedy = _SPARE if spare else _TOO_MANY if again else ""
+        weight, what = "warning" if spare else None, self._block.mbarrier(address)
+        self._block.report("expect-tx", by, message, what=what, earlier=earlier, remedy=remedy, weight=weight)
         return True
 
     def check_missed(self, by: By, address: int) -> bool:
@@ -362,14 +366,14 @@ class Mbarriers:
                 return self.check_bytes(here, address, number)
         return False
 
-    def check_all(self, here: Mbarrier, address: int) -> bool:
+    def check_all(self, here: Mbarrier, address: int, *, ended: bool = False) -> bool:
         """Do check_bytes for all phases; return whether any was reported."""
-        told = [self.check_bytes(here, address, number) for number in here.phases]
+        told = [self.check_bytes(here, address, number, ended=ended) for number in here.phases]
         return any(told)
 
     def _end(self, event: BlockEnded) -> None:
         for address, here in self.found.items():
-            if not self.check_all(here, address):
+            if not self.check_all(here, address, ended=True):
                 self._check_awaited(here, address)
 
     def _check_awaited(self, here: Mbarrier, address: int) -> None:

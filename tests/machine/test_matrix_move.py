@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from forms import home
 
-from tcemu.errors import OperandError
+from tcemu.errors import MemoryFault
 from tcemu.instructions.table import FAMILIES
 from tcemu.machine import events
 from tcemu.machine.launch import launch
@@ -89,6 +89,6 @@ def test_rows_at_one_address_must_be_equal():
     def kernel(warp, stored):
         warp.run("stmatrix.sync.aligned.m8n8.x1.shared.b16", 0 * warp.laneid, stored)
 
-    with pytest.raises(OperandError, match="store different rows at address 0; which"):
+    with pytest.raises(MemoryFault, match="store different rows at address 0; which"):
         launch(lambda warp: kernel(warp, np.arange(32, dtype=np.uint32)[:, None]), 1, 32, (), shared=64)
     launch(lambda warp: kernel(warp, np.full((32, 1), 7, np.uint32)), 1, 32, (), shared=64)

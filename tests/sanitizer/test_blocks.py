@@ -91,3 +91,26 @@ def test_a_group_that_is_no_promise_is_a_hint():
     assert (report.rule, report.severity) == ("global-race", "hint")
     assert "writes bytes of the tensor map at" in report.message
     assert "as in CUTLASS; but this copy is in no group" in report.message
+
+
+def prepares(warp, x, waits):
+    """The reader of a stage prepares it for the next copy, also in the last turn, which has none."""
+    with leader(warp):
+        warp.mbarrier_init(128, 1)
+        warp.fence_mbarrier_init()
+        warp.mbarrier_arrive_expect_tx(128, 64)
+        warp.cp_async_bulk_shared_global(0, x, 64, 128)
+    warp.bar_warp_sync()
+    warp.mbarrier_wait(128, 0)
+    with leader(warp):
+        warp.mbarrier_arrive_expect_tx(128, 64)
+    if waits:
+        warp.mbarrier_wait(128, 1)
+
+
+def test_bytes_that_nobody_waits_for_are_a_warning():
+    for waits, severity in ((False, "warning"), (True, "error")):
+        given = np.zeros(16, np.uint32), waits
+        (report,) = tcemu.launch(prepares, 1, 32, given, shared=136, sanitizer="collect").reports
+        assert (report.rule, report.severity) == ("expect-tx", severity)
+        assert ("No thread waits for this phase" in str(report)) == (not waits)

@@ -139,11 +139,12 @@ class Faulted(WarpEvent):
     #: overflows; lanes: the membermask leaves out a lane that executes the instruction, or names one that does not;
     #: cluster: a thread arrives twice at the barrier of the cluster, or waits without an arrival; registers: setmaxnreg
     #: names a number of registers that no thread can have; exited: the block whose shared memory it uses is gone; rank:
-    #: the cluster has no such block; apart: data and mbarrier are in different blocks; warpgroup: the block has too few
-    #: warps for the warpgroup; map: a tensor copy uses bytes that are not a tensor map
+    #: the cluster has no such block; apart: data and mbarrier are in different blocks; overlap: lanes of one stmatrix
+    #: store different rows at one address; warpgroup: the block has too few warps for the warpgroup; map: a tensor copy
+    #: uses bytes that are not a tensor map
     kind: Literal[
-        "bounds", "exited", "rank", "apart", "alignment", "operands", "arrivals", "bytes", "lanes", "cluster",
-        "registers", "warpgroup", "map",
+        "bounds", "exited", "rank", "apart", "overlap", "alignment", "operands", "arrivals", "bytes", "lanes",
+        "cluster", "registers", "warpgroup", "map",
     ]  # fmt: skip
     #: the memory that it accesses; None if the fault is about something else
     space: Space | None

@@ -207,3 +207,11 @@ def a_vector_load_of_a_row_with_an_odd_pitch(warp, right, x):
 def the_last_tile_is_not_guarded(warp, right, x):
     with warp.only((warp.threads < 60) | (not right)):
         warp.ld_global(x.at(warp.threads))  # <- reported
+
+
+@pair("lanes-disagree", block=32, shared=512)
+def rows_of_stmatrix_at_one_address(warp, right):
+    """The lane is divided by two: each address has two rows, and nothing says which one stays."""
+    held = np.arange(128, dtype=np.uint32).reshape(32, 4)
+    row = warp.laneid if right else warp.laneid // 2
+    warp.run("stmatrix.sync.aligned.m8n8.x4.shared.b16", 16 * row, held)  # <- reported
