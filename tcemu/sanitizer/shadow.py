@@ -94,8 +94,9 @@ class Shadow:
 
     def reads_of(self, reader: object) -> Array:
         """The last read of each cell by one reader: a warp, the wgmma of a warpgroup, or the bulk copies of a warp."""
-        row = self._row(reader)
-        return np.asarray(self.reads[row])
+        row = self._row(reader)  # which may add one
+        found: Array = self.reads[row]
+        return found
 
     def _row(self, reader: object) -> int:
         found = self._rows.get(reader)
