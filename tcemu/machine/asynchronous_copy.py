@@ -70,15 +70,7 @@ def cp_async(instruction: Instruction) -> Act:
         if src_size is not None:  # an unsigned register
             given = core.own(core.integers(instruction, "src-size", src_size)) & 0xFFFFFFFF
         place = _find(core, by, instruction, "shared", to, size)
-        if given is None or bool((given >= size).all()):
-            reads: Side = "global", start, size
-            source_at = _find(core, by, instruction, "global", start, size)
-            read = partial(core.block.grid.memory.read, source_at, size, _BYTE)
-        else:
-            taken = np.minimum(given, size)
-            _check_source(core, by, instruction, start, taken, size)
-            reads = ("global", *_pieces(start, taken))
-            read = partial(_padded, core, start, taken, size)
+        reads, read = _source(core, by, instruction, start, size, given)
         groups = core.copies["cp.async"]
         lanes, whole, shared = core.own(LANES), size * len(to), core.block.shared
         writes: Side = ("shared", to, size)
@@ -86,6 +78,18 @@ def cp_async(instruction: Instruction) -> Act:
         begin(core, copy, lambda: shared.write(place, read()), groups)
 
     return act
+
+
+def _source(
+    core: Core, by: By, instruction: Instruction, start: Array, size: int, given: Array | None
+) -> tuple[Side, Callable[[], Array]]:
+    """What a cp.async reads from `start` (n,) on, of which `given` (n,) bytes count, and a function that reads it."""
+    if given is None or bool((given >= size).all()):
+        found = _find(core, by, instruction, "global", start, size)
+        return ("global", start, size), partial(core.block.grid.memory.read, found, size, _BYTE)
+    taken = np.minimum(given, size)
+    _check_source(core, by, instruction, start, taken, size)
+    return ("global", *_pieces(start, taken)), partial(_padded, core, start, taken, size)
 
 
 def _find(core: Core, by: By, instruction: Instruction, space: Space, addresses: Array, size: int) -> Array:
@@ -211,9 +215,7 @@ def begin(core: Core, copy: Copy, move: Callable[[], None], groups: Groups) -> N
     core.block.pending.add(task)
 
 
-def check(
-    core: Core, by: By, instruction: Instruction, space: Space, addresses: Array, size: int, align: int
-) -> None:
+def check(core: Core, by: By, instruction: Instruction, space: Space, addresses: Array, size: int, align: int) -> None:
     """Check what a copy accesses. Ends the launch if an address is outside the memory or misaligned."""
     try:
         core.memory(space).check(instruction, addresses, size, align)

@@ -53,8 +53,10 @@ def matrix(instruction: Instruction) -> Act:
     def act(core: Core, *operands: Any) -> Registers | None:
         by = core.begin(instruction, roles, operands)
         if by is None:  # if no lane executes it, its result is unwritten
-            return None if out is None or out.fragment is None else core.blank(
-                out.registers, out.fragment.container.register_dtype
+            return (
+                None
+                if out is None or out.fragment is None
+                else core.blank(out.registers, out.fragment.container.register_dtype)
             )
         found = NotImplemented if move is None else move(core, by, operands)
         if found is not NotImplemented:
@@ -98,6 +100,22 @@ def _locate(core: Core, by: By, instruction: Instruction, given: list[Any], poin
 
     Checks that the operands are those of one warp.
     """
+    _check_one_warp(core, instruction, given)
+    addresses = core.values(given[0])
+    if addresses.dtype.kind not in "iu":
+        raise OperandError(
+            f"{instruction}: addresses must be integers; got dtype {addresses.dtype} (PTX ISA {instruction.section})"
+        )
+    state = space_of(instruction)
+    if state != "generic":
+        return "global" if state == "global" else "shared"
+    space, inside = _within(core, by, instruction, np.atleast_1d(addresses).astype(np.int64), pointed)
+    given[0] = inside if addresses.ndim else inside[0]
+    return space
+
+
+def _check_one_warp(core: Core, instruction: Instruction, given: list[Any]) -> None:
+    """Check that operands are those of one warp; a pointer or stride in registers becomes one number."""
     for number, (role, each) in enumerate(zip_longest(instruction.sources, list(given))):
         if role is None or each is None:
             continue
@@ -107,15 +125,11 @@ def _locate(core: Core, by: By, instruction: Instruction, given: list[Any], poin
         most = 2 if role.fragment is not None else 1 if role.kind in ("address", "pointer") else 0
         if array.ndim > most:
             raise OperandError(_warps(instruction, f"{role.role} of shape {np.shape(each)}"))
-    addresses = core.values(given[0])
-    if addresses.dtype.kind not in "iu":
-        raise OperandError(
-            f"{instruction}: addresses must be integers; got dtype {addresses.dtype} (PTX ISA {instruction.section})"
-        )
-    state = space_of(instruction)
-    if state != "generic":
-        return "global" if state == "global" else "shared"
-    found = parts(np.atleast_1d(addresses).astype(np.int64))
+
+
+def _within(core: Core, by: By, instruction: Instruction, addresses: Array, pointed: bool) -> tuple[Space, Array]:
+    """The state space of generic addresses (n,) and the addresses within it; `pointed`: it may be global memory."""
+    found = parts(addresses)
     windows = {part.window for part in found}
     accepted = {"shared", "global"} if pointed else {"shared"}
     if len(windows) > 1 or not windows <= accepted:
@@ -135,8 +149,7 @@ def _locate(core: Core, by: By, instruction: Instruction, given: list[Any], poin
                 f"atom and red reach there (PTX ISA {instruction.section})"
             )
             core.fault(by, instruction, "shared", AddressError(told, "bounds"))
-    given[0] = inside if addresses.ndim else inside[0]
-    return "shared" if windows == {"shared"} else "global"
+    return "shared" if windows == {"shared"} else "global", inside
 
 
 def _bytes(core: Core, space: Space) -> Array:

@@ -6,6 +6,7 @@ other, what the same warp did before, and how the bytes were accessed.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -64,10 +65,15 @@ def side_of(mark: Any) -> Side:
 
 @dataclass(frozen=True)
 class Known:
-    """The knowledge of the warps that make an access: what all of them know, and what any of them knows."""
+    """The knowledge of the warps that make an access: what all of them know, and what each of them knows."""
 
     all: Array
-    any: Array
+    rows: Sequence[Array]
+
+    @property
+    def any(self) -> Array:
+        """What any of them knows, which only reports need."""
+        return np.asarray(reduce(np.maximum, self.rows))
 
 
 @dataclass(frozen=True)
@@ -261,4 +267,4 @@ class Naming:
 
 def whole(rows: list[Array]) -> Known:
     """The knowledge of several warps that make an access together."""
-    return Known(reduce(np.minimum, rows), reduce(np.maximum, rows))
+    return Known(reduce(np.minimum, rows), rows)

@@ -210,9 +210,9 @@ class Records:
 
     def learn(self, record: int, row: Array, known: Array) -> bool:
         """Whether a record has ended for `row`; if so, it becomes `known`, as it stays so."""
-        column = int(self.column[record])
-        lanes = row[column : column + 32] if self.lanewise[record] else row[column : column + 1]
-        known[record] = ended = bool(np.minimum.reduce(lanes) > self.clock[record])
+        column = self.column.item(record)
+        clock = np.minimum.reduce(row[column : column + 32]) if self.lanewise.item(record) else row.item(column)
+        known[record] = ended = bool(clock > self.clock.item(record))
         return ended
 
     def link(self, record: int, mark: int) -> None:

@@ -20,8 +20,8 @@ Array = npt.NDArray[Any]
 
 #: Initial size of a cell in bytes: what the widest load moves for one lane.
 _WIDEST = 16
-#: The number of readers that there are rows for at first.
-_READERS = 8
+#: The number of readers that there are rows for once there is one.
+_READERS = 4
 #: The cells of an access are cached if it has at most this many addresses.
 _FEW = 64
 #: The number of tiles whose cells are cached.
@@ -68,7 +68,7 @@ class Shadow:
         self.weak: Array | None = None
         #: the last read of each cell, a row for each reader so far, and the rows for further ones
         self.reads = np.zeros((0, self._cells), np.int64)
-        self._room = np.zeros((_READERS, self._cells), np.int64)
+        self._room = self.reads
         self._rows: dict[object, int] = {}
         #: whether the reads of each reader end in their order: bulk copies of a warp may end in another one
         self.successive = True
@@ -94,8 +94,9 @@ class Shadow:
 
     def reads_of(self, reader: object) -> Array:
         """The last read of each cell by one reader: a warp, the wgmma of a warpgroup, or the bulk copies of a warp."""
-        row = self._row(reader)
-        return np.asarray(self.reads[row])
+        row = self._row(reader)  # which may add one
+        found: Array = self.reads[row]
+        return found
 
     def _row(self, reader: object) -> int:
         found = self._rows.get(reader)
@@ -103,7 +104,8 @@ class Shadow:
             found = self._rows[reader] = len(self._rows)
             self.successive &= not (isinstance(reader, tuple) and reader[0] == "bulk")
             if found == len(self._room):
-                self._room = np.vstack([self._room, np.zeros_like(self._room)])
+                more = np.zeros((max(found, _READERS), self._cells), np.int64)
+                self._room = np.concatenate([self._room, more]) if found else more
             self.reads = self._room[: found + 1]
         return found
 
@@ -153,6 +155,4 @@ class Shadow:
         self._cells *= parts
         self.written = np.repeat(self.written, parts)
         self.weak = None if self.weak is None else np.repeat(self.weak, parts)
-        self._room = np.zeros((len(self._room), self._cells), np.int64)
-        self._room[: len(self._rows)] = np.repeat(self.reads, parts, axis=1)
-        self.reads = self._room[: len(self._rows)]
+        self._room = self.reads = np.repeat(self.reads, parts, axis=1)

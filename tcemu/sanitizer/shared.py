@@ -98,7 +98,7 @@ class SharedMemory:
             if len(places):
                 if self._records.kind[record] != Kind.COLLECTIVE:
                     places = places[~self._own(prior[places], by.warp, lanes[places])]
-                self._collide_read(record, by.warp, cells, prior, lanes, places, Known(row, row))
+                self._collide_read(record, by.warp, cells, prior, lanes, places, Known(row, (row,)))
         if needed:
             self._note_blind(record, cells, writes[0])
         self._put_read(record, by.warp, cells, lanes)
@@ -116,14 +116,14 @@ class SharedMemory:
                 late = places_of(self._records.unknown(before, row), part)
                 if len(late):
                     late = late[~self._own(before[late], by.warp, lanes[late])]
-                    self._collide_rewrite(record, cells, before, late, lanes, Known(row, row))
+                    self._collide_rewrite(record, cells, before, late, lanes, Known(row, (row,)))
             if self._all_read(reads, row):
                 continue
             unknown = self._records.unknown(reads, row)
             for reader in np.flatnonzero(unknown.any(axis=1)) if len(reads) else ():
                 marks, late = reads[reader], places_of(unknown[reader], part)
                 late = late[~self._own_read(marks[late], by.warp, lanes[late], row)]
-                self._collide_write(record, cells, marks, late, lanes, prior, Known(row, row))
+                self._collide_write(record, cells, marks, late, lanes, prior, Known(row, (row,)))
         self._note_write(record, cells, prior, lanes)
 
     # ---------------------------------------------------------------------------------------- the async proxy
@@ -159,7 +159,7 @@ class SharedMemory:
             return
         places = run_of(cells)
         prior, reads = self._shadow.written[places], self._shadow.reads_at(places)
-        known, lanes = Known(row, row), np.zeros(len(cells), np.int64)
+        known, lanes = Known(row, (row,)), np.zeros(len(cells), np.int64)
         late = np.flatnonzero(self._records.unknown(prior, row, fenced=fenced))
         self._collide_rewrite(record, cells, prior, late, lanes, known)
         for marks in () if self._all_read(reads, row) else reads:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
+from textwrap import wrap
 from typing import Any
 
 from tcemu.arguments import explained
@@ -25,6 +26,8 @@ _BAR, _GAP, _RULE = 108, 24, 8.6
 _ROWS, _BEFORE = 30, 22
 #: Widths of a warp's column, of a letter in it, and of a letter of the notes.
 _WARP, _LETTERS, _LETTER = 198, 6.7, 5.8
+#: Letters in a line of the notes: as many as fit beside a page's contents.
+_LINE = 130
 _COLUMNS = ("wgmma", "bulk copies", "cp.async")
 #: The text's name for one entry of a column, if it is not the column's name.
 _ONE = {"bulk copies": "A bulk copy of"}
@@ -124,7 +127,7 @@ def hazards(
     body = [*_heads(sheet), *_names(sheet, drawn), *_rows(sheet)]
     body += [each for mark in drawn for each in _marked(sheet, mark)]
     body += _bars(sheet, {mark.other for mark in drawn})
-    notes, low = _notes(sheet), sheet.bottom + 30
+    notes, low = [line for note in _notes(sheet) for line in wrap(note, _LINE)], sheet.bottom + 30
     body += [svg.text(_LEFT, low + 18 * number, note, "s") for number, note in enumerate(notes)]
     rules = sorted({mark.report.rule for mark in marks})
     told = f"{counted(len(rules), 'broken rule')}, {', '.join(rules)}" if rules else "no broken rule"

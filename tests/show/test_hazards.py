@@ -45,6 +45,8 @@ def test_every_broken_rule_is_drawn_where_it_happened(row):
     first = next(report for report in reports if report.block == reports[0].block)
     assert f"✗ {first.rule}" in texts
     assert any(text.startswith(f"✗ {first.rule}, line {first.site.line}") for text in texts)
+    assert f"Fix: {first.fix}" in " ".join(texts)
+    assert max(map(len, texts)) <= 130
     assert 'class="x"' in picture.svg
 
 

@@ -60,8 +60,9 @@ rules(
         "exited-threads",
         "waiting for threads that have exited",
         "9.7.13.1",
-        "A thread that has exited cannot take part in a barrier or a warpgroup. If others still need it, the behaviour "
-        "is undefined: they may wait forever or not at all.",
+        "A thread that has exited cannot take part in a barrier or a warpgroup. The manual does not say what happens "
+        "if others still need it. On an H100, a barrier with a thread count waits forever, and one without a count "
+        "goes on without the thread, as the CUDA guide says of GPUs since Volta.",
         "Keep all threads running until the last barrier, or give the barrier the number of threads that still arrive.",
     ),
     Rule(
