@@ -120,21 +120,18 @@ def fill(written, reads, cells, known, lanewise, mark):  # type: ignore[no-untyp
     The last read by each reader, a row of `reads`, must be of a known record, too. Return another record; otherwise
     -1 - the largest mark before.
     """
-    for reader in range(len(reads)):  # often there is one record, so that this tells it before all cells are looked at
-        if not known[reads[reader, cells[0]] >> 5]:
-            return reads[reader, cells[0]] >> 5
+    for reader in range(len(reads)):  # first, because their latest ones are often unknown at the first call
+        latest = 0
+        for cell in cells:
+            latest = max(latest, reads[reader, cell])
+        if not known[latest >> 5]:
+            return latest >> 5
     before = 0
     for cell in cells:
         record = written[cell] >> 5
         if lanewise[record] or not known[record]:
             return record
         before = max(before, written[cell])
-    for reader in range(len(reads)):
-        latest = 0
-        for cell in cells:
-            latest = max(latest, reads[reader, cell])
-        if not known[latest >> 5]:
-            return latest >> 5
     for cell in cells:
         written[cell] = mark
     return -1 - before
