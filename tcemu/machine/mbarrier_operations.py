@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 _LONG = (1 << 64) - 1
 
 
-
 @executes("mbarrier.init")
 def init(instruction: Instruction) -> Act:
     """mbarrier.init (9.7.13.15.9): make an object of 8 bytes that expects `count` arrivals per phase."""
@@ -199,27 +198,15 @@ def _arrivals(
     complete: bool = True,
 ) -> Any:
     """The states before: an int or, if lanes give different addresses, uint64 (32,) with 0 for inactive lanes."""
-    counts = [_counts(core, instruction, given) for given in (count, transaction)]
+    counts, sizes = _counts(core, instruction, count), _counts(core, instruction, transaction)
     by = core.begin(instruction)
     if by is None:
         return 0
-    places = places_of(core, by, instruction, address)
-    states = [
-        (
-            mbarriers.arrive(
-                core,
-                _part(by, mask),
-                instruction,
-                place,
-                _total(counts[0], mask),
-                _total(counts[1], mask),
-                drop=drop,
-                complete=complete,
-            ),
-            mask,
-        )
-        for mbarriers, place, mask in places
-    ]
+    states = []
+    for mbarriers, place, mask in places_of(core, by, instruction, address):
+        part, arrivals, size = _part(by, mask), _total(counts, mask), _total(sizes, mask)
+        state = mbarriers.arrive(core, part, instruction, place, arrivals, size, drop=drop, complete=complete)
+        states.append((state, mask))
     if len(states) == 1:
         return states[0][0]
     found = np.zeros(WARP, np.uint64)
