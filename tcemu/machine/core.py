@@ -82,7 +82,7 @@ class Core:
     def by(self, within: int = 1) -> By:
         """The block, warp, active lanes and site of an operation that begins now, `within` calls of the machine."""
         self.latest = where = self.at or site(within + 1)
-        return By(self.block.number, self.index, self.bits, where)
+        return _by(By, (self.block.number, self.index, self.bits, where))
 
     # ---------------------------------------------------------------------------------------- operations
 

@@ -66,10 +66,10 @@ class Wgmmas:
     # ---------------------------------------------------------------------------------------- registers
 
     def _touch(self, event: Touched) -> None:
-        warp, by = self._warps[event.by.warp], event.by
-        if not (warp.fences or warp.pending or event.unwritten):
-            return  # the warp has no wgmma
-        warp.touch(event)
+        by = event.by
+        warp = self._warps[by.warp]
+        if warp.fences:  # before the first fence all accesses are alike, since they follow no fence
+            warp.touch(event.registers.bank.first, event.which, by, event.writes)
         if not (warp.pending or event.unwritten):
             return
         under_way = warp.users(event)

@@ -129,13 +129,15 @@ class Warp:
         use.wgmma, use.fences = wgmma, self.fences
         return True
 
-    def touch(self, event: Touched) -> None:
-        """Remember an access. Before the first fence all accesses are alike, since they follow no fence."""
-        if self.fences:
-            self.accesses += 1
-            bank = self.touched.setdefault(event.registers.bank.first, {})
-            bank.pop(event.which, None)
-            bank[event.which] = self.accesses, event.by, event.writes
+    def touch(self, first: int, which: tuple[int, ...], by: By, writes: bool) -> None:
+        """Remember an access to registers `which` of the bank that begins with register `first`."""
+        self.accesses += 1
+        bank = self.touched.get(first)
+        if bank is None:
+            bank = self.touched[first] = {}
+        else:
+            bank.pop(which, None)  # so that it comes last
+        bank[which] = self.accesses, by, writes
 
     def fence_touched(self) -> None:
         """A fence orders the accesses before it."""
