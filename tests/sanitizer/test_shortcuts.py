@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from quick import examples
 
 from tcemu.instructions.table import FAMILIES
-from tcemu.machine.events import By, Site, Touched
-from tcemu.machine.registers import Bank, Registers
+from tcemu.machine.events import By, Site
 from tcemu.sanitizer import block
 from tcemu.sanitizer.clocks import Clocks
 from tcemu.sanitizer.records import Kind, Records
@@ -93,8 +92,7 @@ def test_accesses_to_registers(steps, asked):
             continue
         (first, count), which, writes = step
         which = tuple(number % count for number in which)
-        bank = Bank(np.zeros((32, count), np.uint32), first=first)
-        warp.touch(Touched(by, Registers(bank), writes, which))
+        warp.touch(first, which, by, writes)
         since.update({first + number: (line, by, writes) for number in which})
     assert warp.fenced == before
     found = [since[number] for number in asked if number in since]
