@@ -61,7 +61,8 @@ def in_turns(works: list[Callable[[], object]], rounds: int) -> list[float]:
 
 def each_operation(warp: Warp, g: Pointer) -> dict[str, Callable[[], object]]:
     """What a kernel of four warps may do again and again."""
-    values, addresses, places = warp.registers(1, fill=1), 4 * warp.threads, g.at(4 * warp.threads)
+    values, others = warp.registers(1, fill=1), warp.registers(1, fill=2)
+    addresses, places = 4 * warp.threads, g.at(4 * warp.threads)
     sixteen = 16 * warp.threads
     d = warp.registers(4, fill=0)
     a = Descriptor.for_tile("f16", 64, 16, swizzle=0)
@@ -86,7 +87,7 @@ def each_operation(warp: Warp, g: Pointer) -> dict[str, Callable[[], object]]:
 
     return {
         "bar.warp.sync": warp.bar_warp_sync,
-        "a sum of registers": lambda: values + values,
+        "a sum of registers": lambda: values + others,
         "ld.shared": lambda: warp.ld_shared(addresses),
         "st.shared": lambda: warp.st_shared(addresses, values),
         "ld.global": lambda: warp.ld_global(places),

@@ -296,8 +296,15 @@ class Core:
 
     def touched(self, registers: Registers, writes: bool, which: tuple[int, ...], unwritten: tuple[int, ...]) -> None:
         """Report that the kernel reads or writes registers of this warp."""
-        by = self.by(3)  # this method, Registers.touch, and the method that calls it
-        self.grid.tell(Touched, by, registers, writes, which, unwritten)
+        grid = self.grid
+        self.latest = where = self.at or site(3)  # this method, Registers.touch, and the method that calls it
+        if grid.once and not unwritten:
+            access, did = (registers.bank, where, writes), (which, self.bits)
+            if grid.touched.get(access) == did:
+                return
+            grid.touched[access] = did
+        by = _by(By, (self.block.number, self.index, self.bits, where))
+        grid.tell(Touched, by, registers, writes, which, unwritten)
 
 
 @lru_cache(maxsize=1024)

@@ -14,8 +14,9 @@ from tcemu.machine.block import Block, Index3, Shape
 from tcemu.machine.cluster import Cluster
 from tcemu.machine.core import Core
 from tcemu.machine.dispatch import Bound
-from tcemu.machine.events import Accessed, Event, Issued, Observer, Stuck, Touched, Waiting
+from tcemu.machine.events import Accessed, Event, Issued, Observer, Site, Stuck, Touched, Waiting
 from tcemu.machine.memory import GlobalMemory
+from tcemu.machine.registers import Bank
 from tcemu.machine.scheduler import Left, Scheduler
 from tcemu.machine.sites import callers_of
 from tcemu.machine.strategy import InOrder, strategy_of
@@ -50,6 +51,10 @@ class Grid:
         self._heard: set[type[Event]] = set()
         #: the kinds of events that no observer has needed since it last received one
         self._unheard: set[type[Event]] = set()
+        #: whether no observer needs an access to registers that repeats one, and those since the last rarer event: by
+        #: bank, line and whether they write, which registers and lanes
+        self.once = all(Touched in getattr(each, "once", ()) for each in observers)
+        self.touched: dict[tuple[Bank, Site, bool], tuple[tuple[int, ...], int]] = {}
         #: whether some observer needs Issued of an instruction that only some lanes execute, and of one that all do; by
         #: opcode, once `follows` has found it out
         self.followed: dict[str, tuple[bool, bool]] = {}
@@ -91,7 +96,7 @@ class Grid:
         finally:
             # Registers may still be read after the end. Observers, which may hold much memory, are freed now: the grid,
             # its blocks and its warps refer to each other, so it is not.
-            self.observers, self._hears, self.followed = (), [], {}
+            self.observers, self._hears, self.followed, self.touched = (), [], {}, {}
 
     def clock(self) -> int:
         """The instructions so far, and the readings of this clock: it grows from reading to reading."""
@@ -132,6 +137,7 @@ class Grid:
             event = kind(*fields)
             if kind not in _FREQUENT:
                 self._unheard.clear()
+                self.touched.clear()
             try:
                 for observer in self.observers:
                     observer(event)

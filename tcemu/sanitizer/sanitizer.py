@@ -79,6 +79,9 @@ class Sanitizer:
     [False, True]
     """
 
+    #: one access to registers is enough of those that repeat it
+    once = frozenset({Touched})
+
     def __init__(self, mode: Mode = "raise") -> None:
         if not isinstance(mode, str) or mode not in MODES:
             raise OperandError(f"a sanitizer's mode must be {listing(map(repr, MODES))}; got {shown(mode)}")

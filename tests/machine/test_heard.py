@@ -65,6 +65,53 @@ def test_an_observer_that_does_not_say_hears_of_all():
     assert touched == [(True, ()), (False, ()), (False, (0,)), (False, ()), (True, ())]
 
 
+class Once(list):
+    """An observer of accesses to registers that needs no repetitions."""
+
+    once = frozenset({events.Touched})
+    __call__ = list.append
+
+
+def accesses(heard):
+    """By line from the first of them: which registers are read or written, by how many lanes."""
+    touched = [each for each in heard if isinstance(each, events.Touched)]
+    first = min(each.by.site.line for each in touched)
+    return [
+        (each.by.site.line - first, "writes" if each.writes else "reads", each.which, each.by.active.bit_count())
+        for each in touched
+    ]
+
+
+def repeating(warp):
+    values = warp.registers(2, fill=1)
+    for turn in range(6):
+        _ = values[:, turn % 2], values[:, 0]
+        warp.st_shared(0, 1)  # as frequent as these accesses
+        values[:, 0] = 1
+    warp.fence_proxy_async()
+    for lanes in (32, 32, 16, 16):
+        with warp.only(warp.laneid < lanes):
+            _ = values + values[:, :1]
+
+
+def test_an_observer_may_do_without_repetitions():
+    heard = Once()
+    tcemu.launch(repeating, observers=(heard,), sanitizer="off", shared=4)
+    first, second, write = (2, "reads", (0,), 32), (2, "reads", (1,), 32), (4, "writes", (0,), 32)
+    loop = [(0, "writes", (0, 1), 32), first, write, second, first, second, first, second, first]
+    assert accesses(heard)[: len(loop)] == loop
+    after = {(8, "reads", which, lanes) for which in ((0,), (0, 1)) for lanes in (32, 16)}
+    assert {*accesses(heard)[len(loop) :]} == after
+
+
+def test_an_observer_that_needs_repetitions_gets_them():
+    alone, beside = [], []
+    tcemu.launch(repeating, observers=(alone.append,), sanitizer="off", shared=4)
+    tcemu.launch(repeating, observers=(Once(), beside.append), sanitizer="off", shared=4)
+    assert accesses(alone) == accesses(beside)
+    assert len(accesses(alone)) == 1 + 6 * 3 + 4 * 2
+
+
 def test_the_sanitizer_needs_them_from_the_first_wgmma_on():
     watch, needed = Sanitizer("collect"), []
 

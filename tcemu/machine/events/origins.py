@@ -85,5 +85,7 @@ class WarpsEvent(Event):
 #: `hears(kind)`: as long as it returns False, the machine may leave out events of that kind, if they are frequent
 #: (Touched, Computed). Its result may change only when it receives an event other than Accessed, Issued or
 #: Touched. With a method `follows(instruction, whole)`, it needs Issued only of instructions for which that returns
-#: True; `whole` says whether all lanes that have not exited execute it. The machine calls it once in a launch.
+#: True; `whole` says whether all lanes that have not exited execute it. The machine calls it once in a launch. If an
+#: attribute `once` contains Touched, the machine may leave out an access to registers that repeats one: by the same
+#: lanes, on the same line, with no event in between but those three kinds.
 Observer = Callable[[Event], None]
