@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from tcemu.errors import LaunchError, OperandError, briefly
+from tcemu.errors import LaunchError, OperandError, briefly, listing
 from tcemu.instructions import Instruction
 from tcemu.machine.lanes import differing
 
@@ -171,12 +171,20 @@ class Registers(NDArrayOperatorsMixin):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **keywords: Any) -> Any:
         given = [value.used() if isinstance(value, Registers) else value for value in inputs]
+        if out is not None and "where" in keywords:  # elsewhere they keep their values
+            keywords["out"] = tuple(each if each is None else np.array(each) for each in out)
+        try:
+            result = getattr(ufunc, method)(*given, **keywords)
+        except ValueError as error:
+            raise _unfit(ufunc, given, error) from None
         if out is None:
-            return getattr(ufunc, method)(*given, **keywords)
-        (target,) = out
-        result = getattr(ufunc, method)(*given, **keywords)
-        target[...] = result
-        return target
+            return result
+        answers = []
+        for target, found in zip(out, result if ufunc.nout > 1 else (result,), strict=True):
+            if target is not None:
+                target[...] = found
+            answers.append(found if target is None else target)
+        return tuple(answers) if ufunc.nout > 1 else answers[0]
 
     def used(self) -> Array:
         """A numpy array of the content, for an operation that uses every active lane of it."""
@@ -303,6 +311,17 @@ class Registers(NDArrayOperatorsMixin):
         for columns in self.bank.pending:
             waiting[... if columns is None else columns] = True
         return waiting if self._columns is None else waiting[self._columns]
+
+
+def _unfit(ufunc: np.ufunc, given: Sequence[Any], error: ValueError) -> OperandError:
+    """The error for operands that a function of numpy does not take together."""
+    shapes = [np.shape(each) for each in given]
+    hint = "; values[:, None] gives each lane one value for all its registers" if (WARP,) in shapes else ""
+    why = "they do not broadcast" if "broadcast" in str(error) else str(error)
+    return OperandError(
+        f"np.{ufunc.__name__} of shapes {listing(shapes, 'and')}: {why}. Registers are arrays (32, n), with a row for "
+        f"each lane{hint}"
+    )
 
 
 @lru_cache(maxsize=1024)

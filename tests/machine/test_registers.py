@@ -314,3 +314,33 @@ def test_registers_that_no_warp_owns():
     view = Registers(bank)
     view[...] = 3
     assert bank.view([1])[:, 0].tolist() == [3] * 32
+
+
+@pytest.mark.parametrize(
+    ("work", "says"),
+    [
+        (lambda values: values + np.arange(32), r"np\.add of shapes \(32, 2\) and \(32,\).*; values\[:, None\] gives"),
+        (lambda values: values[:, 0] ^ values, r"np\.bitwise_xor of shapes .*: they do not broadcast"),
+        (lambda values: values * np.ones((32, 3), int), r"\(32, 3\): they do not broadcast.*with a row for each lane$"),
+        (lambda values: values @ values, r"np\.matmul of shapes .* mismatch in its core dimension"),
+    ],
+)
+def test_arrays_that_do_not_fit_registers_are_explained(work, says):
+    with pytest.raises(OperandError, match=says):
+        tcemu.launch(lambda warp: work(warp.registers(2, fill=1)))
+
+
+def test_results_of_numpy_functions_go_where_out_says():
+    held = {}
+
+    def kernel(warp):
+        values, rest = warp.registers(2, fill=7), warp.registers(2)
+        quotient, remainder = np.divmod(values, 4, out=(None, rest))
+        np.add(values, 1, out=values, where=np.arange(32)[:, None] < 2)
+        held.update(quotient=quotient, same=remainder is rest, rest=rest.copy(), values=values.copy())
+
+    tcemu.launch(kernel)
+    assert held["same"]
+    assert held["quotient"].tolist() == [[1, 1]] * 32
+    assert held["rest"].tolist() == [[3, 3]] * 32
+    assert held["values"].tolist() == [[8, 8]] * 2 + [[7, 7]] * 30
