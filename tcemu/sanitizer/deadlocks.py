@@ -9,6 +9,7 @@ from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.grid import Grid
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.report import Earlier, many
+from tcemu.sanitizer.shared import SharedMemory
 
 #: The fix for a loop that no lane executes.
 _EMPTY = (
@@ -17,13 +18,21 @@ _EMPTY = (
 )
 #: The fix for a count that is never reached.
 _COUNT = "Give the barrier the number of threads that arrive at it: 32 for each warp."
+#: The fix where a warp reads what other threads have not written yet.
+_FIRST = (
+    "Wait on the mbarrier at which the writers arrive, for its first phase with parity 0: with parity 1, that wait "
+    "returns at once."
+)
 
 
 class Deadlocks:
     """Explains why no warp of a block can continue."""
 
-    def __init__(self, block: Block, mbarriers: Mbarriers, barriers: Barriers, grid: Grid) -> None:
-        self._block, self._mbarriers, self._barriers, self._grid = block, mbarriers, barriers, grid
+    def __init__(
+        self, block: Block, shared: SharedMemory, mbarriers: Mbarriers, barriers: Barriers, grid: Grid
+    ) -> None:
+        self._block, self._shared, self._mbarriers = block, shared, mbarriers
+        self._barriers, self._grid = barriers, grid
         self.handlers: Handlers = {Stuck: self._stuck}
 
     def _stuck(self, event: Stuck) -> None:
@@ -70,9 +79,24 @@ class Deadlocks:
         """Report a wait for a phase by a warp that missed an earlier phase; return whether there was one."""
         there = [each for each in waiting if each.kind == "mbarrier"]
         missed = any(self._mbarriers.check_missed(each.by, each.key) for each in there)
-        if missed or not there or self._mbarriers.check_blind() or self._mbarriers.check_again():
+        if missed or not there or self._blind(there) or self._mbarriers.check_again():
             return missed or bool(there)
         return any(self._mbarriers.check_lost(each.by, each.key) for each in there)
+
+    def _blind(self, waiting: list[Waiting]) -> bool:
+        """Report reads of unwritten bytes by a warp that has not waited on all mbarriers; return whether any exist."""
+        told, clocks, found = False, self._block.clocks, self._mbarriers.found
+        now = {each.by.warp: each.key for each in waiting}
+        for warp in range(self._block.warps):
+            row = clocks.view(warp, clocks.there[warp])
+            unseen = [address for address, here in found.items() if not row[here.column]]
+            address = now.get(warp, -1)
+            if address in unseen and not any(each.copy for each in found[address].phases.values()):
+                why = f"and this warp has seen no phase of {self._block.mbarrier(address)} complete"
+                told |= self._shared.tell_blind(warp, "uninitialised-shared", why, _FIRST)
+            elif unseen:
+                told |= self._shared.tell_blind(warp, "tma-unwaited", "and this warp has not waited on the mbarrier")
+        return told
 
     def _spins(self, waiting: tuple[Waiting, ...]) -> bool:
         """Report a loop that waits for a value that is never written; return whether there was one."""

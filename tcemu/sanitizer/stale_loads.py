@@ -2,7 +2,8 @@
 
 Strong accesses do not race, and they are not ordered by being strong: a thread that finds a flag may still load what
 was in another location before the flag's thread stored there (PTX ISA 8.9.5). This is about flags that publish nothing,
-neither by a release nor by a fence between the two stores, and that a loop waits for, or an atomic operation finds.
+neither by a release nor by a fence between the two stores, and that a loop waits for, or an acquire or an atomic
+operation finds.
 Other loads may be content with an old value, as of a statistic, and a loop loads again. The sanitizer reports nothing
 where only the reader lacks its fence: NVIDIA's own samples read volatile results that way.
 """
@@ -28,13 +29,16 @@ _MOST = 128
 
 
 class _Seen(NamedTuple):
-    """The latest write of some warp that this block has found, where, by whom, at which time of its warp, and how."""
+    """The latest write of some warp that this block has found, where, by whom, at which time of its warp.
+
+    It is meant to find more than a value if it is atomic or an acquire.
+    """
 
     write: StrongWrite
     address: int
     by: By
     time: int
-    atomic: bool
+    meant: bool
 
 
 class StaleLoads:
@@ -97,7 +101,8 @@ class StaleLoads:
                 if before is not None and before.write.number >= write.number:
                     break  # the others have been found before
                 time = self._clocks.time[by.warp]
-                self._seen[write.block, write.by.warp] = _Seen(write, address, by, time, atomic)
+                meant = atomic or event.order == "acquire"
+                self._seen[write.block, write.by.warp] = _Seen(write, address, by, time, meant)
 
     def _note(self, by: By, places: bytes) -> None:
         """Note a load, for loops that load the same again."""
@@ -153,8 +158,8 @@ class StaleLoads:
         """Report what was found. Whether a line loads again shows only when it has been executed often enough."""
         found, self._found = self._found, []
         for seen, report in found:
-            repeated = self._again if seen.atomic else self._polls
-            if (seen.atomic or seen.by.site in self._polls) and report.site not in repeated:
+            repeated = self._again if seen.meant else self._polls
+            if (seen.meant or seen.by.site in self._polls) and report.site not in repeated:
                 self._block.tell(report)
 
 
