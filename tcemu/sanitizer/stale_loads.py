@@ -4,8 +4,9 @@ Strong accesses do not race, and they are not ordered by being strong: a thread 
 was in another location before the flag's thread stored there (PTX ISA 8.9.5). This is about flags that publish nothing,
 neither by a release nor by a fence between the two stores, and that a loop waits for, or an acquire or an atomic
 operation finds.
-Other loads may be content with an old value, as of a statistic, and a loop loads again. The sanitizer reports nothing
-where only the reader lacks its fence: NVIDIA's own samples read volatile results that way.
+Other loads may be content with an old value, as of a statistic, and a loop loads again. Where only the reader lacks its
+fence, and a loop has waited for the flag, there is a hint, and behind an atomic operation nothing: NVIDIA's own samples
+read volatile results that way.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from tcemu.sanitizer.report import Earlier, Report
 
 #: How many of the writes that have added to a value count.
 _MOST = 128
+#: The fix where the flag's thread has released it.
+_ACQUIRE = "Load the flag with .acquire, or put fence.acq_rel between the loop that waits for it and this load."
 
 
 class _Seen(NamedTuple):
@@ -125,17 +128,19 @@ class StaleLoads:
         if own or not len(both) or not self._comes_after(event, address, seen):
             return False
         columns, published = THREAD + 32 * write.by.warp + both, seen.write.published
-        if published is not None and (published[columns] > write.time).all():
-            return False
-        if self._knows(event, address, write, columns):
+        told = published is not None and (published[columns] > write.time).all()
+        if (told and seen.meant) or self._knows(event, address, write, columns):
             return False
         who = write.by._replace(warp=Labelled(write.by.warp, f"{write.by.warp} of block {write.by.block}"))
+        missing = "release and no fence is between the two stores"
+        if told:
+            missing = "acquire and no fence is between the two loads"
         message = (
             f"{event.opcode} may not find what {write.opcode} of warp {who.warp}, lane {both[0]} stored, although the "
-            f"load at {seen.by.site} has found a later store of the same thread: no release and no fence is between "
-            f"the two stores"
+            f"load at {seen.by.site} has found a later store of the same thread: no {missing}"
         )
-        report = Report("stale-load", message, by, f"{event.space} memory", Earlier(who, write.opcode))
+        what, earlier, weight = f"{event.space} memory", Earlier(who, write.opcode), "hint" if told else None
+        report = Report("stale-load", message, by, what, earlier, remedy=_ACQUIRE if told else "", weight=weight)
         self._found.append((seen, report))
         return True
 
