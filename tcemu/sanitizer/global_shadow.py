@@ -31,8 +31,8 @@ WEAK, STRONG, READ, OTHER, STRONG_READ, SEEN = range(6)
 WRITES, ACCESSES = slice(0, 2), slice(0, 5)
 #: The initial size of a cell, and the least and the most cells at first.
 _CELL, _CELLS, _AT_FIRST = 16, 1 << 12, 1 << 20
-#: The most reads of an array that are listed.
-_MANY = 8192
+#: The most reads of an array that are listed: some 20 MB.
+_MANY = 1 << 15
 
 
 @lru_cache(maxsize=64)
