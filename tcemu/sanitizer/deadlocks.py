@@ -108,8 +108,8 @@ class Deadlocks:
     def _held_up(self, warps: set[int], full: Mbarrier) -> bool:
         """Whether one of these warps waits for a flag, or for its stage: for a phase before the full mbarrier's."""
         waits, found = [self._stopped[warp] for warp in warps & set(self._stopped)], self._mbarriers.found
-        behind = [each.kind == "mbarrier" and found[each.key].count < full.count for each in waits]
-        return any(behind) or any(each.kind == "memory" for each in waits)
+        stages = [found[each.key] for each in waits if each.kind == "mbarrier" and each.key in found]
+        return any(each.kind == "memory" for each in waits) or any(stage.count < full.count for stage in stages)
 
     def _explained_late(self) -> bool:
         """Report bytes that do not come, unless a warp that is to bring them is held up; return whether it did."""

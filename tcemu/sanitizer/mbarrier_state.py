@@ -85,7 +85,7 @@ class Mbarrier:
         came = {warp for warp, _ in now.origins}
         if now.expected > now.issued:
             return {warp for warp, _ in before.origins} - came
-        return {self.expecting.warp} - came if self.expecting and not now.expected else set()
+        return {self.expecting.warp} - came if self.expecting and now.issued > now.expected == 0 else set()
 
     def known_to(self, by: By, clocks: Clocks, announced: Array | None) -> bool:
         """Whether each lane executed mbarrier.init or knows about it, perhaps only from fence.mbarrier_init."""

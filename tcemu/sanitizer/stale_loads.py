@@ -132,15 +132,14 @@ class StaleLoads:
         if (told and seen.meant) or self._knows(event, address, write, columns):
             return False
         who = write.by._replace(warp=Labelled(write.by.warp, f"{write.by.warp} of block {write.by.block}"))
-        missing = "release and no fence is between the two stores"
-        if told:
-            missing = "acquire and no fence is between the two loads"
+        missing = f"{'acquire' if told else 'release'} and no fence is between the two {'loads' if told else 'stores'}"
         message = (
             f"{event.opcode} may not find what {write.opcode} of warp {who.warp}, lane {both[0]} stored, although the "
             f"load at {seen.by.site} has found a later store of the same thread: no {missing}"
         )
-        what, earlier, weight = f"{event.space} memory", Earlier(who, write.opcode), "hint" if told else None
-        report = Report("stale-load", message, by, what, earlier, remedy=_ACQUIRE if told else "", weight=weight)
+        report = Report("stale-load", message, by, f"{event.space} memory", Earlier(who, write.opcode))
+        if told:
+            report.weight, report.remedy = "hint", _ACQUIRE
         self._found.append((seen, report))
         return True
 
