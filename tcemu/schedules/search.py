@@ -63,11 +63,11 @@ def search_schedules(
     that no warp can tell apart count as one (tcemu.schedules.trace says which); the result says what was tried and what
     was not.
 
-    A run fails if the sanitizer reports an error, if the launch does not finish (at the latest, when a warp has
-    executed `operations`; by default a million in the first run, then many more than that took), or if the arrays hold other results than
-    after the first run; kernels that use atom or red may give different results, unless `check`,
-    which is called with the arguments after each run, raises AssertionError. The search ends with the first failure,
-    reduced to the delays that it needs. Raises LaunchError for what no GPU would launch.
+    A run fails if the sanitizer reports an error, if the launch does not finish, or if the arrays hold other results
+    than after the first run; kernels that use atom or red may give different results, unless `check`, which is called
+    with the arguments after each run, raises AssertionError. A launch does not finish if a warp executes more than
+    `operations`: unless you say it, a million in the first run, and later many more than that run took. The search ends
+    with the first failure, reduced to the delays that it needs. Raises LaunchError for what no GPU would launch.
 
     >>> def one_of_two_arrives(warp, out):  # the flag is set before the data
     ...     if warp.warpid == 0:
