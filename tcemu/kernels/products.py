@@ -27,18 +27,18 @@ from tcemu.kernels.simd import WIDTH
 #: x, y, c and the metadata, how it is loaded (where three tables begin, vectors, mask, bits to flip, see `extract`; if
 #: mask is 0, elements are the words that are picked); what `store` takes (where its tables begin, their size, results
 #: of a word, bits of a result, words, kind); the kind of addends; what else an arithmetic takes; the codes of metadata
-#: that are not legal; what `spread` takes (where its table begins, rows); the vectors of x, y and c as the blocks take
+#: that are not legal; what `spread` takes (where its table begins, groups); the vectors of x, y and c as the blocks take
 #: them; whether `pack_words` is tried, whether both formats have few bits, where its tables of x and of y
 #: begin, and the starts of their windows; the address of `pick`; how many tiles are computed together, and the bytes of
 #: a tile in the rooms of words that are picked; where room begins for results, for picked words of x and of y, stored
 #: elements, codes, x, y, c, packed elements and what is fetched ahead, and all its words; the blocks of products of a
 #: tile.
 FORMAT_X, FORMAT_Y, LOADS, STORE, ADDENDS, OPTION, ILLEGAL, SPREAD, VECTORS = map(
-    np.int64, (7, 14, 21, 45, 51, 52, 53, 54, 56)
+    np.int64, (8, 15, 22, 46, 52, 53, 54, 55, 57)
 )
-QUICK, FEW, UPS_X, UPS_Y, START_X, START_Y, PICK, TOGETHER, PICKED = map(np.int64, range(59, 68))
-HELD, WORDS_X, WORDS_Y, STORED, CODES, IN_X, IN_Y, IN_C, PACKED, AHEAD, ROOM = map(np.int64, range(68, 79))
-BLOCKS, NUMBERS = map(np.int64, range(79, 81))
+QUICK, FEW, UPS_X, UPS_Y, START_X, START_Y, PICK, TOGETHER, PICKED = map(np.int64, range(60, 69))
+HELD, WORDS_X, WORDS_Y, STORED, CODES, IN_X, IN_Y, IN_C, PACKED, AHEAD, ROOM = map(np.int64, range(69, 80))
+BLOCKS, NUMBERS = map(np.int64, range(80, 82))
 #: The numbers of an operand, in the order of LOADS.
 X, Y, C, E = (np.int64(LOADS + 6 * operand) for operand in range(4))
 #: After tiles with NaN, an infinity or an element outside the window, so many are not expected to be better.
@@ -88,6 +88,20 @@ def _rooms(room, vectors_x, vectors_y):  # type: ignore[no-untyped-def]
     return room, room + size_x, room + uint64(2) * size_x, other, other + size_y, other + uint64(2) * size_y
 
 
+@njit(cache=True, nogil=True)
+def _any_short(tiles, of_x, of_y, steps, squares_x, squares_y, numbers):  # type: ignore[no-untyped-def]
+    """Whether any chain of some tiles is short; squares_x, squares_y: from `squares`."""
+    size = uint64(4)
+    for group in range(tiles * of_x):
+        first = group // of_x * of_y
+        for column in range(of_y):
+            for step in range(steps):
+                at_x, at_y = uint64(group * steps + step) * size, uint64((first + column) * steps + step) * size
+                if is_short(squares_x + at_x, squares_y + at_y, numbers):
+                    return True
+    return False
+
+
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
 def _chains(  # type: ignore[no-untyped-def]
     tiles, room, vectors_x, vectors_y, steps, numbers, c, scale_x, scale_y, step_x, step_y, scaled, base, found, ahead
@@ -103,6 +117,7 @@ def _chains(  # type: ignore[no-untyped-def]
     if short:
         squares(value_x, tiles * of_x * steps, chain, int64(0), sign_x)
         squares(value_y, tiles * of_y * steps, chain // (WIDTH // ROWS), int64(1), sign_y)
+        short = _any_short(tiles, of_x, of_y, steps, sign_x, sign_y, numbers)
     # Each chain that may be short decides for itself; all others are computed at once.
     group, column, step, first, block = int64(0), int64(0), int64(-1), int64(0), int64(0)
     for _ in range(tiles * of_x * of_y * steps if short else 1):
@@ -220,9 +235,9 @@ def _load(tiles, words, step, tables, numbers, room, first, through, into):  # t
 @njit(cache=True, nogil=True)
 def _spread(tiles, stored, tables, numbers, room, nothing, into):  # type: ignore[no-untyped-def]
     """The vectors of a sparse A from those of its stored words, of two kinds; its codes are loaded. See `spread`."""
-    rows, table, codes = number(numbers, SPREAD + 1), _in(tables, numbers, SPREAD), _in(room, numbers, CODES)
-    of_x, of_e = number(numbers, X + 3), number(numbers, E + 3)
-    spread(tiles, stored, 64 * of_x, codes, 64 * of_e, table, rows, nothing, into)
+    groups, table, codes = number(numbers, SPREAD + 1), _in(tables, numbers, SPREAD), _in(room, numbers, CODES)
+    of_x, of_e, rows = number(numbers, X + 3), number(numbers, E + 3), number(numbers, VECTORS)
+    spread(tiles, stored, 64 * of_x, codes, 64 * of_e, table, groups, rows, nothing, into)
 
 
 @njit(cache=True, nogil=True)
