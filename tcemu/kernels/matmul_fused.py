@@ -15,10 +15,11 @@ import numpy.typing as npt
 from numba import int64, uint64
 
 from tcemu.kernels import sums
-from tcemu.kernels.blocks import ROWS, bound
+from tcemu.kernels.blocks import ROWS, space
 from tcemu.kernels.compiling import njit
+from tcemu.kernels.loading import LOADS
 from tcemu.kernels.matmul_exact import INFINITY, QUIET, exact
-from tcemu.kernels.products import LOADS, chains_at, multiply
+from tcemu.kernels.products import chains_at, multiply
 from tcemu.kernels.rooms import aligned
 from tcemu.kernels.simd import WIDTH
 
@@ -98,7 +99,7 @@ class Tile:
     def __init__(self, rule: Rule, formats: Sequence[Array], normal: Sequence[bool], join: bool, sums: int, depth: int):
         self._rule, self._formats, self._join, self._sums, self._depth = np.array(rule), formats, join, sums, depth
         forms = [*formats[1], normal[1], *formats[0], normal[0]]
-        self._numbers = np.array([*rule, join, depth, sums, bound(depth, formats), *forms, 0], np.int64)
+        self._numbers = np.array([*rule, join, depth, sums, space(rule.fraction, depth, formats), *forms, 0], np.int64)
         self._rooms: dict[str, Array] = {}
 
     def _room(self, name: str, size: int, kind: Any) -> Array:

@@ -21,6 +21,8 @@ FLOATS, HALVES, INTEGERS = range(3)
 #: Rows that `spread` makes at once from the same two vectors of stored words, and the numbers that say it: the vector
 #: of codes of each of the two, the two, and the rows.
 SPREAD_ROWS, SPREADS = 4, 8
+#: The entries of a table that `look_up` takes.
+ENTRIES = WIDTH
 
 @intrinsic
 def _picks(typingctx, tiles, words, step, picks, into, apart):  # type: ignore[no-untyped-def]
@@ -81,6 +83,28 @@ def extract(  # type: ignore[no-untyped-def]
 
     kinds = [types.int64, types.uint64, types.int64, types.uint64, types.uint64, *[types.int64] * 3, types.uint64]
     return types.none(*kinds), codegen
+
+
+@intrinsic
+def look_up(typingctx, tiles, picked, step, source, bits, vectors, table, values):  # type: ignore[no-untyped-def]
+    """values[t, v, j] = table[picked[t, source[v], j] >> bits[v, j] & 15]: as `extract`, for codes of four bits."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        tiles, picked, step, source, bits, vectors, table, values = args
+        code = vector_code(builder)
+        picked, vectors = Tiles(picked, code.number(step)), code.number(vectors)
+        entries, whole = code.load(table, 0, WORDS, unit=64), whole_vectors_of_words()
+        with code.loop(0, vectors) as v:
+            held, places = code.wide(code.load(source, v, WORD, unit=4)), code.load(bits, v, WORDS, unit=64)
+            with code.loop(0, code.number(tiles)) as t:
+                word = code.load(picked.of(t), held, WORDS, unit=64).down(places)
+                # A permutation looks at five bits; with the same words in both vectors, at four.
+                value = code.picked(entries, entries, word) if whole else code.gather(table, word & (ENTRIES - 1))
+                code.store(value, values, t * vectors + v, unit=64)
+        return context.get_dummy_value()
+
+    kinds = [types.int64, types.uint64, types.int64, types.uint64, types.uint64, types.int64, types.uint64]
+    return types.none(*kinds, types.uint64), codegen
 
 
 @intrinsic

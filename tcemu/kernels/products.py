@@ -13,38 +13,53 @@ from numba import int64, uint64
 from tcemu.kernels import sums as fast
 from tcemu.kernels.ahead import expect, fetch
 from tcemu.kernels.blocks import ROWS
-from tcemu.kernels.calls import address_of, call, number
+from tcemu.kernels.calls import address_of, call, number, put
 from tcemu.kernels.compiling import njit
 from tcemu.kernels.dots import bit_block, integer_block, integers
-from tcemu.kernels.moves import addresses, extract, finish, join, mark, spread, widen
+from tcemu.kernels.loading import (
+    AHEAD,
+    BLOCKS,
+    FEW,
+    FORMAT_X,
+    FORMAT_Y,
+    IN_C,
+    IN_X,
+    IN_Y,
+    OPTION,
+    PACKED,
+    PICKED,
+    QUICK,
+    SPREAD,
+    START_X,
+    START_Y,
+    STORED,
+    TOGETHER,
+    UPS_X,
+    UPS_Y,
+    VECTORS,
+    WORDS_X,
+    X,
+    Y,
+    load_addends,
+    load_codes,
+    load_factors,
+    picked,
+    spread_stored,
+    store_results,
+    widen_addends,
+    within,
+)
+from tcemu.kernels.moves import ENTRIES, addresses, look_up
 from tcemu.kernels.nests import blocks
 from tcemu.kernels.packing import pack, pack_special, pack_wide, pack_words, survey
 from tcemu.kernels.scaled import grouped_block
 from tcemu.kernels.short_sums import is_short, may_be_short, short_block, squares
 from tcemu.kernels.simd import WIDTH
 
-#: The places of the numbers that the kernels read besides the rule, which is first: the formats of x and y; for each of
-#: x, y, c and the metadata, how it is loaded (where three tables begin, vectors, mask, bits to flip, see `extract`; if
-#: mask is 0, elements are the words that are picked); what `store` takes (where its tables begin, their size, results
-#: of a word, bits of a result, words, kind); the kind of addends; what else an arithmetic takes; the codes of metadata
-#: that are not legal; what `spread` takes (where its table begins, groups); the vectors of x, y and c as the blocks take
-#: them; whether `pack_words` is tried, whether both formats have few bits, where its tables of x and of y
-#: begin, and the starts of their windows; the address of `pick`; how many tiles are computed together, and the bytes of
-#: a tile in the rooms of words that are picked; where room begins for results, for picked words of x and of y, stored
-#: elements, codes, x, y, c, packed elements and what is fetched ahead, and all its words; the blocks of products of a
-#: tile.
-FORMAT_X, FORMAT_Y, LOADS, STORE, ADDENDS, OPTION, ILLEGAL, SPREAD, VECTORS = map(
-    np.int64, (8, 15, 22, 46, 52, 53, 54, 55, 57)
-)
-QUICK, FEW, UPS_X, UPS_Y, START_X, START_Y, PICK, TOGETHER, PICKED = map(np.int64, range(60, 69))
-HELD, WORDS_X, WORDS_Y, STORED, CODES, IN_X, IN_Y, IN_C, PACKED, AHEAD, ROOM = map(np.int64, range(69, 80))
-BLOCKS, NUMBERS = map(np.int64, range(80, 82))
-#: The numbers of an operand, in the order of LOADS.
-X, Y, C, E = (np.int64(LOADS + 6 * operand) for operand in range(4))
 #: After tiles with NaN, an infinity or an element outside the window, so many are not expected to be better.
 PATIENCE = 16
-#: The word of an element that a sparse A does not store, and four times its exponent.
-_PRUNED, _ABSENT = np.int64(-1), np.int64((fast.ABSENT & 0xFF) * 0x01010101)
+#: Four times the exponent of an element that a sparse A does not store.
+_ABSENT = np.int64((fast.ABSENT & 0xFF) * 0x01010101)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -150,11 +165,11 @@ def chains_at() -> int:
 @njit(cache=True, nogil=True, error_model="numpy")
 def _exactly(tiles, numbers, room, whole, ahead):  # type: ignore[no-untyped-def]
     """c += x times y for some tiles, for integers (`whole`) or bits; numbers, room and ahead are addresses."""
-    x, y, at = _in(room, numbers, IN_X), _in(room, numbers, IN_Y), _in(room, numbers, IN_C)
+    x, y, at = within(room, numbers, IN_X), within(room, numbers, IN_Y), within(room, numbers, IN_C)
     vectors_x, vectors_y = number(numbers, VECTORS), number(numbers, VECTORS + 1)
     depth, size, option = number(numbers, 5) * number(numbers, 6), uint64(4), number(numbers, OPTION)
     if whole:
-        packed = _in(room, numbers, PACKED)
+        packed = within(room, numbers, PACKED)
         form_x, form_y = numbers + uint64(8 * FORMAT_X), numbers + uint64(8 * FORMAT_Y)
         value_y = packed + uint64(64 * tiles * vectors_x)
         integers(x, form_x, tiles * vectors_x, packed)
@@ -176,19 +191,56 @@ def _exactly(tiles, numbers, room, whole, ahead):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _grouped(tiles, numbers, room, scale_x, scale_y, step_x, step_y, ahead):  # type: ignore[no-untyped-def]
-    """c += the groups of x times y with their scales, for some tiles; all but `tiles` and steps are addresses."""
-    x, y, at = _in(room, numbers, IN_X), _in(room, numbers, IN_Y), _in(room, numbers, IN_C)
-    value_x, vectors_x, vectors_y = _in(room, numbers, PACKED), number(numbers, VECTORS), number(numbers, VECTORS + 1)
-    depth, groups = number(numbers, 5), number(numbers, 6)
+def _packed(x, y, all_x, all_y, value_x, value_y, rest, numbers):  # type: ignore[no-untyped-def]
+    """Pack so many vectors of x and of y without exponents; returns what `grouped_block` calls `unit`."""
     form_x, form_y = numbers + uint64(8 * FORMAT_X), numbers + uint64(8 * FORMAT_Y)
-    all_x, all_y, size = tiles * vectors_x, tiles * vectors_y, uint64(4)
     seen_x, seen_y = survey(x, form_x, all_x), survey(y, form_y, all_y)
-    value_y = value_x + uint64(64 * all_x)
-    rest = value_y + uint64(64 * all_y)
     pack(x, form_x, all_x, seen_x, value_x, rest, int64(0))
     pack(y, form_y, all_y, seen_y, value_y, rest, int64(0))
-    unit = (seen_x >> 1) + (seen_y >> 1) + int64(2 * fast.CENTRE) - number(numbers, OPTION)
+    return (seen_x >> 1) + (seen_y >> 1) + int64(2 * fast.CENTRE) - number(numbers, OPTION)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _value_tables(numbers, room):  # type: ignore[no-untyped-def]
+    """Make tables of the values of all codes of x and of y, where elements are loaded otherwise; returns the unit."""
+    x, y, every = within(room, numbers, IN_X), within(room, numbers, IN_Y), within(room, numbers, IN_C)
+    for i in range(ENTRIES // 2):
+        put(every, i, int64(2 * i) | int64(2 * i + 1) << 32)
+    return _packed(every, every, int64(1), int64(1), x, y, within(room, numbers, PACKED), numbers)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _values(tiles, words, step, tables, numbers, room, first, table, into):  # type: ignore[no-untyped-def]
+    """The values of an operand of some tiles, whose numbers begin at `first`, from a table of those of all codes."""
+    through, apart, vectors = within(room, numbers, WORDS_X), number(numbers, PICKED), number(numbers, first + 3)
+    picked(tiles, words, step, within(tables, numbers, first), numbers, through, apart)
+    source, bits = within(tables, numbers, first + 1), within(tables, numbers, first + 2)
+    look_up(tiles, through, apart, source, bits, vectors, table, into)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _all_values(tiles, x, y, steps, tables, numbers, room):  # type: ignore[no-untyped-def]
+    """The values of x and y of some tiles; the metadata is loaded. x, y: addresses of words."""
+    value_x, stored, sparse = within(room, numbers, PACKED), within(room, numbers, STORED), number(numbers, SPREAD + 1)
+    value_y = value_x + uint64(64 * tiles * number(numbers, VECTORS))
+    to_x = stored if sparse else value_x
+    _values(tiles, x, steps[0], tables, numbers, room, int64(X), within(room, numbers, IN_X), to_x)
+    if sparse:
+        spread_stored(tiles, (stored, stored), tables, numbers, room, (int64(0), int64(0)), (value_x, value_x))
+    _values(tiles, y, steps[1], tables, numbers, room, int64(Y), within(room, numbers, IN_Y), value_y)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _grouped(tiles, numbers, room, scale_x, scale_y, step_x, step_y, unit, ahead):  # type: ignore[no-untyped-def]
+    """c += the groups of x times y with their scales, for some tiles; all but `tiles` and steps are addresses.
+
+    unit: see `grouped_block`; x and y are packed.
+    """
+    value_x, at = within(room, numbers, PACKED), within(room, numbers, IN_C)
+    vectors_x, vectors_y, size = number(numbers, VECTORS), number(numbers, VECTORS + 1), uint64(4)
+    depth, groups = number(numbers, 5), number(numbers, 6)
+    value_y = value_x + uint64(64 * tiles * vectors_x)
+    rest = value_y + uint64(64 * tiles * vectors_y)
     block = int64(0)
     for t in range(tiles):
         of_x, of_y = scale_x + uint64(t * step_x), scale_y + uint64(t * step_y)
@@ -205,82 +257,13 @@ def _grouped(tiles, numbers, room, scale_x, scale_y, step_x, step_y, ahead):  # 
                 at += uint64(ROWS * WIDTH) * size
 
 
-# ------------------------------------------------------------------------------------------------------ in and out
-
-
-@njit(cache=True, nogil=True)
-def _in(room, numbers, place):  # type: ignore[no-untyped-def]
-    """The address of what begins at the word that is the number at a place; room and numbers are addresses."""
-    return room + uint64(number(numbers, place)) * uint64(4)
-
-
-@njit(cache=True, nogil=True)
-def _pick(tiles, words, step, table, numbers, into, apart):  # type: ignore[no-untyped-def]
-    """`pick` by its address."""
-    call(uint64(number(numbers, PICK)), (tiles, words, step, table, into, apart))
-
-
-@njit(cache=True, nogil=True)
-def _load(tiles, words, step, tables, numbers, room, first, through, into):  # type: ignore[no-untyped-def]
-    """The elements of an operand of some tiles; `through`: room for the words that are picked."""
-    vectors, mask, apart = number(numbers, first + 3), number(numbers, first + 4), number(numbers, PICKED)
-    if mask:
-        _pick(tiles, words, step, _in(tables, numbers, first), numbers, through, apart)
-        source, bits = _in(tables, numbers, first + 1), _in(tables, numbers, first + 2)
-        extract(tiles, through, apart, source, bits, vectors, mask, number(numbers, first + 5), into)
-    else:
-        _pick(tiles, words, step, _in(tables, numbers, first), numbers, into, 64 * vectors)
-
-
-@njit(cache=True, nogil=True)
-def _spread(tiles, stored, tables, numbers, room, nothing, into):  # type: ignore[no-untyped-def]
-    """The vectors of a sparse A from those of its stored words, of two kinds; its codes are loaded. See `spread`."""
-    groups, table, codes = number(numbers, SPREAD + 1), _in(tables, numbers, SPREAD), _in(room, numbers, CODES)
-    of_x, of_e, rows = number(numbers, X + 3), number(numbers, E + 3), number(numbers, VECTORS)
-    spread(tiles, stored, 64 * of_x, codes, 64 * of_e, table, groups, rows, nothing, into)
-
-
-@njit(cache=True, nogil=True)
-def _codes(tiles, e, step, tables, numbers, room):  # type: ignore[no-untyped-def]
-    """Load the metadata of some tiles; whether all of it is legal. There is none if A is dense."""
-    if not number(numbers, SPREAD + 1):
-        return True
-    codes = _in(room, numbers, CODES)
-    _load(tiles, e, step, tables, numbers, room, int64(E), _in(room, numbers, WORDS_Y), codes)
-    return not mark(codes, tiles * number(numbers, E + 3), number(numbers, ILLEGAL))
-
-
-@njit(cache=True, nogil=True)
-def _addends(tiles, c, step, tables, numbers, room):  # type: ignore[no-untyped-def]
-    """Load the accumulators of some tiles."""
-    _load(tiles, c, step, tables, numbers, room, int64(C), _in(room, numbers, WORDS_Y), _in(room, numbers, IN_C))
-
-
-@njit(cache=True, nogil=True)
-def _widen(tiles, numbers, room):  # type: ignore[no-untyped-def]
-    """Accumulators as float32 patterns."""
-    c = _in(room, numbers, IN_C)
-    widen(c, number(numbers, ADDENDS), tiles * number(numbers, VECTORS + 2), c)
-
-
-@njit(cache=True, nogil=True)
-def _factors(tiles, x, y, steps, tables, numbers, room):  # type: ignore[no-untyped-def]
-    """Load the elements of x and y of some tiles; the metadata is loaded. x, y: addresses of words."""
-    in_x, in_y, stored = _in(room, numbers, IN_X), _in(room, numbers, IN_Y), _in(room, numbers, STORED)
-    of_x, of_y, sparse = _in(room, numbers, WORDS_X), _in(room, numbers, WORDS_Y), number(numbers, SPREAD + 1)
-    _load(tiles, x, steps[0], tables, numbers, room, int64(X), of_x, stored if sparse else in_x)
-    if sparse:
-        _spread(tiles, (stored, stored), tables, numbers, room, (_PRUNED, _PRUNED), (in_x, in_x))
-    _load(tiles, y, steps[1], tables, numbers, room, int64(Y), of_y, in_y)
-
-
 @njit(cache=True, nogil=True)
 def _pack(tiles, words, step, tables, numbers, room, first, ups, start, form, value, exponent, fourfold):  # type: ignore[no-untyped-def]
     """Pick and pack an operand of some tiles, whose numbers begin at `first`; see `pack_words`."""
-    through, apart = _in(room, numbers, WORDS_X), number(numbers, PICKED)
-    _pick(tiles, words, step, _in(tables, numbers, first), numbers, through, apart)
-    source, vectors, few = _in(tables, numbers, first + 1), number(numbers, first + 3), number(numbers, FEW)
-    places, begin = _in(tables, numbers, ups), number(numbers, start)
+    through, apart = within(room, numbers, WORDS_X), number(numbers, PICKED)
+    picked(tiles, words, step, within(tables, numbers, first), numbers, through, apart)
+    source, vectors, few = within(tables, numbers, first + 1), number(numbers, first + 3), number(numbers, FEW)
+    places, begin = within(tables, numbers, ups), number(numbers, start)
     return pack_words(
         tiles, through, apart, source, places, vectors, numbers + uint64(8 * form), begin, few, value, exponent,
         int64(fourfold),
@@ -291,42 +274,28 @@ def _pack(tiles, words, step, tables, numbers, room, first, ups, start, form, va
 def _quickly(tiles, x, y, steps, tables, numbers, room):  # type: ignore[no-untyped-def]
     """Load and pack x and y of some tiles if all their elements are zeros or in a window; whether they are."""
     vectors_x, vectors_y = number(numbers, VECTORS), number(numbers, VECTORS + 1)
-    packed = _in(room, numbers, PACKED)
+    packed = within(room, numbers, PACKED)
     value_x, word_x, _, value_y, word_y, _ = _rooms(packed, tiles * vectors_x, tiles * vectors_y)
     sparse = number(numbers, SPREAD + 1)
     value, word = value_x, word_x
     if sparse:
-        value, word = _in(room, numbers, STORED), _in(room, numbers, IN_X)
+        value, word = within(room, numbers, STORED), within(room, numbers, IN_X)
     if _pack(tiles, x, steps[0], tables, numbers, room, int64(X), UPS_X, START_X, FORMAT_X, value, word, int64(1)):
         return False
     if sparse:
-        _spread(tiles, (value, word), tables, numbers, room, (int64(0), _ABSENT), (value_x, word_x))
+        spread_stored(tiles, (value, word), tables, numbers, room, (int64(0), _ABSENT), (value_x, word_x))
     form, into = FORMAT_Y, (value_y, word_y, int64(0))
     return not _pack(tiles, y, steps[1], tables, numbers, room, int64(Y), UPS_Y, START_Y, form, *into)
-
-
-@njit(cache=True, nogil=True)
-def _store(tiles, tables, numbers, room, words, step):  # type: ignore[no-untyped-def]
-    """Store the results of some tiles into words."""
-    c, at, held = _in(room, numbers, IN_C), _in(tables, numbers, STORE), _in(room, numbers, HELD)
-    size, per, width = number(numbers, STORE + 1), number(numbers, STORE + 2), number(numbers, STORE + 3)
-    count, vectors, apart = number(numbers, STORE + 4), number(numbers, VECTORS + 2), number(numbers, PICKED)
-    finish(c, tiles * vectors, number(numbers, STORE + 5))
-    _pick(tiles, c, 64 * vectors, at, numbers, words, step)
-    for e in range(1, per):
-        _pick(tiles, c, 64 * vectors, at + uint64(4 * e * size), numbers, held, apart)
-        for t in range(tiles):
-            join(held + uint64(t * apart), count, e * width, words + uint64(t * step))
 
 
 # ------------------------------------------------------------------------------------------------------ many tiles
 # d[t] = the results of tile t, for words x, y, c and metadata e (tiles, words); whether all metadata was legal. x is
 # the operand whose elements are in vectors, y the one whose elements are taken one at a time. e has no words if x is
-# dense. tables: what `load` takes for x, y, c and e, what `store` takes, and what `spread` takes. numbers: those of
-# `multiply`, then see FORMAT_X. scratch: numbers[ROOM] words; the caller makes them, because numba frees an array after
-# its last use, and does not count the uses of its address. There is a function for each arithmetic, so that no process
-# compiles what it does not compute. All others take addresses: numba counts the users of an array that is passed on,
-# with an instruction that stops the processor for some twenty cycles.
+# dense. tables and numbers: see `tcemu.kernels.loading`; the numbers of `multiply` are first. scratch: numbers[ROOM]
+# words; the caller makes them, because numba frees an array after its last use, and does not count the uses of its
+# address. There is a function for each arithmetic, so that no process compiles what it does not compute. All others
+# take addresses: numba counts the users of an array that is passed on, with an instruction that stops the processor for
+# some twenty cycles.
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -340,8 +309,8 @@ def run_fused(  # type: ignore[no-untyped-def]
     scaled = uint64(1 if scale_x.shape[0] else 0)
     scales_x, scales_y = uint64(scale_x.ctypes.data), uint64(scale_y.ctypes.data)
     step_x, step_y, step_d = 4 * scale_x.shape[1], 4 * scale_y.shape[1], 4 * d.shape[1]
-    in_x, in_y, in_c = _in(room, told, IN_X), _in(room, told, IN_Y), _in(room, told, IN_C)
-    packed = _in(room, told, PACKED)
+    in_x, in_y, in_c = within(room, told, IN_X), within(room, told, IN_Y), within(room, told, IN_C)
+    packed = within(room, told, PACKED)
     vectors_x, vectors_y = numbers[VECTORS], numbers[VECTORS + 1]
     base = numbers[START_X] + numbers[START_Y]
     later = 0 if numbers[QUICK] else count
@@ -349,29 +318,29 @@ def run_fused(  # type: ignore[no-untyped-def]
         tiles = min(together, count - t)
         scales = scales_x + uint64(t * step_x), scales_y + uint64(t * step_y), step_x, step_y, scaled
         at_x, at_y = given[0] + uint64(t * steps[0]), given[1] + uint64(t * steps[1])
-        ahead = expect(_in(room, told, AHEAD), t + tiles, count, given, steps, to_d, step_d, numbers[BLOCKS])
-        if not _codes(tiles, given[3] + uint64(t * steps[3]), steps[3], at, told, room):
+        ahead = expect(within(room, told, AHEAD), t + tiles, count, given, steps, to_d, step_d, numbers[BLOCKS])
+        if not load_codes(tiles, given[3] + uint64(t * steps[3]), steps[3], at, told, room):
             return False
-        _addends(tiles, given[2] + uint64(t * steps[2]), steps[2], at, told, room)
-        _widen(tiles, told, room)
+        load_addends(tiles, given[2] + uint64(t * steps[2]), steps[2], at, told, room)
+        widen_addends(tiles, told, room)
         if t >= later and _quickly(tiles, at_x, at_y, steps, at, told, room):
             call(chains, (tiles, packed, vectors_x, vectors_y, 1, told, in_c, *scales, base, 0, ahead))
         else:
             later = later if t < later else t + PATIENCE
-            _factors(tiles, at_x, at_y, steps, at, told, room)
+            load_factors(tiles, at_x, at_y, steps, at, told, room)
             multiply(tiles, in_x, vectors_x, in_y, vectors_y, 1, told, packed, in_c, *scales, chains, ahead)
-        _store(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
+        store_results(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
     return True
 
 
 @njit(cache=True, nogil=True)
 def _operands(t, tiles, given, steps, tables, numbers, room):  # type: ignore[no-untyped-def]
     """Load all elements of some tiles from tile t on; whether their metadata is legal. given: addresses of words."""
-    if not _codes(tiles, given[3] + uint64(t * steps[3]), steps[3], tables, numbers, room):
+    if not load_codes(tiles, given[3] + uint64(t * steps[3]), steps[3], tables, numbers, room):
         return False
     at_x, at_y = given[0] + uint64(t * steps[0]), given[1] + uint64(t * steps[1])
-    _factors(tiles, at_x, at_y, steps, tables, numbers, room)
-    _addends(tiles, given[2] + uint64(t * steps[2]), steps[2], tables, numbers, room)
+    load_factors(tiles, at_x, at_y, steps, tables, numbers, room)
+    load_addends(tiles, given[2] + uint64(t * steps[2]), steps[2], tables, numbers, room)
     return True
 
 
@@ -385,15 +354,28 @@ def run_grouped(  # type: ignore[no-untyped-def]
     to_d, count, together = uint64(d.ctypes.data), d.shape[0], numbers[TOGETHER]
     scales_x, scales_y = uint64(scale_x.ctypes.data), uint64(scale_y.ctypes.data)
     step_x, step_y, step_d = 4 * scale_x.shape[1], 4 * scale_y.shape[1], 4 * d.shape[1]
+    in_x, in_y, packed = within(room, told, IN_X), within(room, told, IN_Y), within(room, told, PACKED)
+    quick = numbers[QUICK] != 0
+    unit = _value_tables(told, room) if quick else int64(0)
     for t in range(0, count, together):
         tiles = min(together, count - t)
-        if not _operands(t, tiles, given, steps, at, told, room):
+        if not load_codes(tiles, given[3] + uint64(t * steps[3]), steps[3], at, told, room):
             return False
-        _widen(tiles, told, room)
+        at_x, at_y = given[0] + uint64(t * steps[0]), given[1] + uint64(t * steps[1])
+        if quick:
+            _all_values(tiles, at_x, at_y, steps, at, told, room)
+        else:
+            load_factors(tiles, at_x, at_y, steps, at, told, room)
+            all_x, all_y = tiles * numbers[VECTORS], tiles * numbers[VECTORS + 1]
+            value_y = packed + uint64(64 * all_x)
+            rest = value_y + uint64(64 * all_y)
+            unit = _packed(in_x, in_y, all_x, all_y, packed, value_y, rest, told)
+        load_addends(tiles, given[2] + uint64(t * steps[2]), steps[2], at, told, room)
+        widen_addends(tiles, told, room)
         of_x, of_y = scales_x + uint64(t * step_x), scales_y + uint64(t * step_y)
-        ahead = expect(_in(room, told, AHEAD), t + tiles, count, given, steps, to_d, step_d, numbers[BLOCKS])
-        _grouped(tiles, told, room, of_x, of_y, step_x, step_y, ahead)
-        _store(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
+        ahead = expect(within(room, told, AHEAD), t + tiles, count, given, steps, to_d, step_d, numbers[BLOCKS])
+        _grouped(tiles, told, room, of_x, of_y, step_x, step_y, unit, ahead)
+        store_results(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
     return True
 
 
@@ -407,7 +389,7 @@ def run_exactly(x, y, c, e, whole, tables, numbers, scratch, d):  # type: ignore
         tiles = min(together, count - t)
         if not _operands(t, tiles, given, steps, at, told, room):
             return False
-        ahead = expect(_in(room, told, AHEAD), t + tiles, count, given, steps, to_d, step_d, numbers[BLOCKS])
+        ahead = expect(within(room, told, AHEAD), t + tiles, count, given, steps, to_d, step_d, numbers[BLOCKS])
         _exactly(tiles, told, room, whole, ahead)
-        _store(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
+        store_results(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
     return True

@@ -17,10 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.kernels.ahead import NOTES
-from tcemu.kernels.blocks import ROWS, bound
-from tcemu.kernels.moves import FLOATS, SPREAD_ROWS, SPREADS, pick_at
-from tcemu.kernels.picks import picks
-from tcemu.kernels.products import (
+from tcemu.kernels.blocks import ROWS, space
+from tcemu.kernels.loading import (
     ADDENDS,
     BLOCKS,
     FORMAT_X,
@@ -38,11 +36,10 @@ from tcemu.kernels.products import (
     STORE,
     TOGETHER,
     VECTORS,
-    chains_at,
-    run_exactly,
-    run_fused,
-    run_grouped,
 )
+from tcemu.kernels.moves import ENTRIES, FLOATS, SPREAD_ROWS, SPREADS, pick_at
+from tcemu.kernels.picks import picks
+from tcemu.kernels.products import chains_at, run_exactly, run_fused, run_grouped
 from tcemu.kernels.registers import check_words, reach
 from tcemu.kernels.rooms import Parts, Scratch, aligned, whole
 from tcemu.kernels.simd import WIDTH
@@ -63,7 +60,7 @@ _WORD, _NOTHING = 0xFFFFFFFF, np.empty(0, np.int64)
 
 
 class Load(NamedTuple):
-    """How an operand is loaded: three tables and three numbers, see `tcemu.kernels.products`."""
+    """How an operand is loaded: three tables and three numbers, see `tcemu.kernels.loading`."""
 
     picks: Array
     source: Array
@@ -281,7 +278,7 @@ class Tiles:
         formats, rule = self.formats[::-1] if self.along_n else self.formats, self.rule
         numbers = np.zeros(NUMBERS, np.int64)
         # of two products with a stored element, only one is not zero
-        products = self._longer.shape[1], len(self.sums), bound(self._stored.shape[1], formats)
+        products = self._longer.shape[1], len(self.sums), space(rule.fraction, self._stored.shape[1], formats)
         numbers[:FORMAT_X] = rule.fraction, rule.floor, rule.keep, rule.half, rule.join, *products
         numbers[FORMAT_X:FORMAT_Y], numbers[FORMAT_Y:LOADS] = formats
         parts, given, loads = Parts(), self._loads(x, y, c), []
@@ -317,8 +314,10 @@ class Tiles:
 
     def _quickly(self, formats: Sequence[Sequence[int]], given: list[Load], parts: Parts) -> tuple[int, ...]:
         """What `tcemu.kernels.products` reads from QUICK on."""
-        fused = self.rule.kind == FUSED and not self.lengthwise
-        if not fused or not all(load.mask and not load.flip for load in given[:2]):
+        simple = not self.lengthwise and all(load.mask and not load.flip for load in given[:2])
+        if simple and self.rule.kind == GROUPED:
+            return all(load.mask == ENTRIES - 1 for load in given[:2]), 0, 0, 0, 0, 0
+        if not simple or self.rule.kind != FUSED:
             return 0, 0, 0, 0, 0, 0
         tops = [31 - sum(form[i] for i in (0, 1, 3)) for form in formats]  # the bits above a sign in the lowest element
         ups = [parts.add(top - load.bits) for top, load in zip(tops, given[:2], strict=True)]
