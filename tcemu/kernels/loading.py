@@ -57,7 +57,7 @@ def _load(tiles, words, step, tables, numbers, room, first, through, into):  # t
 
 @njit(cache=True, nogil=True)
 def spread_stored(tiles, stored, tables, numbers, room, nothing, into):  # type: ignore[no-untyped-def]
-    """The vectors of a sparse A from those of its stored words, of two kinds; its codes are loaded. See `spread`."""
+    """The vectors of a sparse A from those of its stored words, of some kinds; its codes are loaded. See `spread`."""
     groups, table, codes = number(numbers, SPREAD + 1), within(tables, numbers, SPREAD), within(room, numbers, CODES)
     of_x, of_e, rows = number(numbers, X + 3), number(numbers, E + 3), number(numbers, VECTORS)
     spread(tiles, stored, 64 * of_x, codes, 64 * of_e, table, groups, rows, nothing, into)
@@ -93,7 +93,7 @@ def load_factors(tiles, x, y, steps, tables, numbers, room):  # type: ignore[no-
     of_x, of_y, sparse = within(room, numbers, WORDS_X), within(room, numbers, WORDS_Y), number(numbers, SPREAD + 1)
     _load(tiles, x, steps[0], tables, numbers, room, int64(X), of_x, stored if sparse else in_x)
     if sparse:
-        spread_stored(tiles, (stored, stored), tables, numbers, room, (_PRUNED, _PRUNED), (in_x, in_x))
+        spread_stored(tiles, (stored,), tables, numbers, room, (_PRUNED,), (in_x,))
     _load(tiles, y, steps[1], tables, numbers, room, int64(Y), of_y, in_y)
 
 

@@ -111,7 +111,7 @@ def look_up(typingctx, tiles, picked, step, source, bits, vectors, table, values
 def spread(  # type: ignore[no-untyped-def]
     typingctx, tiles, stored, step, codes, between, table, groups, rows, nothing, patterns
 ):
-    """patterns[i][t, r] = the word of stored[i] that belongs there, for i = 0 and 1; nothing[i] in lanes without one.
+    """patterns[i][t, r] = the word of stored[i] that belongs there, for every i; nothing[i] in lanes without one.
 
     stored, codes, table and patterns are addresses; stored and codes: vectors of 16 words, with the bytes from a tile
     to the next. codes: those of chunks, from `mark`. rows: of a tile. table: a vector whose first words are the codes
@@ -139,8 +139,8 @@ def spread(  # type: ignore[no-untyped-def]
                     code.store(second.choose(other, first.choose(one, none)), into, t * rows + row, unit=64)
         return context.get_dummy_value()
 
-    two, long = types.UniTuple(types.uint64, 2), types.int64
-    kinds = [long, two, long, types.uint64, long, types.uint64, long, long, types.UniTuple(long, 2), two]
+    long = types.int64
+    kinds = [long, stored, long, types.uint64, long, types.uint64, long, long, nothing, patterns]
     return types.none(*kinds), codegen
 
 

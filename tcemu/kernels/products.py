@@ -13,7 +13,7 @@ from numba import int64, uint64
 from tcemu.kernels import sums as fast
 from tcemu.kernels.ahead import expect, fetch
 from tcemu.kernels.blocks import ROWS
-from tcemu.kernels.calls import address_of, call, number, put
+from tcemu.kernels.calls import address_of, call, number, stay_apart
 from tcemu.kernels.compiling import njit
 from tcemu.kernels.dots import bit_block, integer_block, integers
 from tcemu.kernels.loading import (
@@ -49,10 +49,10 @@ from tcemu.kernels.loading import (
     widen_addends,
     within,
 )
-from tcemu.kernels.moves import ENTRIES, addresses, look_up
+from tcemu.kernels.moves import addresses
 from tcemu.kernels.nests import blocks
-from tcemu.kernels.packing import pack, pack_special, pack_wide, pack_words, survey
-from tcemu.kernels.scaled import grouped_block
+from tcemu.kernels.packing import exponents, pack, pack_words, survey
+from tcemu.kernels.packing_rest import pack_special, pack_wide
 from tcemu.kernels.short_sums import is_short, may_be_short, short_block, squares
 from tcemu.kernels.simd import WIDTH
 
@@ -103,6 +103,13 @@ def _rooms(room, vectors_x, vectors_y):  # type: ignore[no-untyped-def]
     return room, room + size_x, room + uint64(2) * size_x, other, other + size_y, other + uint64(2) * size_y
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def _blocks(counts, chain, packed, scales, apart, c, rule, base, flags, ahead, first):  # type: ignore[no-untyped-def]
+    """`blocks` as a function of its own."""
+    stay_apart()
+    blocks(*counts, chain, packed, scales, apart, c, rule, base, *flags, ahead, first)
+
+
 @njit(cache=True, nogil=True)
 def _any_short(tiles, of_x, of_y, steps, squares_x, squares_y, numbers):  # type: ignore[no-untyped-def]
     """Whether any chain of some tiles is short; squares_x, squares_y: from `squares`."""
@@ -121,14 +128,14 @@ def _any_short(tiles, of_x, of_y, steps, squares_x, squares_y, numbers):  # type
 def _chains(  # type: ignore[no-untyped-def]
     tiles, room, vectors_x, vectors_y, steps, numbers, c, scale_x, scale_y, step_x, step_y, scaled, base, found, ahead
 ):
-    """The blocks of `multiply`, whose elements are packed. base: the sum of both starts. found: by `pack`."""
-    wide, special = int64(found & fast.OUTSIDE), int64(found & fast.SPECIAL)
+    """The blocks of `multiply`, whose elements are packed. base: the sum of both starts. found: by `pack`, or BARE."""
+    wide, special, bare = int64(found & fast.OUTSIDE), int64(found & fast.SPECIAL), int64(found & fast.BARE)
     chain = number(numbers, 5) * number(numbers, 6)
     of_x, of_y = vectors_x // (chain * steps), vectors_y * WIDTH // (chain * steps * ROWS)
     value_x, word_x, sign_x, value_y, word_y, sign_y = _rooms(room, tiles * vectors_x, tiles * vectors_y)
     scales, apart = (scale_x, scale_y), (step_x, step_y)
     counts, size, at_x, at_y, into = (tiles, of_x, of_y, steps), uint64(4), uint64(0), uint64(0), c
-    short = not found and not scaled and may_be_short(numbers, FORMAT_X, FORMAT_Y)
+    short = not (wide | special) and not scaled and may_be_short(numbers, FORMAT_X, FORMAT_Y)
     if short:
         squares(value_x, tiles * of_x * steps, chain, int64(0), sign_x)
         squares(value_y, tiles * of_y * steps, chain // (WIDTH // ROWS), int64(1), sign_y)
@@ -151,9 +158,13 @@ def _chains(  # type: ignore[no-untyped-def]
                 fetch(ahead, block)
                 short_block(value_x + at_x, value_y + at_y * size, into, chain, base)
                 continue
+        if bare:
+            exponents(value_x, tiles * vectors_x, word_x, int64(1))
+            exponents(value_y, tiles * vectors_y, word_y, int64(0))
+            bare = int64(0)
         packed = (value_x + at_x, word_x + at_x, sign_x, value_y + at_y * size, word_y + at_y, sign_y)
         flags = wide, special, int64(scaled)
-        blocks(*counts, chain, packed, scales, apart, into, numbers, base, *flags, ahead, block)
+        _blocks(counts, chain, packed, scales, apart, into, numbers, base, flags, ahead, block)
 
 
 @cache
@@ -190,75 +201,8 @@ def _exactly(tiles, numbers, room, whole, ahead):  # type: ignore[no-untyped-def
                 at += uint64(ROWS * WIDTH) * size
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _packed(x, y, all_x, all_y, value_x, value_y, rest, numbers):  # type: ignore[no-untyped-def]
-    """Pack so many vectors of x and of y without exponents; returns what `grouped_block` calls `unit`."""
-    form_x, form_y = numbers + uint64(8 * FORMAT_X), numbers + uint64(8 * FORMAT_Y)
-    seen_x, seen_y = survey(x, form_x, all_x), survey(y, form_y, all_y)
-    pack(x, form_x, all_x, seen_x, value_x, rest, int64(0))
-    pack(y, form_y, all_y, seen_y, value_y, rest, int64(0))
-    return (seen_x >> 1) + (seen_y >> 1) + int64(2 * fast.CENTRE) - number(numbers, OPTION)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _value_tables(numbers, room):  # type: ignore[no-untyped-def]
-    """Make tables of the values of all codes of x and of y, where elements are loaded otherwise; returns the unit."""
-    x, y, every = within(room, numbers, IN_X), within(room, numbers, IN_Y), within(room, numbers, IN_C)
-    for i in range(ENTRIES // 2):
-        put(every, i, int64(2 * i) | int64(2 * i + 1) << 32)
-    return _packed(every, every, int64(1), int64(1), x, y, within(room, numbers, PACKED), numbers)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _values(tiles, words, step, tables, numbers, room, first, table, into):  # type: ignore[no-untyped-def]
-    """The values of an operand of some tiles, whose numbers begin at `first`, from a table of those of all codes."""
-    through, apart, vectors = within(room, numbers, WORDS_X), number(numbers, PICKED), number(numbers, first + 3)
-    picked(tiles, words, step, within(tables, numbers, first), numbers, through, apart)
-    source, bits = within(tables, numbers, first + 1), within(tables, numbers, first + 2)
-    look_up(tiles, through, apart, source, bits, vectors, table, into)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _all_values(tiles, x, y, steps, tables, numbers, room):  # type: ignore[no-untyped-def]
-    """The values of x and y of some tiles; the metadata is loaded. x, y: addresses of words."""
-    value_x, stored, sparse = within(room, numbers, PACKED), within(room, numbers, STORED), number(numbers, SPREAD + 1)
-    value_y = value_x + uint64(64 * tiles * number(numbers, VECTORS))
-    to_x = stored if sparse else value_x
-    _values(tiles, x, steps[0], tables, numbers, room, int64(X), within(room, numbers, IN_X), to_x)
-    if sparse:
-        spread_stored(tiles, (stored, stored), tables, numbers, room, (int64(0), int64(0)), (value_x, value_x))
-    _values(tiles, y, steps[1], tables, numbers, room, int64(Y), within(room, numbers, IN_Y), value_y)
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _grouped(tiles, numbers, room, scale_x, scale_y, step_x, step_y, unit, ahead):  # type: ignore[no-untyped-def]
-    """c += the groups of x times y with their scales, for some tiles; all but `tiles` and steps are addresses.
-
-    unit: see `grouped_block`; x and y are packed.
-    """
-    value_x, at = within(room, numbers, PACKED), within(room, numbers, IN_C)
-    vectors_x, vectors_y, size = number(numbers, VECTORS), number(numbers, VECTORS + 1), uint64(4)
-    depth, groups = number(numbers, 5), number(numbers, 6)
-    value_y = value_x + uint64(64 * tiles * vectors_x)
-    rest = value_y + uint64(64 * tiles * vectors_y)
-    block = int64(0)
-    for t in range(tiles):
-        of_x, of_y = scale_x + uint64(t * step_x), scale_y + uint64(t * step_y)
-        for i in range(vectors_x // (depth * groups)):
-            for j in range(vectors_y * WIDTH // (depth * groups * ROWS)):
-                fetch(ahead, block)
-                block += 1
-                grouped_block(
-                    value_x + uint64((t * vectors_x + i * groups * depth) * WIDTH) * size,
-                    value_y + uint64(t * vectors_y * WIDTH + j * groups * depth * ROWS) * size,
-                    of_x + uint64(i * groups * WIDTH) * size, of_y + uint64(j * groups * ROWS) * size, at, rest,
-                    numbers, depth, groups, unit,
-                )  # fmt: skip
-                at += uint64(ROWS * WIDTH) * size
-
-
 @njit(cache=True, nogil=True)
-def _pack(tiles, words, step, tables, numbers, room, first, ups, start, form, value, exponent, fourfold):  # type: ignore[no-untyped-def]
+def _pack(tiles, words, step, tables, numbers, room, first, ups, start, form, value, exponent, times):  # type: ignore[no-untyped-def]
     """Pick and pack an operand of some tiles, whose numbers begin at `first`; see `pack_words`."""
     through, apart = within(room, numbers, WORDS_X), number(numbers, PICKED)
     picked(tiles, words, step, within(tables, numbers, first), numbers, through, apart)
@@ -266,13 +210,16 @@ def _pack(tiles, words, step, tables, numbers, room, first, ups, start, form, va
     places, begin = within(tables, numbers, ups), number(numbers, start)
     return pack_words(
         tiles, through, apart, source, places, vectors, numbers + uint64(8 * form), begin, few, value, exponent,
-        int64(fourfold),
+        int64(times),
     )  # fmt: skip
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _quickly(tiles, x, y, steps, tables, numbers, room):  # type: ignore[no-untyped-def]
-    """Load and pack x and y of some tiles if all their elements are zeros or in a window; whether they are."""
+def _quickly(tiles, x, y, steps, tables, numbers, room, bare):  # type: ignore[no-untyped-def]
+    """Load and pack x and y of some tiles if all their elements are zeros or in a window; whether they are.
+
+    bare: without exponents.
+    """
     vectors_x, vectors_y = number(numbers, VECTORS), number(numbers, VECTORS + 1)
     packed = within(room, numbers, PACKED)
     value_x, word_x, _, value_y, word_y, _ = _rooms(packed, tiles * vectors_x, tiles * vectors_y)
@@ -280,11 +227,14 @@ def _quickly(tiles, x, y, steps, tables, numbers, room):  # type: ignore[no-unty
     value, word = value_x, word_x
     if sparse:
         value, word = within(room, numbers, STORED), within(room, numbers, IN_X)
-    if _pack(tiles, x, steps[0], tables, numbers, room, int64(X), UPS_X, START_X, FORMAT_X, value, word, int64(1)):
+    times_x, times_y = (int64(0), int64(0)) if bare else (int64(4), int64(1))
+    if _pack(tiles, x, steps[0], tables, numbers, room, int64(X), UPS_X, START_X, FORMAT_X, value, word, times_x):
         return False
-    if sparse:
+    if sparse and bare:
+        spread_stored(tiles, (value,), tables, numbers, room, (int64(0),), (value_x,))
+    elif sparse:
         spread_stored(tiles, (value, word), tables, numbers, room, (int64(0), _ABSENT), (value_x, word_x))
-    form, into = FORMAT_Y, (value_y, word_y, int64(0))
+    form, into = FORMAT_Y, (value_y, word_y, times_y)
     return not _pack(tiles, y, steps[1], tables, numbers, room, int64(Y), UPS_Y, START_Y, form, *into)
 
 
@@ -314,6 +264,8 @@ def run_fused(  # type: ignore[no-untyped-def]
     vectors_x, vectors_y = numbers[VECTORS], numbers[VECTORS + 1]
     base = numbers[START_X] + numbers[START_Y]
     later = 0 if numbers[QUICK] else count
+    # Short chains need no exponents; if some are not short, `_chains` makes them from the values.
+    bare = int64(fast.BARE) if not scaled and may_be_short(told, FORMAT_X, FORMAT_Y) else int64(0)
     for t in range(0, count, together):
         tiles = min(together, count - t)
         scales = scales_x + uint64(t * step_x), scales_y + uint64(t * step_y), step_x, step_y, scaled
@@ -323,8 +275,8 @@ def run_fused(  # type: ignore[no-untyped-def]
             return False
         load_addends(tiles, given[2] + uint64(t * steps[2]), steps[2], at, told, room)
         widen_addends(tiles, told, room)
-        if t >= later and _quickly(tiles, at_x, at_y, steps, at, told, room):
-            call(chains, (tiles, packed, vectors_x, vectors_y, 1, told, in_c, *scales, base, 0, ahead))
+        if t >= later and _quickly(tiles, at_x, at_y, steps, at, told, room, bare):
+            call(chains, (tiles, packed, vectors_x, vectors_y, 1, told, in_c, *scales, base, bare, ahead))
         else:
             later = later if t < later else t + PATIENCE
             load_factors(tiles, at_x, at_y, steps, at, told, room)
@@ -341,41 +293,6 @@ def _operands(t, tiles, given, steps, tables, numbers, room):  # type: ignore[no
     at_x, at_y = given[0] + uint64(t * steps[0]), given[1] + uint64(t * steps[1])
     load_factors(tiles, at_x, at_y, steps, tables, numbers, room)
     load_addends(tiles, given[2] + uint64(t * steps[2]), steps[2], tables, numbers, room)
-    return True
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def run_grouped(  # type: ignore[no-untyped-def]
-    x, y, c, e, scale_x, scale_y, tables, numbers, scratch, d
-):
-    """Sums of groups of scaled products; scale_x and scale_y (tiles, scales): as `grouped_block` takes them."""
-    room, at, told = uint64(scratch.ctypes.data), uint64(tables.ctypes.data), uint64(numbers.ctypes.data)
-    given, steps = addresses(x, y, c, e)
-    to_d, count, together = uint64(d.ctypes.data), d.shape[0], numbers[TOGETHER]
-    scales_x, scales_y = uint64(scale_x.ctypes.data), uint64(scale_y.ctypes.data)
-    step_x, step_y, step_d = 4 * scale_x.shape[1], 4 * scale_y.shape[1], 4 * d.shape[1]
-    in_x, in_y, packed = within(room, told, IN_X), within(room, told, IN_Y), within(room, told, PACKED)
-    quick = numbers[QUICK] != 0
-    unit = _value_tables(told, room) if quick else int64(0)
-    for t in range(0, count, together):
-        tiles = min(together, count - t)
-        if not load_codes(tiles, given[3] + uint64(t * steps[3]), steps[3], at, told, room):
-            return False
-        at_x, at_y = given[0] + uint64(t * steps[0]), given[1] + uint64(t * steps[1])
-        if quick:
-            _all_values(tiles, at_x, at_y, steps, at, told, room)
-        else:
-            load_factors(tiles, at_x, at_y, steps, at, told, room)
-            all_x, all_y = tiles * numbers[VECTORS], tiles * numbers[VECTORS + 1]
-            value_y = packed + uint64(64 * all_x)
-            rest = value_y + uint64(64 * all_y)
-            unit = _packed(in_x, in_y, all_x, all_y, packed, value_y, rest, told)
-        load_addends(tiles, given[2] + uint64(t * steps[2]), steps[2], at, told, room)
-        widen_addends(tiles, told, room)
-        of_x, of_y = scales_x + uint64(t * step_x), scales_y + uint64(t * step_y)
-        ahead = expect(within(room, told, AHEAD), t + tiles, count, given, steps, to_d, step_d, numbers[BLOCKS])
-        _grouped(tiles, told, room, of_x, of_y, step_x, step_y, unit, ahead)
-        store_results(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
     return True
 
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from tcemu.kernels.ahead import NOTES
 from tcemu.kernels.blocks import ROWS, space
+from tcemu.kernels.grouped import run_grouped
 from tcemu.kernels.loading import (
     ADDENDS,
     BLOCKS,
@@ -39,7 +40,7 @@ from tcemu.kernels.loading import (
 )
 from tcemu.kernels.moves import ENTRIES, FLOATS, SPREAD_ROWS, SPREADS, pick_at
 from tcemu.kernels.picks import picks
-from tcemu.kernels.products import chains_at, run_exactly, run_fused, run_grouped
+from tcemu.kernels.products import chains_at, run_exactly, run_fused
 from tcemu.kernels.registers import check_words, reach
 from tcemu.kernels.rooms import Parts, Scratch, aligned, whole
 from tcemu.kernels.simd import WIDTH
