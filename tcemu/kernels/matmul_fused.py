@@ -99,7 +99,8 @@ class Tile:
     def __init__(self, rule: Rule, formats: Sequence[Array], normal: Sequence[bool], join: bool, sums: int, depth: int):
         self._rule, self._formats, self._join, self._sums, self._depth = np.array(rule), formats, join, sums, depth
         forms = [*formats[1], normal[1], *formats[0], normal[0]]
-        self._numbers = np.array([*rule, join, depth, sums, space(rule.fraction, depth, formats), *forms, 0], np.int64)
+        room = space(rule.fraction, depth, [form.tolist() for form in formats])
+        self._numbers = np.array([*rule, join, depth, sums, room, *forms, 0], np.int64)
         self._rooms: dict[str, Array] = {}
 
     def _room(self, name: str, size: int, kind: Any) -> Array:
