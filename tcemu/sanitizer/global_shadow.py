@@ -5,7 +5,8 @@ writes what it has just read itself may still be too early for another reader. A
 strong read has seen: that write comes before whatever follows the read (PTX ISA 8.9.5).
 
 Weak reads of an array that nothing has written race with nothing so far, so they are only listed. They are noted
-together, in their order, once something writes to the array: most kernels never write to what they read.
+together, in their order, once something writes to the array: most kernels never write to what they read. Of many reads
+at the same addresses, as when all blocks of a matrix product read the same tiles, those that leave no mark are dropped.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ WEAK, STRONG, READ, OTHER, STRONG_READ, SEEN = range(6)
 WRITES, ACCESSES = slice(0, 2), slice(0, 5)
 #: The initial size of a cell, and the least and the most cells at first.
 _CELL, _CELLS, _AT_FIRST = 16, 1 << 12, 1 << 20
-#: The most reads of an array that are listed.
-_MANY = 8192
+#: The most reads of an array that are listed: some 20 MB.
+_MANY = 1 << 15
 
 
 @lru_cache(maxsize=64)
@@ -65,9 +66,12 @@ class Read(NamedTuple):
         return By(self.block, self.warp, self.active, self.site)
 
 
-#: The fields of a read, and how many there are.
+#: The fields of a read, how many there are, and the places of some.
 Fields = tuple[Any, ...]
 _FIELDS = len(Read._fields)
+_PLACES, _SIZE, _NUMBER, _WARP = map(Read._fields.index, ("places", "size", "number", "warp"))
+#: Stands for the reader of addresses that nobody reads later.
+_NOBODY = -1, -1
 
 
 class GlobalShadow:
@@ -175,14 +179,16 @@ class GlobalShadow:
             listed = self._listed[array] = []
         listed += read
         if len(listed) == _MANY * _FIELDS:
-            self.note(self._listed.pop(array))
+            listed[:] = _lasting(listed)
+            if 2 * len(listed) > _MANY * _FIELDS:
+                self.note(self._listed.pop(array))
         return True
 
     def settle(self, extent: Extent) -> None:
         """Note the listed reads of the arrays that have a byte of an extent."""
         for array in self._arrays(extent) if self._listed else ():
             if array in self._listed:
-                self.note(self._listed.pop(array))
+                self.note(_lasting(self._listed.pop(array)))
 
     def note(self, fields: Sequence[Any]) -> None:
         """Note weak reads, in their order; `fields` are those of one after the other."""
@@ -247,3 +253,17 @@ class GlobalShadow:
         self.cell, self._covered = cell, cell * len(accessed)
         self._shift = cell.bit_length() - 1
         self._bits = np.array(self._shift)
+
+
+def _lasting(fields: Sequence[Any]) -> list[Any]:
+    """Of weak reads, in their order: the last one at the same addresses, and the last one there by another warp."""
+    readers: dict[tuple[bytes, int], tuple[int, int] | None] = {}
+    starts = []
+    for start in reversed(range(0, len(fields), _FIELDS)):
+        read = fields[start : start + _FIELDS]
+        place, reader = (read[_PLACES], read[_SIZE]), (read[_NUMBER], read[_WARP])
+        last = readers.get(place, _NOBODY)
+        if last is not None and last != reader:
+            readers[place] = reader if last is _NOBODY else None
+            starts.append(start)
+    return [field for start in reversed(starts) for field in fields[start : start + _FIELDS]]

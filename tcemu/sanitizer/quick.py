@@ -31,7 +31,8 @@ class Quick:
             return False
         row, first = self._clocks.rows[warp], 32 * record
         known, written, reads = records.known(row), shadow.written, shadow.reads_of(warp)
-        own = THREAD + 32 * warp if records.kind[record] != Kind.COLLECTIVE else _NONE
+        # item: numpy compares its own integers with an IntEnum in 3 us
+        own = _NONE if records.kind.item(record) == Kind.COLLECTIVE else THREAD + 32 * warp
         load, threads = shadow.tools.load, records.threads
         while (found := load(written, reads, cells, known, first, lanes, needed, threads, own)) >= 0:
             if found == 0 or not records.learn(found, row, known):

@@ -211,8 +211,9 @@ class Records:
     def learn(self, record: int, row: Array, known: Array) -> bool:
         """Whether a record has ended for `row`; if so, it becomes `known`, as it stays so."""
         column = self.column.item(record)
-        clock = np.minimum.reduce(row[column : column + 32]) if self.lanewise.item(record) else row.item(column)
-        known[record] = ended = bool(clock > self.clock.item(record))
+        clock = min(row[column : column + 32].tolist()) if self.lanewise.item(record) else row.item(column)
+        ended: bool = clock > self.clock.item(record)
+        known[record] = ended
         return ended
 
     def link(self, record: int, mark: int) -> None:

@@ -96,7 +96,7 @@ class SharedMemory:
                 continue
             places = places_of(self._records.unknown(prior, row), part)
             if len(places):
-                if self._records.kind[record] != Kind.COLLECTIVE:
+                if self._records.kind.item(record) != Kind.COLLECTIVE:
                     places = places[~self._own(prior[places], by.warp, lanes[places])]
                 self._collide_read(record, by.warp, cells, prior, lanes, places, Known(row, (row,)))
         if needed:

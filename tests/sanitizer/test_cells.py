@@ -1,7 +1,10 @@
 """The cells of memory that an access has, whichever accesses came before it."""
 
 import numpy as np
+import pytest
 
+from tcemu.machine.events import By
+from tcemu.sanitizer import global_shadow
 from tcemu.sanitizer.global_shadow import OTHER, READ, GlobalShadow, Read
 from tcemu.sanitizer.records import NOBODY
 from tcemu.sanitizer.shadow import Shadow, run_of
@@ -49,26 +52,40 @@ def test_global_marks_stay_when_cells_become_smaller_or_more():
         assert np.array_equal(shadow.marks(every)[0], marks[: 1 << 17])
 
 
-def test_listed_reads_leave_the_marks_of_reads_one_after_the_other():
+@pytest.mark.parametrize("most", [3, 8, 1000])
+def test_listed_reads_leave_the_marks_of_reads_one_after_the_other(monkeypatch, most):
     """The last read of each byte, and the last one before it by another warp, found by a loop over bytes."""
-    for trial in range(30):
-        shadow, last, other = (
-            shadow_of(4096), np.zeros(4096, np.int64), np.zeros(4096, np.int64)
-        )  # fmt: skip
-        for number in range(12):
-            size = int(RANDOM.choice([4, 8, 16]))
-            addresses = size * RANDOM.choice(256 // size, RANDOM.integers(1, 9))
-            mark = 32 * int(RANDOM.integers(1, 4)) + number
-            read = Read(addresses.tobytes(), size, np.full(len(addresses), mark), 0, "", 0, (), *NOBODY)
+    monkeypatch.setattr(global_shadow, "_MANY", most)
+    for trial in range(40):
+        shadow, last, other = shadow_of(4096), np.zeros(4096, np.int64), np.zeros(4096, np.int64)
+        places = [(size, size * RANDOM.choice(256 // size, RANDOM.integers(1, 9))) for size in (4, 4, 8, 16, 16)]
+        for number in range(24):  # many at the same addresses
+            size, addresses = places[RANDOM.integers(len(places))]
+            warp = int(RANDOM.integers(1, 4))
+            mark = 32 * warp + number
+            by = By(0, warp, 0, NOBODY.site)
+            read = Read(addresses.tobytes(), size, np.full(len(addresses), mark), 0, "", 0, (), *by)
             assert shadow.lists(read, (int(addresses.min()), int(addresses.max()) + size))
             for place in (addresses[:, None] + np.arange(size)).ravel().tolist():
                 if last[place] and last[place] >> 5 != mark >> 5:
                     other[place] = last[place]
                 last[place] = mark
-            if RANDOM.random() < 0.2:
+            if RANDOM.random() < 0.1:
                 shadow.settle((0, 4))
         shadow.settle((0, 4))
         cells, _ = shadow.cells(np.arange(0, 4096, shadow.cell), shadow.cell, 4096)
         found = shadow.marks(cells).repeat(shadow.cell, axis=1)
         assert np.array_equal(found[READ], last)
         assert np.array_equal(found[OTHER], other), trial
+
+
+def test_reads_at_the_same_addresses_do_not_lengthen_the_list():
+    """As all blocks of a matrix product read the same tiles: of 20,000 reads at one place, few are noted."""
+    noted = []
+    shadow = GlobalShadow([(0, 4096, "x")], lambda marks: marks >> 5, lambda read: noted.append(read) or read.lanes)
+    places, lanes = np.arange(32).tobytes(), np.arange(32)
+    for number in range(20_000):
+        read = Read(places, 1, lanes + 32 * (number % 7), number % 7, "", 0, (), *NOBODY)
+        assert shadow.lists(read, (0, 256))
+    shadow.settle((0, 4))
+    assert [read.number for read in noted] == [(20_000 - 2) % 7, (20_000 - 1) % 7]
