@@ -80,7 +80,7 @@ def _multiplied(x, y, steps, numbers, room, c, chains):  # type: ignore[no-untyp
     none, no = uint64(0), int64(0)  # nothing is fetched ahead: the number after the formats is 0
     return multiply(
         int64(1), of_x, vectors_x, of_y, vectors_y, steps, at, uint64(room.ctypes.data), into, none, none, no, no,
-        none, chains, at + uint64(8 * LOADS),
+        none, chains, at + uint64(8 * LOADS), no,
     )  # fmt: skip
 
 

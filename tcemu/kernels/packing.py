@@ -270,7 +270,7 @@ class _PackWords(Elements):
         above = self.tops.get().compare(">=", self.most, unsigned=True)
         return code.number_of_any(above.either(self.lows.get().compare("<", self.lowest, unsigned=True)))
 
-    def _few_bits(self, word: Lanes, at: Lanes, value: Any, out: Any, times: Any) -> None:
+    def _few_bits(self, word: Lanes, at: Lanes, value: Any, out: Any, fourfold: Any, bare: Any) -> None:
         """Pack one vector of a format with few bits: zeros and subnormal numbers take no more operations than others.
 
         No element is below the window.
@@ -285,11 +285,11 @@ class _PackWords(Elements):
 
         def exponents() -> None:
             held = size.compare("!=", 0).choose(x.larger(self.floor), code.lanes(0))
-            _store_exponents(code, held.up(1), out, at, code.number(times) - 1)
+            _store_exponents(code, held.up(1), out, at, fourfold)
 
-        code.branch(times, exponents)
+        code.branch(bare, lambda: None, exponents)
 
-    def _vector(self, word: Lanes, at: Lanes, value: Any, out: Any, times: Any) -> None:
+    def _vector(self, word: Lanes, at: Lanes, value: Any, out: Any, fourfold: Any, _: Any) -> None:
         """Pack one vector: as if all its elements were normal numbers, and if they are not, once more."""
         code, moved = self.code, word.signed_down(self.down) & self.kept
         double = moved.up(1)
@@ -311,7 +311,7 @@ class _PackWords(Elements):
         def once() -> None:
             code.store((power.get().down(24) - first.everywhere()).bytes(), out, at, unit=16)
 
-        code.branch(code.number(times) - 1, four_times, once)
+        code.branch(fourfold, four_times, once)
 
     def _with_zeros(self, moved: Lanes, double: Lanes) -> tuple[Lanes, Lanes]:
         """The floats of a vector, and the exponents of `_vector`; notes the largest number, and the least."""
@@ -330,13 +330,14 @@ class _PackWords(Elements):
 
 @intrinsic
 def pack_words(  # type: ignore[no-untyped-def]
-    typingctx, tiles, words, step, source, ups, vectors, form, start, few, value, exponent, times
+    typingctx, tiles, words, step, source, ups, vectors, form, start, few, value, exponent, fourfold,
+    bare,
 ):
     """Like `pack`, for vector v of a tile from words[source[v]] << ups[v], where an element's sign is the topmost bit.
 
-    step: the bytes from a tile's words to the next. few: whether the format has few bits, see `_few_bits`. times: how
-    often an exponent is stored: 1 or 4, or 0 if the format has few bits. Returns whether an element is no number, or
-    outside the window from `start` on: not 0. Nothing is packed then.
+    step: the bytes from a tile's words to the next. few: whether the format has few bits, see `_few_bits`. bare: if so,
+    exponents are left out. Returns whether an element is no number, or outside the window from `start` on: not 0.
+    Nothing is packed then.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
@@ -345,4 +346,4 @@ def pack_words(  # type: ignore[no-untyped-def]
         return _PackWords(code, form, start).emit(tiles, Tiles(words, code.number(step)), source, ups, vectors, *rest)
 
     kinds = [types.int64, types.uint64, types.int64, types.uint64, types.uint64, types.int64, types.uint64]
-    return types.int64(*kinds, types.int64, types.int64, types.uint64, types.uint64, types.int64), codegen
+    return types.int64(*kinds, types.int64, types.int64, types.uint64, types.uint64, types.int64, types.int64), codegen

@@ -64,7 +64,8 @@ _ABSENT = np.int64((fast.ABSENT & 0xFF) * 0x01010101)
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def multiply(  # type: ignore[no-untyped-def]
-    tiles, x, vectors_x, y, vectors_y, steps, numbers, room, c, scale_x, scale_y, step_x, step_y, scaled, chains, ahead
+    tiles, x, vectors_x, y, vectors_y, steps, numbers, room, c, scale_x, scale_y, step_x, step_y, scaled, chains, ahead,
+    care,
 ):
     """c = `steps` chains that start from c, one after the other, for each of some tiles; returns what `pack` found.
 
@@ -74,13 +75,14 @@ def multiply(  # type: ignore[no-untyped-def]
     formats as `pack` reads them. room: three words for each pattern. With `scaled`, scale_x and scale_y are what
     `block` takes, for all groups; step_x, step_y: the bytes from a tile's scales to the next. If an exponent is outside
     the window, only float32 results with all their bits are computed. chains: see `chains_at`; ahead: see `expect`.
+    care: 1 if NaN or infinities are expected, else 0.
     """
     all_x, all_y = tiles * vectors_x, tiles * vectors_y
     value_x, word_x, sign_x, value_y, word_y, sign_y = _rooms(room, all_x, all_y)
     form_x, form_y = numbers + uint64(8 * FORMAT_X), numbers + uint64(8 * FORMAT_Y)
     seen_x, seen_y = survey(x, form_x, all_x), survey(y, form_y, all_y)
-    found = pack(x, form_x, all_x, seen_x, value_x, word_x, int64(1))
-    found |= pack(y, form_y, all_y, seen_y, value_y, word_y, int64(0))
+    found = pack(x, form_x, all_x, seen_x | care, value_x, word_x, int64(1))
+    found |= pack(y, form_y, all_y, seen_y | care, value_y, word_y, int64(0))
     if found & fast.OUTSIDE:
         if number(numbers, 2) != 23 or number(numbers, 3):
             return found
@@ -202,7 +204,7 @@ def _exactly(tiles, numbers, room, whole, ahead):  # type: ignore[no-untyped-def
 
 
 @njit(cache=True, nogil=True)
-def _pack(tiles, words, step, tables, numbers, room, first, ups, start, form, value, exponent, times):  # type: ignore[no-untyped-def]
+def _pack(tiles, words, step, tables, numbers, room, first, ups, start, form, value, exponent, fourfold, bare):  # type: ignore[no-untyped-def]
     """Pick and pack an operand of some tiles, whose numbers begin at `first`; see `pack_words`."""
     through, apart = within(room, numbers, WORDS_X), number(numbers, PICKED)
     picked(tiles, words, step, within(tables, numbers, first), numbers, through, apart)
@@ -210,7 +212,7 @@ def _pack(tiles, words, step, tables, numbers, room, first, ups, start, form, va
     places, begin = within(tables, numbers, ups), number(numbers, start)
     return pack_words(
         tiles, through, apart, source, places, vectors, numbers + uint64(8 * form), begin, few, value, exponent,
-        int64(times),
+        int64(fourfold), int64(bare),
     )  # fmt: skip
 
 
@@ -227,14 +229,14 @@ def _quickly(tiles, x, y, steps, tables, numbers, room, bare):  # type: ignore[n
     value, word = value_x, word_x
     if sparse:
         value, word = within(room, numbers, STORED), within(room, numbers, IN_X)
-    times_x, times_y = (int64(0), int64(0)) if bare else (int64(4), int64(1))
-    if _pack(tiles, x, steps[0], tables, numbers, room, int64(X), UPS_X, START_X, FORMAT_X, value, word, times_x):
+    form, into = FORMAT_X, (value, word, int64(1), bare)
+    if _pack(tiles, x, steps[0], tables, numbers, room, int64(X), UPS_X, START_X, form, *into):
         return False
     if sparse and bare:
         spread_stored(tiles, (value,), tables, numbers, room, (int64(0),), (value_x,))
     elif sparse:
         spread_stored(tiles, (value, word), tables, numbers, room, (int64(0), _ABSENT), (value_x, word_x))
-    form, into = FORMAT_Y, (value_y, word_y, times_y)
+    form, into = FORMAT_Y, (value_y, word_y, int64(0), bare)
     return not _pack(tiles, y, steps[1], tables, numbers, room, int64(Y), UPS_Y, START_Y, form, *into)
 
 
@@ -265,6 +267,8 @@ def run_fused(  # type: ignore[no-untyped-def]
     base = numbers[START_X] + numbers[START_Y]
     later = 0 if numbers[QUICK] else count
     # Short chains need no exponents; if some are not short, `_chains` makes them from the values.
+    # Where `_quickly` failed, or has lately, there is something that takes care.
+    care = int64(1) if numbers[QUICK] else int64(0)
     bare = int64(fast.BARE) if not scaled and may_be_short(told, FORMAT_X, FORMAT_Y) else int64(0)
     for t in range(0, count, together):
         tiles = min(together, count - t)
@@ -280,7 +284,7 @@ def run_fused(  # type: ignore[no-untyped-def]
         else:
             later = later if t < later else t + PATIENCE
             load_factors(tiles, at_x, at_y, steps, at, told, room)
-            multiply(tiles, in_x, vectors_x, in_y, vectors_y, 1, told, packed, in_c, *scales, chains, ahead)
+            multiply(tiles, in_x, vectors_x, in_y, vectors_y, 1, told, packed, in_c, *scales, chains, ahead, care)
         store_results(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
     return True
 
