@@ -15,9 +15,12 @@ from functools import cache
 from importlib import import_module
 from math import inf
 from threading import Thread
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tcemu.errors import KernelsUnavailable, did_you_mean, install, listing
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 Part = TypeVar("Part")
 BACKENDS = ("numba", "reference")
@@ -119,6 +122,8 @@ def on_all_cores(work: Callable[[Part], None], parts: Sequence[Part]) -> None:
         for part in parts:
             work(part)
         return
+    from concurrent.futures import wait  # which takes 5 ms to import
+
     left, failed = deque(enumerate(parts)), {}
 
     def some() -> None:
@@ -132,17 +137,25 @@ def on_all_cores(work: Callable[[Part], None], parts: Sequence[Part]) -> None:
             except Exception as error:  # noqa: BLE001 - the caller gets it
                 failed[number] = error
 
-    # This thread works, too: an executor takes longer to start than thousands of warps.
-    helpers: list[Thread] = []
+    # This thread works, too. The others stay for the next call: to start one takes as long as hundreds of warps.
+    helpers: list[Future[None]] = []
     try:
-        for _ in range(threads - 1):
-            helper = Thread(target=some, name="tcemu")
-            helper.start()
-            helpers.append(helper)
+        helpers += [_pool().submit(some) for _ in range(threads - 1)]
         some()
     finally:
         left.clear()  # after an interruption nothing new begins
-        for helper in helpers:
-            helper.join()
+        wait([helper for helper in helpers if not helper.cancel()])
     if failed:
         raise failed[min(failed)]
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """The threads that help this one; a process that fork creates makes its own."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(max(cores() - 1, 1), thread_name_prefix="tcemu")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -12,7 +12,7 @@ from places import TESTS
 from quick import some
 
 import tcemu
-from tcemu.backend import on_all_cores
+from tcemu.backend import cores, on_all_cores
 
 ROOT = Path(tcemu.__file__).parents[1]
 
@@ -157,6 +157,31 @@ def test_every_part_is_worked_on_and_the_first_error_is_raised(parts):
     with pytest.raises(ValueError, match=r"^7$") if wrong & set(parts) else nullcontext():
         on_all_cores(work, parts)
     assert done == set(parts)
+
+
+FORKED = """
+import json, os, threading
+from tcemu.backend import on_all_cores
+done, both = [], threading.Barrier(2, timeout=20)
+for _ in range(3):
+    on_all_cores(lambda part: (both.wait(), done.append(threading.get_ident())), range(2))
+alive, child = threading.active_count(), os.fork()
+if child == 0:
+    on_all_cores(lambda part: both.wait(), range(2))
+    os._exit(0)
+print(json.dumps([len(done), len(set(done)), alive, os.waitpid(child, 0)[1]]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_helpers_are_kept_and_not_inherited():
+    pytest.importorskip("numba")
+    if cores() < 2:
+        pytest.skip("needs two cores")
+    calls, threads, alive, status = answers(FORKED, TCEMU_KERNELS="numba")
+    assert (calls, threads, status) == (6, 2, 0)
+    assert alive <= cores()
 
 
 ENVIRONMENT = """
