@@ -114,12 +114,12 @@ def _transpose(instruction: Instruction) -> Move:
 
 
 class _Tile:
-    """The matrix of a wmma.load or wmma.store."""
+    """The matrix of a wmma.load or wmma.store, whose elements are moved in an order: numbers of them, row by row."""
 
-    def __init__(self, instruction: Instruction) -> None:
+    def __init__(self, instruction: Instruction, fragment: Fragment, order: Array) -> None:
         self.instruction, self.rule, self.state = instruction, rule_of(instruction), space_of(instruction)
-        self.fragment = instruction.fragments[instruction.words["matrix"]]
-        self.element, self._by_rows = self.fragment.container.storage.itemsize, instruction.words["layout"] == "row"
+        self.element, self._by_rows = fragment.container.storage.itemsize, instruction.words["layout"] == "row"
+        self._order = order
         self._lanes, self._places = lanes_of_rows(self.rule.lines), lru_cache(maxsize=64)(self._places_with)
 
     def find(self, core: Core, pointer: Any, stride: Any) -> tuple[Bytes, Array, tuple[Any, ...]] | None:
@@ -139,9 +139,9 @@ class _Tile:
         return memory, self._places(stride) + at // self.element, (space, told)
 
     def _places_with(self, stride: int) -> Array:
-        """Where each element is, in elements after the first, in the order of the matrix."""
+        """Where each element is, in elements after the first."""
         found = np.arange(self.rule.lines)[:, None] * stride + np.arange(self.rule.length)
-        return (found if self._by_rows else found.T).ravel()
+        return np.asarray((found if self._by_rows else found.T).ravel()[self._order])
 
     def _where(self, core: Core, pointer: int) -> tuple[Space, int]:
         """The state space that a pointer lies in, and the address there."""
@@ -151,8 +151,9 @@ class _Tile:
 
 
 def _load_tile(instruction: Instruction) -> Move:
-    tile, origin = _Tile(instruction), _origins(instruction, instruction.words["matrix"])
-    gather, register = tile.fragment.layout.gather, tile.fragment.container.register_dtype
+    role = instruction.words["matrix"]
+    fragment, origin = instruction.fragments[role], _origins(instruction, role)
+    tile, register = _Tile(instruction, fragment, fragment.layout.gather), fragment.container.register_dtype
 
     def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
         found = tile.find(core, operands[0], operands[1] if len(operands) == 2 else tile.rule.length)
@@ -161,19 +162,20 @@ def _load_tile(instruction: Instruction) -> Move:
         memory, places, (space, told) = found
         if told:
             core.grid.tell(Accessed, by, instruction, space, False, *told)
-        elements = memory.units[tile.element].take(places.take(gather))
+        elements = memory.units[tile.element].take(places)
         return core.made(elements.view(register), core.there, origin(core.target))
 
     return move
 
 
 def _store_tile(instruction: Instruction) -> Move:
-    tile = _Tile(instruction)
-    scatter, storage = tile.fragment.layout.scatter.ravel(), tile.fragment.container.storage
+    fragment = instruction.fragments[instruction.words["matrix"]]
+    scatter, storage = fragment.layout.scatter.ravel(), fragment.container.storage
+    tile = _Tile(instruction, fragment, np.arange(scatter.size))
 
     def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
         found = tile.find(core, operands[0], operands[2] if len(operands) == 3 else tile.rule.length)
-        if found is None or not _fit(operands[1], tile.fragment):
+        if found is None or not _fit(operands[1], fragment):
             return NotImplemented
         memory, places, (space, told) = found
         elements = _held(operands[1], storage).take(scatter)
