@@ -165,7 +165,7 @@ def answer(core: Core, found: list[tuple[Where, Array]]) -> Registers:
 
 def loaded(core: Core, by: By, where: Where, data: Array, strong: bool) -> None:
     """Report a load to the scheduler: a loop that keeps loading the same values waits for other warps."""
-    found = where.addresses.tobytes(), data.tobytes(), where.block.rank, where.space
+    found = where.addresses.tobytes(), data.tobytes(), where.memory
     scheduler, strand = core.grid.scheduler, core.strand
     if scheduler.polls(strand, found, strong):
         scheduler.looked(strand, False, partial(_polled, core, by, where), where.space == "global")
