@@ -23,7 +23,7 @@ __all__ = [
     "AddressError", "ArithmeticUnknown", "CompilationError", "CostUnknown", "CourseError", "Deadlock",
     "FormatError", "GpuError", "GpuUnavailable", "IllegalInstruction", "KernelsUnavailable", "LaunchError",
     "LayoutError", "MbarrierMisused", "MemoryFault", "OperandError", "TableError", "TargetError", "TcemuError",
-    "UndefinedBehaviour", "UnknownKey", "UnknownName",
+    "UndefinedBehaviour", "Unending", "UnknownKey", "UnknownName",
 ]  # fmt: skip
 
 _NUMBER = re.compile("[0-9]+")
@@ -138,6 +138,17 @@ class Disagreement(LaunchError, OperandError):  # noqa: N818 - likewise
 
 class Deadlock(LaunchError):  # noqa: N818 - the field's word
     """No warp of a block can continue; the message says which warp waits for what, and since which line."""
+
+
+class Unending(LaunchError):  # noqa: N818 - it says what the kernel lacks
+    """A warp has executed more operations than the launch allows; the message says where the warps were.
+
+    `operations` is the limit.
+    """
+
+    def __init__(self, message: str, operations: int = 0) -> None:
+        super().__init__(message)
+        self.operations = operations
 
 
 class UnknownName(LaunchError, AttributeError):  # noqa: N818 - the word for it

@@ -41,6 +41,7 @@ def launch(
     resident: int = RESIDENT,
     cluster: int | Sequence[int] | None = None,
     non_portable_cluster: bool = False,
+    operations: int | None = None,
     sanitizer: Mode = "raise",
     observers: Sequence[Observer] = (),
 ) -> Launch:
@@ -68,13 +69,15 @@ def launch(
     `sanitizer` is "raise" (UndefinedBehaviour at the first broken rule), "warn", "collect" (the result's `reports`
     lists all broken rules) or "off". Each of `observers` is called with every event (tcemu.machine.events).
 
-    Raises LaunchError: UndefinedBehaviour, MemoryFault, Deadlock, or what no GPU would launch. If the sanitizer has
-    warned of the cause or collected it, the result has the error as `error` instead, and the arrays do not change; in
-    mode "collect", this holds for any TcemuError that follows a report. An error that is raised has the reports: a
-    TcemuError as `launch.reports`, and any other that follows a report in a note.
+    Raises LaunchError: UndefinedBehaviour, MemoryFault, Deadlock, Unending, or what no GPU would launch. If the
+    sanitizer has warned of the cause or collected it, the result has the error as `error` instead, and the arrays do
+    not change; in mode "collect", this holds for any TcemuError that follows a report. An error that is raised has the
+    reports: a TcemuError as `launch.reports`, and any other that follows a report in a note.
 
     A kernel that loops forever and never waits runs until you interrupt it (Ctrl+C, or Kernel > Interrupt in
     Jupyter): the launch then raises a KeyboardInterrupt that says where each warp was, and the arrays do not change.
+    With `operations`, the launch ends in the same way, with the error Unending, soon after a warp has executed that
+    many operations.
 
     >>> def scale(warp, x, factor):
     ...     here = x.at(warp.threads)  # an address for each lane, in bytes
@@ -97,7 +100,7 @@ def launch(
     if instead is not None:
         given: dict[str, Any] = {"shared": shared, "target": target, "seed": seed, "seeds": seeds, "policy": policy}
         given |= {"schedule": schedule, "resident": resident, "cluster": cluster}
-        given["non_portable_cluster"] = non_portable_cluster
+        given |= {"non_portable_cluster": non_portable_cluster, "operations": operations}
         given |= {"sanitizer": sanitizer, "observers": observers}
         return instead(kernel, grid, block, args, **given)
     watch = Sanitizer(sanitizer if begin is None else "off")
@@ -107,7 +110,7 @@ def launch(
     made = [] if begin is None else begin(kernel)
     listening = [*observers, *made, *([] if watch.mode == "off" else [watch])]
     more: dict[str, Any] = {"shared": shared, "target": target, "resident": resident, "cluster": cluster}
-    more |= {"non_portable_cluster": non_portable_cluster, "observers": listening}
+    more |= {"non_portable_cluster": non_portable_cluster, "operations": operations, "observers": listening}
     more |= _order(seed, seeds, policy, schedule)
     try:
         if seeds is None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tcemu.commands.functions import function_named, save
-from tcemu.errors import LaunchError, TcemuError
+from tcemu.errors import LaunchError, TcemuError, Unending
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -78,6 +78,14 @@ class Checked:
     "--budget", type=click.IntRange(0), default=200, show_default=True, help="Runs of the search; 0: no search."
 )
 @click.option("--seconds", type=click.FloatRange(0, min_open=True), default=30.0, show_default=True, help="Its time.")
+@click.option(
+    "--operations",
+    type=click.IntRange(1),
+    default=1_000_000,
+    show_default=True,
+    help="The most operations of a warp in the first runs: a kernel with more may never end. The search has limits of "
+    "its own. operations= of a launch comes first.",
+)
 @click.option("--sarif", type=click.Path(path_type=Path, dir_okay=False), help="Write the reports as SARIF 2.1.0.")
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write a test case for each launch.")
 def sanitize(
@@ -87,6 +95,7 @@ def sanitize(
     delays: int,
     budget: int,
     seconds: float,
+    operations: int,
     sarif: Path | None,
     junit: Path | None,
 ) -> None:
@@ -106,7 +115,7 @@ def sanitize(
 
     from tcemu.launcher import replacing
 
-    checks = _Checks(_policies(policies), seeds, delays, budget, seconds)
+    checks = _Checks(_policies(policies), seeds, delays, budget, seconds, operations)
     function = function_named(what, "sanitize")
     with replacing(checks.launch), suppress(_Ended):
         function()
@@ -148,6 +157,7 @@ class _Checks:
     delays: int
     budget: int
     seconds: float
+    operations: int
     done: list[Checked] = field(default_factory=list)
     _searched: set[object] = field(default_factory=set)
 
@@ -172,13 +182,15 @@ class _Checks:
         from tcemu.launcher import launch, replacing
 
         more: dict[str, Any] = {"policy": self.policies, "seeds": self.seeds, "sanitizer": "collect"}
+        more["operations"] = options.get("operations") or self.operations
         try:
             with replacing(None):
-                result = launch(kernel, grid, block, args, **options, **more)
+                result = launch(kernel, grid, block, args, **{**options, **more})
         except LaunchError as error:
             if error.launch is None:
                 raise  # it never began
-            check.found.append(_of(error, f"seed={error.launch.failing}"))
+            limit = f", operations={error.operations}" if isinstance(error, Unending) else ""
+            check.found.append(_of(error, f"seed={error.launch.failing}{limit}"))
             return error.launch  # type: ignore[no-any-return]
         except TcemuError as error:
             reports = [] if error.launch is None else error.launch.reports

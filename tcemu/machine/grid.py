@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice, product
 from typing import Any, NoReturn
 
-from tcemu.errors import Deadlock, Interrupted, LaunchError, TcemuError, counted, ranges
+from tcemu.errors import Deadlock, Interrupted, LaunchError, TcemuError, Unending, counted, ranges
 from tcemu.instructions import Instruction
 from tcemu.machine.block import Block, Index3, Shape
 from tcemu.machine.cluster import Cluster
@@ -17,7 +17,7 @@ from tcemu.machine.dispatch import Bound
 from tcemu.machine.events import Accessed, Event, Issued, Observer, Site, Stuck, Touched, Waiting
 from tcemu.machine.memory import GlobalMemory
 from tcemu.machine.registers import Bank
-from tcemu.machine.scheduler import Left, Scheduler
+from tcemu.machine.scheduler import Left, Overrun, Scheduler
 from tcemu.machine.sites import callers_of
 from tcemu.machine.strategy import InOrder, strategy_of
 
@@ -43,6 +43,7 @@ class Grid:
         observers: Sequence[Observer],
         resident: int = 1,
         strategy: InOrder | None = None,
+        operations: int | None = None,
     ) -> None:
         self.shape, self.memory, self.observers = shape, memory, tuple(observers)
         #: the events that observers declare that they need; observers that declare nothing need every event
@@ -60,7 +61,10 @@ class Grid:
         self.followed: dict[str, tuple[bool, bool]] = {}
         #: how often warps executed each instruction, by opcode; a Counter takes three times as long
         self.counts: defaultdict[str, int] = defaultdict(int)
-        self.scheduler = Scheduler(strategy or strategy_of(shape.policy, shape.seed), self._admit)
+        #: the most operations of a warp, if there is a limit
+        self.operations = operations
+        most = math.inf if operations is None else operations
+        self.scheduler = Scheduler(strategy or strategy_of(shape.policy, shape.seed), self._admit, most)
         #: the instructions that this launch has executed, as the kernel gave them
         self.bound: dict[str | Instruction, Bound] = {}
         #: the error that ended the launch
@@ -92,7 +96,16 @@ class Grid:
                     self.tell(Stuck, waits, full)
                 raise Deadlock(self._told(stuck, full))
         except KeyboardInterrupt as stop:
-            raise Interrupted(self._interrupted()).with_traceback(stop.__traceback__) from None
+            message = self._stopped("the launch was interrupted")
+            raise Interrupted(message).with_traceback(stop.__traceback__) from None
+        except Overrun as overrun:
+            block, warp = overrun.args
+            most = self.operations or 0
+            message = (
+                f"warp {warp} of block {block} has executed more than {most:,} operations, so a loop of it may never "
+                f"end (operations={most} is the limit)"
+            )
+            raise Unending(self._stopped(message), most) from None
         finally:
             # Registers may still be read after the end. Observers, which may hold much memory, are freed now: the grid,
             # its blocks and its warps refer to each other, so it is not.
@@ -180,8 +193,8 @@ class Grid:
         lines = [line for told in _alike(blocks, "cannot continue") for line in told]
         return "\n".join([*lines, full] if full else lines)
 
-    def _interrupted(self) -> str:
-        """Where the warps were when the launch was interrupted."""
+    def _stopped(self, why: str) -> str:
+        """Where the warps were when the launch was stopped."""
         blocks = []
         for number, warps in groupby(self.scheduler.interrupted, key=lambda each: each.block):
             block, left = self.blocks[number], list(warps)
@@ -189,7 +202,7 @@ class Grid:
             blocks.append((block, [*_came(self._cores[number], left), *waits, *_gone(block)]))
         told = [line for each in islice(_alike(blocks, "ran"), _TOLD) for line in each]
         done = f"{self.done:,} of {counted(math.prod(self.shape.grid), 'block')} had ended"
-        return "\n".join([f"the launch was interrupted; {done}, and the arrays are unchanged.", *told])
+        return "\n".join([f"{why}; {done}, and the arrays are unchanged.", *told])
 
     def _full(self) -> str:
         left, places = counted(self.shape.ranks * len(self._waiting), "block"), counted(self.resident, "block")

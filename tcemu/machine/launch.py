@@ -173,6 +173,7 @@ def launch(
     resident: int = RESIDENT,
     cluster: int | Sequence[int] | None = None,
     non_portable_cluster: bool = False,
+    operations: int | None = None,
     observers: Sequence[Observer] = (),
     strategy: InOrder | None = None,
 ) -> Launch:
@@ -186,6 +187,7 @@ def launch(
     policies = _policies(policy)
     shape = shape_of(grid, block, shared, target, seed, policies[0], cluster, non_portable_cluster)
     _check_resident(resident, shape)
+    _check_operations(operations)
     if not isinstance(args, list | tuple):
         raise LaunchError(f"args must be a tuple of the kernel's arguments after the warp; got {briefly(args)}")
     buffers = [(f"argument {n}", given) for n, given in enumerate(args) if is_buffer(given)]
@@ -196,7 +198,7 @@ def launch(
             memory = GlobalMemory(buffers)
             pointers = iter(memory.pointers)
             passed = [next(pointers) if is_buffer(given) else given for given in args]
-            running = Grid(replace(shape, policy=each), memory, listening, resident, strategy)
+            running = Grid(replace(shape, policy=each), memory, listening, resident, strategy, operations)
             _run(kernel, passed, running, result)
             outcomes.append(memory)
         outcomes[0].copy_back()
@@ -219,6 +221,11 @@ def _check_resident(given: object, shape: Shape) -> None:
     if not is_whole(given) or given < shape.ranks:
         least = f"{shape.ranks}" if shape.ranks == 1 else f"{shape.ranks}, the blocks of a cluster"
         raise LaunchError(f"resident must be the number of blocks in flight, at least {least}; got {briefly(given)}")
+
+
+def _check_operations(given: object) -> None:
+    if given is not None and (not is_whole(given) or given < 1):
+        raise LaunchError(f"operations= must be the most operations of a warp, at least 1; got {briefly(given)}")
 
 
 def _observers(given: object) -> tuple[Observer, ...]:

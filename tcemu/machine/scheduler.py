@@ -7,6 +7,7 @@ launch: it holds the warps of all blocks in flight.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
@@ -65,6 +66,10 @@ class Left(NamedTuple):
     waits: Waiting | None
 
 
+class Overrun(Exception):  # noqa: N818 - the launch makes an error of it
+    """A warp has executed more operations than the launch allows; its arguments are the numbers of block and warp."""
+
+
 def _numbers(strand: Strand) -> tuple[int, int]:
     return strand.block, strand.warp
 
@@ -77,9 +82,14 @@ def _left(strand: Strand) -> Left:
 class Scheduler:
     """The warps of the blocks in flight, and their pending work."""
 
-    def __init__(self, strategy: InOrder, more: Callable[[], bool] = lambda: False) -> None:
-        """`more` starts the next block, where no warp of those in flight can continue; it returns whether it did."""
-        self.strategy, self._preempts, self._more = strategy, strategy.preempts, more
+    def __init__(
+        self, strategy: InOrder, more: Callable[[], bool] = lambda: False, operations: float = math.inf
+    ) -> None:
+        """`more` starts the next block, where no warp of those in flight can continue; it returns whether it did.
+
+        A warp may execute `operations`, which is checked when it lets others run.
+        """
+        self.strategy, self._preempts, self._more, self._most = strategy, strategy.preempts, more, operations
         #: the pending work of each block in flight
         self._pending: dict[int, Pending] = {}
         self._strands: list[Strand] = []
@@ -89,7 +99,7 @@ class Scheduler:
         self._in_vain = 0
         #: what to do when the last warp of a block has exited
         self._ended: dict[int, Callable[[], None]] = {}
-        #: after an interruption of the launch: the warps that had not exited
+        #: after an interruption of the launch, or an overrun: the warps that had not exited
         self.interrupted: list[Left] = []
 
     def add(self, block: int, pending: Pending, strands: list[Strand], ended: Callable[[], None]) -> None:
@@ -172,7 +182,7 @@ class Scheduler:
         """Run all warps until they exit; if some cannot, return what they wait for."""
         try:
             return self._turns()
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Overrun):
             self.interrupted = [_left(strand) for strand in sorted(self._strands, key=_numbers)]
             raise
         finally:
@@ -202,6 +212,8 @@ class Scheduler:
                     self._strands.remove(chosen)
                     self._strands.append(chosen)
                 self._resume(chosen)
+                if chosen.operations > self._most and not chosen.fiber.dead:
+                    raise Overrun(*_numbers(chosen))
         return ()
 
     def _step(self) -> bool:

@@ -7,9 +7,9 @@ An arrival with .release publishes what its threads know; a relaxed one, what th
 
 from __future__ import annotations
 
-from tcemu.machine.events import ClusterArrived, ClusterWaited, MbarriersFenced
+from tcemu.machine.events import By, ClusterArrived, ClusterWaited, MbarriersFenced
 from tcemu.sanitizer.block import Block, Handlers
-from tcemu.sanitizer.clocks import Array, joined
+from tcemu.sanitizer.clocks import THREAD, Array, joined
 from tcemu.sanitizer.fences import REACH
 
 
@@ -39,6 +39,9 @@ class ClusterBarriers:
         self._known, self._made, self._inits = Meetings(), Meetings(), Meetings()
         #: what each warp knew at its last fence.mbarrier_init
         self._fenced: dict[int, Array] = {}
+        #: by warp: when and where it last arrived with .relaxed, if it has not released since
+        self._relaxed: dict[int, tuple[int, By]] = {}
+        block.ways.append(self._way)
         #: by block: the accesses that it knows to have been made
         self.passed: dict[int, Array] = {}
         self.handlers: Handlers = {
@@ -52,12 +55,26 @@ class ClusterBarriers:
 
     def _arrive(self, event: ClusterArrived) -> None:
         warp, lanes, phase = event.by.warp, event.by.active, event.phase
+        if event.order == "release":
+            self._relaxed.pop(warp, None)
+        else:
+            self._relaxed[warp] = self._clocks.time[warp], event.by
         made = self._clocks.release(warp, lanes)
         released = event.order == "release"
         known = made if released else self._block.fences.handed_on(warp, lanes, "relaxed", REACH["cluster"])
         self._known.add(phase, known)
         self._made.add(phase, made)
         self._inits.add(phase, self._fenced.get(warp))
+
+    def _way(self, record: int, user: int) -> str:
+        """The relaxed arrival after one of two accesses that race, if its thread has neither fenced nor released."""
+        records = self._block.records
+        for each in (record, user):
+            warp = int(records.warp[each])
+            time, by = self._relaxed.get(warp, (-1, None))
+            if by is not None and records.column[each] == THREAD + 32 * warp and records.clock[each] <= time:
+                return f"the arrival at {by.site} is .relaxed: without a fence before it, it releases nothing"
+        return ""
 
     def _wait(self, event: ClusterWaited) -> None:
         by, row = event.by, self._known.at(event.phase)

@@ -7,8 +7,10 @@ from tcemu.machine.meeting import WARPGROUP
 from tcemu.sanitizer.barriers import Barriers
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.grid import Grid
+from tcemu.sanitizer.mbarrier_state import Mbarrier
 from tcemu.sanitizer.mbarriers import Mbarriers
-from tcemu.sanitizer.report import Earlier, many
+from tcemu.sanitizer.report import Earlier, Report, many
+from tcemu.sanitizer.shared import SharedMemory
 
 #: The fix for a loop that no lane executes.
 _EMPTY = (
@@ -17,19 +19,54 @@ _EMPTY = (
 )
 #: The fix for a count that is never reached.
 _COUNT = "Give the barrier the number of threads that arrive at it: 32 for each warp."
+#: The fix where a warp reads what other threads have not written yet.
+_FIRST = (
+    "Wait on the mbarrier at which the writers arrive, for its first phase with parity 0: with parity 1, that wait "
+    "returns at once."
+)
 
 
 class Deadlocks:
     """Explains why no warp of a block can continue."""
 
-    def __init__(self, block: Block, mbarriers: Mbarriers, barriers: Barriers, grid: Grid) -> None:
-        self._block, self._mbarriers, self._barriers, self._grid = block, mbarriers, barriers, grid
+    def __init__(
+        self, block: Block, shared: SharedMemory, mbarriers: Mbarriers, barriers: Barriers, grid: Grid
+    ) -> None:
+        self._block, self._shared, self._mbarriers = block, shared, mbarriers
+        self._barriers, self._grid = barriers, grid
+        #: what the warps of the cluster wait for, and mbarriers for whose bytes a warp of another block is late
+        self._stopped: dict[int, Waiting] = {}
+        self._late: list[tuple[int, set[int]]] = []
+        #: whether the bytes of the block do not come because its own warp is held up, and reports of such blocks
+        self._waits = False
+        self._postponed: list[Report] = []
         self.handlers: Handlers = {Stuck: self._stuck}
 
     def _stuck(self, event: Stuck) -> None:
         """Report only the first reason that applies: the others follow from it."""
         if any(each.kind == "registers" for each in event.waiting):
             return  # register_budget.py explains it
+        self._stopped.update((each.by.warp, each) for each in event.waiting)
+        self._waits = False
+        if self._explained_late() or self._explained(event):
+            if not self._late:
+                self._postponed.clear()  # this explains the other blocks of the cluster, too
+            return
+        one, who = event.waiting[0], dict[str, list[int]]()
+        for each in event.waiting:
+            who.setdefault(each.what, []).append(each.by.warp)
+        told = [f"{many('warp', tuple(warps))}: waiting for {what}" for what, warps in who.items()]
+        told += [event.full] if event.full else []
+        self._postponed.append(Report("deadlock", "; ".join(told), one.by, what=one.what))
+        others = {warp for warp, lanes in enumerate(self._block.clocks.there) if lanes and warp not in self._stopped}
+        if self._waits and not others <= set(self._block.exited):
+            return  # another block of the cluster may show why
+        for report in self._postponed:
+            self._block.tell(report)
+        self._postponed.clear()
+
+    def _explained(self, event: Stuck) -> bool:
+        """Report the first particular reason; return whether there is one."""
         for explains in (
             self._empty,
             self._bytes,
@@ -41,14 +78,8 @@ class Deadlocks:
             self._apart,
         ):
             if not (event.full and explains == self._spins) and explains(event.waiting):
-                return
-        one = event.waiting[0]
-        who: dict[str, list[int]] = {}
-        for each in event.waiting:
-            who.setdefault(each.what, []).append(each.by.warp)
-        told = [f"{many('warp', tuple(warps))}: waiting for {what}" for what, warps in who.items()]
-        told += [event.full] if event.full else []
-        self._block.report("deadlock", one.by, "; ".join(told), what=one.what)
+                return True
+        return False
 
     def _empty(self, waiting: tuple[Waiting, ...]) -> bool:
         """Report a loop that no lane executes, and that does not end; return whether there was one."""
@@ -62,17 +93,55 @@ class Deadlocks:
         """Report a wait for bytes that never come; return whether there was one."""
         for each in waiting:
             here = self._mbarriers.found.get(each.key) if each.kind == "mbarrier" else None
-            if here is not None and self._mbarriers.check_all(here, each.key):
+            if here is None:
+                continue
+            late = here.late() - set(self._block.exited) - {each.by.warp}
+            if late - set(self._stopped):  # the event of their block is still to come
+                self._late.append((each.key, late))
+                return True
+            if self._held_up(late, here):
+                self._waits = True
+            elif self._mbarriers.check_all(here, each.key):
                 return True
         return False
+
+    def _held_up(self, warps: set[int], full: Mbarrier) -> bool:
+        """Whether one of these warps waits for a flag, or for its stage: for a phase before the full mbarrier's."""
+        waits, found = [self._stopped[warp] for warp in warps & set(self._stopped)], self._mbarriers.found
+        stages = [found[each.key] for each in waits if each.kind == "mbarrier" and each.key in found]
+        return any(each.kind == "memory" for each in waits) or any(stage.count < full.count for stage in stages)
+
+    def _explained_late(self) -> bool:
+        """Report bytes that do not come, unless a warp that is to bring them is held up; return whether it did."""
+        ready = [each for each in self._late if not each[1] - set(self._stopped)]
+        self._late = [each for each in self._late if each not in ready]
+        due = [(self._mbarriers.found[key], key) for key, _ in ready]
+        free = [each for each, (_, late) in zip(due, ready, strict=True) if not self._held_up(late, each[0])]
+        told = [self._mbarriers.check_all(here, key) for here, key in free]
+        return any(told)
 
     def _missed(self, waiting: tuple[Waiting, ...]) -> bool:
         """Report a wait for a phase by a warp that missed an earlier phase; return whether there was one."""
         there = [each for each in waiting if each.kind == "mbarrier"]
         missed = any(self._mbarriers.check_missed(each.by, each.key) for each in there)
-        if missed or not there or self._mbarriers.check_blind() or self._mbarriers.check_again():
+        if missed or not there or self._blind(there) or self._mbarriers.check_again():
             return missed or bool(there)
         return any(self._mbarriers.check_lost(each.by, each.key) for each in there)
+
+    def _blind(self, waiting: list[Waiting]) -> bool:
+        """Report reads of unwritten bytes by a warp that has not waited on all mbarriers; return whether any exist."""
+        told, clocks, found = False, self._block.clocks, self._mbarriers.found
+        now = {each.by.warp: each.key for each in waiting}
+        for warp in range(self._block.warps):
+            row = clocks.view(warp, clocks.there[warp])
+            unseen = [address for address, here in found.items() if not row[here.column]]
+            address = now.get(warp, -1)
+            if address in unseen and not any(each.copy for each in found[address].phases.values()):
+                why = f"and this warp has seen no phase of {self._block.mbarrier(address)} complete"
+                told |= self._shared.tell_blind(warp, "uninitialised-shared", why, _FIRST)
+            elif unseen:
+                told |= self._shared.tell_blind(warp, "tma-unwaited", "and this warp has not waited on the mbarrier")
+        return told
 
     def _spins(self, waiting: tuple[Waiting, ...]) -> bool:
         """Report a loop that waits for a value that is never written; return whether there was one."""

@@ -77,6 +77,16 @@ class Mbarrier:
         if count > 0:
             self.expecting = by
 
+    def late(self) -> set[int]:
+        """The warps that brought bytes to the last phase, or expected them, and have not done so in this one."""
+        before, now = self.phases.get(self.count - 1), self.phases.get(self.count)
+        if before is None or now is None:
+            return set()
+        came = {warp for warp, _ in now.origins}
+        if now.expected > now.issued:
+            return {warp for warp, _ in before.origins} - came
+        return {self.expecting.warp} - came if self.expecting and now.issued > now.expected == 0 else set()
+
     def known_to(self, by: By, clocks: Clocks, announced: Array | None) -> bool:
         """Whether each lane executed mbarrier.init or knows about it, perhaps only from fence.mbarrier_init."""
         who = by.warp, by.active

@@ -157,7 +157,8 @@ class Mbarriers:
         if event.kind != "arrivals" or here is None:
             return
         copy = here.phase(here.count).copy
-        if copy and copy.by.warp == by.warp:
+        prepares = "expect_tx" in event.instruction.opcode or bool(here.announced)
+        if copy and copy.by.warp == by.warp and prepares:
             message = f"the warp prepares {what} for the next copy before the copy of phase {here.count} has ended"
             self._block.report("overwritten-early", by, message, what=what, earlier=copy)
         elif not self.check_again() and not self._block.flush():
@@ -338,15 +339,6 @@ class Mbarriers:
         earlier = Earlier(last, "the last arrival") if last else None
         self._block.report("mbarrier-arrivals", by, message, what=what, earlier=earlier, remedy=SEEN)
         return True
-
-    def check_blind(self) -> bool:
-        """Report reads of unwritten bytes by a warp that has not waited on all mbarriers; return whether any exist."""
-        told = False
-        for warp in range(self._block.warps):
-            row = self._clocks.view(warp, self._clocks.there[warp])
-            if any(not row[here.column] for here in self.found.values()):
-                told |= self._shared.tell_blind(warp, "tma-unwaited", "and this warp has not waited on the mbarrier")
-        return told
 
     def check_again(self) -> bool:
         """Report the repeated wait for an old phase, which explains a deadlock; return whether there was one."""

@@ -185,7 +185,7 @@ def _watch(block: Block, grid: Grid, places: Places) -> Watch:
     sections: list[Section] = [
         Divergence(block, membermasks),
         Faults(block),
-        Deadlocks(block, mbarriers, barriers, grid),
+        Deadlocks(block, shared, mbarriers, barriers, grid),
         barriers,
         meetings,
         mbarriers,

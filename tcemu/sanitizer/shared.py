@@ -206,13 +206,13 @@ class SharedMemory:
         for warp in range(self._block.warps):
             self.tell_blind(warp, "uninitialised-shared")
 
-    def tell_blind(self, warp: int, rule: str, why: str = "") -> bool:
+    def tell_blind(self, warp: int, rule: str, why: str = "", remedy: str = "") -> bool:
         """Report the bytes that a warp read before any write; return whether there were any."""
         found = [record for record in self._blind if self._records.warp[record] == warp]
         for record in found:
             what, here = self._blind.pop(record), self._earlier(record)
             message = f"{here.what} reads {what}, which nothing had written"
-            self._block.report(rule, here.by, f"{message}, {why}" if why else message, what=what)
+            self._block.report(rule, here.by, f"{message}, {why}" if why else message, what=what, remedy=remedy)
         return bool(found)
 
     # ---------------------------------------------------------------------------------------- what is in order

@@ -2,9 +2,11 @@
 
 Strong accesses do not race, and they are not ordered by being strong: a thread that finds a flag may still load what
 was in another location before the flag's thread stored there (PTX ISA 8.9.5). This is about flags that publish nothing,
-neither by a release nor by a fence between the two stores, and that a loop waits for, or an atomic operation finds.
-Other loads may be content with an old value, as of a statistic, and a loop loads again. The sanitizer reports nothing
-where only the reader lacks its fence: NVIDIA's own samples read volatile results that way.
+neither by a release nor by a fence between the two stores, and that a loop waits for, or an acquire or an atomic
+operation finds.
+Other loads may be content with an old value, as of a statistic, and a loop loads again. Where only the reader lacks its
+fence, and a loop has waited for the flag, there is a hint, and behind an atomic operation nothing: NVIDIA's own samples
+read volatile results that way.
 """
 
 from __future__ import annotations
@@ -25,16 +27,21 @@ from tcemu.sanitizer.report import Earlier, Report
 
 #: How many of the writes that have added to a value count.
 _MOST = 128
+#: The fix where the flag's thread has released it.
+_ACQUIRE = "Load the flag with .acquire, or put fence.acq_rel between the loop that waits for it and this load."
 
 
 class _Seen(NamedTuple):
-    """The latest write of some warp that this block has found, where, by whom, at which time of its warp, and how."""
+    """The latest write of some warp that this block has found, where, by whom, at which time of its warp.
+
+    It is meant to find more than a value if it is atomic or an acquire.
+    """
 
     write: StrongWrite
     address: int
     by: By
     time: int
-    atomic: bool
+    meant: bool
 
 
 class StaleLoads:
@@ -97,7 +104,8 @@ class StaleLoads:
                 if before is not None and before.write.number >= write.number:
                     break  # the others have been found before
                 time = self._clocks.time[by.warp]
-                self._seen[write.block, write.by.warp] = _Seen(write, address, by, time, atomic)
+                meant = atomic or event.order == "acquire"
+                self._seen[write.block, write.by.warp] = _Seen(write, address, by, time, meant)
 
     def _note(self, by: By, places: bytes) -> None:
         """Note a load, for loops that load the same again."""
@@ -120,17 +128,18 @@ class StaleLoads:
         if own or not len(both) or not self._comes_after(event, address, seen):
             return False
         columns, published = THREAD + 32 * write.by.warp + both, seen.write.published
-        if published is not None and (published[columns] > write.time).all():
-            return False
-        if self._knows(event, address, write, columns):
+        told = published is not None and (published[columns] > write.time).all()
+        if (told and seen.meant) or self._knows(event, address, write, columns):
             return False
         who = write.by._replace(warp=Labelled(write.by.warp, f"{write.by.warp} of block {write.by.block}"))
+        missing = f"{'acquire' if told else 'release'} and no fence is between the two {'loads' if told else 'stores'}"
         message = (
             f"{event.opcode} may not find what {write.opcode} of warp {who.warp}, lane {both[0]} stored, although the "
-            f"load at {seen.by.site} has found a later store of the same thread: no release and no fence is between "
-            f"the two stores"
+            f"load at {seen.by.site} has found a later store of the same thread: no {missing}"
         )
         report = Report("stale-load", message, by, f"{event.space} memory", Earlier(who, write.opcode))
+        if told:
+            report.weight, report.remedy = "hint", _ACQUIRE
         self._found.append((seen, report))
         return True
 
@@ -153,8 +162,8 @@ class StaleLoads:
         """Report what was found. Whether a line loads again shows only when it has been executed often enough."""
         found, self._found = self._found, []
         for seen, report in found:
-            repeated = self._again if seen.atomic else self._polls
-            if (seen.atomic or seen.by.site in self._polls) and report.site not in repeated:
+            repeated = self._again if seen.meant else self._polls
+            if (seen.meant or seen.by.site in self._polls) and report.site not in repeated:
                 self._block.tell(report)
 
 

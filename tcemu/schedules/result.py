@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
-from tcemu.errors import counted, listing
+from tcemu.errors import Unending, counted, listing
 from tcemu.machine.launch import Launch, Parting
 from tcemu.machine.schedule import Delay, Schedule
 from tcemu.sanitizer.report import Report
@@ -62,7 +62,8 @@ class Failure:
     @property
     def replay(self) -> str:
         """The argument of tcemu.launch that repeats it."""
-        return f'schedule="{self.schedule}"'
+        limit = f", operations={self.what.operations}" if isinstance(self.what, Unending) else ""
+        return f'schedule="{self.schedule}"{limit}'
 
     def __str__(self) -> str:
         how = [f"  {step}" for step in self.steps]

@@ -26,7 +26,11 @@ from tcemu.schedules.trace import Point
 #: The schedules without a delay.
 BASES = (Schedule(), Schedule("early"), Schedule(backwards=True), Schedule("early", backwards=True))
 #: The other arguments of tcemu.launch that concern blocks.
-_SHAPE = ("resident", "cluster", "non_portable_cluster")
+_SHAPE = ("resident", "cluster", "non_portable_cluster", "operations")
+#: What a warp may execute in the first run, unless the caller says it. In further runs, so many times the operations of
+#: all warps in the first one, and some more: a warp that polls memory while another is held back executes more than
+#: usual, but not that many.
+OPERATIONS, _TIMES, _MORE = 1_000_000, 10, 50_000
 #: The share of the budget for the most promising schedules, if it is too small for all with a number of delays.
 _SHARE = 0.5
 #: The most delays of a schedule that is drawn at random, above those of the parent.
@@ -59,10 +63,11 @@ def search_schedules(
     that no warp can tell apart count as one (tcemu.schedules.trace says which); the result says what was tried and what
     was not.
 
-    A run fails if the sanitizer reports an error, if the launch does not finish, or if the arrays hold
-    other results than after the first run; kernels that use atom or red may give different results, unless `check`,
-    which is called with the arguments after each run, raises AssertionError. The search ends with the first failure,
-    reduced to the delays that it needs. Raises LaunchError for what no GPU would launch.
+    A run fails if the sanitizer reports an error, if the launch does not finish, or if the arrays hold other results
+    than after the first run; kernels that use atom or red may give different results, unless `check`, which is called
+    with the arguments after each run, raises AssertionError. A launch does not finish if a warp executes more than
+    `operations`: unless you say it, a million in the first run, and later many more than that run took. The search ends
+    with the first failure, reduced to the delays that it needs. Raises LaunchError for what no GPU would launch.
 
     >>> def one_of_two_arrives(warp, out):  # the flag is set before the data
     ...     if warp.warpid == 0:
@@ -84,6 +89,8 @@ def search_schedules(
             f"It takes only what defines the blocks: grid, block, shared, target, {', '.join(_SHAPE)}"
         )
     options = {"grid": grid, "block": block, "shared": shared, "target": target, **more}
+    limited = options.get("operations") is not None
+    options["operations"] = options["operations"] if limited else OPERATIONS
     limits = whole(delays, "delays", LaunchError), whole(runs, "runs", LaunchError)
     if min(limits) < 0 or not isinstance(seconds, int | float) or seconds <= 0:
         raise LaunchError(
@@ -92,7 +99,7 @@ def search_schedules(
         )
     case = Case(kernel, args, options, check)
     with Progress(f"schedules of {case.name}", max(runs, len(BASES))) as bar:
-        return _Search(case, *limits, seconds, bar, ScheduleSearch(case.name)).search()
+        return _Search(case, *limits, seconds, bar, ScheduleSearch(case.name), limited).search()
 
 
 @dataclass
@@ -105,6 +112,8 @@ class _Search:
     seconds: float
     bar: Progress
     found: ScheduleSearch
+    #: whether the caller limits the operations of a warp
+    limited: bool = False
     first: Run | None = None
     #: the runs without failure at the current number of delays, whose points the next number adds to
     parents: list[Run] = field(default_factory=list)
@@ -184,12 +193,19 @@ class _Search:
         self.bar.show(len(self.tried))
         if self.first is None:
             self.first, self.found.result = run, run.launch
+            self._limit(run)
         self.found.parted = self.found.parted or run.parted
         if run.findings:
             self.failed = run
             return False
         self.parents.append(run)
         return True
+
+    def _limit(self, first: Run) -> None:
+        """Limit the operations of further runs, which may loop forever."""
+        if first.launch is not None and not self.limited:
+            operations = _TIMES * first.launch.counts.total() + _MORE
+            self.case = replace(self.case, options={**self.case.options, "operations": operations})
 
     # ------------------------------------------------------------------------------------------ shrinking
 

@@ -39,6 +39,11 @@ def outside(warp):
     warp.ld_shared(4096 + 4 * warp.threads)
 
 
+def endless(warp, out):
+    while (warp.atom_global("add.u32", out.at(0), 1) >= 0).all():
+        pass
+
+
 def turning(warp, out):
     warp.st_shared(4 * warp.threads, warp.threads)
     warp.bar_sync()
@@ -71,6 +76,10 @@ def race_and_misuse():
 def misuse():
     tcemu.launch(wrong)
     raise RuntimeError("not reached")
+
+
+def livelock():
+    tcemu.launch(endless, args=(np.zeros(1, np.uint32),))
 
 
 def twice():
@@ -140,6 +149,13 @@ def test_errors_of_kernels(file):
     done = sanitized("race_and_misuse")
     assert done.exit_code == 1, done.output
     assert done.output.index("error shared-race") < done.output.index(told), "a report and an error: both are told"
+
+
+def test_a_kernel_without_an_end_fails(file):
+    done = sanitized("livelock", "--operations", 2000)
+    assert done.exit_code == 1, done.output
+    assert "Unending: warp 0 of block 0 has executed more than 2,000 operations" in done.output
+    assert "to reproduce it: tcemu.launch(..., seed=0, operations=2000)" in done.output
 
 
 def test_repeats_are_told_once(file):

@@ -93,6 +93,33 @@ def test_a_group_that_is_no_promise_is_a_hint():
     assert "as in CUTLASS; but this copy is in no group" in report.message
 
 
+def polled(warp, data, flag, store, load):
+    """Block 1 waits for the flag of block 0, and loads the data."""
+    if warp.ctaid[0] == 0:
+        warp.st_global(data.at(warp.laneid), 5, order="relaxed")
+        warp.bar_warp_sync()
+        with leader(warp):
+            warp.st_global(flag, 1, order=store)
+    else:
+        with leader(warp):
+            while not warp.ld_global(flag, order=load)[0, 0]:
+                warp.nanosleep(20)
+        warp.bar_warp_sync()
+        warp.ld_global(data.at(warp.laneid), order="relaxed")
+
+
+def test_a_flag_that_is_not_released_is_an_error_and_one_that_is_not_acquired_a_hint():
+    for store, load, told in (
+        ("relaxed", "relaxed", ("error", "no release and no fence is between the two stores")),
+        ("release", "relaxed", ("hint", "no acquire and no fence is between the two loads")),
+        ("release", "acquire", None),
+    ):
+        arrays = np.zeros(32, np.uint32), np.zeros(1, np.uint32)
+        result = tcemu.launch(polled, 2, 32, (*arrays, store, load), policy="early", seed=1, sanitizer="collect")
+        found = [(each.severity, each.message.partition(": ")[2]) for each in result.reports]
+        assert found == [told] * bool(told)
+
+
 def prepares(warp, x, waits):
     """The reader of a stage prepares it for the next copy, also in the last turn, which has none."""
     with leader(warp):

@@ -38,6 +38,29 @@ def overwritten_from_the_other_block(warp):
     warp.barrier_cluster_wait()
 
 
+def met_by_a_relaxed_arrival(warp, relaxed_first):
+    """The store of block 1 is published by a relaxed arrival, or made after one and not published at all."""
+    if relaxed_first:
+        warp.barrier_cluster_arrive("relaxed")
+        warp.barrier_cluster_wait()
+    if warp.cluster_ctarank:
+        warp.st_shared(4 * warp.threads, 1)
+    if not relaxed_first:
+        warp.barrier_cluster_arrive("relaxed")
+        warp.barrier_cluster_wait()
+    if not warp.cluster_ctarank:
+        warp.ld_shared_cluster(warp.mapa(4 * warp.threads, 1))
+    warp.barrier_cluster_arrive()
+    warp.barrier_cluster_wait()
+
+
+def test_a_race_names_the_relaxed_arrival_behind_the_access():
+    for relaxed_first in (False, True):
+        report = first(met_by_a_relaxed_arrival, args=(relaxed_first,), shared=512)
+        assert report.rule == "shared-race"
+        assert ("is .relaxed: without a fence before it" in report.message) is not relaxed_first
+
+
 def test_a_barrier_waits_for_warps_of_its_own_block():
     report = first(one_warp_of_a_block_is_gone)
     assert report.rule == "exited-threads"

@@ -94,3 +94,20 @@ def a_relaxed_message_to_the_peer(warp, right):
         until(warp, lambda: warp.ld_shared(256, order="relaxed.cluster"), 1)
         warp.ld_shared(4 * warp.laneid, order="relaxed.cluster")  # <- reported
     meet(warp)
+
+
+@pair("stale-load", 2, 8, grid=3, block=32)
+def a_task_behind_a_relaxed_count(warp, right, counts, tasks):
+    """A deque of tasks: the owner's count publishes nothing, and thieves acquire it without waiting for it."""
+    with leader(warp):
+        if warp.ctaid[0]:
+            for _ in range(4):
+                taken = warp.ld_global(counts.at(1), order="acquire")[0, 0]
+                if taken < warp.ld_global(counts.at(0), order="acquire")[0, 0]:
+                    task = warp.ld_global(tasks.at(taken), order="relaxed")  # <- reported
+                    if warp.atom_global("cas.b32", counts.at(1), taken, taken + 1)[0, 0] == taken:
+                        assert task[0, 0] == 9
+        else:
+            for n in range(4):
+                warp.st_global(tasks.at(n), 9, order="relaxed")
+                warp.st_global(counts.at(0), n + 1, order="release" if right else "relaxed")

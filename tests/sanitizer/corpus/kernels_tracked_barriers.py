@@ -190,3 +190,44 @@ def a_mask_by_ballot_for_a_reduction_of_a_warp(warp, right, out):
             total = np.asarray(total) + warp.run("shfl.sync.down.b32", total, step, 0x1F, mask)  # <- reported
         with leader(warp):
             warp.st_global(out, total)
+
+
+@pair("mbarrier-arrivals", 64, **TWO)
+def an_arrival_for_a_tile_without_work(warp, right, x):
+    """FlashAttention 2258: for an empty tile, the producer arrives on the full mbarrier, for which no warp waits."""
+    begin(warp, FULL, FULL + 8)
+    for turn, steps in enumerate((1, 0, 1)):
+        phase = min(turn, 1)
+        with warp.only(warp.laneid == 0):
+            if warp.warpid == 0 and steps:
+                warp.mbarrier_wait(FULL + 8, 1 - phase)
+                warp.mbarrier_arrive_expect_tx(FULL, 128)
+                warp.cp_async_bulk_shared_global(0, x, 128, FULL)
+            elif warp.warpid == 0 and not right:
+                warp.mbarrier_arrive(FULL)  # <- reported
+        if warp.warpid == 1 and steps:
+            warp.mbarrier_wait(FULL, phase)
+            warp.ld_shared(4 * warp.laneid)
+            warp.bar_warp_sync()
+            with warp.only(warp.laneid == 0):
+                warp.mbarrier_arrive(FULL + 8)
+
+
+@pair(("uninitialised-shared", "shared-race"), **TWO)
+def the_parity_of_the_tile_for_the_phase(warp, right):
+    """The first tile has the number 1, and the wait for its phase the parity of the tile."""
+    with leader(warp):
+        warp.mbarrier_init(FULL, 32)
+        warp.mbarrier_init(FULL + 8, 32)
+        warp.fence_mbarrier_init()
+    warp.bar_sync()
+    for tile in (1, 2, 3):
+        phase = tile - 1
+        if warp.warpid:
+            warp.mbarrier_wait(FULL, (phase if right else tile) % 2)
+            warp.ld_shared(124 - 4 * warp.laneid)  # <- reported
+            warp.mbarrier_arrive(FULL + 8)
+        else:
+            warp.mbarrier_wait(FULL + 8, 1 - phase % 2)
+            warp.st_shared(4 * warp.laneid, tile)
+            warp.mbarrier_arrive(FULL)

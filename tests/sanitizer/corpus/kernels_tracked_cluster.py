@@ -304,3 +304,52 @@ def st_async_into_a_tile_that_wgmma_still_reads(warp, right):
         zero = np.zeros((32, 4), np.uint32)
         warp.st_async(peer(warp, 16 * warp.threads), zero, peer(warp, bar), "v4.b32")  # <- reported
     meet(warp)
+
+
+@pair("deadlock", 64, grid=2, block=64, cluster=2, shared=2112)
+def a_stage_released_to_one_rank(warp, right, x):
+    """humming 53: both ranks multicast, and each waits for the consumers of both; they tell rank 0 only."""
+    full, empty, rank = 1024, 1032, warp.cluster_ctarank
+    with leader(warp):
+        warp.mbarrier_init(full, 1)
+        warp.mbarrier_init(empty, 2)
+        warp.fence_mbarrier_init()
+    meet(warp)
+    for turn in range(3):
+        if warp.warpid:
+            warp.mbarrier_wait(full, turn % 2)
+            warp.ld_shared(8 * warp.laneid)
+            warp.bar_warp_sync()
+            with warp.only(warp.laneid < 1 + right):
+                warp.mbarrier_arrive_shared_cluster(warp.mapa(empty, np.minimum(warp.laneid, 1)))
+        else:
+            with leader(warp):
+                warp.mbarrier_wait(empty, 1 - turn % 2)  # <- reported
+                warp.mbarrier_arrive_expect_tx(full, 256)
+                warp.cp_async_bulk_shared_global(128 * rank, x + 128 * rank, 128, full, cta_mask=3)
+    meet(warp)
+
+
+@pair("expect-tx", 64, grid=2, block=64, cluster=2, shared=2112)
+def a_stage_that_is_not_armed_again(warp, right, x):
+    """A scheduler in rank 0 sends tiles to both ranks; rank 1 frees a slot and forgets to expect the next tile."""
+    full, empty, rank = 1024, 1032, warp.cluster_ctarank
+    with leader(warp):
+        warp.mbarrier_init(full, 1)
+        warp.mbarrier_init(empty, 2)
+        warp.fence_mbarrier_init()
+        warp.mbarrier_arrive_expect_tx(full, 4)
+    meet(warp)
+    for turn in range(4):
+        with warp.only(warp.laneid == 0):
+            if warp.warpid:
+                warp.mbarrier_wait(full, turn % 2)
+                warp.ld_shared(0)
+                if turn < 3 and (right or not rank or turn != 1):
+                    warp.mbarrier_arrive_expect_tx(full, 4)  # <- reported
+                warp.mbarrier_arrive_shared_cluster(warp.mapa(empty, 0))
+            elif rank == 0:
+                warp.mbarrier_wait(empty, 1 - turn % 2)
+                for other in range(2):
+                    warp.st_async(warp.mapa(0, other), turn, warp.mapa(full, other))  # <- reported
+    meet(warp)
