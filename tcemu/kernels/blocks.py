@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from math import prod
 from operator import or_
 from typing import Any
 
@@ -36,8 +37,11 @@ from tcemu.kernels.sums import BOTTOM, CENTRE, INFINITY, QUIET
 #: Rows of a block.
 ROWS = 4
 #: Numbers that `block` reads, in this order: fraction bits F, the floor of E, fraction bits kept, whether results are
-#: float16, whether chains start from zero and c is added last, products of a sum, sums of a chain.
-FRACTION, FLOOR, KEEP, HALF, JOIN, DEPTH, SUMS = range(7)
+#: float16, whether chains start from zero and c is added last, products of a sum, sums of a chain, and how much
+#: of a sum fits in 32 bits, see `space`.
+FRACTION, FLOOR, KEEP, HALF, JOIN, DEPTH, SUMS, SPACE = range(8)
+#: These numbers.
+RULE = SPACE + 1
 #: The exponent of a scale that is NaN.
 SCALE_NAN = 1 << 14
 #: Bounds of the powers of two that scale products: outside them, all products are below one, and zeros stay zero.
@@ -46,18 +50,25 @@ _LEAST_POWER, _MOST_POWER = 1, 126
 SAFE = 16
 
 
+def space(fraction: int, products: int, formats: Sequence[Sequence[int]]) -> int:
+    """Whether a sum of so many products that are not zero always fits in 32 bits, in units of 2^(E - fraction).
+
+    0: it does so with an accumulator, which is below 2 * 2^E; 1: without; 2: not always. formats: see `matmul.fused`.
+    """
+    most, room = products * prod(2 - 2.0 ** -int(form[1]) for form in formats), 2.0 ** (31 - fraction)
+    return (most + 2 >= room) + (most >= room)
+
+
 class Chain:
     """The chain of a block, while it is emitted: what all blocks share first, then the code for one."""
 
     def __init__(self, code: Code, rule: Any, base: Any) -> None:
         self.code = code
         # Stores could change these numbers, as far as the compiler knows: a block does not load them again.
-        numbers = [self.code.load(rule, i, LONG, unit=8) for i in range(7)]
+        numbers = [self.code.load(rule, i, LONG, unit=8) for i in range(RULE)]
         self.depth, self.sums = numbers[DEPTH], numbers[SUMS]
-        self.half, self.join = numbers[HALF], numbers[JOIN]
-        # A product is below 4 and an accumulator below 2, in units of 2^E: do all together always fit in 32 bits?
-        units = self.code.long(1).up(self.code.long(31) - numbers[FRACTION])
-        self.fits = self.depth.up(2).compare("<", units - 2)
+        self.half, self.join, self.space = numbers[HALF], numbers[JOIN], numbers[SPACE]
+        self.fits = self.space.compare("==", 0)
         fraction, floor, keep = (self.code.short(numbers[i]) for i in (FRACTION, FLOOR, KEEP))
         self._constants(fraction, floor, keep, self.code.short(self.code.number(base)))
 
@@ -287,7 +298,7 @@ class Chain:
                 total.set(addend)
 
         self.code.branch(self.fits, start)
-        many = self.fits.neither(self.depth.compare("<=", SAFE))
+        many = self.space.compare(">", 1)
         add(totals, 0, many.choose(self.code.long(SAFE), self.depth))
         signs = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
 

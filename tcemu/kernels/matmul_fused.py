@@ -15,10 +15,11 @@ import numpy.typing as npt
 from numba import int64, uint64
 
 from tcemu.kernels import sums
-from tcemu.kernels.blocks import ROWS
+from tcemu.kernels.blocks import ROWS, space
 from tcemu.kernels.compiling import njit
+from tcemu.kernels.loading import LOADS
 from tcemu.kernels.matmul_exact import INFINITY, QUIET, exact
-from tcemu.kernels.products import LOADS, chains_at, multiply
+from tcemu.kernels.products import chains_at, multiply
 from tcemu.kernels.rooms import aligned
 from tcemu.kernels.simd import WIDTH
 
@@ -79,7 +80,7 @@ def _multiplied(x, y, steps, numbers, room, c, chains):  # type: ignore[no-untyp
     none, no = uint64(0), int64(0)  # nothing is fetched ahead: the number after the formats is 0
     return multiply(
         int64(1), of_x, vectors_x, of_y, vectors_y, steps, at, uint64(room.ctypes.data), into, none, none, no, no,
-        none, chains, at + uint64(8 * LOADS),
+        none, chains, at + uint64(8 * LOADS), no,
     )  # fmt: skip
 
 
@@ -98,7 +99,8 @@ class Tile:
     def __init__(self, rule: Rule, formats: Sequence[Array], normal: Sequence[bool], join: bool, sums: int, depth: int):
         self._rule, self._formats, self._join, self._sums, self._depth = np.array(rule), formats, join, sums, depth
         forms = [*formats[1], normal[1], *formats[0], normal[0]]
-        self._numbers = np.array([*rule, join, depth, sums, *forms, 0], np.int64)
+        room = space(rule.fraction, depth, [form.tolist() for form in formats])
+        self._numbers = np.array([*rule, join, depth, sums, room, *forms, 0], np.int64)
         self._rooms: dict[str, Array] = {}
 
     def _room(self, name: str, size: int, kind: Any) -> Array:

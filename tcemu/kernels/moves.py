@@ -18,8 +18,11 @@ from tcemu.kernels.sums import INFINITY, QUIET
 
 #: Kinds of accumulators and results.
 FLOATS, HALVES, INTEGERS = range(3)
-#: The numbers of a row that `spread` takes: a chunk has two places, each of which a stored element may take.
-SPREADS = 5
+#: Rows that `spread` makes at once from the same two vectors of stored words, and the numbers that say it: the vector
+#: of codes of each of the two, the two, and the rows.
+SPREAD_ROWS, SPREADS = 4, 8
+#: The entries of a table that `look_up` takes.
+ENTRIES = WIDTH
 
 @intrinsic
 def _picks(typingctx, tiles, words, step, picks, into, apart):  # type: ignore[no-untyped-def]
@@ -83,36 +86,61 @@ def extract(  # type: ignore[no-untyped-def]
 
 
 @intrinsic
+def look_up(typingctx, tiles, picked, step, source, bits, vectors, table, values):  # type: ignore[no-untyped-def]
+    """values[t, v, j] = table[picked[t, source[v], j] >> bits[v, j] & 15]: as `extract`, for codes of four bits."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        tiles, picked, step, source, bits, vectors, table, values = args
+        code = vector_code(builder)
+        picked, vectors = Tiles(picked, code.number(step)), code.number(vectors)
+        entries, whole = code.load(table, 0, WORDS, unit=64), whole_vectors_of_words()
+        with code.loop(0, vectors) as v:
+            held, places = code.wide(code.load(source, v, WORD, unit=4)), code.load(bits, v, WORDS, unit=64)
+            with code.loop(0, code.number(tiles)) as t:
+                word = code.load(picked.of(t), held, WORDS, unit=64).down(places)
+                # A permutation looks at five bits; with the same words in both vectors, at four.
+                value = code.picked(entries, entries, word) if whole else code.gather(table, word & (ENTRIES - 1))
+                code.store(value, values, t * vectors + v, unit=64)
+        return context.get_dummy_value()
+
+    kinds = [types.int64, types.uint64, types.int64, types.uint64, types.uint64, types.int64, types.uint64]
+    return types.none(*kinds, types.uint64), codegen
+
+
+@intrinsic
 def spread(  # type: ignore[no-untyped-def]
-    typingctx, tiles, stored, step, codes, between, table, rows, nothing, patterns
+    typingctx, tiles, stored, step, codes, between, table, groups, rows, nothing, patterns
 ):
-    """patterns[i][t, r] = the word of stored[i] that belongs there, for i = 0 and 1; nothing[i] in lanes without one.
+    """patterns[i][t, r] = the word of stored[i] that belongs there, for every i; nothing[i] in lanes without one.
 
     stored, codes, table and patterns are addresses; stored and codes: vectors of 16 words, with the bytes from a tile
-    to the next. codes: those of chunks, from `mark`. table (rows, SPREADS): the vector of codes; twice, a vector of
-    stored words and the codes with which they belong to row r, none if there is only one such vector.
+    to the next. codes: those of chunks, from `mark`. rows: of a tile. table: a vector whose first words are the codes
+    with which words of the first of two vectors belong to each of SPREAD_ROWS rows, then those of the second; and for
+    each group of rows SPREADS numbers.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        tiles, stored, step, codes, between, table, rows, nothing, patterns = args
+        tiles, stored, step, codes, between, table, groups, rows, nothing, patterns = args
         code = vector_code(builder)
         stored, nothing, patterns = (cgutils.unpack_tuple(builder, each) for each in (stored, nothing, patterns))
         stored = [Tiles(each, code.number(step)) for each in stored]
         rows, codes = code.number(rows), Tiles(codes, code.number(between))
         absent = [code.short(code.number(each)).everywhere() for each in nothing]
+        own = [code.load(table, i, WORD, unit=4).everywhere() for i in range(2 * SPREAD_ROWS)]
         # Tile by tile: the vectors of one row of all tiles would compete for the same places of a cache.
-        with code.loop(0, code.number(tiles)) as t, code.loop(0, rows) as r:
-            chunk, *pairs = (code.load(table, r * SPREADS + place, WORD, unit=4) for place in range(SPREADS))
-            met = code.load(codes.of(t), code.wide(chunk), WORDS, unit=64)
-            masks = [(met & own.everywhere()).compare("!=", 0) for own in pairs[1::2]]
+        with code.loop(0, code.number(tiles)) as t, code.loop(0, code.number(groups)) as group:
+            places = (group * SPREADS + (WIDTH + i) for i in range(SPREADS))
+            told = [code.wide(code.load(table, place, WORD, unit=4)) for place in places]
+            held = [code.load(codes.of(t), each, WORDS, unit=64) for each in told[:2] for _ in range(SPREAD_ROWS)]
+            masks = [(met & those).compare("!=", 0) for met, those in zip(held, own, strict=True)]
             for source, none, into in zip(stored, absent, patterns, strict=True):
-                elements = (code.load(source.of(t), code.wide(each), WORDS, unit=64) for each in pairs[::2])
-                first, second = (mask.choose(each, none) for mask, each in zip(masks, elements, strict=True))
-                code.store(masks[1].choose(second, first), into, t * rows + r, unit=64)
+                one, other = (code.load(source.of(t), each, WORDS, unit=64) for each in told[2:4])
+                for row, first, second in zip(told[4:], masks[:SPREAD_ROWS], masks[SPREAD_ROWS:], strict=True):
+                    code.store(second.choose(other, first.choose(one, none)), into, t * rows + row, unit=64)
         return context.get_dummy_value()
 
-    two, long = types.UniTuple(types.uint64, 2), types.int64
-    kinds = [long, two, long, types.uint64, long, types.uint64, long, types.UniTuple(long, 2), two]
+    long = types.int64
+    kinds = [long, stored, long, types.uint64, long, types.uint64, long, long, nothing, patterns]
     return types.none(*kinds), codegen
 
 

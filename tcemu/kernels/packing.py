@@ -13,9 +13,7 @@ from tcemu.kernels.sums import (
     ABSENT,
     CENTRE,
     HIGHEST,
-    INFINITY,
     LOWEST,
-    NOWHERE,
     OUTSIDE,
     QUIET,
     SMALL,
@@ -24,7 +22,7 @@ from tcemu.kernels.sums import (
 )
 
 
-class _Elements:
+class Elements:
     """Patterns of a format, sixteen at a time, while the loop over them is emitted."""
 
     def __init__(self, code: Code, patterns: Any, form: Any) -> None:
@@ -49,7 +47,7 @@ class _Elements:
         return pattern, pattern & self.magnitudes
 
 
-class _Survey(_Elements):
+class _Survey(Elements):
     """The search for the start of a window, and for elements that take care."""
 
     def emit(self, count: Any) -> Any:
@@ -94,7 +92,7 @@ def survey(typingctx, patterns, form, count):  # type: ignore[no-untyped-def]
     return types.int64(types.uint64, types.uint64, types.int64), codegen
 
 
-class _Pack(_Elements):
+class _Pack(Elements):
     """The loops that pack elements: one for finite numbers in the window, one for all."""
 
     def __init__(self, code: Code, args: Any) -> None:
@@ -204,7 +202,35 @@ def pack(typingctx, patterns, form, count, found, value, exponent, fourfold):  #
 _TOPS = [4 * lane + 3 for lane in range(WIDTH) for _ in range(4)]
 
 
-class _PackWords(_Elements):
+def _store_exponents(code: Code, double: Lanes, out: Any, at: Lanes, fourfold: Any) -> None:
+    """Store the exponents of values as `pack` does, from twice their patterns, so that the topmost byte has them."""
+
+    def four_times() -> None:
+        top = double.seen_as(BYTES).shuffled(_TOPS) - (127 - CENTRE)
+        # Only a zero is so low.
+        code.store(top.larger(ABSENT), out, at, unit=64)
+
+    def once() -> None:
+        code.store((double.down(24) - (127 - CENTRE)).larger(ABSENT).bytes(), out, at, unit=16)
+
+    code.branch(fourfold, four_times, once)
+
+
+@intrinsic
+def exponents(typingctx, values, count, exponent, fourfold):  # type: ignore[no-untyped-def]
+    """What `pack` stores for `count` times 16 values that it has packed, if subnormals are normalised."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        values, count, exponent, fourfold = args
+        code = vector_code(builder)
+        with code.loop(0, code.number(count)) as i:
+            _store_exponents(code, code.load(values, i, WORDS, unit=64).up(1), exponent, i, fourfold)
+        return context.get_dummy_value()
+
+    return types.none(types.uint64, types.int64, types.uint64, types.int64), codegen
+
+
+class _PackWords(Elements):
     """The loops that pack elements from words, as long as all of them are zeros or numbers in a window."""
 
     def __init__(self, code: Code, form: Any, start: Any) -> None:
@@ -244,7 +270,7 @@ class _PackWords(_Elements):
         above = self.tops.get().compare(">=", self.most, unsigned=True)
         return code.number_of_any(above.either(self.lows.get().compare("<", self.lowest, unsigned=True)))
 
-    def _few_bits(self, word: Lanes, at: Lanes, value: Any, out: Any, fourfold: Any) -> None:
+    def _few_bits(self, word: Lanes, at: Lanes, value: Any, out: Any, fourfold: Any, bare: Any) -> None:
         """Pack one vector of a format with few bits: zeros and subnormal numbers take no more operations than others.
 
         No element is below the window.
@@ -256,19 +282,14 @@ class _PackWords(_Elements):
         x = size.compare("<", one).choose(with_one.bits(), size + self.base)
         self.tops.set(size.up(1).larger(self.tops.get(), unsigned=True))
         code.store(x | (word & SIGN), value, at, unit=64)
-        held = size.compare("!=", 0).choose(x.larger(self.floor), code.lanes(0))
 
-        def four_times() -> None:
-            top = held.up(1).seen_as(BYTES).shuffled(_TOPS) - (127 - CENTRE)
-            # Only a zero is so low.
-            code.store(top.larger(ABSENT), out, at, unit=64)
+        def exponents() -> None:
+            held = size.compare("!=", 0).choose(x.larger(self.floor), code.lanes(0))
+            _store_exponents(code, held.up(1), out, at, fourfold)
 
-        def once() -> None:
-            code.store((held.down(23) - (127 - CENTRE)).larger(ABSENT).bytes(), out, at, unit=16)
+        code.branch(bare, lambda: None, exponents)
 
-        code.branch(fourfold, four_times, once)
-
-    def _vector(self, word: Lanes, at: Lanes, value: Any, out: Any, fourfold: Any) -> None:
+    def _vector(self, word: Lanes, at: Lanes, value: Any, out: Any, fourfold: Any, _: Any) -> None:
         """Pack one vector: as if all its elements were normal numbers, and if they are not, once more."""
         code, moved = self.code, word.signed_down(self.down) & self.kept
         double = moved.up(1)
@@ -309,12 +330,14 @@ class _PackWords(_Elements):
 
 @intrinsic
 def pack_words(  # type: ignore[no-untyped-def]
-    typingctx, tiles, words, step, source, ups, vectors, form, start, few, value, exponent, fourfold
+    typingctx, tiles, words, step, source, ups, vectors, form, start, few, value, exponent, fourfold,
+    bare,
 ):
     """Like `pack`, for vector v of a tile from words[source[v]] << ups[v], where an element's sign is the topmost bit.
 
-    step: the bytes from a tile's words to the next. few: whether the format has few bits, see `_few_bits`. Returns
-    whether an element is no number, or outside the window from `start` on: not 0. Nothing is packed then.
+    step: the bytes from a tile's words to the next. few: whether the format has few bits, see `_few_bits`. bare: if so,
+    exponents are left out. Returns whether an element is no number, or outside the window from `start` on: not 0.
+    Nothing is packed then.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
@@ -323,65 +346,4 @@ def pack_words(  # type: ignore[no-untyped-def]
         return _PackWords(code, form, start).emit(tiles, Tiles(words, code.number(step)), source, ups, vectors, *rest)
 
     kinds = [types.int64, types.uint64, types.int64, types.uint64, types.uint64, types.int64, types.uint64]
-    return types.int64(*kinds, types.int64, types.int64, types.uint64, types.uint64, types.int64), codegen
-
-
-class _PackWide(_Elements):
-    """The loop that packs elements with exponents of any size."""
-
-    def emit(self, count: Any, value: Any, exponent: Any) -> None:
-        """The loop."""
-        code, hidden = self.code, self.code.word(1).up(self.fraction)
-        low, hidden, bias = ((hidden - 1).everywhere(), hidden.everywhere(), self.bias.everywhere())
-        unit = (code.word(127) - self.fraction).up(23).everywhere().floats()
-        sign = (code.word(31) - self.exponent - self.fraction).everywhere()
-        with code.loop(0, code.number(count)) as i:
-            pattern, magnitude = self.codes(i)
-            field = magnitude.down(self.fraction_lanes)
-            out = magnitude.compare(">=", self.limit).either(magnitude.compare("==", 0))
-            x = ((magnitude & low) | field.compare("==", 0).choose(code.lanes(0), hidden)).converted() * unit
-            x = x.bits() | (pattern.up(sign) & SIGN)
-            code.store(out.choose(code.lanes(0), x), value, i, unit=64)
-            code.store(out.choose(code.lanes(NOWHERE), field.larger(1) - bias), exponent, i, unit=64)
-
-
-@intrinsic
-def pack_wide(typingctx, patterns, form, count, value, exponent):  # type: ignore[no-untyped-def]
-    """Like `pack`: value (signed significands from 1 to 2, float32; less for subnormals) and exponent (int32)."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        _PackWide(vector_code(builder), *args[:2]).emit(*args[2:])
-        return context.get_dummy_value()
-
-    return types.none(types.uint64, types.uint64, types.int64, types.uint64, types.uint64), codegen
-
-
-class _PackSpecial(_Elements):
-    """The loop that marks infinities and NaN."""
-
-    def emit(self, count: Any, form: Any, value: Any) -> None:
-        """The loop."""
-        code = self.code
-        infinities = code.short(code.load(form, 4, LONG, unit=8)).compare("!=", 0)
-        top = code.word(1).up(self.exponent + self.fraction) - code.word(1).up(self.fraction)
-        infinite = infinities.choose(top, -1).everywhere()
-        sign = (code.word(31) - self.exponent - self.fraction).everywhere()
-        with code.loop(0, code.number(count)) as i:
-            pattern, magnitude = self.codes(i)
-            size = magnitude.compare("==", 0).choose(code.lanes(0), code.lanes(0x3F800000))
-            size = magnitude.compare(">=", self.limit).choose(code.lanes(QUIET), size)
-            size = magnitude.compare("==", infinite).choose(code.lanes(INFINITY), size)
-            x = size | (pattern.up(sign) & SIGN)
-            pruned = code.load(self.patterns, i, WORDS, unit=64).compare("==", -1)
-            code.store(pruned.choose(code.lanes(0x40000000), x), value, i, unit=64)
-
-
-@intrinsic
-def pack_special(typingctx, patterns, form, count, value):  # type: ignore[no-untyped-def]
-    """Like `pack`: NaN, infinities and zeros as is, +-1 for finite elements, 2 for pruned ones (float32)."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        _PackSpecial(vector_code(builder), *args[:2]).emit(args[2], args[1], args[3])
-        return context.get_dummy_value()
-
-    return types.none(types.uint64, types.uint64, types.int64, types.uint64), codegen
+    return types.int64(*kinds, types.int64, types.int64, types.uint64, types.uint64, types.int64, types.int64), codegen

@@ -13,43 +13,59 @@ from numba import int64, uint64
 from tcemu.kernels import sums as fast
 from tcemu.kernels.ahead import expect, fetch
 from tcemu.kernels.blocks import ROWS
-from tcemu.kernels.calls import address_of, call, number
+from tcemu.kernels.calls import address_of, call, number, stay_apart
 from tcemu.kernels.compiling import njit
 from tcemu.kernels.dots import bit_block, integer_block, integers
-from tcemu.kernels.moves import addresses, extract, finish, join, mark, spread, widen
+from tcemu.kernels.loading import (
+    AHEAD,
+    BLOCKS,
+    FEW,
+    FORMAT_X,
+    FORMAT_Y,
+    IN_C,
+    IN_X,
+    IN_Y,
+    OPTION,
+    PACKED,
+    PICKED,
+    QUICK,
+    SPREAD,
+    START_X,
+    START_Y,
+    STORED,
+    TOGETHER,
+    UPS_X,
+    UPS_Y,
+    VECTORS,
+    WORDS_X,
+    X,
+    Y,
+    load_addends,
+    load_codes,
+    load_factors,
+    picked,
+    spread_stored,
+    store_results,
+    widen_addends,
+    within,
+)
+from tcemu.kernels.moves import addresses
 from tcemu.kernels.nests import blocks
-from tcemu.kernels.packing import pack, pack_special, pack_wide, pack_words, survey
-from tcemu.kernels.scaled import grouped_block
+from tcemu.kernels.packing import exponents, pack, pack_words, survey
+from tcemu.kernels.packing_rest import pack_special, pack_wide
 from tcemu.kernels.short_sums import is_short, may_be_short, short_block, squares
 from tcemu.kernels.simd import WIDTH
 
-#: The places of the numbers that the kernels read besides the rule, which is first: the formats of x and y; for each of
-#: x, y, c and the metadata, how it is loaded (where three tables begin, vectors, mask, bits to flip, see `extract`; if
-#: mask is 0, elements are the words that are picked); what `store` takes (where its tables begin, their size, results
-#: of a word, bits of a result, words, kind); the kind of addends; what else an arithmetic takes; the codes of metadata
-#: that are not legal; what `spread` takes (where its table begins, rows); the vectors of x, y and c as the blocks take
-#: them; whether `pack_words` is tried, whether both formats have few bits, where its tables of x and of y
-#: begin, and the starts of their windows; the address of `pick`; how many tiles are computed together, and the bytes of
-#: a tile in the rooms of words that are picked; where room begins for results, for picked words of x and of y, stored
-#: elements, codes, x, y, c, packed elements and what is fetched ahead, and all its words; the blocks of products of a
-#: tile.
-FORMAT_X, FORMAT_Y, LOADS, STORE, ADDENDS, OPTION, ILLEGAL, SPREAD, VECTORS = map(
-    np.int64, (7, 14, 21, 45, 51, 52, 53, 54, 56)
-)
-QUICK, FEW, UPS_X, UPS_Y, START_X, START_Y, PICK, TOGETHER, PICKED = map(np.int64, range(59, 68))
-HELD, WORDS_X, WORDS_Y, STORED, CODES, IN_X, IN_Y, IN_C, PACKED, AHEAD, ROOM = map(np.int64, range(68, 79))
-BLOCKS, NUMBERS = map(np.int64, range(79, 81))
-#: The numbers of an operand, in the order of LOADS.
-X, Y, C, E = (np.int64(LOADS + 6 * operand) for operand in range(4))
 #: After tiles with NaN, an infinity or an element outside the window, so many are not expected to be better.
 PATIENCE = 16
-#: The word of an element that a sparse A does not store, and four times its exponent.
-_PRUNED, _ABSENT = np.int64(-1), np.int64((fast.ABSENT & 0xFF) * 0x01010101)
+#: Four times the exponent of an element that a sparse A does not store.
+_ABSENT = np.int64((fast.ABSENT & 0xFF) * 0x01010101)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def multiply(  # type: ignore[no-untyped-def]
-    tiles, x, vectors_x, y, vectors_y, steps, numbers, room, c, scale_x, scale_y, step_x, step_y, scaled, chains, ahead
+    tiles, x, vectors_x, y, vectors_y, steps, numbers, room, c, scale_x, scale_y, step_x, step_y, scaled, chains, ahead,
+    care,
 ):
     """c = `steps` chains that start from c, one after the other, for each of some tiles; returns what `pack` found.
 
@@ -59,13 +75,14 @@ def multiply(  # type: ignore[no-untyped-def]
     formats as `pack` reads them. room: three words for each pattern. With `scaled`, scale_x and scale_y are what
     `block` takes, for all groups; step_x, step_y: the bytes from a tile's scales to the next. If an exponent is outside
     the window, only float32 results with all their bits are computed. chains: see `chains_at`; ahead: see `expect`.
+    care: 1 if NaN or infinities are expected, else 0.
     """
     all_x, all_y = tiles * vectors_x, tiles * vectors_y
     value_x, word_x, sign_x, value_y, word_y, sign_y = _rooms(room, all_x, all_y)
     form_x, form_y = numbers + uint64(8 * FORMAT_X), numbers + uint64(8 * FORMAT_Y)
     seen_x, seen_y = survey(x, form_x, all_x), survey(y, form_y, all_y)
-    found = pack(x, form_x, all_x, seen_x, value_x, word_x, int64(1))
-    found |= pack(y, form_y, all_y, seen_y, value_y, word_y, int64(0))
+    found = pack(x, form_x, all_x, seen_x | care, value_x, word_x, int64(1))
+    found |= pack(y, form_y, all_y, seen_y | care, value_y, word_y, int64(0))
     if found & fast.OUTSIDE:
         if number(numbers, 2) != 23 or number(numbers, 3):
             return found
@@ -88,21 +105,43 @@ def _rooms(room, vectors_x, vectors_y):  # type: ignore[no-untyped-def]
     return room, room + size_x, room + uint64(2) * size_x, other, other + size_y, other + uint64(2) * size_y
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def _blocks(counts, chain, packed, scales, apart, c, rule, base, flags, ahead, first):  # type: ignore[no-untyped-def]
+    """`blocks` as a function of its own."""
+    stay_apart()
+    blocks(*counts, chain, packed, scales, apart, c, rule, base, *flags, ahead, first)
+
+
+@njit(cache=True, nogil=True)
+def _any_short(tiles, of_x, of_y, steps, squares_x, squares_y, numbers):  # type: ignore[no-untyped-def]
+    """Whether any chain of some tiles is short; squares_x, squares_y: from `squares`."""
+    size = uint64(4)
+    for group in range(tiles * of_x):
+        first = group // of_x * of_y
+        for column in range(of_y):
+            for step in range(steps):
+                at_x, at_y = uint64(group * steps + step) * size, uint64((first + column) * steps + step) * size
+                if is_short(squares_x + at_x, squares_y + at_y, numbers):
+                    return True
+    return False
+
+
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
 def _chains(  # type: ignore[no-untyped-def]
     tiles, room, vectors_x, vectors_y, steps, numbers, c, scale_x, scale_y, step_x, step_y, scaled, base, found, ahead
 ):
-    """The blocks of `multiply`, whose elements are packed. base: the sum of both starts. found: by `pack`."""
-    wide, special = int64(found & fast.OUTSIDE), int64(found & fast.SPECIAL)
+    """The blocks of `multiply`, whose elements are packed. base: the sum of both starts. found: by `pack`, or BARE."""
+    wide, special, bare = int64(found & fast.OUTSIDE), int64(found & fast.SPECIAL), int64(found & fast.BARE)
     chain = number(numbers, 5) * number(numbers, 6)
     of_x, of_y = vectors_x // (chain * steps), vectors_y * WIDTH // (chain * steps * ROWS)
     value_x, word_x, sign_x, value_y, word_y, sign_y = _rooms(room, tiles * vectors_x, tiles * vectors_y)
     scales, apart = (scale_x, scale_y), (step_x, step_y)
     counts, size, at_x, at_y, into = (tiles, of_x, of_y, steps), uint64(4), uint64(0), uint64(0), c
-    short = not found and not scaled and may_be_short(numbers, FORMAT_X, FORMAT_Y)
+    short = not (wide | special) and not scaled and may_be_short(numbers, FORMAT_X, FORMAT_Y)
     if short:
         squares(value_x, tiles * of_x * steps, chain, int64(0), sign_x)
         squares(value_y, tiles * of_y * steps, chain // (WIDTH // ROWS), int64(1), sign_y)
+        short = _any_short(tiles, of_x, of_y, steps, sign_x, sign_y, numbers)
     # Each chain that may be short decides for itself; all others are computed at once.
     group, column, step, first, block = int64(0), int64(0), int64(-1), int64(0), int64(0)
     for _ in range(tiles * of_x * of_y * steps if short else 1):
@@ -121,9 +160,13 @@ def _chains(  # type: ignore[no-untyped-def]
                 fetch(ahead, block)
                 short_block(value_x + at_x, value_y + at_y * size, into, chain, base)
                 continue
+        if bare:
+            exponents(value_x, tiles * vectors_x, word_x, int64(1))
+            exponents(value_y, tiles * vectors_y, word_y, int64(0))
+            bare = int64(0)
         packed = (value_x + at_x, word_x + at_x, sign_x, value_y + at_y * size, word_y + at_y, sign_y)
         flags = wide, special, int64(scaled)
-        blocks(*counts, chain, packed, scales, apart, into, numbers, base, *flags, ahead, block)
+        _blocks(counts, chain, packed, scales, apart, into, numbers, base, flags, ahead, block)
 
 
 @cache
@@ -135,11 +178,11 @@ def chains_at() -> int:
 @njit(cache=True, nogil=True, error_model="numpy")
 def _exactly(tiles, numbers, room, whole, ahead):  # type: ignore[no-untyped-def]
     """c += x times y for some tiles, for integers (`whole`) or bits; numbers, room and ahead are addresses."""
-    x, y, at = _in(room, numbers, IN_X), _in(room, numbers, IN_Y), _in(room, numbers, IN_C)
+    x, y, at = within(room, numbers, IN_X), within(room, numbers, IN_Y), within(room, numbers, IN_C)
     vectors_x, vectors_y = number(numbers, VECTORS), number(numbers, VECTORS + 1)
     depth, size, option = number(numbers, 5) * number(numbers, 6), uint64(4), number(numbers, OPTION)
     if whole:
-        packed = _in(room, numbers, PACKED)
+        packed = within(room, numbers, PACKED)
         form_x, form_y = numbers + uint64(8 * FORMAT_X), numbers + uint64(8 * FORMAT_Y)
         value_y = packed + uint64(64 * tiles * vectors_x)
         integers(x, form_x, tiles * vectors_x, packed)
@@ -160,158 +203,51 @@ def _exactly(tiles, numbers, room, whole, ahead):  # type: ignore[no-untyped-def
                 at += uint64(ROWS * WIDTH) * size
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _grouped(tiles, numbers, room, scale_x, scale_y, step_x, step_y, ahead):  # type: ignore[no-untyped-def]
-    """c += the groups of x times y with their scales, for some tiles; all but `tiles` and steps are addresses."""
-    x, y, at = _in(room, numbers, IN_X), _in(room, numbers, IN_Y), _in(room, numbers, IN_C)
-    value_x, vectors_x, vectors_y = _in(room, numbers, PACKED), number(numbers, VECTORS), number(numbers, VECTORS + 1)
-    depth, groups = number(numbers, 5), number(numbers, 6)
-    form_x, form_y = numbers + uint64(8 * FORMAT_X), numbers + uint64(8 * FORMAT_Y)
-    all_x, all_y, size = tiles * vectors_x, tiles * vectors_y, uint64(4)
-    seen_x, seen_y = survey(x, form_x, all_x), survey(y, form_y, all_y)
-    value_y = value_x + uint64(64 * all_x)
-    rest = value_y + uint64(64 * all_y)
-    pack(x, form_x, all_x, seen_x, value_x, rest, int64(0))
-    pack(y, form_y, all_y, seen_y, value_y, rest, int64(0))
-    unit = (seen_x >> 1) + (seen_y >> 1) + int64(2 * fast.CENTRE) - number(numbers, OPTION)
-    block = int64(0)
-    for t in range(tiles):
-        of_x, of_y = scale_x + uint64(t * step_x), scale_y + uint64(t * step_y)
-        for i in range(vectors_x // (depth * groups)):
-            for j in range(vectors_y * WIDTH // (depth * groups * ROWS)):
-                fetch(ahead, block)
-                block += 1
-                grouped_block(
-                    value_x + uint64((t * vectors_x + i * groups * depth) * WIDTH) * size,
-                    value_y + uint64(t * vectors_y * WIDTH + j * groups * depth * ROWS) * size,
-                    of_x + uint64(i * groups * WIDTH) * size, of_y + uint64(j * groups * ROWS) * size, at, rest,
-                    numbers, depth, groups, unit,
-                )  # fmt: skip
-                at += uint64(ROWS * WIDTH) * size
-
-
-# ------------------------------------------------------------------------------------------------------ in and out
-
-
 @njit(cache=True, nogil=True)
-def _in(room, numbers, place):  # type: ignore[no-untyped-def]
-    """The address of what begins at the word that is the number at a place; room and numbers are addresses."""
-    return room + uint64(number(numbers, place)) * uint64(4)
-
-
-@njit(cache=True, nogil=True)
-def _pick(tiles, words, step, table, numbers, into, apart):  # type: ignore[no-untyped-def]
-    """`pick` by its address."""
-    call(uint64(number(numbers, PICK)), (tiles, words, step, table, into, apart))
-
-
-@njit(cache=True, nogil=True)
-def _load(tiles, words, step, tables, numbers, room, first, through, into):  # type: ignore[no-untyped-def]
-    """The elements of an operand of some tiles; `through`: room for the words that are picked."""
-    vectors, mask, apart = number(numbers, first + 3), number(numbers, first + 4), number(numbers, PICKED)
-    if mask:
-        _pick(tiles, words, step, _in(tables, numbers, first), numbers, through, apart)
-        source, bits = _in(tables, numbers, first + 1), _in(tables, numbers, first + 2)
-        extract(tiles, through, apart, source, bits, vectors, mask, number(numbers, first + 5), into)
-    else:
-        _pick(tiles, words, step, _in(tables, numbers, first), numbers, into, 64 * vectors)
-
-
-@njit(cache=True, nogil=True)
-def _spread(tiles, stored, tables, numbers, room, nothing, into):  # type: ignore[no-untyped-def]
-    """The vectors of a sparse A from those of its stored words, of two kinds; its codes are loaded. See `spread`."""
-    rows, table, codes = number(numbers, SPREAD + 1), _in(tables, numbers, SPREAD), _in(room, numbers, CODES)
-    of_x, of_e = number(numbers, X + 3), number(numbers, E + 3)
-    spread(tiles, stored, 64 * of_x, codes, 64 * of_e, table, rows, nothing, into)
-
-
-@njit(cache=True, nogil=True)
-def _codes(tiles, e, step, tables, numbers, room):  # type: ignore[no-untyped-def]
-    """Load the metadata of some tiles; whether all of it is legal. There is none if A is dense."""
-    if not number(numbers, SPREAD + 1):
-        return True
-    codes = _in(room, numbers, CODES)
-    _load(tiles, e, step, tables, numbers, room, int64(E), _in(room, numbers, WORDS_Y), codes)
-    return not mark(codes, tiles * number(numbers, E + 3), number(numbers, ILLEGAL))
-
-
-@njit(cache=True, nogil=True)
-def _addends(tiles, c, step, tables, numbers, room):  # type: ignore[no-untyped-def]
-    """Load the accumulators of some tiles."""
-    _load(tiles, c, step, tables, numbers, room, int64(C), _in(room, numbers, WORDS_Y), _in(room, numbers, IN_C))
-
-
-@njit(cache=True, nogil=True)
-def _widen(tiles, numbers, room):  # type: ignore[no-untyped-def]
-    """Accumulators as float32 patterns."""
-    c = _in(room, numbers, IN_C)
-    widen(c, number(numbers, ADDENDS), tiles * number(numbers, VECTORS + 2), c)
-
-
-@njit(cache=True, nogil=True)
-def _factors(tiles, x, y, steps, tables, numbers, room):  # type: ignore[no-untyped-def]
-    """Load the elements of x and y of some tiles; the metadata is loaded. x, y: addresses of words."""
-    in_x, in_y, stored = _in(room, numbers, IN_X), _in(room, numbers, IN_Y), _in(room, numbers, STORED)
-    of_x, of_y, sparse = _in(room, numbers, WORDS_X), _in(room, numbers, WORDS_Y), number(numbers, SPREAD + 1)
-    _load(tiles, x, steps[0], tables, numbers, room, int64(X), of_x, stored if sparse else in_x)
-    if sparse:
-        _spread(tiles, (stored, stored), tables, numbers, room, (_PRUNED, _PRUNED), (in_x, in_x))
-    _load(tiles, y, steps[1], tables, numbers, room, int64(Y), of_y, in_y)
-
-
-@njit(cache=True, nogil=True)
-def _pack(tiles, words, step, tables, numbers, room, first, ups, start, form, value, exponent, fourfold):  # type: ignore[no-untyped-def]
+def _pack(tiles, words, step, tables, numbers, room, first, ups, start, form, value, exponent, fourfold, bare):  # type: ignore[no-untyped-def]
     """Pick and pack an operand of some tiles, whose numbers begin at `first`; see `pack_words`."""
-    through, apart = _in(room, numbers, WORDS_X), number(numbers, PICKED)
-    _pick(tiles, words, step, _in(tables, numbers, first), numbers, through, apart)
-    source, vectors, few = _in(tables, numbers, first + 1), number(numbers, first + 3), number(numbers, FEW)
-    places, begin = _in(tables, numbers, ups), number(numbers, start)
+    through, apart = within(room, numbers, WORDS_X), number(numbers, PICKED)
+    picked(tiles, words, step, within(tables, numbers, first), numbers, through, apart)
+    source, vectors, few = within(tables, numbers, first + 1), number(numbers, first + 3), number(numbers, FEW)
+    places, begin = within(tables, numbers, ups), number(numbers, start)
     return pack_words(
         tiles, through, apart, source, places, vectors, numbers + uint64(8 * form), begin, few, value, exponent,
-        int64(fourfold),
+        int64(fourfold), int64(bare),
     )  # fmt: skip
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _quickly(tiles, x, y, steps, tables, numbers, room):  # type: ignore[no-untyped-def]
-    """Load and pack x and y of some tiles if all their elements are zeros or in a window; whether they are."""
+def _quickly(tiles, x, y, steps, tables, numbers, room, bare):  # type: ignore[no-untyped-def]
+    """Load and pack x and y of some tiles if all their elements are zeros or in a window; whether they are.
+
+    bare: without exponents.
+    """
     vectors_x, vectors_y = number(numbers, VECTORS), number(numbers, VECTORS + 1)
-    packed = _in(room, numbers, PACKED)
+    packed = within(room, numbers, PACKED)
     value_x, word_x, _, value_y, word_y, _ = _rooms(packed, tiles * vectors_x, tiles * vectors_y)
     sparse = number(numbers, SPREAD + 1)
     value, word = value_x, word_x
     if sparse:
-        value, word = _in(room, numbers, STORED), _in(room, numbers, IN_X)
-    if _pack(tiles, x, steps[0], tables, numbers, room, int64(X), UPS_X, START_X, FORMAT_X, value, word, int64(1)):
+        value, word = within(room, numbers, STORED), within(room, numbers, IN_X)
+    form, into = FORMAT_X, (value, word, int64(1), bare)
+    if _pack(tiles, x, steps[0], tables, numbers, room, int64(X), UPS_X, START_X, form, *into):
         return False
-    if sparse:
-        _spread(tiles, (value, word), tables, numbers, room, (int64(0), _ABSENT), (value_x, word_x))
-    form, into = FORMAT_Y, (value_y, word_y, int64(0))
+    if sparse and bare:
+        spread_stored(tiles, (value,), tables, numbers, room, (int64(0),), (value_x,))
+    elif sparse:
+        spread_stored(tiles, (value, word), tables, numbers, room, (int64(0), _ABSENT), (value_x, word_x))
+    form, into = FORMAT_Y, (value_y, word_y, int64(0), bare)
     return not _pack(tiles, y, steps[1], tables, numbers, room, int64(Y), UPS_Y, START_Y, form, *into)
-
-
-@njit(cache=True, nogil=True)
-def _store(tiles, tables, numbers, room, words, step):  # type: ignore[no-untyped-def]
-    """Store the results of some tiles into words."""
-    c, at, held = _in(room, numbers, IN_C), _in(tables, numbers, STORE), _in(room, numbers, HELD)
-    size, per, width = number(numbers, STORE + 1), number(numbers, STORE + 2), number(numbers, STORE + 3)
-    count, vectors, apart = number(numbers, STORE + 4), number(numbers, VECTORS + 2), number(numbers, PICKED)
-    finish(c, tiles * vectors, number(numbers, STORE + 5))
-    _pick(tiles, c, 64 * vectors, at, numbers, words, step)
-    for e in range(1, per):
-        _pick(tiles, c, 64 * vectors, at + uint64(4 * e * size), numbers, held, apart)
-        for t in range(tiles):
-            join(held + uint64(t * apart), count, e * width, words + uint64(t * step))
 
 
 # ------------------------------------------------------------------------------------------------------ many tiles
 # d[t] = the results of tile t, for words x, y, c and metadata e (tiles, words); whether all metadata was legal. x is
 # the operand whose elements are in vectors, y the one whose elements are taken one at a time. e has no words if x is
-# dense. tables: what `load` takes for x, y, c and e, what `store` takes, and what `spread` takes. numbers: those of
-# `multiply`, then see FORMAT_X. scratch: numbers[ROOM] words; the caller makes them, because numba frees an array after
-# its last use, and does not count the uses of its address. There is a function for each arithmetic, so that no process
-# compiles what it does not compute. All others take addresses: numba counts the users of an array that is passed on,
-# with an instruction that stops the processor for some twenty cycles.
+# dense. tables and numbers: see `tcemu.kernels.loading`; the numbers of `multiply` are first. scratch: numbers[ROOM]
+# words; the caller makes them, because numba frees an array after its last use, and does not count the uses of its
+# address. There is a function for each arithmetic, so that no process compiles what it does not compute. All others
+# take addresses: numba counts the users of an array that is passed on, with an instruction that stops the processor for
+# some twenty cycles.
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -325,60 +261,42 @@ def run_fused(  # type: ignore[no-untyped-def]
     scaled = uint64(1 if scale_x.shape[0] else 0)
     scales_x, scales_y = uint64(scale_x.ctypes.data), uint64(scale_y.ctypes.data)
     step_x, step_y, step_d = 4 * scale_x.shape[1], 4 * scale_y.shape[1], 4 * d.shape[1]
-    in_x, in_y, in_c = _in(room, told, IN_X), _in(room, told, IN_Y), _in(room, told, IN_C)
-    packed = _in(room, told, PACKED)
+    in_x, in_y, in_c = within(room, told, IN_X), within(room, told, IN_Y), within(room, told, IN_C)
+    packed = within(room, told, PACKED)
     vectors_x, vectors_y = numbers[VECTORS], numbers[VECTORS + 1]
     base = numbers[START_X] + numbers[START_Y]
     later = 0 if numbers[QUICK] else count
+    # Short chains need no exponents; if some are not short, `_chains` makes them from the values.
+    # Where `_quickly` failed, or has lately, there is something that takes care.
+    care = int64(1) if numbers[QUICK] else int64(0)
+    bare = int64(fast.BARE) if not scaled and may_be_short(told, FORMAT_X, FORMAT_Y) else int64(0)
     for t in range(0, count, together):
         tiles = min(together, count - t)
         scales = scales_x + uint64(t * step_x), scales_y + uint64(t * step_y), step_x, step_y, scaled
         at_x, at_y = given[0] + uint64(t * steps[0]), given[1] + uint64(t * steps[1])
-        ahead = expect(_in(room, told, AHEAD), t + tiles, count, given, steps, to_d, step_d, numbers[BLOCKS])
-        if not _codes(tiles, given[3] + uint64(t * steps[3]), steps[3], at, told, room):
+        ahead = expect(within(room, told, AHEAD), t + tiles, count, given, steps, to_d, step_d, numbers[BLOCKS])
+        if not load_codes(tiles, given[3] + uint64(t * steps[3]), steps[3], at, told, room):
             return False
-        _addends(tiles, given[2] + uint64(t * steps[2]), steps[2], at, told, room)
-        _widen(tiles, told, room)
-        if t >= later and _quickly(tiles, at_x, at_y, steps, at, told, room):
-            call(chains, (tiles, packed, vectors_x, vectors_y, 1, told, in_c, *scales, base, 0, ahead))
+        load_addends(tiles, given[2] + uint64(t * steps[2]), steps[2], at, told, room)
+        widen_addends(tiles, told, room)
+        if t >= later and _quickly(tiles, at_x, at_y, steps, at, told, room, bare):
+            call(chains, (tiles, packed, vectors_x, vectors_y, 1, told, in_c, *scales, base, bare, ahead))
         else:
             later = later if t < later else t + PATIENCE
-            _factors(tiles, at_x, at_y, steps, at, told, room)
-            multiply(tiles, in_x, vectors_x, in_y, vectors_y, 1, told, packed, in_c, *scales, chains, ahead)
-        _store(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
+            load_factors(tiles, at_x, at_y, steps, at, told, room)
+            multiply(tiles, in_x, vectors_x, in_y, vectors_y, 1, told, packed, in_c, *scales, chains, ahead, care)
+        store_results(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
     return True
 
 
 @njit(cache=True, nogil=True)
 def _operands(t, tiles, given, steps, tables, numbers, room):  # type: ignore[no-untyped-def]
     """Load all elements of some tiles from tile t on; whether their metadata is legal. given: addresses of words."""
-    if not _codes(tiles, given[3] + uint64(t * steps[3]), steps[3], tables, numbers, room):
+    if not load_codes(tiles, given[3] + uint64(t * steps[3]), steps[3], tables, numbers, room):
         return False
     at_x, at_y = given[0] + uint64(t * steps[0]), given[1] + uint64(t * steps[1])
-    _factors(tiles, at_x, at_y, steps, tables, numbers, room)
-    _addends(tiles, given[2] + uint64(t * steps[2]), steps[2], tables, numbers, room)
-    return True
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def run_grouped(  # type: ignore[no-untyped-def]
-    x, y, c, e, scale_x, scale_y, tables, numbers, scratch, d
-):
-    """Sums of groups of scaled products; scale_x and scale_y (tiles, scales): as `grouped_block` takes them."""
-    room, at, told = uint64(scratch.ctypes.data), uint64(tables.ctypes.data), uint64(numbers.ctypes.data)
-    given, steps = addresses(x, y, c, e)
-    to_d, count, together = uint64(d.ctypes.data), d.shape[0], numbers[TOGETHER]
-    scales_x, scales_y = uint64(scale_x.ctypes.data), uint64(scale_y.ctypes.data)
-    step_x, step_y, step_d = 4 * scale_x.shape[1], 4 * scale_y.shape[1], 4 * d.shape[1]
-    for t in range(0, count, together):
-        tiles = min(together, count - t)
-        if not _operands(t, tiles, given, steps, at, told, room):
-            return False
-        _widen(tiles, told, room)
-        of_x, of_y = scales_x + uint64(t * step_x), scales_y + uint64(t * step_y)
-        ahead = expect(_in(room, told, AHEAD), t + tiles, count, given, steps, to_d, step_d, numbers[BLOCKS])
-        _grouped(tiles, told, room, of_x, of_y, step_x, step_y, ahead)
-        _store(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
+    load_factors(tiles, at_x, at_y, steps, tables, numbers, room)
+    load_addends(tiles, given[2] + uint64(t * steps[2]), steps[2], tables, numbers, room)
     return True
 
 
@@ -392,7 +310,7 @@ def run_exactly(x, y, c, e, whole, tables, numbers, scratch, d):  # type: ignore
         tiles = min(together, count - t)
         if not _operands(t, tiles, given, steps, at, told, room):
             return False
-        ahead = expect(_in(room, told, AHEAD), t + tiles, count, given, steps, to_d, step_d, numbers[BLOCKS])
+        ahead = expect(within(room, told, AHEAD), t + tiles, count, given, steps, to_d, step_d, numbers[BLOCKS])
         _exactly(tiles, told, room, whole, ahead)
-        _store(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
+        store_results(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
     return True

@@ -53,13 +53,13 @@ class _Block:
     def _group(self, group: Lanes) -> None:
         """Leave a group's sums, times the significands of its scales, and its exponents in the room."""
         code, first = self.code, group * self.depth
-        sums, sizes = ([Slot(code.lanes(0.0, REAL)) for _ in range(ROWS)] for _ in range(2))
+        sums, products = ([Slot(code.lanes(0, kind)) for _ in range(ROWS)] for kind in (REAL, WORD))
         with code.loop(first, first + self.depth) as k:
             x = code.load(self.x, k, REALS, unit=64)
             for row in range(ROWS):
                 product = x * code.load(self.y, k.up(2) + row, REAL, unit=4).everywhere()
                 sums[row].set(sums[row].get() + product)
-                sizes[row].set(sizes[row].get() + product.size())
+                products[row].set(products[row].get() | product.bits())
         lanes = code.load(self.scale_x, group, WORDS, unit=64)
         for row in range(ROWS):
             other = code.load(self.scale_y, group.up(2) + row, WORD, unit=4).everywhere()
@@ -67,7 +67,8 @@ class _Block:
             significands = (lanes & low).converted() * (other & low).converted()
             both = lanes.signed_down(SIGNIFICAND) + other.signed_down(SIGNIFICAND)
             # A group counts if any of its products does, even if they cancel. A scale that is NaN always counts.
-            lives = (sizes[row].get() * significands).compare(">", 0.0).either(both.compare(">", SCALE_NAN // 2))
+            lives = (products[row].get() & QUIET).compare("!=", 0).both(significands.compare(">", 0.0))
+            lives = lives.either(both.compare(">", SCALE_NAN // 2))
             code.store(sums[row].get() * significands, self.room, self._at(group, 0, row), unit=64)
             code.store(lives.choose(both, NOWHERE), self.room, self._at(group, 1, row), unit=64)
 

@@ -22,7 +22,7 @@ from numba.extending import intrinsic
 from tcemu.kernels.blocks import DEPTH, FLOOR, FRACTION, HALF, JOIN, KEEP, ROWS, SUMS
 from tcemu.kernels.calls import number
 from tcemu.kernels.compiling import njit
-from tcemu.kernels.simd import LONG, REAL, REALS, WIDTH, WORDS, Code, Slot, vector_code
+from tcemu.kernels.simd import LONG, REAL, REALS, WIDTH, WORDS, Code, Lanes, Slot, vector_code
 from tcemu.kernels.sums import CENTRE, QUIET, SMALL
 
 #: Bits of a float32's significand, fraction bits of a small format, and a floor of E that no unit comes near.
@@ -59,12 +59,22 @@ def squares(typingctx, values, chains, vectors, rows, into):  # type: ignore[no-
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         code, (values, chains, vectors, rows, into) = vector_code(builder), args
-        unit, count = code.lanes(2.0**CENTRE, REAL), code.number(vectors)
+        count = code.number(vectors)
+        some = count.down(2)
         with code.loop(0, code.number(chains)) as i:
-            total = Slot(code.lanes(0.0, REAL))
-            with code.loop(0, count) as k:
-                x = code.load(values, i * count + k, REALS, unit=64) * unit
+            totals = [Slot(code.lanes(0.0, REAL)) for _ in range(4)]
+
+            def add(total: Slot, k: Lanes, first: Lanes = i * count) -> None:
+                x = code.load(values, first + k, REALS, unit=64)
                 total.set(x.exactly_times_plus(x, total.get()))
+
+            with code.loop(0, some) as four:
+                for place, each in enumerate(totals):
+                    add(each, four.up(2) + place)
+            with code.loop(some.up(2), count) as k:
+                add(totals[0], k)
+            one, two, three, four = (each.get() for each in totals)
+            total = Slot((one + two) + (three + four))
 
             def of_rows(total: Slot = total) -> None:
                 for distance in (8, ROWS):  # a vector has four k of four rows
@@ -72,7 +82,7 @@ def squares(typingctx, values, chains, vectors, rows, into):  # type: ignore[no-
                     total.set(each + each.shuffled([(lane + distance) % WIDTH for lane in range(WIDTH)]))
 
             code.branch(rows, of_rows)
-            code.store(code.largest(total.get()), into, i, unit=4)
+            code.store(code.largest(total.get()) * 2.0 ** (2 * CENTRE), into, i, unit=4)
         return context.get_dummy_value()
 
     kinds = [types.uint64, *[types.int64] * 3, types.uint64]

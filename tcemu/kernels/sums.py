@@ -50,6 +50,8 @@ HIGHEST = 5
 LOWEST = -100
 #: What `pack` finds: NaN or infinity; something outside the window.
 SPECIAL, OUTSIDE = 1, 2
+#: Elements that are packed without their exponents, which short chains do not need.
+BARE = 4
 #: The pattern of an element that takes no part in the sum because a sparse A does not store it.
 PRUNED = 0xFFFFFFFF
 

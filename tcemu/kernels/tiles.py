@@ -10,17 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, product
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tcemu.kernels.ahead import NOTES
-from tcemu.kernels.blocks import ROWS
-from tcemu.kernels.moves import FLOATS, SPREADS, pick_at
-from tcemu.kernels.picks import picks
-from tcemu.kernels.products import (
+from tcemu.kernels.blocks import ROWS, space
+from tcemu.kernels.grouped import run_grouped
+from tcemu.kernels.loading import (
     ADDENDS,
     BLOCKS,
     FORMAT_X,
@@ -38,11 +37,10 @@ from tcemu.kernels.products import (
     STORE,
     TOGETHER,
     VECTORS,
-    chains_at,
-    run_exactly,
-    run_fused,
-    run_grouped,
 )
+from tcemu.kernels.moves import ENTRIES, FLOATS, SPREAD_ROWS, SPREADS, pick_at
+from tcemu.kernels.picks import picks
+from tcemu.kernels.products import chains_at, run_exactly, run_fused
 from tcemu.kernels.registers import check_words, reach
 from tcemu.kernels.rooms import Parts, Scratch, aligned, whole
 from tcemu.kernels.simd import WIDTH
@@ -63,7 +61,7 @@ _WORD, _NOTHING = 0xFFFFFFFF, np.empty(0, np.int64)
 
 
 class Load(NamedTuple):
-    """How an operand is loaded: three tables and three numbers, see `tcemu.kernels.products`."""
+    """How an operand is loaded: three tables and three numbers, see `tcemu.kernels.loading`."""
 
     picks: Array
     source: Array
@@ -239,19 +237,26 @@ class Tiles:
 
     @cached_property
     def _spread(self) -> Array:
-        """What `spread` takes for all vectors of the longer operand, (rows, SPREADS); no rows if A is dense."""
+        """The table of `spread` for all vectors of the longer operand; empty if A is dense."""
         if self.pruned is None:
-            return np.empty((0, SPREADS), np.int64)
-        order = self._stored.ravel().tolist()
-        at, chunks, stored = {k: number for number, k in enumerate(order)}, self._chunks, self.pruned.stored
-        table = np.zeros((len(self.lanes) * self._longer.size, SPREADS), np.int64)
-        places = [divmod(k, self.pruned.chunk) for k in self._longer.ravel().tolist()]
-        for row, (group, (chunk, place)) in zip(table, product(range(len(self.lanes)), places), strict=True):
-            all_codes = [(i, self.pruned.codes_with(i, place)) for i in range(stored)]
-            met = [(group * len(order) + at[chunk * stored + i], codes) for i, codes in all_codes if codes]
-            numbers = [group * chunks + chunk, *chain.from_iterable(met)]
-            row[: len(numbers)] = numbers
-        return table
+            return _NOTHING
+        stored, chunk, chunks = self.pruned.stored, self.pruned.chunk, self._chunks
+        at, rows = ({k: i for i, k in enumerate(each.ravel().tolist())} for each in (self._stored, self._longer))
+        # Stored elements i and i + apart may take the same places.
+        apart = max(stored // 2, 1)
+        order = sorted(rows, key=lambda k: (k // chunk, k % chunk % apart, k))
+        heads, groups = set(), []
+        for lanes, first in product(range(len(self.lanes)), range(0, len(order), SPREAD_ROWS)):
+            ks = order[first : first + SPREAD_ROWS]
+            every = ({(k // chunk, i): self.pruned.codes_with(i, k % chunk) for i in range(stored)} for k in ks)
+            met = [{source: codes for source, codes in each.items() if codes} for each in every]
+            sources = sorted(set().union(*met))
+            heads.add(tuple(each.get(source, 0) for source in sources for each in met))
+            of_codes = (lanes * chunks + number for number, _ in sources)
+            of_stored = (lanes * len(at) + at[number * stored + i] for number, i in sources)
+            groups.append([*of_codes, *of_stored, *(lanes * len(rows) + rows[k] for k in ks)])
+        [head] = heads
+        return np.concatenate([np.pad(head, (0, WIDTH - len(head))), np.array(groups).ravel()])
 
     @property
     def _chunks(self) -> int:
@@ -273,8 +278,9 @@ class Tiles:
         x, y, c, where = self._elements()
         formats, rule = self.formats[::-1] if self.along_n else self.formats, self.rule
         numbers = np.zeros(NUMBERS, np.int64)
-        depth = self._longer.shape[1]
-        numbers[:FORMAT_X] = rule.fraction, rule.floor, rule.keep, rule.half, rule.join, depth, len(self.sums)
+        # of two products with a stored element, only one is not zero
+        products = self._longer.shape[1], len(self.sums), space(rule.fraction, self._stored.shape[1], formats)
+        numbers[:FORMAT_X] = rule.fraction, rule.floor, rule.keep, rule.half, rule.join, *products
         numbers[FORMAT_X:FORMAT_Y], numbers[FORMAT_Y:LOADS] = formats
         parts, given, loads = Parts(), self._loads(x, y, c), []
         for load in given:
@@ -287,8 +293,8 @@ class Tiles:
         numbers[STORE:ADDENDS] = begin, size, len(out), self.d.width, len(self.d.elements), rule.results
         numbers[ADDENDS], numbers[OPTION] = rule.addends, rule.option
         numbers[ILLEGAL] = self.pruned.illegal if self.pruned else 0
-        numbers[SPREAD:VECTORS] = parts.add(self._spread), len(self._spread)
-        vectors = len(self._spread) or loads[3], loads[9], loads[15]
+        numbers[SPREAD:VECTORS] = parts.add(self._spread), max(self._spread.size - WIDTH, 0) // SPREADS
+        vectors = len(self.lanes) * self._longer.size if self.pruned else loads[3], loads[9], loads[15]
         numbers[VECTORS:QUICK] = vectors
         numbers[QUICK:PICK], numbers[PICK] = self._quickly(formats, given, parts), pick_at()
         # `multiply` and `_grouped` have room for what they pack
@@ -309,8 +315,10 @@ class Tiles:
 
     def _quickly(self, formats: Sequence[Sequence[int]], given: list[Load], parts: Parts) -> tuple[int, ...]:
         """What `tcemu.kernels.products` reads from QUICK on."""
-        fused = self.rule.kind == FUSED and not self.lengthwise
-        if not fused or not all(load.mask and not load.flip for load in given[:2]):
+        simple = not self.lengthwise and all(load.mask and not load.flip for load in given[:2])
+        if simple and self.rule.kind == GROUPED:
+            return all(load.mask == ENTRIES - 1 for load in given[:2]), 0, 0, 0, 0, 0
+        if not simple or self.rule.kind != FUSED:
             return 0, 0, 0, 0, 0, 0
         tops = [31 - sum(form[i] for i in (0, 1, 3)) for form in formats]  # the bits above a sign in the lowest element
         ups = [parts.add(top - load.bits) for top, load in zip(tops, given[:2], strict=True)]

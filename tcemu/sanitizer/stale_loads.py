@@ -2,11 +2,11 @@
 
 Strong accesses do not race, and they are not ordered by being strong: a thread that finds a flag may still load what
 was in another location before the flag's thread stored there (PTX ISA 8.9.5). This is about flags that publish nothing,
-neither by a release nor by a fence between the two stores, and that a loop waits for, or an acquire or an atomic
-operation finds.
-Other loads may be content with an old value, as of a statistic, and a loop loads again. Where only the reader lacks its
-fence, and a loop has waited for the flag, there is a hint, and behind an atomic operation nothing: NVIDIA's own samples
-read volatile results that way.
+neither by a release nor by a fence between the two stores, and that a loop waits for, or that an acquire or an atomic
+operation finds. Other loads may be content with an old value, as of a statistic, and a loop loads again.
+
+If only the reader lacks its fence, a flag that a loop has waited for gives a hint, and one that an atomic operation has
+found gives nothing: NVIDIA's own samples read volatile results that way.
 """
 
 from __future__ import annotations

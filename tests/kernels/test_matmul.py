@@ -62,6 +62,7 @@ RULES = {
     "sm_90 tf32 k4": rule("tf32", "tf32", "f32", chained(4, 4), 25, -133),
     "sm_90 fp8": rule("f16", "f16", "f32", paired(32), 25, -133, join=True),
     "sm_90 fp8 into f16": rule("f16", "f16", "f16", paired(16), 25, -21, join=True),
+    "sm_90 e4m3": rule("e4m3", "e4m3", "f32", chained(32, 16), 25, -133),
     "sm_90 e5m2 wgmma": rule("e5m2", "e4m3", "f32", chained(32, 32), 13, None, keep=13),
     "sm_120 e4m3 e2m1": rule("e4m3", "e2m1", "f32", chained(32, 32), 25, -133),
     "sm_120 e3m2 e2m3 into f16": rule("e3m2", "e2m3", "f16", chained(32, 32), 25, -21),
@@ -325,8 +326,8 @@ def test_a_subnormal_that_loses_its_last_bit_loses_its_sign():
 
 
 def test_every_sum_of_large_terms_of_one_sign():
-    """Sixteen products near 4 * 2^E and c beside them are more than 31 bits."""
-    for name in ("sm_90 f16", "sm_90 f16 into f16", "sm_120 e4m3 e2m1", "f16 32 at once"):
+    """Sixteen products near 4 * 2^E and c beside them are more than 31 bits, those of e4m3 almost as many."""
+    for name in ("sm_90 f16", "sm_90 f16 into f16", "sm_90 e4m3", "sm_120 e4m3 e2m1", "f16 32 at once"):
         one = RULES[name]
         depth = sum(map(len, one["sums"]))
         for fmt in ("a", "b"):

@@ -114,6 +114,19 @@ def test_tiles_of_other_classes_side_by_side(case):
         assert np.array_equal(d[:2], plain(operation, a[t, :2], b[t], c[t, :2])), (2 * kinds)[t]
 
 
+def test_short_chains_beside_others():
+    """Chains whose sums lose no bit, for which no exponents are packed, beside others in tiles computed together."""
+    operation, depth = operation_of(*CASES[3]), CASES[3][-1]
+    rng = np.random.default_rng(depth)
+    kinds = ["small", "near", "zeros", "large", "small", "zeros", "near", "small"]
+    a = np.stack([draw(rng, operation.a, kind, (16, depth)) for kind in 2 * kinds])
+    b = np.stack([draw(rng, operation.b, kind, (depth, 8)) for kind in kinds + kinds[::-1]])
+    b[::3, :, 4:] = draw(rng, operation.b, "small", (depth, 4))
+    c = draw(rng, operation.c, "near", (len(a), 16, 8))
+    for t, d in enumerate(compute(operation, a, b, c)):
+        assert np.array_equal(d[:3], plain(operation, a[t, :3], b[t], c[t, :3])), (t, kinds[t % len(kinds)])
+
+
 @pytest.mark.parametrize("case", [CASES[0], CASES[3], CASES[7]], ids=lambda case: "-".join(map(str, case)))
 def test_sparse_tiles(case):
     operation, depth = operation_of(*case), case[-1]
