@@ -102,11 +102,7 @@ def execute(
     """D of A, B, C, [metadata, selector,] scale_a, (byte_id, thread_id), scale_b, (byte_id, thread_id)."""
     sparse = "e" in instruction.fragments
     if len(operands) != 7 + 2 * sparse:
-        told = "A, B, C, metadata, a selector, " if sparse else "A, B, C, "
-        raise OperandError(
-            f"{instruction} takes {told}scale_a, (byte_id, thread_id), scale_b, (byte_id, thread_id); got "
-            f"{len(operands)} operands"
-        )
+        raise _miscounted(instruction, len(operands), sparse)
     key = _key(operation, operands, sparse)
     few = None if key is None else instruction.plans.get(key)
     result: Array | None = None if few is None else few(*operands[: 3 + sparse], operands[-4], operands[-2])
@@ -137,6 +133,13 @@ def execute(
         d[...] = _execute(instruction, operation, scales, held, places)
 
     return in_chunks(instruction, given, others, run)
+
+
+def _miscounted(instruction: Instruction, count: int, sparse: bool) -> OperandError:
+    told = "A, B, C, metadata, a selector, " if sparse else "A, B, C, "
+    return OperandError(
+        f"{instruction} takes {told}scale_a, (byte_id, thread_id), scale_b, (byte_id, thread_id); got {count} operands"
+    )
 
 
 def _key(operation: Operation, operands: Sequence[Any], sparse: bool) -> tuple[Any, ...] | None:

@@ -30,6 +30,8 @@ Window = Literal["global", "shared", "local", "param"]
 SHARED, LOCAL, PARAM = 1 << 40, 1 << 41, 1 << 42
 BLOCK = 1 << 24
 _STARTS = np.array([SHARED, LOCAL, PARAM])
+#: The bits that are zero in every address in global memory, of 32 addresses read as one long number.
+_ELSEWHERE = sum(-SHARED % (1 << 64) << 64 * lane for lane in range(32))
 _NAMES: tuple[Window, ...] = ("global", "shared", "local", "param")
 
 
@@ -61,6 +63,14 @@ def rank_of(address: Any, own: int) -> Any:
 def window_of(address: int) -> Window:
     """The window that one address lies in."""
     return _NAMES[int(np.searchsorted(_STARTS, address, side="right"))]
+
+
+def all_global(addresses: Array) -> bool:
+    """Whether generic addresses (32,) of int64 are all from 0 to the end of global memory's window.
+
+    Python's ints are fastest here.
+    """
+    return not int.from_bytes(addresses.tobytes(), "little") & _ELSEWHERE
 
 
 def parts(addresses: Array) -> list[Part]:

@@ -13,7 +13,7 @@ from tcemu.errors import AddressError, OperandError, briefly
 from tcemu.instructions import Instruction
 from tcemu.instructions.elements import Elements, StateSpace, elements_of, order_of, space_of
 from tcemu.instructions.facts import Space
-from tcemu.machine.addresses import BLOCK, parts, rank_of
+from tcemu.machine.addresses import BLOCK, all_global, parts, rank_of
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import Accessed, By, Order, Waiting
 from tcemu.machine.masks import FULL, LANES, lanes_of
@@ -57,6 +57,8 @@ _where = tuple.__new__
 def places(core: Core, by: By, instruction: Instruction, state: StateSpace, addresses: Array) -> list[Where]:
     """The memories that the active lanes address, one entry for each; `state` is the space of the instruction."""
     active, block = lanes_of(core.bits), core.block
+    if state == "generic" and all_global(addresses):
+        state = "global"
     if state == "shared" or state == "global":
         memory = block.shared if state == "shared" else block.grid.memory
         here = addresses if core.bits == FULL else addresses[active]
@@ -163,7 +165,7 @@ def answer(core: Core, found: list[tuple[Where, Array]]) -> Registers:
 
 def loaded(core: Core, by: By, where: Where, data: Array, strong: bool) -> None:
     """Report a load to the scheduler: a loop that keeps loading the same values waits for other warps."""
-    found = where.addresses.tobytes(), data.tobytes(), where.block.rank, where.space
+    found = where.addresses.tobytes(), data.tobytes(), where.memory
     scheduler, strand = core.grid.scheduler, core.strand
     if scheduler.polls(strand, found, strong):
         scheduler.looked(strand, False, partial(_polled, core, by, where), where.space == "global")

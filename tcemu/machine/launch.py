@@ -240,12 +240,11 @@ def _name(kernel: Kernel) -> str:
 
 def _run(kernel: Kernel, args: Sequence[Any], grid: Grid, result: Launch) -> None:
     """Run all blocks under one policy."""
-    result.counts, result.blocks = grid.counts, 0
     try:
         with launched(kernel):
             grid.run(lambda core: _body(kernel, core, args))
     finally:
-        result.blocks = grid.done
+        result.counts, result.blocks = Counter(grid.counts), grid.done
 
 
 def _body(kernel: Kernel, core: Core, args: Sequence[Any]) -> Callable[[], None]:

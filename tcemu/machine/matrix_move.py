@@ -61,8 +61,8 @@ def _origins(instruction: Instruction, role: str) -> Callable[[str], Origin]:
 
 def _load(instruction: Instruction) -> Move:
     fragment, row = instruction.fragments["d"], instruction.facts.row
-    gather, rows = fragment.layout.gather, prod(fragment.shape[:-1])
-    storage, register = fragment.container.storage, fragment.container.register_dtype
+    register, rows = fragment.container.register_dtype, prod(fragment.shape[:-1])
+    kind, places = _in_words(fragment.layout.gather, fragment.container.storage, register)
     state, origin = space_of(instruction), _origins(instruction, "d")
 
     def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
@@ -73,16 +73,17 @@ def _load(instruction: Instruction) -> Move:
         units, extent = found
         if core.watched:
             core.grid.tell(Accessed, by, instruction, "shared", False, at, row, extent, lanes_of_rows(rows), True)
-        elements = core.block.shared.read(units, row, storage)
-        return core.made(elements.take(gather).view(register), core.there, origin(core.target))
+        taken = core.block.shared.read(units, row, kind).take(places)
+        return core.made(taken if kind is register else taken.view(register), core.there, origin(core.target))
 
     return move
 
 
 def _store(instruction: Instruction) -> Move:
     fragment, row = instruction.fragments["a"], instruction.facts.row
-    scatter, rows = fragment.layout.scatter.ravel(), prod(fragment.shape[:-1])
-    storage, state = fragment.container.storage, space_of(instruction)
+    rows, state = prod(fragment.shape[:-1]), space_of(instruction)
+    scatter, register = fragment.layout.scatter.reshape(rows, -1), fragment.container.register_dtype
+    kind, places = _in_words(scatter, fragment.container.storage, register)
 
     def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
         at = _rows_at(core, state, operands[0], rows)
@@ -90,10 +91,10 @@ def _store(instruction: Instruction) -> Move:
         if found is None or not _fit(operands[1], fragment) or not apart(found[0]):
             return NotImplemented  # two rows at one address must be equal
         units, extent = found
-        elements = core.values(operands[1]).view(storage).reshape(-1)
+        held = _held(operands[1], kind)
         if core.watched:
             core.grid.tell(Accessed, by, instruction, "shared", True, at, row, extent, lanes_of_rows(rows), True)
-        core.block.shared.write(units, elements.take(scatter).reshape(rows, -1))
+        core.block.shared.write(units, held.take(places))
         return None
 
     return move
@@ -107,19 +108,18 @@ def _transpose(instruction: Instruction) -> Move:
     def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
         if not _fit(operands[0], source):
             return NotImplemented
-        elements = core.values(operands[0]).view(storage).reshape(-1)
-        return core.made(elements.take(places).view(register), core.there, origin(core.target))
+        return core.made(_held(operands[0], storage).take(places).view(register), core.there, origin(core.target))
 
     return move
 
 
 class _Tile:
-    """The matrix of a wmma.load or wmma.store."""
+    """The matrix of a wmma.load or wmma.store, whose elements are moved in an order: numbers of them, row by row."""
 
-    def __init__(self, instruction: Instruction) -> None:
+    def __init__(self, instruction: Instruction, fragment: Fragment, order: Array) -> None:
         self.instruction, self.rule, self.state = instruction, rule_of(instruction), space_of(instruction)
-        self.fragment = instruction.fragments[instruction.words["matrix"]]
-        self.element, self._by_rows = self.fragment.container.storage.itemsize, instruction.words["layout"] == "row"
+        self.element, self._by_rows = fragment.container.storage.itemsize, instruction.words["layout"] == "row"
+        self._order = order
         self._lanes, self._places = lanes_of_rows(self.rule.lines), lru_cache(maxsize=64)(self._places_with)
 
     def find(self, core: Core, pointer: Any, stride: Any) -> tuple[Bytes, Array, tuple[Any, ...]] | None:
@@ -139,9 +139,9 @@ class _Tile:
         return memory, self._places(stride) + at // self.element, (space, told)
 
     def _places_with(self, stride: int) -> Array:
-        """Where each element is, in elements after the first, in the order of the matrix."""
+        """Where each element is, in elements after the first."""
         found = np.arange(self.rule.lines)[:, None] * stride + np.arange(self.rule.length)
-        return (found if self._by_rows else found.T).ravel()
+        return np.asarray((found if self._by_rows else found.T).ravel()[self._order])
 
     def _where(self, core: Core, pointer: int) -> tuple[Space, int]:
         """The state space that a pointer lies in, and the address there."""
@@ -151,8 +151,9 @@ class _Tile:
 
 
 def _load_tile(instruction: Instruction) -> Move:
-    tile, origin = _Tile(instruction), _origins(instruction, instruction.words["matrix"])
-    gather, register = tile.fragment.layout.gather, tile.fragment.container.register_dtype
+    role = instruction.words["matrix"]
+    fragment, origin = instruction.fragments[role], _origins(instruction, role)
+    tile, register = _Tile(instruction, fragment, fragment.layout.gather), fragment.container.register_dtype
 
     def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
         found = tile.find(core, operands[0], operands[1] if len(operands) == 2 else tile.rule.length)
@@ -161,22 +162,23 @@ def _load_tile(instruction: Instruction) -> Move:
         memory, places, (space, told) = found
         if told:
             core.grid.tell(Accessed, by, instruction, space, False, *told)
-        elements = memory.units[tile.element].take(places.take(gather))
+        elements = memory.units[tile.element].take(places)
         return core.made(elements.view(register), core.there, origin(core.target))
 
     return move
 
 
 def _store_tile(instruction: Instruction) -> Move:
-    tile = _Tile(instruction)
-    scatter, storage = tile.fragment.layout.scatter.ravel(), tile.fragment.container.storage
+    fragment = instruction.fragments[instruction.words["matrix"]]
+    scatter, storage = fragment.layout.scatter.ravel(), fragment.container.storage
+    tile = _Tile(instruction, fragment, np.arange(scatter.size))
 
     def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
         found = tile.find(core, operands[0], operands[2] if len(operands) == 3 else tile.rule.length)
-        if found is None or not _fit(operands[1], tile.fragment):
+        if found is None or not _fit(operands[1], fragment):
             return NotImplemented
         memory, places, (space, told) = found
-        elements = core.values(operands[1]).view(storage).reshape(-1).take(scatter)
+        elements = _held(operands[1], storage).take(scatter)
         if told:
             core.grid.tell(Accessed, by, instruction, space, True, *told)
         memory.units[tile.element][places] = elements
@@ -194,6 +196,16 @@ _MOVES: dict[str, Callable[[Instruction], Move]] = {
 }
 
 
+def _in_words(gather: Array, storage: np.dtype[Any], register: np.dtype[Any]) -> tuple[np.dtype[Any], Array]:
+    """A dtype, and what to take of elements seen as that: whole registers if the elements of each lie side by side."""
+    count = register.itemsize // storage.itemsize
+    words = gather.reshape(len(gather), -1, count)
+    first = words[..., 0]
+    if (first % count).any() or (words != first[..., None] + np.arange(count)).any():
+        return storage, gather
+    return register, first // count
+
+
 def _fit(given: Any, fragment: Fragment) -> bool:
     """Whether an operand is a warp's registers of a fragment."""
     return (
@@ -202,6 +214,12 @@ def _fit(given: Any, fragment: Fragment) -> bool:
         and given.shape == (fragment.lanes, fragment.registers)
         and (isinstance(given, Registers) or given.flags.c_contiguous)
     )
+
+
+def _held(given: Any, kind: np.dtype[Any]) -> Array:
+    """The content of registers that fit, read now, as elements of a dtype: to be taken from, not to be kept."""
+    array: Array = given.content() if isinstance(given, Registers) else given
+    return array if array.dtype is kind else np.ascontiguousarray(array).view(kind)
 
 
 def _rows_at(core: Core, state: StateSpace, given: Any, rows: int) -> Array | None:

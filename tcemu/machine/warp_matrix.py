@@ -18,6 +18,7 @@ from tcemu.errors import AddressError, OperandError
 from tcemu.instructions import Instruction
 from tcemu.instructions.elements import space_of
 from tcemu.instructions.facts import Space
+from tcemu.instructions.family import Family
 from tcemu.instructions.memory import Observed, uniform
 from tcemu.instructions.run import prepared
 from tcemu.instructions.table import family_of
@@ -58,24 +59,19 @@ def matrix(instruction: Instruction) -> Act:
                 if out is None or out.fragment is None
                 else core.blank(out.registers, out.fragment.container.register_dtype)
             )
-        found = NotImplemented if move is None else move(core, by, operands)
-        if found is not NotImplemented:
-            return found  # type: ignore[no-any-return]
+        if move is not None:
+            found = move(core, by, operands)
+            if found is not NotImplemented:
+                return found  # type: ignore[no-any-return]
         given: list[Any] = list(operands)
         for number, each in enumerate(operands):
             if isinstance(each, Registers):
                 given[number] = each.content() if whole[number] else _content(each)
-        memories: dict[str, Any] = {}
-        if family.memories:
-            space = _locate(core, by, instruction, given, "memory" in family.memories)
-            memories[_ARGUMENTS[space]] = Observed(_bytes(core, space), _teller(core, by, instruction, space))
-        else:
-            space = "shared"
         operation, origin = ready(core.target)
-        try:
-            result = family.execute(instruction, operation, given, memories)  # type: ignore[misc]
-        except AddressError as error:
-            core.fault(by, instruction, space, error)
+        if family.memories:
+            result = _in_memory(core, by, instruction, family, operation, given)
+        else:
+            result = family.execute(instruction, operation, given, {})  # type: ignore[misc]
         if result is None or out is None:
             return None
         if result.ndim != 2:
@@ -83,6 +79,21 @@ def matrix(instruction: Instruction) -> Act:
         return core.made(result, core.there, origin)
 
     return act
+
+
+def _in_memory(
+    core: Core, by: By, instruction: Instruction, family: Family, operation: Operation | None, given: list[Any]
+) -> Array | None:
+    """Execute an instruction whose first operand is an address, on the memory of the block or the launch."""
+    space = _locate(core, by, instruction, given, "memory" in family.memories)
+    memory = Observed(_bytes(core, space), _teller(core, by, instruction, space))
+    try:
+        result: Array | None = family.execute(  # type: ignore[misc]
+            instruction, operation, given, {_ARGUMENTS[space]: memory}
+        )
+    except AddressError as error:
+        core.fault(by, instruction, space, error)
+    return result
 
 
 def _content(given: Registers) -> Array:

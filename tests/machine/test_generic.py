@@ -7,7 +7,7 @@ import pytest
 
 from tcemu.errors import MemoryFault
 from tcemu.machine import events
-from tcemu.machine.addresses import LOCAL, PARAM, SHARED, generic, parts, window_of
+from tcemu.machine.addresses import LOCAL, PARAM, SHARED, all_global, generic, parts, window_of
 from tcemu.machine.launch import launch
 from tcemu.machine.registers import POISON
 
@@ -29,6 +29,16 @@ def test_windows():
     for part in found:
         assert [cases[lane][1] for lane in np.flatnonzero(part.lanes)] == [part.window] * int(part.lanes.sum())
     assert next(part for part in found if part.window == "shared").addresses[3] == 0
+
+
+@pytest.mark.parametrize("lane", range(32))
+def test_one_address_elsewhere_is_noticed(lane):
+    addresses = np.full(32, SHARED - 1)
+    assert all_global(addresses)
+    assert all_global(0 * addresses)
+    for other in (-1, -(1 << 63), SHARED, LOCAL, PARAM, 1 << 62, (1 << 63) - 1):
+        addresses[lane] = other
+        assert not all_global(addresses)
 
 
 @pytest.mark.parametrize("access", ["b32", "v2.b32", "b64", "u8"])

@@ -9,6 +9,7 @@ from tcemu.instructions.table import FAMILIES
 from tcemu.machine import events
 from tcemu.machine.launch import launch
 from tcemu.machine.matrix_move import move_of
+from tcemu.machine.registers import Bank
 
 MOVES = {family.name: family for family in FAMILIES
          if family.name in ("ldmatrix", "stmatrix", "movmatrix", "wmma.load", "wmma.store")}  # fmt: skip
@@ -92,3 +93,27 @@ def test_rows_at_one_address_must_be_equal():
     with pytest.raises(MemoryFault, match="store different rows at address 0; which"):
         launch(lambda warp: kernel(warp, np.arange(32, dtype=np.uint32)[:, None]), 1, 32, (), shared=64)
     launch(lambda warp: kernel(warp, np.full((32, 1), 7, np.uint32)), 1, 32, (), shared=64)
+
+
+@pytest.mark.parametrize(("opcode", "count"), [
+    ("stmatrix.sync.aligned.m8n8.x4.shared.b16", 4),
+    ("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16", 4),
+    ("movmatrix.sync.aligned.m8n8.trans.b16", 1),
+    ("wmma.store.d.sync.aligned.row.m16n16k16.shared.f16", 4),
+    ("wmma.store.d.sync.aligned.row.m16n16k16.shared.f32", 8),
+])  # fmt: skip
+def test_some_registers_of_a_bank_are_moved_as_an_array_of_their_content_is(opcode, count):
+    bits = np.random.default_rng(0).integers(0, 1 << 32, (32, 2 * count), np.uint32)
+    columns = np.random.default_rng(1).permutation(2 * count)[:count]
+    before = [] if "movmatrix" in opcode else [0] if "wmma" in opcode else [16 * np.arange(32)]
+    found = []
+
+    def kernel(warp):
+        for held in (Bank(bits.copy()).view(columns), np.ascontiguousarray(bits[:, columns])):
+            d = warp.run(opcode, *before, held, *[16] * ("wmma" in opcode))
+            found.append(warp.core.block.shared.bytes.copy() if d is None else d.bits.copy())
+            warp.core.block.shared.bytes[:] = 0
+
+    launch(kernel, 1, 32, shared=SIZE)
+    assert found[0].any()
+    assert np.array_equal(*found)
