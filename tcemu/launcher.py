@@ -76,8 +76,8 @@ def launch(
 
     A kernel that loops forever and never waits runs until you interrupt it (Ctrl+C, or Kernel > Interrupt in
     Jupyter): the launch then raises a KeyboardInterrupt that says where each warp was, and the arrays do not change.
-    With `operations`, the launch ends in the same way, with the error Unending, soon after a warp has executed that
-    many operations.
+    With `operations`, it raises Unending instead, which says the same, soon after a warp has executed that many
+    operations.
 
     >>> def scale(warp, x, factor):
     ...     here = x.at(warp.threads)  # an address for each lane, in bytes

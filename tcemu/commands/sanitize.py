@@ -83,8 +83,8 @@ class Checked:
     type=click.IntRange(1),
     default=1_000_000,
     show_default=True,
-    help="The most operations of a warp in the first runs: a kernel with more may never end. The search has limits of "
-    "its own. operations= of a launch comes first.",
+    help="The most operations that a warp may execute in the first runs; a kernel that needs more may never end. The "
+    "search sets limits of its own. operations= in a launch takes precedence.",
 )
 @click.option("--sarif", type=click.Path(path_type=Path, dir_okay=False), help="Write the reports as SARIF 2.1.0.")
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write a test case for each launch.")

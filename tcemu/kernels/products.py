@@ -267,7 +267,7 @@ def run_fused(  # type: ignore[no-untyped-def]
     base = numbers[START_X] + numbers[START_Y]
     later = 0 if numbers[QUICK] else count
     # Short chains need no exponents; if some are not short, `_chains` makes them from the values.
-    # Where `_quickly` failed, or has lately, there is something that takes care.
+    # Where `_quickly` has failed, now or lately, NaN and infinities are likely.
     care = int64(1) if numbers[QUICK] else int64(0)
     bare = int64(fast.BARE) if not scaled and may_be_short(told, FORMAT_X, FORMAT_Y) else int64(0)
     for t in range(0, count, together):

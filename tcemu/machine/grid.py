@@ -52,9 +52,9 @@ class Grid:
         self._heard: set[type[Event]] = set()
         #: the kinds of events that no observer has needed since it last received one
         self._unheard: set[type[Event]] = set()
-        #: whether no observer needs an access to registers that repeats one, and those since the last rarer event: by
-        #: bank, line and whether they write, which registers and lanes
+        #: whether all observers can do without accesses to registers that repeat one
         self.once = all(Touched in getattr(each, "once", ()) for each in observers)
+        #: the latest registers and lanes of such accesses since a rarer event, by bank, line and whether they write
         self.touched: dict[tuple[Bank, Site, bool], tuple[tuple[int, ...], int]] = {}
         #: whether some observer needs Issued of an instruction that only some lanes execute, and of one that all do; by
         #: opcode, once `follows` has found it out
@@ -102,8 +102,8 @@ class Grid:
             block, warp = overrun.args
             most = self.operations or 0
             message = (
-                f"warp {warp} of block {block} has executed more than {most:,} operations, so a loop of it may never "
-                f"end (operations={most} is the limit)"
+                f"warp {warp} of block {block} has executed more than {most:,} operations, so one of its loops may "
+                f"never end (the limit is operations={most})"
             )
             raise Unending(self._stopped(message), most) from None
         finally:

@@ -171,8 +171,8 @@ class Registers(NDArrayOperatorsMixin):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **keywords: Any) -> Any:
         given = [value.used() if isinstance(value, Registers) else value for value in inputs]
-        if out is not None and "where" in keywords:  # elsewhere they keep their values
-            keywords["out"] = tuple(each if each is None else np.array(each) for each in out)
+        if out is not None and "where" in keywords:  # elsewhere they keep their values, which is no read
+            keywords["out"] = tuple(each.seen().copy() if isinstance(each, Registers) else each for each in out)
         try:
             result = getattr(ufunc, method)(*given, **keywords)
         except ValueError as error:

@@ -27,7 +27,7 @@ from tcemu.schedules.trace import Point
 BASES = (Schedule(), Schedule("early"), Schedule(backwards=True), Schedule("early", backwards=True))
 #: The other arguments of tcemu.launch that concern blocks.
 _SHAPE = ("resident", "cluster", "non_portable_cluster", "operations")
-#: What a warp may execute in the first run, unless the caller says it. In further runs, so many times the operations of
+#: What a warp may execute in the first run, unless the caller sets it. In further runs, so many times the operations of
 #: all warps in the first one, and some more: a warp that polls memory while another is held back executes more than
 #: usual, but not that many.
 OPERATIONS, _TIMES, _MORE = 1_000_000, 10, 50_000
@@ -66,7 +66,7 @@ def search_schedules(
     A run fails if the sanitizer reports an error, if the launch does not finish, or if the arrays hold other results
     than after the first run; kernels that use atom or red may give different results, unless `check`, which is called
     with the arguments after each run, raises AssertionError. A launch does not finish if a warp executes more than
-    `operations`: unless you say it, a million in the first run, and later many more than that run took. The search ends
+    `operations`: unless you set it, a million in the first run, and later many more than that run took. The search ends
     with the first failure, reduced to the delays that it needs. Raises LaunchError for what no GPU would launch.
 
     >>> def one_of_two_arrives(warp, out):  # the flag is set before the data

@@ -9,7 +9,7 @@ from tcemu.schedules import search
 
 
 def counting(warp, out, rounds):
-    """Warp 0 adds to a counter so many times; warp 1 waits for it; what a loop without an end is, only longer."""
+    """Warp 0 adds to counters so many times, and warp 1 waits for it; many times are as good as no end."""
     if warp.warpid == 0:
         for _ in range(rounds):
             warp.atom_global("add.u32", out.at(warp.laneid % 8), 1)
@@ -23,8 +23,8 @@ def test_a_launch_ends_when_a_warp_has_executed_too_much(seed):
         tcemu.launch(counting, 2, 64, (out, 1 << 30), operations=1000, seed=seed, resident=1)
     lines = str(told.value).splitlines()
     assert lines[0] == (
-        f"warp 0 of block {seed} has executed more than 1,000 operations, so a loop of it may never end "
-        f"(operations=1000 is the limit); 0 of 2 blocks had ended, and the arrays are unchanged."
+        f"warp 0 of block {seed} has executed more than 1,000 operations, so one of its loops may never "
+        f"end (the limit is operations=1000); 0 of 2 blocks had ended, and the arrays are unchanged."
     )
     assert lines[1].endswith(" ran:")
     assert lines[2].startswith("  warp 0 came to ")
@@ -68,7 +68,7 @@ def test_the_search_finds_orders_without_an_end(monkeypatch):
     assert isinstance(failure.what, Unending)
     schedule, limit = failure.replay.removeprefix("schedule=").split(", operations=")
     assert 3000 < int(limit) < 4000
-    with pytest.raises(Unending, match="so a loop of it may never end"):
+    with pytest.raises(Unending, match="so one of its loops may never end"):
         tcemu.launch(hasty, block=64, args=(state,), schedule=schedule.strip('"'), operations=2000)
     tcemu.launch(hasty, block=64, args=(state,), operations=2000)  # in the usual order
 
