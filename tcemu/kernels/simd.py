@@ -6,7 +6,7 @@ A kernel of this kind is an intrinsic: its Python code runs once, while numba co
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -18,7 +18,8 @@ from numba.core import cgutils, config
 #: Lanes of a vector of words.
 WIDTH = 16
 
-BYTE, WORD, LONG, REAL, DOUBLE = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.FloatType(), ir.DoubleType()
+BYTE, SHORT, WORD, LONG = (ir.IntType(bits) for bits in (8, 16, 32, 64))
+REAL, DOUBLE = ir.FloatType(), ir.DoubleType()
 
 BYTES, WORDS, REALS = ir.VectorType(BYTE, 4 * WIDTH), ir.VectorType(WORD, WIDTH), ir.VectorType(REAL, WIDTH)
 #: The sign of a float32, as a signed word.
@@ -91,11 +92,14 @@ class Lanes:
 
     def _by_llvm(self, name: str, *others: Lanes) -> Lanes:
         """One of LLVM's own functions on vectors."""
-        element = {REAL: "f32", DOUBLE: "f64", WORD: "i32"}[self.type.element]
-        kind = ir.FunctionType(self.type, [self.type] * (1 + len(others)))
-        full = f"llvm.{name}.v{self.type.count}{element}"
-        found = cgutils.get_or_insert_function(self.builder.module, kind, full)
-        return Lanes(self.builder, self.builder.call(found, [each.value for each in (self, *others)]))
+        element = {REAL: "f32", DOUBLE: "f64", WORD: "i32", SHORT: "i16"}[self.type.element]
+        given = [each.value for each in (self, *others)]
+        return self._by_name(f"llvm.{name}.v{self.type.count}{element}", self.type, given)
+
+    def _by_name(self, name: str, result: Any, given: Sequence[Any]) -> Lanes:
+        kind = ir.FunctionType(result, [each.type for each in given])
+        found = cgutils.get_or_insert_function(self.builder.module, kind, name)
+        return Lanes(self.builder, self.builder.call(found, given))
 
     def __and__(self, other: Any) -> Lanes:
         return self._do("and_", other)
@@ -124,6 +128,11 @@ class Lanes:
     def sign(self) -> Lanes:
         """-1 where the integer is negative, else 0."""
         return self._do("ashr", self.type.element.width - 1)
+
+    def less_or_zero(self, other: Lanes) -> Lanes:
+        """The 16-bit halves of words, unsigned, minus others; zero instead of less."""
+        halves = ir.VectorType(SHORT, 2 * WIDTH)
+        return self.seen_as(halves)._by_llvm("usub.sat", other.seen_as(halves)).seen_as(self.type)
 
     # ------------------------------------------------------------------------------------------------ comparing
 
@@ -189,10 +198,8 @@ class Lanes:
 
     def converted_toward_zero(self) -> Lanes:
         """Integers as floats, toward zero. AVX-512 only: the rounding is a part of the instruction there."""
-        kind = ir.FunctionType(REALS, [WORDS, WORD])
         name = "llvm.x86.avx512.sitofp.round.v16f32.v16i32"
-        found = cgutils.get_or_insert_function(self.builder.module, kind, name)
-        return Lanes(self.builder, self.builder.call(found, [self.value, ir.Constant(WORD, TOWARD_ZERO)]))
+        return self._by_name(name, REALS, [self.value, ir.Constant(WORD, TOWARD_ZERO)])
 
     def converted_unsigned(self) -> Lanes:
         """Unsigned integers as floats, to nearest."""
