@@ -18,8 +18,7 @@ from numba.core import cgutils, config
 #: Lanes of a vector of words.
 WIDTH = 16
 
-BYTE, SHORT, WORD, LONG = (ir.IntType(bits) for bits in (8, 16, 32, 64))
-REAL, DOUBLE = ir.FloatType(), ir.DoubleType()
+BYTE, WORD, LONG, REAL, DOUBLE = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.FloatType(), ir.DoubleType()
 
 BYTES, WORDS, REALS = ir.VectorType(BYTE, 4 * WIDTH), ir.VectorType(WORD, WIDTH), ir.VectorType(REAL, WIDTH)
 #: The sign of a float32, as a signed word.
@@ -92,14 +91,8 @@ class Lanes:
 
     def _by_llvm(self, name: str, *others: Lanes) -> Lanes:
         """One of LLVM's own functions on vectors."""
-        element = {REAL: "f32", DOUBLE: "f64", WORD: "i32", SHORT: "i16"}[self.type.element]
-        given = [each.value for each in (self, *others)]
-        return self._by_name(f"llvm.{name}.v{self.type.count}{element}", self.type, given)
-
-    def _by_name(self, name: str, result: Any, given: Sequence[Any]) -> Lanes:
-        kind = ir.FunctionType(result, [each.type for each in given])
-        found = cgutils.get_or_insert_function(self.builder.module, kind, name)
-        return Lanes(self.builder, self.builder.call(found, given))
+        element = {REAL: "f32", DOUBLE: "f64", WORD: "i32"}[self.type.element]
+        return called(self.builder, f"llvm.{name}.v{self.type.count}{element}", self.type, [self, *others])
 
     def __and__(self, other: Any) -> Lanes:
         return self._do("and_", other)
@@ -131,8 +124,9 @@ class Lanes:
 
     def less_or_zero(self, other: Lanes) -> Lanes:
         """The 16-bit halves of words, unsigned, minus others; zero instead of less."""
-        halves = ir.VectorType(SHORT, 2 * WIDTH)
-        return self.seen_as(halves)._by_llvm("usub.sat", other.seen_as(halves)).seen_as(self.type)
+        halves = ir.VectorType(ir.IntType(16), 2 * WIDTH)
+        given = [each.seen_as(halves) for each in (self, other)]
+        return called(self.builder, "llvm.usub.sat.v32i16", halves, given).seen_as(self.type)
 
     # ------------------------------------------------------------------------------------------------ comparing
 
@@ -198,8 +192,8 @@ class Lanes:
 
     def converted_toward_zero(self) -> Lanes:
         """Integers as floats, toward zero. AVX-512 only: the rounding is a part of the instruction there."""
-        name = "llvm.x86.avx512.sitofp.round.v16f32.v16i32"
-        return self._by_name(name, REALS, [self.value, ir.Constant(WORD, TOWARD_ZERO)])
+        given = [self, ir.Constant(WORD, TOWARD_ZERO)]
+        return called(self.builder, "llvm.x86.avx512.sitofp.round.v16f32.v16i32", REALS, given)
 
     def converted_unsigned(self) -> Lanes:
         """Unsigned integers as floats, to nearest."""
@@ -237,6 +231,13 @@ class Lanes:
         """The lanes with these numbers, in this order."""
         mask = ir.Constant(ir.VectorType(WORD, len(lanes)), lanes)
         return Lanes(self.builder, self.builder.shuffle_vector(self.value, self.value, mask))
+
+
+def called(builder: Any, name: str, result: Any, given: Sequence[Any]) -> Lanes:
+    """The result of a function of LLVM or of the processor, for vectors or LLVM's values."""
+    values = [each.value if isinstance(each, Lanes) else each for each in given]
+    kind = ir.FunctionType(result, [value.type for value in values])
+    return Lanes(builder, builder.call(cgutils.get_or_insert_function(builder.module, kind, name), values))
 
 
 class Slot:
@@ -362,18 +363,13 @@ class Code:
 
     def _gather_words(self, address: Any, indices: Lanes) -> Lanes:
         """The same in one instruction of the processor, which LLVM does not choose for computed addresses."""
-        words, place, mask = ir.VectorType(WORD, WIDTH), BYTE.as_pointer(), ir.VectorType(ir.IntType(1), WIDTH)
-        kind = ir.FunctionType(words, [words, place, words, mask, WORD])
-        found = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.x86.avx512.mask.gather.dpi.512")
-        none, every = ir.Constant(words, [0] * WIDTH), ir.Constant(mask, [1] * WIDTH)
-        given = [none, self.builder.inttoptr(address, place), indices.value, every, ir.Constant(WORD, 4)]
-        return Lanes(self.builder, self.builder.call(found, given))
+        none, every = ir.Constant(WORDS, [0] * WIDTH), ir.Constant(ir.VectorType(ir.IntType(1), WIDTH), [1] * WIDTH)
+        given = [none, self.builder.inttoptr(address, BYTE.as_pointer()), indices, every, ir.Constant(WORD, 4)]
+        return called(self.builder, "llvm.x86.avx512.mask.gather.dpi.512", WORDS, given)
 
     def picked(self, low: Lanes, high: Lanes, indices: Lanes) -> Lanes:
         """Words of two vectors, by the indices in the lanes: from 16 on they are in `high`. AVX-512 only."""
-        kind = ir.FunctionType(WORDS, [WORDS] * 3)
-        found = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.x86.avx512.vpermi2var.d.512")
-        return Lanes(self.builder, self.builder.call(found, [low.value, indices.value, high.value]))
+        return called(self.builder, "llvm.x86.avx512.vpermi2var.d.512", WORDS, [low, indices, high])
 
     @contextmanager
     def loop(self, start: Any, stop: Any) -> Any:
