@@ -121,29 +121,33 @@ def _close(running, corner, d):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
-def _multiply(x, vectors_x, y, vectors_y, steps, numbers, room, c, chains):  # type: ignore[no-untyped-def]
+def _multiply(x, vectors_x, y, vectors_y, steps, numbers, room, c, chains, blocks):  # type: ignore[no-untyped-def]
     """`products.multiply` for one tile, without scales; all but counts are addresses."""
     none, no = uint64(0), int64(0)
     ahead = numbers + uint64(8 * LOADS)  # nothing is fetched ahead: the number after the formats is 0
     seen = multiply(
-        int64(1), x, vectors_x, y, vectors_y, steps, numbers, room, c, none, none, no, no, none, chains, ahead, no
-    )
+        int64(1), x, vectors_x, y, vectors_y, steps, numbers, room, c, none, none, no, no, none, (chains, blocks),
+        ahead, no,
+    )  # fmt: skip
     put(numbers, int64(FOUND), seen)
 
 
 @cache
 def _multiply_at() -> int:
     """The address of the compiled `_multiply`."""
-    places = [uint64, int64, uint64, int64, int64, *[uint64] * 4]
+    places = [uint64, int64, uint64, int64, int64, *[uint64] * 5]
     return address_of(_multiply, *places)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _add(a, b, k, corner, ks, straight, counts, masks, numbers, rooms, running, code):  # type: ignore[no-untyped-def]
+def _add(  # type: ignore[no-untyped-def]
+    a, b, k, corner, ks, straight, counts, masks, numbers, rooms, running, code
+):
     """running += a @ b of a tile, from k on; returns the k at which the fast path fails, or else their number.
 
     ks: what `_load_x` takes, for some instructions. counts: these instructions, and the products of each. masks: of the
-    bits of an element of B and of A. rooms: for x, y and what is packed. code: the addresses of two functions.
+    bits of an element of B and of A. rooms: for x, y and what is packed. code: the addresses of `_multiply` and of all
+    that `chains_at` returns.
     """
     x, y, room = rooms
     m0, m1, n0, n1 = corner
@@ -160,7 +164,7 @@ def _add(a, b, k, corner, ks, straight, counts, masks, numbers, rooms, running, 
         call(
             code[0],
             (uint64(x.ctypes.data), int64(vectors_x), uint64(y.ctypes.data), int64(vectors_y), int64(chains),
-             uint64(numbers.ctypes.data), uint64(room.ctypes.data), uint64(running.ctypes.data), code[1]),
+             uint64(numbers.ctypes.data), uint64(room.ctypes.data), uint64(running.ctypes.data), *code[1]),
         )  # fmt: skip
         numbers[SUMS] //= many // chains
         if numbers[FOUND] & sums.OUTSIDE and (numbers[KEEP] != 23 or numbers[HALF]):
