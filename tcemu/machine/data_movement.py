@@ -144,7 +144,9 @@ def ld(instruction: Instruction) -> Act:
         where = core.integers(instruction, "address", addresses)
         known = _known(core, state, where, size)
         if known is not None:
-            memory, (units, _, named) = known
+            memory, (units, extent, named) = known
+            if core.grid.observers:
+                core.grid.tell(Accessed, by, instruction, state, False, where, size, extent, LANES, False, order)
             data = memory.read(units, size, kind)
             if core.grid.scheduler.polls(core.strand, (named, data.tobytes(), memory), strong):
                 _poll(core, by, places(core, by, instruction, state, where)[0])
@@ -161,8 +163,8 @@ def ld(instruction: Instruction) -> Act:
 
 
 def _known(core: Core, state: StateSpace, addresses: Array, size: int) -> tuple[Bytes, Found] | None:
-    """The usual access: all lanes, one memory, addresses that it has checked before, and nobody who hears of it."""
-    if core.bits != FULL or core.grid.observers:
+    """The usual access: all lanes, one memory, addresses that it has checked before."""
+    if core.bits != FULL:
         return None
     memory = core.block.shared if state == "shared" else core.grid.memory if state == "global" else None
     found = None if memory is None else memory.known(addresses, size)
@@ -215,7 +217,11 @@ def st(instruction: Instruction) -> Act:
         given = patterns(core, values)
         known = _known(core, state, where, size)
         if known is not None:
-            known[0].write(known[1][0], given)
+            memory, (units, extent, _) = known
+            if core.grid.observers:
+                told = where, size, extent, LANES, False, order, given.view(np.uint8)
+                core.grid.tell(Accessed, by, instruction, state, True, *told)
+            memory.write(units, given)
             return
         for each in places(core, by, instruction, state, where):
             data = each.of(given)
