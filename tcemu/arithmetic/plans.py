@@ -6,7 +6,7 @@ holds the elements. They have 32 bits, or 64 if the elements do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, singledispatch
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -68,6 +68,12 @@ class Operands(NamedTuple):
 def stretched(found: Any) -> Plan:
     """The plan for a sparse A that comes with all its elements, those that it does not store as words of ones."""
     made: Plan = found.stretched()
+    return made
+
+
+def among(found: Any, places: Sequence[Array]) -> Plan:
+    """The plan for scales that come among the bytes (tiles, bytes) of two arrays, at places (m, s) and (s, n)."""
+    made: Plan = found.among(places)
     return made
 
 
@@ -205,16 +211,28 @@ class _WithScales:
 
     def __init__(self, tiles: Tiles, table: Array, groups: int) -> None:
         self.tiles, self._table, self._groups = tiles, table, groups
-        self._order = cache(self._order_of)
+        self._of = cache(lambda count: self._looking_up(*self._order_of(count)))
 
     def __call__(self, a: Array, b: Array, c: Array, *, scales: tuple[Array, Array], **more: Any) -> Array | None:
+        flat = tuple(np.ascontiguousarray(each).reshape(len(each), -1) for each in scales)
+        return self._of(scales[0].shape[2])(a, b, c, scales=flat, **more)
+
+    def among(self, places: Sequence[Array]) -> Plan:
+        """The plan for scales among the bytes (tiles, bytes) of two arrays, at places (m, s) and (s, n)."""
+        orders = self._order_of(places[0].shape[1])
+        return self._looking_up(*(each.ravel()[order] for each, order in zip(places, orders, strict=True)))
+
+    def _looking_up(self, order_a: Array, order_b: Array) -> Plan:
+        """The plan that takes these scales, one after the other, of two arrays (tiles, scales)."""
         from tcemu.kernels.scaled import looked_up
 
-        of_a, of_b = (
-            looked_up(np.ascontiguousarray(each).reshape(len(each), -1), order, self._table)
-            for each, order in zip(scales, self._order(scales[0].shape[2]), strict=True)
-        )
-        return self.tiles(a, b, c, scales=(of_a, of_b), **more)
+        tiles, table = self.tiles, self._table
+
+        def made(a: Array, b: Array, c: Array, *, scales: tuple[Array, Array], **more: Any) -> Array | None:
+            of_a, of_b = looked_up(scales[0], order_a, table), looked_up(scales[1], order_b, table)
+            return tiles(a, b, c, scales=(of_a, of_b), **more)
+
+        return made
 
     def _order_of(self, count: int) -> tuple[Array, Array]:
         """The scales of A and of B (numbers in C order) that the blocks take, one after the other."""

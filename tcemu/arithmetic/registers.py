@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tcemu.arithmetic.compute import compute
 from tcemu.arithmetic.operation import Operation
-from tcemu.arithmetic.plans import Chosen, InWords, Operands, Plan, plan
+from tcemu.arithmetic.plans import Chosen, InWords, Operands, Plan, among, plan
 from tcemu.backend import backend
 from tcemu.layouts import Fragment
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tcemu.kernels.tiles import Pruned
 
 Array = npt.NDArray[Any]
+_BYTE = np.dtype(np.uint8)
 
 
 def compute_registers(
@@ -90,11 +91,11 @@ class FewWarps:
         scales: tuple[Array, ...] = (),
     ) -> None:
         known = fragments["a"], fragments["b"], fragments["c"], fragments["d"]
-        self._make = partial(plan_of, operation, fragments, chosen)
+        self._make = partial(_few, operation, fragments, chosen, scales)
         self._plan: Plan | None = None
         self._products = prod(fragments["d"].shape) * operation.depth
         self._own: list[tuple[int, ...]] = [(each.lanes, each.registers) for each in known]
-        self._sparse, self._scales = chosen is not None, scales
+        self._sparse, self._scaled = chosen is not None, bool(scales)
         others = [*["e"] * self._sparse, *["scale_a", "scale_b"] * bool(scales)]
         self._own[3:3] = [(fragments[role].lanes,) for role in others]
         dtypes = {each.container.register_dtype for each in known}
@@ -137,11 +138,12 @@ class FewWarps:
 
     def _named(self, found: _Few, others: Sequence[Array]) -> dict[str, Any]:
         """The other operands, as plans take them."""
-        held = [np.ascontiguousarray(each).reshape(flat) for each, flat in zip(others, found.flat[3:], strict=False)]
-        named: dict[str, Any] = {"metadata": held.pop(0)} if self._sparse else {}
-        if self._scales:
-            one, other = (each.view(np.uint8).take(at, axis=1) for each, at in zip(held, self._scales, strict=True))
-            named["scales"] = one, other
+        named: dict[str, Any] = {}
+        if self._sparse:
+            named["metadata"] = np.ascontiguousarray(others[0]).reshape(found.flat[3])
+        if self._scaled:  # copies: kernels are compiled for arrays that can be written
+            one, other = others[-2].flatten().view(_BYTE), others[-1].flatten().view(_BYTE)
+            named["scales"] = one.reshape(found.warps, -1), other.reshape(found.warps, -1)
         return named
 
     def _remember(self, shapes: tuple[tuple[int, ...], ...]) -> _Few | None:
@@ -164,6 +166,14 @@ class _Few:
         self.flat = tuple((self.warps, prod(each)) for each in own)
         #: whether the plan has checked such arrays
         self.known = False
+
+
+def _few(
+    operation: Operation, fragments: Mapping[str, Fragment], chosen: Chosen | None, scales: tuple[Array, ...]
+) -> Plan | None:
+    """The plan of `FewWarps`."""
+    found = plan_of(operation, fragments, chosen)
+    return among(found, scales) if found is not None and scales else found
 
 
 def plan_of(operation: Operation, fragments: Mapping[str, Fragment], chosen: Chosen | None = None) -> Plan | None:
