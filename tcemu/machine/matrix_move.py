@@ -23,7 +23,7 @@ from tcemu.instructions.wmma import rule_of
 from tcemu.layouts import Fragment
 from tcemu.machine.addresses import BLOCK, SHARED
 from tcemu.machine.events import Accessed, By
-from tcemu.machine.memory import Bytes, Extent, apart
+from tcemu.machine.memory import Bytes, Found, apart
 from tcemu.machine.registers import WARP, Origin, Registers
 
 if TYPE_CHECKING:
@@ -64,16 +64,23 @@ def _load(instruction: Instruction) -> Move:
     register, rows = fragment.container.register_dtype, prod(fragment.shape[:-1])
     kind, places = _in_words(fragment.layout.gather, fragment.container.storage, register)
     state, origin = space_of(instruction), _origins(instruction, "d")
+    steps = np.arange(0, row, kind.itemsize)
+
+    @lru_cache(maxsize=1024)
+    def elements(named: bytes) -> Array:
+        """What the registers take of memory, for rows at these addresses: kernels use the same ones again and again."""
+        at: Array = np.frombuffer(named, np.int64)[:, None] + steps
+        return at.ravel()[places] // kind.itemsize
 
     def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
         at = _rows_at(core, state, operands[0], rows)
         found = None if at is None else _found(core, instruction, at, row)
         if found is None:
             return NotImplemented
-        units, extent = found
+        _, extent, named = found
         if core.watched:
             core.grid.tell(Accessed, by, instruction, "shared", False, at, row, extent, lanes_of_rows(rows), True)
-        taken = core.block.shared.read(units, row, kind).take(places)
+        taken = core.block.shared.units[kind.itemsize][elements(named)]
         return core.made(taken if kind is register else taken.view(register), core.there, origin(core.target))
 
     return move
@@ -90,11 +97,11 @@ def _store(instruction: Instruction) -> Move:
         found = None if at is None else _found(core, instruction, at, row)
         if found is None or not _fit(operands[1], fragment) or not apart(found[0]):
             return NotImplemented  # two rows at one address must be equal
-        units, extent = found
+        units, extent, _ = found
         held = _held(operands[1], kind)
         if core.watched:
             core.grid.tell(Accessed, by, instruction, "shared", True, at, row, extent, lanes_of_rows(rows), True)
-        core.block.shared.write(units, held.take(places))
+        core.block.shared.write(units, held.reshape(-1)[places])
         return None
 
     return move
@@ -232,12 +239,17 @@ def _rows_at(core: Core, state: StateSpace, given: Any, rows: int) -> Array | No
     return np.asarray(given) - (SHARED + core.block.rank * BLOCK) if rows == WARP else None
 
 
-def _found(core: Core, instruction: Instruction, at: Array, row: int) -> tuple[Array, Extent] | None:
-    """The rows there, as units of shared memory, and their extent; None if an address is wrong."""
-    try:
-        return core.block.shared.find(instruction, at, row)
-    except AddressError:
-        return None
+def _found(core: Core, instruction: Instruction, at: Array, row: int) -> Found | None:
+    """What shared memory has found for the rows there; None if an address is wrong."""
+    memory = core.block.shared
+    found = memory.known(at, row)
+    if found is None:
+        try:
+            memory.find(instruction, at, row)
+        except AddressError:
+            return None
+        found = memory.known(at, row)
+    return found
 
 
 @lru_cache(maxsize=64)
