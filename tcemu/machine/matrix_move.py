@@ -7,7 +7,7 @@ handles only the operands that kernels usually pass.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from tcemu.instructions.wmma import rule_of
 from tcemu.layouts import Fragment
 from tcemu.machine.addresses import BLOCK, SHARED
 from tcemu.machine.events import Accessed, By
-from tcemu.machine.memory import Bytes, Found, apart
+from tcemu.machine.memory import Bytes, Found
 from tcemu.machine.registers import WARP, Origin, Registers
 
 if TYPE_CHECKING:
@@ -64,13 +64,8 @@ def _load(instruction: Instruction) -> Move:
     register, rows = fragment.container.register_dtype, prod(fragment.shape[:-1])
     kind, places = _in_words(fragment.layout.gather, fragment.container.storage, register)
     state, origin = space_of(instruction), _origins(instruction, "d")
-    steps = np.arange(0, row, kind.itemsize)
-
-    @lru_cache(maxsize=1024)
-    def elements(named: bytes) -> Array:
-        """What the registers take of memory, for rows at these addresses: kernels use the same ones again and again."""
-        at: Array = np.frombuffer(named, np.int64)[:, None] + steps
-        return at.ravel()[places] // kind.itemsize
+    # kernels use the same addresses again and again
+    elements = lru_cache(maxsize=1024)(partial(_elements, row, kind, places))
 
     def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
         at = _rows_at(core, state, operands[0], rows)
@@ -91,17 +86,23 @@ def _store(instruction: Instruction) -> Move:
     rows, state = prod(fragment.shape[:-1]), space_of(instruction)
     scatter, register = fragment.layout.scatter.reshape(rows, -1), fragment.container.register_dtype
     kind, places = _in_words(scatter, fragment.container.storage, register)
+    elements = partial(_elements, row, kind, places.ravel().argsort().reshape(WARP, -1))
+
+    @lru_cache(maxsize=1024)
+    def written(named: bytes) -> Array | None:
+        """The elements that the registers are written to; None if rows lie at one address, and so must be equal."""
+        return elements(named) if len(set(np.frombuffer(named, np.int64).tolist())) == rows else None
 
     def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
         at = _rows_at(core, state, operands[0], rows)
         found = None if at is None else _found(core, instruction, at, row)
-        if found is None or not _fit(operands[1], fragment) or not apart(found[0]):
-            return NotImplemented  # two rows at one address must be equal
-        units, extent, _ = found
+        target = None if found is None or not _fit(operands[1], fragment) else written(found[2])
+        if found is None or target is None:
+            return NotImplemented
         held = _held(operands[1], kind)
         if core.watched:
-            core.grid.tell(Accessed, by, instruction, "shared", True, at, row, extent, lanes_of_rows(rows), True)
-        core.block.shared.write(units, held.reshape(-1)[places])
+            core.grid.tell(Accessed, by, instruction, "shared", True, at, row, found[1], lanes_of_rows(rows), True)
+        core.block.shared.units[kind.itemsize][target] = held
         return None
 
     return move
@@ -115,7 +116,8 @@ def _transpose(instruction: Instruction) -> Move:
     def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
         if not _fit(operands[0], source):
             return NotImplemented
-        return core.made(_held(operands[0], storage).take(places).view(register), core.there, origin(core.target))
+        taken = _held(operands[0], storage).reshape(-1)[places]
+        return core.made(taken.view(register), core.there, origin(core.target))
 
     return move
 
@@ -169,7 +171,7 @@ def _load_tile(instruction: Instruction) -> Move:
         memory, places, (space, told) = found
         if told:
             core.grid.tell(Accessed, by, instruction, space, False, *told)
-        elements = memory.units[tile.element].take(places)
+        elements = memory.units[tile.element][places]
         return core.made(elements.view(register), core.there, origin(core.target))
 
     return move
@@ -185,7 +187,7 @@ def _store_tile(instruction: Instruction) -> Move:
         if found is None or not _fit(operands[1], fragment):
             return NotImplemented
         memory, places, (space, told) = found
-        elements = _held(operands[1], storage).take(scatter)
+        elements = _held(operands[1], storage).reshape(-1)[scatter]
         if told:
             core.grid.tell(Accessed, by, instruction, space, True, *told)
         memory.units[tile.element][places] = elements
@@ -211,6 +213,12 @@ def _in_words(gather: Array, storage: np.dtype[Any], register: np.dtype[Any]) ->
     if (first % count).any() or (words != first[..., None] + np.arange(count)).any():
         return storage, gather
     return register, first // count
+
+
+def _elements(row: int, kind: np.dtype[Any], places: Array, named: bytes) -> Array:
+    """The elements of memory at these places in rows of `row` bytes, whose addresses come as bytes."""
+    at: Array = np.frombuffer(named, np.int64)[:, None] + np.arange(0, row, kind.itemsize)
+    return at.ravel()[places] // kind.itemsize
 
 
 def _fit(given: Any, fragment: Fragment) -> bool:
