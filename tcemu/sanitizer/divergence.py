@@ -39,12 +39,13 @@ class Divergence:
         }
 
     def _issued(self, event: Issued) -> None:
-        by = event.by
-        there = self._clocks.there[by.warp]
+        by, clocks = event.by, self._clocks
+        _, warp, active, _ = by
+        there = clocks.there[warp]
         instruction = event.instruction
-        if by.active == there:
-            if instruction.sync and self._clocks.loads[by.warp]:
-                self._clocks.meet(by.warp)
+        if active == there:
+            if clocks.loads[warp] and instruction.sync:
+                clocks.meet(warp)
         elif instruction.aligned:
             missing = lanes_of(there & ~by.active)
             message = f"warp {by.warp} executes {instruction} without {many('lane', missing)}"
@@ -53,7 +54,11 @@ class Divergence:
             self._membermasks.meet(by, instruction.opcode)
 
     def _exchanged(self, event: Accessed) -> None:
-        self._meet(event.by, event.instruction.opcode)
+        if self._membermasks.waiting:
+            self._membermasks.meet(event.by, event.instruction.opcode)
+        clocks, (_, warp, active, _) = self._clocks, event.by
+        if clocks.loads[warp] and active == clocks.there[warp]:
+            clocks.meet(warp)
 
     def _fenced(self, event: WgmmaFenced) -> None:
         self._meet(event.by, "wgmma.fence.sync.aligned")

@@ -12,7 +12,7 @@ import numpy as np
 from tcemu.machine.events import Accessed, BlockEnded, By, CopiesWaited, Copy, CopyIssued
 from tcemu.machine.memory import extent_of
 from tcemu.machine.sites import callers_of
-from tcemu.sanitizer.block import Block, ForAccesses, Handlers
+from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
 from tcemu.sanitizer.fences import REACH, WEAK, Strength
 from tcemu.sanitizer.global_fences import GlobalFences
@@ -50,6 +50,7 @@ class GlobalCopies:
     ) -> None:
         self._clocks, self._grid, self._neighbour = block.clocks, grid, neighbour
         self._races, self._fences, self._mbarriers = races, fences, mbarriers
+        races.copies = self._accessed
         #: the groups that have written
         self._groups = Groups(block.clocks)
         #: by warp: its stores that no wait has covered
@@ -58,7 +59,6 @@ class GlobalCopies:
         self._hint = block.hint
         self._latest: By | None = None
         self.handlers: Handlers = {
-            Accessed: ForAccesses(self._accessed, lambda access: access.space == "global"),
             CopyIssued: self._copy,
             CopiesWaited: self._wait,
             BlockEnded: self._confess,

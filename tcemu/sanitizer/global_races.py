@@ -8,14 +8,17 @@ do not race if their scopes reach each other.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
-from tcemu.machine.events import Accessed
-from tcemu.machine.sites import callers_of
+from tcemu.machine.events import Accessed, Site
+from tcemu.machine.sites import alone, callers_of
 from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array
 from tcemu.sanitizer.fences import ALIKE, strength
-from tcemu.sanitizer.global_shadow import WRITES, Fields, GlobalShadow
+from tcemu.sanitizer.global_shadow import WRITES, GlobalShadow, Line
 from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
 from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.report import Earlier, Report
@@ -44,38 +47,64 @@ class GlobalRaces:
         self._shadow: GlobalShadow = grid.shadow
         #: by warp, of the latest access: what further ones must share to have its number, and the number
         self._latest: dict[int, tuple[object, int]] = {}
+        #: by warp and line of the kernel: what its latest weak reads have in common
+        self._lines: dict[tuple[int, Site], Line] = {}
+        #: what bulk and tensor copies have written and read, and how global_copies.py compares an access with them
+        self._stored, self._loaded = grid.stored, grid.loaded
+        self.copies: Callable[[Accessed], object] = callable
         self.handlers: Handlers = {Accessed: ForAccesses(self._accessed, lambda access: access.space == "global")}
 
     def _accessed(self, event: Accessed) -> None:
-        if not len(event.addresses):
+        extent = event.extent
+        if not extent[1]:
             return
-        read = None
+        if event.writes or event.order:
+            self._look(event)
+        else:
+            _, warp, active, site = event.by
+            clocks = self._clocks
+            clocks.loads[warp] = True
+            line = self._lines.get((warp, site))
+            if (
+                line is None
+                or line.lanes is not event.lanes
+                or line.instruction is not event.instruction
+                or line.active != active
+                or line.size != event.size
+                or not line.alone
+            ):
+                line = self._line(event, line)
+            places = event.addresses.tobytes()  # the kernel may change its array
+            if not self._shadow.lists(line, places, clocks.time[warp], extent):
+                self._look(event, (line, places, clocks.time[warp]))
+        if self._stored.end or self._loaded.end:
+            self.copies(event)
+
+    def _look(self, event: Accessed, read: tuple[Any, ...] = ()) -> None:
+        """Compare an access with those before it; `read` has the fields of a weak read."""
+        shadow, extent, strong = self._shadow, event.extent, bool(event.order)
         if event.writes:
-            shadow, first, extent = self._shadow, 32 * self._number(event), event.extent
+            first = 32 * self._number(event)
             shadow.settle(extent)
-            if shadow.claim(event.addresses, event.size, first, event.lanes, bool(event.order), extent):
+            if shadow.claim(event.addresses, event.size, first, event.lanes, strong, extent):
                 return
         else:
             self._clocks.loads[event.by.warp] = True
-            if not event.order:
-                read = self._weak(event)
-                if self._shadow.lists(read, event.extent):
-                    return
-        cells, per = self._shadow.cells(event.addresses, event.size, event.extent[1])
-        known = self._shadow.known(cells)
+        cells, per = shadow.cells(event.addresses, event.size, extent[1])
+        known = shadow.known(cells)
         if known is not None:
             prior = known if event.writes else known[WRITES]
             lanes = event.lanes if per == 1 else event.lanes.repeat(per)
             if np.count_nonzero(prior) and not self._incoherent(event, prior, cells, lanes):
                 self.compare(self.access(event), prior, cells, lanes, event)
-        if read is not None:
-            self._shadow.note(read)
+        if read:
+            shadow.note(read)
             return
         marks = 32 * self._number(event) + (event.lanes if per == 1 else event.lanes.repeat(per))
         if event.writes:
-            self._shadow.write(cells, marks, bool(event.order), event.extent)
+            shadow.write(cells, marks, strong, extent)
         else:
-            self._shadow.read_strongly(cells, marks)
+            shadow.read_strongly(cells, marks)
 
     def access(self, event: Accessed) -> GlobalAccess:
         """An access by loads or stores."""
@@ -106,14 +135,24 @@ class GlobalRaces:
             self._latest[by.warp] = this, number
         return number
 
-    def _weak(self, event: Accessed) -> Fields:
-        """The fields of a weak read, which gets a number only when something writes to the array."""
-        by, opcode = event.by, event.instruction.opcode
-        time, callers = self._clocks.time[by.warp], callers_of(by, EVENT)
+    def _line(self, event: Accessed, latest: Line | None) -> Line:
+        """What a weak read has in common with the others of its line: often the same as the `latest` ones."""
+        by, lanes = event.by, event.lanes
+        callers = callers_of(by, EVENT)
+        if (
+            latest is not None
+            and latest.callers == callers
+            and latest.instruction is event.instruction
+            and latest.active == by.active
+            and latest.size == event.size
+            and latest.lanes.tobytes() == lanes.tobytes()
+        ):
+            return latest
         if callers:
             callers = self._grid.accesses.kept(callers)
-        places = event.addresses.tobytes()  # the kernel may change its array
-        return places, event.size, event.lanes, self._neighbour.number, opcode, time, callers, *by
+        line = Line(by, event.instruction, event.size, lanes, self._neighbour.number, callers, alone(by.site))
+        self._lines[by.warp, by.site] = line
+        return line
 
     # ---------------------------------------------------------------------------------------- what is in order
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tcemu.machine.events import Accessed, Event, Issued
@@ -25,41 +26,28 @@ class Watch:
 
     def __init__(self, sections: Iterable[Section], places: Places) -> None:
         self._sections, self._places = tuple(sections), places
-        self._handlers: dict[type[Event], list[Handler]] = {}
+        #: the handlers of each kind of event so far, of Issued for each opcode and of Accessed for each kind of access
+        self.handlers: dict[object, list[Handler]] = {}
         self._added: dict[type[Event], list[Handler]] = {}
-        #: the handlers of Issued for each opcode so far, and those of Accessed for each kind of access so far
-        self._issued: dict[str, list[Handler]] = {}
-        self._accessed: dict[tuple[object, ...], list[Handler]] = {}
 
     def add(self, kind: type[Event], handler: Handler) -> None:
         """Let a handler receive events of this kind after the sections; none of the kind may have come so far."""
         self._added.setdefault(kind, []).append(handler)
 
-    def of(self, kind: type[Event], event: Any) -> Sequence[Handler]:
-        """The handlers that need this event, whose type is `kind`."""
+    def find(self, kind: type[Event], what: Any, event: Any) -> Sequence[Handler]:
+        """The handlers that need this event, which from now on are in `handlers[what]`.
+
+        `what` is, of Accessed, its space, writes, order, collective and owner; of Issued, its opcode; otherwise `kind`.
+        """
         if kind is Accessed:
-            access = event.space, event.writes, event.order, event.collective, event.owner >= 0
-            return self._accessed.get(access) or self._of_access(Access(*access))
-        if kind is Issued:
-            return self._issued.get(event.instruction.opcode) or self._of_issue(event.instruction)
-        found = self._handlers.get(kind)
-        return self._of_kind(kind) if found is None else found
-
-    def _of_access(self, access: Access) -> Sequence[Handler]:
-        needing = self._needing(access, Accessed, lambda each: each.needs(access))
-        found = self._accessed[access] = [each.handle for each in needing]
-        return found
-
-    def _of_issue(self, instruction: Instruction) -> Sequence[Handler]:
-        def needs(each: ForInstructions) -> bool:
-            return each.needs(instruction, False) or each.needs(instruction, True)
-
-        needing = self._needing(instruction.opcode, Issued, needs)
-        found = self._issued[instruction.opcode] = [each.handle for each in needing]
-        return found
-
-    def _of_kind(self, kind: type[Event]) -> Sequence[Handler]:
-        found = self._handlers[kind] = [*self._needing(kind, kind), *self._added.get(kind, ())]
+            space, writes, order, collective, owner = what
+            access = Access(space, writes, order, collective, owner >= 0)
+            found = [each.handle for each in self._needing(access, Accessed, lambda each: each.needs(access))]
+        elif kind is Issued:
+            found = [each.handle for each in self._needing(what, Issued, partial(_issued, event.instruction))]
+        else:
+            found = [*self._needing(kind, kind), *self._added.get(kind, ())]
+        self.handlers[what] = found
         return found
 
     def _needing(self, key: object, kind: type[Event], needs: Callable[[Any], bool] = lambda _: True) -> list[Any]:
@@ -80,3 +68,8 @@ class Watch:
     def needs(self) -> tuple[Callable[[Instruction, bool], bool], ...]:
         """Tests of an instruction and whether a whole warp issues it: if one is true, a handler needs to know of it."""
         return tuple(each.needs for each in self._needing(Issued, Issued))
+
+
+def _issued(instruction: Instruction, each: ForInstructions) -> bool:
+    """Whether a handler needs this instruction."""
+    return each.needs(instruction, False) or each.needs(instruction, True)

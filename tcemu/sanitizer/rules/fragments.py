@@ -50,39 +50,57 @@ def _takes_fragments(instruction: Instruction, _: bool) -> bool:
     return _opaque(instruction) and any(each.fragment is not None for each in instruction.sources)
 
 
+#: By target, opcode, and the roles of operands that fit with the identity of their origins: the roles and the origins,
+#: which keeps them alive, so that no other gets their identity. Whether they fit does not depend on the launch.
+_fine: dict[tuple[object, ...], list[tuple[str, Origin | None]]] = {}
+#: The most of them.
+_MOST = 1024
+
+
 @section
 class Fragments:
     """The wmma instructions of a block."""
 
     def __init__(self, block: Block) -> None:
         self._block = block
-        #: by opcode and the identity of origins that fit: these, which keeps them alive, so that no other gets it
-        self._fine: dict[tuple[object, ...], list[Origin | None]] = {}
+        #: the latest instruction with origins that fit, and these
+        self._latest: tuple[Instruction | None, list[tuple[str, Origin | None]]] = None, []
         self.handlers: Handlers = {
             Issued: ForInstructions(self._issued, _takes_fragments),
             Accessed: ForAccesses(self._accessed, exchanges),
         }
 
     def _issued(self, event: Issued) -> None:
-        key = event.instruction.opcode, *[id(registers.origin) for _, registers in event.operands]
-        if key in self._fine:
-            return
-        wrong = [
-            (role, registers.origin)
-            for role, registers in event.operands
-            if registers.origin is not None
-            and not _fits(event.instruction, role, registers.origin, self._block.target)
-        ]
-        for role, origin in wrong:
-            self._report(event, role, origin)
-        if not wrong:
-            self._fine[key] = [registers.origin for _, registers in event.operands]
+        instruction, origins = self._latest
+        if instruction is event.instruction and len(origins) == len(event.operands):
+            for (role, registers), (wanted, origin) in zip(event.operands, origins, strict=False):
+                if registers.origin is not origin or role != wanted:
+                    break
+            else:
+                return
+        found = [(role, registers.origin) for role, registers in event.operands]
+        key = self._block.target, event.instruction.opcode, *[(role, id(origin)) for role, origin in found]
+        if key not in _fine:
+            wrong = [
+                (role, origin)
+                for role, origin in found
+                if origin is not None and not _fits(event.instruction, role, origin, self._block.target)
+            ]
+            for role, origin in wrong:
+                self._report(event, role, origin)
+            if wrong:
+                return
+            if len(_fine) == _MOST:
+                _fine.clear()
+            _fine[key] = found
+        self._latest = event.instruction, found
 
     def _accessed(self, event: Accessed) -> None:
         """Give a hint about lines that CUDA's guide allows and the manual does not."""
-        first, second = event.extent[0], event.addresses.item(1)
-        if not (first | second) % _COARSE or not _opaque(event.instruction):
-            return
+        first, end = event.extent
+        if not (first | end - event.size) % _COARSE or not _opaque(event.instruction):
+            return  # the first line and the last one, an odd number of strides apart, are aligned, so all are
+        second = event.addresses.item(1)
         wanted = _alignment(event.instruction, event.size)
         if first % wanted or second % wanted:  # all lines are as far apart as these two
             at = int(event.addresses[event.addresses % wanted != 0][0])
