@@ -50,7 +50,6 @@ class GlobalCopies:
     ) -> None:
         self._clocks, self._grid, self._neighbour = block.clocks, grid, neighbour
         self._races, self._fences, self._mbarriers = races, fences, mbarriers
-        races.copies = self._accessed
         #: the groups that have written
         self._groups = Groups(block.clocks)
         #: by warp: its stores that no wait has covered
@@ -171,7 +170,7 @@ class GlobalCopies:
         if prior.any():
             self._races.compare(access, prior, cells, np.full(len(cells), _lane(access.by)), None)
 
-    def _accessed(self, event: Accessed) -> None:
+    def accessed(self, event: Accessed) -> None:
         """Compare a load or store with the copies before it."""
         grid = self._grid
         (low, high), stored, loaded = event.extent, grid.stored, grid.loaded

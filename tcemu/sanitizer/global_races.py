@@ -42,16 +42,17 @@ _NONE = None, 0
 class GlobalRaces:
     """The accesses of one block, or of one cluster, to global memory."""
 
-    def __init__(self, block: Block, grid: Grid, neighbour: Neighbour) -> None:
+    def __init__(
+        self, block: Block, grid: Grid, neighbour: Neighbour, copies: Callable[[Accessed], object]
+    ) -> None:
         self._block, self._clocks, self._grid, self._neighbour = block, block.clocks, grid, neighbour
         self._shadow: GlobalShadow = grid.shadow
         #: by warp, of the latest access: what further ones must share to have its number, and the number
         self._latest: dict[int, tuple[object, int]] = {}
         #: by warp and line of the kernel: what its latest weak reads have in common
         self._lines: dict[tuple[int, Site], Line] = {}
-        #: what bulk and tensor copies have written and read, and how global_copies.py compares an access with them
-        self._stored, self._loaded = grid.stored, grid.loaded
-        self.copies: Callable[[Accessed], object] = callable
+        #: what bulk and tensor copies have written and read, and what compares an access with them
+        self._stored, self._loaded, self._copies = grid.stored, grid.loaded, copies
         self.handlers: Handlers = {Accessed: ForAccesses(self._accessed, lambda access: access.space == "global")}
 
     def _accessed(self, event: Accessed) -> None:
@@ -78,7 +79,7 @@ class GlobalRaces:
             if not self._shadow.lists(line, places, clocks.time[warp], extent):
                 self._look(event, (line, places, clocks.time[warp]))
         if self._stored.end or self._loaded.end:
-            self.copies(event)
+            self._copies(event)
 
     def _look(self, event: Accessed, read: tuple[Any, ...] = ()) -> None:
         """Compare an access with those before it; `read` has the fields of a weak read."""

@@ -25,33 +25,13 @@ from tcemu.machine.events import (
     WgmmaIssued,
 )
 from tcemu.sanitizer import rules
-from tcemu.sanitizer.barriers import Barriers
-from tcemu.sanitizer.block import SECTIONS, Block, Section
+from tcemu.sanitizer.block import Block
 from tcemu.sanitizer.cluster import Cluster
-from tcemu.sanitizer.cluster_barrier import ClusterBarriers
-from tcemu.sanitizer.cluster_exit import ClusterExits
-from tcemu.sanitizer.copies import Copies
-from tcemu.sanitizer.deadlocks import Deadlocks
-from tcemu.sanitizer.divergence import Divergence
-from tcemu.sanitizer.faults import Faults
-from tcemu.sanitizer.flags import Flags
-from tcemu.sanitizer.global_copies import GlobalCopies
-from tcemu.sanitizer.global_fences import GlobalFences
-from tcemu.sanitizer.global_memory import GlobalMemory
-from tcemu.sanitizer.global_races import GlobalRaces
-from tcemu.sanitizer.grid import Grid, Neighbour
-from tcemu.sanitizer.mbarriers import Mbarriers
-from tcemu.sanitizer.membermasks import Membermasks
-from tcemu.sanitizer.register_budget import RegisterBudget
+from tcemu.sanitizer.grid import Grid
 from tcemu.sanitizer.report import Report, SanitizerWarning
+from tcemu.sanitizer.sections import Sections
 from tcemu.sanitizer.shadow import Tiles
-from tcemu.sanitizer.shared import SharedMemory
-from tcemu.sanitizer.shuffles import Shuffles
-from tcemu.sanitizer.stale_loads import StaleLoads
-from tcemu.sanitizer.tensor_map_reads import TensorMapReads
-from tcemu.sanitizer.tensor_maps import TensorMaps
 from tcemu.sanitizer.watch import Places, Watch
-from tcemu.sanitizer.wgmma import Wgmmas
 from tcemu.tracebacks import cell
 
 #: raise: the first broken rule ends the launch. warn: each broken rule is a warning at the kernel's line. collect: the
@@ -157,7 +137,10 @@ class Sanitizer:
     def _sections(self, block: Block) -> Watch:
         """The handlers of a block's sections; from its first wgmma on, every access to registers matters."""
         assert self._grid is not None  # noqa: S101 - for the types: it begins with the first block
-        watch = _watch(block, self._grid, self._places)
+        watch = Watch(Sections(block, self._grid), self._places)
+        watch.add(BarrierCompleted, block.flush)
+        for last in (BlockEnded, Stuck, Faulted):
+            watch.add(last, block.end)
         self._needs = self._needs or watch.needs
         for kind in (WgmmaFenced, WgmmaIssued):
             watch.add(kind, self._multiplies)
@@ -183,41 +166,3 @@ class Sanitizer:
     def __repr__(self) -> str:
         return f"<sanitizer, mode {self.mode}: {counted(len(self.reports), 'report')}>"
 
-
-def _watch(block: Block, grid: Grid, places: Places) -> Watch:
-    """The receiver of a block's events. Sections that explain the reports of others come first."""
-    shared, membermasks = SharedMemory(block), Membermasks(block)
-    mbarriers = Mbarriers(block, shared)
-    barriers, meetings = Barriers(block), ClusterBarriers(block)
-    neighbour = Neighbour(grid, block.clocks)
-    races, fences = GlobalRaces(block, grid, neighbour), GlobalFences(block, grid, neighbour)
-    copies = GlobalCopies(block, grid, neighbour, races, fences, mbarriers)
-    sections: list[Section] = [
-        Divergence(block, membermasks),
-        Faults(block),
-        Deadlocks(block, shared, mbarriers, barriers, grid),
-        barriers,
-        meetings,
-        mbarriers,
-        ClusterExits(block, meetings, mbarriers),
-        Copies(block, shared, mbarriers),
-        Wgmmas(block, shared),
-        shared,
-        races,
-        fences,
-        copies,
-        TensorMaps(block, grid, neighbour, races),
-        TensorMapReads(block, grid, neighbour, races, copies, mbarriers),
-        Flags(block, neighbour),
-        StaleLoads(block, grid, neighbour),
-        GlobalMemory(block),
-        Shuffles(block),
-        membermasks,
-        RegisterBudget(block),
-        *(kind(block) for kind in SECTIONS),
-    ]
-    watch = Watch(sections, places)
-    watch.add(BarrierCompleted, block.flush)
-    for last in (BlockEnded, Stuck, Faulted):
-        watch.add(last, block.end)
-    return watch

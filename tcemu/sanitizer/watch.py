@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tcemu.machine.events import Accessed, Event, Issued
-from tcemu.sanitizer.block import Access, ForInstructions, Handler, Section
+from tcemu.machine.events import Accessed, BlockEnded, Event, Exited, Issued
+from tcemu.sanitizer.block import Access, ForInstructions, Handler
+from tcemu.sanitizer.sections import Sections
 
 if TYPE_CHECKING:
     from tcemu.instructions import Instruction
 
 
+#: Events that sections need only if they have been made for another one.
+_LAST = frozenset({BlockEnded, Exited})
 #: The numbers of the sections that need events of a kind, accesses of a kind, or the instruction with an opcode. All
 #: blocks of a launch have the same ones.
 Places = dict[object, tuple[int, ...]]
@@ -24,8 +27,8 @@ class Watch:
     They are looked up when the first event of a kind comes: a block has few of the kinds that there are.
     """
 
-    def __init__(self, sections: Iterable[Section], places: Places) -> None:
-        self._sections, self._places = tuple(sections), places
+    def __init__(self, sections: Sections, places: Places) -> None:
+        self._sections, self._places = sections, places
         #: the handlers of each kind of event so far, of Issued for each opcode and of Accessed for each kind of access
         self.handlers: dict[object, list[Handler]] = {}
         self._added: dict[type[Event], list[Handler]] = {}
@@ -35,7 +38,7 @@ class Watch:
         self._added.setdefault(kind, []).append(handler)
 
     def find(self, kind: type[Event], what: Any, event: Any) -> Sequence[Handler]:
-        """The handlers that need this event, which from now on are in `handlers[what]`.
+        """The handlers that need this event, which are in `handlers[what]` until another section may need it.
 
         `what` is, of Accessed, its space, writes, order, collective and owner; of Issued, its opcode; otherwise `kind`.
         """
@@ -47,22 +50,24 @@ class Watch:
             found = [each.handle for each in self._needing(what, Issued, partial(_issued, event.instruction))]
         else:
             found = [*self._needing(kind, kind), *self._added.get(kind, ())]
-        self.handlers[what] = found
+        if kind not in _LAST:
+            self.handlers[what] = found
         return found
 
     def _needing(self, key: object, kind: type[Event], needs: Callable[[Any], bool] = lambda _: True) -> list[Any]:
         """What the sections have for a kind of event; `key` stands for those that `needs` accepts."""
-        places = self._places.get(key)
+        sections, places = self._sections, self._places.get(key)
         if places is None:
-            having = [number for number, section in enumerate(self._sections) if kind in section.handlers]
-            places = tuple(number for number in having if needs(self._sections[number].handlers[kind]))
+            having = [number for number in range(len(sections)) if kind in sections[number].handlers]
+            places = tuple(number for number in having if needs(sections[number].handlers[kind]))
             self._places[key] = places
-        return [self._sections[number].handlers[kind] for number in places]
+        if kind in _LAST:
+            places = tuple(filter(sections.made, places))
+        return [sections[number].handlers[kind] for number in places]
 
     def close(self) -> None:
-        """Forget the sections. They refer to each other: only a collection of garbage would free their memory later."""
-        for section in self._sections:
-            vars(section).clear()
+        """Forget the sections."""
+        self._sections.close()
 
     @property
     def needs(self) -> tuple[Callable[[Instruction, bool], bool], ...]:
