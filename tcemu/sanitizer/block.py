@@ -83,7 +83,7 @@ Kind = TypeVar("Kind", bound=Callable[["Block"], Section])
 
 
 def section(kind: Kind) -> Kind:
-    """Let each block that the sanitizer observes have a section of this kind, made by `kind(block)`."""
+    """Let each block that the sanitizer observes have a section of this kind, made by `kind(block)` when needed."""
     SECTIONS.append(kind)
     return kind
 

@@ -18,7 +18,7 @@ from tcemu.machine.sites import alone, callers_of
 from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array
 from tcemu.sanitizer.fences import ALIKE, strength
-from tcemu.sanitizer.global_shadow import WRITES, GlobalShadow, Line
+from tcemu.sanitizer.global_shadow import LISTED, WRITES, GlobalShadow, Line
 from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
 from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.report import Earlier, Report
@@ -75,9 +75,11 @@ class GlobalRaces:
                 or not line.alone
             ):
                 line = self._line(event, line)
-            places = event.addresses.tobytes()  # the kernel may change its array
-            if not self._shadow.lists(line, places, clocks.time[warp], extent):
-                self._look(event, (line, places, clocks.time[warp]))
+            read, listed = (line, event.addresses.tobytes(), clocks.time[warp]), line.listed
+            if listed.low <= extent[0] and extent[1] <= listed.end and len(listed) < LISTED:
+                listed += read
+            elif not self._shadow.lists(read, extent):
+                self._look(event, read)
         if self._stored.end or self._loaded.end:
             self._copies(event)
 

@@ -32,8 +32,6 @@ WEAK, STRONG, READ, OTHER, STRONG_READ, SEEN = range(6)
 WRITES, ACCESSES = slice(0, 2), slice(0, 5)
 #: The initial size of a cell, and the least and the most cells at first.
 _CELL, _CELLS, _AT_FIRST = 16, 1 << 12, 1 << 20
-#: The most reads of an array that are listed: some 20 MB.
-_MANY = 1 << 15
 
 
 @lru_cache(maxsize=64)
@@ -54,8 +52,9 @@ class Listed(list[Any]):
         self.low, self.end = low, end
 
 
-#: The number of fields of a read.
+#: The number of fields of a read, and the fields of the most reads of an array that are listed: some 10 MB.
 _FIELDS = 3
+LISTED = _FIELDS << 15
 #: The list of the reads that cannot be listed.
 _CLOSED = Listed(0, 0)
 
@@ -183,16 +182,17 @@ class GlobalShadow:
 
     # ---------------------------------------------------------------------------------------- weak reads
 
-    def lists(self, line: Line, places: bytes, time: int, extent: Extent) -> bool:
-        """Put a weak read on the list, if nothing has written to its array; return whether it did."""
-        (low, high), listed = extent, line.listed
-        if low < listed.low or high > listed.end:
-            found = self._list(low, high)
-            if found is None:
-                return False
-            listed = line.listed = found
-        listed += line, places, time
-        if len(listed) >= _MANY * _FIELDS:
+    def lists(self, read: tuple[Line, bytes, int], extent: Extent) -> bool:
+        """Put a weak read on the list, if nothing has written to its array; return whether it did.
+
+        The next reads of its line may be put on `line.listed` at once, if they fit and it has fewer than LISTED fields.
+        """
+        line, listed = read[0], self._list(*extent)
+        if listed is None:
+            return False
+        line.listed = listed
+        listed += read
+        if len(listed) >= LISTED:
             self._shorten(listed)
         return True
 
@@ -209,7 +209,7 @@ class GlobalShadow:
     def _shorten(self, listed: Listed) -> None:
         """Drop listed reads that leave no mark; if they are few, note all."""
         listed[:] = _lasting(listed)
-        if 2 * len(listed) > _MANY * _FIELDS:
+        if 2 * len(listed) > LISTED:
             self.note(self._close(self._arrays((listed.low, listed.end))[0]))
 
     def _close(self, array: int) -> Listed:

@@ -25,7 +25,7 @@ from tcemu.machine.events import (
     WgmmaIssued,
 )
 from tcemu.sanitizer import rules
-from tcemu.sanitizer.block import Block
+from tcemu.sanitizer.block import Block, Handler
 from tcemu.sanitizer.cluster import Cluster
 from tcemu.sanitizer.grid import Grid
 from tcemu.sanitizer.report import Report, SanitizerWarning
@@ -38,6 +38,7 @@ from tcemu.tracebacks import cell
 #: reports only go into `reports`, as hints do in every mode but off. off: the sanitizer checks nothing.
 Mode = Literal["raise", "warn", "collect", "off"]
 MODES: tuple[Mode, ...] = get_args(Mode)
+_NONE: dict[object, list[Handler]] = {}
 for _module in iter_modules(rules.__path__):  # which put rules and sections into their tables
     import_module(f"{rules.__name__}.{_module.name}")
 
@@ -73,6 +74,8 @@ class Sanitizer:
         self._known: dict[tuple[object, ...], Report] = {}
         #: by block: the receiver of its events and, if it is in a cluster, that cluster, which sees them as its own
         self._watches: dict[int, tuple[Watch, Cluster | None]] = {}
+        #: by block that is in no cluster: the handlers that are known so far, which is all that most events need
+        self._handlers: dict[int, dict[object, list[Handler]]] = {}
         self._places: Places = {}
         self._grid: Grid | None = None
         #: the instructions that its sections need; they are the same in all blocks
@@ -87,27 +90,36 @@ class Sanitizer:
 
     def __call__(self, event: Event) -> None:
         """Receive an event of the machine."""
-        kind = type(event)
-        frequent = kind is Accessed or kind is Issued  # whose `block` is a property, which takes longer
-        block = event.by.block if frequent else event.block  # type: ignore[attr-defined]
+        kind: Any = type(event)
+        if kind is Accessed:
+            what = event.space, event.writes, event.order, event.collective, event.owner  # type: ignore[attr-defined]
+            handlers = self._handlers.get(event.by.block, _NONE).get(what)  # type: ignore[attr-defined]
+        elif kind is Issued:
+            handlers = self._handlers.get(event.by.block, _NONE).get(event.instruction.opcode)  # type: ignore[attr-defined]
+        else:
+            handlers = self._handlers.get(event.block, _NONE).get(kind)
+        if handlers is None:
+            self._pass_on(kind, event)
+            return
+        for handle in handlers:
+            handle(event)
+
+    def _pass_on(self, kind: type[Event], event: Event) -> None:
+        """Pass on any event, such as the first one of a kind."""
+        block = event.block
         if kind is BlockStarted and self.mode != "off":
             self._begin(event)  # type: ignore[arg-type]
         found = self._watches.get(block)
         if found is None:
             return
         watch, cluster = found
-        told: Any = event if cluster is None else cluster(event)
+        told = event if cluster is None else cluster(event)
         if told is not None:
-            what: object = kind
-            if kind is Accessed:
-                what = told.space, told.writes, told.order, told.collective, told.owner
-            elif kind is Issued:
-                what = told.instruction.opcode
-            handlers = watch.handlers.get(what)
-            for handle in watch.find(kind, what, told) if handlers is None else handlers:
+            for handle in watch.of(kind, told):
                 handle(told)
         if kind is BlockEnded:
             del self._watches[block]
+            self._handlers.pop(block, None)
             if all(each is not watch for each, _ in self._watches.values()):
                 watch.close()
 
@@ -127,7 +139,8 @@ class Sanitizer:
         if self._grid is None or self._grid.memory is not event.memory:
             self._grid = Grid(event.memory, event.arrays)
         if not event.cluster:
-            self._watches[event.block] = self._sections(Block(event, self._tell, self._tiles)), None
+            watch = self._sections(Block(event, self._tell, self._tiles))
+            self._watches[event.block], self._handlers[event.block] = (watch, None), watch.handlers
         elif event.block == event.cluster[0]:
             cluster = Cluster(event, self._tell, self._tiles)
             watch = self._sections(cluster.block)

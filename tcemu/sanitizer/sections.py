@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from tcemu.machine.events import Accessed
@@ -34,21 +34,23 @@ from tcemu.sanitizer.wgmma import Wgmmas
 class Sections:
     """The sections of one block, or of one cluster.
 
-    A section that has not been made has received no events. It then has nothing to do when a warp exits and when the
-    block ends; only barriers count the warps, and the rules about clusters, too.
+    A section of this package that has not been made has received no events. It then has nothing to do when a warp exits
+    and when the block ends; only barriers count the warps, and the rules about clusters, too.
     """
 
     def __init__(self, block: Block, grid: Grid) -> None:
         self.block, self.grid, self.neighbour = block, grid, Neighbour(grid, block.clocks)
-        for name in _NAMES if len(block.numbers) > 1 else ("barriers",):
+        #: those made so far, by their numbers, which are in the order in which they receive events
+        self._made: dict[int, Section] = {}
+        for name in _NUMBERS if len(block.numbers) > 1 else ("barriers",):
             getattr(self, name)
-        self._alone = [kind(block) for kind in SECTIONS]
 
     def __getattr__(self, name: str) -> Any:
         """A section that has not been needed so far."""
-        if name not in _MAKES:
+        number = _NUMBERS.get(name)
+        if number is None:
             raise AttributeError(name)
-        found = vars(self)[name] = _MAKES[name](self)
+        found = vars(self)[name] = self._made[number] = _MAKES[name](self)
         return found
 
     def compare_copies(self, event: Accessed) -> None:
@@ -56,21 +58,25 @@ class Sections:
         self.global_copies.accessed(event)
 
     def __len__(self) -> int:
-        return len(_NAMES) + len(self._alone)
+        return len(_NAMES) + len(SECTIONS)
 
     def __getitem__(self, number: int) -> Section:
-        """A section by its number, in the order in which they receive events."""
-        found: Section = getattr(self, _NAMES[number]) if number < len(_NAMES) else self._alone[number - len(_NAMES)]
+        found = self._made.get(number)
+        if found is None:
+            if number < len(_NAMES):
+                found = getattr(self, _NAMES[number])
+            else:
+                found = self._made[number] = SECTIONS[number - len(_NAMES)](self.block)
         return found
 
-    def made(self, number: int) -> bool:
-        """Whether the section with this number has been made."""
-        return number >= len(_NAMES) or _NAMES[number] in vars(self)
+    def last(self, numbers: Iterable[int]) -> list[int]:
+        """Those of the sections with these numbers that may have something to do at the end."""
+        return [number for number in numbers if number in self._made or number >= len(_NAMES)]
 
     def close(self) -> None:
         """Forget the sections. They refer to each other: only a collection of garbage would free their memory later."""
-        for number in filter(self.made, range(len(self))):
-            vars(self[number]).clear()
+        for section in self._made.values():
+            vars(section).clear()
         vars(self).clear()
 
 
@@ -101,3 +107,4 @@ _MAKES: dict[str, Callable[[Sections], Section]] = {
     "register_budget": lambda its: RegisterBudget(its.block),
 }
 _NAMES = tuple(_MAKES)
+_NUMBERS = {name: number for number, name in enumerate(_NAMES)}

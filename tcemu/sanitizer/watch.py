@@ -29,7 +29,7 @@ class Watch:
 
     def __init__(self, sections: Sections, places: Places) -> None:
         self._sections, self._places = sections, places
-        #: the handlers of each kind of event so far, of Issued for each opcode and of Accessed for each kind of access
+        #: the handlers of each kind of event so far: see `of`
         self.handlers: dict[object, list[Handler]] = {}
         self._added: dict[type[Event], list[Handler]] = {}
 
@@ -37,32 +37,41 @@ class Watch:
         """Let a handler receive events of this kind after the sections; none of the kind may have come so far."""
         self._added.setdefault(kind, []).append(handler)
 
-    def find(self, kind: type[Event], what: Any, event: Any) -> Sequence[Handler]:
-        """The handlers that need this event, which are in `handlers[what]` until another section may need it.
+    def of(self, kind: type[Event], event: Any) -> Sequence[Handler]:
+        """The handlers that need this event, whose type is `kind`.
 
-        `what` is, of Accessed, its space, writes, order, collective and owner; of Issued, its opcode; otherwise `kind`.
+        The same are in `handlers`: of Accessed, by its space, writes, order, collective and owner; of Issued, by its
+        opcode; otherwise by `kind`, but not of events that further sections may need later.
         """
+        what: object = kind
         if kind is Accessed:
-            space, writes, order, collective, owner = what
-            access = Access(space, writes, order, collective, owner >= 0)
-            found = [each.handle for each in self._needing(access, Accessed, lambda each: each.needs(access))]
+            what = event.space, event.writes, event.order, event.collective, event.owner
         elif kind is Issued:
-            found = [each.handle for each in self._needing(what, Issued, partial(_issued, event.instruction))]
-        else:
-            found = [*self._needing(kind, kind), *self._added.get(kind, ())]
-        if kind not in _LAST:
-            self.handlers[what] = found
+            what = event.instruction.opcode
+        found = self.handlers.get(what)
+        if found is None:
+            found = self._find(kind, what, event)
+            if kind not in _LAST:
+                self.handlers[what] = found
         return found
+
+    def _find(self, kind: type[Event], what: object, event: Any) -> list[Handler]:
+        if kind is Accessed:
+            access = Access(event.space, event.writes, event.order, event.collective, event.owner >= 0)
+            return [each.handle for each in self._needing(access, Accessed, lambda each: each.needs(access))]
+        if kind is Issued:
+            return [each.handle for each in self._needing(what, Issued, partial(_issued, event.instruction))]
+        return [*self._needing(kind, kind), *self._added.get(kind, ())]
 
     def _needing(self, key: object, kind: type[Event], needs: Callable[[Any], bool] = lambda _: True) -> list[Any]:
         """What the sections have for a kind of event; `key` stands for those that `needs` accepts."""
-        sections, places = self._sections, self._places.get(key)
+        sections = self._sections
+        places: Sequence[int] | None = self._places.get(key)
         if places is None:
             having = [number for number in range(len(sections)) if kind in sections[number].handlers]
-            places = tuple(number for number in having if needs(sections[number].handlers[kind]))
-            self._places[key] = places
+            places = self._places[key] = tuple(each for each in having if needs(sections[each].handlers[kind]))
         if kind in _LAST:
-            places = tuple(filter(sections.made, places))
+            places = sections.last(places)
         return [sections[number].handlers[kind] for number in places]
 
     def close(self) -> None:

@@ -57,7 +57,7 @@ def test_global_marks_stay_when_cells_become_smaller_or_more():
 @pytest.mark.parametrize("most", [3, 8, 1000])
 def test_listed_reads_leave_the_marks_of_reads_one_after_the_other(monkeypatch, most):
     """The last read of each byte, and the last one before it by another warp, found by a loop over bytes."""
-    monkeypatch.setattr(global_shadow, "_MANY", most)
+    monkeypatch.setattr(global_shadow, "LISTED", 3 * most)
     for trial in range(40):
         shadow, last, other = shadow_of(4096), np.zeros(4096, np.int64), np.zeros(4096, np.int64)
         places = [(size, size * RANDOM.choice(256 // size, RANDOM.integers(1, 9))) for size in (4, 4, 8, 16, 16)]
@@ -67,7 +67,7 @@ def test_listed_reads_leave_the_marks_of_reads_one_after_the_other(monkeypatch, 
             mark = 32 * warp + number
             by = By(0, warp, 0, NOBODY.site)
             line = Line(by, LOAD, size, np.full(len(addresses), mark), 0)
-            assert shadow.lists(line, addresses.tobytes(), 0, (int(addresses.min()), int(addresses.max()) + size))
+            assert shadow.lists((line, addresses.tobytes(), 0), (int(addresses.min()), int(addresses.max()) + size))
             for place in (addresses[:, None] + np.arange(size)).ravel().tolist():
                 if last[place] and last[place] >> 5 != mark >> 5:
                     other[place] = last[place]
@@ -88,6 +88,6 @@ def test_reads_at_the_same_addresses_do_not_lengthen_the_list():
     places, lanes = np.arange(32).tobytes(), np.arange(32)
     for number in range(20_000):
         line = Line(NOBODY, LOAD, 1, lanes + 32 * (number % 7), number % 7)
-        assert shadow.lists(line, places, 0, (0, 256))
+        assert shadow.lists((line, places, 0), (0, 256))
     shadow.settle((0, 4))
     assert [line.number for line in noted] == [(20_000 - 2) % 7, (20_000 - 1) % 7]

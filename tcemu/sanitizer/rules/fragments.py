@@ -50,9 +50,9 @@ def _takes_fragments(instruction: Instruction, _: bool) -> bool:
     return _opaque(instruction) and any(each.fragment is not None for each in instruction.sources)
 
 
-#: By target, opcode, and the roles of operands that fit with the identity of their origins: the roles and the origins,
-#: which keeps them alive, so that no other gets their identity. Whether they fit does not depend on the launch.
-_fine: dict[tuple[object, ...], list[tuple[str, Origin | None]]] = {}
+#: By target, opcode, and the roles of operands that fit with the identity of their origins: these origins, which keeps
+#: them alive, so that no other gets their identity. Whether they fit does not depend on the launch.
+_fine: dict[tuple[object, ...], list[Origin | None]] = {}
 #: The most of them.
 _MOST = 1024
 
@@ -63,28 +63,24 @@ class Fragments:
 
     def __init__(self, block: Block) -> None:
         self._block = block
-        #: the latest instruction with origins that fit, and these
-        self._latest: tuple[Instruction | None, list[tuple[str, Origin | None]]] = None, []
+        #: the latest opcode with origins of all its operands that fit, and these
+        self._latest: tuple[str, list[Origin | None]] = "", []
         self.handlers: Handlers = {
             Issued: ForInstructions(self._issued, _takes_fragments),
             Accessed: ForAccesses(self._accessed, exchanges),
         }
 
     def _issued(self, event: Issued) -> None:
-        instruction, origins = self._latest
-        if instruction is event.instruction and len(origins) == len(event.operands):
-            for (role, registers), (wanted, origin) in zip(event.operands, origins, strict=False):
-                if registers.origin is not origin or role != wanted:
-                    break
-            else:
-                return
-        found = [(role, registers.origin) for role, registers in event.operands]
-        key = self._block.target, event.instruction.opcode, *[(role, id(origin)) for role, origin in found]
+        instruction, target, operands = event.instruction, self._block.target, event.operands
+        origins = [registers.origin for _, registers in operands]
+        if self._latest == (instruction.opcode, origins):
+            return
+        key = target, instruction.opcode, *[(role, id(registers.origin)) for role, registers in operands]
         if key not in _fine:
             wrong = [
-                (role, origin)
-                for role, origin in found
-                if origin is not None and not _fits(event.instruction, role, origin, self._block.target)
+                (role, registers.origin)
+                for role, registers in operands
+                if registers.origin is not None and not _fits(instruction, role, registers.origin, target)
             ]
             for role, origin in wrong:
                 self._report(event, role, origin)
@@ -92,8 +88,9 @@ class Fragments:
                 return
             if len(_fine) == _MOST:
                 _fine.clear()
-            _fine[key] = found
-        self._latest = event.instruction, found
+            _fine[key] = origins
+        if len(operands) == len(instruction.sources):  # otherwise others of its operands may have these origins
+            self._latest = instruction.opcode, origins
 
     def _accessed(self, event: Accessed) -> None:
         """Give a hint about lines that CUDA's guide allows and the manual does not."""
