@@ -109,8 +109,7 @@ class GlobalShadow:
         #: the bytes of the array that was written last
         self._latest = 0, 0
         self._tools = fastest()
-        cells = max(_CELLS, min(max(self._ends, default=0) // _CELL + 1, _AT_FIRST))
-        self._hold(np.zeros((6, cells), np.int64), np.zeros(cells, bool), _CELL)
+        self._hold(np.zeros((6, 0), np.int64), np.zeros(0, bool), _CELL)
         #: the first byte that has been written, and the one after the last
         self._first, self._end = np.iinfo(np.int64).max, 0
 
@@ -120,7 +119,7 @@ class GlobalShadow:
             self._resize(len(self._accessed), size)
         per = size // self.cell
         if end > self._covered:
-            self._resize(max(end // self.cell, 2 * len(self._accessed)), self.cell)
+            self._resize(max(end // self.cell, 2 * len(self._accessed) or self._at_first()), self.cell)
         found = addresses >> self._bits
         return (found, 1) if per == 1 else ((found[:, None] + _numbers(per)).reshape(-1), per)
 
@@ -266,6 +265,10 @@ class GlobalShadow:
         if first >= 0 and high <= self._ends[first]:
             return range(first, first + 1)
         return range(max(first, 0), bisect_right(self._starts, high - 1))
+
+    def _at_first(self) -> int:
+        """How many cells to have when the first access shows how small they are: those of all arrays, or of many."""
+        return max(_CELLS, min(max(self._ends, default=0) // _CELL + 1, _AT_FIRST)) * (_CELL // self.cell)
 
     def _resize(self, cells: int, cell: int) -> None:
         """Have this many cells of now `cell` bytes each. The system gives memory only to those that are accessed."""
