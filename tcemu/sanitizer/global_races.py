@@ -47,6 +47,7 @@ class GlobalRaces:
     ) -> None:
         self._block, self._clocks, self._grid, self._neighbour = block, block.clocks, grid, neighbour
         self._shadow: GlobalShadow = grid.shadow
+        self._loads, self._time = block.clocks.loads, block.clocks.time
         #: by warp, of the latest access: what further ones must share to have its number, and the number
         self._latest: dict[int, tuple[object, int]] = {}
         #: by warp and line of the kernel: what its latest weak reads have in common
@@ -56,15 +57,14 @@ class GlobalRaces:
         self.handlers: Handlers = {Accessed: ForAccesses(self._accessed, lambda access: access.space == "global")}
 
     def _accessed(self, event: Accessed) -> None:
-        extent = event.extent
-        if not extent[1]:
+        low, high = event.extent
+        if not high:
             return
         if event.writes or event.order:
             self._look(event)
         else:
             _, warp, active, site = event.by
-            clocks = self._clocks
-            clocks.loads[warp] = True
+            self._loads[warp] = True
             line = self._lines.get((warp, site))
             if (
                 line is None
@@ -75,10 +75,10 @@ class GlobalRaces:
                 or not line.alone
             ):
                 line = self._line(event, line)
-            read, listed = (line, event.addresses.tobytes(), clocks.time[warp]), line.listed
-            if listed.low <= extent[0] and extent[1] <= listed.end and len(listed) < LISTED:
+            read, listed = (line, event.addresses.tobytes(), self._time[warp]), line.listed
+            if listed.low <= low and high <= listed.end and len(listed) < LISTED:
                 listed += read
-            elif not self._shadow.lists(read, extent):
+            elif not self._shadow.lists(read, event.extent):
                 self._look(event, read)
         if self._stored.end or self._loaded.end:
             self._copies(event)
@@ -92,7 +92,7 @@ class GlobalRaces:
             if shadow.claim(event.addresses, event.size, first, event.lanes, strong, extent):
                 return
         else:
-            self._clocks.loads[event.by.warp] = True
+            self._loads[event.by.warp] = True
         cells, per = shadow.cells(event.addresses, event.size, extent[1])
         known = shadow.known(cells)
         if known is not None:
@@ -129,7 +129,7 @@ class GlobalRaces:
     def _number(self, event: Accessed) -> int:
         """The number of an access: often that of the warp's latest one, as kernels store a tile line by line."""
         by, instruction, writes = event.by, event.instruction, event.writes
-        time = self._clocks.time[by.warp]
+        time = self._time[by.warp]
         this = instruction, by.site, by.active, writes, time
         latest, number = self._latest.get(by.warp, _NONE)
         if this != latest:
