@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tcemu.machine.events import Accessed, BlockEnded, Event, Exited, Issued
+from tcemu.machine.events import Accessed, BlockEnded, BlockStarted, Event, Exited, Issued
 from tcemu.sanitizer.block import Access, ForInstructions, Handler
 from tcemu.sanitizer.sections import Sections
 
@@ -41,7 +41,8 @@ class Watch:
         """The handlers that need this event, whose type is `kind`.
 
         The same are in `handlers`: of Accessed, by its space, writes, order, collective and owner; of Issued, by its
-        opcode; otherwise by `kind`, but not of events that further sections may need later.
+        opcode; otherwise by `kind`, but not of a block's start, for which the sanitizer itself does something, nor of
+        events that further sections may need later.
         """
         what: object = kind
         if kind is Accessed:
@@ -51,7 +52,7 @@ class Watch:
         found = self.handlers.get(what)
         if found is None:
             found = self._find(kind, what, event)
-            if kind not in _LAST:
+            if kind not in _LAST and kind is not BlockStarted:
                 self.handlers[what] = found
         return found
 
