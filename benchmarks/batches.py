@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 import tcemu
-from tcemu.backend import cores, on_all_cores
+from tcemu.backend import on_all_cores
+from tcemu.kernels.threads import cores
 from tcemu.layouts import Descriptor
 from tcemu.vectors.cases import cases
 

@@ -6,7 +6,8 @@ there is a pause, because OpenBLAS threads keep spinning for a while and would t
 What the processor allows: a float product in numpy is one fused multiply-add on a vector. A fused sum needs four
 operations for every product: multiply, move into place (an integer addition), convert with truncation, and add. In
 addition, the search for the largest exponent takes two operations on vectors of bytes, which hold four times as many
-lanes, and the addend and the rounding take about 20 operations for each sum, or 25 if it may need more than 31 bits.
+lanes, and the addend and the rounding take about 12 operations for each sum, or 15 if it may need more than 31 bits
+(float16 results, and accumulators near the ends of their range, take about 25).
 The line "four operations" runs only those four, with everything in the first-level cache: this scheme cannot be faster
 on this machine, and the last column is the fraction of that limit. Only sums of elements of few bits that lose nothing
 (`tcemu.kernels.short_sums`) are faster: those of e4m3 into f32 on sm_90, which are one multiply-add for each product.

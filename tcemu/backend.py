@@ -8,19 +8,16 @@ first small answers, and a program that needs no more never waits for numba. The
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cache
 from importlib import import_module
 from math import inf
 from threading import Thread
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from tcemu.errors import KernelsUnavailable, did_you_mean, install, listing
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
+from tcemu.kernels import threads
+from tcemu.kernels.threads import cores
 
 Part = TypeVar("Part")
 BACKENDS = ("numba", "reference")
@@ -106,56 +103,9 @@ def _obstacle() -> str:
     return ""
 
 
-@cache
-def cores() -> int:
-    """Processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def on_all_cores(work: Callable[[Part], None], parts: Sequence[Part]) -> None:
     """Call `work` with each part, on all cores at once if the kernels compute, since they release the interpreter lock.
 
     Raises the error of the first part that fails.
     """
-    threads = min(cores(), len(parts)) if len(parts) > 1 and backend() == "numba" else 1
-    if threads <= 1:
-        for part in parts:
-            work(part)
-        return
-    from concurrent.futures import wait  # which takes 5 ms to import
-
-    left, failed = deque(enumerate(parts)), {}
-
-    def some() -> None:
-        while left:
-            try:
-                number, part = left.popleft()
-            except IndexError:  # another thread took the last one
-                return
-            try:
-                work(part)
-            except Exception as error:  # noqa: BLE001 - the caller gets it
-                failed[number] = error
-
-    # This thread works, too. The others stay for the next call: to start one takes as long as hundreds of warps.
-    helpers: list[Future[None]] = []
-    try:
-        helpers += [_pool().submit(some) for _ in range(threads - 1)]
-        some()
-    finally:
-        left.clear()  # after an interruption nothing new begins
-        wait([helper for helper in helpers if not helper.cancel()])
-    if failed:
-        raise failed[min(failed)]
-
-
-@cache
-def _pool() -> ThreadPoolExecutor:
-    """The threads that help this one; a process that fork creates makes its own."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    return ThreadPoolExecutor(max(cores() - 1, 1), thread_name_prefix="tcemu")
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)
+    threads.share(work, parts, cores() if len(parts) > 1 and backend() == "numba" else 1)

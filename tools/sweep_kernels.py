@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from tcemu import sparse
-from tcemu.backend import cores
 from tcemu.gemm import (
     attention,
     mma_pipeline,
@@ -27,6 +26,7 @@ from tcemu.gemm import (
     wgmma_tma,
     wmma_global,
 )
+from tcemu.kernels.threads import cores
 
 POLICIES = ("late", "early", "random")
 #: Seeds that one task of a process runs.

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tcemu.backend import cores
 from tcemu.commands.progress import bar
 from tcemu.commands.warm import warm_up
 from tcemu.errors import CourseError, did_you_mean
+from tcemu.kernels.threads import cores
 
 if TYPE_CHECKING:
     from tcemu.grade.box import Limits

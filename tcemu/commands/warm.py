@@ -16,13 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 import tcemu
-from tcemu.backend import backend, cores
+from tcemu.backend import backend
 from tcemu.commands.progress import bar
 from tcemu.errors import ArithmeticUnknown
 from tcemu.formats import Format
 from tcemu.instructions import FAMILIES, TARGETS, Instruction, Shape, Target
 from tcemu.instructions.catalogue import catalogue
 from tcemu.instructions.table import family_of
+from tcemu.kernels.threads import cores
 from tcemu.sanitizer import marks
 from tcemu.vectors import cases, classes, elements, emulator
 

@@ -12,11 +12,12 @@ import numpy.typing as npt
 
 from tcemu.arithmetic import Operation, compute_registers
 from tcemu.arithmetic.registers import FewWarps
-from tcemu.backend import cores, on_all_cores
+from tcemu.backend import on_all_cores
 from tcemu.errors import OperandError
 from tcemu.formats import Container, Format, lookup
 from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.spelling import Words
+from tcemu.kernels.threads import cores
 
 Array = npt.NDArray[Any]
 #: Takes some warps' part of an operand: registers (warps, lanes * registers), or (warps, ...) of another kind.

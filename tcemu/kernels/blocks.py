@@ -16,7 +16,8 @@ from math import prod
 from operator import or_
 from typing import Any
 
-from tcemu.kernels.rounding import Total, cut, to_float16, to_float32
+from tcemu.kernels import usual
+from tcemu.kernels.rounding import Total, to_float16, to_float32
 from tcemu.kernels.simd import (
     BYTE,
     BYTES,
@@ -80,16 +81,26 @@ class Chain:
         self.scales = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
         self._if(scaled, lambda: self._add_scales(scale_x, scale_y))
         self.code.branch(self.join, self._from_zero)
+
+        def any_sums() -> None:
+            self._add_sums(wide, special, scaled)
+
+        if wide is special is scaled is False:
+            self.code.branch(usual.suits(self), lambda: usual.add_sums(self), any_sums)
+        else:
+            any_sums()
+        self.code.branch(self.join, self._join)
+        self._if(scaled, self._put_nan)
+        for row in range(ROWS):
+            self.code.store(self.running[row].get(), self.c, row, unit=64)
+
+    def _add_sums(self, wide: Any, special: Any, scaled: Any) -> None:
         with self.code.loop(0, self.sums) as i:
             first = i * self.depth
             marks = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
             self._if(special, lambda: self._look_for_specials(first, marks))
             self._if(scaled, lambda: self._scaled_sum(first), lambda: self._plain_sum(first, wide))
             self._if(special, lambda: self._put_right(marks))
-        self.code.branch(self.join, self._join)
-        self._if(scaled, self._put_nan)
-        for row in range(ROWS):
-            self.code.store(self.running[row].get(), self.c, row, unit=64)
 
     def _if(self, flag: Any, yes: Callable[[], object], no: Callable[[], object] = lambda: None) -> None:
         if isinstance(flag, bool):
@@ -114,6 +125,9 @@ class Chain:
         self.scale = (fraction + 254).up(23).everywhere()
         kept = self.code.word(-1).up(self.code.word(23) - keep)
         self.mask = half.choose(self.code.word(-1), kept).everywhere()
+        plain = self.half.compare("==", 0).both((keep - 23).compare("==", 0))
+        self.usual = plain.both(self.space.compare("<", 2))
+        self.reach = (self.code.word(usual.LARGE) - start.up(23)).everywhere()
         self.base = base.everywhere()
         self.fraction, self.floor = fraction.everywhere(), floor.larger(BOTTOM).everywhere()
 
@@ -129,7 +143,7 @@ class Chain:
     def _sum(self, first: Lanes) -> None:
         peaks = self._peaks(first)
         exponents, addends, terms = [], [], []
-        for bits, peak, own in zip(self._accumulators(), peaks, self._own_exponents(), strict=True):
+        for bits, peak, own in zip(self.accumulators(), peaks, self._own_exponents(), strict=True):
             # A subnormal is below everything that is kept beside a product, and slow on the processor.
             held = (bits & INFINITY).compare(">", 0).choose(bits, 0).floats()
             e = peak.larger(self.least).larger(own.get())
@@ -144,7 +158,7 @@ class Chain:
 
     def _own_exponents(self) -> list[Slot]:
         """The exponents of accumulators: a float16 subnormal has that of the smallest normal number."""
-        found = [Slot(bits & INFINITY) for bits in self._accumulators()]
+        found = [Slot(bits & INFINITY) for bits in self.accumulators()]
 
         def raised() -> None:
             for each in found:
@@ -155,16 +169,23 @@ class Chain:
         return found
 
     def _peaks(self, first: Lanes) -> list[Lanes]:
-        """The largest exponent of each row's products, in float32's exponent field; 0 if all products are zero.
+        """The largest exponent of each row's products, in float32's exponent field; 0 if all products are zero."""
+        largest = self.largest(first)
+        return self.spread(largest.compare("<", 0).choose(self.code.lanes(0, BYTE, 4 * WIDTH), largest + self.offset))
 
-        A lane of x holds the exponent byte of its element four times, once for each row.
+    def largest(self, first: Lanes) -> Lanes:
+        """The largest exponent of each row's products, from the start of the window; negative if all are zero.
+
+        Four bytes in each lane: a lane of x holds the exponent byte of its element four times, once for each row.
         """
         peak = Slot(self.code.lanes(-128, BYTE, 4 * WIDTH))
         with self.code.loop(0, self.depth) as k:
             rows = self.code.load(self.ey, first + k, WORD, unit=4).everywhere().seen_as(BYTES)
             peak.set((self.code.load(self.ex, first + k, BYTES, unit=64) + rows).larger(peak.get()))
-        largest = peak.get()
-        fields = largest.compare("<", 0).choose(self.code.lanes(0, BYTE, 4 * WIDTH), largest + self.offset)
+        return peak.get()
+
+    def spread(self, fields: Lanes) -> list[Lanes]:
+        """Bytes of four rows in each lane, moved to float32's exponent field."""
         words = fields.seen_as(WORDS)
         return [(words.up(23 - 8 * row) if row < 3 else words.down(1)) & (255 << 23) for row in range(ROWS)]
 
@@ -178,7 +199,7 @@ class Chain:
 
         def by_magnitude() -> None:
             """Also where `whole` is not the sum itself, which is rare."""
-            put([(cut(total.magnitude).bits() | (total.negative & SIGN)).floats() for total in totals])
+            put([total.toward_zero() for total in totals])
 
         if not whole_vectors_of_words():
             by_magnitude()
@@ -212,7 +233,7 @@ class Chain:
             for row, both in enumerate(self._exponents(first + k)):
                 peaks[row].set(both.larger(peaks[row].get()))
         raised, terms = [], []
-        for bits, peak in zip(self._accumulators(), peaks, strict=True):
+        for bits, peak in zip(self.accumulators(), peaks, strict=True):
             one, term = self._raise(bits, peak.get())
             raised.append(one)
             terms.append(term)
@@ -258,7 +279,7 @@ class Chain:
     def _scaled_sum(self, first: Lanes) -> None:
         """The products as on the fast path, the rest as on the wide one: a scale moves all products of a sum alike."""
         raised, terms, addends = [], [], []
-        for bits, field, scale in zip(self._accumulators(), self._peaks(first), self.scales, strict=True):
+        for bits, field, scale in zip(self.accumulators(), self._peaks(first), self.scales, strict=True):
             most = field.down(23) - 127 + scale.get()
             most = field.compare("==", 0).choose(self.floor, most).larger(self.floor)
             one, term = self._raise(bits, most)
@@ -277,7 +298,8 @@ class Chain:
 
     # ------------------------------------------------------------------------------------------------ what they share
 
-    def _accumulators(self) -> list[Lanes]:
+    def accumulators(self) -> list[Lanes]:
+        """The accumulators of each row, as they are now."""
         return [each.get() for each in self.running]
 
     def _halves(self, first: Lanes, term: Any, addends: list[Lanes]) -> list[Total]:
@@ -286,12 +308,7 @@ class Chain:
         rests = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
 
         def add(into: list[Slot], start: Any, stop: Any) -> None:
-            with self.code.loop(start, stop) as k:
-                at = first + k
-                x = self.code.load(self.x, at, REALS, unit=64)
-                for row in range(ROWS):
-                    y = self.code.load(self.y, at.up(2) + row, REAL, unit=4).everywhere()
-                    into[row].set(into[row].get() + term(x, y, at, row))
+            self.add(into, first, start, stop, term)
 
         def start() -> None:
             for total, addend in zip(totals, addends, strict=True):
@@ -325,10 +342,19 @@ class Chain:
         self.code.branch(self.fits, done, lambda: self.code.branch(many, far, close))
         return [Total(total.get(), sign.get()) for total, sign in zip(totals, signs, strict=True)]
 
+    def add(self, into: list[Slot], first: Lanes, start: Any, stop: Any, term: Any) -> None:
+        """Add `term` over these k of a sum to each row."""
+        with self.code.loop(start, stop) as k:
+            at = first + k
+            x = self.code.load(self.x, at, REALS, unit=64)
+            for row in range(ROWS):
+                y = self.code.load(self.y, at.up(2) + row, REAL, unit=4).everywhere()
+                into[row].set(into[row].get() + term(x, y, at, row))
+
     def _look_for_specials(self, first: Lanes, marks: list[Slot]) -> None:
         """What infinities and NaNs make of each sum, or 0; see `pack_special`."""
         sums = []
-        for bits in self._accumulators():
+        for bits in self.accumulators():
             infinite = (bits & INFINITY).compare("==", INFINITY)
             sums.append(Slot(infinite.choose(bits, 0).floats()))
         with self.code.loop(0, self.depth) as k:

@@ -31,17 +31,6 @@ def call(typingctx, address, numbers):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def stay_apart(typingctx):  # type: ignore[no-untyped-def]
-    """Keep the function around it out of its callers, whose variables would take registers that its loops need."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        builder.function.attributes.add("noinline")
-        return context.get_dummy_value()
-
-    return types.none(), codegen
-
-
-@intrinsic
 def number(typingctx, numbers, place):  # type: ignore[no-untyped-def]
     """The 64-bit number at a place of the numbers at an address."""
 

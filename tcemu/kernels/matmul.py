@@ -12,32 +12,25 @@ compiled kernel without the interpreter lock. The memory for packed operands doe
 from __future__ import annotations
 
 import math
-import os
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tcemu.kernels import matmul_fused, matmul_plain
-from tcemu.kernels.matmul_exact import QUIET, WIDTH
+from tcemu.kernels.matmul_exact import WIDTH
+from tcemu.kernels.matmul_fused import CHUNK, Corner
+from tcemu.kernels.rooms import Kept
 from tcemu.kernels.sums import LOWEST
+from tcemu.kernels.threads import cores, share
 
 Array = npt.NDArray[Any]
-#: Rows and columns of C from which a thread takes a tile: (m0, m1, n0, n1).
-Tile = tuple[int, int, int, int]
 
 ROWS, COLUMNS = 256, WIDTH
-#: Products packed at a time for each output.
-DEPTH = 256
 #: If a call has fewer products than this, a second thread costs more than it gains.
 SERIAL = 1 << 21
-#: Columns are padded to whole vectors of bytes.
-LANES = 64
-
-_QUIET, _QUIET16 = QUIET, 0x7FFF
+_KEPT = Kept()
 
 
 def fused(
@@ -67,7 +60,7 @@ def fused(
     kept behind the point of the largest exponent E. floor: E is never below it. keep: fraction bits of the result.
     normal: whether subnormals of A and of B are normalised, as in a wider format; only the fast path can do that. join:
     the chain of each instruction starts from +0 and c is added to its result, to nearest even. threads: the maximum;
-    None for two for each core. fast: False computes every element by the plain integer rule.
+    None for one for each core. fast: False computes every element by the plain integer rule.
     """
     _check_shapes(a, b, c)
     depth = sum(len(ks) for ks in sums)
@@ -93,24 +86,11 @@ def fused(
     places = np.full((len(sums), block), -1, np.int64)
     for row, ks in zip(places, sums, strict=True):
         row[: len(ks)] = ks
-    steps = max(1, DEPTH // places.size)  # instructions at a time
+    product = matmul_fused.Product(rule, formats, normal, join, places)
+    a, b, c = (np.ascontiguousarray(each) for each in (a, b, c))
     d = np.empty_like(c)
 
-    def work(tiles: Iterator[Tile]) -> None:
-        kernel = matmul_fused.Tile(rule, formats, normal, join, len(sums), block)
-        for m0, m1, n0, n1 in tiles:
-            running = matmul_fused.blocks_of(_widen(c[m0:m1, n0:n1]))
-            for k0 in range(0, a.shape[1], steps * depth):
-                many = min(steps, (a.shape[1] - k0) // depth)
-                k1 = k0 + many * depth
-                ks = np.arange(many)[:, None, None] * depth + places
-                ks = np.where(places < 0, -1, ks).reshape(-1)
-                part_a = _taken(a[m0:m1, k0:k1], ks, 1, formats[0][3])
-                part_b = _taken(b[k0:k1, n0:n1], ks, 0, formats[1][3])
-                kernel.add(part_a, part_b, running, fast=fast)
-            d[m0:m1, n0:n1] = _narrow(matmul_fused.tile_of(running, m1 - m0, n1 - n0), half)
-
-    _share(work, a.shape[0], b.shape[1], a.shape[1], threads)
+    _share(lambda tile: product.tile(a, b, c, d, tile, fast=fast), a.shape[0], b.shape[1], a.shape[1], threads)
     return d
 
 
@@ -128,31 +108,30 @@ def integer(
         raise ValueError(f"int8 or uint8 values and int32 accumulators, not {a.dtype}, {b.dtype}, {c.dtype}")
     block = matmul_plain.BLOCK
     padded = -(-step // block) * block
-    steps = max(1, DEPTH // padded)
+    steps = max(1, CHUNK // padded)
     d = np.empty(c.shape, np.int32)
 
-    def work(tiles: Iterator[Tile]) -> None:
-        rows = min(ROWS, len(a))
-        room_a = np.zeros((rows, steps, padded), np.float32)
-        room_b = np.zeros((steps, padded, COLUMNS), np.float32)
-        for m0, m1, n0, n1 in tiles:
-            running = np.zeros((m1 - m0, COLUMNS), np.int32)
-            running[:, : n1 - n0] = c[m0:m1, n0:n1]
-            for k0 in range(0, a.shape[1], steps * step):
-                many = min(steps, (a.shape[1] - k0) // step)
-                k1 = k0 + many * step
-                part_a, part_b = room_a[: m1 - m0, :many], room_b[:many]
-                part_a[:, :, :step] = a[m0:m1, k0:k1].reshape(m1 - m0, many, step)
-                part_b[:, :step, : n1 - n0] = b[k0:k1, n0:n1].reshape(many, step, n1 - n0)
-                blocks = part_a.reshape(m1 - m0, -1, block).transpose(1, 0, 2)
-                matmul_plain.integer(
-                    np.ascontiguousarray(blocks),
-                    part_b.reshape(-1, block * COLUMNS),
-                    running,
-                    padded // block,
-                    saturate,
-                )
-            d[m0:m1, n0:n1] = running[:, : n1 - n0]
+    def work(tile: Corner) -> None:
+        m0, m1, n0, n1 = tile
+        running = np.zeros((m1 - m0, COLUMNS), np.int32)
+        running[:, : n1 - n0] = c[m0:m1, n0:n1]
+        for k0 in range(0, a.shape[1], steps * step):
+            many = min(steps, (a.shape[1] - k0) // step)
+            k1 = k0 + many * step
+            part_a = _KEPT.take("a", (m1 - m0) * many * padded, np.float32).reshape(m1 - m0, many, padded)
+            part_b = _KEPT.take("b", many * padded * COLUMNS, np.float32).reshape(many, padded, COLUMNS)
+            part_a[:, :, :step] = a[m0:m1, k0:k1].reshape(m1 - m0, many, step)
+            part_b[:, :step, : n1 - n0] = b[k0:k1, n0:n1].reshape(many, step, n1 - n0)
+            part_a[:, :, step:], part_b[:, step:], part_b[:, :, n1 - n0 :] = 0, 0, 0
+            blocks = part_a.reshape(m1 - m0, -1, block).transpose(1, 0, 2)
+            matmul_plain.integer(
+                np.ascontiguousarray(blocks),
+                part_b.reshape(-1, block * COLUMNS),
+                running,
+                padded // block,
+                saturate,
+            )
+        d[m0:m1, n0:n1] = running[:, : n1 - n0]
 
     _share(work, a.shape[0], b.shape[1], a.shape[1], threads)
     return d
@@ -165,11 +144,11 @@ def bits(a: Array, b: Array, c: Array, *, xor: bool, threads: int | None = None)
         raise ValueError(f"uint32 words and int32 accumulators, not {a.dtype}, {b.dtype}, {c.dtype}")
     d = np.array(c, np.int32, order="C")
 
-    def work(tiles: Iterator[Tile]) -> None:
-        for m0, m1, n0, n1 in tiles:
-            tile = _whole(d[m0:m1, n0:n1])
-            matmul_plain.bits(_whole(a[m0:m1]), _whole(b[:, n0:n1]), tile, xor)
-            d[m0:m1, n0:n1] = tile
+    def work(corner: Corner) -> None:
+        m0, m1, n0, n1 = corner
+        tile = _whole(d[m0:m1, n0:n1])
+        matmul_plain.bits(_whole(a[m0:m1]), _whole(b[:, n0:n1]), tile, xor)
+        d[m0:m1, n0:n1] = tile
 
     _share(work, a.shape[0], b.shape[1], a.shape[1] * 8, threads)
     return d
@@ -185,13 +164,13 @@ def f64(a: Array, b: Array, c: Array, *, mode: int = 0, threads: int | None = No
         raise ValueError(f"uint64 patterns, not {a.dtype}, {b.dtype}, {c.dtype}")
     d = np.array(c, np.uint64, order="C")
 
-    def work(tiles: Iterator[Tile]) -> None:
-        for m0, m1, n0, n1 in tiles:
-            rows, columns, tile = _whole(a[m0:m1]), b[:, n0:n1], _whole(d[m0:m1, n0:n1])
-            for k0 in range(0, a.shape[1], DEPTH):
-                ks = slice(k0, k0 + DEPTH)
-                matmul_plain.chain64(_whole(rows[:, ks]), _whole(columns[ks]), tile, mode)
-            d[m0:m1, n0:n1] = tile
+    def work(corner: Corner) -> None:
+        m0, m1, n0, n1 = corner
+        rows, columns, tile = _whole(a[m0:m1]), b[:, n0:n1], _whole(d[m0:m1, n0:n1])
+        for k0 in range(0, a.shape[1], CHUNK):
+            ks = slice(k0, k0 + CHUNK)
+            matmul_plain.chain64(_whole(rows[:, ks]), _whole(columns[ks]), tile, mode)
+        d[m0:m1, n0:n1] = tile
 
     _share(work, a.shape[0], b.shape[1], a.shape[1] * 4, threads)
     return d
@@ -222,68 +201,16 @@ def _suits(formats: tuple[Array, Array], block: int, rule: matmul_fused.Rule) ->
     return narrow and room and whole and rule.floor <= floor
 
 
-def _taken(matrix: Array, ks: Array, axis: int, padding: int) -> Array:
-    """The columns (axis 1) or rows `ks` of a matrix of patterns, zeros for -1, without the padding below a pattern."""
-    if not np.array_equal(ks, np.arange(matrix.shape[axis])):
-        matrix = matrix.take(ks, axis, mode="wrap")
-        matrix[(slice(None),) * axis + (ks < 0,)] = 0
-    wide: Array = matrix.astype(np.uint32, order="C")
-    if padding:
-        wide &= np.uint32(-1 << int(padding) & 0xFFFFFFFF)
-    return wide
-
-
-def _widen(c: Array) -> npt.NDArray[np.int32]:
-    """Accumulators as float32 patterns: every NaN becomes the same, and -0 becomes +0, since no sum keeps it."""
-    if c.dtype == np.uint16:
-        with np.errstate(all="ignore"):
-            c = np.ascontiguousarray(c).view(np.float16).astype(np.float32).view(np.uint32)
-    wide: npt.NDArray[np.int32] = c.astype(np.uint32).view(np.int32)
-    wide[(wide & 0x7FFFFFFF) > 0x7F800000] = _QUIET
-    wide[wide == -(1 << 31)] = 0
-    return wide
-
-
-def _narrow(running: npt.NDArray[np.int32], half: bool) -> Array:
-    """Patterns of the accumulator's format from float32 patterns of the same values."""
-    nan = (running & 0x7FFFFFFF) > 0x7F800000
-    if not half:
-        # A subnormal that passed and lost all its bits to `keep` still has its sign.
-        wide: Array = np.where(nan, np.int32(_QUIET), running).view(np.uint32)
-        wide[wide == 1 << 31] = 0
-        return wide
-    with np.errstate(all="ignore"):
-        narrow = np.ascontiguousarray(running).view(np.float32).astype(np.float16).view(np.uint16)
-    narrow[nan] = _QUIET16
-    return narrow
-
-
-def _share(work: Callable[[Iterator[Tile]], None], rows: int, columns: int, depth: int, threads: int | None) -> None:
-    """Run `work` over all tiles of a (rows, columns) matrix, in as many threads as the size justifies."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    # Two threads a core: a BLAS that has just run keeps its threads spinning, and one a core would lose a core to them.
-    threads = min(2 * cores, threads or 2 * cores) if cores > 1 and rows * columns * depth > SERIAL else 1
+def _share(work: Callable[[Corner], None], rows: int, columns: int, depth: int, threads: int | None) -> None:
+    """Run `work` for all tiles of a (rows, columns) matrix, in as many threads as the size justifies."""
+    most = min(cores(), threads or cores()) if rows * columns * depth > SERIAL else 1
     across = -(-columns // COLUMNS)
     height = ROWS
-    while threads > 1 and height > 16 and across * -(-rows // height) < 2 * threads:
+    while most > 1 and height > 16 and across * -(-rows // height) < 4 * most:
         height //= 2
-    tiles = deque(
+    tiles = [
         (m, min(m + height, rows), n, min(n + COLUMNS, columns))
         for m in range(0, rows, height)
         for n in range(0, columns, COLUMNS)
-    )
-
-    def queue() -> Iterator[Tile]:
-        while True:
-            try:
-                yield tiles.popleft()
-            except IndexError:
-                return
-
-    threads = min(threads, len(tiles))
-    if threads <= 1:
-        work(queue())
-        return
-    with ThreadPoolExecutor(threads, thread_name_prefix="tcemu") as pool:
-        for done in [pool.submit(work, queue()) for _ in range(threads)]:
-            done.result()
+    ]
+    share(work, tiles, most)

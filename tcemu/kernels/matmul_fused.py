@@ -3,54 +3,174 @@
 A tile holds some hundred rows of A, some hundred columns of B and the accumulators between them. All paths give the
 same bits for every input; the fast one needs four vector operations for a product or, where nothing is cut off, one;
 `exact` needs some forty scalar ones.
+
+A thread computes a tile in one call without the interpreter lock: other threads must not wait for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import int64, uint64
+from numba import int64, uint32, uint64
 
 from tcemu.kernels import sums
-from tcemu.kernels.blocks import ROWS, space
+from tcemu.kernels.blocks import HALF, JOIN, KEEP, ROWS, SUMS, space
+from tcemu.kernels.calls import address_of, call, put
 from tcemu.kernels.compiling import njit
 from tcemu.kernels.loading import LOADS
 from tcemu.kernels.matmul_exact import INFINITY, QUIET, exact
+from tcemu.kernels.moves import FLOATS, HALVES, finish, widen
 from tcemu.kernels.products import chains_at, multiply
-from tcemu.kernels.rooms import aligned
+from tcemu.kernels.rooms import Kept
 from tcemu.kernels.simd import WIDTH
+from tcemu.kernels.vectors import whole_vectors
 
 Array = npt.NDArray[Any]
+#: Products packed at a time for each output.
+CHUNK = 256
+#: Where `_multiply` notes what `pack` found, after the number that says that nothing is fetched ahead.
+FOUND = LOADS + 1
+#: Rows of A and of C, and columns of B and of C, from which a thread takes a tile: m0, m1, n0, n1.
+Corner = tuple[int, int, int, int]
 
 
-@njit(cache=True, nogil=True)
-def _arranged_x(b, patterns):  # type: ignore[no-untyped-def]
-    """patterns[g, k, j] = b[k, 16 g + j], flat; zeros after the last column."""
-    depth, columns = b.shape
-    for g in range(uint64(-(-columns // WIDTH))):
-        for k in range(uint64(depth)):
-            at = (g * uint64(depth) + k) * uint64(WIDTH)
-            for j in range(uint64(WIDTH)):
-                column = g * uint64(WIDTH) + j
-                patterns[at + j] = b[k, column] if column < uint64(columns) else np.uint32(0)
+# ------------------------------------------------------------------------------------------------- elements and results
 
 
-@njit(cache=True, nogil=True)
-def _arranged_y(a, patterns):  # type: ignore[no-untyped-def]
-    """patterns[r, k, i] = a[4 r + i, k], flat; zeros after the last row."""
-    rows, depth = a.shape
-    for r in range(uint64(-(-rows // ROWS))):
-        first, at = r * uint64(ROWS), r * uint64(depth) * uint64(ROWS)
-        whole = first + uint64(ROWS) <= uint64(rows)  # decided here, so that the loop has no branch
-        for k in range(uint64(depth) if whole else uint64(0)):
-            for i in range(uint64(ROWS)):
-                patterns[at + k * uint64(ROWS) + i] = a[first + i, k]
-        for k in range(uint64(0) if whole else uint64(depth)):
-            for i in range(uint64(ROWS)):
-                patterns[at + k * uint64(ROWS) + i] = a[first + i, k] if first + i < uint64(rows) else np.uint32(0)
+@njit(cache=True, nogil=True, error_model="numpy")
+def _load_x(b, k0, ks, n0, n1, mask, patterns):  # type: ignore[no-untyped-def]
+    """patterns[g, q, j] = b[k0 + ks[q], n0 + 16 g + j], flat; zeros after column n1, and where ks[q] is -1."""
+    whole_vectors()
+    lanes, depth, columns = uint64(WIDTH), uint64(ks.shape[0]), uint64(n1 - n0)
+    for q in range(depth):
+        k, first = uint64(k0 + ks[q]), uint64(n0)
+        there = columns if ks[q] >= 0 else uint64(0)
+        for g in range(there // lanes):
+            at = (g * depth + q) * lanes
+            for j in range(lanes):
+                patterns[at + j] = uint32(b[k, first + g * lanes + j]) & mask
+        for g in range(there // lanes, (columns + lanes - uint64(1)) // lanes):
+            at = (g * depth + q) * lanes
+            for j in range(lanes):
+                n = g * lanes + j
+                patterns[at + j] = uint32(b[k, first + n]) & mask if n < there else uint32(0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _load_y(a, k0, ks, straight, m0, m1, mask, patterns):  # type: ignore[no-untyped-def]
+    """patterns[r, q, i] = a[m0 + 4 r + i, k0 + ks[q]], flat; zeros after row m1, and where ks[q] is -1.
+
+    straight: whether ks[q] is q.
+    """
+    four, depth, rows = uint64(ROWS), uint64(ks.shape[0]), uint64(m1 - m0)
+    for r in range((rows + four - uint64(1)) // four):
+        first, at = uint64(m0) + r * four, r * depth * four
+        if straight and r * four + four <= rows:
+            for q in range(depth):
+                for i in range(four):
+                    patterns[at + q * four + i] = uint32(a[first + i, uint64(k0) + q]) & mask
+            continue
+        for q in range(depth):
+            for i in range(four):
+                there = r * four + i < rows and ks[q] >= 0
+                patterns[at + q * four + i] = uint32(a[first + i, uint64(k0 + ks[q])]) & mask if there else uint32(0)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _open(c, corner, running):  # type: ignore[no-untyped-def]
+    """running[g, r, i, j] = c[m0 + 4 r + i, n0 + 16 g + j] as float32, flat; zeros after row m1 and column n1."""
+    whole_vectors()
+    m0, m1, n0, n1 = corner
+    lanes, columns, rows = uint64(WIDTH), uint64(n1 - n0), uint64(m1 - m0)
+    padded = uint64(-(-(m1 - m0) // ROWS) * ROWS)
+    for m in range(padded):
+        there = columns if m < rows else uint64(0)
+        for g in range(there // lanes):
+            at, first = (g * padded + m) * lanes, uint64(n0) + g * lanes
+            for j in range(lanes):
+                running[at + j] = c[uint64(m0) + m, first + j]
+        for g in range(there // lanes, (columns + lanes - uint64(1)) // lanes):
+            at, first = (g * padded + m) * lanes, g * lanes
+            for j in range(lanes):
+                running[at + j] = c[uint64(m0) + m, uint64(n0) + first + j] if first + j < there else 0
+    of_c = uint64(running.ctypes.data)
+    widen(of_c, int64(c.itemsize == 2), int64(running.shape[0] // WIDTH), of_c)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _close(running, corner, d):  # type: ignore[no-untyped-def]
+    """d[m0 + 4 r + i, n0 + 16 g + j] = the result running[g, r, i, j], flat, as a pattern of d's format."""
+    whole_vectors()
+    finish(uint64(running.ctypes.data), int64(running.shape[0] // WIDTH), int64(HALVES if d.itemsize == 2 else FLOATS))
+    m0, m1, n0, n1 = corner
+    lanes, columns, padded = uint64(WIDTH), uint64(n1 - n0), uint64(-(-(m1 - m0) // ROWS) * ROWS)
+    for m in range(uint64(m1 - m0)):
+        for g in range(columns // lanes):
+            at, first = (g * padded + m) * lanes, uint64(n0) + g * lanes
+            for j in range(lanes):
+                d[uint64(m0) + m, first + j] = running[at + j]
+        for n in range(columns // lanes * lanes, columns):
+            d[uint64(m0) + m, uint64(n0) + n] = running[(n // lanes * padded + m) * lanes + n % lanes]
+
+
+# --------------------------------------------------------------------------------------------------------- the products
+
+
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
+def _multiply(x, vectors_x, y, vectors_y, steps, numbers, room, c, chains, blocks):  # type: ignore[no-untyped-def]
+    """`products.multiply` for one tile, without scales; all but counts are addresses."""
+    none, no = uint64(0), int64(0)
+    ahead = numbers + uint64(8 * LOADS)  # nothing is fetched ahead: the number after the formats is 0
+    seen = multiply(
+        int64(1), x, vectors_x, y, vectors_y, steps, numbers, room, c, none, none, no, no, none, (chains, blocks),
+        ahead, no,
+    )  # fmt: skip
+    put(numbers, int64(FOUND), seen)
+
+
+@cache
+def _multiply_at() -> int:
+    """The address of the compiled `_multiply`."""
+    places = [uint64, int64, uint64, int64, int64, *[uint64] * 5]
+    return address_of(_multiply, *places)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _add(  # type: ignore[no-untyped-def]
+    a, b, k, corner, ks, straight, counts, masks, numbers, rooms, running, code
+):
+    """running += a @ b of a tile, from k on; returns the k at which the fast path fails, or else their number.
+
+    ks: what `_load_x` takes, for some instructions. counts: these instructions, and the products of each. masks: of the
+    bits of an element of B and of A. rooms: for x, y and what is packed. code: the addresses of `_multiply` and of all
+    that `chains_at` returns.
+    """
+    x, y, room = rooms
+    m0, m1, n0, n1 = corner
+    steps, deep = counts
+    per = ks.shape[0] // steps
+    while k < a.shape[1]:
+        many = min(steps, (a.shape[1] - k) // deep)
+        some = ks[: many * per]
+        _load_x(b, k, some, n0, n1, masks[0], x)
+        _load_y(a, k, some, straight, m0, m1, masks[1], y)
+        chains = many if numbers[JOIN] else 1
+        numbers[SUMS] *= many // chains
+        vectors_x, vectors_y = -(-(n1 - n0) // WIDTH) * len(some), -(-(m1 - m0) // ROWS) * len(some) * ROWS // WIDTH
+        call(
+            code[0],
+            (uint64(x.ctypes.data), int64(vectors_x), uint64(y.ctypes.data), int64(vectors_y), int64(chains),
+             uint64(numbers.ctypes.data), uint64(room.ctypes.data), uint64(running.ctypes.data), *code[1]),
+        )  # fmt: skip
+        numbers[SUMS] //= many // chains
+        if numbers[FOUND] & sums.OUTSIDE and (numbers[KEEP] != 23 or numbers[HALF]):
+            return k
+        k += many * deep
+    return k
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -71,19 +191,6 @@ def _join(part, c, half):  # type: ignore[no-untyped-def]
     sums.join(part, c, half)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _multiplied(x, y, steps, numbers, room, c, chains):  # type: ignore[no-untyped-def]
-    """`products.multiply` for arrays."""
-    of_x, of_y = uint64(x.ctypes.data), uint64(y.ctypes.data)
-    at, into = uint64(numbers.ctypes.data), uint64(c.ctypes.data)
-    vectors_x, vectors_y = int64(x.shape[0] // WIDTH), int64(y.shape[0] // WIDTH)
-    none, no = uint64(0), int64(0)  # nothing is fetched ahead: the number after the formats is 0
-    return multiply(
-        int64(1), of_x, vectors_x, of_y, vectors_y, steps, at, uint64(room.ctypes.data), into, none, none, no, no,
-        none, chains, at + uint64(8 * LOADS), no,
-    )  # fmt: skip
-
-
 class Rule(NamedTuple):
     """Fraction bits F, the floor of E, fraction bits kept, and whether results are float16 rounded to nearest."""
 
@@ -93,66 +200,71 @@ class Rule(NamedTuple):
     half: bool
 
 
-class Tile:
-    """What one thread needs for tiles up to a number of rows, columns and products."""
+_KEPT = Kept()
 
-    def __init__(self, rule: Rule, formats: Sequence[Array], normal: Sequence[bool], join: bool, sums: int, depth: int):
-        self._rule, self._formats, self._join, self._sums, self._depth = np.array(rule), formats, join, sums, depth
+
+class Product:
+    """A product with everything that its tiles share.
+
+    places: for one instruction, the k of each fused sum, (sums, depth), with -1 behind those of a shorter sum. formats,
+    normal and join: see `matmul.fused`.
+    """
+
+    def __init__(self, rule: Rule, formats: Sequence[Array], normal: Sequence[bool], join: bool, places: Array):
+        self._rule, self._formats, self._join = np.array(rule), formats, join
+        self._sums = [ks[ks >= 0] for ks in places]
         forms = [*formats[1], normal[1], *formats[0], normal[0]]
-        room = space(rule.fraction, depth, [form.tolist() for form in formats])
-        self._numbers = np.array([*rule, join, depth, sums, room, *forms, 0], np.int64)
-        self._rooms: dict[str, Array] = {}
+        room = space(rule.fraction, places.shape[1], [form.tolist() for form in formats])
+        self._numbers = np.array([*rule, join, places.shape[1], len(places), room, *forms, 0, 0], np.int64)
+        self._deep = sum(map(len, self._sums))
+        self._steps = max(1, CHUNK // places.size)  # instructions at a time
+        ks = np.arange(self._steps)[:, None, None] * self._deep + places
+        self._ks = np.where(places < 0, -1, ks).reshape(-1)
+        self._straight = np.array_equal(self._ks, np.arange(self._ks.size))
+        self._masks = tuple(np.uint32(-1 << int(form[3]) & 0xFFFFFFFF) for form in (formats[1], formats[0]))
 
-    def _room(self, name: str, size: int, kind: Any) -> Array:
-        """An array without initial content; the next call with this name returns the same memory."""
-        room = self._rooms.get(name)
-        if room is None or room.size < size:
-            room = self._rooms[name] = aligned(size, kind)
-        return room[:size]
+    def tile(self, a: Array, b: Array, c: Array, d: Array, corner: Corner, *, fast: bool) -> None:
+        """A tile of d = a @ b + c, k in the order of the sums; all are matrices of patterns in C order.
 
-    def add(self, a: Array, b: Array, c: Array, *, fast: bool) -> None:
-        """c = a @ b + c in place, k in the order of the sums.
-
-        a (rows, k) and b (k, columns): uint32 patterns; c (groups of columns, groups of rows, 4, 16): int32, float32
-        patterns. Without `fast`, the plain rule computes everything.
+        Without `fast`, the plain rule computes everything.
         """
-        if fast:
-            size_x, size_y = c.shape[0] * WIDTH * len(b), c.shape[1] * ROWS * len(b)
-            x, y = self._room("x", size_x, np.uint32), self._room("y", size_y, np.uint32)
-            _arranged_x(b, x)
-            _arranged_y(a, y)
-            room = self._room("packed", 3 * (size_x + size_y), np.int32)
-            steps = len(b) // (self._sums * self._depth) if self._join else 1
-            if not self._join:
-                self._numbers[6] = len(b) // self._depth
-            found = _multiplied(x, y, steps, self._numbers, room, c.reshape(-1), chains_at())
-            if not found & sums.OUTSIDE or (self._rule[2] == 23 and not self._rule[3]):
-                return
-        self._plainly(a, b, c)
+        m0, m1, n0, n1 = corner
+        rows, columns = -(-(m1 - m0) // ROWS) * ROWS, -(-(n1 - n0) // WIDTH) * WIDTH
+        running = _KEPT.take("running", rows * columns, np.int32)
+        _open(c, corner, running)
+        k = 0
+        while k < a.shape[1]:
+            if fast:
+                k = self._add(a, b, k, corner, rows, columns, running)
+            if k < a.shape[1]:
+                stop = min(k + self._steps * self._deep, a.shape[1])
+                tile = running.reshape(-1, rows, WIDTH).transpose(1, 0, 2).reshape(rows, -1)[: m1 - m0, : n1 - n0]
+                found = self._added(a[m0:m1, k:stop], b[k:stop, n0:n1], np.ascontiguousarray(tile))
+                blocks = np.pad(found, ((0, rows - len(found)), (0, columns - found.shape[1])))
+                running[...] = blocks.reshape(rows, -1, WIDTH).transpose(1, 0, 2).reshape(-1)
+                k = stop
+        _close(running, corner, d)
 
-    def _plainly(self, a: Array, b: Array, c: Array) -> None:
-        rows, columns = len(a), b.shape[1]
-        running = np.ascontiguousarray(c.transpose(1, 2, 0, 3)).reshape(c.shape[1] * ROWS, -1)[:rows, :columns].copy()
-        part = np.zeros_like(running) if self._join else running
-        for i in range(len(b) // self._depth):
-            if self._join and i % self._sums == 0:
-                part[...] = 0
-            ks = slice(i * self._depth, (i + 1) * self._depth)
-            plain(a[:, ks], b[ks], part, *self._formats, self._rule)
-            if self._join and i % self._sums == self._sums - 1:
-                _join(part, running, bool(self._rule[3]))
-        c[...] = blocks_of(running)
+    def _add(self, a: Array, b: Array, k: int, corner: Corner, rows: int, columns: int, running: Array) -> int:
+        size_x, size_y = columns * self._ks.size, rows * self._ks.size
+        x, y = _KEPT.take("x", size_x, np.uint32), _KEPT.take("y", size_y, np.uint32)
+        rooms = x, y, _KEPT.take("packed", 3 * (size_x + size_y), np.int32)
+        counts, code = (self._steps, self._deep), (_multiply_at(), chains_at())
+        reached: int = _add(
+            a, b, k, corner, self._ks, self._straight, counts, self._masks, self._numbers.copy(), rooms, running, code
+        )
+        return reached
 
-
-def blocks_of(running: Array) -> Array:
-    """A tile (rows, columns) as `Tile.add` takes it, with zeros after the last row and column."""
-    rows, columns = running.shape
-    padded = np.zeros((-(-rows // ROWS) * ROWS, -(-columns // WIDTH) * WIDTH), np.int32)
-    padded[:rows, :columns] = running
-    return np.ascontiguousarray(padded.reshape(-1, ROWS, padded.shape[1] // WIDTH, WIDTH).transpose(2, 0, 1, 3))
-
-
-def tile_of(blocks: Array, rows: int, columns: int) -> Array:
-    """The tile (rows, columns) of `blocks_of`."""
-    tile: Array = blocks.transpose(1, 2, 0, 3).reshape(blocks.shape[1] * ROWS, -1)[:rows, :columns]
-    return tile
+    def _added(self, a: Array, b: Array, c: Array) -> Array:
+        """a @ b + c by the plain rule; c are float32 patterns."""
+        for first in range(0, len(b), self._deep):
+            part = np.zeros_like(c) if self._join else c
+            for ks in self._sums:
+                right, left = (
+                    each.astype(np.uint32) & mask
+                    for each, mask in zip((b[first + ks], a[:, first + ks]), self._masks, strict=True)
+                )
+                plain(np.ascontiguousarray(left), right, part, *self._formats, self._rule)
+            if self._join:
+                _join(part, c, bool(self._rule[3]))
+        return c

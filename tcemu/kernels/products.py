@@ -13,7 +13,7 @@ from numba import int64, uint64
 from tcemu.kernels import sums as fast
 from tcemu.kernels.ahead import expect, fetch
 from tcemu.kernels.blocks import ROWS
-from tcemu.kernels.calls import address_of, call, number, stay_apart
+from tcemu.kernels.calls import address_of, call, number
 from tcemu.kernels.compiling import njit
 from tcemu.kernels.dots import bit_block, integer_block, integers
 from tcemu.kernels.loading import (
@@ -93,7 +93,7 @@ def multiply(  # type: ignore[no-untyped-def]
         pack_special(y, form_y, all_y, sign_y)
     base = (seen_x >> 1) + (seen_y >> 1)
     scales = scale_x, scale_y, step_x, step_y, scaled
-    call(chains, (tiles, room, vectors_x, vectors_y, steps, numbers, c, *scales, base, found, ahead))
+    call(chains[0], (tiles, room, vectors_x, vectors_y, steps, numbers, c, *scales, base, found, ahead, chains[1]))
     return found
 
 
@@ -105,11 +105,14 @@ def _rooms(room, vectors_x, vectors_y):  # type: ignore[no-untyped-def]
     return room, room + size_x, room + uint64(2) * size_x, other, other + size_y, other + uint64(2) * size_y
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _blocks(counts, chain, packed, scales, apart, c, rule, base, flags, ahead, first):  # type: ignore[no-untyped-def]
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
+def _blocks(  # type: ignore[no-untyped-def]
+    tiles, of_x, of_y, steps, chain, value_x, word_x, sign_x, value_y, word_y, sign_y, scale_x, scale_y, step_x, step_y,
+    c, rule, base, wide, special, scaled, ahead, first,
+):
     """`blocks` as a function of its own."""
-    stay_apart()
-    blocks(*counts, chain, packed, scales, apart, c, rule, base, *flags, ahead, first)
+    packed, scales, apart = (value_x, word_x, sign_x, value_y, word_y, sign_y), (scale_x, scale_y), (step_x, step_y)
+    blocks(tiles, of_x, of_y, steps, chain, packed, scales, apart, c, rule, base, wide, special, scaled, ahead, first)
 
 
 @njit(cache=True, nogil=True)
@@ -128,14 +131,18 @@ def _any_short(tiles, of_x, of_y, steps, squares_x, squares_y, numbers):  # type
 
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
 def _chains(  # type: ignore[no-untyped-def]
-    tiles, room, vectors_x, vectors_y, steps, numbers, c, scale_x, scale_y, step_x, step_y, scaled, base, found, ahead
+    tiles, room, vectors_x, vectors_y, steps, numbers, c, scale_x, scale_y, step_x, step_y, scaled, base, found, ahead,
+    code,
 ):
-    """The blocks of `multiply`, whose elements are packed. base: the sum of both starts. found: by `pack`, or BARE."""
+    """The blocks of `multiply`, whose elements are packed.
+
+    base: the sum of both starts. found: by `pack`, or BARE. code: the address of `_blocks`.
+    """
     wide, special, bare = int64(found & fast.OUTSIDE), int64(found & fast.SPECIAL), int64(found & fast.BARE)
     chain = number(numbers, 5) * number(numbers, 6)
     of_x, of_y = vectors_x // (chain * steps), vectors_y * WIDTH // (chain * steps * ROWS)
     value_x, word_x, sign_x, value_y, word_y, sign_y = _rooms(room, tiles * vectors_x, tiles * vectors_y)
-    scales, apart = (scale_x, scale_y), (step_x, step_y)
+    scales = scale_x, scale_y, step_x, step_y
     counts, size, at_x, at_y, into = (tiles, of_x, of_y, steps), uint64(4), uint64(0), uint64(0), c
     short = not (wide | special) and not scaled and may_be_short(numbers, FORMAT_X, FORMAT_Y)
     if short:
@@ -166,13 +173,16 @@ def _chains(  # type: ignore[no-untyped-def]
             bare = int64(0)
         packed = (value_x + at_x, word_x + at_x, sign_x, value_y + at_y * size, word_y + at_y, sign_y)
         flags = wide, special, int64(scaled)
-        _blocks(counts, chain, packed, scales, apart, into, numbers, base, flags, ahead, block)
+        call(code, (*counts, chain, *packed, *scales, into, numbers, base, *flags, ahead, block))
 
 
 @cache
-def chains_at() -> int:
-    """The address of the compiled `_chains`, which `multiply` and `run_fused` call."""
-    return address_of(_chains, int64, uint64, *[int64] * 3, *[uint64] * 4, int64, int64, uint64, int64, int64, uint64)
+def chains_at() -> tuple[int, int]:
+    """The addresses of the compiled `_chains`, which `multiply` and `run_fused` call, and of `_blocks`."""
+    scales, end = [uint64, uint64, int64, int64], [uint64, int64]
+    inner = address_of(_blocks, *[int64] * 5, *[uint64] * 6, *scales, uint64, uint64, *[int64] * 4, *end)
+    kinds = int64, uint64, *[int64] * 3, uint64, uint64, *scales, uint64, int64, int64, uint64, uint64
+    return address_of(_chains, *kinds), inner
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -280,7 +290,8 @@ def run_fused(  # type: ignore[no-untyped-def]
         load_addends(tiles, given[2] + uint64(t * steps[2]), steps[2], at, told, room)
         widen_addends(tiles, told, room)
         if t >= later and _quickly(tiles, at_x, at_y, steps, at, told, room, bare):
-            call(chains, (tiles, packed, vectors_x, vectors_y, 1, told, in_c, *scales, base, bare, ahead))
+            given_packed = tiles, packed, vectors_x, vectors_y, 1, told, in_c, *scales, base, bare, ahead
+            call(chains[0], (*given_packed, chains[1]))
         else:
             later = later if t < later else t + PATIENCE
             load_factors(tiles, at_x, at_y, steps, at, told, room)

@@ -35,6 +35,20 @@ class Scratch(local):
     room: Array = np.empty(0, np.int32)
 
 
+class Kept(local):
+    """Room that each thread keeps from one product to the next, by names."""
+
+    def __init__(self) -> None:
+        self._rooms: dict[str, Array] = {}
+
+    def take(self, name: str, size: int, kind: Any) -> Array:
+        """An array without initial content; the next call with this name returns the same memory."""
+        room = self._rooms.get(name)
+        if room is None or room.size < size:
+            room = self._rooms[name] = aligned(size, kind)
+        return room[:size]
+
+
 class Tiles(NamedTuple):
     """Words of the same kind of some tiles: the address of the first one's, and the bytes from each to the next."""
 

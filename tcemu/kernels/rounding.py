@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tcemu.kernels.simd import Lanes
+from tcemu.kernels.simd import SIGN, Lanes
 from tcemu.kernels.sums import INFINITY
 
 
@@ -28,6 +28,10 @@ class Total(NamedTuple):
     def overflows(self) -> Lanes:
         """Negative where `whole` is not the sum itself."""
         return self.whole ^ self.signed
+
+    def toward_zero(self) -> Lanes:
+        """The sums as floats, toward zero."""
+        return (cut(self.magnitude).bits() | (self.negative & SIGN)).floats()
 
 
 def cut(magnitude: Lanes) -> Lanes:

@@ -6,7 +6,7 @@ A kernel of this kind is an intrinsic: its Python code runs once, while numba co
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -92,10 +92,7 @@ class Lanes:
     def _by_llvm(self, name: str, *others: Lanes) -> Lanes:
         """One of LLVM's own functions on vectors."""
         element = {REAL: "f32", DOUBLE: "f64", WORD: "i32"}[self.type.element]
-        kind = ir.FunctionType(self.type, [self.type] * (1 + len(others)))
-        full = f"llvm.{name}.v{self.type.count}{element}"
-        found = cgutils.get_or_insert_function(self.builder.module, kind, full)
-        return Lanes(self.builder, self.builder.call(found, [each.value for each in (self, *others)]))
+        return called(self.builder, f"llvm.{name}.v{self.type.count}{element}", self.type, [self, *others])
 
     def __and__(self, other: Any) -> Lanes:
         return self._do("and_", other)
@@ -124,6 +121,12 @@ class Lanes:
     def sign(self) -> Lanes:
         """-1 where the integer is negative, else 0."""
         return self._do("ashr", self.type.element.width - 1)
+
+    def less_or_zero(self, other: Lanes) -> Lanes:
+        """The 16-bit halves of words, unsigned, minus others; zero instead of less."""
+        halves = ir.VectorType(ir.IntType(16), 2 * WIDTH)
+        given = [each.seen_as(halves) for each in (self, other)]
+        return called(self.builder, "llvm.usub.sat.v32i16", halves, given).seen_as(self.type)
 
     # ------------------------------------------------------------------------------------------------ comparing
 
@@ -189,10 +192,8 @@ class Lanes:
 
     def converted_toward_zero(self) -> Lanes:
         """Integers as floats, toward zero. AVX-512 only: the rounding is a part of the instruction there."""
-        kind = ir.FunctionType(REALS, [WORDS, WORD])
-        name = "llvm.x86.avx512.sitofp.round.v16f32.v16i32"
-        found = cgutils.get_or_insert_function(self.builder.module, kind, name)
-        return Lanes(self.builder, self.builder.call(found, [self.value, ir.Constant(WORD, TOWARD_ZERO)]))
+        given = [self, ir.Constant(WORD, TOWARD_ZERO)]
+        return called(self.builder, "llvm.x86.avx512.sitofp.round.v16f32.v16i32", REALS, given)
 
     def converted_unsigned(self) -> Lanes:
         """Unsigned integers as floats, to nearest."""
@@ -230,6 +231,13 @@ class Lanes:
         """The lanes with these numbers, in this order."""
         mask = ir.Constant(ir.VectorType(WORD, len(lanes)), lanes)
         return Lanes(self.builder, self.builder.shuffle_vector(self.value, self.value, mask))
+
+
+def called(builder: Any, name: str, result: Any, given: Sequence[Any]) -> Lanes:
+    """The result of a function of LLVM or of the processor, for vectors or LLVM's values."""
+    values = [each.value if isinstance(each, Lanes) else each for each in given]
+    kind = ir.FunctionType(result, [value.type for value in values])
+    return Lanes(builder, builder.call(cgutils.get_or_insert_function(builder.module, kind, name), values))
 
 
 class Slot:
@@ -355,18 +363,13 @@ class Code:
 
     def _gather_words(self, address: Any, indices: Lanes) -> Lanes:
         """The same in one instruction of the processor, which LLVM does not choose for computed addresses."""
-        words, place, mask = ir.VectorType(WORD, WIDTH), BYTE.as_pointer(), ir.VectorType(ir.IntType(1), WIDTH)
-        kind = ir.FunctionType(words, [words, place, words, mask, WORD])
-        found = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.x86.avx512.mask.gather.dpi.512")
-        none, every = ir.Constant(words, [0] * WIDTH), ir.Constant(mask, [1] * WIDTH)
-        given = [none, self.builder.inttoptr(address, place), indices.value, every, ir.Constant(WORD, 4)]
-        return Lanes(self.builder, self.builder.call(found, given))
+        none, every = ir.Constant(WORDS, [0] * WIDTH), ir.Constant(ir.VectorType(ir.IntType(1), WIDTH), [1] * WIDTH)
+        given = [none, self.builder.inttoptr(address, BYTE.as_pointer()), indices, every, ir.Constant(WORD, 4)]
+        return called(self.builder, "llvm.x86.avx512.mask.gather.dpi.512", WORDS, given)
 
     def picked(self, low: Lanes, high: Lanes, indices: Lanes) -> Lanes:
         """Words of two vectors, by the indices in the lanes: from 16 on they are in `high`. AVX-512 only."""
-        kind = ir.FunctionType(WORDS, [WORDS] * 3)
-        found = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.x86.avx512.vpermi2var.d.512")
-        return Lanes(self.builder, self.builder.call(found, [low.value, indices.value, high.value]))
+        return called(self.builder, "llvm.x86.avx512.vpermi2var.d.512", WORDS, [low, indices, high])
 
     @contextmanager
     def loop(self, start: Any, stop: Any) -> Any:

@@ -286,7 +286,7 @@ class Core:
         blind = self.there & ~written
         if blind:
             bank.unwritten = np.repeat(lanes_of(blind)[:, None], bits.shape[1], axis=1)
-        if self.watched and written and self.heard:
+        if written and self.grid.observers and self.heard:
             made.touch(True)
         return made
 

@@ -17,7 +17,7 @@ from tcemu.machine.addresses import BLOCK, all_global, parts, rank_of
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import Accessed, By, Order, Waiting
 from tcemu.machine.masks import FULL, LANES, lanes_of
-from tcemu.machine.memory import Bytes
+from tcemu.machine.memory import Bytes, Found
 from tcemu.machine.reductions import unsigned
 from tcemu.machine.registers import POISON, WARP, Registers
 from tcemu.machine.tensor_map import TensorMap
@@ -141,8 +141,18 @@ def ld(instruction: Instruction) -> Act:
         by = core.begin(instruction)
         if by is None:
             return core.blank(count, register)
+        where = core.integers(instruction, "address", addresses)
+        known = _known(core, state, where, size)
+        if known is not None:
+            memory, (units, extent, named) = known
+            if core.grid.observers:
+                core.grid.tell(Accessed, by, instruction, state, False, where, size, extent, LANES, False, order)
+            data = memory.read(units, size, kind)
+            if core.grid.scheduler.polls(core.strand, (named, data.tobytes(), memory), strong):
+                _poll(core, by, places(core, by, instruction, state, where)[0])
+            return core.made(data if whole else data.astype(register), FULL)
         loads: list[tuple[Where, Array]] = []
-        for each in places(core, by, instruction, state, core.integers(instruction, "address", addresses)):
+        for each in places(core, by, instruction, state, where):
             found = access(core, by, instruction, each, False, size, order)
             data = each.memory.read(found, size, kind)
             loaded(core, by, each, data, strong)
@@ -150,6 +160,15 @@ def ld(instruction: Instruction) -> Act:
         return answer(core, loads)
 
     return act
+
+
+def _known(core: Core, state: StateSpace, addresses: Array, size: int) -> tuple[Bytes, Found] | None:
+    """The usual access: all lanes, one memory, addresses that it has checked before."""
+    if core.bits != FULL:
+        return None
+    memory = core.block.shared if state == "shared" else core.grid.memory if state == "global" else None
+    found = None if memory is None else memory.known(addresses, size)
+    return None if memory is None or found is None else (memory, found)
 
 
 def answer(core: Core, found: list[tuple[Where, Array]]) -> Registers:
@@ -166,9 +185,13 @@ def answer(core: Core, found: list[tuple[Where, Array]]) -> Registers:
 def loaded(core: Core, by: By, where: Where, data: Array, strong: bool) -> None:
     """Report a load to the scheduler: a loop that keeps loading the same values waits for other warps."""
     found = where.addresses.tobytes(), data.tobytes(), where.memory
-    scheduler, strand = core.grid.scheduler, core.strand
-    if scheduler.polls(strand, found, strong):
-        scheduler.looked(strand, False, partial(_polled, core, by, where), where.space == "global")
+    if core.grid.scheduler.polls(core.strand, found, strong):
+        _poll(core, by, where)
+
+
+def _poll(core: Core, by: By, where: Where) -> None:
+    """Other warps run, because this one polls memory."""
+    core.grid.scheduler.looked(core.strand, False, partial(_polled, core, by, where), where.space == "global")
 
 
 def _polled(core: Core, by: By, where: Where) -> Waiting:
@@ -192,6 +215,14 @@ def st(instruction: Instruction) -> Act:
             return
         where = core.integers(instruction, "address", addresses)
         given = patterns(core, values)
+        known = _known(core, state, where, size)
+        if known is not None:
+            memory, (units, extent, _) = known
+            if core.grid.observers:
+                told = where, size, extent, LANES, False, order, given.view(np.uint8)
+                core.grid.tell(Accessed, by, instruction, state, True, *told)
+            memory.write(units, given)
+            return
         for each in places(core, by, instruction, state, where):
             data = each.of(given)
             each.memory.write(access(core, by, instruction, each, True, size, order, data), data)

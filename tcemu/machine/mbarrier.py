@@ -48,7 +48,7 @@ class Mbarrier:
 
     def __init__(self, count: int) -> None:
         self.phase = 0
-        self.pending = self.expected = _counted("count", count, f"{_SECTION}.9")
+        self.pending = self.expected = _counted("count", count, 9)
         self.tx = 0
 
     # ------------------------------------------------------------------------------------------ operations
@@ -58,7 +58,7 @@ class Mbarrier:
 
         It is an error if more arrivals come than are pending, or if .noComplete (`complete` False) completes the phase.
         """
-        count = _counted("count", count, f"{_SECTION}.13")
+        count = _counted("count", count, 13)
         self._check_arrivals(count)
         if not complete and count == self.pending and not self.tx:
             raise OperandError(
@@ -70,7 +70,7 @@ class Mbarrier:
 
     def drop(self, count: int = 1, *, complete: bool = True) -> bool:
         """arrive_drop with `count` (9.7.13.15.14): later phases expect fewer arrivals, and then arrive-on."""
-        count = _counted("count", count, f"{_SECTION}.14")
+        count = _counted("count", count, 14)
         self._check_arrivals(count)
         if count > self.expected:
             raise OperandError(
@@ -197,10 +197,10 @@ def _returned(state: object) -> int:
     return found
 
 
-def _counted(name: str, count: int, section: str) -> int:
-    found = _index(count)
+def _counted(name: str, count: int, part: int) -> int:
+    found = count if type(count) is int else _index(count)
     if found is None or not 1 <= found <= MOST:
-        raise OperandError(f"{name} of an mbarrier must be 1 to {MOST}; got {briefly(count)} ({section})")
+        raise OperandError(f"{name} of an mbarrier must be 1 to {MOST}; got {briefly(count)} ({_SECTION}.{part})")
     return found
 
 

@@ -127,9 +127,10 @@ def wait(instruction: Instruction) -> Act:
         found = 0
         for place, parity, mask in _phases(core, by, instruction, address, phase, by_state):
             part = _part(by, mask)
-            if _complete(core, part, instruction, place, parity, tries=tries):
-                core.block.mbarriers.seen(core, part, instruction, place, parity)
+            if _complete(core, part, instruction, place, parity, tries):
                 found |= mask
+                if core.grid.observers:
+                    core.block.mbarriers.seen(core, part, instruction, place, parity)
         return lanes(lanes_of(found).copy())
 
     return act
@@ -162,6 +163,9 @@ def places_of(
     state, own = space_of(instruction), core.block
     found = core.distinct(instruction, "mbarrier", given)
     if state == "shared":
+        if len(found) == 1:  # as usual; a comprehension is a call
+            place, mask = found[0]
+            return [(own.mbarriers, place, mask)]
         return [(own.mbarriers, place, mask) for place, mask in found]
     if state == "shared::cluster":
         return [(*_of_cluster(core, by, instruction, place), mask) for place, mask in found]
@@ -236,18 +240,18 @@ def _phases(
     core: Core, by: By, instruction: Instruction, address: npt.ArrayLike, phase: Any, by_state: bool
 ) -> list[tuple[int, int, int]]:
     """(place, parity, mask of lanes) for each phase that active lanes ask about."""
-    places = [(place, mask) for _, place, mask in places_of(core, by, instruction, address)]
+    places = places_of(core, by, instruction, address)
     if type(phase) is int and not by_state:
         parity = _parity(instruction, phase)
-        return [(place, parity, mask) for place, mask in places]
+        return [(place, parity, mask) for _, place, mask in places]
     held = core.values(phase)
     if not held.ndim:
         one = held.item() if held.dtype.kind in "iu" else phase
         parity = parity_of(one) if by_state else _parity(instruction, one)
-        return [(place, parity, mask) for place, mask in places]
+        return [(place, parity, mask) for _, place, mask in places]
     given = core.integers(instruction, "state" if by_state else "parity", phase).tolist()
     found: dict[tuple[int, int], int] = {}
-    for place, mask in places:
+    for _, place, mask in places:
         for lane in range(WARP):
             if mask >> lane & 1:
                 parity = parity_of(given[lane] & _LONG) if by_state else _parity(instruction, given[lane])
@@ -266,10 +270,13 @@ def _parity(instruction: Instruction, given: Any) -> int:
     return int(given)
 
 
-def _complete(core: Core, by: By, instruction: Instruction, place: int, parity: int, *, tries: bool) -> bool:
+def _complete(core: Core, by: By, instruction: Instruction, place: int, parity: int, tries: bool) -> bool:
     """Whether the phase is complete; a try waits until it is."""
-    mbarriers, words, number = core.block.mbarriers, core.block.shared.units[BYTES], place // BYTES
-    mbarriers.find(core, by, instruction, place)
+    mbarriers = core.block.mbarriers
+    if mbarriers.find(core, by, instruction, place).phase & 1 != parity:
+        core.strand.looks = None
+        return True
+    words, number = core.block.shared.units[BYTES], place // BYTES
     pending, complete = phase_bits(parity), phase_bits(1 - parity)
 
     def ready() -> bool:  # the scheduler calls this many times
@@ -279,9 +286,6 @@ def _complete(core: Core, by: By, instruction: Instruction, place: int, parity: 
         # `find` raises an error if something has overwritten the mbarrier
         return phase == complete or mbarriers.find(core, by, instruction, place).test(parity)
 
-    if ready():
-        core.strand.looks = None
-        return True
     if tries:
         core.wait(by, "mbarrier", place, ready, lambda: mbarriers.told(place))
     else:

@@ -103,11 +103,12 @@ class Mbarriers:
             except OperandError as error:
                 self._misused(core, by, instruction, place, "arrivals", error)
         self.put(place, held)
-        if core.watched:
+        if core.grid.observers:
             order = _order(instruction) or "release"
             owner, scope = core.owner(self._block), instruction.words.get("scope", "")
             core.tell(MbarrierArrived, by, place, phase, count, transaction, order, owner, scope)
-        self._tell_completed(core, place, phase, held)
+        if held.phase > phase:
+            core.tell(MbarrierCompleted, self._block.number, place, phase)
         return state
 
     def complete_tx(
@@ -125,7 +126,8 @@ class Mbarriers:
         if not copied and core.watched:
             scope = instruction.words.get("scope", "")
             core.tell(MbarrierArrived, by, place, phase, 0, -count, "relaxed", core.owner(self._block), scope)
-        self._tell_completed(core, place, phase, held)
+        if held.phase > phase:
+            core.tell(MbarrierCompleted, self._block.number, place, phase)
 
     def expect_more(self, core: Core, by: By, instruction: Instruction, place: int, count: int) -> int:
         """Make the phase wait for `count` more arrivals; return its number."""
@@ -137,8 +139,6 @@ class Mbarriers:
 
     def seen(self, core: Core, by: By, instruction: Instruction, place: int, parity: int) -> None:
         """Report that a wait found the last complete phase with this parity; more may complete before the warp runs."""
-        if not core.watched:
-            return
         phase = self.find(core, by, instruction, place).phase - 1
         phase -= phase & 1 != parity
         if phase >= 0:
@@ -150,10 +150,6 @@ class Mbarriers:
             return f"the mbarrier at {place}, whose {self._at(place)}"
         except OperandError:
             return f"the mbarrier at {place}, which something has overwritten"
-
-    def _tell_completed(self, core: Core, place: int, phase: int, held: Mbarrier) -> None:
-        if held.phase > phase:
-            core.tell(MbarrierCompleted, self._block.number, place, phase)
 
     def _check_place(self, core: Core, by: By, instruction: Instruction, place: int) -> None:
         if not place % BYTES and self._block.shared.holds(place, place + BYTES):

@@ -24,6 +24,8 @@ Array = npt.NDArray[Any]
 ALIGN = 256
 #: The first byte of an access and the one after its last.
 Extent = tuple[int, int]
+#: Numbers of units, an extent, and the addresses as bytes: see `Bytes.find`.
+Found = tuple[Array, Extent, bytes]
 #: Units that numpy can copy as one element, by their size.
 _UNITS: dict[int, np.dtype[Any]] = {
     1: np.dtype("u1"),
@@ -58,7 +60,7 @@ class Bytes:
         self._first = [first for first, _, _ in ranges]
         self._end = [end for _, end, _ in ranges]
         #: what `find` has found, by the addresses and the size
-        self._found: dict[tuple[bytes, int], tuple[Array, Extent]] = {}
+        self._found: dict[tuple[bytes, int], Found] = {}
         #: the bytes as units of each size
         self.units = {size: self.bytes.view(unit) for size, unit in _UNITS.items()}
 
@@ -111,8 +113,12 @@ class Bytes:
             extent = self.check(instruction, addresses, size, size, lanes)
             if len(self._found) == _KEPT:
                 self._found.clear()
-            found = self._found[key] = np.asarray(addresses)[:, None] >> _SHIFTS[size], extent
-        return found
+            found = self._found[key] = np.asarray(addresses)[:, None] >> _SHIFTS[size], extent, key[0]
+        return found[:2]
+
+    def known(self, addresses: Array, size: int) -> Found | None:
+        """What `find` has found for the same addresses and size before, with the addresses as bytes."""
+        return self._found.get((addresses.tobytes(), size))
 
     def holds(self, first: int, end: int) -> bool:
         """Whether bytes `first` to `end` - 1 lie in one of the ranges."""

@@ -9,12 +9,12 @@ from boxed import needs_box
 from handed import folder
 from quick import spread, turn
 
-from tcemu.backend import cores
 from tcemu.grade.box import Limits
 from tcemu.grade.intake import submissions
 from tcemu.grade.output import write_all
 from tcemu.grade.run import Local, run
 from tcemu.grade.work import Task
+from tcemu.kernels.threads import cores
 
 pytestmark = [needs_box, pytest.mark.slow]
 

@@ -12,7 +12,8 @@ from places import TESTS
 from quick import some
 
 import tcemu
-from tcemu.backend import cores, on_all_cores
+from tcemu.backend import on_all_cores
+from tcemu.kernels.threads import cores
 
 ROOT = Path(tcemu.__file__).parents[1]
 

@@ -1,0 +1,88 @@
+"""Sums of chains that need no care, with half the operations beside those of the products.
+
+    rule             float32 results with all their bits; sums that fit in 32 bits without their accumulator
+    accumulators     zero, or normal: at least as large as the smallest E of products, and far from overflow
+
+A finite accumulator far above all products then needs no path of its own. The products' power of two ends at the one
+that makes all of them vanish, and what remains, 24 bits of the accumulator, is computed without loss. Zeros also need
+none: their E is the smallest possible one, of which every accumulator is a multiple, if it began as one.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from tcemu.kernels.rounding import Total
+from tcemu.kernels.simd import SIGN, Lanes, Slot, whole_vectors_of_words
+from tcemu.kernels.sums import INFINITY
+
+if TYPE_CHECKING:
+    from tcemu.kernels.blocks import Chain
+
+#: Exponent field of accumulators that are too large: below it, no chain of up to 2^16 sums in the window overflows.
+LARGE = 230 << 23
+
+
+def suits(chain: Chain) -> Lanes:
+    """Whether the rule and all accumulators of a block are of this kind."""
+    outside = []
+    for bits in chain.accumulators():
+        own = bits & INFINITY
+        small_or_large = (own - chain.least).compare(">", chain.reach, unsigned=True)
+        outside.append(small_or_large.both((bits & ~SIGN).compare("!=", 0)))
+    none = chain.code.number_of_any(reduce(Lanes.either, outside))
+    return chain.code.number(none).compare("==", 0).both(chain.usual)
+
+
+def add_sums(chain: Chain) -> None:
+    """All sums of the chain, one after the other."""
+    code = chain.code
+    code.branch(chain.fits, lambda: _loop(chain, fits=True), lambda: _loop(chain, fits=False))
+
+
+def _loop(chain: Chain, *, fits: bool) -> None:
+    with chain.code.loop(0, chain.sums) as i:
+        _sum(chain, i * chain.depth, fits)
+
+
+def _sum(chain: Chain, first: Lanes, fits: bool) -> None:
+    fields = chain.largest(first).larger(0) + chain.offset
+    exponents, addends, terms = [], [], []
+    for bits, peak in zip(chain.accumulators(), chain.spread(fields), strict=True):
+        e = peak.larger(bits & INFINITY)
+        exponents.append(e)
+        addends.append(chain.top.less_or_zero(e))
+        terms.append((bits.floats() * (chain.scale - e).floats()).truncated())
+    totals = [Slot(term if fits else chain.code.lanes(0)) for term in terms]
+    chain.add(totals, first, 0, chain.depth, lambda x, y, _, row: ((x * y).bits() + addends[row]).floats().truncated())
+    powers = [(e - chain.unit).floats() for e in exponents]
+    parts = [total.get() for total in totals]
+    if fits:
+        _put(chain, [_toward_zero(part) for part in parts], powers)
+        return
+    wholes = [part + term for part, term in zip(parts, terms, strict=True)]
+    # Negative where both signs agree, but not with that of the sum.
+    wrapped = [(part ^ whole) & (term ^ whole) for part, term, whole in zip(parts, terms, wholes, strict=True)]
+
+    def by_magnitude() -> None:
+        totals = [Total(whole, whole ^ wrong) for whole, wrong in zip(wholes, wrapped, strict=True)]
+        _put(chain, [total.toward_zero() for total in totals], powers)
+
+    chain.code.branch(
+        chain.code.any_set(reduce(or_, wrapped).compare("<", 0)),
+        by_magnitude,
+        lambda: _put(chain, [_toward_zero(whole) for whole in wholes], powers),
+    )
+
+
+def _toward_zero(sums: Lanes) -> Lanes:
+    if whole_vectors_of_words():
+        return sums.converted_toward_zero()
+    return Total(sums, sums).toward_zero()
+
+
+def _put(chain: Chain, values: list[Lanes], powers: list[Lanes]) -> None:
+    for running, value, power in zip(chain.running, values, powers, strict=True):
+        running.set((value * power).bits())
