@@ -236,7 +236,7 @@ def heard(watch, kernel, arguments, options):
 
 
 def check_twice(kernel, arguments, options):
-    """In a second launch, an observer knows which sections need what, and makes only those. Returns how often it reports."""
+    """How often an observer reports: in later launches, it knows which sections need what, and makes only those."""
     watch = Sanitizer("collect")
     counts = heard(watch, kernel, arguments(), options)
     for times in (2, 3):
