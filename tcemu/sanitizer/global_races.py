@@ -87,9 +87,7 @@ class GlobalRaces:
         """Compare an access with those before it; `read` has the fields of a weak read."""
         shadow, extent, strong = self._shadow, event.extent, bool(event.order)
         if event.writes:
-            first = 32 * self._number(event)
-            shadow.settle(extent)
-            if shadow.claim(event.addresses, event.size, first, event.lanes, strong, extent):
+            if shadow.claim(event.addresses, event.size, 32 * self._number(event), event.lanes, strong, extent):
                 return
         else:
             self._loads[event.by.warp] = True
@@ -128,14 +126,14 @@ class GlobalRaces:
 
     def _number(self, event: Accessed) -> int:
         """The number of an access: often that of the warp's latest one, as kernels store a tile line by line."""
-        by, instruction, writes = event.by, event.instruction, event.writes
-        time = self._time[by.warp]
-        this = instruction, by.site, by.active, writes, time
-        latest, number = self._latest.get(by.warp, _NONE)
+        _, warp, active, site = by = event.by
+        time = self._time[warp]
+        this = event.instruction, site, active, event.writes, time
+        latest, number = self._latest.get(warp, _NONE)
         if this != latest:
-            accesses, strong = self._grid.accesses, strength(instruction, event.order)
-            number = accesses.number(self._neighbour.number, by, instruction.opcode, writes, strong, time)
-            self._latest[by.warp] = this, number
+            accesses, strong = self._grid.accesses, strength(event.instruction, event.order)
+            number = accesses.number(self._neighbour.number, by, event.opcode, event.writes, strong, time)
+            self._latest[warp] = this, number
         return number
 
     def _line(self, event: Accessed, latest: Line | None) -> Line:

@@ -154,23 +154,26 @@ class GlobalShadow:
     def claim(self, addresses: Array, size: int, first: int, lanes: Array, strong: bool, extent: Extent) -> bool:
         """Note a write by `lanes`, with marks from `first`, if nothing has accessed the cells so far, as is usual.
 
-        Return whether it was noted.
+        Return whether it was noted. In any case, listed reads of the array have been noted before.
         """
-        if size < self.cell or extent[1] > self._covered:
+        (low, high), (start, end) = extent, self._latest
+        if low < start or high > end:
+            self.settle(extent)
+        if size < self.cell or high > self._covered:
             return False
         marks = self._strong if strong else self._weak
         if not self._tools.claim(self._accessed, marks, addresses, size, self._shift, first, lanes):
             return False
-        self._reached(extent)
+        if low < self._first or high > self._end or low < start or high > end:
+            self._reached(extent)
         return True
 
     def _reached(self, extent: Extent) -> None:
         """Note that bytes of this extent have been written."""
         low, high = extent
-        if low < self._first or high > self._end:
-            self._first, self._end = min(self._first, low), max(self._end, high)
-        first, end = self._latest
-        if not first <= low < high <= end:
+        self._first, self._end = min(self._first, low), max(self._end, high)
+        start, end = self._latest
+        if low < start or high > end:
             self._latest = self._wrote(extent)
 
     def read_strongly(self, cells: Array, marks: Array) -> None:
