@@ -116,6 +116,11 @@ def called(by: By, within: int = 0, frame: FrameType | None = None) -> By:
 _latest: list[tuple[By | None, tuple[Site, ...]]] = [(None, ())]
 
 
+def alone(inner: Site) -> bool:
+    """Whether a line is in a function that a launch runs, so that no line of the kernel calls it."""
+    return (inner.file, inner.function) in _launched
+
+
 def callers_of(by: By, within: int = 0, frame: FrameType | None = None) -> tuple[Site, ...]:
     """The lines of the kernel that called the function of a line, innermost first; none if it is not running now.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeVar
+from functools import cached_property
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, get_args
 
 from tcemu.instructions import Instruction
 from tcemu.instructions.facts import Space
@@ -15,6 +16,10 @@ from tcemu.sanitizer.report import Report
 from tcemu.sanitizer.shadow import Shadow, Tiles
 
 Handler = Callable[..., object]
+
+#: What shows that an access has ended, in the order of explanations.
+Way = Literal["mbarrier", "barrier.cluster", "wait", "wgmma"]
+WAYS: tuple[Way, ...] = get_args(Way)
 
 
 class ForInstructions(NamedTuple):
@@ -78,7 +83,7 @@ Kind = TypeVar("Kind", bound=Callable[["Block"], Section])
 
 
 def section(kind: Kind) -> Kind:
-    """Let each block that the sanitizer observes have a section of this kind, made by `kind(block)`."""
+    """Let each block that the sanitizer observes have a section of this kind, made by `kind(block)` when needed."""
     SECTIONS.append(kind)
     return kind
 
@@ -89,9 +94,7 @@ class Block:
     def __init__(self, started: BlockStarted, tell: Callable[[Report], None], tiles: Tiles) -> None:
         self.threads, self.warps, self.target = started.threads, started.warps, started.target
         self.clocks = Clocks(started.threads)
-        self.fences = Fences(self.clocks)
-        self.records = Records(self.clocks)
-        self.shadow = Shadow(started.shared, tiles, started.names)
+        self._shared = started.shared, tiles, started.names
         self.exited: dict[int, By] = {}
         #: the blocks whose warps it has, in order
         self.numbers: tuple[int, ...] = (started.block,)
@@ -99,8 +102,8 @@ class Block:
         self.announced: dict[int, Array] = {}
         #: the content of its shared memory
         self.content = started.content
-        #: explains why an access has not ended, from its record and the one that conflicts with it, if known
-        self.ways: list[Callable[[int, int], str]] = []
+        #: explain why an access has not ended, from its record and the one that conflicts with it, if known
+        self.ways: dict[Way, Callable[[int, int], str]] = {}
         #: what a warp did that looks like synchronisation but orders nothing, for the reports of others
         self.in_vain: dict[int, str] = {}
         #: passes a finished report to the sanitizer
@@ -109,6 +112,25 @@ class Block:
         self._later: list[Report] = []
         #: hints that come at the end
         self._hints: list[Report] = []
+
+    @cached_property
+    def fences(self) -> Fences:
+        """What its threads know by fences."""
+        return Fences(self.clocks)
+
+    @cached_property
+    def records(self) -> Records:
+        """The records of accesses to its shared memory."""
+        return Records(self.clocks)
+
+    @cached_property
+    def shadow(self) -> Shadow:
+        """The last accesses to its shared memory."""
+        return Shadow(*self._shared)
+
+    def explained(self, record: int, other: int) -> list[str]:
+        """Why an access has not ended."""
+        return [self.ways[way](record, other) for way in WAYS if way in self.ways]
 
     def mbarrier(self, address: int) -> str:
         """``the mbarrier at 1024 (full[0])``."""

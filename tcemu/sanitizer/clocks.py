@@ -62,7 +62,7 @@ class Clocks:
         self.rows = [row] * self.warps
         #: what only some lanes of a warp know in addition, by mask
         self.partial: list[dict[int, Array]] = [{} for _ in range(self.warps)]
-        #: each warp's own time
+        #: each warp's own time; others keep this list, and those of `loads` and `there`
         self.time = [1] * self.warps
         #: the time up to which each lane's own fence.proxy.async covers its accesses
         self.fenced = np.zeros(self.lanes, np.int64)
@@ -189,6 +189,5 @@ class Clocks:
     def meet(self, warp: int) -> None:
         """All lanes execute one instruction together, so they have issued all their earlier loads."""
         if self.loads[warp]:
-            self.time[warp] += 1
-            self.met[warp] = self.time[warp]
+            self.time[warp] = self.met[warp] = self.time[warp] + 1
             self.loads[warp] = False

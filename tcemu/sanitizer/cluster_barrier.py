@@ -41,7 +41,7 @@ class ClusterBarriers:
         self._fenced: dict[int, Array] = {}
         #: by warp: when and where it last arrived with .relaxed, if it has not released since
         self._relaxed: dict[int, tuple[int, By]] = {}
-        block.ways.append(self._way)
+        block.ways["barrier.cluster"] = self._way
         #: by block: the accesses that it knows to have been made
         self.passed: dict[int, Array] = {}
         self.handlers: Handlers = {

@@ -49,7 +49,7 @@ class Copies:
         self._leaving: dict[int, list[tuple[Copy, int, tuple[Site, ...]]]] = {}
         #: each warp's last wait for cp.async and for bulk copies: where, and how many groups it left pending
         self._waits: dict[tuple[str, int], tuple[By, int]] = {}
-        block.ways.append(self._way)
+        block.ways["wait"] = self._way
         self.handlers: Handlers = {
             CopyIssued: self._issue,
             CopiesCommitted: self._commit,

@@ -26,6 +26,7 @@ class Divergence:
 
     def __init__(self, block: Block, membermasks: Membermasks) -> None:
         self._block, self._clocks, self._membermasks = block, block.clocks, membermasks
+        self._waiting, self._loads, self._there = membermasks.waiting, block.clocks.loads, block.clocks.there
         self.handlers: Handlers = {
             Issued: ForInstructions(self._issued, together),
             Accessed: ForAccesses(self._exchanged, exchanges),
@@ -39,21 +40,25 @@ class Divergence:
         }
 
     def _issued(self, event: Issued) -> None:
-        by = event.by
-        there = self._clocks.there[by.warp]
-        instruction = event.instruction
-        if by.active == there:
-            if instruction.sync and self._clocks.loads[by.warp]:
-                self._clocks.meet(by.warp)
+        by, instruction = event.by, event.instruction
+        _, warp, active, _ = by
+        there = self._there[warp]
+        if active == there:
+            if self._loads[warp] and instruction.sync:
+                self._clocks.meet(warp)
         elif instruction.aligned:
             missing = lanes_of(there & ~by.active)
             message = f"warp {by.warp} executes {instruction} without {many('lane', missing)}"
             self._block.report("aligned-divergent", by, message, what=many("lane", missing))
-        if self._membermasks.waiting:
+        if self._waiting:
             self._membermasks.meet(by, instruction.opcode)
 
     def _exchanged(self, event: Accessed) -> None:
-        self._meet(event.by, event.instruction.opcode)
+        if self._waiting:
+            self._membermasks.meet(event.by, event.instruction.opcode)
+        _, warp, active, _ = event.by
+        if self._loads[warp] and active == self._there[warp]:
+            self._clocks.meet(warp)
 
     def _fenced(self, event: WgmmaFenced) -> None:
         self._meet(event.by, "wgmma.fence.sync.aligned")
@@ -68,11 +73,10 @@ class Divergence:
 
     def _meet(self, by: By, opcode: str) -> None:
         """Lanes of a warp execute an instruction together; if all do, it shows that their loads have been issued."""
-        clocks = self._clocks
-        if self._membermasks.waiting:
+        if self._waiting:
             self._membermasks.meet(by, opcode)
-        if clocks.loads[by.warp] and by.active == clocks.there[by.warp]:
-            clocks.meet(by.warp)
+        if self._loads[by.warp] and by.active == self._there[by.warp]:
+            self._clocks.meet(by.warp)
 
     def _disagreed(self, event: Disagreed) -> None:
         (one, other), (first, second) = event.bys[-2:], [str(each) for each in event.instructions[-2:]]

@@ -12,7 +12,7 @@ import numpy as np
 from tcemu.machine.events import Accessed, BlockEnded, By, CopiesWaited, Copy, CopyIssued
 from tcemu.machine.memory import extent_of
 from tcemu.machine.sites import callers_of
-from tcemu.sanitizer.block import Block, ForAccesses, Handlers
+from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
 from tcemu.sanitizer.fences import REACH, WEAK, Strength
 from tcemu.sanitizer.global_fences import GlobalFences
@@ -58,7 +58,6 @@ class GlobalCopies:
         self._hint = block.hint
         self._latest: By | None = None
         self.handlers: Handlers = {
-            Accessed: ForAccesses(self._accessed, lambda access: access.space == "global"),
             CopyIssued: self._copy,
             CopiesWaited: self._wait,
             BlockEnded: self._confess,
@@ -171,7 +170,7 @@ class GlobalCopies:
         if prior.any():
             self._races.compare(access, prior, cells, np.full(len(cells), _lane(access.by)), None)
 
-    def _accessed(self, event: Accessed) -> None:
+    def accessed(self, event: Accessed) -> None:
         """Compare a load or store with the copies before it."""
         grid = self._grid
         (low, high), stored, loaded = event.extent, grid.stored, grid.loaded

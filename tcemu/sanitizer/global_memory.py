@@ -40,8 +40,9 @@ class Store:
 
     def continues(self, event: Accessed, time: int) -> bool:
         """Whether a write is one more of these: kernels store a tile line by line."""
-        by, own = event.by, self.by
-        same = self.time == time and own.site is by.site and own.active == by.active and self.fenced is None
+        _, _, active, site = event.by
+        _, _, own, line = self.by
+        same = self.time == time and line is site and own == active and self.fenced is None
         return same and self.size == event.size and self.opcode == event.instruction.opcode
 
 

@@ -8,14 +8,17 @@ do not race if their scopes reach each other.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
-from tcemu.machine.events import Accessed
-from tcemu.machine.sites import callers_of
+from tcemu.machine.events import Accessed, Site
+from tcemu.machine.sites import alone, callers_of
 from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array
 from tcemu.sanitizer.fences import ALIKE, strength
-from tcemu.sanitizer.global_shadow import WRITES, Fields, GlobalShadow
+from tcemu.sanitizer.global_shadow import LISTED, WRITES, GlobalShadow, Line
 from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
 from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.report import Earlier, Report
@@ -39,43 +42,70 @@ _NONE = None, 0
 class GlobalRaces:
     """The accesses of one block, or of one cluster, to global memory."""
 
-    def __init__(self, block: Block, grid: Grid, neighbour: Neighbour) -> None:
+    def __init__(
+        self, block: Block, grid: Grid, neighbour: Neighbour, copies: Callable[[Accessed], object]
+    ) -> None:
         self._block, self._clocks, self._grid, self._neighbour = block, block.clocks, grid, neighbour
         self._shadow: GlobalShadow = grid.shadow
+        self._loads, self._time = block.clocks.loads, block.clocks.time
         #: by warp, of the latest access: what further ones must share to have its number, and the number
         self._latest: dict[int, tuple[object, int]] = {}
+        #: by warp and line of the kernel: what its latest weak reads have in common
+        self._lines: dict[tuple[int, Site], Line] = {}
+        #: what bulk and tensor copies have written and read, and what compares an access with them
+        self._stored, self._loaded, self._copies = grid.stored, grid.loaded, copies
         self.handlers: Handlers = {Accessed: ForAccesses(self._accessed, lambda access: access.space == "global")}
 
     def _accessed(self, event: Accessed) -> None:
-        if not len(event.addresses):
+        low, high = event.extent
+        if not high:
             return
-        read = None
+        if event.writes or event.order:
+            self._look(event)
+        else:
+            _, warp, active, site = event.by
+            self._loads[warp] = True
+            line = self._lines.get((warp, site))
+            if (
+                line is None
+                or line.lanes is not event.lanes
+                or line.instruction is not event.instruction
+                or line.active != active
+                or line.size != event.size
+                or not line.alone
+            ):
+                line = self._line(event, line)
+            read, listed = (line, event.addresses.tobytes(), self._time[warp]), line.listed
+            if listed.low <= low and high <= listed.end and len(listed) < LISTED:
+                listed += read
+            elif not self._shadow.lists(read, event.extent):
+                self._look(event, read)
+        if self._stored.end or self._loaded.end:
+            self._copies(event)
+
+    def _look(self, event: Accessed, read: tuple[Any, ...] = ()) -> None:
+        """Compare an access with those before it; `read` has the fields of a weak read."""
+        shadow, extent, strong = self._shadow, event.extent, bool(event.order)
         if event.writes:
-            shadow, first, extent = self._shadow, 32 * self._number(event), event.extent
-            shadow.settle(extent)
-            if shadow.claim(event.addresses, event.size, first, event.lanes, bool(event.order), extent):
+            if shadow.claim(event.addresses, event.size, 32 * self._number(event), event.lanes, strong, extent):
                 return
         else:
-            self._clocks.loads[event.by.warp] = True
-            if not event.order:
-                read = self._weak(event)
-                if self._shadow.lists(read, event.extent):
-                    return
-        cells, per = self._shadow.cells(event.addresses, event.size, event.extent[1])
-        known = self._shadow.known(cells)
+            self._loads[event.by.warp] = True
+        cells, per = shadow.cells(event.addresses, event.size, extent[1])
+        known = shadow.known(cells)
         if known is not None:
             prior = known if event.writes else known[WRITES]
             lanes = event.lanes if per == 1 else event.lanes.repeat(per)
             if np.count_nonzero(prior) and not self._incoherent(event, prior, cells, lanes):
                 self.compare(self.access(event), prior, cells, lanes, event)
-        if read is not None:
-            self._shadow.note(read)
+        if read:
+            shadow.note(read)
             return
         marks = 32 * self._number(event) + (event.lanes if per == 1 else event.lanes.repeat(per))
         if event.writes:
-            self._shadow.write(cells, marks, bool(event.order), event.extent)
+            shadow.write(cells, marks, strong, extent)
         else:
-            self._shadow.read_strongly(cells, marks)
+            shadow.read_strongly(cells, marks)
 
     def access(self, event: Accessed) -> GlobalAccess:
         """An access by loads or stores."""
@@ -96,24 +126,34 @@ class GlobalRaces:
 
     def _number(self, event: Accessed) -> int:
         """The number of an access: often that of the warp's latest one, as kernels store a tile line by line."""
-        by, instruction, writes = event.by, event.instruction, event.writes
-        time = self._clocks.time[by.warp]
-        this = instruction, by.site, by.active, writes, time
-        latest, number = self._latest.get(by.warp, _NONE)
+        _, warp, active, site = by = event.by
+        time = self._time[warp]
+        this = event.instruction, site, active, event.writes, time
+        latest, number = self._latest.get(warp, _NONE)
         if this != latest:
-            accesses, strong = self._grid.accesses, strength(instruction, event.order)
-            number = accesses.number(self._neighbour.number, by, instruction.opcode, writes, strong, time)
-            self._latest[by.warp] = this, number
+            accesses, strong = self._grid.accesses, strength(event.instruction, event.order)
+            number = accesses.number(self._neighbour.number, by, event.opcode, event.writes, strong, time)
+            self._latest[warp] = this, number
         return number
 
-    def _weak(self, event: Accessed) -> Fields:
-        """The fields of a weak read, which gets a number only when something writes to the array."""
-        by, opcode = event.by, event.instruction.opcode
-        time, callers = self._clocks.time[by.warp], callers_of(by, EVENT)
+    def _line(self, event: Accessed, latest: Line | None) -> Line:
+        """What a weak read has in common with the others of its line: often the same as the `latest` ones."""
+        by, lanes = event.by, event.lanes
+        callers = callers_of(by, EVENT)
+        if (
+            latest is not None
+            and latest.callers == callers
+            and latest.instruction is event.instruction
+            and latest.active == by.active
+            and latest.size == event.size
+            and latest.lanes.tobytes() == lanes.tobytes()
+        ):
+            return latest
         if callers:
             callers = self._grid.accesses.kept(callers)
-        places = event.addresses.tobytes()  # the kernel may change its array
-        return places, event.size, event.lanes, self._neighbour.number, opcode, time, callers, *by
+        line = Line(by, event.instruction, event.size, lanes, self._neighbour.number, callers, alone(by.site))
+        self._lines[by.warp, by.site] = line
+        return line
 
     # ---------------------------------------------------------------------------------------- what is in order
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from tcemu.instructions import Instruction
 from tcemu.machine.events import By, Site
 from tcemu.machine.memory import Extent
 from tcemu.sanitizer.clocks import Array
@@ -31,8 +32,6 @@ WEAK, STRONG, READ, OTHER, STRONG_READ, SEEN = range(6)
 WRITES, ACCESSES = slice(0, 2), slice(0, 5)
 #: The initial size of a cell, and the least and the most cells at first.
 _CELL, _CELLS, _AT_FIRST = 16, 1 << 12, 1 << 20
-#: The most reads of an array that are listed: some 20 MB.
-_MANY = 1 << 15
 
 
 @lru_cache(maxsize=64)
@@ -41,35 +40,50 @@ def _numbers(count: int) -> Array:
     return np.arange(count)
 
 
-class Read(NamedTuple):
-    """A weak read of `size` bytes at each of the addresses (n,) by `lanes` (n,). `places`: int64 addresses as bytes.
+class Listed(list[Any]):
+    """The listed weak reads of the array that has the bytes from `low` to `end` - 1, until nothing fits any more.
 
-    It knows the number here of its block, the time of its warp, the lines that called the function of the kernel's
-    line, and the fields of its origin, a By.
+    One after the other, it has the fields of each: its line; its int64 addresses (n,) as bytes; its warp's time. Each
+    tuple that is kept would be one more object for the collection of garbage.
     """
 
-    places: bytes
-    size: int
-    lanes: Array
-    number: int
-    opcode: str
-    time: int
-    callers: tuple[Site, ...]
-    block: int
-    warp: int
-    active: int
-    site: Site
-
-    @property
-    def by(self) -> By:
-        """Its origin."""
-        return By(self.block, self.warp, self.active, self.site)
+    def __init__(self, low: int, end: int) -> None:
+        super().__init__()
+        self.low, self.end = low, end
 
 
-#: The fields of a read, how many there are, and the places of some.
-Fields = tuple[Any, ...]
-_FIELDS = len(Read._fields)
-_PLACES, _SIZE, _NUMBER, _WARP = map(Read._fields.index, ("places", "size", "number", "warp"))
+#: The number of fields of a read, and the fields of the most reads of an array that are listed: some 10 MB.
+_FIELDS = 3
+LISTED = _FIELDS << 15
+#: The list of the reads that cannot be listed.
+_CLOSED = Listed(0, 0)
+
+
+class Line:
+    """What the reads by one warp on one line have in common: `lanes` (n,) read `size` bytes each.
+
+    `number` is that of their block here, `callers` are the lines that called the function of the kernel's line, which
+    all reads of a line that is `alone` have. `by` is the origin of any of the reads.
+    """
+
+    __slots__ = ("active", "alone", "by", "callers", "instruction", "lanes", "listed", "number", "size")
+
+    def __init__(
+        self,
+        by: By,
+        instruction: Instruction,
+        size: int,
+        lanes: Array,
+        number: int,
+        callers: tuple[Site, ...] = (),
+        alone: bool = True,
+    ) -> None:
+        self.by, self.active, self.instruction, self.size, self.lanes = by, by.active, instruction, size, lanes
+        self.number, self.callers, self.alone = number, callers, alone
+        #: where its latest read is listed
+        self.listed = _CLOSED
+
+
 #: Stands for the reader of addresses that nobody reads later.
 _NOBODY = -1, -1
 
@@ -78,26 +92,24 @@ class GlobalShadow:
     """The marks of the accesses of a grid: 32 * record + lane, and 0 for none.
 
     arrays: (first byte, end, name) of each array, in ascending order. readers: numbers that tell the warps that made
-    marks (n,) apart. marks_of: the marks (n,) that a read makes.
+    marks (n,) apart. marks_of: the marks (n,) that a read on a line makes at a time of its warp.
     """
 
     def __init__(
         self,
         arrays: Sequence[tuple[int, int, str]],
         readers: Callable[[Array], Array],
-        marks_of: Callable[[Read], Array],
+        marks_of: Callable[[Line, int], Array],
     ) -> None:
         self._starts, self._ends = [first for first, _, _ in arrays], [end for _, end, _ in arrays]
         self._readers, self._marks_of = readers, marks_of
         #: the listed reads of each array, and the arrays that have been written, by their places
-        #: as one list of their fields: each tuple that is kept would be one more object for the collection of garbage
-        self._listed: dict[int, list[Any]] = {}
+        self._listed: dict[int, Listed] = {}
         self._written: set[int] = set()
         #: the bytes of the array that was written last
         self._latest = 0, 0
         self._tools = fastest()
-        cells = max(_CELLS, min(max(self._ends, default=0) // _CELL + 1, _AT_FIRST))
-        self._hold(np.zeros((6, cells), np.int64), np.zeros(cells, bool), _CELL)
+        self._hold(np.zeros((6, 0), np.int64), np.zeros(0, bool), _CELL)
         #: the first byte that has been written, and the one after the last
         self._first, self._end = np.iinfo(np.int64).max, 0
 
@@ -107,7 +119,7 @@ class GlobalShadow:
             self._resize(len(self._accessed), size)
         per = size // self.cell
         if end > self._covered:
-            self._resize(max(end // self.cell, 2 * len(self._accessed)), self.cell)
+            self._resize(max(end // self.cell, 2 * len(self._accessed) or self._at_first()), self.cell)
         found = addresses >> self._bits
         return (found, 1) if per == 1 else ((found[:, None] + _numbers(per)).reshape(-1), per)
 
@@ -142,23 +154,26 @@ class GlobalShadow:
     def claim(self, addresses: Array, size: int, first: int, lanes: Array, strong: bool, extent: Extent) -> bool:
         """Note a write by `lanes`, with marks from `first`, if nothing has accessed the cells so far, as is usual.
 
-        Return whether it was noted.
+        Return whether it was noted. In any case, listed reads of the array have been noted before.
         """
-        if size < self.cell or extent[1] > self._covered:
+        (low, high), (start, end) = extent, self._latest
+        if low < start or high > end:
+            self.settle(extent)
+        if size < self.cell or high > self._covered:
             return False
         marks = self._strong if strong else self._weak
         if not self._tools.claim(self._accessed, marks, addresses, size, self._shift, first, lanes):
             return False
-        self._reached(extent)
+        if low < self._first or high > self._end or low < start or high > end:
+            self._reached(extent)
         return True
 
     def _reached(self, extent: Extent) -> None:
         """Note that bytes of this extent have been written."""
         low, high = extent
-        if low < self._first or high > self._end:
-            self._first, self._end = min(self._first, low), max(self._end, high)
-        first, end = self._latest
-        if not first <= low < high <= end:
+        self._first, self._end = min(self._first, low), max(self._end, high)
+        start, end = self._latest
+        if low < start or high > end:
             self._latest = self._wrote(extent)
 
     def read_strongly(self, cells: Array, marks: Array) -> None:
@@ -169,31 +184,51 @@ class GlobalShadow:
 
     # ---------------------------------------------------------------------------------------- weak reads
 
-    def lists(self, read: Fields, extent: Extent) -> bool:
-        """Put a weak read on the list, if nothing has written to its array; return whether it did."""
-        array = bisect_right(self._starts, extent[0]) - 1
-        listed = self._listed.get(array)
-        if listed is None or extent[1] > self._ends[array]:
-            if array in self._written or array < 0 or extent[1] > self._ends[array]:
-                return False
-            listed = self._listed[array] = []
+    def lists(self, read: tuple[Line, bytes, int], extent: Extent) -> bool:
+        """Put a weak read on the list, if nothing has written to its array; return whether it did.
+
+        The next reads of its line may be put on `line.listed` at once, if they fit and it has fewer than LISTED fields.
+        """
+        line, listed = read[0], self._list(*extent)
+        if listed is None:
+            return False
+        line.listed = listed
         listed += read
-        if len(listed) == _MANY * _FIELDS:
-            listed[:] = _lasting(listed)
-            if 2 * len(listed) > _MANY * _FIELDS:
-                self.note(self._listed.pop(array))
+        if len(listed) >= LISTED:
+            self._shorten(listed)
         return True
+
+    def _list(self, low: int, high: int) -> Listed | None:
+        """The list for a read from byte `low` to byte `high` - 1; None if there is none."""
+        array = bisect_right(self._starts, low) - 1
+        if array < 0 or array in self._written or high > self._ends[array]:
+            return None
+        listed = self._listed.get(array)
+        if listed is None:
+            listed = self._listed[array] = Listed(self._starts[array], self._ends[array])
+        return listed
+
+    def _shorten(self, listed: Listed) -> None:
+        """Drop listed reads that leave no mark; if they are few, note all."""
+        listed[:] = _lasting(listed)
+        if 2 * len(listed) > LISTED:
+            self.note(self._close(self._arrays((listed.low, listed.end))[0]))
+
+    def _close(self, array: int) -> Listed:
+        """The listed reads of an array, to which no line adds any more."""
+        listed = self._listed.pop(array)
+        listed.low = listed.end = 0
+        return listed
 
     def settle(self, extent: Extent) -> None:
         """Note the listed reads of the arrays that have a byte of an extent."""
         for array in self._arrays(extent) if self._listed else ():
             if array in self._listed:
-                self.note(_lasting(self._listed.pop(array)))
+                self.note(_lasting(self._close(array)))
 
     def note(self, fields: Sequence[Any]) -> None:
-        """Note weak reads, in their order; `fields` are those of one after the other."""
-        starts = range(0, len(fields), _FIELDS)
-        cells, marks = self._in_order([Read(*fields[start : start + _FIELDS]) for start in starts])
+        """Note weak reads, in their order; `fields` are those of one after the other, as in Listed."""
+        cells, marks = self._in_order(fields[::_FIELDS], fields[1::_FIELDS], fields[2::_FIELDS])
         before = self._marks[READ].take(cells)
         self._marks[READ][cells] = marks  # numpy leaves the last mark of a cell
         self._accessed[cells] = True
@@ -202,15 +237,17 @@ class GlobalShadow:
         self._marks[OTHER][cells[earlier]] = before[earlier]
         self._marks[OTHER][cells[others]] = marks[others]
 
-    def _in_order(self, reads: Sequence[Read]) -> tuple[Array, Array]:
+    def _in_order(
+        self, lines: Sequence[Line], places: Sequence[bytes], times: Sequence[int]
+    ) -> tuple[Array, Array]:
         """The cells (n,) of reads and their marks (n,), in the order of the reads."""
         parts = []
-        for size in sorted({read.size for read in reads}):  # for the smallest, cells may become smaller
-            some = [number for number, read in enumerate(reads) if read.size == size]
-            addresses = np.frombuffer(b"".join([reads[number].places for number in some]), np.int64)
+        for size in sorted({line.size for line in lines}):  # for the smallest, cells may become smaller
+            some = [number for number, line in enumerate(lines) if line.size == size]
+            addresses = np.frombuffer(b"".join([places[number] for number in some]), np.int64)
             cells, per = self.cells(addresses, size, int(addresses.max()) + size)
-            counts = [per * len(reads[number].places) // addresses.itemsize for number in some]
-            marks = np.concatenate([self._marks_of(reads[number]) for number in some])
+            counts = [per * len(places[number]) // addresses.itemsize for number in some]
+            marks = np.concatenate([self._marks_of(lines[number], times[number]) for number in some])
             parts.append((cells, marks.repeat(per), np.repeat(some, counts)))
         if len(parts) == 1:
             return parts[0][:2]
@@ -231,6 +268,10 @@ class GlobalShadow:
         if first >= 0 and high <= self._ends[first]:
             return range(first, first + 1)
         return range(max(first, 0), bisect_right(self._starts, high - 1))
+
+    def _at_first(self) -> int:
+        """How many cells to have when the first access shows how small they are: those of all arrays, or of many."""
+        return max(_CELLS, min(max(self._ends, default=0) // _CELL + 1, _AT_FIRST)) * (_CELL // self.cell)
 
     def _resize(self, cells: int, cell: int) -> None:
         """Have this many cells of now `cell` bytes each. The system gives memory only to those that are accessed."""
@@ -260,8 +301,8 @@ def _lasting(fields: Sequence[Any]) -> list[Any]:
     readers: dict[tuple[bytes, int], tuple[int, int] | None] = {}
     starts = []
     for start in reversed(range(0, len(fields), _FIELDS)):
-        read = fields[start : start + _FIELDS]
-        place, reader = (read[_PLACES], read[_SIZE]), (read[_NUMBER], read[_WARP])
+        line, places, _ = fields[start : start + _FIELDS]
+        place, reader = (places, line.size), (line.number, line.by.warp)
         last = readers.get(place, _NOBODY)
         if last is not None and last != reader:
             readers[place] = reader if last is _NOBODY else None

@@ -18,7 +18,7 @@ from tcemu.machine.events import By, Site
 from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.clocks import Array, Clocks, joined
 from tcemu.sanitizer.fences import WEAK, Strength
-from tcemu.sanitizer.global_shadow import GlobalShadow, Read
+from tcemu.sanitizer.global_shadow import GlobalShadow, Line
 from tcemu.sanitizer.labels import Labelled
 from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.spans import Spans
@@ -149,10 +149,10 @@ class Accesses:
             number = present[1][key] = self._add(access, time)
         return number
 
-    def marks(self, read: Read) -> Array:
-        """The marks (n,) of a weak read."""
-        number = self.number(read.number, read.by, read.opcode, False, WEAK, read.time, read.callers)
-        return 32 * number + read.lanes
+    def marks(self, line: Line, time: int) -> Array:
+        """The marks (n,) of a weak read on this line at a time of its warp."""
+        number = self.number(line.number, line.by, line.instruction.opcode, False, WEAK, time, line.callers)
+        return 32 * number + line.lanes
 
     def kept(self, callers: tuple[Site, ...]) -> tuple[Site, ...]:
         """The same callers, each tuple once."""

@@ -61,7 +61,7 @@ class Mbarriers:
         self._again: tuple[By, int, int, Earlier] | None = None
         shared.unexpected = self._unexpected
         self.arrivals = Arrivals(block)
-        block.ways.append(self._way)
+        block.ways["mbarrier"] = self._way
         #: mbarriers that mbarrier.inval has destroyed, by address
         self.destroyed: dict[int, Earlier] = {}
         #: cp.async.mbarrier.arrive instructions, by identity, whose arrival is still to come

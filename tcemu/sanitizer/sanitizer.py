@@ -6,56 +6,39 @@ import warnings
 from collections.abc import Callable
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from tcemu.errors import OperandError, UndefinedBehaviour, counted, listing, shown
 from tcemu.instructions import Instruction
 from tcemu.machine.events import (
+    Accessed,
     BarrierCompleted,
     BlockEnded,
     BlockStarted,
     Computed,
     Event,
     Faulted,
+    Issued,
     Stuck,
     Touched,
     WgmmaFenced,
     WgmmaIssued,
 )
 from tcemu.sanitizer import rules
-from tcemu.sanitizer.barriers import Barriers
-from tcemu.sanitizer.block import SECTIONS, Block, Section
+from tcemu.sanitizer.block import Block, Handler
 from tcemu.sanitizer.cluster import Cluster
-from tcemu.sanitizer.cluster_barrier import ClusterBarriers
-from tcemu.sanitizer.cluster_exit import ClusterExits
-from tcemu.sanitizer.copies import Copies
-from tcemu.sanitizer.deadlocks import Deadlocks
-from tcemu.sanitizer.divergence import Divergence
-from tcemu.sanitizer.faults import Faults
-from tcemu.sanitizer.flags import Flags
-from tcemu.sanitizer.global_copies import GlobalCopies
-from tcemu.sanitizer.global_fences import GlobalFences
-from tcemu.sanitizer.global_memory import GlobalMemory
-from tcemu.sanitizer.global_races import GlobalRaces
-from tcemu.sanitizer.grid import Grid, Neighbour
-from tcemu.sanitizer.mbarriers import Mbarriers
-from tcemu.sanitizer.membermasks import Membermasks
-from tcemu.sanitizer.register_budget import RegisterBudget
+from tcemu.sanitizer.grid import Grid
 from tcemu.sanitizer.report import Report, SanitizerWarning
+from tcemu.sanitizer.sections import Sections
 from tcemu.sanitizer.shadow import Tiles
-from tcemu.sanitizer.shared import SharedMemory
-from tcemu.sanitizer.shuffles import Shuffles
-from tcemu.sanitizer.stale_loads import StaleLoads
-from tcemu.sanitizer.tensor_map_reads import TensorMapReads
-from tcemu.sanitizer.tensor_maps import TensorMaps
 from tcemu.sanitizer.watch import Places, Watch
-from tcemu.sanitizer.wgmma import Wgmmas
 from tcemu.tracebacks import cell
 
 #: raise: the first broken rule ends the launch. warn: each broken rule is a warning at the kernel's line. collect: the
 #: reports only go into `reports`, as hints do in every mode but off. off: the sanitizer checks nothing.
 Mode = Literal["raise", "warn", "collect", "off"]
 MODES: tuple[Mode, ...] = get_args(Mode)
+_NONE: dict[object, list[Handler]] = {}
 for _module in iter_modules(rules.__path__):  # which put rules and sections into their tables
     import_module(f"{rules.__name__}.{_module.name}")
 
@@ -91,6 +74,8 @@ class Sanitizer:
         self._known: dict[tuple[object, ...], Report] = {}
         #: by block: the receiver of its events and, if it is in a cluster, that cluster, which sees them as its own
         self._watches: dict[int, tuple[Watch, Cluster | None]] = {}
+        #: by block that is in no cluster: the handlers that are known so far, which is all that most events need
+        self._handlers: dict[int, dict[object, list[Handler]]] = {}
         self._places: Places = {}
         self._grid: Grid | None = None
         #: the instructions that its sections need; they are the same in all blocks
@@ -105,7 +90,23 @@ class Sanitizer:
 
     def __call__(self, event: Event) -> None:
         """Receive an event of the machine."""
-        kind, block = type(event), event.block
+        kind: Any = type(event)
+        if kind is Accessed:
+            what = event.space, event.writes, event.order, event.collective, event.owner  # type: ignore[attr-defined]
+            handlers = self._handlers.get(event.by.block, _NONE).get(what)  # type: ignore[attr-defined]
+        elif kind is Issued:
+            handlers = self._handlers.get(event.by.block, _NONE).get(event.instruction.opcode)  # type: ignore[attr-defined]
+        else:
+            handlers = self._handlers.get(event.block, _NONE).get(kind)
+        if handlers is None:
+            self._pass_on(kind, event)
+            return
+        for handle in handlers:
+            handle(event)
+
+    def _pass_on(self, kind: type[Event], event: Event) -> None:
+        """Pass on any event, such as the first one of a kind."""
+        block = event.block
         if kind is BlockStarted and self.mode != "off":
             self._begin(event)  # type: ignore[arg-type]
         found = self._watches.get(block)
@@ -118,6 +119,7 @@ class Sanitizer:
                 handle(told)
         if kind is BlockEnded:
             del self._watches[block]
+            self._handlers.pop(block, None)
             if all(each is not watch for each, _ in self._watches.values()):
                 watch.close()
 
@@ -137,7 +139,8 @@ class Sanitizer:
         if self._grid is None or self._grid.memory is not event.memory:
             self._grid = Grid(event.memory, event.arrays)
         if not event.cluster:
-            self._watches[event.block] = self._sections(Block(event, self._tell, self._tiles)), None
+            watch = self._sections(Block(event, self._tell, self._tiles))
+            self._watches[event.block], self._handlers[event.block] = (watch, None), watch.handlers
         elif event.block == event.cluster[0]:
             cluster = Cluster(event, self._tell, self._tiles)
             watch = self._sections(cluster.block)
@@ -147,7 +150,10 @@ class Sanitizer:
     def _sections(self, block: Block) -> Watch:
         """The handlers of a block's sections; from its first wgmma on, every access to registers matters."""
         assert self._grid is not None  # noqa: S101 - for the types: it begins with the first block
-        watch = _watch(block, self._grid, self._places)
+        watch = Watch(Sections(block, self._grid), self._places)
+        watch.add(BarrierCompleted, block.flush)
+        for last in (BlockEnded, Stuck, Faulted):
+            watch.add(last, block.end)
         self._needs = self._needs or watch.needs
         for kind in (WgmmaFenced, WgmmaIssued):
             watch.add(kind, self._multiplies)
@@ -173,41 +179,3 @@ class Sanitizer:
     def __repr__(self) -> str:
         return f"<sanitizer, mode {self.mode}: {counted(len(self.reports), 'report')}>"
 
-
-def _watch(block: Block, grid: Grid, places: Places) -> Watch:
-    """The receiver of a block's events. Sections that explain the reports of others come first."""
-    shared, membermasks = SharedMemory(block), Membermasks(block)
-    mbarriers = Mbarriers(block, shared)
-    barriers, meetings = Barriers(block), ClusterBarriers(block)
-    neighbour = Neighbour(grid, block.clocks)
-    races, fences = GlobalRaces(block, grid, neighbour), GlobalFences(block, grid, neighbour)
-    copies = GlobalCopies(block, grid, neighbour, races, fences, mbarriers)
-    sections: list[Section] = [
-        Divergence(block, membermasks),
-        Faults(block),
-        Deadlocks(block, shared, mbarriers, barriers, grid),
-        barriers,
-        meetings,
-        mbarriers,
-        ClusterExits(block, meetings, mbarriers),
-        Copies(block, shared, mbarriers),
-        Wgmmas(block, shared),
-        shared,
-        races,
-        fences,
-        copies,
-        TensorMaps(block, grid, neighbour, races),
-        TensorMapReads(block, grid, neighbour, races, copies, mbarriers),
-        Flags(block, neighbour),
-        StaleLoads(block, grid, neighbour),
-        GlobalMemory(block),
-        Shuffles(block),
-        membermasks,
-        RegisterBudget(block),
-        *(kind(block) for kind in SECTIONS),
-    ]
-    watch = Watch(sections, places)
-    watch.add(BarrierCompleted, block.flush)
-    for last in (BlockEnded, Stuck, Faulted):
-        watch.add(last, block.end)
-    return watch

@@ -347,7 +347,7 @@ class SharedMemory:
     def _tell(self, verdict: Verdict, side: Side, other: Side, cells: Array, does: str, did: str) -> None:
         here, there, what = self._earlier(side.record), self._earlier(other.record), self._shadow.extent(cells)
         message = f"{here.what} {does} {what}; {there.what} of {self._naming.who(other)} {did} them: {verdict.cause}"
-        ways = [way(other.record, side.record) for way in self._block.ways]
+        ways = self._block.explained(other.record, side.record)
         vain = [self._block.in_vain.get(each.by.warp, "") for each in (there, here)]
         message = "; ".join(dict.fromkeys([message, *filter(None, ways + vain)]))
         lanes = (side.lane,) if self._records.lanewise[side.record] else ()

@@ -6,6 +6,8 @@ before a wait for its group, with .read or without (PTX ISA 9.7.9.27.2.2: such a
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from tcemu.machine.events import Accessed, By, CopiesWaited, Copy, CopyIssued, TensorMapRead
@@ -14,13 +16,15 @@ from tcemu.machine.tensor_map_words import BYTES
 from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import lanes_in
 from tcemu.sanitizer.fences import WEAK
-from tcemu.sanitizer.global_copies import GlobalCopies, mask_of
+from tcemu.sanitizer.global_copies import mask_of
 from tcemu.sanitizer.global_races import GlobalRaces
 from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
 from tcemu.sanitizer.groups import Groups
-from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.spans import Runs, Span
+
+if TYPE_CHECKING:
+    from tcemu.sanitizer.sections import Sections
 
 _CAUSE = "the copy is pending and may read its map after the change"
 _WAITED = (
@@ -42,11 +46,10 @@ class TensorMapReads:
         grid: Grid,
         neighbour: Neighbour,
         races: GlobalRaces,
-        copies: GlobalCopies,
-        mbarriers: Mbarriers,
+        others: Sections,
     ) -> None:
         self._clocks, self._grid, self._neighbour = block.clocks, grid, neighbour
-        self._races, self._copies, self._mbarriers = races, copies, mbarriers
+        self._races, self._others = races, others
         #: the latest copy that reads a map, by its origin, and the place of the map
         self._latest: tuple[By | None, int] = None, 0
         #: the groups that have read their maps
@@ -78,7 +81,7 @@ class TensorMapReads:
 
     def _end(self, copy: Copy) -> tuple[int, int]:
         """The agent that shows that a copy has ended, and the number to be passed."""
-        here = self._mbarriers.found.get(copy.mbarrier)
+        here = self._others.mbarriers.found.get(copy.mbarrier)
         if here is not None:
             return here.column, copy.phase
         return self._groups.join(copy.by), copy.group
@@ -99,7 +102,8 @@ class TensorMapReads:
         first = event.addresses
         for span in maps.between(low, high):
             places = np.flatnonzero(span.runs.touched(first, first + event.size))
-            late = len(places) and self._copies.late(event.by.warp, mask_of(event.lanes[places]), span.access)
+            copies = self._others.global_copies
+            late = len(places) and copies.late(event.by.warp, mask_of(event.lanes[places]), span.access)
             if late:
                 what = f"bytes of the tensor map at {int(span.runs.first[0])}"
                 lane, cause = int(lanes_in(late)[0]), span.unwaited or _CAUSE

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tcemu.machine.events import Accessed, Event, Issued
-from tcemu.sanitizer.block import Access, ForInstructions, Handler, Section
+from tcemu.machine.events import Accessed, BlockEnded, BlockStarted, Event, Exited, Issued
+from tcemu.sanitizer.block import Access, ForInstructions, Handler
+from tcemu.sanitizer.sections import Sections
 
 if TYPE_CHECKING:
     from tcemu.instructions import Instruction
 
 
+#: Events that sections need only if they have been made for another one.
+_LAST = frozenset({BlockEnded, Exited})
 #: The numbers of the sections that need events of a kind, accesses of a kind, or the instruction with an opcode. All
 #: blocks of a launch have the same ones.
 Places = dict[object, tuple[int, ...]]
@@ -23,60 +27,64 @@ class Watch:
     They are looked up when the first event of a kind comes: a block has few of the kinds that there are.
     """
 
-    def __init__(self, sections: Iterable[Section], places: Places) -> None:
-        self._sections, self._places = tuple(sections), places
-        self._handlers: dict[type[Event], list[Handler]] = {}
+    def __init__(self, sections: Sections, places: Places) -> None:
+        self._sections, self._places = sections, places
+        #: the handlers of each kind of event so far: see `of`
+        self.handlers: dict[object, list[Handler]] = {}
         self._added: dict[type[Event], list[Handler]] = {}
-        #: the handlers of Issued for each opcode so far, and those of Accessed for each kind of access so far
-        self._issued: dict[str, list[Handler]] = {}
-        self._accessed: dict[tuple[object, ...], list[Handler]] = {}
 
     def add(self, kind: type[Event], handler: Handler) -> None:
         """Let a handler receive events of this kind after the sections; none of the kind may have come so far."""
         self._added.setdefault(kind, []).append(handler)
 
     def of(self, kind: type[Event], event: Any) -> Sequence[Handler]:
-        """The handlers that need this event, whose type is `kind`."""
+        """The handlers that need this event, whose type is `kind`.
+
+        The same are in `handlers`: of Accessed, by its space, writes, order, collective and owner; of Issued, by its
+        opcode; otherwise by `kind`, but not of a block's start, for which the sanitizer itself does something, nor of
+        events that further sections may need later.
+        """
+        what: object = kind
         if kind is Accessed:
-            access = event.space, event.writes, event.order, event.collective, event.owner >= 0
-            return self._accessed.get(access) or self._of_access(Access(*access))
+            what = event.space, event.writes, event.order, event.collective, event.owner
+        elif kind is Issued:
+            what = event.instruction.opcode
+        found = self.handlers.get(what)
+        if found is None:
+            found = self._find(kind, what, event)
+            if kind not in _LAST and kind is not BlockStarted:
+                self.handlers[what] = found
+        return found
+
+    def _find(self, kind: type[Event], what: object, event: Any) -> list[Handler]:
+        if kind is Accessed:
+            access = Access(event.space, event.writes, event.order, event.collective, event.owner >= 0)
+            return [each.handle for each in self._needing(access, Accessed, lambda each: each.needs(access))]
         if kind is Issued:
-            return self._issued.get(event.instruction.opcode) or self._of_issue(event.instruction)
-        found = self._handlers.get(kind)
-        return self._of_kind(kind) if found is None else found
-
-    def _of_access(self, access: Access) -> Sequence[Handler]:
-        needing = self._needing(access, Accessed, lambda each: each.needs(access))
-        found = self._accessed[access] = [each.handle for each in needing]
-        return found
-
-    def _of_issue(self, instruction: Instruction) -> Sequence[Handler]:
-        def needs(each: ForInstructions) -> bool:
-            return each.needs(instruction, False) or each.needs(instruction, True)
-
-        needing = self._needing(instruction.opcode, Issued, needs)
-        found = self._issued[instruction.opcode] = [each.handle for each in needing]
-        return found
-
-    def _of_kind(self, kind: type[Event]) -> Sequence[Handler]:
-        found = self._handlers[kind] = [*self._needing(kind, kind), *self._added.get(kind, ())]
-        return found
+            return [each.handle for each in self._needing(what, Issued, partial(_issued, event.instruction))]
+        return [*self._needing(kind, kind), *self._added.get(kind, ())]
 
     def _needing(self, key: object, kind: type[Event], needs: Callable[[Any], bool] = lambda _: True) -> list[Any]:
         """What the sections have for a kind of event; `key` stands for those that `needs` accepts."""
-        places = self._places.get(key)
+        sections = self._sections
+        places: Sequence[int] | None = self._places.get(key)
         if places is None:
-            having = [number for number, section in enumerate(self._sections) if kind in section.handlers]
-            places = tuple(number for number in having if needs(self._sections[number].handlers[kind]))
-            self._places[key] = places
-        return [self._sections[number].handlers[kind] for number in places]
+            having = [number for number in range(len(sections)) if kind in sections[number].handlers]
+            places = self._places[key] = tuple(each for each in having if needs(sections[each].handlers[kind]))
+        if kind in _LAST:
+            places = sections.last(places)
+        return [sections[number].handlers[kind] for number in places]
 
     def close(self) -> None:
-        """Forget the sections. They refer to each other: only a collection of garbage would free their memory later."""
-        for section in self._sections:
-            vars(section).clear()
+        """Forget the sections."""
+        self._sections.close()
 
     @property
     def needs(self) -> tuple[Callable[[Instruction, bool], bool], ...]:
         """Tests of an instruction and whether a whole warp issues it: if one is true, a handler needs to know of it."""
         return tuple(each.needs for each in self._needing(Issued, Issued))
+
+
+def _issued(instruction: Instruction, each: ForInstructions) -> bool:
+    """Whether a handler needs this instruction."""
+    return each.needs(instruction, False) or each.needs(instruction, True)

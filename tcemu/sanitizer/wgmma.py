@@ -42,7 +42,7 @@ class Wgmmas:
         #: the mma_async of each record of a read, until a wait covers it
         self._reads: dict[int, UnderWay] = {}
         shared.uncommitted = self._uncommitted
-        block.ways.append(self._way)
+        block.ways["wgmma"] = self._way
         #: lines with a fence that ordered nothing, and lines with a fence that ordered something
         self._idle: dict[Site, By] = {}
         self._needed: set[Site] = set()

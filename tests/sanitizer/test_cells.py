@@ -3,18 +3,20 @@
 import numpy as np
 import pytest
 
+from tcemu import parse
 from tcemu.machine.events import By
 from tcemu.sanitizer import global_shadow
-from tcemu.sanitizer.global_shadow import OTHER, READ, GlobalShadow, Read
+from tcemu.sanitizer.global_shadow import OTHER, READ, GlobalShadow, Line
 from tcemu.sanitizer.records import NOBODY
 from tcemu.sanitizer.shadow import Shadow, run_of
 
+LOAD = parse("ld.global.b32")
 RANDOM = np.random.default_rng(11)
 
 
 def shadow_of(size):
     """The shadow of one array. The lanes of a read are its marks, and each record belongs to a different warp."""
-    return GlobalShadow([(0, size, "x")], lambda marks: marks >> 5, lambda read: read.lanes)
+    return GlobalShadow([(0, size, "x")], lambda marks: marks >> 5, lambda line, _: line.lanes)
 
 
 def test_cells_are_those_of_the_bytes(row):
@@ -55,7 +57,7 @@ def test_global_marks_stay_when_cells_become_smaller_or_more():
 @pytest.mark.parametrize("most", [3, 8, 1000])
 def test_listed_reads_leave_the_marks_of_reads_one_after_the_other(monkeypatch, most):
     """The last read of each byte, and the last one before it by another warp, found by a loop over bytes."""
-    monkeypatch.setattr(global_shadow, "_MANY", most)
+    monkeypatch.setattr(global_shadow, "LISTED", 3 * most)
     for trial in range(40):
         shadow, last, other = shadow_of(4096), np.zeros(4096, np.int64), np.zeros(4096, np.int64)
         places = [(size, size * RANDOM.choice(256 // size, RANDOM.integers(1, 9))) for size in (4, 4, 8, 16, 16)]
@@ -64,8 +66,8 @@ def test_listed_reads_leave_the_marks_of_reads_one_after_the_other(monkeypatch, 
             warp = int(RANDOM.integers(1, 4))
             mark = 32 * warp + number
             by = By(0, warp, 0, NOBODY.site)
-            read = Read(addresses.tobytes(), size, np.full(len(addresses), mark), 0, "", 0, (), *by)
-            assert shadow.lists(read, (int(addresses.min()), int(addresses.max()) + size))
+            line = Line(by, LOAD, size, np.full(len(addresses), mark), 0)
+            assert shadow.lists((line, addresses.tobytes(), 0), (int(addresses.min()), int(addresses.max()) + size))
             for place in (addresses[:, None] + np.arange(size)).ravel().tolist():
                 if last[place] and last[place] >> 5 != mark >> 5:
                     other[place] = last[place]
@@ -82,10 +84,10 @@ def test_listed_reads_leave_the_marks_of_reads_one_after_the_other(monkeypatch, 
 def test_reads_at_the_same_addresses_do_not_lengthen_the_list():
     """As all blocks of a matrix product read the same tiles: of 20,000 reads at one place, few are noted."""
     noted = []
-    shadow = GlobalShadow([(0, 4096, "x")], lambda marks: marks >> 5, lambda read: noted.append(read) or read.lanes)
+    shadow = GlobalShadow([(0, 4096, "x")], lambda marks: marks >> 5, lambda line, _: noted.append(line) or line.lanes)
     places, lanes = np.arange(32).tobytes(), np.arange(32)
     for number in range(20_000):
-        read = Read(places, 1, lanes + 32 * (number % 7), number % 7, "", 0, (), *NOBODY)
-        assert shadow.lists(read, (0, 256))
+        line = Line(NOBODY, LOAD, 1, lanes + 32 * (number % 7), number % 7)
+        assert shadow.lists((line, places, 0), (0, 256))
     shadow.settle((0, 4))
-    assert [read.number for read in noted] == [(20_000 - 2) % 7, (20_000 - 1) % 7]
+    assert [line.number for line in noted] == [(20_000 - 2) % 7, (20_000 - 1) % 7]

@@ -28,7 +28,7 @@ def others(marks, cells, lanes, mine):
 
 def shadow_of(size):
     """The shadow of one array, whose reads need no records."""
-    return GlobalShadow([(0, size, "x")], lambda marks: marks, lambda read: read.lanes)
+    return GlobalShadow([(0, size, "x")], lambda marks: marks, lambda line, _: line.lanes)
 
 
 @examples(60)

@@ -50,39 +50,54 @@ def _takes_fragments(instruction: Instruction, _: bool) -> bool:
     return _opaque(instruction) and any(each.fragment is not None for each in instruction.sources)
 
 
+#: By target, opcode, and the roles of operands that fit with the identity of their origins: these origins, which keeps
+#: them alive, so that no other gets their identity. Whether they fit does not depend on the launch.
+_fine: dict[tuple[object, ...], list[Origin | None]] = {}
+#: The most of them.
+_MOST = 1024
+
+
 @section
 class Fragments:
     """The wmma instructions of a block."""
 
     def __init__(self, block: Block) -> None:
         self._block = block
-        #: by opcode and the identity of origins that fit: these, which keeps them alive, so that no other gets it
-        self._fine: dict[tuple[object, ...], list[Origin | None]] = {}
+        #: the latest opcode with origins of all its operands that fit, and these
+        self._latest: tuple[str, list[Origin | None]] = "", []
         self.handlers: Handlers = {
             Issued: ForInstructions(self._issued, _takes_fragments),
             Accessed: ForAccesses(self._accessed, exchanges),
         }
 
     def _issued(self, event: Issued) -> None:
-        key = event.instruction.opcode, *[id(registers.origin) for _, registers in event.operands]
-        if key in self._fine:
+        instruction, target, operands = event.instruction, self._block.target, event.operands
+        origins = [registers.origin for _, registers in operands]
+        if self._latest == (instruction.opcode, origins):
             return
-        wrong = [
-            (role, registers.origin)
-            for role, registers in event.operands
-            if registers.origin is not None
-            and not _fits(event.instruction, role, registers.origin, self._block.target)
-        ]
-        for role, origin in wrong:
-            self._report(event, role, origin)
-        if not wrong:
-            self._fine[key] = [registers.origin for _, registers in event.operands]
+        key = target, instruction.opcode, *[(role, id(registers.origin)) for role, registers in operands]
+        if key not in _fine:
+            wrong = [
+                (role, registers.origin)
+                for role, registers in operands
+                if registers.origin is not None and not _fits(instruction, role, registers.origin, target)
+            ]
+            for role, origin in wrong:
+                self._report(event, role, origin)
+            if wrong:
+                return
+            if len(_fine) == _MOST:
+                _fine.clear()
+            _fine[key] = origins
+        if len(operands) == len(instruction.sources):  # otherwise others of its operands may have these origins
+            self._latest = instruction.opcode, origins
 
     def _accessed(self, event: Accessed) -> None:
         """Give a hint about lines that CUDA's guide allows and the manual does not."""
-        first, second = event.extent[0], event.addresses.item(1)
-        if not (first | second) % _COARSE or not _opaque(event.instruction):
-            return
+        first, end = event.extent
+        if not (first | end - event.size) % _COARSE or not _opaque(event.instruction):
+            return  # the first line and the last one, an odd number of strides apart, are aligned, so all are
+        second = event.addresses.item(1)
         wanted = _alignment(event.instruction, event.size)
         if first % wanted or second % wanted:  # all lines are as far apart as these two
             at = int(event.addresses[event.addresses % wanted != 0][0])

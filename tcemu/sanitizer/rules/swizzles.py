@@ -47,7 +47,7 @@ class Swizzles:
     """The tiles that the wgmmas of a block read, and the tensor copies that filled them."""
 
     def __init__(self, block: Block) -> None:
-        self._block, self._records = block, block.records
+        self._block = block
         self.handlers: Handlers = {WgmmaIssued: self._issued}
 
     def _issued(self, event: WgmmaIssued) -> None:
@@ -55,11 +55,11 @@ class Swizzles:
         for (role, addresses, size), swizzle in zip(wgmma.reads, wgmma.swizzles, strict=True):
             shadow = self._block.shadow
             copy = int(shadow.written[shadow.tile(addresses, size)[0]]) >> 5
-            if self._records.swizzles.get(copy, swizzle) != swizzle:
+            if self._block.records.swizzles.get(copy, swizzle) != swizzle:
                 self._report(wgmma, role, copy, self._block.shadow.tile(addresses, size), swizzle)
 
     def _report(self, wgmma: Wgmma, role: str, copy: int, cells: Array, swizzle: int) -> None:
-        records, what = self._records, self._block.shadow.extent(cells)
+        records, what = self._block.records, self._block.shadow.extent(cells)
         message = (
             f"{wgmma.instruction} reads {what} ({role.upper()}) {_told(swizzle)}, but {records.opcode[copy]} filled "
             f"them {_told(records.swizzles[copy])}: units of 16 bytes are not where the other expects them"
