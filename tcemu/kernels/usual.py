@@ -1,11 +1,12 @@
-"""Sums of chains that need no care, with half the operations beside those of the products.
+"""Sums of chains that need no special care, with half the operations beside those of the products.
 
-    rule             float32 results with all their bits; sums that fit in 32 bits without their accumulator
-    accumulators     zero, or normal: at least as large as the smallest E of products, and far from overflow
+    rule             results are float32 with all their bits; the products of a sum fit in 32 bits
+    accumulators     zero, or normal: not below the smallest E of products, and far from overflow
 
-A finite accumulator far above all products then needs no path of its own. The products' power of two ends at the one
-that makes all of them vanish, and what remains, 24 bits of the accumulator, is computed without loss. Zeros also need
-none: their E is the smallest possible one, of which every accumulator is a multiple, if it began as one.
+Two cases need no path of their own here. If an accumulator is far above all products, their power of two stops where
+they all vanish, and the accumulator's 24 bits pass through the sum without loss. If all products are zero, E is the
+smallest E of products, and every accumulator is a multiple of 2^(E - F) with F fraction bits: at the start by the
+condition above, and later because each sum leaves such a multiple.
 """
 
 from __future__ import annotations
