@@ -33,8 +33,8 @@ def suits(chain: Chain) -> Lanes:
         own = bits & INFINITY
         small_or_large = (own - chain.least).compare(">", chain.reach, unsigned=True)
         outside.append(small_or_large.both((bits & ~SIGN).compare("!=", 0)))
-    none = chain.code.number_of_any(reduce(Lanes.either, outside))
-    return chain.code.number(none).compare("==", 0).both(chain.usual)
+    any_outside = chain.code.number(chain.code.number_of_any(reduce(Lanes.either, outside)))
+    return any_outside.compare("==", 0).both(chain.usual)
 
 
 def add_sums(chain: Chain) -> None:
