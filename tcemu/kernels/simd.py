@@ -122,12 +122,6 @@ class Lanes:
         """-1 where the integer is negative, else 0."""
         return self._do("ashr", self.type.element.width - 1)
 
-    def less_or_zero(self, other: Lanes) -> Lanes:
-        """The 16-bit halves of words, unsigned, minus others; zero instead of less."""
-        halves = ir.VectorType(ir.IntType(16), 2 * WIDTH)
-        given = [each.seen_as(halves) for each in (self, other)]
-        return called(self.builder, "llvm.usub.sat.v32i16", halves, given).seen_as(self.type)
-
     # ------------------------------------------------------------------------------------------------ comparing
 
     def compare(self, word: str, other: Any, *, unordered: bool = False, unsigned: bool = False) -> Lanes:

@@ -54,7 +54,8 @@ def _sum(chain: Chain, first: Lanes, fits: bool) -> None:
     for bits, peak in zip(chain.accumulators(), chain.spread(fields), strict=True):
         e = peak.larger(bits & INFINITY)
         exponents.append(e)
-        addends.append(chain.top.less_or_zero(e))
+        # At 2^1 all products vanish, as they do below it; and at less, a zero might not: see CENTRE.
+        addends.append((chain.top - e).larger(1 << 23))
         terms.append((bits.floats() * (chain.scale - e).floats()).truncated())
     totals = [Slot(term if fits else chain.code.lanes(0)) for term in terms]
     chain.add(totals, first, 0, chain.depth, lambda x, y, _, row: ((x * y).bits() + addends[row]).floats().truncated())

@@ -317,6 +317,18 @@ def test_accumulators_far_above_below_and_beside_the_products():
         assert_same(run(a, b, c, one), product(a, b, c, one))
 
 
+def test_zeros_beside_accumulators_of_every_exponent():
+    """Zeros take part in sums in which all products are far below c, for windows of elements that begin anywhere."""
+    for name, top in product_of(("sm_90 bf16", "sm_80 tf32", "sm_90 f16"), (-3, -2, -1, 0, 1, 2, 12)):
+        one, rng = RULES[name], np.random.default_rng(5)
+        _, mantissa, bias, padding, *_ = FORMATS[one["a"]]
+        depth, c = sum(map(len, one["sums"])), (np.arange(255) << 23 | 0x4C097E).astype(np.uint32).reshape(1, -1)
+        ones = np.full((1, depth), (bias + top) << mantissa + padding).astype(STORAGE[one["a"]])
+        a, b = ones.copy(), np.repeat(ones.T, c.size, axis=1)
+        a[0, 1::2], b[0, ::3], b[2, rng.random(c.size) < 0.5] = 0, 0, 0
+        assert_same(run(a, b, c, one), product(a, b, c, one))
+
+
 def test_a_subnormal_that_loses_its_last_bit_loses_its_sign():
     one = RULES["sm_89 e4m3 e5m2"]
     c = np.array([[0x80000001, 0x800003FF, 0x80000400]], np.uint32)
