@@ -42,7 +42,8 @@ SMALL = 5
 #: negative byte and does not wrap.
 ABSENT = -(SPAN + 1)
 #: Elements are scaled by 2^-(start + CENTRE), so that every power of two that a term needs is at least 2^1 and below
-#: 2^126: adding it to the exponent field of a product never wraps, and leaves a zero below one.
+#: 2^126: adding it to the exponent field of a product never wraps, and leaves a zero below one. (In windows that start
+#: at -48, zeros are packed as NaN. They vanish because their exponent field does wrap, which 2^0 would not make it do.)
 CENTRE = 50
 #: The highest sum of two window starts: above it, an infinite accumulator would not pass unchanged.
 HIGHEST = 5
