@@ -290,8 +290,8 @@ def run_fused(  # type: ignore[no-untyped-def]
         load_addends(tiles, given[2] + uint64(t * steps[2]), steps[2], at, told, room)
         widen_addends(tiles, told, room)
         if t >= later and _quickly(tiles, at_x, at_y, steps, at, told, room, bare):
-            given_packed = tiles, packed, vectors_x, vectors_y, 1, told, in_c, *scales, base, bare, ahead
-            call(chains[0], (*given_packed, chains[1]))
+            counts = tiles, packed, vectors_x, vectors_y, 1
+            call(chains[0], (*counts, told, in_c, *scales, base, bare, ahead, chains[1]))
         else:
             later = later if t < later else t + PATIENCE
             load_factors(tiles, at_x, at_y, steps, at, told, room)

@@ -29,14 +29,8 @@ def aligned(words: int, dtype: Any) -> Array:
     return room[begin : begin + words]
 
 
-class Scratch(local):
-    """Room for what a kernel keeps only while it runs. Each thread has its own, and makes it larger where needed."""
-
-    room: Array = np.empty(0, np.int32)
-
-
 class Kept(local):
-    """Room that each thread keeps from one product to the next, by names."""
+    """Room by names. Each thread has its own, keeps it from one call to the next, and makes it larger where needed."""
 
     def __init__(self) -> None:
         self._rooms: dict[str, Array] = {}

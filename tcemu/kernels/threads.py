@@ -21,7 +21,7 @@ def cores() -> int:
 
 
 def share(work: Callable[[Part], None], parts: Sequence[Part], most: int) -> None:
-    """Call `work` with each part, in at most so many threads, one of which is the caller's, and in one for each core.
+    """Call `work` with each part, in at most `most` threads, the caller's among them, and never in more than cores.
 
     Raises the error of the first part that fails.
     """

@@ -42,7 +42,7 @@ from tcemu.kernels.moves import ENTRIES, FLOATS, SPREAD_ROWS, SPREADS, pick_at
 from tcemu.kernels.picks import picks
 from tcemu.kernels.products import chains_at, run_exactly, run_fused
 from tcemu.kernels.registers import check_words, reach
-from tcemu.kernels.rooms import Parts, Scratch, aligned, whole
+from tcemu.kernels.rooms import Kept, Parts, whole
 from tcemu.kernels.simd import WIDTH
 from tcemu.kernels.sums import SMALL
 
@@ -56,7 +56,7 @@ _CODES = 16
 _FEW, _START = 3, -40
 #: Tiles that are computed together, at most, and the words of room that they may take.
 _TOGETHER, _ROOM = 8, 1 << 16
-_SCRATCH = Scratch()
+_KEPT = Kept()
 _WORD, _NOTHING = 0xFFFFFFFF, np.empty(0, np.int64)
 
 
@@ -354,9 +354,7 @@ class Tiles:
         of_x, of_y = (_NO_SCALES, _NO_SCALES) if scales is None else scales[::-1] if self.along_n else scales
         tables, numbers = self.tables
         d = np.empty((len(c), len(self.d.elements)), np.uint32) if out is None else out
-        room = _SCRATCH.room
-        if len(room) < self._room:
-            room = _SCRATCH.room = aligned(self._room, np.int32)
+        room = _KEPT.take("room", self._room, np.int32)
         met = _NO_METADATA if metadata is None else metadata
         if not known:
             check_words(np.uint32, self._reach, (a, b, c, met, d))

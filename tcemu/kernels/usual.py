@@ -54,7 +54,7 @@ def _sum(chain: Chain, first: Lanes, fits: bool) -> None:
     for bits, peak in zip(chain.accumulators(), chain.spread(fields), strict=True):
         e = peak.larger(bits & INFINITY)
         exponents.append(e)
-        # At 2^1 all products vanish, as they do below it; and at less, a zero might not: see CENTRE.
+        # All products vanish at 2^1, so it need not be less, where a zero that is packed as NaN would stay: see CENTRE.
         addends.append((chain.top - e).larger(1 << 23))
         terms.append((bits.floats() * (chain.scale - e).floats()).truncated())
     totals = [Slot(term if fits else chain.code.lanes(0)) for term in terms]

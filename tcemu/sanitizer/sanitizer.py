@@ -91,11 +91,12 @@ class Sanitizer:
     def __call__(self, event: Event) -> None:
         """Receive an event of the machine."""
         kind: Any = type(event)
+        told: Any = event  # which fields it has depends on its kind
         if kind is Accessed:
-            what = event.space, event.writes, event.order, event.collective, event.owner  # type: ignore[attr-defined]
-            handlers = self._handlers.get(event.by.block, _NONE).get(what)  # type: ignore[attr-defined]
+            what = told.space, told.writes, told.order, told.collective, told.owner
+            handlers = self._handlers.get(told.by.block, _NONE).get(what)
         elif kind is Issued:
-            handlers = self._handlers.get(event.by.block, _NONE).get(event.instruction.opcode)  # type: ignore[attr-defined]
+            handlers = self._handlers.get(told.by.block, _NONE).get(told.instruction.opcode)
         else:
             handlers = self._handlers.get(event.block, _NONE).get(kind)
         if handlers is None:

@@ -92,7 +92,7 @@ def test_nothing_is_written_beside_an_array(row, monkeypatch):
         with row(f"{work.opcode} on {work.target}"):
             for case in cases(tcemu.parse(work.opcode, work.target), "bits", warps=3):
                 guarded.rooms = []
-                monkeypatch.setattr(tiles, "_SCRATCH", rooms.Scratch())  # so that it is made between guards
+                monkeypatch.setattr(tiles, "_KEPT", rooms.Kept())  # so that it is made between guards
                 case.answer(emulator(work.target))
                 assert not guarded.broken(), case.key
             by_address += bool(guarded.rooms)
