@@ -111,18 +111,19 @@ def _(model: FusedSums, operation: Operation, shape: tuple[int, int, int], opera
 
 
 def _fused(model: FusedSums, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> Tiles:
-    from tcemu.kernels.moves import FLOATS, HALVES
+    from tcemu.kernels.moves import FLOATS, HALVES, SAME
     from tcemu.kernels.tiles import Rule
 
     result = lookup(model.via or operation.d)
+    half = result.name == "f16"
     rule = Rule(
         fraction=model.fraction,
         floor=Rule().floor if model.floor is None else model.floor,
         keep=result.mantissa if model.keep is None else model.keep,
-        half=result.name == "f16",
+        half=half,
         join=model.addend == "last",
-        addends=HALVES if operation.c == "f16" else FLOATS,
-        results=HALVES if operation.d == "f16" else FLOATS,
+        addends=HALVES if operation.c == "f16" else SAME,
+        results=HALVES if operation.d == "f16" else FLOATS if half else SAME,
     )
     sums = tuple(tuple(ks) for ks in model.sums(shape[2]))
     return _tiles(operation, shape, operands, rule=rule, formats=_formats(operation), sums=sums)
@@ -152,11 +153,10 @@ def _whole(
     operation: Operation, shape: tuple[int, int, int], operands: Operands, kind: int, option: bool, **more: Any
 ) -> Tiles:
     """The plan for exact integer sums: all of k is one."""
-    from tcemu.kernels.moves import INTEGERS
     from tcemu.kernels.tiles import Rule
 
     signs = [[operation.formats[role].sign_bit, *[0] * 6] for role in "ab"]
-    rule = Rule(kind, option, addends=INTEGERS, results=INTEGERS)
+    rule = Rule(kind, option)
     return _tiles(operation, shape, operands, rule=rule, formats=signs, sums=(tuple(range(shape[2])),), **more)
 
 

@@ -17,7 +17,7 @@ from operator import or_
 from typing import Any
 
 from tcemu.kernels import usual
-from tcemu.kernels.rounding import Total, to_float16, to_float32
+from tcemu.kernels.rounding import Total, clean, to_float16, to_float32
 from tcemu.kernels.simd import (
     BYTE,
     BYTES,
@@ -76,14 +76,16 @@ class Chain:
     def emit(self, places: Sequence[Any], wide: Any, special: Any, scaled: Any) -> None:
         """One block: all sums, one after the other. A flag may be known when this is emitted."""
         self.x, self.ex, self.sx, self.y, self.ey, self.sy, scale_x, scale_y, self.c = places
-        self.given = [self.code.load(self.c, row, WORDS, unit=64) for row in range(ROWS)]
-        self.running = [Slot(each) for each in self.given]
+        self.given = [Slot(self.code.load(self.c, row, WORDS, unit=64)) for row in range(ROWS)]
+        self.running = [Slot(each.get()) for each in self.given]
         self.scales = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
         self._if(scaled, lambda: self._add_scales(scale_x, scale_y))
         self.code.branch(self.join, self._from_zero)
 
         def any_sums() -> None:
+            self._clean_accumulators()
             self._add_sums(wide, special, scaled)
+            self.code.branch(self.half, lambda: None, lambda: self._clean(self.running))
 
         if wide is special is scaled is False:
             self.code.branch(usual.suits(self), lambda: usual.add_sums(self), any_sums)
@@ -93,6 +95,19 @@ class Chain:
         self._if(scaled, self._put_nan)
         for row in range(ROWS):
             self.code.store(self.running[row].get(), self.c, row, unit=64)
+
+    def _clean_accumulators(self) -> None:
+        self._clean(self.given)
+
+        def start() -> None:
+            for each, given in zip(self.running, self.given, strict=True):
+                each.set(given.get())
+
+        self.code.branch(self.join, lambda: None, start)
+
+    def _clean(self, numbers: list[Slot]) -> None:
+        for each in numbers:
+            each.set(clean(each.get()))
 
     def _add_sums(self, wide: Any, special: Any, scaled: Any) -> None:
         with self.code.loop(0, self.sums) as i:
@@ -378,7 +393,7 @@ class Chain:
     def _join(self) -> None:
         """c plus the result of the chain: the format's ordinary addition, rounded to nearest even."""
         for c, running in zip(self.given, self.running, strict=True):
-            x = Slot(c.floats() + running.get().floats())
+            x = Slot(c.get().floats() + running.get().floats())
 
             def to_half(x: Slot = x) -> None:
                 # float32 has more than twice the bits of float16, so rounding twice equals rounding once.

@@ -7,7 +7,7 @@ from numba import int64, uint64
 
 from tcemu.kernels.calls import call, number
 from tcemu.kernels.compiling import njit
-from tcemu.kernels.moves import extract, finish, join, mark, spread, widen
+from tcemu.kernels.moves import HALVES, extract, finish, join, mark, spread, widen
 
 #: The places of the numbers that the kernels read besides the rule, which is first: the formats of x and y; for each of
 #: x, y, c and the metadata, how it is loaded (where three tables begin, vectors, mask, bits to flip, see `extract`; if
@@ -82,8 +82,9 @@ def load_addends(tiles, c, step, tables, numbers, room):  # type: ignore[no-unty
 @njit(cache=True, nogil=True)
 def widen_addends(tiles, numbers, room):  # type: ignore[no-untyped-def]
     """Accumulators as float32 patterns."""
-    c = within(room, numbers, IN_C)
-    widen(c, number(numbers, ADDENDS), tiles * number(numbers, VECTORS + 2), c)
+    if number(numbers, ADDENDS) == HALVES:
+        c = within(room, numbers, IN_C)
+        widen(c, int64(1), tiles * number(numbers, VECTORS + 2), c)
 
 
 @njit(cache=True, nogil=True)

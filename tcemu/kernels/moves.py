@@ -13,11 +13,12 @@ from tcemu.kernels.calls import address_of
 from tcemu.kernels.compiling import njit
 from tcemu.kernels.picks import HEADER, TOGETHER
 from tcemu.kernels.rooms import Tiles
+from tcemu.kernels.rounding import clean
 from tcemu.kernels.simd import SIGN, WIDTH, WORD, WORDS, Code, Lanes, Slot, vector_code, whole_vectors_of_words
 from tcemu.kernels.sums import INFINITY, QUIET
 
-#: Kinds of accumulators and results.
-FLOATS, HALVES, INTEGERS = range(3)
+#: Kinds of accumulators and results; those of the last kind stay as they are.
+FLOATS, HALVES, SAME = range(3)
 #: Rows that `spread` makes at once from the same two vectors of stored words, and the numbers that say it: the vector
 #: of codes of each of the two, the two, and the rows.
 SPREAD_ROWS, SPREADS = 4, 8
@@ -182,7 +183,7 @@ def finish(typingctx, running, vectors, kind):  # type: ignore[no-untyped-def]
                 code.store(found(bits), running, v, unit=64)
 
         kind = code.number(kind)
-        code.branch(kind, lambda: code.branch(kind - INTEGERS, lambda: finish(_narrowed)), lambda: finish(_one_nan))
+        code.branch(kind, lambda: code.branch(kind - SAME, lambda: finish(_narrowed)), lambda: finish(clean))
         return context.get_dummy_value()
 
     return types.none(types.uint64, types.int64, types.int64), codegen
@@ -222,9 +223,7 @@ def widen(typingctx, patterns, half, vectors, running):  # type: ignore[no-untyp
         with code.loop(0, code.number(vectors)) as v:
             bits = Slot(code.load(patterns, v, WORDS, unit=64))
             code.branch(half, lambda: bits.set(_widened(bits.get())))
-            found = bits.get()
-            found = (found & QUIET).compare(">", INFINITY).choose(code.lanes(QUIET), found)
-            code.store(found.compare("==", SIGN).choose(code.lanes(0), found), running, v, unit=64)
+            code.store(clean(bits.get()), running, v, unit=64)
         return context.get_dummy_value()
 
     return types.none(types.uint64, types.int64, types.int64, types.uint64), codegen
@@ -248,17 +247,17 @@ def _pick(code: Code, tiles: Lanes, words: Tiles, picks: Any, into: Tiles) -> No
 def _merge(code: Code, tiles: Lanes, together: int, units: Lanes, words: Tiles, picks: Any, into: Tiles) -> None:
     """Pick by a network that merges so many vectors at once: they stay in registers until that is done."""
     stages = together.bit_length() - 1
-    starts = units * (together * stages * WIDTH) + HEADER
-    with code.loop(0, tiles) as t, code.loop(0, units) as unit:
+    indices = [code.load(picks, HEADER // WIDTH + i, WORDS, unit=64) for i in range(2 * stages)]
+    starts = HEADER + 2 * stages * WIDTH
+    with code.loop(0, units) as unit, code.loop(0, tiles) as t:
         source, target, first = words.of(t), into.of(t), unit * together
-        places = (code.wide(code.load(picks, starts + first + i, WORD, unit=4)) for i in range(together))
+        places = (code.wide(code.load(picks, first + (starts + i), WORD, unit=4)) for i in range(together))
         vectors = [code.load(source, place, WORDS, unit=4) for place in places]
         for stage in range(stages):
-            at, half, merged = first * stages + (HEADER // WIDTH + stage * together), 1 << stage, []
+            half, merged = 1 << stage, []
             for v in range(together):
                 pair = v // (2 * half) * 2 * half + v % (2 * half) // 2
-                indices = code.load(picks, at + v, WORDS, unit=64)
-                merged.append(code.picked(vectors[pair], vectors[pair + half], indices))
+                merged.append(code.picked(vectors[pair], vectors[pair + half], indices[2 * stage + v % 2]))
             vectors = merged
         for i, vector in enumerate(vectors):
             code.store(vector, target, first + i, unit=64)
@@ -284,12 +283,6 @@ def _widened(bits: Lanes) -> Lanes:
     normal = size.compare("<", 0x7C00).choose(normal, size.compare("==", 0x7C00).choose(size & 0 | INFINITY, QUIET))
     tiny = (size.converted() * 2.0**-24).bits()
     return size.compare("<", 0x400).choose(tiny, normal) | (bits.up(16) & SIGN)
-
-
-def _one_nan(bits: Lanes) -> Lanes:
-    """Results with a single NaN, and +0 for the -0 of a subnormal that passed and lost all its fraction bits."""
-    bits = bits.compare("==", SIGN).choose(bits & 0, bits)
-    return (bits & QUIET).compare(">", INFINITY).choose(bits & 0 | QUIET, bits)
 
 
 def _narrowed(bits: Lanes) -> Lanes:

@@ -1,10 +1,11 @@
 """Tables that say how a kernel picks words: one by one, or by a network of permutations of whole vectors.
 
     [count, together, units, 0, ...]    a vector: `count` words are picked; if `together` is 0, their numbers follow
-    (16 indices) ...                    of the network: each vector permutes 16 words of two vectors into one
+    (16 indices) (16 indices) ...       of the network, for each stage: they permute two vectors into two others
     (start) ...                         the words at which the vectors begin that the network takes
 
-Indices lie on whole vectors, because a processor loads those in half the time.
+Indices lie on whole vectors, because a processor loads those in half the time. All pairs of a stage share theirs, so
+that the processor keeps them in its registers.
 
 A gather costs some twenty cycles for sixteen words, a permutation one or two. A network merges the vectors of words in
 pairs, then the pairs, and so on; each permutation keeps the words of some of the picked vectors together:
@@ -40,7 +41,7 @@ def picks(words: Array) -> Array:
     if not found:
         return np.concatenate([_header(words.size, 0, 0), words])
     units = len(found.starts) // found.together
-    return np.concatenate([_header(words.size, found.together, units), found.lanes, found.starts])
+    return np.concatenate([_header(words.size, found.together, units), found.stages, found.starts])
 
 
 def _header(*numbers: int) -> Array:
@@ -48,17 +49,18 @@ def _header(*numbers: int) -> Array:
 
 
 class _Network(NamedTuple):
-    """Vectors that are merged at once, where each vector begins, and the indices of all permutations."""
+    """Vectors that are merged at once, where each vector begins, and the indices of the stages."""
 
     together: int
     starts: list[int]
-    lanes: list[int]
+    stages: Array
 
 
 def _network(picked: Array) -> _Network | None:
     """The network that makes the vectors `picked`.
 
-    None if it does not take every word of some whole vectors once, and equally many of a few of these vectors each.
+    None if it does not take every word of some whole vectors once, and equally many of a few of these vectors each, or
+    if it does not permute all pairs of vectors alike.
     """
     sources = np.unique(picked // WIDTH)
     whole = np.unique(picked).size == len(sources) * WIDTH == picked.size
@@ -83,7 +85,9 @@ def _network(picked: Array) -> _Network | None:
             pairs = zip(groups[::2], groups[1::2], strict=True)
             vectors = [words for low, high in pairs for words in _merged(low, high, picked, lanes)]
         made += vectors
-    return _Network(together, starts, lanes) if np.array_equal(made, picked) else None
+    every = np.array(lanes).reshape(len(starts) // together, -1, together // 2, 2, WIDTH)
+    stages = every[:1, :, :1]
+    return _Network(together, starts, stages.ravel()) if np.array_equal(made, picked) and (every == stages).all() else None
 
 
 def _merged(low: list[list[int]], high: list[list[int]], picked: Array, lanes: list[int]) -> list[list[int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tcemu.kernels.simd import SIGN, Lanes
-from tcemu.kernels.sums import INFINITY
+from tcemu.kernels.sums import INFINITY, QUIET
 
 
 class Total(NamedTuple):
@@ -41,6 +41,12 @@ def cut(magnitude: Lanes) -> Lanes:
     bits leaves a number that the conversion, which rounds to nearest, rounds down.
     """
     return (magnitude & ~magnitude.down(24)).converted_unsigned()
+
+
+def clean(bits: Lanes) -> Lanes:
+    """Float32 patterns with a single NaN, and +0 for -0, which no sum keeps."""
+    bits = (bits & QUIET).compare(">", INFINITY).choose(bits & 0 | QUIET, bits)
+    return bits.compare("==", SIGN).choose(bits & 0, bits)
 
 
 def to_float16(size: Lanes) -> Lanes:

@@ -17,6 +17,7 @@ from numba.extending import intrinsic
 
 from tcemu.kernels.blocks import FLOOR, FRACTION, ROWS, SCALE_NAN
 from tcemu.kernels.compiling import njit
+from tcemu.kernels.rounding import clean
 from tcemu.kernels.simd import DOUBLE, LONG, REAL, REALS, SIGN, WIDTH, WORD, WORDS, Lanes, Slot, vector_code
 from tcemu.kernels.sums import INFINITY, NOWHERE, QUIET
 
@@ -74,7 +75,7 @@ class _Block:
 
     def _sum(self, row: Lanes) -> None:
         """The sum of a row's groups and its accumulators, rounded toward zero."""
-        code, bits = self.code, self.code.load(self.c, row, WORDS, unit=64)
+        code, bits = self.code, clean(self.code.load(self.c, row, WORDS, unit=64))
         own = bits.up(1).down(24).larger(1) - 127
         largest = Slot((bits & QUIET).compare("==", 0).choose(self.floor, self.floor.larger(own)))
         with code.loop(0, self.groups) as group:

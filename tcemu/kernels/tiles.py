@@ -38,7 +38,7 @@ from tcemu.kernels.loading import (
     TOGETHER,
     VECTORS,
 )
-from tcemu.kernels.moves import ENTRIES, FLOATS, SPREAD_ROWS, SPREADS, pick_at
+from tcemu.kernels.moves import ENTRIES, SAME, SPREAD_ROWS, SPREADS, pick_at
 from tcemu.kernels.picks import picks
 from tcemu.kernels.products import chains_at, run_exactly, run_fused
 from tcemu.kernels.registers import check_words, reach
@@ -145,8 +145,8 @@ class Rule(NamedTuple):
     keep: int = 23
     half: bool = False
     join: bool = False
-    addends: int = FLOATS
-    results: int = FLOATS
+    addends: int = SAME
+    results: int = SAME
 
 
 def _four_for_two(ks: Sequence[int]) -> tuple[int, ...]:

@@ -18,13 +18,12 @@ def picked(table, words):
     if not together:
         return words[table[picks.HEADER :]]
     stages = together.bit_length() - 1
-    every, starts = np.split(table[picks.HEADER :], [units * stages * together * WIDTH])
+    every, starts = np.split(table[picks.HEADER :], [stages * 2 * WIDTH])
     made = np.array([words[start : start + WIDTH] for start in starts]).reshape(units, together, WIDTH)
-    for stage, lanes in enumerate(every.reshape(units, stages, together, WIDTH).swapaxes(0, 1)):
+    for stage, (even, odd) in enumerate(every.reshape(stages, 2, WIDTH)):
         groups = made.reshape(units, -1, 2, 1 << stage, WIDTH)
-        low, high = (np.repeat(groups[:, :, side], 2, axis=2) for side in (0, 1))
-        both = np.concatenate([low, high], axis=3).reshape(units, together, 2 * WIDTH)
-        made = np.take_along_axis(both, lanes, axis=2)
+        both = np.concatenate([groups[:, :, 0], groups[:, :, 1]], axis=-1)
+        made = np.stack([both[..., even], both[..., odd]], axis=-2).reshape(units, together, WIDTH)
     return made.ravel()
 
 
