@@ -80,10 +80,11 @@ class Chain:
         self.running = [Slot(each.get()) for each in self.given]
         self.scales = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
         self._if(scaled, lambda: self._add_scales(scale_x, scale_y))
-        self.code.branch(self.join, self._from_zero)
+        self.code.branch(self.join, lambda: self._start([self.code.lanes(0)] * ROWS))
 
         def any_sums() -> None:
-            self._clean_accumulators()
+            self._clean(self.given)
+            self.code.branch(self.join, lambda: None, lambda: self._start([each.get() for each in self.given]))
             self._add_sums(wide, special, scaled)
             self.code.branch(self.half, lambda: None, lambda: self._clean(self.running))
 
@@ -96,14 +97,9 @@ class Chain:
         for row in range(ROWS):
             self.code.store(self.running[row].get(), self.c, row, unit=64)
 
-    def _clean_accumulators(self) -> None:
-        self._clean(self.given)
-
-        def start() -> None:
-            for each, given in zip(self.running, self.given, strict=True):
-                each.set(given.get())
-
-        self.code.branch(self.join, lambda: None, start)
+    def _start(self, numbers: list[Lanes]) -> None:
+        for running, number in zip(self.running, numbers, strict=True):
+            running.set(number)
 
     def _clean(self, numbers: list[Slot]) -> None:
         for each in numbers:
@@ -145,10 +141,6 @@ class Chain:
         self.reach = (self.code.word(usual.LARGE) - start.up(23)).everywhere()
         self.base = base.everywhere()
         self.fraction, self.floor = fraction.everywhere(), floor.larger(BOTTOM).everywhere()
-
-    def _from_zero(self) -> None:
-        for each in self.running:
-            each.set(self.code.lanes(0))
 
     # ----------------------------------------------------------------------------------------------- the fast path
 

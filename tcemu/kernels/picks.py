@@ -87,7 +87,8 @@ def _network(picked: Array) -> _Network | None:
         made += vectors
     every = np.array(lanes).reshape(len(starts) // together, -1, together // 2, 2, WIDTH)
     stages = every[:1, :, :1]
-    return _Network(together, starts, stages.ravel()) if np.array_equal(made, picked) and (every == stages).all() else None
+    alike = np.array_equal(made, picked) and (every == stages).all()
+    return _Network(together, starts, stages.ravel()) if alike else None
 
 
 def _merged(low: list[list[int]], high: list[list[int]], picked: Array, lanes: list[int]) -> list[list[int]]:
