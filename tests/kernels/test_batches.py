@@ -11,6 +11,7 @@ import tcemu
 from tcemu.arithmetic import Operation, compute, find
 from tcemu.instructions import target_named
 from tcemu.instructions.mma_sp import stored_places
+from tcemu.vectors.cases import cases
 
 pytest.importorskip("numba")
 
@@ -230,3 +231,31 @@ def test_every_finite_number_of_few_bits_at_every_place_of_a_sparse_batch(name):
             found = fragments["d"].unpack(tcemu.run(mma, words, b, c, metadata, 0, target="sm_90a"))
             want = np.broadcast_to(((numbers + 0.0) * 2.0**place).astype(np.float32)[:, None, None], found.shape)
             assert np.array_equal(found.view(np.uint32), want.view(np.uint32)), (code, stored)
+
+
+LARGE_SUMS = [
+    (name + ".sync.aligned." + form, target)
+    for form, target in (
+        ("m16n8k{k}.row.col.f32.e4m3.e4m3.f32", "sm_89"),
+        ("m16n8k{k}.row.col.f32.e4m3.e4m3.f32", "sm_90a"),
+        ("m16n8k{k}.row.col.kind::f8f6f4.f32.e4m3.e4m3.f32", "sm_120a"),
+        ("m16n8k{k}.row.col.kind::mxf8f6f4.block_scale.f32.e4m3.e4m3.f32.ue8m0", "sm_120a"),
+    )
+    for name in ("mma", "mma.sp::ordered_metadata")
+]
+
+
+@rows("opcode target", LARGE_SUMS)
+@pytest.mark.parametrize("sign", [0, 0x80808080])
+@pytest.mark.parametrize("addend", [0, 1 << 21, -(1 << 21)])
+def test_sums_of_the_largest_significands(opcode, target, sign, addend):
+    """Products of 240 with itself have one exponent, so that nothing is cut off: the sum is that of integers."""
+    mma = tcemu.parse(opcode.format(k=64 if ".sp" in opcode else 32), target)
+    a, b, c, *others = next(cases(mma, "near", 20)).operands
+    a, b = np.full_like(a, 0x77777777 ^ sign), np.full_like(b, 0x77777777)
+    c = np.full(c.shape, addend, np.float32).view(np.uint32)
+    if "block_scale" in opcode:  # all scales 1, behind the metadata and the selector of a sparse form
+        others = [np.full_like(each, 0x7F7F7F7F) if i in (len(others) - 4, len(others) - 2) else each
+                  for i, each in enumerate(others)]  # fmt: skip
+    d = tcemu.run(mma.opcode, a, b, c, *others, target=target)
+    assert (d.view(np.float32) == (-1 if sign else 1) * 32 * 240 * 240 + addend).all()
