@@ -47,6 +47,9 @@ RULE = SPACE + 1
 SCALE_NAN = 1 << 14
 #: Bounds of the powers of two that scale products: outside them, all products are below one, and zeros stay zero.
 _LEAST_POWER, _MOST_POWER = 1, 126
+#: A sum of this many products always fits in 32 bits, and one of twice as many if its sign is known. If there are more
+#: than this, zeros of a sparse A are among them: each half of the products then has at most so many others.
+SAFE = 16
 
 
 def space(fraction: int, products: int, formats: Sequence[Sequence[int]]) -> int:
@@ -67,7 +70,7 @@ class Chain:
         numbers = [self.code.load(rule, i, LONG, unit=8) for i in range(RULE)]
         self.depth, self.sums = numbers[DEPTH], numbers[SUMS]
         self.half, self.join, self.space = numbers[HALF], numbers[JOIN], numbers[SPACE]
-        self.fits, self.many = self.space.compare("==", 0), self.space.compare(">", 1)
+        self.fits = self.space.compare("==", 0)
         fraction, floor, keep = (self.code.short(numbers[i]) for i in (FRACTION, FLOOR, KEEP))
         self._constants(fraction, floor, keep, self.code.short(self.code.number(base)))
 
@@ -86,9 +89,8 @@ class Chain:
             self._add_sums(wide, special, scaled)
             self.code.branch(self.half, lambda: None, lambda: self._clean(self.running))
 
-        if wide is special is False:
-            suits = usual.suits(self, scaled=scaled)
-            self.code.branch(suits, lambda: usual.add_sums(self, scaled=scaled), any_sums)
+        if wide is special is scaled is False:
+            self.code.branch(usual.suits(self), lambda: usual.add_sums(self), any_sums)
         else:
             any_sums()
         self.code.branch(self.join, self._join)
@@ -136,7 +138,7 @@ class Chain:
         kept = self.code.word(-1).up(self.code.word(23) - keep)
         self.mask = half.choose(self.code.word(-1), kept).everywhere()
         plain = self.half.compare("==", 0).both((keep - 23).compare("==", 0))
-        self.usual = plain.both(self.depth.compare("<=", 2 * usual.SAFE))
+        self.usual = plain.both(self.space.compare("<", 2))
         self.reach = (self.code.word(usual.LARGE) - start.up(23)).everywhere()
         self.base = base.everywhere()
         self.fraction, self.floor = fraction.everywhere(), floor.larger(BOTTOM).everywhere()
@@ -321,7 +323,9 @@ class Chain:
                 total.set(addend)
 
         self.code.branch(self.fits, start)
-        add(totals, 0, self.many.choose(self.code.long(usual.SAFE), self.depth))
+        many = self.space.compare(">", 1)
+        half = self.depth.down(1)
+        add(totals, 0, many.choose(half, self.depth))
         signs = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
 
         def done() -> None:
@@ -336,20 +340,15 @@ class Chain:
                 total.set(whole)
 
         def far() -> None:
-            nears = [Slot(x.get().converted() + c.converted()) for x, c in zip(totals, addends, strict=True)]
-            with self.code.loop(1, (self.depth + (usual.SAFE - 1)).down(usual.SAFE.bit_length() - 1)) as part:
-                for rest in rests:
-                    rest.set(self.code.lanes(0))
-                add(rests, part * usual.SAFE, ((part + 1) * usual.SAFE).smaller(self.depth))
-                for total, rest, near in zip(totals, rests, nears, strict=True):
-                    total.set(total.get() + rest.get())
-                    near.set(near.get() + rest.get().converted())
-            for total, sign, near, addend in zip(totals, signs, nears, addends, strict=True):
-                total.set(total.get() + addend)
-                sure = near.get().size().compare(">", float(1 << 30))
-                sign.set(sure.choose(near.get().bits(), total.get()))
+            add(rests, half, self.depth)
+            for total, rest, sign, addend in zip(totals, rests, signs, addends, strict=True):
+                whole = total.get() + rest.get() + addend
+                near = total.get().converted() + rest.get().converted() + addend.converted()
+                sure = near.size().compare(">", float(1 << 30))
+                sign.set(sure.choose(near.bits(), whole))
+                total.set(whole)
 
-        self.code.branch(self.fits, done, lambda: self.code.branch(self.many, far, close))
+        self.code.branch(self.fits, done, lambda: self.code.branch(many, far, close))
         return [Total(total.get(), sign.get()) for total, sign in zip(totals, signs, strict=True)]
 
     def add(self, into: list[Slot], first: Lanes, start: Any, stop: Any, term: Any) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.kernels.ahead import NOTES
-from tcemu.kernels.blocks import ROWS, space
+from tcemu.kernels.blocks import ROWS, SAFE, space
 from tcemu.kernels.grouped import run_grouped
 from tcemu.kernels.loading import (
     ADDENDS,
@@ -202,14 +202,20 @@ class Tiles:
     @cached_property
     def _stored(self) -> Array:
         """(sums, products): the k of A's elements. The order in a sum does not matter."""
-        return np.array([ks if self.pruned else sorted(ks, key=self._bits_of) for ks in self.sums])
+        return np.array([ks if self.pruned else self._ordered(ks) for ks in self.sums])
 
     @cached_property
     def _longer(self) -> Array:
         """(sums, products): the k of B's elements. Two stored elements stand for four that may be met."""
         if self.pruned is None:
             return self._stored
-        return np.array([sorted(_four_for_two(ks), key=self._bits_of) for ks in self.sums])
+        return np.array([self._ordered(_four_for_two(ks)) for ks in self.sums])
+
+    def _ordered(self, ks: Sequence[int]) -> list[int]:
+        """The k of a sum in the order of its products; if they are many, in two halves, see SAFE."""
+        size = len(ks) // 2 if len(ks) > 2 * SAFE else len(ks)
+        halves = ks[:size], ks[size:]
+        return [k for half in halves for k in sorted(half, key=self._bits_of)]
 
     def _bits_of(self, k: int) -> int:
         """The sort key of a sum's products: the first bit of an element of B in its word.
