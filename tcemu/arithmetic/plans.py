@@ -123,6 +123,7 @@ def _fused(model: FusedSums, operation: Operation, shape: tuple[int, int, int], 
         half=half,
         join=model.addend == "last",
         addends=HALVES if operation.c == "f16" else SAME,
+        # Chains in float32 leave results as they should be; those in float16 may leave -0.
         results=HALVES if operation.d == "f16" else FLOATS if half else SAME,
     )
     sums = tuple(tuple(ks) for ks in model.sums(shape[2]))

@@ -47,8 +47,8 @@ RULE = SPACE + 1
 SCALE_NAN = 1 << 14
 #: Bounds of the powers of two that scale products: outside them, all products are below one, and zeros stay zero.
 _LEAST_POWER, _MOST_POWER = 1, 126
-#: A sum of this many products always fits in 32 bits, and one of twice as many if its sign is known. If there are more
-#: than this, zeros of a sparse A are among them: each half of the products then has at most so many others.
+#: A sum of this many products always fits in 32 bits; one of twice as many does so without its sign. Longer sums
+#: include the zeros of a sparse A; `tiles` orders them so that each half has at most this many other products.
 SAFE = 16
 
 

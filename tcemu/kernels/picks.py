@@ -1,11 +1,11 @@
 """Tables that say how a kernel picks words: one by one, or by a network of permutations of whole vectors.
 
     [count, together, units, 0, ...]    a vector: `count` words are picked; if `together` is 0, their numbers follow
-    (16 indices) (16 indices) ...       of the network, for each stage: they permute two vectors into two others
+    (16 indices) (16 indices) ...       for each stage of the network: they permute two vectors into two others
     (start) ...                         the words at which the vectors begin that the network takes
 
-Indices lie on whole vectors, because a processor loads those in half the time. All pairs of a stage share theirs, so
-that the processor keeps them in its registers.
+Indices lie on whole vectors, because a processor loads those in half the time. All pairs of a stage share their
+indices, so that these stay in the processor's registers.
 
 A gather costs some twenty cycles for sixteen words, a permutation one or two. A network merges the vectors of words in
 pairs, then the pairs, and so on; each permutation keeps the words of some of the picked vectors together:

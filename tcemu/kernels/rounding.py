@@ -44,7 +44,7 @@ def cut(magnitude: Lanes) -> Lanes:
 
 
 def clean(bits: Lanes) -> Lanes:
-    """Float32 patterns with a single NaN, and +0 for -0, which no sum keeps."""
+    """Float32 patterns with a single NaN, and +0 for -0: no sum keeps -0, nor a subnormal that lost all its bits."""
     bits = (bits & QUIET).compare(">", INFINITY).choose(bits & 0 | QUIET, bits)
     return bits.compare("==", SIGN).choose(bits & 0, bits)
 

@@ -212,7 +212,7 @@ class Tiles:
         return np.array([self._ordered(_four_for_two(ks)) for ks in self.sums])
 
     def _ordered(self, ks: Sequence[int]) -> list[int]:
-        """The k of a sum in the order of its products; if they are many, in two halves, see SAFE."""
+        """The k of a sum in the order of its products; a long sum is ordered in two halves, see SAFE."""
         size = len(ks) // 2 if len(ks) > 2 * SAFE else len(ks)
         halves = ks[:size], ks[size:]
         return [k for half in halves for k in sorted(half, key=self._bits_of)]
