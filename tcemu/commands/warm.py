@@ -24,6 +24,7 @@ from tcemu.instructions import FAMILIES, TARGETS, Instruction, Shape, Target
 from tcemu.instructions.catalogue import catalogue
 from tcemu.instructions.table import family_of
 from tcemu.kernels.threads import cores
+from tcemu.machine import memory
 from tcemu.sanitizer import marks
 from tcemu.vectors import cases, classes, elements, emulator
 
@@ -151,11 +152,17 @@ def warm_up() -> str:
             shown.show("compiling", 0, len(some))
             for done, _ in enumerate(perform_all(some), 1):
                 shown.show("compiling", done, len(some))
-            marks.compile_all()
+            compile_small()
         stamp.write_text(wanted, encoding="utf-8")
     except (OSError, BrokenExecutor) as error:  # no space, no memory: the course opens anyway
         return f"Not all kernels could be compiled in advance ({error}); each is compiled when it is first needed."
     return f"The kernels are compiled, in {folder}."
+
+
+def compile_small() -> None:
+    """Compile the kernels of the machine and the sanitizer, which no instruction needs."""
+    memory.compile_all()
+    marks.compile_all()
 
 
 def _text(path: Path) -> str:

@@ -31,6 +31,20 @@ def repeated(addresses, size, unit, found):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def units(addresses, shift, found):  # type: ignore[no-untyped-def]
+    """found[i, 0] = the number of the unit of 1 << `shift` bytes at addresses[i]; there is at least one.
+
+    Return what is not zero if an address is not a multiple of that, the least address and the greatest.
+    """
+    together = low = high = addresses[0]
+    for i in range(addresses.size):
+        at = addresses[i]
+        together, low, high = together | at, min(low, at), max(high, at)
+        found[i, 0] = at >> shift
+    return together & ((1 << shift) - 1), low, high
+
+
+@njit(cache=True, nogil=True)
 def load(memory, addresses, which, lines):  # type: ignore[no-untyped-def]
     """lines[w, i] = the bytes at addresses[w, i] of memory[which[w]]; `which` None: of memory[0]."""
     count = np.uint64(lines.shape[2])

@@ -136,7 +136,7 @@ def _begin(
     """Start one copy: the bytes (n, size) of the lanes of `end`, which the mbarrier at `place` counts."""
     size, memory = data.shape[1], end.memory
     try:
-        found, _ = memory.find(instruction, end.addresses, size, end.lanes)
+        found, *_ = memory.find(instruction, end.addresses, size, end.lanes)
     except AddressError as error:
         core.fault(by, instruction, "shared", error)
     phase = end.block.mbarriers.expect_more(core, by, instruction, place, 0)

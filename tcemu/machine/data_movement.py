@@ -50,6 +50,8 @@ class Where(NamedTuple):
         return values if len(self.addresses) == WARP else values[self.lanes]
 
 
+#: Every lane, as a mask.
+_ALL = lanes_of(FULL)
 #: Where(...), which goes through a function of Python, takes twice as long.
 _where = tuple.__new__
 
@@ -109,7 +111,7 @@ def access(
 ) -> Array:
     """Check an access of `size` bytes at each of the addresses, report it, and return the units that it finds."""
     try:
-        found, extent = where.memory.find(instruction, where.addresses, size, where.lanes)
+        found, extent, _ = where.memory.find(instruction, where.addresses, size, where.lanes)
     except AddressError as error:
         core.fault(by, instruction, where.space, error)
     if core.grid.observers:
@@ -142,9 +144,9 @@ def ld(instruction: Instruction) -> Act:
         if by is None:
             return core.blank(count, register)
         where = core.integers(instruction, "address", addresses)
-        known = _known(core, state, where, size)
-        if known is not None:
-            memory, (units, extent, named) = known
+        usual = _usual(core, by, instruction, state, where, size)
+        if usual is not None:
+            memory, (units, extent, named) = usual
             if core.grid.observers:
                 core.grid.tell(Accessed, by, instruction, state, False, where, size, extent, LANES, False, order)
             data = memory.read(units, size, kind)
@@ -162,13 +164,17 @@ def ld(instruction: Instruction) -> Act:
     return act
 
 
-def _known(core: Core, state: StateSpace, addresses: Array, size: int) -> tuple[Bytes, Found] | None:
-    """The usual access: all lanes, one memory, addresses that it has checked before."""
-    if core.bits != FULL:
+def _usual(
+    core: Core, by: By, instruction: Instruction, state: StateSpace, addresses: Array, size: int
+) -> tuple[Bytes, Found] | None:
+    """The memory that all lanes access, and what they find there; None if not all do, or `state` names no memory."""
+    if core.bits != FULL or (state != "shared" and state != "global"):
         return None
-    memory = core.block.shared if state == "shared" else core.grid.memory if state == "global" else None
-    found = None if memory is None else memory.known(addresses, size)
-    return None if memory is None or found is None else (memory, found)
+    memory = core.block.shared if state == "shared" else core.grid.memory
+    try:
+        return memory, memory.find(instruction, addresses, size, _ALL)
+    except AddressError as error:
+        core.fault(by, instruction, state, error)
 
 
 def answer(core: Core, found: list[tuple[Where, Array]]) -> Registers:
@@ -215,9 +221,9 @@ def st(instruction: Instruction) -> Act:
             return
         where = core.integers(instruction, "address", addresses)
         given = patterns(core, values)
-        known = _known(core, state, where, size)
-        if known is not None:
-            memory, (units, extent, _) = known
+        usual = _usual(core, by, instruction, state, where, size)
+        if usual is not None:
+            memory, (units, extent, _) = usual
             if core.grid.observers:
                 told = where, size, extent, LANES, False, order, given.view(np.uint8)
                 core.grid.tell(Accessed, by, instruction, state, True, *told)

@@ -248,16 +248,11 @@ def _rows_at(core: Core, state: StateSpace, given: Any, rows: int) -> Array | No
 
 
 def _found(core: Core, instruction: Instruction, at: Array, row: int) -> Found | None:
-    """What shared memory has found for the rows there; None if an address is wrong."""
-    memory = core.block.shared
-    found = memory.known(at, row)
-    if found is None:
-        try:
-            memory.find(instruction, at, row)
-        except AddressError:
-            return None
-        found = memory.known(at, row)
-    return found
+    """What shared memory finds for the rows there; None if an address is wrong."""
+    try:
+        return core.block.shared.find(instruction, at, row)
+    except AddressError:
+        return None
 
 
 @lru_cache(maxsize=64)

@@ -6,13 +6,14 @@ They check addresses and hold bytes. (tcemu/instructions/memory.py reads operand
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.backend import backend
 from tcemu.errors import AddressError, LaunchError, OperandError, briefly, listing, shown
 from tcemu.instructions import Instruction
 from tcemu.instructions.facts import Space
@@ -61,6 +62,7 @@ class Bytes:
         self._end = [end for _, end, _ in ranges]
         #: what `find` has found, by the addresses and the size
         self._found: dict[tuple[bytes, int], Found] = {}
+        self._units_of = _fastest()
         #: the bytes as units of each size
         self.units = {size: self.bytes.view(unit) for size, unit in _UNITS.items()}
 
@@ -100,25 +102,29 @@ class Bytes:
             raise AddressError(f"{told}: {where} (PTX ISA {instruction.section})", "bounds", self.space)
         return extent
 
-    def find(
-        self, instruction: Instruction, addresses: Array, size: int, lanes: Array | None = None
-    ) -> tuple[Array, Extent]:
-        """The numbers (n, 1) in `units[size]` of what addresses (n,) point to, and the extent, once `check` agrees.
+    def find(self, instruction: Instruction, addresses: Array, size: int, lanes: Array | None = None) -> Found:
+        """The numbers (n, 1) in `units[size]` of what addresses (n,) point to, the extent, and the addresses as bytes.
 
-        It remembers what it has found, because a kernel uses the same addresses again and again.
+        Raises AddressError as `check` does. It remembers what it has found, because a kernel uses the same addresses
+        again and again.
         """
         key = addresses.tobytes(), size
         found = self._found.get(key)
         if found is None:
-            extent = self.check(instruction, addresses, size, size, lanes)
             if len(self._found) == _KEPT:
                 self._found.clear()
-            found = self._found[key] = np.asarray(addresses)[:, None] >> _SHIFTS[size], extent, key[0]
-        return found[:2]
+            found = self._found[key] = *self._look(instruction, addresses, size, lanes), key[0]
+        return found
 
-    def known(self, addresses: Array, size: int) -> Found | None:
-        """What `find` has found for the same addresses and size before, with the addresses as bytes."""
-        return self._found.get((addresses.tobytes(), size))
+    def _look(
+        self, instruction: Instruction, addresses: Array, size: int, lanes: Array | None
+    ) -> tuple[Array, Extent]:
+        units = np.empty((len(addresses), 1), np.int64)
+        if len(units):
+            beside, low, high = self._units_of(addresses, _SHIFTS[size], units)
+            if not beside and self.holds(low, high + size):
+                return units, (low, high + size)
+        return units, self.check(instruction, addresses, size, size, lanes)
 
     def holds(self, first: int, end: int) -> bool:
         """Whether bytes `first` to `end` - 1 lie in one of the ranges."""
@@ -174,6 +180,32 @@ def extent_of(addresses: Array, size: int) -> Extent:
         return 0, 0
     _, low, high = _extent(addresses, 1)
     return low, high + size
+
+
+def _fastest() -> Callable[[Array, int, Array], tuple[int, int, int]]:
+    """The kernel that does what `units` does, if numba is loaded anyway, otherwise `units`."""
+    if backend(0) == "numba":
+        from tcemu.kernels import memory
+
+        return memory.units  # type: ignore[no-any-return]
+    return units
+
+
+def units(addresses: Array, shift: int, found: Array) -> tuple[int, int, int]:
+    """Put the numbers of the units of 1 << `shift` bytes at `addresses` (n,) into `found` (n, 1).
+
+    Returns what is not zero if an address is not a multiple of that, the least address and the greatest; n is not 0.
+    """
+    np.right_shift(addresses, shift, out=found[:, 0])
+    return _extent(addresses, 1 << shift)
+
+
+def compile_all() -> None:
+    """Compile the kernel for every kind of addresses: some of the machine's may not be written to."""
+    fixed, found = np.zeros(1, np.int64), np.empty((1, 1), np.int64)
+    fixed.setflags(write=False)
+    for addresses in (fixed, fixed.copy()):
+        _fastest()(addresses, 0, found)
 
 
 def _extent(addresses: Array, align: int) -> tuple[int, int, int]:

@@ -93,7 +93,7 @@ from tcemu.commands import warm
 warm._prepare()
 for work in warm.works():
     warm.perform(work)
-warm.marks.compile_all()
+warm.compile_small()
 """
 #: Everything that a learner may run: each instruction that stands for others, drawn anew, as many warps as were not
 #: warmed; whole matrices, of several tiles; a kernel on the machine. Fails if something is compiled.

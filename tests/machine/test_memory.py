@@ -6,9 +6,12 @@ from itertools import product
 import ml_dtypes
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from quick import examples
 
 from tcemu.errors import IllegalInstruction, MemoryFault, OperandError
-from tcemu.machine import events
+from tcemu.machine import events, memory
 from tcemu.machine.launch import launch
 from tcemu.machine.memory import ALIGN
 from tcemu.machine.registers import POISON
@@ -341,3 +344,15 @@ def test_an_access_is_told_by_lane():
     assert access.lanes.tolist() == [1, 9, 17, 25]
     assert access.addresses.tolist() == [16, 144, 272, 400]
     assert access.by.active == 0x02020202
+
+
+@pytest.mark.parametrize("kernel", [False, True])
+@examples(60)
+@given(st.lists(st.integers(0, 1 << 40), min_size=1, max_size=40), st.integers(0, 5))
+def test_units(kernel, addresses, shift):
+    module = pytest.importorskip("tcemu.kernels.memory") if kernel else memory
+    found = np.empty((len(addresses), 1), np.int64)
+    beside, low, high = module.units(np.array(addresses), shift, found)
+    assert found[:, 0].tolist() == [address // 2**shift for address in addresses]
+    assert bool(beside) == any(address % 2**shift for address in addresses)
+    assert (low, high) == (min(addresses), max(addresses))
