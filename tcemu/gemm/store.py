@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -17,18 +18,19 @@ def store(warp: Warp, d: Pointer, c: Any, row: Any, column: Any) -> None:
     the right of the two before. `column` is the tile's first.
     """
     m, n = d.shape
-    values, first = c[:], column + 2 * (warp.laneid % 4)
-    rows, rights = (row, row + 8), 8 * np.arange(c.shape[1] // 4)[:, None]
-    places = [d.at(each, first) + d.dtype.itemsize * rights for each in rows]
-    # lanes whose element exists: the first of each pair and, where a pair may come apart, the other one
-    there = [[(each < m) & (first + rights < n - i) for each in rows] for i in range(1 + n % 2)]
-    for pair in range(c.shape[1] // 2):
-        right, below = divmod(pair, 2)
-        here, place = values[:, 2 * pair : 2 * pair + 2], places[below][right]
-        if n % 2 == 0:  # a pair is 8 bytes at a multiple of 8
-            with warp.only(there[0][below][right]):
-                warp.st_global(place, here, "v2.b32")
-            continue
-        for each in range(2):
-            with warp.only(there[each][below][right]):
-                warp.st_global(place + d.dtype.itemsize * each, here[:, each : each + 1])
+    pairs = np.arange(c.shape[1] // 2)[:, None]
+    rows, columns = row + 8 * (pairs % 2), column + 2 * (warp.laneid % 4) + pairs // 2 * 8  # of each pair and lane
+    places = d.at(rows, columns)
+    values = np.ascontiguousarray(c[:].reshape(len(warp.laneid), -1, 2).transpose(1, 0, 2))
+    if n % 2 == 0:  # a pair is 8 bytes at a multiple of 8
+        parts = [(places, values, "v2.b32", (rows < m) & (columns < n))]
+    else:
+        parts = [
+            (places + d.dtype.itemsize * i, values[:, :, i].copy(), "b32", (rows < m) & (columns + i < n))
+            for i in range(2)
+        ]
+    for at, data, access, there in parts:
+        whole = bool(there.all())  # as in all tiles but the last ones
+        for place, value, lanes in zip(at, data, there, strict=True):
+            with nullcontext() if whole else warp.only(lanes):
+                warp.st_global(place, value, access)

@@ -102,38 +102,56 @@ def read(written, reads, cells, known, lanewise, mark):  # type: ignore[no-untyp
 
     Return another record, or 0 if nothing has written to a cell; otherwise -1 - the largest mark before.
     """
-    before = 0
+    before = latest = 0
     for cell in cells:
-        record = written[cell] >> 5
-        if record == 0 or lanewise[record] or not known[record]:
+        record = written[np.uint64(cell)] >> 5
+        if record != latest:  # most cells have been written by the same one
+            if lanewise[record] or not known[record]:
+                return record
+            latest = record
+        if record == 0:
             return record
-        before = max(before, reads[cell])
+        before = max(before, reads[np.uint64(cell)])
     for cell in cells:
-        reads[cell] = mark
+        reads[np.uint64(cell)] = mark
     return -1 - before
 
 
 @njit(cache=True, nogil=True)
+def _largest(marks, cells):  # type: ignore[no-untyped-def]
+    """The largest mark that `cells` have, which ascend."""
+    found, first, end = marks[cells[0]], np.uint64(cells[0]), np.uint64(cells[-1] + 1)
+    if end - first == len(cells):  # a run, of which the processor compares several at a time
+        for cell in range(first, end):
+            found = max(found, marks[cell])
+    else:
+        for cell in cells:
+            found = max(found, marks[np.uint64(cell)])
+    return found
+
+
+@njit(cache=True, nogil=True)
 def fill(written, reads, cells, known, lanewise, mark):  # type: ignore[no-untyped-def]
-    """Give the writes of `cells` this mark, if `known` records that are not `lanewise` made all of them.
+    """Give the writes of `cells`, which ascend, this mark, if `known` records that are not `lanewise` made all of them.
 
     The last read by each reader, a row of `reads`, must be of a known record, too. Return another record; otherwise
     -1 - the largest mark before.
     """
     for reader in range(len(reads)):  # first, because their latest ones are often unknown at the first call
-        latest = 0
-        for cell in cells:
-            latest = max(latest, reads[reader, cell])
-        if not known[latest >> 5]:
-            return latest >> 5
-    before = 0
+        latest = _largest(reads[reader], cells) >> 5
+        if not known[latest]:
+            return latest
+    before = latest = 0
     for cell in cells:
-        record = written[cell] >> 5
-        if lanewise[record] or not known[record]:
-            return record
-        before = max(before, written[cell])
+        other = written[np.uint64(cell)]
+        record = other >> 5
+        if record != latest:  # most cells have been written by the same one
+            if lanewise[record] or not known[record]:
+                return record
+            latest = record
+        before = max(before, other)
     for cell in cells:
-        written[cell] = mark
+        written[np.uint64(cell)] = mark
     return -1 - before
 
 

@@ -90,6 +90,9 @@ class Scheduler:
         A warp may execute `operations`, which is checked when it lets others run.
         """
         self.strategy, self._preempts, self._more, self._most = strategy, strategy.preempts, more, operations
+        #: whether its choice is the first warp that is busy, and whether tasks may end before a warp's turn
+        self._first = type(strategy).runs is InOrder.runs
+        self._ends = type(strategy).ends is not InOrder.ends or strategy.policy == "random"
         #: the pending work of each block in flight
         self._pending: dict[int, Pending] = {}
         self._strands: list[Strand] = []
@@ -190,12 +193,7 @@ class Scheduler:
 
     def _turns(self) -> tuple[Waiting, ...]:
         while self._strands:
-            able, busy = [], []  # comprehensions would be two calls more, for each turn of a warp
-            for strand in self._strands:
-                if not strand.asleep and (strand.ready is None or strand.ready()):
-                    able.append(strand)
-                    if strand.looks is None:
-                        busy.append(strand)
+            able, busy = self._able()
             self._in_vain = 0 if busy else self._in_vain + 1
             if not busy and self._in_vain > len(able):  # all have looked since something last happened
                 if self._step() or (self._asks() and self._grow()):
@@ -204,7 +202,7 @@ class Scheduler:
                 if self._in_vain > min(_LOOKS * (len(able) + 1), _MOST_LOOKS):
                     return self._waiting()
             if able:
-                for pending in self._pending.values():
+                for pending in self._pending.values() if self._ends else ():
                     if pending.tasks:
                         pending.perhaps()
                 chosen = self.strategy.runs(able, busy)
@@ -215,6 +213,18 @@ class Scheduler:
                 if chosen.operations > self._most and not chosen.fiber.dead:
                     raise Overrun(*_numbers(chosen))
         return ()
+
+    def _able(self) -> tuple[list[Strand], list[Strand]]:
+        """The warps that can continue, and the busy ones among them; up to the first busy one if it is the choice."""
+        able, busy = [], []  # comprehensions would be two calls more, for each turn of a warp
+        for strand in self._strands:
+            if not strand.asleep and (strand.ready is None or strand.ready()):
+                able.append(strand)
+                if strand.looks is None:
+                    busy.append(strand)
+                    if self._first:
+                        break
+        return able, busy
 
     def _step(self) -> bool:
         """End a pending task of some block; return whether there was one."""

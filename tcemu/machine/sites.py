@@ -6,17 +6,19 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from sys import _getframe
 from threading import Lock
 from types import CodeType, FrameType
+from typing import TypeVar
 
 import greenlet
 import numpy as np
 
 from tcemu.machine.events import By, Site
 
+Key = TypeVar("Key")
+Kept = TypeVar("Kept")
 _PACKAGE = Path(__file__).parents[1]
 #: Folders whose code does not belong to kernels.
 _NOT_KERNELS = tuple(
@@ -24,6 +26,8 @@ _NOT_KERNELS = tuple(
 )
 #: Folders within them whose code does: a package with kernels adds its own.
 KERNELS: list[str] = []
+#: The most lines and callers that are remembered.
+_MOST = 4096
 #: The site if none is known.
 UNKNOWN = Site("?", 0, "the kernel")
 
@@ -96,11 +100,18 @@ class _Called(Site):
     callers: tuple[Site, ...]
 
 
-@lru_cache(maxsize=4096)
+#: These lines by the identities of a line and of its callers, which are kept alive: neither is made again and again.
+_with_callers: dict[tuple[int, int], tuple[Site, _Called]] = {}
+
+
 def _called(inner: Site, callers: tuple[Site, ...]) -> _Called:
-    found = _Called(*inner)
-    found.callers = callers
-    return found
+    key = id(inner), id(callers)
+    kept = _with_callers.get(key)
+    if kept is None:
+        found = _Called(*inner)
+        found.callers = callers
+        kept = _keep(_with_callers, key, (inner, found))
+    return kept[1]
 
 
 def called(by: By, within: int = 0, frame: FrameType | None = None) -> By:
@@ -109,7 +120,10 @@ def called(by: By, within: int = 0, frame: FrameType | None = None) -> By:
     `within` and `frame` are as in `callers_of`.
     """
     callers = callers_of(by, within + 1, frame)
-    return By(by.block, by.warp, by.active, _called(by.site, callers)) if callers else by
+    if not callers:
+        return by
+    block, warp, active, inner = by
+    return By(block, warp, active, _called(inner, callers))
 
 
 #: The origin whose callers were found last, and these: several rules ask for those of one operation.
@@ -139,7 +153,38 @@ def callers_of(by: By, within: int = 0, frame: FrameType | None = None) -> tuple
     return found
 
 
+#: The callers by the identities of a line and of what the frames execute from a frame on, which are kept alive.
+_chains: dict[tuple[int, ...], tuple[Site, list[CodeType], tuple[Site, ...]]] = {}
+
+
 def _found(inner: Site, outer: FrameType) -> tuple[Site, ...]:
+    """The callers of a line, looked for from a frame on: often the same as before."""
+    key, codes = [id(inner)], []
+    frame: FrameType | None = outer
+    while frame is not None:
+        code = frame.f_code
+        if not _ours[code.co_filename]:
+            codes.append(code)
+            key += id(code), frame.f_lasti
+            if (code.co_filename, code.co_qualname) in _launched:
+                break
+        frame = frame.f_back
+    whole = tuple(key)
+    kept = _chains.get(whole)
+    if kept is None:
+        kept = _keep(_chains, whole, (inner, codes, _look(inner, outer)))
+    return kept[2]
+
+
+def _keep(among: dict[Key, Kept], key: Key, what: Kept) -> Kept:
+    """Remember something, among a limited number."""
+    if len(among) == _MOST:
+        among.clear()
+    among[key] = what
+    return what
+
+
+def _look(inner: Site, outer: FrameType) -> tuple[Site, ...]:
     """The callers of a line, looked for from a frame on."""
     file, line, _, inlined = inner
     frame: FrameType | None = outer

@@ -99,7 +99,8 @@ class GlobalCopies:
         if not self._grid.shadow.untouched(int(runs.first[0]), int(runs.end[-1])):
             self._compare_shadow(access, runs, WRITES, own=False)
             self._fences.check(access, runs)
-        self._compare_spans(access, self._grid.stored, runs.first, runs.end, None)
+        if self._grid.stored.end:
+            self._compare_spans(access, self._grid.stored, runs.first, runs.end, None)
         here = self._mbarriers.found.get(copy.mbarrier)
         if here is not None:
             access.column, access.clock = here.column, copy.phase

@@ -12,6 +12,7 @@ from tcemu.sanitizer.global_shadow import GlobalShadow
 kernels = pytest.importorskip("tcemu.kernels.marks")
 CELLS = 64
 CHOSEN = st.lists(st.integers(0, CELLS - 1), min_size=1, max_size=40).map(np.array)
+RUNS = st.tuples(st.integers(0, CELLS - 1), st.integers(1, 40)).map(lambda run: np.arange(run[0], min(sum(run), CELLS)))
 
 
 def threads_of(mine):
@@ -120,7 +121,7 @@ def test_store(written, reads, cells, ended, mine, readers):
 @given(
     st.lists(st.integers(0, 3), min_size=CELLS, max_size=CELLS).map(np.array),
     st.lists(st.integers(0, 5), min_size=2 * CELLS, max_size=2 * CELLS).map(np.array),
-    CHOSEN,
+    CHOSEN.map(np.unique) | RUNS,
     st.sets(st.integers(1, 5), min_size=2),
     st.sets(st.integers(1, 5), max_size=2),
     st.integers(0, 2),
