@@ -44,12 +44,12 @@ class SparsePlan(Plan):
         types = f"{accumulator}.{self.element}.{self.element}"
         return parse(f"wgmma.mma_async.sp.sync.aligned.m{ROWS}n{self.columns}k{self.k}.{types}")
 
-    @property
+    @cached_property
     def k(self) -> int:
         """Elements along K that one instruction multiplies: B's rows of 64 bytes."""
         return 2 * STEP * self.depth // LINE
 
-    @property
+    @cached_property
     def boxes(self) -> int:
         """Boxes of B in a stage: its rows have 256 bytes."""
         return 2

@@ -60,32 +60,32 @@ class Plan:
         types = f"{accumulator}.{self.element}.{self.element}"
         return parse(f"wgmma.mma_async.sync.aligned.m{ROWS}n{self.columns}k{k}.{types}")
 
-    @property
+    @cached_property
     def rows(self) -> int:
         """Rows of a block's tile."""
         return ROWS * self.consumers
 
-    @property
+    @cached_property
     def depth(self) -> int:
         """Elements of a tile's row: a stage's part of K."""
         return 8 * LINE // element_bits(self.element)
 
-    @property
+    @cached_property
     def a_bytes(self) -> int:
         """Bytes of A in a stage; B's follow."""
         return self.rows * LINE
 
-    @property
+    @cached_property
     def boxes(self) -> int:
         """Boxes of B in a stage."""
         return 1
 
-    @property
+    @cached_property
     def box_bytes(self) -> int:
         """Bytes of a box of B."""
         return self.columns * LINE
 
-    @property
+    @cached_property
     def stage_bytes(self) -> int:
         """Bytes of a stage."""
         return self.a_bytes + self.boxes * self.box_bytes
@@ -98,7 +98,7 @@ class Plan:
         """The address of the mbarrier that completes when all consumers have read a stage."""
         return self.full(self.stages + stage)
 
-    @property
+    @cached_property
     def shared(self) -> int:
         """Bytes of shared memory that a block needs."""
         return self.empty(self.stages)
