@@ -172,15 +172,10 @@ class GlobalCopies:
             self._races.compare(access, prior, cells, np.full(len(cells), _lane(access.by)), None)
 
     def accessed(self, event: Accessed) -> None:
-        """Compare a load or store with the copies before it."""
-        grid = self._grid
-        (low, high), stored, loaded = event.extent, grid.stored, grid.loaded
-        near = (low < stored.end and high > stored.first) or (low < loaded.end and high > loaded.first)
-        if not near or not len(event.addresses):
-            return
-        first = event.addresses
+        """Compare a load or store of some bytes with the copies before it."""
+        stored, loaded, first = self._grid.stored, self._grid.loaded, event.addresses
         for spans in (stored, loaded) if event.writes else (stored,):
-            if spans.between(low, high):
+            if spans.between(*event.extent):
                 self._compare_spans(self._races.access(event), spans, first, first + event.size, event.lanes)
 
     def _compare_spans(

@@ -80,7 +80,8 @@ class GlobalRaces:
                 listed += read
             elif not self._shadow.lists(read, event.extent):
                 self._look(event, read)
-        if self._stored.end or self._loaded.end:
+        stored, loaded = self._stored, self._loaded
+        if (low < stored.end and high > stored.first) or (low < loaded.end and high > loaded.first):
             self._copies(event)
 
     def _look(self, event: Accessed, read: tuple[Any, ...] = ()) -> None:
