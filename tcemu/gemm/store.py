@@ -30,7 +30,7 @@ def store(warp: Warp, d: Pointer, c: Any, row: Any, column: Any) -> None:
             for i in range(2)
         ]
     for at, data, access, there in parts:
-        whole = bool(there.all())  # as in all tiles but the last ones
+        whole = bool(there.all())  # true of all tiles but those at the edges
         for place, value, lanes in zip(at, data, there, strict=True):
             with nullcontext() if whole else warp.only(lanes):
                 warp.st_global(place, value, access)

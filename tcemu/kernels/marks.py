@@ -119,7 +119,7 @@ def read(written, reads, cells, known, lanewise, mark):  # type: ignore[no-untyp
 
 @njit(cache=True, nogil=True)
 def _largest(marks, cells):  # type: ignore[no-untyped-def]
-    """The largest mark that `cells` have, which ascend."""
+    """The largest mark of `cells`, which ascend."""
     found, first, end = marks[cells[0]], np.uint64(cells[0]), np.uint64(cells[-1] + 1)
     if end - first == len(cells):  # a run, of which the processor compares several at a time
         for cell in range(first, end):

@@ -32,9 +32,9 @@ def repeated(addresses, size, unit, found):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def units(addresses, shift, found):  # type: ignore[no-untyped-def]
-    """found[i, 0] = the number of the unit of 1 << `shift` bytes at addresses[i]; there is at least one.
+    """found[i, 0] = the number of the unit of 1 << `shift` bytes at addresses[i]; there is at least one address.
 
-    Return what is not zero if an address is not a multiple of that, the least address and the greatest.
+    Return a number that is nonzero if any address is not a multiple of that, the least address, and the greatest.
     """
     together = low = high = addresses[0]
     for i in range(addresses.size):

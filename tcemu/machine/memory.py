@@ -183,18 +183,20 @@ def extent_of(addresses: Array, size: int) -> Extent:
 
 
 def _fastest() -> Callable[[Array, int, Array], tuple[int, int, int]]:
-    """The kernel that does what `units` does, if numba is loaded anyway, otherwise `units`."""
+    """The kernel that does the same as `units`, if numba is loaded anyway; otherwise `units`."""
     if backend(0) == "numba":
         from tcemu.kernels import memory
 
-        return memory.units  # type: ignore[no-any-return]
+        kernel: Callable[[Array, int, Array], tuple[int, int, int]] = memory.units
+        return kernel
     return units
 
 
 def units(addresses: Array, shift: int, found: Array) -> tuple[int, int, int]:
     """Put the numbers of the units of 1 << `shift` bytes at `addresses` (n,) into `found` (n, 1).
 
-    Returns what is not zero if an address is not a multiple of that, the least address and the greatest; n is not 0.
+    Returns a number that is nonzero if any address is not a multiple of that, the least address, and the greatest.
+    There is at least one address.
     """
     np.right_shift(addresses, shift, out=found[:, 0])
     return _extent(addresses, 1 << shift)

@@ -90,7 +90,7 @@ class Scheduler:
         A warp may execute `operations`, which is checked when it lets others run.
         """
         self.strategy, self._preempts, self._more, self._most = strategy, strategy.preempts, more, operations
-        #: whether its choice is the first warp that is busy, and whether tasks may end before a warp's turn
+        #: whether the strategy always chooses the first busy warp, and whether it may end tasks before a warp's turn
         self._first = type(strategy).runs is InOrder.runs
         self._ends = type(strategy).ends is not InOrder.ends or strategy.policy == "random"
         #: the pending work of each block in flight
@@ -215,7 +215,10 @@ class Scheduler:
         return ()
 
     def _able(self) -> tuple[list[Strand], list[Strand]]:
-        """The warps that can continue, and the busy ones among them; up to the first busy one if it is the choice."""
+        """The warps that can continue, and the busy ones among them.
+
+        If the strategy always chooses the first busy one, the search stops there.
+        """
         able, busy = [], []  # comprehensions would be two calls more, for each turn of a warp
         for strand in self._strands:
             if not strand.asleep and (strand.ready is None or strand.ready()):

@@ -26,7 +26,7 @@ _NOT_KERNELS = tuple(
 )
 #: Folders within them whose code does: a package with kernels adds its own.
 KERNELS: list[str] = []
-#: The most lines and callers that are remembered.
+#: The most entries of a cache of callers.
 _MOST = 4096
 #: The site if none is known.
 UNKNOWN = Site("?", 0, "the kernel")
@@ -100,7 +100,7 @@ class _Called(Site):
     callers: tuple[Site, ...]
 
 
-#: These lines by the identities of a line and of its callers, which are kept alive: neither is made again and again.
+#: These lines, by the identities of the line and of its callers. Both are kept alive.
 _with_callers: dict[tuple[int, int], tuple[Site, _Called]] = {}
 
 
@@ -153,12 +153,12 @@ def callers_of(by: By, within: int = 0, frame: FrameType | None = None) -> tuple
     return found
 
 
-#: The callers by the identities of a line and of what the frames execute from a frame on, which are kept alive.
+#: The callers of a line, by the identities of the line and of the code that the frames execute. Both are kept alive.
 _chains: dict[tuple[int, ...], tuple[Site, list[CodeType], tuple[Site, ...]]] = {}
 
 
 def _found(inner: Site, outer: FrameType) -> tuple[Site, ...]:
-    """The callers of a line, looked for from a frame on: often the same as before."""
+    """The callers of a line, from a frame on: those found before, if the same code calls it from the same places."""
     key, codes = [id(inner)], []
     frame: FrameType | None = outer
     while frame is not None:
@@ -177,7 +177,7 @@ def _found(inner: Site, outer: FrameType) -> tuple[Site, ...]:
 
 
 def _keep(among: dict[Key, Kept], key: Key, what: Kept) -> Kept:
-    """Remember something, among a limited number."""
+    """Add an entry to a cache, which is cleared when it is full."""
     if len(among) == _MOST:
         among.clear()
     among[key] = what
@@ -185,7 +185,7 @@ def _keep(among: dict[Key, Kept], key: Key, what: Kept) -> Kept:
 
 
 def _look(inner: Site, outer: FrameType) -> tuple[Site, ...]:
-    """The callers of a line, looked for from a frame on."""
+    """Look for the callers of a line, from a frame on."""
     file, line, _, inlined = inner
     frame: FrameType | None = outer
     while frame is not None and (frame.f_code.co_filename != file or _line(frame).line != line):
