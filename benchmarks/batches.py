@@ -92,18 +92,23 @@ def operands(instruction: str, target: str, lead: tuple[int, ...], kind: str = "
     return matrices
 
 
+def registers(instruction: str, target: str, warps: int, kind: str = "normal") -> list[Array]:
+    """The registers of A, B and C for so many warps."""
+    fragments, matrices = tcemu.parse(instruction, target).fragments, operands(instruction, target, (warps,), kind)
+    return [fragments[role].pack(matrix) for role, matrix in zip("abc", matrices, strict=True)]
+
+
 def batch(instruction: str, target: str, warps: int, kind: str = "normal") -> Callable[[], object]:
     """One call of tcemu.run on so many warps."""
-    fragments = tcemu.parse(instruction, target).fragments
-    matrices = operands(instruction, target, (warps,), kind)
-    a, b, c = (fragments[role].pack(matrix) for role, matrix in zip("abc", matrices, strict=True))
-    return lambda: tcemu.run(instruction, a, b, c, target=target)
+    given = registers(instruction, target, warps, kind)
+    return lambda: tcemu.run(instruction, *given, target=target)
 
 
 def case(instruction: str, target: str, warps: int) -> Callable[[], object]:
-    """One call of tcemu.run on operands of any kind, near 1."""
-    made = next(cases(tcemu.parse(instruction, target), "near", warps))
-    return lambda: tcemu.run(instruction, *made.operands, target=target)
+    """The same of an instruction with metadata or scales."""
+    _, _, _, *others = next(cases(tcemu.parse(instruction, target), "near", warps)).operands
+    given = registers(instruction, target, warps)
+    return lambda: tcemu.run(instruction, *given, *others, target=target)
 
 
 def copying() -> float:

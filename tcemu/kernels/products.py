@@ -116,17 +116,19 @@ def _blocks(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _any_short(tiles, of_x, of_y, steps, squares_x, squares_y, numbers):  # type: ignore[no-untyped-def]
-    """Whether any chain of some tiles is short; squares_x, squares_y: from `squares`."""
-    size = uint64(4)
+def _most_short(tiles, of_x, of_y, steps, squares_x, squares_y, numbers):  # type: ignore[no-untyped-def]
+    """Whether most chains of some tiles are short; squares_x, squares_y: from `squares`.
+
+    If fewer are, it takes less time to compute all of them together, as if none were.
+    """
+    size, count = uint64(4), int64(0)
     for group in range(tiles * of_x):
         first = group // of_x * of_y
         for column in range(of_y):
             for step in range(steps):
                 at_x, at_y = uint64(group * steps + step) * size, uint64((first + column) * steps + step) * size
-                if is_short(squares_x + at_x, squares_y + at_y, numbers):
-                    return True
-    return False
+                count += is_short(squares_x + at_x, squares_y + at_y, numbers)
+    return 2 * count > tiles * of_x * of_y * steps
 
 
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
@@ -139,17 +141,18 @@ def _chains(  # type: ignore[no-untyped-def]
     base: the sum of both starts. found: by `pack`, or BARE. code: the address of `_blocks`.
     """
     wide, special, bare = int64(found & fast.OUTSIDE), int64(found & fast.SPECIAL), int64(found & fast.BARE)
-    chain = number(numbers, 5) * number(numbers, 6)
+    depth, sums = number(numbers, 5), number(numbers, 6)
+    chain = depth * sums
     of_x, of_y = vectors_x // (chain * steps), vectors_y * WIDTH // (chain * steps * ROWS)
     value_x, word_x, sign_x, value_y, word_y, sign_y = _rooms(room, tiles * vectors_x, tiles * vectors_y)
     scales = scale_x, scale_y, step_x, step_y
     counts, size, at_x, at_y, into = (tiles, of_x, of_y, steps), uint64(4), uint64(0), uint64(0), c
     short = not (wide | special) and not scaled and may_be_short(numbers, FORMAT_X, FORMAT_Y)
     if short:
-        squares(value_x, tiles * of_x * steps, chain, int64(0), sign_x)
-        squares(value_y, tiles * of_y * steps, chain // (WIDTH // ROWS), int64(1), sign_y)
-        short = _any_short(tiles, of_x, of_y, steps, sign_x, sign_y, numbers)
-    # Each chain that may be short decides for itself; all others are computed at once.
+        squares(value_x, tiles * of_x * steps, sums, depth, int64(0), sign_x)
+        squares(value_y, tiles * of_y * steps, sums, depth // (WIDTH // ROWS), int64(1), sign_y)
+        short = _most_short(tiles, of_x, of_y, steps, sign_x, sign_y, numbers)
+    # Where most chains are short, each decides for itself; otherwise all are computed at once.
     group, column, step, first, block = int64(0), int64(0), int64(-1), int64(0), int64(0)
     for _ in range(tiles * of_x * of_y * steps if short else 1):
         if short:
@@ -165,7 +168,7 @@ def _chains(  # type: ignore[no-untyped-def]
             into = c + uint64(block * ROWS * WIDTH) * size
             if is_short(sign_x + number_x * size, sign_y + number_y * size, numbers):
                 fetch(ahead, block)
-                short_block(value_x + at_x, value_y + at_y * size, into, chain, base)
+                short_block(value_x + at_x, value_y + at_y * size, into, sums, depth, base)
                 continue
         if bare:
             exponents(value_x, tiles * vectors_x, word_x, int64(1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tcemu.kernels.simd import SIGN, Lanes
+from tcemu.kernels.simd import SIGN, Lanes, whole_vectors_of_words
 from tcemu.kernels.sums import INFINITY, QUIET
 
 
@@ -71,3 +71,15 @@ def to_float32(magnitude: Lanes, raised: Lanes) -> Lanes:
     normal = power.compare(">", 254).choose(normal & 0 | INFINITY, normal)
     places = (magnitude & 0 | 149) - raised
     return power.compare(">", 0).choose(normal, x.truncated().up(places.larger(0).smaller(31)))
+
+
+def added_toward_zero(x: Lanes, y: Lanes) -> Lanes:
+    """The float sum of two finite vectors, toward zero."""
+    if whole_vectors_of_words():
+        return x.plus_toward_zero(y)
+    total = x + y
+    of_y = total - x
+    lost = (x - (total - of_y)) + (y - of_y)
+    # What was lost has the other sign: the sum was rounded away from zero.
+    away = lost.compare("!=", 0.0).choose((lost.bits() ^ total.bits()).sign(), 0)
+    return (total.bits() + away).floats()

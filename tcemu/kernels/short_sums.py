@@ -1,13 +1,14 @@
 """Chains of sums so short that nothing is ever cut off: a fused multiply-add for each product, and no alignment.
 
 All products of two elements of a small format are multiples of one unit, the product of the smallest subnormal numbers.
-By Cauchy and Schwarz, no sum of products of a chain is larger, in units, than the root of (the sum of squares of x) *
-(the sum of squares of y). If that is at most 2^24, and 2^F with F fraction bits,
+By Cauchy and Schwarz, no part of a sum is larger, in units, than the root of (the sum of squares of x) * (the sum of
+squares of y). If that is at most 2^24, and 2^F with F fraction bits,
 
     no product has a bit below the last one that is kept
-    each sum has at most 24 bits, so that float32 holds it, and rounding the result of a fused sum changes nothing
+    each sum has at most 24 bits, so that float32 holds it, and it may be added up in any order
 
-The float32 sum of the chain, in any order, is then its result. The sums of squares are of 16 columns or 4 rows and take
+A chain of two sums is then their float32 sum, rounded toward zero: the first is an accumulator of the second, and not
+so large that a bit of the products would be lost beside it. The sums of squares are of 16 columns or 4 rows and take
 one operation for each vector of elements, so that looking costs little where it does not help. Chains that start from c
 are left out: c has bits of its own.
 """
@@ -22,6 +23,7 @@ from numba.extending import intrinsic
 from tcemu.kernels.blocks import DEPTH, FLOOR, FRACTION, HALF, JOIN, KEEP, ROWS, SUMS
 from tcemu.kernels.calls import number
 from tcemu.kernels.compiling import njit
+from tcemu.kernels.rounding import added_toward_zero
 from tcemu.kernels.simd import LONG, REAL, REALS, WIDTH, WORDS, Code, Lanes, Slot, vector_code
 from tcemu.kernels.sums import CENTRE, QUIET, SMALL
 
@@ -29,7 +31,9 @@ from tcemu.kernels.sums import CENTRE, QUIET, SMALL
 BITS, FEW, LOW = 24, 3, -64
 #: Sums of squares are rounded: the bound is lower by more than that may hide.
 ROUNDED = 1 - 2.0**-10
-#: A fused multiply-add takes several cycles: as many sums of a row, of interleaved products, are on their way.
+#: Sums of a chain, at most: an accumulator that is itself two sums may be too large.
+SUMS_AT_MOST = 2
+#: A fused multiply-add takes several cycles: as many parts of a row's sum, of products in turn, are on their way.
 TURNS = 2
 
 
@@ -41,7 +45,7 @@ def may_be_short(numbers, form_x, form_y):  # type: ignore[no-untyped-def]
     """
     if not number(numbers, JOIN) or number(numbers, HALF) or number(numbers, KEEP) != BITS - 1:
         return False
-    if number(numbers, FLOOR) > LOW or (number(numbers, DEPTH) * number(numbers, SUMS)) % (WIDTH // ROWS):
+    if number(numbers, FLOOR) > LOW or number(numbers, SUMS) > SUMS_AT_MOST or number(numbers, DEPTH) % (WIDTH // ROWS):
         return False
     for form in (form_x, form_y):
         if number(numbers, form) > SMALL or number(numbers, form + 1) > FEW or not number(numbers, form + 6):
@@ -50,42 +54,45 @@ def may_be_short(numbers, form_x, form_y):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def squares(typingctx, values, chains, vectors, rows, into):  # type: ignore[no-untyped-def]
-    """For each of `chains` of `vectors` vectors: the largest sum of squares of a column or, with `rows`, of a row.
+def squares(typingctx, values, chains, sums, vectors, rows, into):  # type: ignore[no-untyped-def]
+    """For each of `chains`: the largest sum of squares of a column or, with `rows`, of a row in any of its sums.
 
-    values: from `pack`, of a format that `may_be_short` takes; its window starts at the smallest subnormal number, the
-    square of which is the unit of the results.
+    A chain has `sums` sums of `vectors` vectors. values: from `pack`, of a format that `may_be_short` takes; its window
+    starts at the smallest subnormal number, the square of which is the unit of the results.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        code, (values, chains, vectors, rows, into) = vector_code(builder), args
-        count = code.number(vectors)
+        code, (values, chains, sums, vectors, rows, into) = vector_code(builder), args
+        count, sums = code.number(vectors), code.number(sums)
         some = count.down(2)
-        with code.loop(0, code.number(chains)) as i:
-            totals = [Slot(code.lanes(0.0, REAL)) for _ in range(4)]
 
-            def add(total: Slot, k: Lanes, first: Lanes = i * count) -> None:
-                x = code.load(values, first + k, REALS, unit=64)
-                total.set(x.exactly_times_plus(x, total.get()))
+        def add(total: Slot, k: Lanes) -> None:
+            x = code.load(values, k, REALS, unit=64)
+            total.set(x.exactly_times_plus(x, total.get()))
 
-            with code.loop(0, some) as four:
-                for place, each in enumerate(totals):
-                    add(each, four.up(2) + place)
-            with code.loop(some.up(2), count) as k:
-                add(totals[0], k)
-            one, two, three, four = (each.get() for each in totals)
-            total = Slot((one + two) + (three + four))
+        with code.loop(0, code.number(chains)) as chain:
+            most = Slot(code.lanes(0.0, REAL))
+            with code.loop(chain * sums, (chain + 1) * sums) as i:
+                first, totals = i * count, [Slot(code.lanes(0.0, REAL)) for _ in range(4)]
+                with code.loop(0, some) as four:
+                    for place, each in enumerate(totals):
+                        add(each, first + four.up(2) + place)
+                with code.loop(some.up(2), count) as k:
+                    add(totals[0], first + k)
+                one, two, three, four = (each.get() for each in totals)
+                total = Slot((one + two) + (three + four))
 
-            def of_rows(total: Slot = total) -> None:
-                for distance in (8, ROWS):  # a vector has four k of four rows
-                    each = total.get()
-                    total.set(each + each.shuffled([(lane + distance) % WIDTH for lane in range(WIDTH)]))
+                def of_rows(total: Slot = total) -> None:
+                    for distance in (8, ROWS):  # a vector has four k of four rows
+                        each = total.get()
+                        total.set(each + each.shuffled([(lane + distance) % WIDTH for lane in range(WIDTH)]))
 
-            code.branch(rows, of_rows)
-            code.store(code.largest(total.get()) * 2.0 ** (2 * CENTRE), into, i, unit=4)
+                code.branch(rows, of_rows)
+                most.set(most.get().larger(total.get()))
+            code.store(code.largest(most.get()) * 2.0 ** (2 * CENTRE), into, chain, unit=4)
         return context.get_dummy_value()
 
-    kinds = [types.uint64, *[types.int64] * 3, types.uint64]
+    kinds = [types.uint64, *[types.int64] * 4, types.uint64]
     return types.none(*kinds), codegen
 
 
@@ -103,28 +110,33 @@ def is_short(typingctx, squares_x, squares_y, rule):  # type: ignore[no-untyped-
     return types.boolean(*[types.uint64] * 3), codegen
 
 
-def _emit(code: Code, x: Any, y: Any, c: Any, count: Any, base: Any) -> None:
-    sums = [[Slot(code.lanes(0.0, REAL)) for _ in range(ROWS)] for _ in range(TURNS)]
-    with code.loop(0, code.number(count).down(TURNS.bit_length() - 1)) as turn:
-        for i, totals in enumerate(sums):
-            k = turn * TURNS + i
-            lanes = code.load(x, k, REALS, unit=64)
-            for row, total in enumerate(totals):
-                one = code.load(y, k.up(2) + row, REAL, unit=4).everywhere()
-                total.set(lanes.exactly_times_plus(one, total.get()))
+def _emit(code: Code, x: Any, y: Any, c: Any, sums: Any, depth: Any, base: Any) -> None:
+    chains = [Slot(code.lanes(0.0, REAL)) for _ in range(ROWS)]
+    count = code.number(depth)
+    with code.loop(0, code.number(sums)) as i:
+        parts = [[Slot(code.lanes(0.0, REAL)) for _ in range(ROWS)] for _ in range(TURNS)]
+        with code.loop(0, count.down(TURNS.bit_length() - 1)) as turn:
+            for place, part in enumerate(parts):
+                k = i * count + turn * TURNS + place
+                lanes = code.load(x, k, REALS, unit=64)
+                for row, total in enumerate(part):
+                    one = code.load(y, k.up(2) + row, REAL, unit=4).everywhere()
+                    total.set(lanes.exactly_times_plus(one, total.get()))
+        for chain, even, odd in zip(chains, *parts, strict=True):
+            chain.set(added_toward_zero(chain.get(), even.get() + odd.get()))
     power = (code.short(code.number(base)) + (2 * CENTRE + 127)).up(23).seen_as(REAL).everywhere()
-    for row, (even, odd) in enumerate(zip(*sums, strict=True)):
+    for row, chain in enumerate(chains):
         given = code.load(c, row, WORDS, unit=64).floats()
-        found = given + (even.get() + odd.get()) * power
+        found = given + chain.get() * power
         code.store(found.compare("==", found).choose(found.bits(), code.lanes(QUIET)), c, row, unit=64)
 
 
 @intrinsic
-def short_block(typingctx, x, y, c, count, base):  # type: ignore[no-untyped-def]
-    """c[row, lane] += a chain of `count` products, an even number; the arguments are those of `block`."""
+def short_block(typingctx, x, y, c, sums, depth, base):  # type: ignore[no-untyped-def]
+    """c[row, lane] += a chain of `sums` sums of `depth` products, an even number; see `block` for the others."""
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         _emit(vector_code(builder), *args)
         return context.get_dummy_value()
 
-    return types.none(*[types.uint64] * 3, *[types.int64] * 2), codegen
+    return types.none(*[types.uint64] * 3, *[types.int64] * 3), codegen

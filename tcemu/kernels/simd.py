@@ -189,6 +189,11 @@ class Lanes:
         given = [self, ir.Constant(WORD, TOWARD_ZERO)]
         return called(self.builder, "llvm.x86.avx512.sitofp.round.v16f32.v16i32", REALS, given)
 
+    def plus_toward_zero(self, other: Lanes) -> Lanes:
+        """The sum of floats, toward zero. AVX-512 only, as `converted_toward_zero`."""
+        given = [self, other, ir.Constant(WORD, TOWARD_ZERO)]
+        return called(self.builder, "llvm.x86.avx512.add.ps.512", REALS, given)
+
     def converted_unsigned(self) -> Lanes:
         """Unsigned integers as floats, to nearest."""
         return Lanes(self.builder, self.builder.uitofp(self.value, ir.VectorType(REAL, self.type.count)))

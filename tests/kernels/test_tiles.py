@@ -127,6 +127,21 @@ def test_short_chains_beside_others():
         assert np.array_equal(d[:3], plain(operation, a[t, :3], b[t], c[t, :3])), (t, kinds[t % len(kinds)])
 
 
+def test_short_sums_of_a_chain_that_is_cut_off():
+    """Two sums of 24 bits each, in units of the smallest product, make one of 25 bits: it is rounded toward zero."""
+    operation, depth = operation_of(*CASES[3]), CASES[3][-1]
+    form, rng = lookup(operation.a), np.random.default_rng(5)
+    signs = rng.choice([-1.0, 1.0], (2, 16, 2)).repeat(depth // 2, axis=2)
+    a, b = 1.875 * signs, np.full((2, depth, 8), 2.0)
+    # an odd number of the smallest units, in one of the sums
+    a[:, :, 3], b[:, 3] = 2.0**-9 * rng.choice([-3, -1, 1, 3], (2, 16)), 2.0**-9 * rng.choice([1, 3, 5], (2, 8))
+    c = rng.choice([0.0, 2.0**-18, -100.0], (2, 16, 8))
+    patterns = form.encode(a), form.encode(b), lookup("f32").encode(c)
+    found = compute(operation, *patterns)
+    for d, *tile in zip(found, *patterns, strict=True):
+        assert np.array_equal(d, plain(operation, *tile))
+
+
 @pytest.mark.parametrize("case", [CASES[0], CASES[3], CASES[7]], ids=lambda case: "-".join(map(str, case)))
 def test_sparse_tiles(case):
     operation, depth = operation_of(*case), case[-1]
