@@ -18,7 +18,9 @@ from tcemu.kernels.simd import LONG, Code, Lanes, vector_code
 LINE = 64
 #: What is fetched: the words of x, y, c and metadata, and those of the results.
 STREAMS = 5
-#: The 64-bit numbers that say it: the most lines that belong to a block, and for each an address and lines.
+#: Lines that are fetched without a loop.
+RUN = 4
+#: The 64-bit numbers that say it: the most runs of lines that belong to a block, and for each an address and lines.
 NOTES = 1 + 2 * STREAMS
 
 
@@ -31,7 +33,7 @@ def expect(ahead, t, count, given, steps, to_d, step_d, blocks):  # type: ignore
     most = _note(ahead, STREAMS - 1, to_d + uint64(t * step_d), step_d, blocks)
     for i in range(STREAMS - 1):
         most = max(most, _note(ahead, i, given[i] + uint64(t * steps[i]), steps[i], blocks))
-    put(ahead, int64(0), most if t < count else 0)
+    put(ahead, int64(0), (most + RUN - 1) // RUN if t < count else 0)
     return ahead
 
 
@@ -46,19 +48,22 @@ def _note(ahead, i, words, step, blocks):  # type: ignore[no-untyped-def]
 
 def fetch_lines(code: Code, ahead: Any, block: Lanes) -> None:
     """Emit `fetch`. A branch that depends on an argument alone would make LLVM copy the loops around it."""
-    most = code.load(ahead, 0, LONG, unit=8)
+    runs = code.load(ahead, 0, LONG, unit=8)
 
     def fetched() -> None:
-        begins = []
-        for i in range(STREAMS):
-            words, lines = (code.load(ahead, 2 * i + place, LONG, unit=8) for place in (1, 2))
-            begins.append(words + block * lines * LINE)
+        numbers = [[code.load(ahead, 2 * i + place, LONG, unit=8) for place in (1, 2)] for i in range(STREAMS)]
         # One loop for all: some lines of the shorter ones are fetched twice, which costs less than more loops.
-        with code.loop(0, most) as line:
-            for words in begins:
-                code.prefetch(words.value, line, unit=LINE)
+        with code.loop(0, runs) as run:
+            for words, lines in numbers:
+                begin = words + (block * lines + run * RUN) * LINE
 
-    code.branch(most, fetched)
+                def some(begin: Lanes = begin) -> None:
+                    for i in range(RUN):
+                        code.prefetch(begin.value, code.long(i), unit=LINE)
+
+                code.branch(lines, some)
+
+    code.branch(runs, fetched)
 
 
 @intrinsic

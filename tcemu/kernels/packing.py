@@ -8,7 +8,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from tcemu.kernels.rooms import Tiles
-from tcemu.kernels.simd import BYTES, LONG, SIGN, WIDTH, WORD, WORDS, Code, Lanes, Slot, vector_code
+from tcemu.kernels.simd import BYTES, LONG, REAL, SIGN, WIDTH, WORD, WORDS, Code, Lanes, Slot, vector_code
 from tcemu.kernels.sums import (
     ABSENT,
     CENTRE,
@@ -240,6 +240,7 @@ class _PackWords(Elements):
         self.kept = ((code.word(1).up(self.exponent + self.fraction) - 1).up(code.word(23) - self.fraction)
                      | SIGN).everywhere()  # fmt: skip
         self.base = (code.word(127 - CENTRE) - self.first).up(23).everywhere()
+        self.two, self.hidden = code.lanes(2.0, REAL), (self.base + (1 << 23) | SIGN).floats()
         self.normal = self.normalised.compare("!=", 0).everywhere()
         # The least number whose exponent counts as it is.
         self.floor = self.normal.choose(code.lanes(0), self.base + (1 << 23))
@@ -266,7 +267,11 @@ class _PackWords(Elements):
                     # The sign goes to the top.
                     vector(code.load(words.of(t), picked, WORDS, unit=64).up(up), t * vectors + v, *to)
 
-        code.branch(few, lambda: each(self._few_bits), lambda: each(self._vector))
+        def each_of_few_bits() -> None:
+            each(self._few_bits)
+            self.tops.set(self.tops.get().up(1))
+
+        code.branch(few, each_of_few_bits, lambda: each(self._vector))
         above = self.tops.get().compare(">=", self.most, unsigned=True)
         return code.number_of_any(above.either(self.lows.get().compare("<", self.lowest, unsigned=True)))
 
@@ -278,9 +283,10 @@ class _PackWords(Elements):
         code, one = self.code, 1 << 23
         # Exponent and fraction go to the fields of float32; a subnormal has the exponent 1 and no hidden bit.
         size = word.down(self.down) & (self.kept & QUIET)
-        with_one = (size + (self.base + one)).floats() - (self.base + one).floats()
-        x = size.compare("<", one).choose(with_one.bits(), size + self.base)
-        self.tops.set(size.up(1).larger(self.tops.get(), unsigned=True))
+        normal = (size + self.base).floats()
+        with_one = normal.exactly_times_plus(self.two, self.hidden)
+        x = size.compare("<", one).choose(with_one, normal).bits()
+        self.tops.set(size.larger(self.tops.get(), unsigned=True))
         code.store(x | (word & SIGN), value, at, unit=64)
 
         def exponents() -> None:
