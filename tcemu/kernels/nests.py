@@ -10,7 +10,37 @@ from numba.extending import intrinsic
 
 from tcemu.kernels.ahead import fetch_lines
 from tcemu.kernels.blocks import ROWS, Chain
-from tcemu.kernels.simd import WIDTH, vector_code
+from tcemu.kernels.simd import WIDTH, Code, Lanes, Slot, vector_code
+
+
+class _Place:
+    """Where the loop over all chains is: tile, group of x, group of y, block, and the chain of x and of y."""
+
+    def __init__(self, code: Code, of_x: Lanes, of_y: Lanes, steps: Lanes) -> None:
+        self._of_x, self._of_y, self._steps, self._one = of_x, of_y, steps, code.long(1)
+        self._tile, self._i, self._j, self._step, self._block, self._x, self._y = (Slot(code.long(0)) for _ in range(7))
+
+    def now(self) -> list[Lanes]:
+        """The numbers of the tile, both groups, the block, and both chains."""
+        return [each.get() for each in (self._tile, self._i, self._j, self._block, self._x, self._y)]
+
+    def go_on(self) -> None:
+        """To the next chain: steps first, then groups of y, then groups of x, then tiles."""
+        done = self._count(self._step, self._steps, self._one)
+        done_y = self._count(self._j, self._of_y, done)
+        done_x = self._count(self._i, self._of_x, done_y)
+        # The same chains of x for the next group of y; the same chains of y for the next group of x.
+        self._x.set(self._x.get() + 1 - (done - done_y) * self._steps)
+        self._y.set(self._y.get() + 1 - (done_y - done_x) * self._of_y * self._steps)
+        self._block.set(self._block.get() + done)
+        self._tile.set(self._tile.get() + done_x)
+
+    def _count(self, number: Slot, most: Lanes, step: Lanes) -> Lanes:
+        """Add to a number, which starts again at `most`; returns 1 if it does, else 0."""
+        found = number.get() + step
+        done = found.compare("==", most)
+        number.set(done.choose(found - most, found))
+        return done.choose(self._one, 0)
 
 
 @intrinsic
@@ -42,18 +72,19 @@ def blocks(  # type: ignore[no-untyped-def]
         unit = wide.compare("!=", 0).choose(code.long(4), code.long(1))
 
         def all_blocks(*known: Any) -> None:
-            with code.loop(0, tiles) as t, code.loop(0, of_x) as i, code.loop(0, of_y) as j:
-                block = (t * of_x + i) * of_y + j
+            place = _Place(code, of_x, of_y, steps)
+            # One loop for all: short loops in others would cost more than what they contain.
+            with code.loop(0, tiles * of_x * of_y * steps):
+                tile, i, j, block, chain_x, chain_y = place.now()
                 fetch_lines(code, ahead, code.number(first) + block)
-                at_x, at_y = (t * of_x + i) * steps, (t * of_y + j) * steps
-                of_lanes = scales[0] + (t * apart[0] + i * (4 * WIDTH)) * scaled
-                of_rows = scales[1] + (t * apart[1] + j * (4 * ROWS)) * scaled
+                of_lanes = scales[0] + (tile * apart[0] + i * (4 * WIDTH)) * scaled
+                of_rows = scales[1] + (tile * apart[1] + j * (4 * ROWS)) * scaled
                 found = code.number(c) + block * (4 * WIDTH * ROWS)
-                with code.loop(0, steps) as step:
-                    x, y = (at_x + step) * chain * WIDTH, (at_y + step) * chain * ROWS
-                    moves = x * 4, x * 4, x * 4, y * 4, y * unit, y * 4
-                    places = [value + move for value, move in zip(values, moves, strict=True)]
-                    emitted.emit([each.value for each in (*places, of_lanes, of_rows, found)], *known)
+                x, y = chain_x * chain * WIDTH, chain_y * chain * ROWS
+                moves = x * 4, x * 4, x * 4, y * 4, y * unit, y * 4
+                places = [value + move for value, move in zip(values, moves, strict=True)]
+                emitted.emit([each.value for each in (*places, of_lanes, of_rows, found)], *known)
+                place.go_on()
 
         # Each case has loops of its own, because the addresses that all of them need do not fit the registers.
         code.branch(
