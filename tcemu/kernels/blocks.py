@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
-from math import prod
 from operator import or_
 from typing import Any
 
@@ -39,7 +38,7 @@ from tcemu.kernels.sums import BOTTOM, CENTRE, INFINITY, QUIET
 ROWS = 4
 #: Numbers that `block` reads, in this order: fraction bits F, the floor of E, fraction bits kept, whether results are
 #: float16, whether chains start from zero and c is added last, products of a sum, sums of a chain, and how much
-#: of a sum fits in 32 bits, see `space`.
+#: of a sum fits in 32 bits, see `sums.space`.
 FRACTION, FLOOR, KEEP, HALF, JOIN, DEPTH, SUMS, SPACE = range(8)
 #: These numbers.
 RULE = SPACE + 1
@@ -50,15 +49,6 @@ _LEAST_POWER, _MOST_POWER = 1, 126
 #: A sum of this many products always fits in 32 bits; one of twice as many does so without its sign. Longer sums
 #: include the zeros of a sparse A; `tiles` orders them so that each half has at most this many other products.
 SAFE = 16
-
-
-def space(fraction: int, products: int, formats: Sequence[Sequence[int]]) -> int:
-    """Whether a sum of so many products that are not zero always fits in 32 bits, in units of 2^(E - fraction).
-
-    0: it does so with an accumulator, which is below 2 * 2^E; 1: without; 2: not always. formats: see `matmul.fused`.
-    """
-    most, room = products * prod(2 - 2.0 ** -int(form[1]) for form in formats), 2.0 ** (31 - fraction)
-    return (most + 2 >= room) + (most >= room)
 
 
 class Chain:
@@ -77,15 +67,13 @@ class Chain:
     def emit(self, places: Sequence[Any], wide: Any, special: Any, scaled: Any) -> None:
         """One block: all sums, one after the other. A flag may be known when this is emitted."""
         self.x, self.ex, self.sx, self.y, self.ey, self.sy, scale_x, scale_y, self.c = places
-        self.given = [Slot(self.code.load(self.c, row, WORDS, unit=64)) for row in range(ROWS)]
-        self.running = [Slot(each.get()) for each in self.given]
+        self.running = self._given()
         self.scales = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
         self._if(scaled, lambda: self._add_scales(scale_x, scale_y))
-        self.code.branch(self.join, lambda: self._start([self.code.lanes(0)] * ROWS))
+        self.code.branch(self.join, self._start_from_zero)
 
         def any_sums() -> None:
-            self._clean(self.given)
-            self.code.branch(self.join, lambda: None, lambda: self._start([each.get() for each in self.given]))
+            self._clean(self.running)
             self._add_sums(wide, special, scaled)
             self.code.branch(self.half, lambda: None, lambda: self._clean(self.running))
 
@@ -98,9 +86,13 @@ class Chain:
         for row in range(ROWS):
             self.code.store(self.running[row].get(), self.c, row, unit=64)
 
-    def _start(self, numbers: list[Lanes]) -> None:
-        for running, number in zip(self.running, numbers, strict=True):
-            running.set(number)
+    def _given(self) -> list[Slot]:
+        """The accumulators in memory, which do not change before the end."""
+        return [Slot(self.code.load(self.c, row, WORDS, unit=64)) for row in range(ROWS)]
+
+    def _start_from_zero(self) -> None:
+        for running in self.running:
+            running.set(self.code.lanes(0))
 
     def _clean(self, numbers: list[Slot]) -> None:
         for each in numbers:
@@ -386,7 +378,10 @@ class Chain:
 
     def _join(self) -> None:
         """c plus the result of the chain: the format's ordinary addition, rounded to nearest even."""
-        for c, running in zip(self.given, self.running, strict=True):
+        given = self._given()
+        # The sum of two -0 is -0; a float32 chain never leaves one.
+        self.code.branch(self.half, lambda: self._clean(given))
+        for c, running in zip(given, self.running, strict=True):
             x = Slot(c.get().floats() + running.get().floats())
 
             def to_half(x: Slot = x) -> None:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from numba import int64, uint32, uint64
 
 from tcemu.kernels import sums
-from tcemu.kernels.blocks import HALF, JOIN, KEEP, ROWS, SUMS, space
+from tcemu.kernels.blocks import HALF, JOIN, KEEP, ROWS, SUMS
 from tcemu.kernels.calls import address_of, call, put
 from tcemu.kernels.compiling import njit
 from tcemu.kernels.loading import LOADS
@@ -214,7 +214,7 @@ class Product:
         self._rule, self._formats, self._join = np.array(rule), formats, join
         self._sums = [ks[ks >= 0] for ks in places]
         forms = [*formats[1], normal[1], *formats[0], normal[0]]
-        room = space(rule.fraction, places.shape[1], [form.tolist() for form in formats])
+        room = sums.space(rule.fraction, places.shape[1], [form.tolist() for form in formats])
         self._numbers = np.array([*rule, join, places.shape[1], len(places), room, *forms, 0, 0], np.int64)
         self._deep = sum(map(len, self._sums))
         self._steps = max(1, CHUNK // places.size)  # instructions at a time

@@ -26,6 +26,9 @@ Accumulators are float32 patterns throughout; a float16 accumulator is the float
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import prod
+
 import numpy as np
 from numba import float32, int32
 
@@ -61,6 +64,15 @@ PRUNED = 0xFFFFFFFF
 NOWHERE = -10000
 #: Below every exponent of a product of two float32.
 BOTTOM = -300
+
+
+def space(fraction: int, products: int, formats: Sequence[Sequence[int]]) -> int:
+    """Whether a sum of so many products that are not zero always fits in 32 bits, in units of 2^(E - fraction).
+
+    0: it does so with an accumulator, which is below 2 * 2^E; 1: without; 2: not always. formats: see `matmul.fused`.
+    """
+    most, room = products * prod(2 - 2.0 ** -int(form[1]) for form in formats), 2.0 ** (31 - fraction)
+    return (most + 2 >= room) + (most >= room)
 
 
 @inlined

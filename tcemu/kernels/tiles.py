@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.kernels.ahead import NOTES
-from tcemu.kernels.blocks import ROWS, SAFE, space
+from tcemu.kernels.blocks import ROWS, SAFE
 from tcemu.kernels.grouped import run_grouped
 from tcemu.kernels.loading import (
     ADDENDS,
@@ -44,7 +44,7 @@ from tcemu.kernels.products import chains_at, run_exactly, run_fused
 from tcemu.kernels.registers import check_words, reach
 from tcemu.kernels.rooms import Kept, Parts, whole
 from tcemu.kernels.simd import WIDTH
-from tcemu.kernels.sums import SMALL
+from tcemu.kernels.sums import SMALL, space
 
 Array = npt.NDArray[Any]
 _NO_SCALES, _NO_METADATA = np.empty((0, 0), np.int32), np.empty((1, 0), np.uint32)
