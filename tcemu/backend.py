@@ -53,7 +53,10 @@ def load_soon() -> None:
 
 def _load_quietly() -> None:
     with suppress(KernelsUnavailable):  # the next computation raises it
-        backend()
+        if backend() == "numba":
+            from tcemu.kernels.announce import prepare
+
+            prepare()
 
 
 def computed(products: int) -> None:

@@ -1,4 +1,4 @@
-"""Report when numba begins and ends a compilation, so that a notice can tell users why they wait."""
+"""Numba's waits: it reports when it begins and ends a compilation, and can prepare itself before the first kernel."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from numba.core import event
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.registry import cpu_target
 
 
 class _Announcer(event.Listener):  # type: ignore[misc] # numba is untyped here
@@ -32,3 +34,12 @@ class _Announcer(event.Listener):  # type: ignore[misc] # numba is untyped here
 def announce_compilation(begin: Callable[[str], None], end: Callable[[], None]) -> None:
     """Call `begin` with the name of every kernel that is compiled from now on, and `end` when it is compiled."""
     event.register("numba:compile", _Announcer(begin, end))
+
+
+def prepare() -> None:
+    """Let numba load its tables of types and functions, for which the first kernel of a process waits 0.1 s."""
+    # Whoever makes a context takes the lock inside: it must not be held before.
+    contexts = cpu_target.typing_context, cpu_target.target_context
+    with global_compiler_lock:
+        for each in contexts:
+            each.refresh()

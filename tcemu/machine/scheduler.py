@@ -199,7 +199,8 @@ class Scheduler:
                 if self._step() or (self._asks() and self._grow()):
                     self._in_vain = 0
                     continue
-                if self._in_vain > min(_LOOKS * (len(able) + 1), _MOST_LOOKS):
+                # Warps that only wait find nothing new; those that poll may be counting how often they have looked.
+                if not able or self._in_vain > min(_LOOKS * (len(able) + 1), _MOST_LOOKS):
                     return self._waiting()
             if able:
                 for pending in self._pending.values() if self._ends else ():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -81,11 +83,21 @@ def _one(fragment: Fragment, operand: str, lane: int, register: int, element: in
     for (what, most), given in zip(limits.items(), (lane, register, element), strict=True):
         if not 0 <= given < most:
             raise OperandError(f"{what} {given}: operand {operand} has {what} {span(0, most - 1)}")
-    ones = _ones(fragment)
-    width = fragment.container.width
-    registers = np.zeros_like(ones)
-    registers[lane, register] = ones[lane, register] & ones.dtype.type(((1 << width) - 1) << width * element)
+    registers: npt.NDArray[Any] = _single(fragment)[lane, register, element]
     return registers
+
+
+@lru_cache(maxsize=16)
+def _single(fragment: Fragment) -> npt.NDArray[Any]:
+    """Registers for each place (lane, register, element), in which only the element there is one."""
+    lanes, registers, elements = fragment.lanes, fragment.registers, fragment.elements_per_register
+    ones, width = fragment.pack(np.ones(fragment.shape, fragment.format.dtype)), fragment.container.width
+    masks = np.array([(1 << width) - 1 << width * element for element in range(elements)], ones.dtype)
+    found = np.zeros((lanes, registers, elements, lanes, registers), ones.dtype)
+    lane, register = np.ogrid[:lanes, :registers]
+    found[lane, register, :, lane, register] = ones[..., None] & masks
+    found.flags.writeable = False  # everybody gets the same
+    return found
 
 
 def _run(found: Instruction, given: dict[str, npt.NDArray[Any]], target: str) -> npt.NDArray[Any]:
@@ -99,11 +111,10 @@ def _partners(
     found: Instruction, operand: str, one: npt.NDArray[Any], other: str, target: str
 ) -> npt.NDArray[np.bool_]:
     """Which elements of the other operand the one is multiplied by: bool (lanes, places)."""
-    fragment = found.fragments[other]
-    lanes, registers, elements = fragment.lanes, fragment.registers, fragment.elements_per_register
-    each = [_one(fragment, other, *place) for place in np.ndindex(lanes, registers, elements)]
-    many = _run(found, {operand: one, other: np.stack(each)}, target)  # a warp for each element
-    met: npt.NDArray[np.bool_] = (many != 0).any(axis=(1, 2)).reshape(lanes, registers * elements)
+    single = _single(found.fragments[other])
+    lanes, *places = single.shape[:3]
+    many = _run(found, {operand: one, other: single.reshape(-1, *single.shape[3:])}, target)  # a warp for each element
+    met: npt.NDArray[np.bool_] = (many != 0).any(axis=(1, 2)).reshape(lanes, prod(places))
     return met
 
 

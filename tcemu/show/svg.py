@@ -59,6 +59,7 @@ def _attributes(**values: float | str) -> str:
     return "".join(f' {name}="{escape(content)}"' for name, content in texts.items() if content)
 
 
+@lru_cache(1 << 14)  # when a slider moves, most boxes stay where they were
 def rect(x: float, y: float, width: float, height: float, style: str) -> str:
     """A rectangle with its corner at (x, y)."""
     return f"<rect{_attributes(x=x, y=y, width=width, height=height, **{'class': style})}/>"
@@ -69,7 +70,7 @@ def text(x: float, y: float, content: object, style: str = "", anchor: str = "st
     return _text(x, y, str(content), style, anchor)
 
 
-@lru_cache(1 << 14)  # when a slider moves, most of a map's hundreds of labels stay as they were
+@lru_cache(1 << 14)  # as are most of a map's hundreds of labels
 def _text(x: float, y: float, content: str, style: str, anchor: str) -> str:
     placed = _attributes(x=x, y=y, **{"text-anchor": "" if anchor == "start" else anchor, "class": style})
     return f"<text{placed}>{escape(content, quote=False)}</text>"
