@@ -75,8 +75,9 @@ def ask(statements, **environment):
     setup = f"TESTS, CASES = {str(TESTS)!r}, {CASES!r}\n"
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TCEMU_QUIET": "1", "TCEMU_KERNELS": "", **environment}
     return subprocess.run(
-        [sys.executable, "-c", setup + statements], capture_output=True, text=True, env=environment, check=False
-    )
+        [sys.executable, "-c", setup + statements], capture_output=True, text=True, env=environment, check=False,
+        timeout=300,
+    )  # fmt: skip
 
 
 def answers(statements, **environment):
@@ -221,6 +222,24 @@ def test_a_slider_loads_numba_in_the_background():
     assert answers(SLIDER) == [False, True]
     assert answers(SLIDER, TCEMU_KERNELS="reference") == [False, False]
     assert not ask("from tcemu.backend import load_soon; load_soon()", TCEMU_KERNELS="nonsense").stderr
+
+
+AT_ONCE = """
+import json, threading
+from tcemu.backend import load_soon
+load_soon()
+import tcemu.kernels.tiles  # makes kernels while numba prepares itself: both take numba's locks
+for thread in threading.enumerate():
+    if thread.name == "tcemu-load":
+        thread.join()
+print(json.dumps("ended"))
+"""
+
+
+@pytest.mark.slow
+def test_numba_loads_in_the_background_while_kernels_are_imported():
+    pytest.importorskip("numba")
+    assert answers(AT_ONCE) == "ended"
 
 
 RUN = """

@@ -15,6 +15,7 @@ import pytest
 from tcemu.errors import Deadlock, LaunchError, OperandError
 from tcemu.machine import events
 from tcemu.machine.launch import launch
+from tcemu.machine.scheduler import Scheduler
 
 SEEDS = (0, 1, 2, 17)
 every_seed = pytest.mark.parametrize("seed", SEEDS)
@@ -282,6 +283,27 @@ def test_a_deadlock_of_a_later_block():
     with pytest.raises(Deadlock, match=r"block \(1, 1, 0\) cannot continue") as caught:
         launch(kernel, (2, 2), 64)
     assert caught.value.launch.blocks == 3
+
+
+def test_a_deadlock_is_found_at_once(monkeypatch):
+    """Warps that only wait cannot change what they wait for, so the scheduler asks each of them only a few times."""
+    turns, able = [], Scheduler._able
+
+    def counted(scheduler):
+        turns.append(scheduler)
+        return able(scheduler)
+
+    def kernel(warp):
+        if warp.warpid == 0:
+            with warp.only(warp.laneid == 0):
+                warp.mbarrier_init(8, 3)
+        warp.bar_sync()
+        warp.mbarrier_wait(8, 0)
+
+    monkeypatch.setattr(Scheduler, "_able", counted)
+    with pytest.raises(Deadlock, match="warps 0 to 2 wait since"):
+        launch(kernel, 1, 96, shared=64)
+    assert len(turns) < 32
 
 
 def test_helpers_of_the_kernel_are_lines_too():
