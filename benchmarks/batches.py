@@ -105,7 +105,7 @@ def batch(instruction: str, target: str, warps: int, kind: str = "normal") -> Ca
 
 
 def case(instruction: str, target: str, warps: int) -> Callable[[], object]:
-    """The same of an instruction with metadata or scales."""
+    """The same for an instruction with metadata or scales."""
     _, _, _, *others = next(cases(tcemu.parse(instruction, target), "near", warps)).operands
     given = registers(instruction, target, warps)
     return lambda: tcemu.run(instruction, *given, *others, target=target)

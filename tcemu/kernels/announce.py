@@ -1,4 +1,4 @@
-"""Numba's waits: it reports when it begins and ends a compilation, and can prepare itself before the first kernel."""
+"""Why users wait for numba: reports when it begins and ends a compilation, and prepares it for the first kernel."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ def announce_compilation(begin: Callable[[str], None], end: Callable[[], None]) 
 
 
 def prepare() -> None:
-    """Let numba load its tables of types and functions, for which the first kernel of a process waits 0.1 s."""
-    # Whoever makes a context takes the lock inside: it must not be held before.
+    """Load numba's tables of types and functions, so that a process does not wait 0.1 s when it needs a kernel."""
+    # A context is made under a lock of its own and then takes the compiler's: with the compiler's held first, a thread
+    # that imports kernels meanwhile could wait for this one, and this one for it.
     contexts = cpu_target.typing_context, cpu_target.target_context
     with global_compiler_lock:
         for each in contexts:

@@ -36,7 +36,7 @@ from tcemu.kernels.sums import BOTTOM, CENTRE, INFINITY, QUIET
 
 #: Rows of a block.
 ROWS = 4
-#: Numbers that `block` reads, in this order: fraction bits F, the floor of E, fraction bits kept, whether results are
+#: Numbers that `blocks` reads, in this order: fraction bits F, the floor of E, fraction bits kept, whether results are
 #: float16, whether chains start from zero and c is added last, products of a sum, sums of a chain, and how much
 #: of a sum fits in 32 bits, see `sums.space`.
 FRACTION, FLOOR, KEEP, HALF, JOIN, DEPTH, SUMS, SPACE = range(8)

@@ -1,4 +1,4 @@
-"""The loops over all blocks of some tiles: `tcemu.kernels.blocks` has the code for one."""
+"""The loop over all blocks of some tiles: `tcemu.kernels.blocks` has the code for one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tcemu.kernels.simd import WIDTH, Code, Lanes, Slot, vector_code
 
 
 class _Place:
-    """Where the loop over all chains is: tile, group of x, group of y, block, and the chain of x and of y."""
+    """How far the loop over all chains has come: tile, group of x, group of y, block, and the chain of x and of y."""
 
     def __init__(self, code: Code, of_x: Lanes, of_y: Lanes, steps: Lanes) -> None:
         self._of_x, self._of_y, self._steps, self._one = of_x, of_y, steps, code.long(1)
@@ -36,7 +36,7 @@ class _Place:
         self._tile.set(self._tile.get() + done_x)
 
     def _count(self, number: Slot, most: Lanes, step: Lanes) -> Lanes:
-        """Add to a number, which starts again at `most`; returns 1 if it does, else 0."""
+        """Add to a number, which becomes 0 when it reaches `most`; returns 1 if it does, else 0."""
         found = number.get() + step
         done = found.compare("==", most)
         number.set(done.choose(found - most, found))
@@ -73,7 +73,7 @@ def blocks(  # type: ignore[no-untyped-def]
 
         def all_blocks(*known: Any) -> None:
             place = _Place(code, of_x, of_y, steps)
-            # One loop for all: short loops in others would cost more than what they contain.
+            # One loop instead of four nested ones, which are often short, and each has addresses to prepare.
             with code.loop(0, tiles * of_x * of_y * steps):
                 tile, i, j, block, chain_x, chain_y = place.now()
                 fetch_lines(code, ahead, code.number(first) + block)
@@ -86,7 +86,7 @@ def blocks(  # type: ignore[no-untyped-def]
                 emitted.emit([each.value for each in (*places, of_lanes, of_rows, found)], *known)
                 place.go_on()
 
-        # Each case has loops of its own, because the addresses that all of them need do not fit the registers.
+        # Each case has a loop of its own, because the addresses that all of them need do not fit the registers.
         code.branch(
             wide | special,
             lambda: all_blocks(wide, special, scaled),

@@ -284,8 +284,8 @@ class _PackWords(Elements):
         # Exponent and fraction go to the fields of float32; a subnormal has the exponent 1 and no hidden bit.
         size = word.down(self.down) & (self.kept & QUIET)
         normal = (size + self.base).floats()
-        with_one = normal.exactly_times_plus(self.two, self.hidden)
-        x = size.compare("<", one).choose(with_one, normal).bits()
+        subnormal = normal.exactly_times_plus(self.two, self.hidden)
+        x = size.compare("<", one).choose(subnormal, normal).bits()
         self.tops.set(size.larger(self.tops.get(), unsigned=True))
         code.store(x | (word & SIGN), value, at, unit=64)
 

@@ -71,11 +71,11 @@ def multiply(  # type: ignore[no-untyped-def]
 
     All but counts are addresses. x (tiles, groups, steps, sums, depth, 16) has the elements in vectors, and y (tiles,
     groups, steps, sums, depth, 4) those taken one at a time; vectors_x and vectors_y count those of a tile in vectors
-    of 16. c (tiles, groups of x, groups of y, 4, 16): float32 patterns. numbers: the rule as `block` reads it, and both
-    formats as `pack` reads them. room: three words for each pattern. With `scaled`, scale_x and scale_y are what
-    `block` takes, for all groups; step_x, step_y: the bytes from a tile's scales to the next. If an exponent is outside
-    the window, only float32 results with all their bits are computed. chains: see `chains_at`; ahead: see `expect`.
-    care: 1 if NaN or infinities are expected, else 0.
+    of 16. c (tiles, groups of x, groups of y, 4, 16): float32 patterns. numbers: the rule as `blocks` reads it, and
+    both formats as `pack` reads them. room: three words for each pattern. With `scaled`, scale_x and scale_y are what
+    `blocks` takes, for all groups; step_x, step_y: the bytes from a tile's scales to the next. If an exponent is
+    outside the window, only float32 results with all their bits are computed. chains: see `chains_at`; ahead: see
+    `expect`. care: 1 if NaN or infinities are expected, else 0.
     """
     all_x, all_y = tiles * vectors_x, tiles * vectors_y
     value_x, word_x, sign_x, value_y, word_y, sign_y = _rooms(room, all_x, all_y)
@@ -116,10 +116,10 @@ def _blocks(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _most_short(tiles, of_x, of_y, steps, squares_x, squares_y, numbers):  # type: ignore[no-untyped-def]
+def _mostly_short(tiles, of_x, of_y, steps, squares_x, squares_y, numbers):  # type: ignore[no-untyped-def]
     """Whether most chains of some tiles are short; squares_x, squares_y: from `squares`.
 
-    If fewer are, it takes less time to compute all of them together, as if none were.
+    If fewer are, all of them together take less time as ordinary chains.
     """
     size, count = uint64(4), int64(0)
     for group in range(tiles * of_x):
@@ -151,7 +151,7 @@ def _chains(  # type: ignore[no-untyped-def]
     if short:
         squares(value_x, tiles * of_x * steps, sums, depth, int64(0), sign_x)
         squares(value_y, tiles * of_y * steps, sums, depth // (WIDTH // ROWS), int64(1), sign_y)
-        short = _most_short(tiles, of_x, of_y, steps, sign_x, sign_y, numbers)
+        short = _mostly_short(tiles, of_x, of_y, steps, sign_x, sign_y, numbers)
     # Where most chains are short, each decides for itself; otherwise all are computed at once.
     group, column, step, first, block = int64(0), int64(0), int64(-1), int64(0), int64(0)
     for _ in range(tiles * of_x * of_y * steps if short else 1):
@@ -267,7 +267,7 @@ def _quickly(tiles, x, y, steps, tables, numbers, room, bare):  # type: ignore[n
 def run_fused(  # type: ignore[no-untyped-def]
     x, y, c, e, scale_x, scale_y, tables, numbers, scratch, d, chains
 ):
-    """Chains of fused sums; scale_x and scale_y (tiles, scales): as `block` takes them, or empty."""
+    """Chains of fused sums; scale_x and scale_y (tiles, scales): as `blocks` takes them, or empty."""
     room, at, told = uint64(scratch.ctypes.data), uint64(tables.ctypes.data), uint64(numbers.ctypes.data)
     given, steps = addresses(x, y, c, e)
     to_d, count, together = uint64(d.ctypes.data), d.shape[0], numbers[TOGETHER]

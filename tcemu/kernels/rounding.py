@@ -74,11 +74,11 @@ def to_float32(magnitude: Lanes, raised: Lanes) -> Lanes:
 
 
 def added_toward_zero(x: Lanes, y: Lanes) -> Lanes:
-    """The float sum of two finite vectors, toward zero."""
+    """The sums of finite floats, rounded toward zero."""
     if whole_vectors_of_words():
         return x.plus_toward_zero(y)
     total = x + y
-    of_y = total - x
+    of_y = total - x  # Knuth's two-sum: `lost` is exactly what rounding to nearest has lost
     lost = (x - (total - of_y)) + (y - of_y)
     # What was lost has the other sign: the sum was rounded away from zero.
     away = lost.compare("!=", 0.0).choose((lost.bits() ^ total.bits()).sign(), 0)

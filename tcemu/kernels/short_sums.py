@@ -31,7 +31,7 @@ from tcemu.kernels.sums import CENTRE, QUIET, SMALL
 BITS, FEW, LOW = 24, 3, -64
 #: Sums of squares are rounded: the bound is lower by more than that may hide.
 ROUNDED = 1 - 2.0**-10
-#: Sums of a chain, at most: an accumulator that is itself two sums may be too large.
+#: The most sums of a chain: the accumulator of a third, itself two sums, could be too large.
 SUMS_AT_MOST = 2
 #: A fused multiply-add takes several cycles: as many parts of a row's sum, of products in turn, are on their way.
 TURNS = 2
@@ -39,7 +39,7 @@ TURNS = 2
 
 @njit(cache=True, nogil=True)
 def may_be_short(numbers, form_x, form_y):  # type: ignore[no-untyped-def]
-    """Whether chains start from zero, results have all bits of float32, and both formats are small and normalised.
+    """Whether chains of few sums start from zero, results have all float32 bits, and formats are small and normalised.
 
     form_x and form_y: where the formats are in the numbers at an address, see `tcemu.kernels.products`.
     """
@@ -53,9 +53,35 @@ def may_be_short(numbers, form_x, form_y):  # type: ignore[no-untyped-def]
     return True
 
 
+def _of_squares(code: Code, values: Any, first: Lanes, count: Lanes, rows: Any) -> Lanes:
+    """The sum of the squares of `count` vectors in each lane, or with `rows` in all lanes of a row."""
+    # Four at a time: a fused multiply-add takes several cycles.
+    totals, some = [Slot(code.lanes(0.0, REAL)) for _ in range(4)], count.down(2)
+
+    def add(total: Slot, k: Lanes) -> None:
+        x = code.load(values, first + k, REALS, unit=64)
+        total.set(x.exactly_times_plus(x, total.get()))
+
+    with code.loop(0, some) as four:
+        for place, each in enumerate(totals):
+            add(each, four.up(2) + place)
+    with code.loop(some.up(2), count) as k:
+        add(totals[0], k)
+    one, two, three, four = (each.get() for each in totals)
+    total = Slot((one + two) + (three + four))
+
+    def of_rows() -> None:
+        for distance in (8, ROWS):  # a vector has four k of four rows
+            each = total.get()
+            total.set(each + each.shuffled([(lane + distance) % WIDTH for lane in range(WIDTH)]))
+
+    code.branch(rows, of_rows)
+    return total.get()
+
+
 @intrinsic
 def squares(typingctx, values, chains, sums, vectors, rows, into):  # type: ignore[no-untyped-def]
-    """For each of `chains`: the largest sum of squares of a column or, with `rows`, of a row in any of its sums.
+    """For each of `chains`: the largest sum of squares of a column, or with `rows` of a row, in any of its sums.
 
     A chain has `sums` sums of `vectors` vectors. values: from `pack`, of a format that `may_be_short` takes; its window
     starts at the smallest subnormal number, the square of which is the unit of the results.
@@ -64,31 +90,10 @@ def squares(typingctx, values, chains, sums, vectors, rows, into):  # type: igno
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         code, (values, chains, sums, vectors, rows, into) = vector_code(builder), args
         count, sums = code.number(vectors), code.number(sums)
-        some = count.down(2)
-
-        def add(total: Slot, k: Lanes) -> None:
-            x = code.load(values, k, REALS, unit=64)
-            total.set(x.exactly_times_plus(x, total.get()))
-
         with code.loop(0, code.number(chains)) as chain:
             most = Slot(code.lanes(0.0, REAL))
             with code.loop(chain * sums, (chain + 1) * sums) as i:
-                first, totals = i * count, [Slot(code.lanes(0.0, REAL)) for _ in range(4)]
-                with code.loop(0, some) as four:
-                    for place, each in enumerate(totals):
-                        add(each, first + four.up(2) + place)
-                with code.loop(some.up(2), count) as k:
-                    add(totals[0], first + k)
-                one, two, three, four = (each.get() for each in totals)
-                total = Slot((one + two) + (three + four))
-
-                def of_rows(total: Slot = total) -> None:
-                    for distance in (8, ROWS):  # a vector has four k of four rows
-                        each = total.get()
-                        total.set(each + each.shuffled([(lane + distance) % WIDTH for lane in range(WIDTH)]))
-
-                code.branch(rows, of_rows)
-                most.set(most.get().larger(total.get()))
+                most.set(most.get().larger(_of_squares(code, values, i * count, count, rows)))
             code.store(code.largest(most.get()) * 2.0 ** (2 * CENTRE), into, chain, unit=4)
         return context.get_dummy_value()
 
@@ -98,7 +103,7 @@ def squares(typingctx, values, chains, sums, vectors, rows, into):  # type: igno
 
 @intrinsic
 def is_short(typingctx, squares_x, squares_y, rule):  # type: ignore[no-untyped-def]
-    """Whether two of the results of `squares` leave the sums so short; all are addresses, `rule` as for `block`."""
+    """Whether two of the results of `squares` leave the sums so short; all are addresses, `rule` as for `blocks`."""
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         code = vector_code(builder)
@@ -133,7 +138,7 @@ def _emit(code: Code, x: Any, y: Any, c: Any, sums: Any, depth: Any, base: Any) 
 
 @intrinsic
 def short_block(typingctx, x, y, c, sums, depth, base):  # type: ignore[no-untyped-def]
-    """c[row, lane] += a chain of `sums` sums of `depth` products, an even number; see `block` for the others."""
+    """c[row, lane] += a chain of `sums` sums of `depth` products, an even number; see `blocks` for the others."""
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         _emit(vector_code(builder), *args)

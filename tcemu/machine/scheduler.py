@@ -199,7 +199,7 @@ class Scheduler:
                 if self._step() or (self._asks() and self._grow()):
                     self._in_vain = 0
                     continue
-                # Warps that only wait find nothing new; those that poll may be counting how often they have looked.
+                # Warps that wait cannot change what they wait for. Those that poll may stop after so many looks.
                 if not able or self._in_vain > min(_LOOKS * (len(able) + 1), _MOST_LOOKS):
                     return self._waiting()
             if able:

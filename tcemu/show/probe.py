@@ -87,16 +87,16 @@ def _one(fragment: Fragment, operand: str, lane: int, register: int, element: in
     return registers
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)  # up to 2 MB each
 def _single(fragment: Fragment) -> npt.NDArray[Any]:
     """Registers for each place (lane, register, element), in which only the element there is one."""
     lanes, registers, elements = fragment.lanes, fragment.registers, fragment.elements_per_register
-    ones, width = fragment.pack(np.ones(fragment.shape, fragment.format.dtype)), fragment.container.width
-    masks = np.array([(1 << width) - 1 << width * element for element in range(elements)], ones.dtype)
+    ones, width = _ones(fragment), fragment.container.width
+    masks = np.array([((1 << width) - 1) << width * element for element in range(elements)], ones.dtype)
     found = np.zeros((lanes, registers, elements, lanes, registers), ones.dtype)
     lane, register = np.ogrid[:lanes, :registers]
     found[lane, register, :, lane, register] = ones[..., None] & masks
-    found.flags.writeable = False  # everybody gets the same
+    found.flags.writeable = False  # all callers share it
     return found
 
 

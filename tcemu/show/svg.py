@@ -70,7 +70,7 @@ def text(x: float, y: float, content: object, style: str = "", anchor: str = "st
     return _text(x, y, str(content), style, anchor)
 
 
-@lru_cache(1 << 14)  # as are most of a map's hundreds of labels
+@lru_cache(1 << 14)  # and most of a map's hundreds of labels stay as they were
 def _text(x: float, y: float, content: str, style: str, anchor: str) -> str:
     placed = _attributes(x=x, y=y, **{"text-anchor": "" if anchor == "start" else anchor, "class": style})
     return f"<text{placed}>{escape(content, quote=False)}</text>"
