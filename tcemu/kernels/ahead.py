@@ -11,8 +11,9 @@ from numba import int64, types, uint64
 from numba.extending import intrinsic
 
 from tcemu.kernels.calls import put
-from tcemu.kernels.compiling import njit
-from tcemu.kernels.simd import LONG, Code, Lanes, vector_code
+from tcemu.kernels.compiling import merged
+from tcemu.kernels.lanes import LONG, Lanes
+from tcemu.kernels.simd import Code, vector_code
 
 #: Bytes of a line of the processor's caches.
 LINE = 64
@@ -24,7 +25,7 @@ RUN = 4
 NOTES = 1 + 2 * STREAMS
 
 
-@njit(cache=True, nogil=True)
+@merged
 def expect(ahead, t, count, given, steps, to_d, step_d, blocks):  # type: ignore[no-untyped-def]
     """Note at an address what `fetch` takes for the tiles from tile t on; returns the address.
 
@@ -37,7 +38,7 @@ def expect(ahead, t, count, given, steps, to_d, step_d, blocks):  # type: ignore
     return ahead
 
 
-@njit(cache=True, nogil=True)
+@merged
 def _note(ahead, i, words, step, blocks):  # type: ignore[no-untyped-def]
     """Note an address, and how many lines from there on belong to each block; returns how many."""
     put(ahead, int64(2 * i + 1), int64(words))

@@ -16,22 +16,9 @@ from operator import or_
 from typing import Any
 
 from tcemu.kernels import usual
+from tcemu.kernels.lanes import BYTE, BYTES, LONG, REAL, REALS, SIGN, WIDTH, WORD, WORDS, Lanes, whole_vectors_of_words
 from tcemu.kernels.rounding import Total, clean, to_float16, to_float32
-from tcemu.kernels.simd import (
-    BYTE,
-    BYTES,
-    LONG,
-    REAL,
-    REALS,
-    SIGN,
-    WIDTH,
-    WORD,
-    WORDS,
-    Code,
-    Lanes,
-    Slot,
-    whole_vectors_of_words,
-)
+from tcemu.kernels.simd import Code, Slot
 from tcemu.kernels.sums import BOTTOM, CENTRE, INFINITY, QUIET
 
 #: Rows of a block.

@@ -20,7 +20,8 @@ from numba.extending import intrinsic
 
 from tcemu.kernels.binary64 import NEAREST, link
 from tcemu.kernels.calls import call
-from tcemu.kernels.compiling import njit
+from tcemu.kernels.compiling import merged, njit
+from tcemu.kernels.lanes import DOUBLE, LONG, Lanes
 from tcemu.kernels.moves import pick_at
 from tcemu.kernels.picks import picks
 from tcemu.kernels.raised64 import (
@@ -39,7 +40,7 @@ from tcemu.kernels.raised64 import (
 )
 from tcemu.kernels.registers import check_words, reach
 from tcemu.kernels.rooms import Parts, aligned
-from tcemu.kernels.simd import DOUBLE, LONG, Lanes, Slot, vector_code
+from tcemu.kernels.simd import Slot, vector_code
 
 Array = npt.NDArray[Any]
 
@@ -154,7 +155,7 @@ def _careful(x: Lanes, y: Lanes, addend: Lanes) -> Lanes:
 # ------------------------------------------------------------------------------------------------ many tiles
 
 
-@njit(cache=True, nogil=True)
+@merged
 def _picked(tiles, words, step, table, vectors, room, pick):  # type: ignore[no-untyped-def]
     """What a table picks from some tiles, which is put in `room`, or without a table the tiles themselves.
 
@@ -177,7 +178,7 @@ def _chained(a, b, c, groups, rows, depth, raised, d):  # type: ignore[no-untype
     return lost != 0
 
 
-@njit(cache=True, nogil=True)
+@merged
 def _high(a, b, c, of_a, of_b, of_c, into_a, into_b, into_c, groups, rows, depth, d):  # type: ignore[no-untyped-def]
     """The same at the scale of RAISE if there are subnormal numbers and that succeeds.
 

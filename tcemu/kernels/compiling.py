@@ -89,6 +89,15 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     return compiled
 
 
+def merged(function: Callable[..., Any]) -> Any:
+    """A function that numba puts into its callers before it compiles them.
+
+    Any other function is compiled by itself, and once more as a part of each caller. Callers may not use `*` for its
+    arguments.
+    """
+    return numba.njit(inline="always")(function)
+
+
 def functions() -> list[Any]:
     """Every function of the kernels that may be compiled, including those generated so far."""
     folder = Path(__file__).parent

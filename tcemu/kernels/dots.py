@@ -12,7 +12,8 @@ from numba import types
 from numba.extending import intrinsic
 
 from tcemu.kernels.blocks import ROWS
-from tcemu.kernels.simd import LONG, REAL, REALS, WORD, WORDS, Lanes, Slot, vector_code
+from tcemu.kernels.lanes import LONG, REAL, REALS, WORD, WORDS, Lanes
+from tcemu.kernels.simd import Slot, vector_code
 
 #: Products that are summed in float32: 256 products of bytes are below 2^24.
 EXACT = 256
@@ -26,7 +27,7 @@ def integers(typingctx, patterns, form, vectors, values):  # type: ignore[no-unt
         patterns, form, vectors, values = args
         code = vector_code(builder)
         sign = code.short(code.load(form, 0, LONG, unit=8)).everywhere()
-        with code.loop(0, code.number(vectors)) as v:
+        with code.each(vectors) as v:
             pattern = code.load(patterns, v, WORDS, unit=64)
             value = (pattern ^ sign) - sign
             value = pattern.compare("==", -1).choose(code.lanes(0), value)

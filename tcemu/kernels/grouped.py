@@ -8,7 +8,8 @@ from tcemu.kernels import sums as fast
 from tcemu.kernels.ahead import expect, fetch
 from tcemu.kernels.blocks import ROWS
 from tcemu.kernels.calls import number, put
-from tcemu.kernels.compiling import njit
+from tcemu.kernels.compiling import merged, njit
+from tcemu.kernels.lanes import WIDTH
 from tcemu.kernels.loading import (
     AHEAD,
     BLOCKS,
@@ -40,10 +41,9 @@ from tcemu.kernels.loading import (
 from tcemu.kernels.moves import ENTRIES, addresses, look_up
 from tcemu.kernels.packing import pack, survey
 from tcemu.kernels.scaled import grouped_block
-from tcemu.kernels.simd import WIDTH
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@merged
 def _packed(x, y, all_x, all_y, value_x, value_y, rest, numbers):  # type: ignore[no-untyped-def]
     """Pack so many vectors of x and of y without exponents; returns what `grouped_block` calls `unit`."""
     form_x, form_y = numbers + uint64(8 * FORMAT_X), numbers + uint64(8 * FORMAT_Y)
@@ -53,7 +53,7 @@ def _packed(x, y, all_x, all_y, value_x, value_y, rest, numbers):  # type: ignor
     return (seen_x >> 1) + (seen_y >> 1) + int64(2 * fast.CENTRE) - number(numbers, OPTION)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@merged
 def _value_tables(numbers, room):  # type: ignore[no-untyped-def]
     """Make tables of the values of all codes of x and of y, where elements are loaded otherwise; returns the unit."""
     x, y, every = within(room, numbers, IN_X), within(room, numbers, IN_Y), within(room, numbers, IN_C)
@@ -62,7 +62,7 @@ def _value_tables(numbers, room):  # type: ignore[no-untyped-def]
     return _packed(every, every, int64(1), int64(1), x, y, within(room, numbers, PACKED), numbers)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@merged
 def _values(tiles, words, step, tables, numbers, room, first, table, into):  # type: ignore[no-untyped-def]
     """The values of an operand of some tiles, whose numbers begin at `first`, from a table of those of all codes."""
     through, apart, vectors = within(room, numbers, WORDS_X), number(numbers, PICKED), number(numbers, first + 3)
@@ -71,7 +71,7 @@ def _values(tiles, words, step, tables, numbers, room, first, table, into):  # t
     look_up(tiles, through, apart, source, bits, vectors, table, into)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@merged
 def _all_values(tiles, x, y, steps, tables, numbers, room):  # type: ignore[no-untyped-def]
     """The values of x and y of some tiles; the metadata is loaded. x, y: addresses of words."""
     value_x, stored, sparse = within(room, numbers, PACKED), within(room, numbers, STORED), number(numbers, SPREAD + 1)
@@ -83,7 +83,7 @@ def _all_values(tiles, x, y, steps, tables, numbers, room):  # type: ignore[no-u
     _values(tiles, y, steps[1], tables, numbers, room, int64(Y), within(room, numbers, IN_Y), value_y)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@merged
 def _grouped(tiles, numbers, room, scale_x, scale_y, step_x, step_y, unit, ahead):  # type: ignore[no-untyped-def]
     """c += the groups of x times y with their scales, for some tiles; all but `tiles` and steps are addresses.
 

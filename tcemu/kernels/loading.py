@@ -6,7 +6,7 @@ import numpy as np
 from numba import int64, uint64
 
 from tcemu.kernels.calls import call, number
-from tcemu.kernels.compiling import njit
+from tcemu.kernels.compiling import merged, njit
 from tcemu.kernels.moves import HALVES, extract, finish, join, mark, spread, widen
 
 #: The places of the numbers that the kernels read besides the rule, which is first: the formats of x and y; for each of
@@ -37,7 +37,7 @@ def within(room, numbers, place):  # type: ignore[no-untyped-def]
     return room + uint64(number(numbers, place)) * uint64(4)
 
 
-@njit(cache=True, nogil=True)
+@merged
 def picked(tiles, words, step, table, numbers, into, apart):  # type: ignore[no-untyped-def]
     """`pick` by its address."""
     call(uint64(number(numbers, PICK)), (tiles, words, step, table, into, apart))
@@ -55,7 +55,7 @@ def _load(tiles, words, step, tables, numbers, room, first, through, into):  # t
         picked(tiles, words, step, within(tables, numbers, first), numbers, into, 64 * vectors)
 
 
-@njit(cache=True, nogil=True)
+@merged
 def spread_stored(tiles, stored, tables, numbers, room, nothing, into):  # type: ignore[no-untyped-def]
     """The vectors of a sparse A from those of its stored words, of some kinds; its codes are loaded. See `spread`."""
     groups, table, codes = number(numbers, SPREAD + 1), within(tables, numbers, SPREAD), within(room, numbers, CODES)
@@ -63,7 +63,7 @@ def spread_stored(tiles, stored, tables, numbers, room, nothing, into):  # type:
     spread(tiles, stored, 64 * of_x, codes, 64 * of_e, table, groups, rows, nothing, into)
 
 
-@njit(cache=True, nogil=True)
+@merged
 def load_codes(tiles, e, step, tables, numbers, room):  # type: ignore[no-untyped-def]
     """Load the metadata of some tiles; whether all of it is legal. There is none if A is dense."""
     if not number(numbers, SPREAD + 1):
@@ -73,13 +73,13 @@ def load_codes(tiles, e, step, tables, numbers, room):  # type: ignore[no-untype
     return not mark(codes, tiles * number(numbers, E + 3), number(numbers, ILLEGAL))
 
 
-@njit(cache=True, nogil=True)
+@merged
 def load_addends(tiles, c, step, tables, numbers, room):  # type: ignore[no-untyped-def]
     """Load the accumulators of some tiles."""
     _load(tiles, c, step, tables, numbers, room, int64(C), within(room, numbers, WORDS_Y), within(room, numbers, IN_C))
 
 
-@njit(cache=True, nogil=True)
+@merged
 def widen_addends(tiles, numbers, room):  # type: ignore[no-untyped-def]
     """Accumulators as float32 patterns."""
     if number(numbers, ADDENDS) == HALVES:
@@ -87,7 +87,7 @@ def widen_addends(tiles, numbers, room):  # type: ignore[no-untyped-def]
         widen(c, int64(1), tiles * number(numbers, VECTORS + 2), c)
 
 
-@njit(cache=True, nogil=True)
+@merged
 def load_factors(tiles, x, y, steps, tables, numbers, room):  # type: ignore[no-untyped-def]
     """Load the elements of x and y of some tiles; the metadata is loaded. x, y: addresses of words."""
     in_x, in_y, stored = within(room, numbers, IN_X), within(room, numbers, IN_Y), within(room, numbers, STORED)
@@ -98,7 +98,7 @@ def load_factors(tiles, x, y, steps, tables, numbers, room):  # type: ignore[no-
     _load(tiles, y, steps[1], tables, numbers, room, int64(Y), of_y, in_y)
 
 
-@njit(cache=True, nogil=True)
+@merged
 def store_results(tiles, tables, numbers, room, words, step):  # type: ignore[no-untyped-def]
     """Store the results of some tiles into words."""
     c, at, held = within(room, numbers, IN_C), within(tables, numbers, STORE), within(room, numbers, HELD)

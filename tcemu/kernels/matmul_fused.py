@@ -21,12 +21,12 @@ from tcemu.kernels import sums
 from tcemu.kernels.blocks import HALF, JOIN, KEEP, ROWS, SUMS
 from tcemu.kernels.calls import address_of, call, put
 from tcemu.kernels.compiling import njit
+from tcemu.kernels.lanes import WIDTH
 from tcemu.kernels.loading import LOADS
 from tcemu.kernels.matmul_exact import INFINITY, QUIET, exact
 from tcemu.kernels.moves import FLOATS, HALVES, finish, widen
 from tcemu.kernels.products import chains_at, multiply
 from tcemu.kernels.rooms import Kept
-from tcemu.kernels.simd import WIDTH
 from tcemu.kernels.vectors import whole_vectors
 
 Array = npt.NDArray[Any]
@@ -126,8 +126,8 @@ def _multiply(x, vectors_x, y, vectors_y, steps, numbers, room, c, chains, block
     none, no = uint64(0), int64(0)
     ahead = numbers + uint64(8 * LOADS)  # nothing is fetched ahead: the number after the formats is 0
     seen = multiply(
-        int64(1), x, vectors_x, y, vectors_y, steps, numbers, room, c, none, none, no, no, none, (chains, blocks),
-        ahead, no,
+        int64(1), x, vectors_x, y, vectors_y, steps, numbers, room, c, (none, none, no, no, none),
+        (chains, blocks), ahead, no,
     )  # fmt: skip
     put(numbers, int64(FOUND), seen)
 

@@ -10,11 +10,12 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from tcemu.kernels.calls import address_of
-from tcemu.kernels.compiling import njit
+from tcemu.kernels.compiling import merged, njit
+from tcemu.kernels.lanes import SIGN, WIDTH, WORD, WORDS, Lanes, whole_vectors_of_words
 from tcemu.kernels.picks import HEADER, TOGETHER
 from tcemu.kernels.rooms import Tiles
 from tcemu.kernels.rounding import clean
-from tcemu.kernels.simd import SIGN, WIDTH, WORD, WORDS, Code, Lanes, Slot, vector_code, whole_vectors_of_words
+from tcemu.kernels.simd import Code, Slot, vector_code
 from tcemu.kernels.sums import INFINITY, QUIET
 
 #: Kinds of accumulators and results; those of the last kind stay as they are.
@@ -54,7 +55,7 @@ def pick_at() -> int:
     return address_of(pick, *kinds)
 
 
-@njit(cache=True, nogil=True)
+@merged
 def addresses(x, y, c, e):  # type: ignore[no-untyped-def]
     """The addresses of the words of x, y, c and e (tiles, words), and the bytes of a tile."""
     given = uint64(x.ctypes.data), uint64(y.ctypes.data), uint64(c.ctypes.data), uint64(e.ctypes.data)
@@ -75,7 +76,7 @@ def extract(  # type: ignore[no-untyped-def]
         code = vector_code(builder)
         picked, vectors = Tiles(picked, code.number(step)), code.number(vectors)
         mask, flip = (code.short(code.number(each)).everywhere() for each in (mask, flip))
-        with code.loop(0, vectors) as v:
+        with code.each(vectors) as v:
             held, places = code.wide(code.load(source, v, WORD, unit=4)), code.load(bits, v, WORDS, unit=64)
             with code.loop(0, code.number(tiles)) as t:
                 word = code.load(picked.of(t), held, WORDS, unit=64)
@@ -95,7 +96,7 @@ def look_up(typingctx, tiles, picked, step, source, bits, vectors, table, values
         code = vector_code(builder)
         picked, vectors = Tiles(picked, code.number(step)), code.number(vectors)
         entries, whole = code.load(table, 0, WORDS, unit=64), whole_vectors_of_words()
-        with code.loop(0, vectors) as v:
+        with code.each(vectors) as v:
             held, places = code.wide(code.load(source, v, WORD, unit=4)), code.load(bits, v, WORDS, unit=64)
             with code.loop(0, code.number(tiles)) as t:
                 word = code.load(picked.of(t), held, WORDS, unit=64).down(places)
@@ -129,7 +130,7 @@ def spread(  # type: ignore[no-untyped-def]
         absent = [code.short(code.number(each)).everywhere() for each in nothing]
         own = [code.load(table, i, WORD, unit=4).everywhere() for i in range(2 * SPREAD_ROWS)]
         # Tile by tile: the vectors of one row of all tiles would compete for the same places of a cache.
-        with code.loop(0, code.number(tiles)) as t, code.loop(0, code.number(groups)) as group:
+        with code.each(tiles) as t, code.each(groups) as group:
             places = (group * SPREADS + (WIDTH + i) for i in range(SPREADS))
             told = [code.wide(code.load(table, place, WORD, unit=4)) for place in places]
             held = [code.load(codes.of(t), each, WORDS, unit=64) for each in told[:2] for _ in range(SPREAD_ROWS)]
@@ -156,7 +157,7 @@ def mark(typingctx, codes, vectors, bad):  # type: ignore[no-untyped-def]
         codes, vectors, bad = args
         code = vector_code(builder)
         found = Slot(code.lanes(0))
-        with code.loop(0, code.number(vectors)) as v:
+        with code.each(vectors) as v:
             marked = code.lanes(1).up(code.load(codes, v, WORDS, unit=64))
             found.set(found.get() | marked)
             code.store(marked, codes, v, unit=64)
@@ -178,7 +179,7 @@ def finish(typingctx, running, vectors, kind):  # type: ignore[no-untyped-def]
         code = vector_code(builder)
 
         def finish(found: Any) -> None:
-            with code.loop(0, code.number(vectors)) as v:
+            with code.each(vectors) as v:
                 bits = code.load(running, v, WORDS, unit=64)
                 code.store(found(bits), running, v, unit=64)
 
@@ -204,9 +205,9 @@ def join(typingctx, more, count, shift, words):  # type: ignore[no-untyped-def]
             code.store(value, words, at, unit=4)
 
         vectors = count.down(4)
-        with code.loop(0, vectors) as v:
+        with code.each(vectors) as v:
             join(v.up(4), WORDS)
-        with code.loop(vectors.up(4), count) as i:
+        with code.loop(vectors.up(4), count, unrolled=False) as i:
             join(i, WORD)
         return context.get_dummy_value()
 
@@ -220,7 +221,7 @@ def widen(typingctx, patterns, half, vectors, running):  # type: ignore[no-untyp
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         patterns, half, vectors, running = args
         code = vector_code(builder)
-        with code.loop(0, code.number(vectors)) as v:
+        with code.each(vectors) as v:
             bits = Slot(code.load(patterns, v, WORDS, unit=64))
             code.branch(half, lambda: bits.set(_widened(bits.get())))
             code.store(clean(bits.get()), running, v, unit=64)
@@ -268,10 +269,10 @@ def _gather(code: Code, tiles: Lanes, words: Tiles, picks: Any, count: Lanes, in
     vectors = count.down(4)
     with code.loop(0, tiles) as t:
         source, target = words.of(t), into.of(t)
-        with code.loop(0, vectors) as v:
+        with code.each(vectors) as v:
             picked = code.load(picks, v.up(4) + HEADER, WORDS, unit=4)
             code.store(code.gather(source, picked), target, v, unit=64)
-        with code.loop(vectors.up(4), count) as i:
+        with code.loop(vectors.up(4), count, unrolled=False) as i:
             at = code.wide(code.load(picks, i + HEADER, WORD, unit=4))
             code.store(code.load(source, at, WORD, unit=4), target, i, unit=4)
 

@@ -10,7 +10,8 @@ from numba.extending import intrinsic
 
 from tcemu.kernels.ahead import fetch_lines
 from tcemu.kernels.blocks import ROWS, Chain
-from tcemu.kernels.simd import WIDTH, Code, Lanes, Slot, vector_code
+from tcemu.kernels.lanes import WIDTH, Lanes
+from tcemu.kernels.simd import Code, Slot, vector_code
 
 
 class _Place:

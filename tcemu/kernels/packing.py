@@ -7,8 +7,9 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic
 
+from tcemu.kernels.lanes import BYTES, LONG, REAL, SIGN, WIDTH, WORD, WORDS, Lanes
 from tcemu.kernels.rooms import Tiles
-from tcemu.kernels.simd import BYTES, LONG, REAL, SIGN, WIDTH, WORD, WORDS, Code, Lanes, Slot, vector_code
+from tcemu.kernels.simd import Code, Slot, vector_code
 from tcemu.kernels.sums import (
     ABSENT,
     CENTRE,
@@ -59,7 +60,7 @@ class _Survey(Elements):
     def _searched(self, count: Any) -> Lanes:
         code, nothing = self.code, self.code.lanes(0)
         finite_tops, tops, lows = Slot(nothing), Slot(nothing), Slot(self.limit)
-        with code.loop(0, code.number(count)) as i:
+        with code.each(count) as i:
             _, magnitude = self.codes(i)
             finite = magnitude.compare(">=", self.limit).choose(nothing, magnitude)
             finite_tops.set(finite.larger(finite_tops.get()))
@@ -121,7 +122,7 @@ class _Pack(Elements):
     def _finite(self) -> Lanes:
         """Pack everything as if it were finite; if it is not, begin again with care."""
         tops, found = Slot(self.code.lanes(0)), Slot(self.code.lanes(0))
-        with self.code.loop(0, self.count) as i:
+        with self.code.each(self.count) as i:
             tops.set(self._simply(i).larger(tops.get()))
         special = self.code.any_set(tops.get().compare(">=", self.limit))
         self.code.branch(special, lambda: found.set(self._all()))
@@ -154,7 +155,7 @@ class _Pack(Elements):
 
     def _all(self) -> Lanes:
         specials, outsides = Slot(self.code.lanes(0)), Slot(self.code.lanes(0))
-        with self.code.loop(0, self.count) as i:
+        with self.code.each(self.count) as i:
             special, outside = self._carefully(i)
             specials.set(special.choose(self.code.lanes(SPECIAL), specials.get()))
             outsides.set(outside.choose(self.code.lanes(OUTSIDE), outsides.get()))
@@ -223,7 +224,7 @@ def exponents(typingctx, values, count, exponent, fourfold):  # type: ignore[no-
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         values, count, exponent, fourfold = args
         code = vector_code(builder)
-        with code.loop(0, code.number(count)) as i:
+        with code.each(count) as i:
             _store_exponents(code, code.load(values, i, WORDS, unit=64).up(1), exponent, i, fourfold)
         return context.get_dummy_value()
 
@@ -261,9 +262,9 @@ class _PackWords(Elements):
         code, vectors = self.code, self.code.number(vectors)
 
         def each(vector: Any) -> None:
-            with code.loop(0, vectors) as v:
+            with code.each(vectors) as v:
                 picked, up = code.wide(code.load(source, v, WORD, unit=4)), code.load(ups, v, WORDS, unit=64)
-                with code.loop(0, code.number(tiles)) as t:
+                with code.each(tiles) as t:
                     # The sign goes to the top.
                     vector(code.load(words.of(t), picked, WORDS, unit=64).up(up), t * vectors + v, *to)
 

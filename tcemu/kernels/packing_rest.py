@@ -7,8 +7,9 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic
 
+from tcemu.kernels.lanes import LONG, SIGN, WORDS
 from tcemu.kernels.packing import Elements
-from tcemu.kernels.simd import LONG, SIGN, WORDS, vector_code
+from tcemu.kernels.simd import vector_code
 from tcemu.kernels.sums import INFINITY, NOWHERE, QUIET
 
 
@@ -21,7 +22,7 @@ class _PackWide(Elements):
         low, hidden, bias = ((hidden - 1).everywhere(), hidden.everywhere(), self.bias.everywhere())
         unit = (code.word(127) - self.fraction).up(23).everywhere().floats()
         sign = (code.word(31) - self.exponent - self.fraction).everywhere()
-        with code.loop(0, code.number(count)) as i:
+        with code.each(count) as i:
             pattern, magnitude = self.codes(i)
             field = magnitude.down(self.fraction_lanes)
             out = magnitude.compare(">=", self.limit).either(magnitude.compare("==", 0))
@@ -52,7 +53,7 @@ class _PackSpecial(Elements):
         top = code.word(1).up(self.exponent + self.fraction) - code.word(1).up(self.fraction)
         infinite = infinities.choose(top, -1).everywhere()
         sign = (code.word(31) - self.exponent - self.fraction).everywhere()
-        with code.loop(0, code.number(count)) as i:
+        with code.each(count) as i:
             pattern, magnitude = self.codes(i)
             size = magnitude.compare("==", 0).choose(code.lanes(0), code.lanes(0x3F800000))
             size = magnitude.compare(">=", self.limit).choose(code.lanes(QUIET), size)

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.kernels.simd import WIDTH, whole_vectors_of_words
+from tcemu.kernels.lanes import WIDTH, whole_vectors_of_words
 
 Array = npt.NDArray[Any]
 #: Words of the header: a whole vector.

@@ -14,8 +14,9 @@ from tcemu.kernels import sums as fast
 from tcemu.kernels.ahead import expect, fetch
 from tcemu.kernels.blocks import ROWS
 from tcemu.kernels.calls import address_of, call, number
-from tcemu.kernels.compiling import njit
+from tcemu.kernels.compiling import merged, njit
 from tcemu.kernels.dots import bit_block, integer_block, integers
+from tcemu.kernels.lanes import WIDTH
 from tcemu.kernels.loading import (
     AHEAD,
     BLOCKS,
@@ -54,7 +55,6 @@ from tcemu.kernels.nests import blocks
 from tcemu.kernels.packing import exponents, pack, pack_words, survey
 from tcemu.kernels.packing_rest import pack_special, pack_wide
 from tcemu.kernels.short_sums import is_short, may_be_short, short_block, squares
-from tcemu.kernels.simd import WIDTH
 
 #: After tiles with NaN, an infinity or an element outside the window, so many are not expected to be better.
 PATIENCE = 16
@@ -62,20 +62,19 @@ PATIENCE = 16
 _ABSENT = np.int64((fast.ABSENT & 0xFF) * 0x01010101)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@merged
 def multiply(  # type: ignore[no-untyped-def]
-    tiles, x, vectors_x, y, vectors_y, steps, numbers, room, c, scale_x, scale_y, step_x, step_y, scaled, chains, ahead,
-    care,
+    tiles, x, vectors_x, y, vectors_y, steps, numbers, room, c, scales, chains, ahead, care
 ):
     """c = `steps` chains that start from c, one after the other, for each of some tiles; returns what `pack` found.
 
     All but counts are addresses. x (tiles, groups, steps, sums, depth, 16) has the elements in vectors, and y (tiles,
     groups, steps, sums, depth, 4) those taken one at a time; vectors_x and vectors_y count those of a tile in vectors
     of 16. c (tiles, groups of x, groups of y, 4, 16): float32 patterns. numbers: the rule as `blocks` reads it, and
-    both formats as `pack` reads them. room: three words for each pattern. With `scaled`, scale_x and scale_y are what
-    `blocks` takes, for all groups; step_x, step_y: the bytes from a tile's scales to the next. If an exponent is
-    outside the window, only float32 results with all their bits are computed. chains: see `chains_at`; ahead: see
-    `expect`. care: 1 if NaN or infinities are expected, else 0.
+    both formats as `pack` reads them. room: three words for each pattern. scales: where those of x and of y are, as
+    `blocks` takes them, for all groups; the bytes from a tile's to the next, of both; and whether there are any. If an
+    exponent is outside the window, only float32 results with all their bits are computed. chains: see `chains_at`;
+    ahead: see `expect`. care: 1 if NaN or infinities are expected, else 0.
     """
     all_x, all_y = tiles * vectors_x, tiles * vectors_y
     value_x, word_x, sign_x, value_y, word_y, sign_y = _rooms(room, all_x, all_y)
@@ -92,12 +91,11 @@ def multiply(  # type: ignore[no-untyped-def]
         pack_special(x, form_x, all_x, sign_x)
         pack_special(y, form_y, all_y, sign_y)
     base = (seen_x >> 1) + (seen_y >> 1)
-    scales = scale_x, scale_y, step_x, step_y, scaled
     call(chains[0], (tiles, room, vectors_x, vectors_y, steps, numbers, c, *scales, base, found, ahead, chains[1]))
     return found
 
 
-@njit(cache=True, nogil=True)
+@merged
 def _rooms(room, vectors_x, vectors_y):  # type: ignore[no-untyped-def]
     """Where values, exponents and signs of packed elements go, of x and then of y, for so many vectors of all tiles."""
     size_x, size_y = uint64(64 * vectors_x), uint64(64 * vectors_y)
@@ -115,7 +113,7 @@ def _blocks(  # type: ignore[no-untyped-def]
     blocks(tiles, of_x, of_y, steps, chain, packed, scales, apart, c, rule, base, wide, special, scaled, ahead, first)
 
 
-@njit(cache=True, nogil=True)
+@merged
 def _mostly_short(tiles, of_x, of_y, steps, squares_x, squares_y, numbers):  # type: ignore[no-untyped-def]
     """Whether most chains of some tiles are short; squares_x, squares_y: from `squares`.
 
@@ -188,7 +186,7 @@ def chains_at() -> tuple[int, int]:
     return address_of(_chains, *kinds), inner
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@merged
 def _exactly(tiles, numbers, room, whole, ahead):  # type: ignore[no-untyped-def]
     """c += x times y for some tiles, for integers (`whole`) or bits; numbers, room and ahead are addresses."""
     x, y, at = within(room, numbers, IN_X), within(room, numbers, IN_Y), within(room, numbers, IN_C)
@@ -216,20 +214,21 @@ def _exactly(tiles, numbers, room, whole, ahead):  # type: ignore[no-untyped-def
                 at += uint64(ROWS * WIDTH) * size
 
 
-@njit(cache=True, nogil=True)
-def _pack(tiles, words, step, tables, numbers, room, first, ups, start, form, value, exponent, fourfold, bare):  # type: ignore[no-untyped-def]
+@merged
+def _pack(tiles, words, step, tables, numbers, room, first, ups, start, form, into):  # type: ignore[no-untyped-def]
     """Pick and pack an operand of some tiles, whose numbers begin at `first`; see `pack_words`."""
     through, apart = within(room, numbers, WORDS_X), number(numbers, PICKED)
     picked(tiles, words, step, within(tables, numbers, first), numbers, through, apart)
     source, vectors, few = within(tables, numbers, first + 1), number(numbers, first + 3), number(numbers, FEW)
     places, begin = within(tables, numbers, ups), number(numbers, start)
+    value, exponent, fourfold, bare = into
     return pack_words(
         tiles, through, apart, source, places, vectors, numbers + uint64(8 * form), begin, few, value, exponent,
-        int64(fourfold), int64(bare),
+        fourfold, bare,
     )  # fmt: skip
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@merged
 def _quickly(tiles, x, y, steps, tables, numbers, room, bare):  # type: ignore[no-untyped-def]
     """Load and pack x and y of some tiles if all their elements are zeros or in a window; whether they are.
 
@@ -242,15 +241,15 @@ def _quickly(tiles, x, y, steps, tables, numbers, room, bare):  # type: ignore[n
     value, word = value_x, word_x
     if sparse:
         value, word = within(room, numbers, STORED), within(room, numbers, IN_X)
-    form, into = FORMAT_X, (value, word, int64(1), bare)
-    if _pack(tiles, x, steps[0], tables, numbers, room, int64(X), UPS_X, START_X, form, *into):
+    into = value, word, int64(1), bare
+    if _pack(tiles, x, steps[0], tables, numbers, room, int64(X), UPS_X, START_X, FORMAT_X, into):
         return False
     if sparse and bare:
         spread_stored(tiles, (value,), tables, numbers, room, (int64(0),), (value_x,))
     elif sparse:
         spread_stored(tiles, (value, word), tables, numbers, room, (int64(0), _ABSENT), (value_x, word_x))
-    form, into = FORMAT_Y, (value_y, word_y, int64(0), bare)
-    return not _pack(tiles, y, steps[1], tables, numbers, room, int64(Y), UPS_Y, START_Y, form, *into)
+    into = value_y, word_y, int64(0), bare
+    return not _pack(tiles, y, steps[1], tables, numbers, room, int64(Y), UPS_Y, START_Y, FORMAT_Y, into)
 
 
 # ------------------------------------------------------------------------------------------------------ many tiles
@@ -298,12 +297,12 @@ def run_fused(  # type: ignore[no-untyped-def]
         else:
             later = later if t < later else t + PATIENCE
             load_factors(tiles, at_x, at_y, steps, at, told, room)
-            multiply(tiles, in_x, vectors_x, in_y, vectors_y, 1, told, packed, in_c, *scales, chains, ahead, care)
+            multiply(tiles, in_x, vectors_x, in_y, vectors_y, 1, told, packed, in_c, scales, chains, ahead, care)
         store_results(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
     return True
 
 
-@njit(cache=True, nogil=True)
+@merged
 def _operands(t, tiles, given, steps, tables, numbers, room):  # type: ignore[no-untyped-def]
     """Load all elements of some tiles from tile t on; whether their metadata is legal. given: addresses of words."""
     if not load_codes(tiles, given[3] + uint64(t * steps[3]), steps[3], tables, numbers, room):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.kernels.simd import WIDTH, Lanes
+from tcemu.kernels.lanes import WIDTH, Lanes
 
 Array = npt.NDArray[Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tcemu.kernels.simd import SIGN, Lanes, whole_vectors_of_words
+from tcemu.kernels.lanes import SIGN, Lanes, whole_vectors_of_words
 from tcemu.kernels.sums import INFINITY, QUIET
 
 

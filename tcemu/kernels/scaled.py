@@ -17,8 +17,9 @@ from numba.extending import intrinsic
 
 from tcemu.kernels.blocks import FLOOR, FRACTION, ROWS, SCALE_NAN
 from tcemu.kernels.compiling import njit
+from tcemu.kernels.lanes import DOUBLE, LONG, REAL, REALS, SIGN, WIDTH, WORD, WORDS, Lanes
 from tcemu.kernels.rounding import clean
-from tcemu.kernels.simd import DOUBLE, LONG, REAL, REALS, SIGN, WIDTH, WORD, WORDS, Lanes, Slot, vector_code
+from tcemu.kernels.simd import Slot, vector_code
 from tcemu.kernels.sums import INFINITY, NOWHERE, QUIET
 
 #: A scale is one word: its exponent above, its significand, an integer, in this many bits below.

@@ -22,9 +22,10 @@ from numba.extending import intrinsic
 
 from tcemu.kernels.blocks import DEPTH, FLOOR, FRACTION, HALF, JOIN, KEEP, ROWS, SUMS
 from tcemu.kernels.calls import number
-from tcemu.kernels.compiling import njit
+from tcemu.kernels.compiling import merged
+from tcemu.kernels.lanes import LONG, REAL, REALS, WIDTH, WORDS, Lanes
 from tcemu.kernels.rounding import added_toward_zero
-from tcemu.kernels.simd import LONG, REAL, REALS, WIDTH, WORDS, Code, Lanes, Slot, vector_code
+from tcemu.kernels.simd import Code, Slot, vector_code
 from tcemu.kernels.sums import CENTRE, QUIET, SMALL
 
 #: Bits of a float32's significand, fraction bits of a small format, and a floor of E that no unit comes near.
@@ -37,7 +38,7 @@ SUMS_AT_MOST = 2
 TURNS = 2
 
 
-@njit(cache=True, nogil=True)
+@merged
 def may_be_short(numbers, form_x, form_y):  # type: ignore[no-untyped-def]
     """Whether chains of few sums start from zero, results have all float32 bits, and formats are small and normalised.
 

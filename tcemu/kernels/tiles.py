@@ -19,6 +19,7 @@ import numpy.typing as npt
 from tcemu.kernels.ahead import NOTES
 from tcemu.kernels.blocks import ROWS, SAFE
 from tcemu.kernels.grouped import run_grouped
+from tcemu.kernels.lanes import WIDTH
 from tcemu.kernels.loading import (
     ADDENDS,
     BLOCKS,
@@ -43,7 +44,6 @@ from tcemu.kernels.picks import picks
 from tcemu.kernels.products import chains_at, run_exactly, run_fused
 from tcemu.kernels.registers import check_words, reach
 from tcemu.kernels.rooms import Kept, Parts, whole
-from tcemu.kernels.simd import WIDTH
 from tcemu.kernels.sums import SMALL, space
 
 Array = npt.NDArray[Any]

@@ -15,8 +15,9 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
+from tcemu.kernels.lanes import SIGN, Lanes, whole_vectors_of_words
 from tcemu.kernels.rounding import Total
-from tcemu.kernels.simd import SIGN, Lanes, Slot, whole_vectors_of_words
+from tcemu.kernels.simd import Slot
 from tcemu.kernels.sums import INFINITY
 
 if TYPE_CHECKING:

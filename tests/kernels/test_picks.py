@@ -9,7 +9,7 @@ import tcemu
 pytest.importorskip("numba")
 
 from tcemu.kernels import picks
-from tcemu.kernels.simd import WIDTH, whole_vectors_of_words
+from tcemu.kernels.lanes import WIDTH, whole_vectors_of_words
 
 
 def picked(table, words):
