@@ -249,7 +249,7 @@ class _WithScales:
 
 def _scales(form: Format) -> Array:
     """Every scale as `tcemu.kernels.scaled` takes it."""
-    from tcemu.kernels.blocks import SCALE_NAN
+    from tcemu.kernels.rule import SCALE_NAN
     from tcemu.kernels.scaled import SIGNIFICAND
 
     found = [unpack(form, pattern) for pattern in range(1 << form.container)]

@@ -131,19 +131,28 @@ class FewWarps:
         a, b, c = a.reshape(found.flat[0]), b.reshape(found.flat[1]), c.reshape(found.flat[2])
         if not others:
             self._plan(a, b, c, out=d, known=found.known)
-        elif self._plan(a, b, c, out=d, known=found.known, **self._named(found, others)) is None:
+        elif self._plan(a, b, c, out=d, known=found.known, **self._named(found.warps, others)) is None:
             return None  # the metadata is illegal
         found.known = True
         return d.reshape(found.shape)
 
-    def _named(self, found: _Few, others: Sequence[Array]) -> dict[str, Any]:
+    def fill(self, d: Array, a: Array, b: Array, c: Array, *others: Array) -> bool:
+        """Compute flat registers (warps, words) of D from those of A, B, C and others, of any number of warps.
+
+        Returns whether the kernels did it. All arrays are contiguous.
+        """
+        if self._plan is None and backend(len(d) * self._products) == "numba":
+            self._plan = self._make()
+        return self._plan is not None and self._plan(a, b, c, out=d, **self._named(len(d), others)) is not None
+
+    def _named(self, warps: int, others: Sequence[Array]) -> dict[str, Any]:
         """The other operands, as plans take them."""
         named: dict[str, Any] = {}
         if self._sparse:
-            named["metadata"] = np.ascontiguousarray(others[0]).reshape(found.flat[3])
-        if self._scaled:  # copies: kernels are compiled for arrays that can be written
-            one, other = others[-2].flatten().view(_BYTE), others[-1].flatten().view(_BYTE)
-            named["scales"] = one.reshape(found.warps, -1), other.reshape(found.warps, -1)
+            named["metadata"] = np.ascontiguousarray(others[0]).reshape(warps, -1)
+        if self._scaled:  # kernels are compiled for arrays that can be written
+            one, other = (np.require(each, requirements=("C", "W")).view(_BYTE) for each in others[-2:])
+            named["scales"] = one.reshape(warps, -1), other.reshape(warps, -1)
         return named
 
     def _remember(self, shapes: tuple[tuple[int, ...], ...]) -> _Few | None:

@@ -19,15 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arithmetic import Operation, compute_scaled
-from tcemu.arithmetic.registers import FewWarps, plan_of
-from tcemu.backend import backend
+from tcemu.arithmetic.registers import FewWarps
 from tcemu.errors import OperandError, briefly, is_whole, listing
 from tcemu.formats import Container, lookup
 from tcemu.formats.arrays import as_array
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction, Shape
 from tcemu.instructions.mma import FP6_FP4, FP8
-from tcemu.instructions.mma_sp import choice_of, metadata_registers, selector, sparse_parts, sparse_plan, stored_places
+from tcemu.instructions.mma_sp import choice_of, metadata_registers, selector, sparse_parts, stored_places
 from tcemu.instructions.multiply import CHUNK, container, in_chunks, registers, types_of
 from tcemu.instructions.rows import Rows, multiply, pairs, vocabulary
 from tcemu.instructions.spelling import Spelling, Words
@@ -119,16 +118,18 @@ def execute(
         array = _scale_registers(instruction, role, scales)
         others[role] = (array, array.shape[:-1])
         picks[role] = byte_and_thread(instruction, role, pick)
-    if few is None and key is not None:
+    if few is None:
         places = tuple(_bytes(instruction, role, pick) for role, pick in picks.items())
         choice = choice_of(instruction, chosen) if sparse else None
-        instruction.plans[key] = FewWarps(operation, instruction.fragments, CHUNK, choice, places)
+        few = FewWarps(operation, instruction.fragments, CHUNK, choice, places)
+        if key is not None:
+            instruction.plans[key] = few
 
     def run(parts: Mapping[str, Array], first: int, d: Array) -> None:
-        scales = [_scales(instruction, role, parts[role], picks[role]) for role in picks]
-        held = {role: np.ascontiguousarray(parts[role]) for role in ("a", "b", "c", "metadata") if role in parts}
-        if _by_plan(instruction, operation, held, scales, chosen, d):
+        held = {role: np.ascontiguousarray(each) for role, each in parts.items()}
+        if few.fill(d, *held.values()):
             return
+        scales = [_scales(instruction, role, held[role], picks[role]) for role in picks]
         places = stored_places(instruction, held["metadata"], chosen, first) if sparse else None
         d[...] = _execute(instruction, operation, scales, held, places)
 
@@ -148,26 +149,6 @@ def _key(operation: Operation, operands: Sequence[Any], sparse: bool) -> tuple[A
     if type(pick_a) is type(pick_b) is tuple and {type(each) for each in (*pick_a, *pick_b, chosen)} == {int}:
         return operation, pick_a, pick_b, chosen
     return None
-
-
-def _by_plan(
-    instruction: Instruction,
-    operation: Operation,
-    held: Mapping[str, Array],
-    scales: Sequence[Array],
-    chosen: int,
-    d: Array,
-) -> bool:
-    """Compute D, on flat registers, if the kernels do it in one pass. They do not if the metadata is illegal."""
-    metadata = held.get("metadata")
-    if metadata is not None:
-        plan = sparse_plan(instruction, operation, chosen, len(d))
-    else:
-        products = len(d) * instruction.shape.m * instruction.shape.n * operation.depth
-        plan = plan_of(operation, instruction.fragments) if backend(products) == "numba" else None
-    if plan is None:
-        return False
-    return plan(held["a"], held["b"], held["c"], metadata=metadata, scales=tuple(scales), out=d) is not None
 
 
 def _execute(

@@ -15,27 +15,12 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from tcemu.kernels import usual
+from tcemu.kernels import scaled_sums, usual
 from tcemu.kernels.lanes import BYTE, BYTES, LONG, REAL, REALS, SIGN, WIDTH, WORD, WORDS, Lanes, whole_vectors_of_words
 from tcemu.kernels.rounding import Total, clean, to_float16, to_float32
+from tcemu.kernels.rule import DEPTH, FLOOR, FRACTION, HALF, JOIN, KEEP, ROWS, RULE, SPACE, SUMS
 from tcemu.kernels.simd import Code, Slot
 from tcemu.kernels.sums import BOTTOM, CENTRE, INFINITY, QUIET
-
-#: Rows of a block.
-ROWS = 4
-#: Numbers that `blocks` reads, in this order: fraction bits F, the floor of E, fraction bits kept, whether results are
-#: float16, whether chains start from zero and c is added last, products of a sum, sums of a chain, and how much
-#: of a sum fits in 32 bits, see `sums.space`.
-FRACTION, FLOOR, KEEP, HALF, JOIN, DEPTH, SUMS, SPACE = range(8)
-#: These numbers.
-RULE = SPACE + 1
-#: The exponent of a scale that is NaN.
-SCALE_NAN = 1 << 14
-#: Bounds of the powers of two that scale products: outside them, all products are below one, and zeros stay zero.
-_LEAST_POWER, _MOST_POWER = 1, 126
-#: A sum of this many products always fits in 32 bits; one of twice as many does so without its sign. Longer sums
-#: include the zeros of a sparse A; `tiles` orders them so that each half has at most this many other products.
-SAFE = 16
 
 
 class Chain:
@@ -51,12 +36,15 @@ class Chain:
         fraction, floor, keep = (self.code.short(numbers[i]) for i in (FRACTION, FLOOR, KEEP))
         self._constants(fraction, floor, keep, self.code.short(self.code.number(base)))
 
-    def emit(self, places: Sequence[Any], wide: Any, special: Any, scaled: Any) -> None:
-        """One block: all sums, one after the other. A flag may be known when this is emitted."""
+    def emit(self, places: Sequence[Any], wide: Any, special: Any, scaled: Any, short: Any = False) -> None:
+        """One block: all sums, one after the other. A flag may be known when this is emitted.
+
+        short: not 0 if short sums are looked for; see `nests.blocks`.
+        """
         self.x, self.ex, self.sx, self.y, self.ey, self.sy, scale_x, scale_y, self.c = places
         self.running = self._given()
         self.scales = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
-        self._if(scaled, lambda: self._add_scales(scale_x, scale_y))
+        self._if(scaled, lambda: scaled_sums.add_scales(self, scale_x, scale_y))
         self.code.branch(self.join, self._start_from_zero)
 
         def any_sums() -> None:
@@ -67,9 +55,11 @@ class Chain:
         if wide is special is scaled is False:
             self.code.branch(usual.suits(self), lambda: usual.add_sums(self), any_sums)
         else:
-            any_sums()
+            left = Slot(self.code.long(1))
+            self._if(short, lambda: left.set(scaled_sums.add_short(self, self.sx, self.sy, short - 1)))
+            self.code.branch(left.get(), any_sums)
         self.code.branch(self.join, self._join)
-        self._if(scaled, self._put_nan)
+        self._if(scaled, lambda: scaled_sums.put_nan(self))
         for row in range(ROWS):
             self.code.store(self.running[row].get(), self.c, row, unit=64)
 
@@ -90,7 +80,7 @@ class Chain:
             first = i * self.depth
             marks = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
             self._if(special, lambda: self._look_for_specials(first, marks))
-            self._if(scaled, lambda: self._scaled_sum(first), lambda: self._plain_sum(first, wide))
+            self._if(scaled, lambda: scaled_sums.add_sum(self, first), lambda: self._plain_sum(first, wide))
             self._if(special, lambda: self._put_right(marks))
 
     def _if(self, flag: Any, yes: Callable[[], object], no: Callable[[], object] = lambda: None) -> None:
@@ -98,11 +88,6 @@ class Chain:
             (yes if flag else no)()
         else:
             self.code.branch(flag, yes, no)
-
-    def _add_scales(self, of_x: Any, of_y: Any) -> None:
-        lanes = self.code.load(of_x, 0, WORDS, unit=64)
-        for row, both in enumerate(self.scales):
-            both.set(lanes + self.code.load(of_y, row, WORD, unit=4).everywhere())
 
     def _constants(self, fraction: Lanes, floor: Lanes, keep: Lanes, base: Lanes) -> None:
         """What all sums share. Exponents are in float32's exponent field, so that no sum has to shift them."""
@@ -128,7 +113,7 @@ class Chain:
         self._if(wide, lambda: self._wide_sum(first), lambda: self._sum(first))
 
     def _sum(self, first: Lanes) -> None:
-        peaks = self._peaks(first)
+        peaks = self.peaks(first)
         exponents, addends, terms = [], [], []
         for bits, peak, own in zip(self.accumulators(), peaks, self._own_exponents(), strict=True):
             # A subnormal is below everything that is kept beside a product, and slow on the processor.
@@ -137,7 +122,7 @@ class Chain:
             exponents.append(e)
             addends.append(self.top - e)
             terms.append((held * (self.scale - e).floats()).truncated())
-        totals = self._halves(first, lambda x, y, _, row: ((x * y).bits() + addends[row]).floats().truncated(), terms)
+        totals = self.halves(first, lambda x, y, _, row: ((x * y).bits() + addends[row]).floats().truncated(), terms)
         powers = [(e - self.unit).floats() for e in exponents]
         passes = [(e - peak).compare(">=", self.far) for e, peak in zip(exponents, peaks, strict=True)]
         self.code.branch(self.half, lambda: self._to_nearest(totals, powers, passes),
@@ -155,7 +140,7 @@ class Chain:
         self.code.branch(self.half, raised)
         return found
 
-    def _peaks(self, first: Lanes) -> list[Lanes]:
+    def peaks(self, first: Lanes) -> list[Lanes]:
         """The largest exponent of each row's products, in float32's exponent field; 0 if all products are zero."""
         largest = self.largest(first)
         return self.spread(largest.compare("<", 0).choose(self.code.lanes(0, BYTE, 4 * WIDTH), largest + self.offset))
@@ -221,7 +206,7 @@ class Chain:
                 peaks[row].set(both.larger(peaks[row].get()))
         raised, terms = [], []
         for bits, peak in zip(self.accumulators(), peaks, strict=True):
-            one, term = self._raise(bits, peak.get())
+            one, term = self.addend(bits, peak.get())
             raised.append(one)
             terms.append(term)
 
@@ -232,9 +217,9 @@ class Chain:
             power = (exponent + raised[row]).larger(-100)
             return (x * y * (power + 127).up(23).floats()).truncated()
 
-        self._round_wide(self._halves(first, aligned, terms), raised)
+        self.round_wide(self.halves(first, aligned, terms), raised)
 
-    def _round_wide(self, totals: list[Total], raised: list[Lanes]) -> None:
+    def round_wide(self, totals: list[Total], raised: list[Lanes]) -> None:
         """totals * 2^-raised as float32 toward zero, into the accumulators of each row."""
         for row, total in enumerate(totals):
             bits, magnitude = self.running[row].get(), total.magnitude
@@ -248,7 +233,7 @@ class Chain:
         rows = range(ROWS) if row is None else (row,)
         return [x + self.code.load(self.ey, at.up(2) + each, WORD, unit=4).everywhere() for each in rows]
 
-    def _raise(self, bits: Lanes, most: Lanes) -> tuple[Lanes, Lanes]:
+    def addend(self, bits: Lanes, most: Lanes) -> tuple[Lanes, Lanes]:
         """(F - E, the aligned accumulator), for accumulators and the largest exponents of the products."""
         field = bits.up(1).down(24)
         own = field.larger(1) - 127
@@ -261,35 +246,13 @@ class Chain:
         negative = bits.sign()
         return raised, (size ^ negative) - negative
 
-    # ------------------------------------------------------------------------------------------------ with scales
-
-    def _scaled_sum(self, first: Lanes) -> None:
-        """The products as on the fast path, the rest as on the wide one: a scale moves all products of a sum alike."""
-        raised, terms, addends = [], [], []
-        for bits, field, scale in zip(self.accumulators(), self._peaks(first), self.scales, strict=True):
-            most = field.down(23) - 127 + scale.get()
-            most = field.compare("==", 0).choose(self.floor, most).larger(self.floor)
-            one, term = self._raise(bits, most)
-            raised.append(one)
-            terms.append(term)
-            # Outside these bounds all products vanish, or are zero.
-            power = (one + scale.get() + self.base + 2 * CENTRE).larger(_LEAST_POWER).smaller(_MOST_POWER)
-            addends.append(power.up(23))
-        totals = self._halves(first, lambda x, y, _, row: ((x * y).bits() + addends[row]).floats().truncated(), terms)
-        self._round_wide(totals, raised)
-
-    def _put_nan(self) -> None:
-        """A NaN scale makes all its results NaN."""
-        for running, scale in zip(self.running, self.scales, strict=True):
-            running.set(scale.get().compare(">", SCALE_NAN // 2).choose(self.code.lanes(QUIET), running.get()))
-
     # ------------------------------------------------------------------------------------------------ what they share
 
     def accumulators(self) -> list[Lanes]:
         """The accumulators of each row, as they are now."""
         return [each.get() for each in self.running]
 
-    def _halves(self, first: Lanes, term: Any, addends: list[Lanes]) -> list[Total]:
+    def halves(self, first: Lanes, term: Any, addends: list[Lanes]) -> list[Total]:
         """The sums of `term` over all k and the addends, for each row."""
         totals = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
         rests = [Slot(self.code.lanes(0)) for _ in range(ROWS)]

@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 
 from tcemu.kernels.binary64 import NEAREST, link
 from tcemu.kernels.calls import call
-from tcemu.kernels.compiling import merged, njit
+from tcemu.kernels.compiling import njit
 from tcemu.kernels.lanes import DOUBLE, LONG, Lanes
 from tcemu.kernels.moves import pick_at
 from tcemu.kernels.picks import picks
@@ -155,7 +155,7 @@ def _careful(x: Lanes, y: Lanes, addend: Lanes) -> Lanes:
 # ------------------------------------------------------------------------------------------------ many tiles
 
 
-@merged
+@njit(cache=True, nogil=True)
 def _picked(tiles, words, step, table, vectors, room, pick):  # type: ignore[no-untyped-def]
     """What a table picks from some tiles, which is put in `room`, or without a table the tiles themselves.
 
@@ -178,7 +178,7 @@ def _chained(a, b, c, groups, rows, depth, raised, d):  # type: ignore[no-untype
     return lost != 0
 
 
-@merged
+@njit(cache=True, nogil=True)
 def _high(a, b, c, of_a, of_b, of_c, into_a, into_b, into_c, groups, rows, depth, d):  # type: ignore[no-untyped-def]
     """The same at the scale of RAISE if there are subnormal numbers and that succeeds.
 

@@ -11,8 +11,8 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic
 
-from tcemu.kernels.blocks import ROWS
 from tcemu.kernels.lanes import LONG, REAL, REALS, WORD, WORDS, Lanes
+from tcemu.kernels.rule import ROWS
 from tcemu.kernels.simd import Slot, vector_code
 
 #: Products that are summed in float32: 256 products of bytes are below 2^24.

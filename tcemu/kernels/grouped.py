@@ -6,7 +6,6 @@ from numba import int64, uint64
 
 from tcemu.kernels import sums as fast
 from tcemu.kernels.ahead import expect, fetch
-from tcemu.kernels.blocks import ROWS
 from tcemu.kernels.calls import number, put
 from tcemu.kernels.compiling import merged, njit
 from tcemu.kernels.lanes import WIDTH
@@ -40,6 +39,7 @@ from tcemu.kernels.loading import (
 )
 from tcemu.kernels.moves import ENTRIES, addresses, look_up
 from tcemu.kernels.packing import pack, survey
+from tcemu.kernels.rule import ROWS
 from tcemu.kernels.scaled import grouped_block
 
 

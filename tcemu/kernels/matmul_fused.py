@@ -18,7 +18,6 @@ import numpy.typing as npt
 from numba import int64, uint32, uint64
 
 from tcemu.kernels import sums
-from tcemu.kernels.blocks import HALF, JOIN, KEEP, ROWS, SUMS
 from tcemu.kernels.calls import address_of, call, put
 from tcemu.kernels.compiling import njit
 from tcemu.kernels.lanes import WIDTH
@@ -27,6 +26,7 @@ from tcemu.kernels.matmul_exact import INFINITY, QUIET, exact
 from tcemu.kernels.moves import FLOATS, HALVES, finish, widen
 from tcemu.kernels.products import chains_at, multiply
 from tcemu.kernels.rooms import Kept
+from tcemu.kernels.rule import HALF, JOIN, KEEP, ROWS, SUMS
 from tcemu.kernels.vectors import whole_vectors
 
 Array = npt.NDArray[Any]

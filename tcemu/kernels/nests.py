@@ -9,8 +9,9 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from tcemu.kernels.ahead import fetch_lines
-from tcemu.kernels.blocks import ROWS, Chain
+from tcemu.kernels.blocks import Chain
 from tcemu.kernels.lanes import WIDTH, Lanes
+from tcemu.kernels.rule import ROWS
 from tcemu.kernels.simd import Code, Slot, vector_code
 
 
@@ -46,8 +47,8 @@ class _Place:
 
 @intrinsic
 def blocks(  # type: ignore[no-untyped-def]
-    typingctx, tiles, of_x, of_y, steps, chain, packed, scales, apart, c, rule, base, wide, special, scaled, ahead,
-    first,
+    typingctx, tiles, of_x, of_y, steps, chain, packed, scales, apart, c, rule, base, wide, special, scaled, short,
+    ahead, first,
 ):
     """c[row, lane] = chains of fused sums that start from it, for all blocks of some tiles: see `products.multiply`.
 
@@ -57,8 +58,9 @@ def blocks(  # type: ignore[no-untyped-def]
     bytes from a tile's to the next. c: address of float32 patterns. rule: see FRACTION. base: the sum of the starts of
     both windows. With `wide`, all come from `pack_wide` and exponents are int32. With `special`, what belongs to
     specials comes from `pack_special`. With `scaled`, scales (16) of x and (4) of y are int32 exponents, which add to
-    those of the products, or SCALE_NAN; results are float32 with all their bits. ahead: see `ahead.expect`; first: the
-    number of the first block.
+    those of the products, or SCALE_NAN; results are float32 with all their bits. If `short` is not 0, what
+    belongs to specials are results of `short_sums.squares`; `short` is one more than the bits that products may have
+    below `base`. ahead: see `ahead.expect`; first: the number of the first block.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
@@ -69,34 +71,38 @@ def blocks(  # type: ignore[no-untyped-def]
             [code.number(each) for each in cgutils.unpack_tuple(builder, given)] for given in (packed, scales, apart)
         )
         emitted = Chain(code, rule, base)
-        wide, special, scaled = (code.number(each) for each in flags)
+        wide, special, scaled, short = (code.number(each) for each in flags)
         unit = wide.compare("!=", 0).choose(code.long(4), code.long(1))
 
-        def all_blocks(*known: Any) -> None:
+        def all_blocks(wide: Any, special: Any, scaled: Any, of_scales: Lanes, short: Any) -> None:
             place = _Place(code, of_x, of_y, steps)
             # One loop instead of four nested ones, which are often short, and each has addresses to prepare.
             with code.loop(0, tiles * of_x * of_y * steps):
                 tile, i, j, block, chain_x, chain_y = place.now()
                 fetch_lines(code, ahead, code.number(first) + block)
-                of_lanes = scales[0] + (tile * apart[0] + i * (4 * WIDTH)) * scaled
-                of_rows = scales[1] + (tile * apart[1] + j * (4 * ROWS)) * scaled
+                of_lanes = scales[0] + (tile * apart[0] + i * (4 * WIDTH)) * of_scales
+                of_rows = scales[1] + (tile * apart[1] + j * (4 * ROWS)) * of_scales
                 found = code.number(c) + block * (4 * WIDTH * ROWS)
                 x, y = chain_x * chain * WIDTH, chain_y * chain * ROWS
-                moves = x * 4, x * 4, x * 4, y * 4, y * unit, y * 4
+                moves = [x * 4, x * 4, x * 4, y * 4, y * unit, y * 4]
+                if short is not False:
+                    moves[2], moves[5] = chain_x * 4, chain_y * 4
                 places = [value + move for value, move in zip(values, moves, strict=True)]
-                emitted.emit([each.value for each in (*places, of_lanes, of_rows, found)], *known)
+                emitted.emit([each.value for each in (*places, of_lanes, of_rows, found)], wide, special, scaled, short)
                 place.go_on()
 
         # Each case has a loop of its own, because the addresses that all of them need do not fit the registers.
         code.branch(
             wide | special,
-            lambda: all_blocks(wide, special, scaled),
+            lambda: all_blocks(wide, special, scaled, scaled, False),
             lambda: code.branch(
-                scaled, lambda: all_blocks(False, False, True), lambda: all_blocks(False, False, False)
+                scaled,
+                lambda: all_blocks(False, False, True, scaled, short),
+                lambda: all_blocks(False, False, False, scaled, False),
             ),
         )
         return context.get_dummy_value()
 
     address = types.uint64
     kinds = [*[types.int64] * 5, types.UniTuple(address, 6), types.UniTuple(address, 2), types.UniTuple(types.int64, 2)]
-    return types.none(*kinds, address, address, *[types.int64] * 4, address, types.int64), codegen
+    return types.none(*kinds, address, address, *[types.int64] * 5, address, types.int64), codegen

@@ -264,7 +264,7 @@ class _PackWords(Elements):
         def each(vector: Any) -> None:
             with code.each(vectors) as v:
                 picked, up = code.wide(code.load(source, v, WORD, unit=4)), code.load(ups, v, WORDS, unit=64)
-                with code.each(tiles) as t:
+                with code.loop(0, code.number(tiles)) as t:
                     # The sign goes to the top.
                     vector(code.load(words.of(t), picked, WORDS, unit=64).up(up), t * vectors + v, *to)
 

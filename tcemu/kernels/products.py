@@ -12,7 +12,6 @@ from numba import int64, uint64
 
 from tcemu.kernels import sums as fast
 from tcemu.kernels.ahead import expect, fetch
-from tcemu.kernels.blocks import ROWS
 from tcemu.kernels.calls import address_of, call, number
 from tcemu.kernels.compiling import merged, njit
 from tcemu.kernels.dots import bit_block, integer_block, integers
@@ -54,7 +53,8 @@ from tcemu.kernels.moves import addresses
 from tcemu.kernels.nests import blocks
 from tcemu.kernels.packing import exponents, pack, pack_words, survey
 from tcemu.kernels.packing_rest import pack_special, pack_wide
-from tcemu.kernels.short_sums import is_short, may_be_short, short_block, squares
+from tcemu.kernels.rule import ROWS
+from tcemu.kernels.short_sums import bits_below, is_short, may_be_short, short_block, squares
 
 #: After tiles with NaN, an infinity or an element outside the window, so many are not expected to be better.
 PATIENCE = 16
@@ -106,11 +106,12 @@ def _rooms(room, vectors_x, vectors_y):  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
 def _blocks(  # type: ignore[no-untyped-def]
     tiles, of_x, of_y, steps, chain, value_x, word_x, sign_x, value_y, word_y, sign_y, scale_x, scale_y, step_x, step_y,
-    c, rule, base, wide, special, scaled, ahead, first,
+    c, rule, base, wide, special, scaled, short, ahead, first,
 ):
     """`blocks` as a function of its own."""
     packed, scales, apart = (value_x, word_x, sign_x, value_y, word_y, sign_y), (scale_x, scale_y), (step_x, step_y)
-    blocks(tiles, of_x, of_y, steps, chain, packed, scales, apart, c, rule, base, wide, special, scaled, ahead, first)
+    flags = wide, special, scaled, short
+    blocks(tiles, of_x, of_y, steps, chain, packed, scales, apart, c, rule, base, *flags, ahead, first)
 
 
 @merged
@@ -145,15 +146,17 @@ def _chains(  # type: ignore[no-untyped-def]
     value_x, word_x, sign_x, value_y, word_y, sign_y = _rooms(room, tiles * vectors_x, tiles * vectors_y)
     scales = scale_x, scale_y, step_x, step_y
     counts, size, at_x, at_y, into = (tiles, of_x, of_y, steps), uint64(4), uint64(0), uint64(0), c
-    short = not (wide | special) and not scaled and may_be_short(numbers, FORMAT_X, FORMAT_Y)
-    if short:
+    some = not (wide | special) and may_be_short(numbers, FORMAT_X, FORMAT_Y, scaled)
+    if some:
         squares(value_x, tiles * of_x * steps, sums, depth, int64(0), sign_x)
         squares(value_y, tiles * of_y * steps, sums, depth // (WIDTH // ROWS), int64(1), sign_y)
-        short = _mostly_short(tiles, of_x, of_y, steps, sign_x, sign_y, numbers)
-    # Where most chains are short, each decides for itself; otherwise all are computed at once.
+    # With scales, `blocks` looks at each chain. Without, each is looked at here if most are short; if not, all are
+    # computed at once.
+    looks = 1 + bits_below(numbers, FORMAT_X) + bits_below(numbers, FORMAT_Y) if some and scaled else int64(0)
+    each = some and not scaled and _mostly_short(tiles, of_x, of_y, steps, sign_x, sign_y, numbers)
     group, column, step, first, block = int64(0), int64(0), int64(-1), int64(0), int64(0)
-    for _ in range(tiles * of_x * of_y * steps if short else 1):
-        if short:
+    for _ in range(tiles * of_x * of_y * steps if each else 1):
+        if each:
             counts, step = (int64(1), int64(1), int64(1), int64(1)), step + 1
             if step == steps:
                 step, column = int64(0), column + 1
@@ -173,7 +176,7 @@ def _chains(  # type: ignore[no-untyped-def]
             exponents(value_y, tiles * vectors_y, word_y, int64(0))
             bare = int64(0)
         packed = (value_x + at_x, word_x + at_x, sign_x, value_y + at_y * size, word_y + at_y, sign_y)
-        flags = wide, special, int64(scaled)
+        flags = wide, special, int64(scaled), looks
         call(code, (*counts, chain, *packed, *scales, into, numbers, base, *flags, ahead, block))
 
 
@@ -181,7 +184,7 @@ def _chains(  # type: ignore[no-untyped-def]
 def chains_at() -> tuple[int, int]:
     """The addresses of the compiled `_chains`, which `multiply` and `run_fused` call, and of `_blocks`."""
     scales, end = [uint64, uint64, int64, int64], [uint64, int64]
-    inner = address_of(_blocks, *[int64] * 5, *[uint64] * 6, *scales, uint64, uint64, *[int64] * 4, *end)
+    inner = address_of(_blocks, *[int64] * 5, *[uint64] * 6, *scales, uint64, uint64, *[int64] * 5, *end)
     kinds = int64, uint64, *[int64] * 3, uint64, uint64, *scales, uint64, int64, int64, uint64, uint64
     return address_of(_chains, *kinds), inner
 
@@ -281,7 +284,7 @@ def run_fused(  # type: ignore[no-untyped-def]
     # Short chains need no exponents; if some are not short, `_chains` makes them from the values.
     # Where `_quickly` has failed, now or lately, NaN and infinities are likely.
     care = int64(1) if numbers[QUICK] else int64(0)
-    bare = int64(fast.BARE) if not scaled and may_be_short(told, FORMAT_X, FORMAT_Y) else int64(0)
+    bare = int64(fast.BARE) if not scaled and may_be_short(told, FORMAT_X, FORMAT_Y, uint64(0)) else int64(0)
     for t in range(0, count, together):
         tiles = min(together, count - t)
         scales = scales_x + uint64(t * step_x), scales_y + uint64(t * step_y), step_x, step_y, scaled

@@ -56,7 +56,7 @@ def subnormal(typingctx, a, b, c, vectors_a, vectors_b, vectors_c):  # type: ign
         code = vector_code(builder)
         lows = Slot(code.lanes(-1, LONG, LANES))
         for words, vectors in zip(args[:3], args[3:], strict=True):
-            with code.each(vectors) as i:
+            with code.loop(0, code.number(vectors)) as i:
                 size = code.load(words, i, LONGS, unit=8 * LANES) & _POSITIVE
                 # One less than a zero is, unsigned, above everything.
                 lows.set((size - 1).smaller(lows.get(), unsigned=True))
@@ -73,7 +73,7 @@ def largest(typingctx, words, vectors):  # type: ignore[no-untyped-def]
         words, vectors = args
         code = vector_code(builder)
         tops = Slot(code.lanes(0, LONG, LANES))
-        with code.each(vectors) as i:
+        with code.loop(0, code.number(vectors)) as i:
             tops.set((code.load(words, i, LONGS, unit=8 * LANES) & _POSITIVE).larger(tops.get()))
         return code.largest(tops.get()).down(BITS).value
 
@@ -89,7 +89,7 @@ def raise_to(typingctx, words, vectors, places, into):  # type: ignore[no-untype
         code = vector_code(builder)
         more = code.number(places).up(BITS).everywhere(LANES)
         unit = (more - ((1074 - 1023) << BITS)).seen_as(DOUBLES)
-        with code.each(vectors) as i:
+        with code.loop(0, code.number(vectors)) as i:
             x = code.load(words, i, LONGS, unit=8 * LANES)
             size = x & _POSITIVE
             # A subnormal number's pattern counts its units.
@@ -108,7 +108,7 @@ def lower(typingctx, words, vectors):  # type: ignore[no-untyped-def]
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         words, vectors = args
         code = vector_code(builder)
-        with code.each(vectors) as i:
+        with code.loop(0, code.number(vectors)) as i:
             x = code.load(words, i, LONGS, unit=8 * LANES)
             size = x & _POSITIVE
             counted = (size.seen_as(DOUBLES) + LEAST).seen_as(LONGS) - _pattern(LEAST)

@@ -15,10 +15,10 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from tcemu.kernels.blocks import FLOOR, FRACTION, ROWS, SCALE_NAN
 from tcemu.kernels.compiling import njit
 from tcemu.kernels.lanes import DOUBLE, LONG, REAL, REALS, SIGN, WIDTH, WORD, WORDS, Lanes
 from tcemu.kernels.rounding import clean
+from tcemu.kernels.rule import FLOOR, FRACTION, ROWS, SCALE_NAN
 from tcemu.kernels.simd import Slot, vector_code
 from tcemu.kernels.sums import INFINITY, NOWHERE, QUIET
 

@@ -10,26 +10,26 @@ squares of y). If that is at most 2^24, and 2^F with F fraction bits,
 A chain of two sums is then their float32 sum, rounded toward zero: the first is an accumulator of the second, and not
 so large that a bit of the products would be lost beside it. The sums of squares are of 16 columns or 4 rows and take
 one operation for each vector of elements, so that looking costs little where it does not help. Chains that start from c
-are left out: c has bits of its own.
+are left out: c has bits of its own. (With scales, they are not: see `tcemu.kernels.scaled_sums`.)
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from numba import types
+from numba import int64, types
 from numba.extending import intrinsic
 
-from tcemu.kernels.blocks import DEPTH, FLOOR, FRACTION, HALF, JOIN, KEEP, ROWS, SUMS
 from tcemu.kernels.calls import number
 from tcemu.kernels.compiling import merged
 from tcemu.kernels.lanes import LONG, REAL, REALS, WIDTH, WORDS, Lanes
 from tcemu.kernels.rounding import added_toward_zero
+from tcemu.kernels.rule import DEPTH, FLOOR, FRACTION, HALF, JOIN, KEEP, ROWS, SUMS
 from tcemu.kernels.simd import Code, Slot, vector_code
 from tcemu.kernels.sums import CENTRE, QUIET, SMALL
 
 #: Bits of a float32's significand, fraction bits of a small format, and a floor of E that no unit comes near.
-BITS, FEW, LOW = 24, 3, -64
+BITS, FEW, LOW = 24, 3, -96
 #: Sums of squares are rounded: the bound is lower by more than that may hide.
 ROUNDED = 1 - 2.0**-10
 #: The most sums of a chain: the accumulator of a third, itself two sums, could be too large.
@@ -39,19 +39,27 @@ TURNS = 2
 
 
 @merged
-def may_be_short(numbers, form_x, form_y):  # type: ignore[no-untyped-def]
-    """Whether chains of few sums start from zero, results have all float32 bits, and formats are small and normalised.
+def bits_below(numbers, form):  # type: ignore[no-untyped-def]
+    """The bits that the elements of a small format may have below the start of their window."""
+    return int64(0) if number(numbers, form + 6) else number(numbers, form + 1)
 
-    form_x and form_y: where the formats are in the numbers at an address, see `tcemu.kernels.products`.
+
+@merged
+def may_be_short(numbers, form_x, form_y, scaled):  # type: ignore[no-untyped-def]
+    """Whether results have all float32 bits, formats are small, and chains are as they have to be.
+
+    That is: a few sums that start from zero, of normalised formats, or with scales a single sum. form_x and form_y:
+    where the formats are in the numbers at an address, see `tcemu.kernels.products`.
     """
-    if not number(numbers, JOIN) or number(numbers, HALF) or number(numbers, KEEP) != BITS - 1:
+    plain = not number(numbers, HALF) and number(numbers, KEEP) == BITS - 1 and number(numbers, FLOOR) <= LOW
+    few = number(numbers, form_x + 1) <= FEW and number(numbers, form_y + 1) <= FEW
+    small = few and number(numbers, form_x) <= SMALL and number(numbers, form_y) <= SMALL
+    if not plain or not small or number(numbers, DEPTH) % (WIDTH // ROWS):
         return False
-    if number(numbers, FLOOR) > LOW or number(numbers, SUMS) > SUMS_AT_MOST or number(numbers, DEPTH) % (WIDTH // ROWS):
-        return False
-    for form in (form_x, form_y):
-        if number(numbers, form) > SMALL or number(numbers, form + 1) > FEW or not number(numbers, form + 6):
-            return False
-    return True
+    if scaled:
+        return number(numbers, JOIN) == 0 and number(numbers, SUMS) == 1
+    normalised = bits_below(numbers, form_x) + bits_below(numbers, form_y) == 0
+    return normalised and number(numbers, JOIN) != 0 and number(numbers, SUMS) <= SUMS_AT_MOST
 
 
 def _of_squares(code: Code, values: Any, first: Lanes, count: Lanes, rows: Any) -> Lanes:
@@ -63,10 +71,10 @@ def _of_squares(code: Code, values: Any, first: Lanes, count: Lanes, rows: Any) 
         x = code.load(values, first + k, REALS, unit=64)
         total.set(x.exactly_times_plus(x, total.get()))
 
-    with code.loop(0, some) as four:
+    with code.each(some) as four:
         for place, each in enumerate(totals):
             add(each, four.up(2) + place)
-    with code.loop(some.up(2), count) as k:
+    with code.loop(some.up(2), count, unrolled=False) as k:
         add(totals[0], k)
     one, two, three, four = (each.get() for each in totals)
     total = Slot((one + two) + (three + four))
@@ -91,15 +99,20 @@ def squares(typingctx, values, chains, sums, vectors, rows, into):  # type: igno
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         code, (values, chains, sums, vectors, rows, into) = vector_code(builder), args
         count, sums = code.number(vectors), code.number(sums)
-        with code.loop(0, code.number(chains)) as chain:
+        with code.each(chains) as chain:
             most = Slot(code.lanes(0.0, REAL))
-            with code.loop(chain * sums, (chain + 1) * sums) as i:
+            with code.loop(chain * sums, (chain + 1) * sums, unrolled=False) as i:
                 most.set(most.get().larger(_of_squares(code, values, i * count, count, rows)))
             code.store(code.largest(most.get()) * 2.0 ** (2 * CENTRE), into, chain, unit=4)
         return context.get_dummy_value()
 
     kinds = [types.uint64, *[types.int64] * 4, types.uint64]
     return types.none(*kinds), codegen
+
+
+def is_bounded(x: Lanes, y: Lanes, bits: Lanes) -> Lanes:
+    """Whether no part of a sum is larger than 2^bits, for results of `squares`."""
+    return (x * y).compare("<=", (bits.up(1) + 127).up(23).seen_as(REAL) * ROUNDED)
 
 
 @intrinsic
@@ -110,26 +123,30 @@ def is_short(typingctx, squares_x, squares_y, rule):  # type: ignore[no-untyped-
         code = vector_code(builder)
         x, y = (code.load(at, 0, REAL, unit=4) for at in args[:2])
         bits = code.short(code.load(args[2], FRACTION, LONG, unit=8)).smaller(BITS)
-        most = (bits.up(1) + 127).up(23).seen_as(REAL)
-        return (x * y).compare("<=", most * ROUNDED).value
+        return is_bounded(x, y, bits).value
 
     return types.boolean(*[types.uint64] * 3), codegen
+
+
+def added(code: Code, x: Any, y: Any, first: Lanes, count: Lanes) -> list[Lanes]:
+    """The sum of `count` products from the first k on, an even number, for each row."""
+    parts = [[Slot(code.lanes(0.0, REAL)) for _ in range(ROWS)] for _ in range(TURNS)]
+    with code.each(count.down(TURNS.bit_length() - 1)) as turn:
+        for place, part in enumerate(parts):
+            k = first + (turn * TURNS + place)
+            lanes = code.load(x, k, REALS, unit=64)
+            for row, total in enumerate(part):
+                one = code.load(y, k.up(2) + row, REAL, unit=4).everywhere()
+                total.set(lanes.exactly_times_plus(one, total.get()))
+    return [even.get() + odd.get() for even, odd in zip(*parts, strict=True)]
 
 
 def _emit(code: Code, x: Any, y: Any, c: Any, sums: Any, depth: Any, base: Any) -> None:
     chains = [Slot(code.lanes(0.0, REAL)) for _ in range(ROWS)]
     count = code.number(depth)
-    with code.loop(0, code.number(sums)) as i:
-        parts = [[Slot(code.lanes(0.0, REAL)) for _ in range(ROWS)] for _ in range(TURNS)]
-        with code.loop(0, count.down(TURNS.bit_length() - 1)) as turn:
-            for place, part in enumerate(parts):
-                k = i * count + turn * TURNS + place
-                lanes = code.load(x, k, REALS, unit=64)
-                for row, total in enumerate(part):
-                    one = code.load(y, k.up(2) + row, REAL, unit=4).everywhere()
-                    total.set(lanes.exactly_times_plus(one, total.get()))
-        for chain, even, odd in zip(chains, *parts, strict=True):
-            chain.set(added_toward_zero(chain.get(), even.get() + odd.get()))
+    with code.each(sums) as i:
+        for chain, part in zip(chains, added(code, x, y, i * count, count), strict=True):
+            chain.set(added_toward_zero(chain.get(), part))
     power = (code.short(code.number(base)) + (2 * CENTRE + 127)).up(23).seen_as(REAL).everywhere()
     for row, chain in enumerate(chains):
         given = code.load(c, row, WORDS, unit=64).floats()

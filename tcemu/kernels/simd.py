@@ -163,9 +163,9 @@ class Code:
         builder.position_at_end(after)
 
     def each(self, count: Any) -> AbstractContextManager[Lanes]:
-        """A loop over the numbers below `count` that takes little time beside others.
+        """A loop over the numbers below `count` that is not unrolled, because that would gain nothing.
 
-        LLVM does not unroll it, because what it would repeat takes long to compile.
+        Most of these loops take little time beside others; a body that is repeated takes longer to compile.
         """
         return self.loop(0, self.number(count), unrolled=False)
 

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.kernels.ahead import NOTES
-from tcemu.kernels.blocks import ROWS, SAFE
 from tcemu.kernels.grouped import run_grouped
 from tcemu.kernels.lanes import WIDTH
 from tcemu.kernels.loading import (
@@ -44,6 +43,7 @@ from tcemu.kernels.picks import picks
 from tcemu.kernels.products import chains_at, run_exactly, run_fused
 from tcemu.kernels.registers import check_words, reach
 from tcemu.kernels.rooms import Kept, Parts, whole
+from tcemu.kernels.rule import ROWS, SAFE
 from tcemu.kernels.sums import SMALL, space
 
 Array = npt.NDArray[Any]
