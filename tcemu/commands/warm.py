@@ -142,7 +142,7 @@ def warm_up() -> str:
     if _text(stamp) == wanted:
         return ""
     click.echo(
-        "Compiling the kernels for this processor, once. This takes a few minutes; with --no-warm, lab, grade and "
+        "Compiling the kernels for this processor, once. This takes about a minute; with --no-warm, lab, grade and "
         "classroom start without it.",
         err=True,
     )
