@@ -85,7 +85,7 @@ def blocks(  # type: ignore[no-untyped-def]
                 found = code.number(c) + block * (4 * WIDTH * ROWS)
                 x, y = chain_x * chain * WIDTH, chain_y * chain * ROWS
                 moves = [x * 4, x * 4, x * 4, y * 4, y * unit, y * 4]
-                if short is not False:
+                if short is not False:  # a number for each chain
                     moves[2], moves[5] = chain_x * 4, chain_y * 4
                 places = [value + move for value, move in zip(values, moves, strict=True)]
                 emitted.emit([each.value for each in (*places, of_lanes, of_rows, found)], wide, special, scaled, short)
