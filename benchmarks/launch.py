@@ -1,7 +1,7 @@
 """The cost of the machine compared with the arithmetic, and of the sanitizer: benchmarks/launch.py [sizes].
 
 1. Issuing one operation, with the sanitizer off and on, in microseconds and in units of one numpy addition of 32 lanes.
-2. One wgmma through tcemu.run compared with the arithmetic of its tile.
+2. One wgmma through tcemu.run, and the same product from matrices.
 3. The three kernels of tcemu.gemm on square matrices of each size (default 128 to 512), with the sanitizer off and on,
    in units of tcemu.matmul's time for the same product. The cost should grow with the work, so the nanoseconds per
    multiply-add should stay about the same. Goals at 512 for the kernel with wgmma: 20 times matmul, and 30 with the
