@@ -92,8 +92,8 @@ def _of_squares(code: Code, values: Any, first: Lanes, count: Lanes, rows: Any) 
 def squares(typingctx, values, chains, sums, vectors, rows, into):  # type: ignore[no-untyped-def]
     """For each of `chains`: the largest sum of squares of a column, or with `rows` of a row, in any of its sums.
 
-    A chain has `sums` sums of `vectors` vectors. values: from `pack`, of a format that `may_be_short` takes; its window
-    starts at the smallest subnormal number, the square of which is the unit of the results.
+    A chain has `sums` sums of `vectors` vectors. values: from `pack`, of a format that `may_be_short` takes. The
+    unit of the results is the square of the window's start: of the smallest subnormal number, if those are normalised.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
