@@ -39,7 +39,7 @@ class Chain:
     def emit(self, places: Sequence[Any], wide: Any, special: Any, scaled: Any, short: Any = False) -> None:
         """One block: all sums, one after the other. A flag may be known when this is emitted.
 
-        short: not 0 if short sums are looked for; see `nests.blocks`.
+        short: 0, or what `nests.blocks` takes to look for short sums.
         """
         self.x, self.ex, self.sx, self.y, self.ey, self.sy, scale_x, scale_y, self.c = places
         self.running = self._given()

@@ -90,10 +90,10 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 
 def merged(function: Callable[..., Any]) -> Any:
-    """A function that numba puts into its callers before it compiles them.
+    """A function that numba inlines into its callers before it compiles them.
 
-    Any other function is compiled by itself, and once more as a part of each caller. Callers may not use `*` for its
-    arguments.
+    numba compiles any other function by itself, and again as a part of each caller. Calls of this one may not unpack
+    arguments with `*`.
     """
     return numba.njit(inline="always")(function)
 

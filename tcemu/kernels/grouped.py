@@ -39,7 +39,7 @@ from tcemu.kernels.loading import (
 )
 from tcemu.kernels.moves import ENTRIES, addresses, look_up
 from tcemu.kernels.packing import pack, survey
-from tcemu.kernels.rule import ROWS
+from tcemu.kernels.rule import DEPTH, ROWS, SUMS
 from tcemu.kernels.scaled import grouped_block
 
 
@@ -91,7 +91,7 @@ def _grouped(tiles, numbers, room, scale_x, scale_y, step_x, step_y, unit, ahead
     """
     value_x, at = within(room, numbers, PACKED), within(room, numbers, IN_C)
     vectors_x, vectors_y, size = number(numbers, VECTORS), number(numbers, VECTORS + 1), uint64(4)
-    depth, groups = number(numbers, 5), number(numbers, 6)
+    depth, groups = number(numbers, DEPTH), number(numbers, SUMS)
     value_y = value_x + uint64(64 * tiles * vectors_x)
     rest = value_y + uint64(64 * tiles * vectors_y)
     block = int64(0)

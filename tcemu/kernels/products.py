@@ -53,7 +53,7 @@ from tcemu.kernels.moves import addresses
 from tcemu.kernels.nests import blocks
 from tcemu.kernels.packing import exponents, pack, pack_words, survey
 from tcemu.kernels.packing_rest import pack_special, pack_wide
-from tcemu.kernels.rule import ROWS
+from tcemu.kernels.rule import DEPTH, HALF, KEEP, ROWS, SUMS
 from tcemu.kernels.short_sums import bits_below, is_short, may_be_short, short_block, squares
 
 #: After tiles with NaN, an infinity or an element outside the window, so many are not expected to be better.
@@ -83,7 +83,7 @@ def multiply(  # type: ignore[no-untyped-def]
     found = pack(x, form_x, all_x, seen_x | care, value_x, word_x, int64(1))
     found |= pack(y, form_y, all_y, seen_y | care, value_y, word_y, int64(0))
     if found & fast.OUTSIDE:
-        if number(numbers, 2) != 23 or number(numbers, 3):
+        if number(numbers, KEEP) != 23 or number(numbers, HALF):
             return found
         pack_wide(x, form_x, all_x, value_x, word_x)
         pack_wide(y, form_y, all_y, value_y, word_y)
@@ -140,23 +140,24 @@ def _chains(  # type: ignore[no-untyped-def]
     base: the sum of both starts. found: by `pack`, or BARE. code: the address of `_blocks`.
     """
     wide, special, bare = int64(found & fast.OUTSIDE), int64(found & fast.SPECIAL), int64(found & fast.BARE)
-    depth, sums = number(numbers, 5), number(numbers, 6)
+    depth, sums = number(numbers, DEPTH), number(numbers, SUMS)
     chain = depth * sums
     of_x, of_y = vectors_x // (chain * steps), vectors_y * WIDTH // (chain * steps * ROWS)
     value_x, word_x, sign_x, value_y, word_y, sign_y = _rooms(room, tiles * vectors_x, tiles * vectors_y)
     scales = scale_x, scale_y, step_x, step_y
     counts, size, at_x, at_y, into = (tiles, of_x, of_y, steps), uint64(4), uint64(0), uint64(0), c
-    some = not (wide | special) and may_be_short(numbers, FORMAT_X, FORMAT_Y, scaled)
-    if some:
+    possible = not (wide | special) and may_be_short(numbers, FORMAT_X, FORMAT_Y, scaled)
+    if possible:
         squares(value_x, tiles * of_x * steps, sums, depth, int64(0), sign_x)
         squares(value_y, tiles * of_y * steps, sums, depth // (WIDTH // ROWS), int64(1), sign_y)
     # With scales, `blocks` looks at each chain. Without, each is looked at here if most are short; if not, all are
     # computed at once.
-    looks = 1 + bits_below(numbers, FORMAT_X) + bits_below(numbers, FORMAT_Y) if some and scaled else int64(0)
-    each = some and not scaled and _mostly_short(tiles, of_x, of_y, steps, sign_x, sign_y, numbers)
+    below = bits_below(numbers, FORMAT_X) + bits_below(numbers, FORMAT_Y)
+    short = 1 + below if possible and scaled else int64(0)
+    one_by_one = possible and not scaled and _mostly_short(tiles, of_x, of_y, steps, sign_x, sign_y, numbers)
     group, column, step, first, block = int64(0), int64(0), int64(-1), int64(0), int64(0)
-    for _ in range(tiles * of_x * of_y * steps if each else 1):
-        if each:
+    for _ in range(tiles * of_x * of_y * steps if one_by_one else 1):
+        if one_by_one:
             counts, step = (int64(1), int64(1), int64(1), int64(1)), step + 1
             if step == steps:
                 step, column = int64(0), column + 1
@@ -176,7 +177,7 @@ def _chains(  # type: ignore[no-untyped-def]
             exponents(value_y, tiles * vectors_y, word_y, int64(0))
             bare = int64(0)
         packed = (value_x + at_x, word_x + at_x, sign_x, value_y + at_y * size, word_y + at_y, sign_y)
-        flags = wide, special, int64(scaled), looks
+        flags = wide, special, int64(scaled), short
         call(code, (*counts, chain, *packed, *scales, into, numbers, base, *flags, ahead, block))
 
 
@@ -194,7 +195,7 @@ def _exactly(tiles, numbers, room, whole, ahead):  # type: ignore[no-untyped-def
     """c += x times y for some tiles, for integers (`whole`) or bits; numbers, room and ahead are addresses."""
     x, y, at = within(room, numbers, IN_X), within(room, numbers, IN_Y), within(room, numbers, IN_C)
     vectors_x, vectors_y = number(numbers, VECTORS), number(numbers, VECTORS + 1)
-    depth, size, option = number(numbers, 5) * number(numbers, 6), uint64(4), number(numbers, OPTION)
+    depth, size, option = number(numbers, DEPTH) * number(numbers, SUMS), uint64(4), number(numbers, OPTION)
     if whole:
         packed = within(room, numbers, PACKED)
         form_x, form_y = numbers + uint64(8 * FORMAT_X), numbers + uint64(8 * FORMAT_Y)

@@ -8,8 +8,8 @@ one. A short sum (see `tcemu.kernels.short_sums`) takes one operation for each p
     the scale moves the result
 
 No product may be cut off: E must not be so large, because of the accumulator or of a product, that the last bit of the
-smallest possible product is below those that are kept. And E must be that of a product, or at least as large as one
-could be.
+smallest possible product is below those that are kept. And E must not be below that of the smallest possible product,
+as it could be if all products are zero.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _FAR = 48
 
 
 def add_scales(chain: Chain, of_x: Any, of_y: Any) -> None:
-    """The exponents of the scales of each row."""
+    """Note the exponents of the scales, for each row."""
     lanes = chain.code.load(of_x, 0, WORDS, unit=64)
     for row, both in enumerate(chain.scales):
         both.set(lanes + chain.code.load(of_y, row, WORD, unit=4).everywhere())
 
 
 def add_sum(chain: Chain, first: Lanes) -> None:
-    """One sum."""
+    """Compute any sum."""
     raised, terms, addends = [], [], []
     for bits, field, scale in zip(chain.accumulators(), chain.peaks(first), chain.scales, strict=True):
         most = field.down(23) - 127 + scale.get()
@@ -64,7 +64,7 @@ def put_nan(chain: Chain) -> None:
 
 
 def add_short(chain: Chain, squares_x: Any, squares_y: Any, below: Lanes) -> Lanes:
-    """A chain of a single sum, if it is short; whether it was not, as a number.
+    """Compute a chain of a single sum if it is short. Returns 1 if it is not, else 0.
 
     squares_x and squares_y: addresses of results of `short_sums.squares`. below: the bits that products may have below
     the start of the window.
@@ -96,7 +96,7 @@ def add_short(chain: Chain, squares_x: Any, squares_y: Any, below: Lanes) -> Lan
 
 
 def _add_short(chain: Chain, exponents: list[Lanes]) -> None:
-    """The sum. exponents: E of each row, in float32's exponent field, before the scale moves it."""
+    """Compute the sum. exponents: E of each row, in float32's exponent field, before the scale moves it."""
     code = chain.code
     products = added(code, chain.x, chain.y, code.long(0), chain.depth)
     for running, scale, e, product in zip(chain.running, chain.scales, exponents, products, strict=True):

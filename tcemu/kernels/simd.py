@@ -146,26 +146,17 @@ class Code:
     @contextmanager
     def loop(self, start: Any, stop: Any, *, unrolled: bool = True) -> Iterator[Lanes]:
         """A loop over the numbers from `start` to `stop` - 1. LLVM may repeat its body if it is `unrolled`."""
-        begin, end = (each.value if isinstance(each, Lanes) else ir.Constant(LONG, each) for each in (start, stop))
-        before, builder = self.builder.basic_block, self.builder
-        head, body, after = (builder.append_basic_block(f"loop.{name}") for name in ("head", "body", "after"))
-        builder.branch(head)
-        builder.position_at_end(head)
-        number = builder.phi(LONG)
-        builder.cbranch(builder.icmp_signed("<", number, end), body, after)
-        builder.position_at_end(body)
-        yield Lanes(builder, number)
-        number.add_incoming(begin, before)
-        number.add_incoming(builder.add(number, ir.Constant(LONG, 1), flags=("nsw",)), builder.basic_block)
-        again = builder.branch(head)
+        ends = [each.value if isinstance(each, Lanes) else ir.Constant(LONG, each) for each in (start, stop)]
+        with cgutils.for_range(self.builder, ends[1], start=ends[0], intp=LONG) as found:
+            yield Lanes(self.builder, found.index)
         if not unrolled:
-            again.set_metadata("llvm.loop", _not_unrolled(builder.module))
-        builder.position_at_end(after)
+            _, end_of_body = found.index.incomings[-1]
+            end_of_body.terminator.set_metadata("llvm.loop", _not_unrolled(self.builder.module))
 
     def each(self, count: Any) -> AbstractContextManager[Lanes]:
-        """A loop over the numbers below `count` that is not unrolled, because that would gain nothing.
+        """A loop over the numbers below `count` that LLVM does not unroll.
 
-        Most of these loops take little time beside others; a body that is repeated takes longer to compile.
+        It takes little time, or would gain nothing; and repeated bodies take longer to compile.
         """
         return self.loop(0, self.number(count), unrolled=False)
 
@@ -189,7 +180,7 @@ def vector_code(builder: Any) -> Code:
 
 
 def _not_unrolled(module: Any) -> Any:
-    """What tells LLVM not to unroll a loop. Its first part is itself, so that no two loops share it."""
+    """Metadata that tells LLVM not to unroll a loop. Its first operand is itself, so that no two loops share it."""
     found = ir.MDValue(module, [module.add_metadata(["llvm.loop.unroll.disable"])], name=str(len(module.metadata)))
     found.operands = (found, *found.operands)
     return found

@@ -1,4 +1,4 @@
-"""Sums with scales that lose no bit of a product: the same results as those of the plain-Python reference."""
+"""Sums with scales that lose no bit of a product give the results of the plain-Python reference."""
 
 from itertools import product
 
@@ -12,7 +12,7 @@ from tcemu.formats import lookup
 pytest.importorskip("numba")
 
 WARPS = 32
-#: Patterns of accumulators that no short sum takes, but for the zeros.
+#: Patterns of accumulators that no short sum takes, except for the zeros.
 SPECIAL = np.array(
     [0, 1 << 31, 1, 0x807FFFFF, 0x00800000, 0x7F7FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000], np.uint32
 )
