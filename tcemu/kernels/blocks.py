@@ -16,7 +16,7 @@ from operator import or_
 from typing import Any
 
 from tcemu.kernels import scaled_sums, usual
-from tcemu.kernels.lanes import BYTE, BYTES, LONG, REAL, REALS, SIGN, WIDTH, WORD, WORDS, Lanes, whole_vectors_of_words
+from tcemu.kernels.lanes import BYTE, LONG, SIGN, WIDTH, WORDS, Lanes, whole_vectors_of_words
 from tcemu.kernels.rounding import Total, clean, to_float16, to_float32
 from tcemu.kernels.rule import DEPTH, FLOOR, FRACTION, HALF, JOIN, KEEP, ROWS, RULE, SPACE, SUMS
 from tcemu.kernels.simd import Code, Slot
@@ -36,15 +36,19 @@ class Chain:
         fraction, floor, keep = (self.code.short(numbers[i]) for i in (FRACTION, FLOOR, KEEP))
         self._constants(fraction, floor, keep, self.code.short(self.code.number(base)))
 
-    def emit(self, places: Sequence[Any], wide: Any, special: Any, scaled: Any, short: Any = False) -> None:
+    def emit(
+        self, sides: Any, scales: Sequence[Any] = (), *, wide: Any = False, special: Any = False, scaled: Any = False,
+        short: Any = False,
+    ) -> None:  # fmt: skip
         """One block: all sums, one after the other. A flag may be known when this is emitted.
 
-        short: 0, or what `nests.blocks` takes to look for short sums.
+        sides: where everything is, as in `tcemu.kernels.sides`. scales: addresses of those of x and of y. short: 0, or
+        what `nests.blocks` takes to look for short sums.
         """
-        self.x, self.ex, self.sx, self.y, self.ey, self.sy, scale_x, scale_y, self.c = places
+        self.sides = sides
         self.running = self._given()
         self.scales = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
-        self._if(scaled, lambda: scaled_sums.add_scales(self, scale_x, scale_y))
+        self._if(scaled, lambda: scaled_sums.add_scales(self, *scales))
         self.code.branch(self.join, self._start_from_zero)
 
         def any_sums() -> None:
@@ -56,16 +60,15 @@ class Chain:
             self.code.branch(usual.suits(self), lambda: usual.add_sums(self), any_sums)
         else:
             left = Slot(self.code.long(1))
-            self._if(short, lambda: left.set(scaled_sums.add_short(self, self.sx, self.sy, short - 1)))
+            self._if(short, lambda: left.set(scaled_sums.add_short(self, short - 1)))
             self.code.branch(left.get(), any_sums)
         self.code.branch(self.join, self._join)
         self._if(scaled, lambda: scaled_sums.put_nan(self))
-        for row in range(ROWS):
-            self.code.store(self.running[row].get(), self.c, row, unit=64)
+        self.sides.put([each.get() for each in self.running])
 
     def _given(self) -> list[Slot]:
-        """The accumulators in memory, which do not change before the end."""
-        return [Slot(self.code.load(self.c, row, WORDS, unit=64)) for row in range(ROWS)]
+        """The accumulators as they are at first."""
+        return [Slot(each) for each in self.sides.given()]
 
     def _start_from_zero(self) -> None:
         for running in self.running:
@@ -152,8 +155,8 @@ class Chain:
         """
         peak = Slot(self.code.lanes(-128, BYTE, 4 * WIDTH))
         with self.code.loop(0, self.depth) as k:
-            rows = self.code.load(self.ey, first + k, WORD, unit=4).everywhere().seen_as(BYTES)
-            peak.set((self.code.load(self.ex, first + k, BYTES, unit=64) + rows).larger(peak.get()))
+            both = self.sides.bytes_x(first + k) + self.sides.bytes_y(first + k)
+            peak.set(both.larger(peak.get()))
         return peak.get()
 
     def spread(self, fields: Lanes) -> list[Lanes]:
@@ -229,9 +232,8 @@ class Chain:
 
     def _exponents(self, at: Lanes, row: int | None = None) -> list[Lanes]:
         """The exponents of the products for one k, in one row or in all."""
-        x = self.code.load(self.ex, at, WORDS, unit=64)
-        rows = range(ROWS) if row is None else (row,)
-        return [x + self.code.load(self.ey, at.up(2) + each, WORD, unit=4).everywhere() for each in rows]
+        x = self.sides.words_x(at)
+        return [x + self.sides.word_y(at, each) for each in (range(ROWS) if row is None else (row,))]
 
     def addend(self, bits: Lanes, most: Lanes) -> tuple[Lanes, Lanes]:
         """(F - E, the aligned accumulator), for accumulators and the largest exponents of the products."""
@@ -297,10 +299,9 @@ class Chain:
         """Add `term` over these k of a sum to each row."""
         with self.code.loop(start, stop) as k:
             at = first + k
-            x = self.code.load(self.x, at, REALS, unit=64)
+            x = self.sides.x(at)
             for row in range(ROWS):
-                y = self.code.load(self.y, at.up(2) + row, REAL, unit=4).everywhere()
-                into[row].set(into[row].get() + term(x, y, at, row))
+                into[row].set(into[row].get() + term(x, self.sides.y(at, row), at, row))
 
     def _look_for_specials(self, first: Lanes, marks: list[Slot]) -> None:
         """What infinities and NaNs make of each sum, or 0; see `pack_special`."""
@@ -310,12 +311,11 @@ class Chain:
             sums.append(Slot(infinite.choose(bits, 0).floats()))
         with self.code.loop(0, self.depth) as k:
             at = first + k
-            x = self.code.load(self.sx, at, REALS, unit=64)
+            x = self.sides.special_x(at)
             stored = x.compare("!=", 2.0, unordered=True)
             for row in range(ROWS):
-                y = self.code.load(self.sy, at.up(2) + row, REAL, unit=4).everywhere()
                 so_far = sums[row].get()
-                sums[row].set(stored.choose(so_far + x * y, so_far))
+                sums[row].set(stored.choose(so_far + x * self.sides.special_y(at, row), so_far))
         for mark, total in zip(marks, sums, strict=True):
             x = total.get()
             infinite = x.size().compare(">", 100.0).choose(x.bits(), 0)

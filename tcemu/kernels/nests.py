@@ -12,6 +12,7 @@ from tcemu.kernels.ahead import fetch_lines
 from tcemu.kernels.blocks import Chain
 from tcemu.kernels.lanes import WIDTH, Lanes
 from tcemu.kernels.rule import ROWS
+from tcemu.kernels.sides import Packed
 from tcemu.kernels.simd import Code, Slot, vector_code
 
 
@@ -88,7 +89,9 @@ def blocks(  # type: ignore[no-untyped-def]
                 if short is not False:  # a number for each chain
                     moves[2], moves[5] = chain_x * 4, chain_y * 4
                 places = [value + move for value, move in zip(values, moves, strict=True)]
-                emitted.emit([each.value for each in (*places, of_lanes, of_rows, found)], wide, special, scaled, short)
+                sides = Packed(code, *(each.value for each in (*places, found)))
+                flags = {"wide": wide, "special": special, "scaled": scaled, "short": short}
+                emitted.emit(sides, (of_lanes.value, of_rows.value), **flags)
                 place.go_on()
 
         # Each case has a loop of its own, because the addresses that all of them need do not fit the registers.

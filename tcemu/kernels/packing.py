@@ -7,8 +7,7 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic
 
-from tcemu.kernels.lanes import BYTES, LONG, REAL, SIGN, WIDTH, WORD, WORDS, Lanes
-from tcemu.kernels.rooms import Tiles
+from tcemu.kernels.lanes import BYTES, LONG, SIGN, WIDTH, WORDS, Lanes
 from tcemu.kernels.simd import Code, Slot, vector_code
 from tcemu.kernels.sums import (
     ABSENT,
@@ -16,7 +15,6 @@ from tcemu.kernels.sums import (
     HIGHEST,
     LOWEST,
     OUTSIDE,
-    QUIET,
     SMALL,
     SPAN,
     SPECIAL,
@@ -34,9 +32,9 @@ class Elements:
         )
         magnitudes = one.up(self.exponent + mantissa) - 1
         ieee = one.up(self.exponent + mantissa) - one.up(mantissa)
+        self.fraction, self.ieee = mantissa, nan.compare("==", 1)
         # unsigned patterns from this limit on are NaN or infinite
-        limit = nan.compare("==", 1).choose(ieee, nan.compare("==", 2).choose(magnitudes, magnitudes + 1))
-        self.fraction = mantissa
+        limit = self.ieee.choose(ieee, nan.compare("==", 2).choose(magnitudes, magnitudes + 1))
         self.fraction_lanes, self.padding, self.magnitudes, self.limit = (
             each.everywhere() for each in (mantissa, padding, magnitudes, limit)
         )
@@ -197,160 +195,3 @@ def pack(typingctx, patterns, form, count, found, value, exponent, fourfold):  #
 
     kinds = [types.uint64] * 2 + [types.int64] * 2 + [types.uint64] * 2 + [types.int64]
     return types.int64(*kinds), codegen
-
-
-#: The topmost byte of each word, four times.
-_TOPS = [4 * lane + 3 for lane in range(WIDTH) for _ in range(4)]
-
-
-def _store_exponents(code: Code, double: Lanes, out: Any, at: Lanes, fourfold: Any) -> None:
-    """Store the exponents of values as `pack` does, from twice their patterns, so that the topmost byte has them."""
-
-    def four_times() -> None:
-        top = double.seen_as(BYTES).shuffled(_TOPS) - (127 - CENTRE)
-        # Only a zero is so low.
-        code.store(top.larger(ABSENT), out, at, unit=64)
-
-    def once() -> None:
-        code.store((double.down(24) - (127 - CENTRE)).larger(ABSENT).bytes(), out, at, unit=16)
-
-    code.branch(fourfold, four_times, once)
-
-
-@intrinsic
-def exponents(typingctx, values, count, exponent, fourfold):  # type: ignore[no-untyped-def]
-    """What `pack` stores for `count` times 16 values that it has packed, if subnormals are normalised."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        values, count, exponent, fourfold = args
-        code = vector_code(builder)
-        with code.each(count) as i:
-            _store_exponents(code, code.load(values, i, WORDS, unit=64).up(1), exponent, i, fourfold)
-        return context.get_dummy_value()
-
-    return types.none(types.uint64, types.int64, types.uint64, types.int64), codegen
-
-
-class _PackWords(Elements):
-    """The loops that pack elements from words, as long as all of them are zeros or numbers in a window."""
-
-    def __init__(self, code: Code, form: Any, start: Any) -> None:
-        super().__init__(code, None, form)
-        bits = code.word(8) - self.exponent
-        self.down, self.first = bits.everywhere(), code.short(code.number(start)) + self.bias
-        self.kept = ((code.word(1).up(self.exponent + self.fraction) - 1).up(code.word(23) - self.fraction)
-                     | SIGN).everywhere()  # fmt: skip
-        self.base = (code.word(127 - CENTRE) - self.first).up(23).everywhere()
-        self.two, self.hidden = code.lanes(2.0, REAL), (self.base + (1 << 23) | SIGN).floats()
-        self.normal = self.normalised.compare("!=", 0).everywhere()
-        # The least number whose exponent counts as it is.
-        self.floor = self.normal.choose(code.lanes(0), self.base + (1 << 23))
-        # The sign makes room for a zero below: everything is twice as large.
-        limit = code.first(self.limit).up(code.word(24) - self.fraction)
-        most = (self.first + (SPAN + 1)).up(24).smaller(limit, unsigned=True)
-        least = self.first.larger(1).up(24)
-        self.most, self.least, self.span = (each.everywhere() for each in (most, least, most - least))
-        # Subnormal numbers of a small format are in its window, too.
-        self.lowest = (self.exponent.compare(">", SMALL).choose(least, code.word(1)) - 1).everywhere()
-        self.tops, self.lows = Slot(code.lanes(0)), Slot(code.lanes(-1))
-        # Exponents are in the topmost byte, relative to `first`.
-        self.powers = (self.first - (127 - CENTRE)).up(24).everywhere()
-        self.absent = (self.first + ABSENT).up(24).everywhere()
-
-    def emit(self, tiles: Any, words: Tiles, source: Any, ups: Any, vectors: Any, few: Any, *to: Any) -> Any:
-        """The loops; returns whether something did not fit: not 0."""
-        code, vectors = self.code, self.code.number(vectors)
-
-        def each(vector: Any) -> None:
-            with code.each(vectors) as v:
-                picked, up = code.wide(code.load(source, v, WORD, unit=4)), code.load(ups, v, WORDS, unit=64)
-                with code.loop(0, code.number(tiles)) as t:
-                    # The sign goes to the top.
-                    vector(code.load(words.of(t), picked, WORDS, unit=64).up(up), t * vectors + v, *to)
-
-        def each_of_few_bits() -> None:
-            each(self._few_bits)
-            self.tops.set(self.tops.get().up(1))
-
-        code.branch(few, each_of_few_bits, lambda: each(self._vector))
-        above = self.tops.get().compare(">=", self.most, unsigned=True)
-        return code.number_of_any(above.either(self.lows.get().compare("<", self.lowest, unsigned=True)))
-
-    def _few_bits(self, word: Lanes, at: Lanes, value: Any, out: Any, fourfold: Any, bare: Any) -> None:
-        """Pack one vector of a format with few bits: zeros and subnormal numbers take no more operations than others.
-
-        No element is below the window.
-        """
-        code, one = self.code, 1 << 23
-        # Exponent and fraction go to the fields of float32; a subnormal has the exponent 1 and no hidden bit.
-        size = word.down(self.down) & (self.kept & QUIET)
-        normal = (size + self.base).floats()
-        subnormal = normal.exactly_times_plus(self.two, self.hidden)
-        x = size.compare("<", one).choose(subnormal, normal).bits()
-        self.tops.set(size.larger(self.tops.get(), unsigned=True))
-        code.store(x | (word & SIGN), value, at, unit=64)
-
-        def exponents() -> None:
-            held = size.compare("!=", 0).choose(x.larger(self.floor), code.lanes(0))
-            _store_exponents(code, held.up(1), out, at, fourfold)
-
-        code.branch(bare, lambda: None, exponents)
-
-    def _vector(self, word: Lanes, at: Lanes, value: Any, out: Any, fourfold: Any, _: Any) -> None:
-        """Pack one vector: as if all its elements were normal numbers, and if they are not, once more."""
-        code, moved = self.code, word.signed_down(self.down) & self.kept
-        double = moved.up(1)
-        x, power = Slot(moved + self.base), Slot(double)
-
-        def again() -> None:
-            found, exponent = self._with_zeros(moved, double)
-            x.set(found)
-            power.set(exponent)
-
-        code.branch(code.any_set((double - self.least).compare(">=", self.span, unsigned=True)), again)
-        code.store(x.get(), value, at, unit=64)
-        first = self.first
-
-        def four_times() -> None:
-            top = power.get().seen_as(BYTES).shuffled(_TOPS)
-            code.store(top - code.byte(first).everywhere(4 * WIDTH), out, at, unit=64)
-
-        def once() -> None:
-            code.store((power.get().down(24) - first.everywhere()).bytes(), out, at, unit=16)
-
-        code.branch(fourfold, four_times, once)
-
-    def _with_zeros(self, moved: Lanes, double: Lanes) -> tuple[Lanes, Lanes]:
-        """The floats of a vector, and the exponents of `_vector`; notes the largest number, and the least."""
-        one = 1 << 23
-        field = double.down(1) + self.base
-        # A subnormal has the exponent 1 and no hidden bit.
-        tiny, zero = double.compare("<", 1 << 24, unsigned=True), double.compare("==", 0)
-        field = tiny.choose(field + one, field)
-        x = tiny.choose((field.floats() - (self.base + one).floats()).bits(), field)
-        power = self.normal.choose(x, field).up(1) + self.powers
-        self.tops.set(double.larger(self.tops.get(), unsigned=True))
-        # One less than a zero is, unsigned, above everything.
-        self.lows.set((double - 1).smaller(self.lows.get(), unsigned=True))
-        return x | (moved & SIGN), zero.choose(self.absent, power)
-
-
-@intrinsic
-def pack_words(  # type: ignore[no-untyped-def]
-    typingctx, tiles, words, step, source, ups, vectors, form, start, few, value, exponent, fourfold,
-    bare,
-):
-    """Like `pack`, for vector v of a tile from words[source[v]] << ups[v], where an element's sign is the topmost bit.
-
-    step: the bytes from a tile's words to the next. few: whether the format has few bits, see `_few_bits`. bare: if so,
-    exponents are left out. Returns whether an element is no number, or outside the window from `start` on: not 0.
-    Nothing is packed then.
-    """
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        tiles, words, step, source, ups, vectors, form, start, *rest = args
-        code = vector_code(builder)
-        return _PackWords(code, form, start).emit(tiles, Tiles(words, code.number(step)), source, ups, vectors, *rest)
-
-    kinds = [types.int64, types.uint64, types.int64, types.uint64, types.uint64, types.int64, types.uint64]
-    return types.int64(*kinds, types.int64, types.int64, types.uint64, types.uint64, types.int64, types.int64), codegen

@@ -51,8 +51,9 @@ from tcemu.kernels.loading import (
 )
 from tcemu.kernels.moves import addresses
 from tcemu.kernels.nests import blocks
-from tcemu.kernels.packing import exponents, pack, pack_words, survey
+from tcemu.kernels.packing import pack, survey
 from tcemu.kernels.packing_rest import pack_special, pack_wide
+from tcemu.kernels.packing_words import exponents, pack_words
 from tcemu.kernels.rule import DEPTH, HALF, KEEP, ROWS, SUMS
 from tcemu.kernels.short_sums import bits_below, is_short, may_be_short, short_block, squares
 

@@ -63,14 +63,14 @@ def put_nan(chain: Chain) -> None:
         running.set(scale.get().compare(">", SCALE_NAN // 2).choose(chain.code.lanes(QUIET), running.get()))
 
 
-def add_short(chain: Chain, squares_x: Any, squares_y: Any, below: Lanes) -> Lanes:
+def add_short(chain: Chain, below: Lanes) -> Lanes:
     """Compute a chain of a single sum if it is short. Returns 1 if it is not, else 0.
 
-    squares_x and squares_y: addresses of results of `short_sums.squares`. below: the bits that products may have below
-    the start of the window.
+    Instead of specials, there are results of `short_sums.squares`. below: the bits that products may have below the
+    start of the window.
     """
     code, left = chain.code, Slot(chain.code.long(1))
-    x, y = (code.load(at, 0, REAL, unit=4) for at in (squares_x, squares_y))
+    x, y = (code.load(at, 0, REAL, unit=4) for at in (chain.sides.specials_x, chain.sides.specials_y))
     below = code.short(below)
 
     def try_it() -> None:
@@ -98,7 +98,7 @@ def add_short(chain: Chain, squares_x: Any, squares_y: Any, below: Lanes) -> Lan
 def _add_short(chain: Chain, exponents: list[Lanes]) -> None:
     """Compute the sum. exponents: E of each row, in float32's exponent field, before the scale moves it."""
     code = chain.code
-    products = added(code, chain.x, chain.y, code.long(0), chain.depth)
+    products = added(code, chain.sides, code.long(0), chain.depth)
     for running, scale, e, product in zip(chain.running, chain.scales, exponents, products, strict=True):
         bits, moved = running.get(), scale.get().up(23)
         given = (bits & ~SIGN).compare("==", 0).choose(code.lanes(0), bits - moved)

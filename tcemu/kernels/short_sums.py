@@ -22,9 +22,10 @@ from numba.extending import intrinsic
 
 from tcemu.kernels.calls import number
 from tcemu.kernels.compiling import merged
-from tcemu.kernels.lanes import LONG, REAL, REALS, WIDTH, WORDS, Lanes
+from tcemu.kernels.lanes import LONG, REAL, REALS, WIDTH, Lanes
 from tcemu.kernels.rounding import added_toward_zero
 from tcemu.kernels.rule import DEPTH, FLOOR, FRACTION, HALF, JOIN, KEEP, ROWS, SUMS
+from tcemu.kernels.sides import Packed
 from tcemu.kernels.simd import Code, Slot, vector_code
 from tcemu.kernels.sums import CENTRE, QUIET, SMALL
 
@@ -128,30 +129,28 @@ def is_short(typingctx, squares_x, squares_y, rule):  # type: ignore[no-untyped-
     return types.boolean(*[types.uint64] * 3), codegen
 
 
-def added(code: Code, x: Any, y: Any, first: Lanes, count: Lanes) -> list[Lanes]:
-    """The sum of `count` products from the first k on, an even number, for each row."""
+def added(code: Code, sides: Any, first: Lanes, count: Lanes) -> list[Lanes]:
+    """The sum of `count` products from the first k on, an even number, for each row; see `tcemu.kernels.sides`."""
     parts = [[Slot(code.lanes(0.0, REAL)) for _ in range(ROWS)] for _ in range(TURNS)]
     with code.each(count.down(TURNS.bit_length() - 1)) as turn:
         for place, part in enumerate(parts):
             k = first + (turn * TURNS + place)
-            lanes = code.load(x, k, REALS, unit=64)
+            lanes = sides.x(k)
             for row, total in enumerate(part):
-                one = code.load(y, k.up(2) + row, REAL, unit=4).everywhere()
-                total.set(lanes.exactly_times_plus(one, total.get()))
+                total.set(lanes.exactly_times_plus(sides.y(k, row), total.get()))
     return [even.get() + odd.get() for even, odd in zip(*parts, strict=True)]
 
 
-def _emit(code: Code, x: Any, y: Any, c: Any, sums: Any, depth: Any, base: Any) -> None:
+def emit(code: Code, sides: Any, sums: Any, depth: Any, base: Any) -> None:
+    """Add a chain of `sums` sums of `depth` products to the accumulators of a block; see `short_block`."""
     chains = [Slot(code.lanes(0.0, REAL)) for _ in range(ROWS)]
     count = code.number(depth)
     with code.each(sums) as i:
-        for chain, part in zip(chains, added(code, x, y, i * count, count), strict=True):
+        for chain, part in zip(chains, added(code, sides, i * count, count), strict=True):
             chain.set(added_toward_zero(chain.get(), part))
     power = (code.short(code.number(base)) + (2 * CENTRE + 127)).up(23).seen_as(REAL).everywhere()
-    for row, chain in enumerate(chains):
-        given = code.load(c, row, WORDS, unit=64).floats()
-        found = given + chain.get() * power
-        code.store(found.compare("==", found).choose(found.bits(), code.lanes(QUIET)), c, row, unit=64)
+    found = [given.floats() + chain.get() * power for given, chain in zip(sides.given(), chains, strict=True)]
+    sides.put([each.compare("==", each).choose(each.bits(), code.lanes(QUIET)) for each in found])
 
 
 @intrinsic
@@ -159,7 +158,8 @@ def short_block(typingctx, x, y, c, sums, depth, base):  # type: ignore[no-untyp
     """c[row, lane] += a chain of `sums` sums of `depth` products, an even number; see `blocks` for the others."""
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        _emit(vector_code(builder), *args)
+        code, (x, y, c, *numbers) = vector_code(builder), args
+        emit(code, Packed(code, x, None, None, y, None, None, c), *numbers)
         return context.get_dummy_value()
 
     return types.none(*[types.uint64] * 3, *[types.int64] * 3), codegen
