@@ -18,8 +18,10 @@ from numba.core import cgutils, config
 WIDTH = 16
 
 BYTE, WORD, LONG, REAL, DOUBLE = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.FloatType(), ir.DoubleType()
+HALF = ir.HalfType()
 
 BYTES, WORDS, REALS = ir.VectorType(BYTE, 4 * WIDTH), ir.VectorType(WORD, WIDTH), ir.VectorType(REAL, WIDTH)
+HALVES = ir.VectorType(HALF, WIDTH)
 #: The sign of a float32, as a signed word.
 SIGN = -(1 << 31)
 #: AVX-512's number for the rounding toward zero, without exceptions.
@@ -49,7 +51,7 @@ class Lanes:
     @property
     def real(self) -> bool:
         """Whether it holds floats."""
-        return getattr(self.type, "element", self.type) in (REAL, DOUBLE)
+        return getattr(self.type, "element", self.type) in (HALF, REAL, DOUBLE)
 
     def like(self, other: Any) -> Any:
         """Another operand as an LLVM value: a plain number is repeated in every lane."""
@@ -203,6 +205,14 @@ class Lanes:
     def as_doubles(self) -> Lanes:
         """Floats or integers as float64, exactly."""
         return self._to("fpext" if self.real else "sitofp", DOUBLE)
+
+    def as_wide_reals(self) -> Lanes:
+        """Float16 as float32, exactly."""
+        return self._to("fpext", REAL)
+
+    def as_halves(self) -> Lanes:
+        """Float32 as float16, to nearest even."""
+        return self._to("fptrunc", HALF)
 
     def as_reals(self) -> Lanes:
         """Float64 as float32, to nearest."""

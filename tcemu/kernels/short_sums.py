@@ -116,15 +116,19 @@ def is_bounded(x: Lanes, y: Lanes, bits: Lanes) -> Lanes:
     return (x * y).compare("<=", (bits.up(1) + 127).up(23).seen_as(REAL) * ROUNDED)
 
 
+def is_short_at(code: Code, squares_x: Any, squares_y: Any, fraction: Lanes) -> Lanes:
+    """Emit `is_short`."""
+    x, y = (code.load(at, 0, REAL, unit=4) for at in (squares_x, squares_y))
+    return is_bounded(x, y, fraction.smaller(BITS))
+
+
 @intrinsic
 def is_short(typingctx, squares_x, squares_y, rule):  # type: ignore[no-untyped-def]
     """Whether two of the results of `squares` leave the sums so short; all are addresses, `rule` as for `blocks`."""
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         code = vector_code(builder)
-        x, y = (code.load(at, 0, REAL, unit=4) for at in args[:2])
-        bits = code.short(code.load(args[2], FRACTION, LONG, unit=8)).smaller(BITS)
-        return is_bounded(x, y, bits).value
+        return is_short_at(code, *args[:2], code.short(code.load(args[2], FRACTION, LONG, unit=8))).value
 
     return types.boolean(*[types.uint64] * 3), codegen
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tcemu.kernels.lanes import BYTES, REAL, REALS, WORD, WORDS, Lanes
+from tcemu.kernels.lanes import BYTES, HALVES, LONG, REAL, REALS, WIDTH, WORD, WORDS, Lanes
 from tcemu.kernels.rule import ROWS
-from tcemu.kernels.simd import Code
+from tcemu.kernels.simd import Code, Slot
+from tcemu.kernels.sums import QUIET
 
 
 class Packed(NamedTuple):
@@ -64,3 +65,84 @@ class Packed(NamedTuple):
         """Store the results of each row."""
         for row, result in enumerate(results):
             self.code.store(result, self.accumulators, row, unit=64)
+
+
+class InRegisters(NamedTuple):
+    """As `tcemu.kernels.direct` has it: x with each column twice, y in pairs of rows, accumulators in the registers.
+
+    Addresses are those of a block. values_y: `step` bytes from row to row. pairs: how many bytes a k is after the
+    first, there and in `exponents_y`. accumulators and results: of each row; float16 if `half`. to_block, to_registers:
+    the order of lanes. marked: whether marks have results that are NaN; marks_y: 64 bytes from row to row.
+    """
+
+    code: Code
+    values_x: Any
+    exponents_x: Any
+    values_y: Any
+    exponents_y: Any
+    step: Lanes
+    pairs: Any
+    accumulators: list[Any]
+    results: list[Any]
+    half: Lanes
+    to_block: Lanes
+    to_registers: Lanes
+    marked: Any
+    marks_x: Any
+    marks_y: Any
+
+    def x(self, k: Lanes) -> Lanes:
+        """The elements of x, a float in each lane."""
+        return self.code.load(self.values_x, k, REALS, unit=64)
+
+    def y(self, k: Lanes, row: int) -> Lanes:
+        """The elements of y in a row: a pair, again and again."""
+        return self._pairs(self.values_y, self._place(k) + self.step * row).seen_as(REALS)
+
+    def bytes_x(self, k: Lanes) -> Lanes:
+        """The exponents of x, one byte for each row in each lane."""
+        return self.code.load(self.exponents_x, k, BYTES, unit=64)
+
+    def bytes_y(self, k: Lanes) -> Lanes:
+        """The exponents of y, in the same order."""
+        return self._pairs(self.exponents_y, self._place(k)).seen_as(BYTES)
+
+    def _place(self, k: Lanes) -> Lanes:
+        return self.code.wide(self.code.load(self.pairs, k, WORD, unit=4))
+
+    def _pairs(self, address: Any, place: Lanes) -> Lanes:
+        return self.code.load(address, place, LONG, unit=1).everywhere(WIDTH // 2)
+
+    def given(self) -> list[Lanes]:
+        """The accumulators of each row, as float32 patterns; they do not change before `put`."""
+        return [self._given(address) for address in self.accumulators]
+
+    def _given(self, address: Any) -> Lanes:
+        code, found = self.code, Slot(self.code.lanes(0))
+        code.branch(
+            self.half,
+            lambda: found.set(code.load(address, 0, HALVES, unit=1).as_wide_reals().bits()),
+            lambda: found.set(code.load(address, 0, WORDS, unit=1)),
+        )
+        return code.permuted(found.get(), self.to_block)
+
+    def put(self, results: list[Lanes]) -> None:
+        """Store the results of each row: NaN where marks are."""
+        code, found = self.code, [Slot(each) for each in results]
+
+        def mark() -> None:
+            columns = code.load(self.marks_x, 0, WORDS, unit=64)
+            for row, each in enumerate(found):
+                rows = code.load(self.marks_y, row, LONG, unit=64).everywhere(WIDTH // 2).seen_as(WORDS)
+                each.set((columns | rows).compare("!=", 0).choose(code.lanes(QUIET), each.get()))
+
+        code.branch(self.marked, mark)
+        for each, address in zip(found, self.results, strict=True):
+            self._put(code.permuted(each.get(), self.to_registers), address)
+
+    def _put(self, words: Lanes, address: Any) -> None:
+        self.code.branch(
+            self.half,
+            lambda: self.code.store(words.floats().as_halves(), address, 0, unit=1),
+            lambda: self.code.store(words, address, 0, unit=1),
+        )

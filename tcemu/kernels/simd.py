@@ -143,6 +143,10 @@ class Code:
         """Words of two vectors, by the indices in the lanes: from 16 on they are in `high`. AVX-512 only."""
         return called(self.builder, "llvm.x86.avx512.vpermi2var.d.512", WORDS, [low, indices, high])
 
+    def permuted(self, found: Lanes, indices: Lanes) -> Lanes:
+        """The words of a vector in the order of the indices. AVX-512 only."""
+        return called(self.builder, "llvm.x86.avx512.permvar.si.512", WORDS, [found, indices])
+
     @contextmanager
     def loop(self, start: Any, stop: Any, *, unrolled: bool = True) -> Iterator[Lanes]:
         """A loop over the numbers from `start` to `stop` - 1. LLVM may repeat its body if it is `unrolled`."""

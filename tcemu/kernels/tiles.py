@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.kernels.ahead import NOTES
+from tcemu.kernels.direct import Direct, direct, run_direct
 from tcemu.kernels.grouped import run_grouped
 from tcemu.kernels.lanes import WIDTH
 from tcemu.kernels.loading import (
@@ -44,7 +45,8 @@ from tcemu.kernels.products import chains_at, run_exactly, run_fused
 from tcemu.kernels.registers import check_words, reach
 from tcemu.kernels.rooms import Kept, Parts, whole
 from tcemu.kernels.rule import ROWS, SAFE
-from tcemu.kernels.sums import SMALL, space
+from tcemu.kernels.sums import space
+from tcemu.kernels.windows import above, of_few_bits, start_of_window
 
 Array = npt.NDArray[Any]
 _NO_SCALES, _NO_METADATA = np.empty((0, 0), np.int32), np.empty((1, 0), np.uint32)
@@ -52,10 +54,10 @@ _NO_SCALES, _NO_METADATA = np.empty((0, 0), np.int32), np.empty((1, 0), np.uint3
 FUSED, GROUPED, INTEGERS, BITS = range(4)
 #: The number of values of four bits of metadata.
 _CODES = 16
-#: Fraction bits of a small format, at most, and where the window of large ones begins if their numbers are near 1.
-_FEW, _START = 3, -40
 #: Tiles that are computed together, at most, and the words of room that they may take.
 _TOGETHER, _ROOM = 8, 1 << 16
+#: Tiles that are computed in the order of the blocks, before they are computed directly again.
+PATIENCE = 128
 _KEPT = Kept()
 _WORD, _NOTHING = 0xFFFFFFFF, np.empty(0, np.int64)
 
@@ -200,7 +202,7 @@ class Tiles:
         return (np.arange(-(-along // ROWS) * ROWS) % along).reshape(-1, ROWS)
 
     @cached_property
-    def _stored(self) -> Array:
+    def in_order(self) -> Array:
         """(sums, products): the k of A's elements. The order in a sum does not matter."""
         return np.array([ks if self.pruned else self._ordered(ks) for ks in self.sums])
 
@@ -208,7 +210,7 @@ class Tiles:
     def _longer(self) -> Array:
         """(sums, products): the k of B's elements. Two stored elements stand for four that may be met."""
         if self.pruned is None:
-            return self._stored
+            return self.in_order
         return np.array([self._ordered(_four_for_two(ks)) for ks in self.sums])
 
     def _ordered(self, ks: Sequence[int]) -> list[int]:
@@ -232,10 +234,10 @@ class Tiles:
         m, n, k = self.shape
         lanes, rows = self.lanes[:, None, None], self.rows[:, None, None]
         if self.along_n:
-            x, y = self._stored[None, :, :, None] * n + lanes, rows * k + self._stored[None, :, :, None]
+            x, y = self.in_order[None, :, :, None] * n + lanes, rows * k + self.in_order[None, :, :, None]
             c = rows.reshape(1, -1, ROWS, 1) * n + lanes
         else:
-            x, y = lanes * k + self._stored[None, :, :, None], self._longer[None, :, :, None] * n + rows
+            x, y = lanes * k + self.in_order[None, :, :, None], self._longer[None, :, :, None] * n + rows
             c = lanes * n + rows.reshape(1, -1, ROWS, 1)
         where = np.empty(m * n, np.int64)
         where[c.ravel()[::-1]] = np.arange(c.size)[::-1]
@@ -247,7 +249,7 @@ class Tiles:
         if self.pruned is None:
             return _NOTHING
         stored, chunk, chunks = self.pruned.stored, self.pruned.chunk, self._chunks
-        at, rows = ({k: i for i, k in enumerate(each.ravel().tolist())} for each in (self._stored, self._longer))
+        at, rows = ({k: i for i, k in enumerate(each.ravel().tolist())} for each in (self.in_order, self._longer))
         # Stored elements i and i + apart may take the same places.
         apart = max(stored // 2, 1)
         order = sorted(rows, key=lambda k: (k // chunk, k % chunk % apart, k))
@@ -284,9 +286,7 @@ class Tiles:
         x, y, c, where = self._elements()
         formats, rule = self.formats[::-1] if self.along_n else self.formats, self.rule
         numbers = np.zeros(NUMBERS, np.int64)
-        # of two products with a stored element, only one is not zero
-        products = self._longer.shape[1], len(self.sums), space(rule.fraction, self._stored.shape[1], formats)
-        numbers[:FORMAT_X] = rule.fraction, rule.floor, rule.keep, rule.half, rule.join, *products
+        numbers[:FORMAT_X] = self.rule_in_numbers
         numbers[FORMAT_X:FORMAT_Y], numbers[FORMAT_Y:LOADS] = formats
         parts, given, loads = Parts(), self._loads(x, y, c), []
         for load in given:
@@ -314,6 +314,14 @@ class Tiles:
         numbers[BLOCKS] = len(self.lanes) * len(self.rows)
         return parts.together(), numbers
 
+    @property
+    def rule_in_numbers(self) -> tuple[int, ...]:
+        """The numbers of `tcemu.kernels.rule`."""
+        rule = self.rule
+        # of two products with a stored element, only one is not zero
+        products = self._longer.shape[1], len(self.sums), space(rule.fraction, self.in_order.shape[1], self.formats)
+        return rule.fraction, rule.floor, rule.keep, rule.half, rule.join, *products
+
     @cached_property
     def _room(self) -> int:
         """The words that a call needs besides."""
@@ -326,11 +334,13 @@ class Tiles:
             return all(load.mask == ENTRIES - 1 for load in given[:2]), 0, 0, 0, 0, 0
         if not simple or self.rule.kind != FUSED:
             return 0, 0, 0, 0, 0, 0
-        tops = [31 - sum(form[i] for i in (0, 1, 3)) for form in formats]  # the bits above a sign in the lowest element
-        ups = [parts.add(top - load.bits) for top, load in zip(tops, given[:2], strict=True)]
-        starts = (1 - form[2] - form[1] * form[6] if form[0] <= SMALL else _START for form in formats)
-        few = all(form[0] <= SMALL and form[1] <= _FEW for form in formats)
-        return 1, few, *ups, *starts
+        ups = [parts.add(above(form) - load.bits) for form, load in zip(formats, given[:2], strict=True)]
+        return 1, self.few_bits, *ups, *map(start_of_window, formats)
+
+    @property
+    def few_bits(self) -> bool:
+        """Whether both formats have few bits."""
+        return all(map(of_few_bits, self.formats))
 
     @cached_property
     def _reach(self) -> list[int]:
@@ -358,16 +368,36 @@ class Tiles:
         """
         x, y = (b, a) if self.along_n else (a, b)
         of_x, of_y = (_NO_SCALES, _NO_SCALES) if scales is None else scales[::-1] if self.along_n else scales
-        tables, numbers = self.tables
         d = np.empty((len(c), len(self.d.elements)), np.uint32) if out is None else out
-        room = _KEPT.take("room", self._room, np.int32)
         met = _NO_METADATA if metadata is None else metadata
         if not known:
             check_words(np.uint32, self._reach, (a, b, c, met, d))
+        if self._direct is not None:
+            self._run_direct(self._direct, a, b, c, d)
+            return d
+        return d if self._run(x, y, c, met, of_x, of_y, d) else None
+
+    def _run_direct(self, direct: Direct, a: Array, b: Array, c: Array, d: Array) -> None:
+        """Compute D directly; where that cannot be, in the order of the blocks."""
+        room = _KEPT.take("direct", direct.room, np.int32)
+        count, done, patience = len(d), 0, PATIENCE
+        while (done := run_direct(b, a, c, direct.tables, direct.numbers, room, d, done)) < count:
+            some = slice(done, done + patience)
+            x, y = (b, a) if self.along_n else (a, b)
+            self._run(x[some], y[some], c[some], _NO_METADATA, _NO_SCALES, _NO_SCALES, d[some])
+            done, patience = min(done + patience, count), 2 * patience
+
+    def _run(self, x: Array, y: Array, c: Array, met: Array, of_x: Array, of_y: Array, d: Array) -> bool:
+        """Compute D in the order of the blocks; whether all metadata was legal."""
+        tables, numbers = self.tables
+        room = _KEPT.take("room", self._room, np.int32)
         if self.rule.kind in (INTEGERS, BITS):
-            legal = run_exactly(x, y, c, met, self.rule.kind == INTEGERS, tables, numbers, room, d)
-        elif self.rule.kind == GROUPED:
-            legal = run_grouped(x, y, c, met, of_x, of_y, tables, numbers, room, d)
-        else:
-            legal = run_fused(x, y, c, met, of_x, of_y, tables, numbers, room, d, chains_at())
-        return d if legal else None
+            return bool(run_exactly(x, y, c, met, self.rule.kind == INTEGERS, tables, numbers, room, d))
+        if self.rule.kind == GROUPED:
+            return bool(run_grouped(x, y, c, met, of_x, of_y, tables, numbers, room, d))
+        return bool(run_fused(x, y, c, met, of_x, of_y, tables, numbers, room, d, chains_at()))
+
+    @cached_property
+    def _direct(self) -> Direct | None:
+        """What `run_direct` takes, if this is computed directly."""
+        return direct(self) if self.rule.kind == FUSED else None
