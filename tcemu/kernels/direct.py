@@ -20,17 +20,16 @@ from tcemu.kernels.ahead import NOTES, expect, fetch_lines
 from tcemu.kernels.blocks import Chain
 from tcemu.kernels.calls import call, number
 from tcemu.kernels.compiling import merged, njit
-from tcemu.kernels.direct_packing import clear, fold_marks, pack_columns, pack_rows, squares_of_rows
-from tcemu.kernels.direct_tables import COLUMNS, Order, order_of
-from tcemu.kernels.lanes import LONG, WIDTH, WORD, WORDS
+from tcemu.kernels.direct_packing import clear, fold_marks, pack_columns, pack_rows
+from tcemu.kernels.direct_tables import PAIRS_OF_VECTOR, Order, order_of
+from tcemu.kernels.lanes import LONG, WIDTH, WORD, WORDS, Lanes
 from tcemu.kernels.loading import FORMAT_X, FORMAT_Y, within
 from tcemu.kernels.moves import pick_at
-from tcemu.kernels.picks import picks
 from tcemu.kernels.rooms import Parts, whole
-from tcemu.kernels.rule import DEPTH, ROWS, SUMS
-from tcemu.kernels.short_sums import is_short, may_be_short, squares
+from tcemu.kernels.rule import FRACTION, ROWS, SUMS
+from tcemu.kernels.short_sums import is_short, may_be_short
 from tcemu.kernels.sides import InRegisters
-from tcemu.kernels.simd import Slot, vector_code
+from tcemu.kernels.simd import Code, Slot, vector_code
 from tcemu.kernels.windows import above, start_of_window
 
 if TYPE_CHECKING:
@@ -38,30 +37,34 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 #: The places of the numbers that the kernel reads besides the rule and the formats of x, which is B, and y, which is A:
-#: how many tiles are computed together; how x is loaded (where the table of `pick` begins, its address, bytes of room
-#: for the words of a tile, where the tables of `pack_columns` begin, vectors of a group, groups of columns); how y is
-#: loaded (where the table of `pack_rows` begins, elements of a word, vectors of words, parts of a vector); whether both
-#: formats have few bits, and the starts of their windows; the runs of `squares_of_rows` and what belongs to each; the
-#: table of blocks and their number; the orders of lanes; the places of pairs; where room begins for picked words of x,
-#: its values, exponents, marks and squares, the same of y, and what is fetched ahead, and all its words.
-TOGETHER, PICKS, PICK, PICKED, SOURCE, UPS_X, OF_GROUP, GROUPS, UPS_Y, PER, OF_Y, PARTS = map(np.int64, range(22, 34))
-FEW, START_X, START_Y, RUNS, OF_RUN, TABLE, BLOCKS, TO_BLOCK, TO_REGISTERS, PAIRS = map(np.int64, range(34, 44))
-WORDS_X, VALUE_X, BYTES_X, MARKS_X, SQUARES_X = map(np.int64, range(44, 49))
-VALUE_Y, BYTES_Y, MARKS_Y, SQUARES_Y, AHEAD, ROOM, NUMBERS = map(np.int64, range(49, 56))
-#: Words of a block in its table: the bytes of its tile's values of x, of values and exponents of y before its own,
-#: those of the pair that is first, the group of columns, the four of A's vectors, and its four vectors of C.
-ENTRY = WIDTH
-_AT_X, _AT_Y, _AT_BYTES_Y, _PAIR, _GROUP, _FOUR, _VECTORS = range(7)
+#: how many tiles are computed together, and whether both formats have few bits;
+TOGETHER, FEW = map(np.int64, range(22, 24))
+#: how x is loaded: where the table of `pick` begins, and its address; the bytes of room for the words of a tile; where
+#: the tables of `pack_columns` begin; vectors of a sum, groups of columns, and where the window starts;
+PICKS, PICK, PICKED, SOURCE, UPS_X, OF_SUM, GROUPS, START_X = map(np.int64, range(24, 32))
+#: how y is loaded: where the table of `pack_rows` begins; runs, and the elements of a run; vectors of words, parts of a
+#: vector, and where the window starts;
+UPS_Y, RUNS, OF_RUN, OF_Y, PARTS, START_Y = map(np.int64, range(32, 38))
+#: where the table of blocks begins, and their number; where the orders of lanes and the places of pairs begin; the
+#: bytes from a row of y to the next, and from a row of a block's accumulators to the next;
+TABLE, BLOCKS, TO_BLOCK, TO_REGISTERS, PAIRS, STEP, STRIDE = map(np.int64, range(38, 45))
+#: where room begins for picked words, for what is fetched ahead, and for tiles, and all its words; the bytes of a
+#: tile's room, and those before values, exponents, marks and squares of x, and of y, there.
+WORDS_X, AHEAD, TILES, ROOM, APART, OF_X_THERE, OF_Y_THERE, NUMBERS = map(np.int64, (45, 46, 47, 48, 49, 50, 54, 58))
+#: The kinds of what is packed, in the order in which a tile has room for them.
+VALUES, EXPONENTS, MARKS, SQUARES = range(4)
+#: A block in its table: where it finds those of x, those of y, and its accumulators, in bytes from the first of a tile.
+_ACCUMULATORS, _ENTRY = 8, WIDTH
 #: Tiles that are computed together, at most, and the words of room that they may take.
 _MOST, _ROOM = 8, 1 << 15
 #: After tiles with NaN, so many are expected to have them too; and likewise after tiles with sums that are not short.
 PATIENCE = 16
 #: Bytes of a vector, and of a pair.
-_VECTOR, _PAIR_BYTES = 64, 8
+_VECTOR, _PAIR = 64, 8
 
 
 class Direct(NamedTuple):
-    """The tables and numbers that `run_direct` takes, and the words that it needs besides."""
+    """The tables and numbers that `run_direct` takes."""
 
     tables: Array
     numbers: Array
@@ -75,128 +78,130 @@ class Direct(NamedTuple):
 def direct(tiles: Tiles) -> Direct | None:
     """How `run_direct` computes these tiles; None if it cannot."""
     order = order_of(tiles)
-    return None if order is None else _tables(tiles, order)
+    return None if order is None else _direct(tiles, order)
 
 
-def _tables(tiles: Tiles, order: Order) -> Direct:
-    n, sums, parts, numbers = tiles.shape[1], tiles.in_order, Parts(), np.zeros(NUMBERS, np.int64)
-    of_y, of_x = tiles.formats
+def _direct(tiles: Tiles, order: Order) -> Direct:
+    (of_y, of_x), parts, numbers = tiles.formats, Parts(), np.zeros(NUMBERS, np.int64)
     numbers[:FORMAT_X], numbers[FORMAT_X:FORMAT_Y], numbers[FORMAT_Y:TOGETHER] = tiles.rule_in_numbers, of_x, of_y
+    sums, groups, per = tiles.in_order, len(order.columns), order.per
     # (groups, sums, half of the products, two k, columns)
-    elements = sums.reshape(*sums.shape[:1], -1, 2, 1) * n + order.columns[:, None, None, None]
+    elements = sums.reshape(len(sums), -1, 2, 1) * tiles.shape[1] + order.columns[:, None, None, None]
     load = tiles.b.load(elements)
-    bits = np.unique(tiles.a.bit)
-    groups, of_group = len(order.columns), sums.size // 2
     picked = whole(int(load.picks[0]))
-    numbers[PICKS:OF_Y] = (
+    numbers[PICKS:UPS_Y] = (
         parts.add(load.picks), pick_at(), 4 * picked, parts.add(load.source), parts.add(above(of_x) - load.bits),
-        of_group, groups, parts.add(above(of_y) - bits), order.per,
-    )  # fmt: skip
-    pairs = _VECTOR // _PAIR_BYTES
-    each = int(order.pairs.max() % pairs) + 1
-    numbers[OF_Y], numbers[PARTS], numbers[FEW], numbers[START_X], numbers[START_Y] = (
-        order.vectors, pairs // each, tiles.few_bits, start_of_window(of_x), start_of_window(of_y),
+        sums.shape[1] // 2, groups, start_of_window(of_x),
     )  # fmt: skip
     runs = _runs(order, sums)
-    numbers[RUNS], numbers[OF_RUN] = runs, order.per // runs
-    entries = np.zeros((len(order.blocks), ENTRY), np.int64)
-    for entry, block in zip(entries, order.blocks, strict=True):
-        of_four = block.four * order.per * _VECTOR
-        entry[:_VECTORS] = (
-            block.group * of_group * 2 * _VECTOR, ROWS * of_four, of_four, block.pair * _PAIR_BYTES, block.group,
-            block.four,
-        )  # fmt: skip
-        entry[_VECTORS : _VECTORS + ROWS] = block.vectors
+    of_part = int(order.pairs.max() % PAIRS_OF_VECTOR) + 1
+    numbers[UPS_Y:TABLE] = (
+        parts.add(above(of_y) - np.unique(tiles.a.bit)), runs, per // runs, order.vectors, PAIRS_OF_VECTOR // of_part,
+        start_of_window(of_y),
+    )  # fmt: skip
+    values_x, values_y, fours = groups * sums.size, order.vectors * per, order.vectors // ROWS
+    sizes = [
+        values_x, values_x, groups, whole(groups) // WIDTH, values_y, values_y // ROWS, order.vectors,
+        whole(fours) // WIDTH,
+    ]  # fmt: skip
+    places = np.cumsum([0, *sizes]) * _VECTOR
+    width = _VECTOR // 2 if tiles.rule.half else _VECTOR
     numbers[TABLE:WORDS_X] = (
-        parts.add(entries), len(entries), parts.add(order.lanes), parts.add(np.argsort(order.lanes)),
-        parts.add(order.pairs[sums] * _PAIR_BYTES),
+        parts.add(_entries(order, sums, places, width)), len(order.blocks), parts.add(order.lanes),
+        parts.add(np.argsort(order.lanes)), parts.add(order.pairs[sums] * _PAIR), per * _VECTOR, order.stride * width,
     )  # fmt: skip
-    fours = order.vectors // ROWS
-    values_x, values_y = 2 * groups * of_group * WIDTH, order.vectors * order.per * WIDTH
-    sizes = (
-        picked, values_x, values_x, groups * WIDTH, whole(groups), values_y, values_y // ROWS, order.vectors * WIDTH,
-        fours * WIDTH, whole(2 * NOTES),
-    )  # fmt: skip
-    numbers[TOGETHER] = together = min(max(_ROOM // sum(sizes), 1), _MOST)
-    numbers[WORDS_X:NUMBERS] = np.cumsum([0, *sizes]) * together
+    # An odd number of lines: the same places of two tiles do not compete for the same places of a cache.
+    apart = (int(places[-1]) // _VECTOR | 1) * WIDTH
+    together = min(max(_ROOM // (picked + apart), 1), _MOST)
+    numbers[TOGETHER:PICKS] = together, tiles.few_bits
+    numbers[WORDS_X:APART] = np.cumsum([0, picked * together, whole(2 * NOTES), apart * together])
+    numbers[APART], numbers[OF_X_THERE:] = 4 * apart, places[:-1]
     return Direct(parts.together(), numbers)
+
+
+def _entries(order: Order, sums: Array, places: Array, width: int) -> Array:
+    """The table of blocks. places: where a tile has room for each; width: bytes of a vector of accumulators."""
+    found = np.zeros((len(order.blocks), _ENTRY), np.int64)
+    for entry, (group, four, pair, vector) in zip(found, order.blocks, strict=True):
+        of_four, at_pair = four * order.per * _VECTOR, pair * _PAIR
+        of_x = group * sums.size * _VECTOR
+        moves = [of_x, of_x, group * _VECTOR, group * 4]
+        moves += [ROWS * of_four + at_pair, of_four + at_pair, four * ROWS * _VECTOR + at_pair, four * 4]
+        entry[:_ACCUMULATORS] = places[:-1] + moves
+        entry[_ACCUMULATORS] = vector * width
+    return found
 
 
 def _runs(order: Order, sums: Array) -> int:
     """The sums of a chain, if each has its own elements of a word, side by side; else 1."""
-    pairs = _VECTOR // _PAIR_BYTES
-    elements, of_run = order.pairs[sums] // pairs, order.per // len(sums)
+    elements, of_run = order.pairs[sums] // PAIRS_OF_VECTOR, order.per // len(sums)
     own = of_run > 0 and order.per % len(sums) == 0
     return len(sums) if own and (elements // of_run == np.arange(len(sums))[:, None]).all() else 1
+
+
+class _Blocks:
+    """The loop over blocks, while it is emitted."""
+
+    def __init__(self, code: Code, tables: Any, numbers: Any, base: Any) -> None:
+        self.code, self.base, self.emitted = code, base, Chain(code, numbers, base)
+        self.step, self.stride, self.apart, self.count = (
+            code.load(numbers, int(place), LONG, unit=8) for place in (STEP, STRIDE, APART, BLOCKS)
+        )
+        self.fraction = code.short(code.load(numbers, FRACTION, LONG, unit=8))
+        self.entries, self.pairs, *orders = (
+            (code.number(tables) + code.load(numbers, int(place), LONG, unit=8).up(2)).value
+            for place in (TABLE, PAIRS, TO_BLOCK, TO_REGISTERS)
+        )
+        self.orders = [code.load(order, 0, WORDS, unit=64) for order in orders]
+        self.half = self.emitted.half.compare("!=", 0)
+
+    def emit(self, tiles: Any, room: Any, given: tuple[Any, ...], marked: Any, short: Any, ahead: Any) -> None:
+        """The loop; see `_blocks`."""
+        code = self.code
+        c, d, step_c, step_d = (code.number(each) for each in given)
+        with code.each(tiles) as t:
+            tile, given_c, given_d = code.number(room) + t * self.apart, c + t * step_c, d + t * step_d
+            with code.each(self.count) as block:
+                fetch_lines(code, ahead, t * self.count + block)
+                self._one(block, tile, given_c, given_d, marked, short)
+
+    def _one(self, block: Lanes, tile: Lanes, c: Lanes, d: Lanes, marked: Any, short: Any) -> None:
+        code, emitted = self.code, self.emitted
+        places = [
+            code.wide(code.load(self.entries, block * _ENTRY + i, WORD, unit=4)) for i in range(_ACCUMULATORS + 1)
+        ]
+        of_x, of_y = ([(tile + place).value for place in places[start : start + 4]] for start in (0, 4))
+        sides = InRegisters(
+            code, of_x[VALUES], of_x[EXPONENTS], of_y[VALUES], of_y[EXPONENTS], self.step, self.pairs,
+            c + places[_ACCUMULATORS], d + places[_ACCUMULATORS], self.stride, self.half, *self.orders,
+            marked, of_x[MARKS], of_y[MARKS],
+        )  # fmt: skip
+        left = Slot(code.long(1))
+
+        def try_it() -> None:
+            def add() -> None:
+                short_sums.emit(code, sides, emitted.sums, emitted.depth, self.base)
+                left.set(code.long(0))
+
+            few = short_sums.is_short_at(code, of_x[SQUARES], of_y[SQUARES], self.fraction)
+            code.branch(few, add)
+
+        code.branch(short, try_it)
+        code.branch(left.get(), lambda: emitted.emit(sides))
 
 
 @intrinsic
 def _blocks(typingctx, tiles, tables, numbers, room, given, base, marked, short, ahead):  # type: ignore[no-untyped-def]
     """All blocks of some tiles, from the accumulators in the registers to the results.
 
-    All but counts and flags are addresses; given: of C and D, and the bytes from a tile's to the next. base: as for
+    room: of the first tile; given: addresses of C and D, and the bytes from a tile's to the next. base: as for
     `nests.blocks`. marked: whether there are marks. short: whether sums may be short, so that there are squares.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         tiles, tables, numbers, room, given, base, marked, short, ahead = args
-        code = vector_code(builder)
-        numbers_at = {place: code.load(numbers, int(place), LONG, unit=8) for place in _READ}
-
-        def table(place: Any) -> Any:
-            return (code.number(tables) + numbers_at[place].up(2)).value
-
-        def rooms(place: Any) -> Any:
-            return code.number(room) + numbers_at[place].up(2)
-
-        emitted = Chain(code, numbers, base)
-        c, d, step_c, step_d = (code.number(each) for each in cgutils.unpack_tuple(builder, given))
-        of_x = numbers_at[OF_GROUP] * numbers_at[GROUPS] * (2 * _VECTOR)
-        step = numbers_at[PER] * _VECTOR
-        of_y, count = numbers_at[OF_Y] * step, numbers_at[BLOCKS]
-        half = emitted.half.compare("!=", 0)
-        size = half.choose(code.long(_VECTOR // 2), _VECTOR)
-        orders = [code.load(table(place), 0, WORDS, unit=64) for place in (TO_BLOCK, TO_REGISTERS)]
-        entries, pairs = table(TABLE), table(PAIRS)
-        bits = code.short(numbers_at[np.int64(0)])
-        with code.each(tiles) as t, code.each(count) as j:
-            fetch_lines(code, ahead, t * count + j)
-            entry = [code.wide(code.load(entries, j * ENTRY + i, WORD, unit=4)) for i in range(_VECTORS + ROWS)]
-            at_x = t * of_x + entry[_AT_X]
-            own, marks_y = entry[_PAIR], t * numbers_at[OF_Y] + entry[_FOUR].up(2)
-            vectors = [each * size for each in entry[_VECTORS:]]
-            at_four = t * numbers_at[OF_Y].down(2) + entry[_FOUR]
-            at_group = t * numbers_at[GROUPS] + entry[_GROUP]
-            sides = InRegisters(
-                code,
-                (rooms(VALUE_X) + at_x).value,
-                (rooms(BYTES_X) + at_x).value,
-                (rooms(VALUE_Y) + t * of_y + entry[_AT_Y] + own).value,
-                (rooms(BYTES_Y) + t * of_y.down(2) + entry[_AT_BYTES_Y] + own).value,
-                step,
-                pairs,
-                [(c + t * step_c + each).value for each in vectors],
-                [(d + t * step_d + each).value for each in vectors],
-                half,
-                *orders,
-                marked,
-                (rooms(MARKS_X) + at_group * _VECTOR).value,
-                (rooms(MARKS_Y) + marks_y * _VECTOR + own).value,
-            )
-            left = Slot(code.long(1))
-
-            def try_it(sides=sides, at_group=at_group, at_four=at_four, own=own, left=left):  # type: ignore[no-untyped-def]
-                at = rooms(SQUARES_X) + at_group.up(2), rooms(SQUARES_Y) + at_four * _VECTOR + own
-                few = short_sums.is_short_at(code, *(each.value for each in at), bits)
-
-                def add() -> None:
-                    short_sums.emit(code, sides, emitted.sums, emitted.depth, base)
-                    left.set(code.long(0))
-
-                code.branch(few, add)
-
-            code.branch(short, try_it)
-            code.branch(left.get(), lambda sides=sides: emitted.emit(sides))
+        loop = _Blocks(vector_code(builder), tables, numbers, base)
+        loop.emit(tiles, room, cgutils.unpack_tuple(builder, given), marked, short, ahead)
         return context.get_dummy_value()
 
     address, long = types.uint64, types.int64
@@ -204,67 +209,56 @@ def _blocks(typingctx, tiles, tables, numbers, room, given, base, marked, short,
     return types.none(*kinds), codegen
 
 
-#: The numbers that `_blocks` reads.
-_READ = (
-    np.int64(0), PER, OF_GROUP, GROUPS, OF_Y, BLOCKS, TABLE, TO_BLOCK, TO_REGISTERS, PAIRS, VALUE_X, BYTES_X, MARKS_X,
-    SQUARES_X, VALUE_Y, BYTES_Y, MARKS_Y, SQUARES_Y,
-)  # fmt: skip
+@merged
+def _there(numbers, place):  # type: ignore[no-untyped-def]
+    """The bytes before values, exponents, marks and squares in a tile's room."""
+    return number(numbers, place), number(numbers, place + 1), number(numbers, place + 2), number(numbers, place + 3)
 
 
 @merged
 def _pack(tiles, x, y, steps, tables, numbers, room, care, bare):  # type: ignore[no-untyped-def]
     """Pack x and y of some tiles; returns what `tcemu.kernels.direct_packing` finds."""
-    through, apart = within(room, numbers, WORDS_X), number(numbers, PICKED)
-    call(uint64(number(numbers, PICK)), (tiles, x, steps[0], within(tables, numbers, PICKS), through, apart))
-    of_group, groups, few = number(numbers, OF_GROUP), number(numbers, GROUPS), number(numbers, FEW) * (1 - care)
-    marks_x, marks_y, vectors = within(room, numbers, MARKS_X), within(room, numbers, MARKS_Y), number(numbers, OF_Y)
+    through, picked_apart = within(room, numbers, WORDS_X), number(numbers, PICKED)
+    call(uint64(number(numbers, PICK)), (tiles, x, steps[0], within(tables, numbers, PICKS), through, picked_apart))
+    groups, vectors, few = number(numbers, GROUPS), number(numbers, OF_Y), number(numbers, FEW) * (1 - care)
+    there, apart = within(room, numbers, TILES), number(numbers, APART)
+    to_x, to_y = _there(numbers, int64(OF_X_THERE)), _there(numbers, int64(OF_Y_THERE))
     if care:
-        clear(marks_x, tiles * groups)
-        clear(marks_y, tiles * vectors)
+        clear(tiles, there + uint64(to_x[MARKS]), apart, groups)
+        clear(tiles, there + uint64(to_y[MARKS]), apart, vectors)
     found = pack_columns(
-        tiles, through, apart, within(tables, numbers, SOURCE), within(tables, numbers, UPS_X), of_group, groups,
-        numbers + uint64(8 * FORMAT_X), number(numbers, START_X), few, care, bare, within(room, numbers, VALUE_X),
-        within(room, numbers, BYTES_X), marks_x,
+        tiles, through, picked_apart, within(tables, numbers, SOURCE), within(tables, numbers, UPS_X),
+        number(numbers, SUMS), number(numbers, OF_SUM), groups, numbers + uint64(8 * FORMAT_X),
+        number(numbers, START_X), few, care, bare, there, apart, to_x,
     )  # fmt: skip
     if found & packing.MISFIT:
         return found
     found |= pack_rows(
-        tiles, y, steps[1], within(tables, numbers, UPS_Y), number(numbers, PER), vectors,
-        numbers + uint64(8 * FORMAT_Y), number(numbers, START_Y), few, care, bare, within(room, numbers, VALUE_Y),
-        within(room, numbers, BYTES_Y), marks_y,
+        tiles, y, steps[1], within(tables, numbers, UPS_Y), number(numbers, RUNS), number(numbers, OF_RUN), vectors,
+        number(numbers, PARTS), numbers + uint64(8 * FORMAT_Y), number(numbers, START_Y), few, care, bare, there,
+        apart, to_y,
     )  # fmt: skip
     if found & packing.MARKED:
-        fold_marks(marks_y, tiles * vectors, number(numbers, PARTS))
+        fold_marks(tiles, there + uint64(to_y[MARKS]), apart, vectors, number(numbers, PARTS))
     return found
 
 
 @merged
 def _short(tiles, tables, numbers, room):  # type: ignore[no-untyped-def]
-    """How many blocks of some tiles have short sums; finds the squares for that."""
-    groups, fours, count = number(numbers, GROUPS), number(numbers, OF_Y) // ROWS, number(numbers, BLOCKS)
-    squares_x, squares_y = within(room, numbers, SQUARES_X), within(room, numbers, SQUARES_Y)
-    squares(
-        within(room, numbers, VALUE_X), tiles * groups, number(numbers, SUMS), number(numbers, DEPTH), int64(0),
-        squares_x,
-    )  # fmt: skip
-    squares_of_rows(
-        within(room, numbers, VALUE_Y), tiles * fours, number(numbers, OF_RUN), number(numbers, RUNS),
-        number(numbers, PARTS), squares_y,
-    )  # fmt: skip
-    found, entries = int64(0), within(tables, numbers, TABLE)
+    """How many blocks of some tiles have short sums, according to their squares."""
+    there, entries, found = within(room, numbers, TILES), within(tables, numbers, TABLE), int64(0)
     for t in range(tiles):
-        for block in range(count):
-            entry = entries + uint64(4 * ENTRY * block)
-            at_x = t * groups + _entry(entry, _GROUP)
-            at_y = (t * fours + _entry(entry, _FOUR)) * _VECTOR + _entry(entry, _PAIR)
-            found += is_short(squares_x + uint64(4 * at_x), squares_y + uint64(at_y), numbers)
+        tile = there + uint64(t * number(numbers, APART))
+        for block in range(number(numbers, BLOCKS)):
+            entry = entries + uint64(4 * _ENTRY * block)
+            found += is_short(tile + _word(entry, SQUARES), tile + _word(entry, 4 + SQUARES), numbers)
     return found
 
 
 @merged
-def _entry(entry, place):  # type: ignore[no-untyped-def]
-    """A word of a block in its table."""
-    return number(entry, int64(place) // 2) >> (32 * (int64(place) % 2)) & int64(0xFFFFFFFF)
+def _word(words, place):  # type: ignore[no-untyped-def]
+    """The word at a place of the words at an address."""
+    return uint64(number(words, int64(place) // 2) >> (32 * (int64(place) % 2)) & int64(0xFFFFFFFF))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -274,33 +268,31 @@ def run_direct(x, y, c, tables, numbers, scratch, d, start):  # type: ignore[no-
     x, y and c (tiles, words): words of B, A and C. tables, numbers: of `Direct`; scratch: as much room.
     """
     room, at, told = uint64(scratch.ctypes.data), uint64(tables.ctypes.data), uint64(numbers.ctypes.data)
-    words_x, words_y, words_c, to_d = (
-        uint64(x.ctypes.data), uint64(y.ctypes.data), uint64(c.ctypes.data), uint64(d.ctypes.data),
-    )  # fmt: skip
-    steps, step_d = (4 * x.shape[1], 4 * y.shape[1], 4 * c.shape[1], 0), 4 * d.shape[1]
+    given = uint64(x.ctypes.data), uint64(y.ctypes.data), uint64(c.ctypes.data), uint64(c.ctypes.data)
+    steps, to_d, step_d = (4 * x.shape[1], 4 * y.shape[1], 4 * c.shape[1], 0), uint64(d.ctypes.data), 4 * d.shape[1]
     count, together, base = d.shape[0], numbers[TOGETHER], numbers[START_X] + numbers[START_Y]
     possible, careful, full = may_be_short(told, FORMAT_X, FORMAT_Y, uint64(0)), start, start
     for t in range(start, count, together):
         tiles = min(together, count - t)
-        given = words_x, words_y, words_c, words_c
         ahead = expect(within(room, told, AHEAD), t + tiles, count, given, steps, to_d, step_d, numbers[BLOCKS])
-        at_x, at_y = words_x + uint64(t * steps[0]), words_y + uint64(t * steps[1])
-        care, bare = int64(t < careful), int64(possible and t >= full)
+        at_x, at_y = given[0] + uint64(t * steps[0]), given[1] + uint64(t * steps[1])
+        care, bare = int64(t < careful), int64(possible and t >= max(full, careful))
         found = _pack(tiles, at_x, at_y, steps, at, told, room, care, bare)
         if found & packing.MISFIT and not care:
-            careful = t + PATIENCE * together
-            found = _pack(tiles, at_x, at_y, steps, at, told, room, int64(1), bare)
+            careful, care, bare = t + PATIENCE * together, int64(1), int64(0)
+            found = _pack(tiles, at_x, at_y, steps, at, told, room, care, bare)
         if found & packing.MISFIT:
             return t
         short = int64(0)
-        if possible:
+        if possible and not care:
             few, every = _short(tiles, at, told, room), tiles * numbers[BLOCKS]
             # If only a few are short, all of them together take less time as ordinary sums.
             short = int64(2 * few > every)
             if few != every:
                 full = t + PATIENCE * together
                 if bare:
-                    found = _pack(tiles, at_x, at_y, steps, at, told, room, int64(t < careful), int64(0))
-        addresses = words_c + uint64(t * steps[2]), to_d + uint64(t * step_d), uint64(steps[2]), uint64(step_d)
-        _blocks(tiles, at, told, room, addresses, base, int64(found & packing.MARKED), short, ahead)
+                    found = _pack(tiles, at_x, at_y, steps, at, told, room, care, int64(0))
+        addresses = given[2] + uint64(t * steps[2]), to_d + uint64(t * step_d), uint64(steps[2]), uint64(step_d)
+        there = within(room, told, TILES)
+        _blocks(tiles, at, told, there, addresses, base, int64(found & packing.MARKED), short, ahead)
     return count

@@ -1,7 +1,8 @@
 """Packs the factors of `tcemu.kernels.direct`: B in vectors of columns, each twice, and A in the order of registers.
 
-NaN counts as zero. With `care`, marks say where it is: a word that is not 0 for each column in the lanes of a block,
-and for each pair of rows, which `fold_marks` joins over all k.
+Each tile has its own room, and what is packed has its places there. With `care`, NaN counts as zero, and marks say
+where it is: a word that is not 0 for each column in the lanes of a block, and for each pair of rows, which `fold_marks`
+joins over all k.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
-from tcemu.kernels.lanes import BYTES, REAL, REALS, WIDTH, WORD, WORDS, Lanes
+from tcemu.kernels.lanes import BYTES, REAL, WIDTH, WORD, WORDS, Lanes
 from tcemu.kernels.packing_words import Exponents, PackedVector, Packer
 from tcemu.kernels.rooms import Tiles
 from tcemu.kernels.rule import ROWS
@@ -23,6 +25,11 @@ from tcemu.kernels.sums import CENTRE
 MISFIT, MARKED = 1, 2
 #: Lanes of the first and of the second eight columns of a vector, each twice.
 _TWICE = [[start + lane // 2 for lane in range(WIDTH)] for start in (0, WIDTH // 2)]
+_SWAPPED = [lane ^ WIDTH // 2 for lane in range(WIDTH)]
+#: Lanes of a pair, and of two.
+_PAIRS, _QUARTERS = 2, 4
+#: A way of packing: takes words, and what marks NaN.
+Pack = Callable[[Lanes, Callable[[Lanes], None]], PackedVector]
 #: Distances of the lanes that hold the same row of a pair, the largest first.
 _DISTANCES = 8, 4, 2
 
@@ -33,70 +40,94 @@ class _Loops:
     def __init__(self, code: Code, form: Any, start: Any, care: Any) -> None:
         self.code, self.packer, self.found = code, Packer(code, form, start, care), Slot(code.long(0))
 
-    def emit(self, few: Any, loop: Callable[..., None]) -> Any:
-        """Emit `loop` twice, with the way of packing that it uses; returns MISFIT, MARKED, or both, or 0."""
+    def emit(self, few: Any, loop: Callable[[Pack, bool], None]) -> Any:
+        """Emit `loop` twice, with the way of packing that it uses, and whether it finds squares.
+
+        Returns MISFIT, MARKED, or both, or 0.
+        """
         packer = self.packer
 
         def few_bits() -> None:
-            loop(lambda word, _: packer.few_bits(word))
+            loop(lambda word, _: packer.few_bits(word), True)
             packer.tops.set(packer.tops.get().up(1))
 
-        self.code.branch(few, few_bits, lambda: loop(packer.any_bits_of))
+        self.code.branch(few, few_bits, lambda: loop(packer.any_bits_of, False))
         misfit = packer.misfits().compare("!=", 0).choose(self.code.long(MISFIT), 0)
         return (misfit | self.found.get()).value
 
-    def marks(self, address: Any, at: Lanes, spread: Callable[[Lanes], Lanes]) -> Callable[[Lanes], None]:
-        """Code that adds the mask of NaN to a vector of marks, after `spread`."""
+    def marks(self, address: Lanes, spread: Callable[[Lanes], Lanes]) -> Callable[[Lanes], None]:
+        """Code that adds the mask of NaN, after `spread`, to a vector of marks."""
 
         def add(nan: Lanes) -> None:
             code = self.code
-            words = spread(nan.choose(code.lanes(-1), 0)) | code.load(address, at, WORDS, unit=64)
-            code.store(words, address, at, unit=64)
+            words = spread(nan.choose(code.lanes(-1), 0)) | code.load(address.value, 0, WORDS, unit=64)
+            code.store(words, address.value, 0, unit=64)
             self.found.set(code.long(MARKED))
 
         return add
 
+    def zeros(self, count: int) -> list[Slot]:
+        """Sums of squares that begin."""
+        return [Slot(self.code.lanes(0.0, REAL)) for _ in range(count)]
+
+    def store_most(self, most: Slot, address: Any) -> None:
+        """Store the largest sum of squares; its unit is that of `short_sums.squares`."""
+        self.code.store(self.code.largest(most.get()) * 2.0 ** (2 * CENTRE), address, 0, unit=4)
+
 
 @intrinsic
 def pack_columns(  # type: ignore[no-untyped-def]
-    typingctx, tiles, words, step, source, ups, of_group, groups, form, start, few, care, bare, value, exponent, marks,
+    typingctx, tiles, words, step, source, ups, runs, of_run, groups, form, start, few, care, bare, room, apart, to,
 ):
     """x from words[source[v]] << ups[v], for the vectors v of a tile, with eight columns for each of two k.
 
-    A tile has `groups` groups of columns, with `of_group` vectors and a vector of marks each. words, source, ups, form,
-    start: as for `pack_words`. value and exponent: addresses of (tiles, vectors, 2) vectors, with each column twice;
-    exponents are bytes, each four times, and left out if `bare`. few: whether the format has few bits, and there is no
-    care.
+    A tile has `groups` groups of columns: a chain of `runs` sums with `of_run` vectors each. words, source, ups, form,
+    start: as for `pack_words`. few: whether the format has few bits, and there is no care. room: the first tile's;
+    apart: the bytes from a tile's room to the next. to: the bytes from there to
+
+        values       (vectors, 2) vectors, with each column twice
+        exponents    the same of bytes, each four times; left out if `bare`
+        marks        (groups) vectors
+        squares      (groups) the largest sum of squares of a column in any sum, if `few`
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         code = vector_code(builder)
-        tiles, words, step, source, ups, of_group, groups, form, start, few, care, bare, value, exponent, marks = args
-        words, of_group, groups = Tiles(words, code.number(step)), code.number(of_group), code.number(groups)
-        loops, vectors = _Loops(code, form, start, care), of_group * groups
+        tiles, words, step, source, ups, runs, of_run, groups, form, start, few, care, bare, room, apart, to = args
+        words, rooms = Tiles(words, code.number(step)), Tiles(room, code.number(apart))
+        to, of_run = [code.number(each) for each in cgutils.unpack_tuple(builder, to)], code.number(of_run)
+        loops, of_group = _Loops(code, form, start, care), code.number(runs) * of_run
 
-        def loop(packed: Callable[..., PackedVector]) -> None:
-            with code.each(groups) as group, code.loop(group * of_group, (group + 1) * of_group, unrolled=False) as v:
-                picked, up = code.wide(code.load(source, v, WORD, unit=4)), code.load(ups, v, WORDS, unit=64)
-                with code.each(tiles) as t:
-                    word = code.load(words.of(t), picked, WORDS, unit=64).up(up)
-                    mark = loops.marks(marks, t * groups + group, _of_both)
-                    found, at = packed(word, mark), (t * vectors + v).up(1)
-                    for place, lanes in enumerate(_TWICE):
-                        code.store(found.value.shuffled(lanes), value, at + place, unit=64)
-
-                    def store(found: PackedVector = found, at: Lanes = at) -> None:
-                        exponents = found.exponents()
+        def loop(packed: Pack, squared: bool) -> None:
+            with code.each(tiles) as t, code.each(groups) as group:
+                value, exponent, marks, squares = (code.number(rooms.of(t)) + each for each in to)
+                mark, [most] = loops.marks(marks + group * 64, _of_both), loops.zeros(1)
+                with code.each(runs) as run:
+                    first, [total] = group * of_group + run * of_run, loops.zeros(1)
+                    with code.loop(first, first + of_run, unrolled=False) as v:
+                        picked, up = code.wide(code.load(source, v, WORD, unit=4)), code.load(ups, v, WORDS, unit=64)
+                        found = packed(code.load(words.of(t), picked, WORDS, unit=64).up(up), mark)
                         for place, lanes in enumerate(_TWICE):
-                            twice = exponents._replace(words=exponents.words.shuffled(lanes))
-                            code.store(twice.fourfold(), exponent, at + place, unit=64)
+                            code.store(found.value.shuffled(lanes), value.value, v.up(1) + place, unit=64)
+                        if squared:
+                            total.set(_plus_square(total.get(), found.value))
 
-                    code.branch(bare, lambda: None, store)
+                        def store(found: PackedVector = found, v: Lanes = v, exponent: Lanes = exponent) -> None:
+                            exponents = found.exponents()
+                            tops = exponents.counted(exponents.words.seen_as(BYTES))
+                            for place, lanes in enumerate(_TWICE):
+                                fourfold = tops.shuffled([4 * lane + 3 for lane in lanes for _ in range(4)])
+                                code.store(fourfold, exponent.value, v.up(1) + place, unit=64)
+
+                        code.branch(bare, lambda: None, store)
+                    most.set(most.get().larger(total.get() + total.get().shuffled(_SWAPPED)))
+                if squared:
+                    loops.store_most(most, (squares + group * 4).value)
 
         return loops.emit(few, loop)
 
-    kinds = [types.int64, types.uint64, types.int64, types.uint64, types.uint64, types.int64, types.int64, types.uint64]
-    return types.int64(*kinds, *[types.int64] * 4, *[types.uint64] * 3), codegen
+    kinds = [types.int64, types.uint64, types.int64, types.uint64, types.uint64, *[types.int64] * 3, types.uint64]
+    return types.int64(*kinds, *[types.int64] * 4, types.uint64, types.int64, types.UniTuple(types.int64, 4)), codegen
 
 
 def _of_both(words: Lanes) -> Lanes:
@@ -105,43 +136,63 @@ def _of_both(words: Lanes) -> Lanes:
     return low | high
 
 
+def _plus_square(total: Lanes, bits: Lanes) -> Lanes:
+    x = bits.floats()
+    return x.exactly_times_plus(x, total)
+
+
 @intrinsic
 def pack_rows(  # type: ignore[no-untyped-def]
-    typingctx, tiles, words, step, ups, per, vectors, form, start, few, care, bare, value, exponent, marks
+    typingctx, tiles, words, step, ups, runs, of_run, vectors, parts, form, start, few, care, bare, room, apart, to,
 ):
-    """y from `vectors` vectors of words of a tile, with `per` elements in each word: words[v] << ups[p].
+    """y from `vectors` vectors of words of a tile: words[v] << ups[p], where p counts the elements of a word.
 
-    value: address of (tiles, vectors, per) vectors. exponent: of (tiles, vectors / 4, per) vectors of words, with a
-    byte of each of four vectors. marks: a vector for each of words. Otherwise as `pack_columns`.
+    These are `runs` times `of_run`: as many runs as sums in a chain, if each has its own p; or one. Each of `parts`
+    parts of a vector has rows of its own. Otherwise as `pack_columns`, with
+
+        values       (vectors, p) vectors
+        exponents    (vectors / 4, p) vectors of words, with a byte of each of four vectors
+        marks        (vectors) vectors
+        squares      (vectors / 4) the largest sum of squares of a row of four vectors, in any run
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         code = vector_code(builder)
-        tiles, words, step, ups, per, vectors, form, start, few, care, bare, value, exponent, marks = args
-        words, vectors, per = Tiles(words, code.number(step)), code.number(vectors), code.number(per)
-        loops, fours = _Loops(code, form, start, care), vectors.down(2)
+        tiles, words, step, ups, runs, of_run, vectors, parts, form, start, few, care, bare, room, apart, to = args
+        words, rooms = Tiles(words, code.number(step)), Tiles(room, code.number(apart))
+        to, of_run = [code.number(each) for each in cgutils.unpack_tuple(builder, to)], code.number(of_run)
+        loops, fours, per = _Loops(code, form, start, care), code.number(vectors).down(2), code.number(runs) * of_run
 
-        def loop(packed: Callable[..., PackedVector]) -> None:
-            with code.each(per) as p, code.each(fours) as four:
-                up = code.load(ups, p, WORD, unit=4).everywhere()
-                with code.each(tiles) as t:
-                    found = []
-                    for row in range(ROWS):
-                        v = four.up(2) + row
-                        word = code.load(words.of(t), v, WORDS, unit=64).up(up)
-                        at = t * vectors + v
-                        found.append(packed(word, loops.marks(marks, at, lambda words: words)))
-                        code.store(found[-1].value, value, at * per + p, unit=64)
+        def loop(packed: Pack, squared: bool) -> None:
+            with code.each(tiles) as t, code.each(fours) as four:
+                value, exponent, marks, squares = (code.number(rooms.of(t)) + each for each in to)
+                numbers, [most] = [four.up(2) + row for row in range(ROWS)], loops.zeros(1)
+                given = [code.load(words.of(t), v, WORDS, unit=64) for v in numbers]
+                with code.each(runs) as run:
+                    totals = loops.zeros(ROWS)
+                    with code.loop(run * of_run, (run + 1) * of_run, unrolled=False) as p:
+                        up, found = code.load(ups, p, WORD, unit=4).everywhere(), []
+                        for word, v, total in zip(given, numbers, totals, strict=True):
+                            found.append(packed(word.up(up), loops.marks(marks + v * 64, lambda words: words)))
+                            code.store(found[-1].value, value.value, v * per + p, unit=64)
+                            if squared:
+                                total.set(_plus_square(total.get(), found[-1].value))
 
-                    def store(found: list[PackedVector] = found, at: Lanes = (t * fours + four) * per + p) -> None:
-                        code.store(_in_words([each.exponents() for each in found]), exponent, at, unit=64)
+                        def store(
+                            found: list[PackedVector] = found, at: Lanes = four * per + p, exponent: Lanes = exponent
+                        ) -> None:
+                            words = _in_words([each.exponents() for each in found])
+                            code.store(words, exponent.value, at, unit=64)
 
-                    code.branch(bare, lambda: None, store)
+                        code.branch(bare, lambda: None, store)
+                    most.set(most.get().larger(_of_rows(code, [total.get() for total in totals], parts)))
+                if squared:
+                    loops.store_most(most, (squares + four * 4).value)
 
         return loops.emit(few, loop)
 
-    kinds = [types.int64, types.uint64, types.int64, types.uint64, types.int64, types.int64, types.uint64]
-    return types.int64(*kinds, *[types.int64] * 4, *[types.uint64] * 3), codegen
+    kinds = [types.int64, types.uint64, types.int64, types.uint64, *[types.int64] * 4, types.uint64]
+    return types.int64(*kinds, *[types.int64] * 4, types.uint64, types.int64, types.UniTuple(types.int64, 4)), codegen
 
 
 def _in_words(rows: list[Exponents]) -> Lanes:
@@ -152,73 +203,67 @@ def _in_words(rows: list[Exponents]) -> Lanes:
     return rows[0].counted(words.seen_as(BYTES))
 
 
-def _folded(code: Code, found: Lanes, parts: Any, join: Callable[[Lanes, Lanes], Lanes]) -> Lanes:
-    """Join the lanes of the same row of a pair, of all pairs in each of so many parts of a vector."""
-    slot = Slot(found)
-    for count, distance in enumerate(_DISTANCES, 1):
+def _of_rows(code: Code, rows: list[Lanes], parts: Any) -> Lanes:
+    """The sums over all pairs of four vectors, in each part, in any order: a row of each in some lane."""
+    one, other = (_joined(low, high, _PAIRS) for low, high in (rows[:2], rows[2:]))
+    found = Slot(one.larger(other))
 
-        def once(distance: int = distance) -> None:
-            slot.set(join(slot.get(), slot.get().shuffled([lane ^ distance for lane in range(WIDTH)])))
+    def of_two() -> None:
+        whole = _joined(one, other, _QUARTERS)
+        found.set(whole)
+        code.branch(
+            code.number(parts).compare("==", 1),
+            lambda: found.set(whole + whole.shuffled([lane ^ 4 for lane in range(WIDTH)])),
+        )
 
-        # In one part of eight pairs, in two of four, in four of two.
-        code.branch(code.number(parts).compare("<=", 1 << (count - 1)), once)
-    return slot.get()
+    code.branch(code.number(parts).compare("<=", 2), of_two)
+    return found.get()
 
 
-@intrinsic
-def fold_marks(typingctx, marks, vectors, parts):  # type: ignore[no-untyped-def]
-    """Join the marks of rows, `vectors` vectors at an address, over all k: those of each of `parts` parts."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        marks, vectors, parts = args
-        code = vector_code(builder)
-        with code.each(vectors) as v:
-            found = _folded(code, code.load(marks, v, WORDS, unit=64), parts, lambda one, other: one | other)
-            code.store(found, marks, v, unit=64)
-        return context.get_dummy_value()
-
-    return types.none(types.uint64, types.int64, types.int64), codegen
+def _joined(one: Lanes, other: Lanes, units: int) -> Lanes:
+    """The sums of neighbours, so many lanes each, of one vector and of another."""
+    low, high = (
+        one.joined(other, [lane for lane in range(2 * WIDTH) if lane // units % 2 == odd]) for odd in range(2)
+    )
+    return low + high
 
 
 @intrinsic
-def clear(typingctx, words, vectors):  # type: ignore[no-untyped-def]
-    """Fill `vectors` vectors of words at an address with zeros."""
+def fold_marks(typingctx, tiles, marks, apart, vectors, parts):  # type: ignore[no-untyped-def]
+    """Join the marks of rows over all k: `vectors` vectors of each tile, whose parts have rows of their own.
 
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        code = vector_code(builder)
-        with code.each(args[1]) as v:
-            code.store(code.lanes(0), args[0], v, unit=64)
-        return context.get_dummy_value()
-
-    return types.none(types.uint64, types.int64), codegen
-
-
-@intrinsic
-def squares_of_rows(typingctx, values, fours, of_run, runs, parts, into):  # type: ignore[no-untyped-def]
-    """For each of `fours` four vectors of y, packed by `pack_rows`: the largest sum of squares of a row, in each part.
-
-    runs: the sums of a chain, if each has its own elements of a word, `of_run` of them; or 1. Results are vectors:
-    those of a part are in its lanes. Their unit is that of `short_sums.squares`.
+    marks: the address of the first tile's; apart: the bytes from a tile's to the next.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        values, fours, of_run, runs, parts, into = args
+        tiles, marks, apart, vectors, parts = args
         code = vector_code(builder)
-        of_run, runs = code.number(of_run), code.number(runs)
-        with code.each(fours) as four:
-            most = Slot(code.lanes(0.0, REAL))
-            for row in range(ROWS):
-                first = (four.up(2) + row) * of_run * runs
-                with code.each(runs) as run:
-                    total = Slot(code.lanes(0.0, REAL))
-                    with code.loop(run * of_run, (run + 1) * of_run, unrolled=False) as p:
-                        x = code.load(values, first + p, REALS, unit=64)
-                        total.set(x.exactly_times_plus(x, total.get()))
-                    found = _folded(code, total.get(), parts, lambda one, other: one + other)
-                    most.set(most.get().larger(found))
-            found = most.get().larger(most.get().shuffled([lane ^ 1 for lane in range(WIDTH)]))
-            code.store(found * 2.0 ** (2 * CENTRE), into, four, unit=64)
+        marks = Tiles(marks, code.number(apart))
+        with code.each(tiles) as t, code.each(vectors) as v:
+            found = Slot(code.load(marks.of(t), v, WORDS, unit=64))
+            for count, distance in enumerate(_DISTANCES, 1):
+
+                def join(distance: int = distance, found: Slot = found) -> None:
+                    found.set(found.get() | found.get().shuffled([lane ^ distance for lane in range(WIDTH)]))
+
+                # In one part of eight pairs, in two of four, in four of two.
+                code.branch(code.number(parts).compare("<=", 1 << (count - 1)), join)
+            code.store(found.get(), marks.of(t), v, unit=64)
         return context.get_dummy_value()
 
-    kinds = [types.uint64, *[types.int64] * 4, types.uint64]
-    return types.none(*kinds), codegen
+    return types.none(types.int64, types.uint64, types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def clear(typingctx, tiles, words, apart, vectors):  # type: ignore[no-untyped-def]
+    """Fill `vectors` vectors of words of each tile with zeros. words: the address of the first tile's."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        tiles, words, apart, vectors = args
+        code = vector_code(builder)
+        words = Tiles(words, code.number(apart))
+        with code.each(tiles) as t, code.each(vectors) as v:
+            code.store(code.lanes(0), words.of(t), v, unit=64)
+        return context.get_dummy_value()
+
+    return types.none(types.int64, types.uint64, types.int64, types.int64), codegen

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.int64]
 #: Rows of C in a vector, and its columns.
 PAIR, COLUMNS = 2, WIDTH // 2
+#: Pairs in a vector of words.
+PAIRS_OF_VECTOR = WIDTH // PAIR
 _WORD = 32
 
 
@@ -42,26 +44,27 @@ class Vectors(NamedTuple):
 class Block(NamedTuple):
     """A block.
 
-    group: its columns. four: its four vectors of A's words. pair: the first in each. vectors: of C, four.
+    group: its columns. four: its four vectors of A's words. pair: the first in each. vector: the first of C.
     """
 
     group: int
     four: int
     pair: int
-    vectors: tuple[int, ...]
+    vector: int
 
 
 class Order(NamedTuple):
     """How blocks take the registers of a tile.
 
     lanes: C's lanes in the order of the blocks, (16). columns: those of each group of blocks, (groups, 8). pairs: for
-    each k (in C order of A's columns) its place in a row of y, in pairs. per: A's elements in a word, and their bits.
-    vectors: those of A's words.
+    each k (in C order of A's columns) its place in a row of y, in pairs. per: A's elements in a word. vectors: those of
+    A's words. stride: from a vector of C to the next one in its block.
     """
 
     lanes: Array
     columns: Array
     blocks: list[Block]
+    stride: int
     pairs: Array
     per: int
     vectors: int
@@ -120,28 +123,24 @@ def _with_a(tiles: Tiles, lanes: Array, rows: Array, columns: Array) -> Order | 
     m, _, k = tiles.shape
     word, bit = tiles.a.word.reshape(m, k), tiles.a.bit.reshape(m, k)
     first, second = word[rows[:, 0]], word[rows[:, 1]]
-    bits = np.unique(bit)
-    per, used = len(bits), np.unique(word)
+    bits, used = np.unique(bit), np.unique(word)
+    per = len(bits)
     vectors = len(used) // WIDTH
     fits = (second == first + 1).all() and (first % PAIR == 0).all() and (bit[rows[:, 0]] == bit[rows[:, 1]]).all()
-    evenly = np.array_equal(used, np.arange(vectors * WIDTH)) and np.array_equal(bits, np.arange(per) * (_WORD // per))
+    evenly = np.array_equal(used, np.arange(vectors * WIDTH)) and np.array_equal(bits - bits[0], np.arange(per) * (_WORD // per))
     if not fits or not evenly or vectors % ROWS:
         return None
     source, pair = first // WIDTH, first % WIDTH // PAIR
     start = pair.min(axis=1)
-    places = bit[rows[:, 0]] // (_WORD // per) * COLUMNS + pair - start[:, None]
+    places = bit[rows[:, 0]] // (_WORD // per) * PAIRS_OF_VECTOR + pair - start[:, None]
     if (source != source[:, :1]).any() or (places != places[0]).any():
         return None
     groups, of_group = np.unique(columns, axis=0, return_inverse=True)
-    blocks = _blocks(of_group.ravel().tolist(), source[:, 0].tolist(), start.tolist())
-    return Order(lanes, groups, blocks, places[0], per, vectors) if blocks else None
-
-
-def _blocks(groups: list[int], sources: list[int], starts: list[int]) -> list[Block]:
-    """Vectors of C, four to a block; none if they do not fit."""
     found: dict[tuple[int, int, int], dict[int, int]] = defaultdict(dict)
-    for vector, (group, source, start) in enumerate(zip(groups, sources, starts, strict=True)):
-        found[group, source // ROWS, start][source % ROWS] = vector
-    if any(len(met) != ROWS for met in found.values()):
-        return []
-    return [Block(*key, tuple(met[row] for row in range(ROWS))) for key, met in sorted(found.items())]
+    for vector, of in enumerate(zip(of_group.ravel().tolist(), source[:, 0].tolist(), start.tolist(), strict=True)):
+        found[of[0], of[1] // ROWS, of[2]][of[1] % ROWS] = vector
+    blocks = [Block(*key, met.get(0, 0)) for key, met in sorted(found.items())]
+    strides = {met.get(row, 0) - met.get(row - 1, 0) for met in found.values() for row in range(1, ROWS)}
+    if any(len(met) != ROWS for met in found.values()) or len(strides) > 1:
+        return None
+    return Order(lanes, groups, blocks, strides.pop(), places[0], per, vectors)

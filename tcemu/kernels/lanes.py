@@ -237,8 +237,12 @@ class Lanes:
 
     def shuffled(self, lanes: list[int]) -> Lanes:
         """The lanes with these numbers, in this order."""
+        return self.joined(self, lanes)
+
+    def joined(self, other: Lanes, lanes: list[int]) -> Lanes:
+        """The lanes with these numbers, in this order; those of another vector come after its own."""
         mask = ir.Constant(ir.VectorType(WORD, len(lanes)), lanes)
-        return Lanes(self.builder, self.builder.shuffle_vector(self.value, self.value, mask))
+        return Lanes(self.builder, self.builder.shuffle_vector(self.value, other.value, mask))
 
 
 def called(builder: Any, name: str, result: Any, given: Sequence[Any]) -> Lanes:

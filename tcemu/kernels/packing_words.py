@@ -26,27 +26,22 @@ class Exponents(NamedTuple):
     less: Lanes
     clipped: bool
 
-    def fourfold(self) -> Lanes:
-        """Each of them four times."""
-        return self.counted(self.words.seen_as(BYTES).shuffled(_TOPS))
-
-    def once(self) -> Lanes:
-        """One byte for each."""
-        power = self.words.down(24) - self.less.everywhere()
-        return (power.larger(ABSENT) if self.clipped else power).bytes()
-
-    def counted(self, bytes_: Lanes) -> Lanes:
+    def counted(self, tops: Lanes) -> Lanes:
         """Topmost bytes of words as exponents."""
-        power = bytes_ - self.code.byte(self.less).everywhere(4 * WIDTH)
+        power = tops - self.code.byte(self.less).everywhere(4 * WIDTH)
         return power.larger(ABSENT) if self.clipped else power
 
     def store(self, out: Any, at: Lanes, fourfold: Any) -> None:
         """Store them as `pack` does."""
-        self.code.branch(
-            fourfold,
-            lambda: self.code.store(self.fourfold(), out, at, unit=64),
-            lambda: self.code.store(self.once(), out, at, unit=16),
-        )
+
+        def four_times() -> None:
+            self.code.store(self.counted(self.words.seen_as(BYTES).shuffled(_TOPS)), out, at, unit=64)
+
+        def once() -> None:
+            power = self.words.down(24) - self.less.everywhere()
+            self.code.store((power.larger(ABSENT) if self.clipped else power).bytes(), out, at, unit=16)
+
+        self.code.branch(fourfold, four_times, once)
 
 
 def _of_values(code: Code, double: Lanes) -> Exponents:

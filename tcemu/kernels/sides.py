@@ -71,8 +71,9 @@ class InRegisters(NamedTuple):
     """As `tcemu.kernels.direct` has it: x with each column twice, y in pairs of rows, accumulators in the registers.
 
     Addresses are those of a block. values_y: `step` bytes from row to row. pairs: how many bytes a k is after the
-    first, there and in `exponents_y`. accumulators and results: of each row; float16 if `half`. to_block, to_registers:
-    the order of lanes. marked: whether marks have results that are NaN; marks_y: 64 bytes from row to row.
+    first, there and in `exponents_y`. accumulators and results: of the first row, with `stride` bytes from row to row;
+    float16 if `half`. to_block, to_registers: the order of lanes. marked: whether marks have results that are NaN;
+    marks_y: 64 bytes from row to row.
     """
 
     code: Code
@@ -82,8 +83,9 @@ class InRegisters(NamedTuple):
     exponents_y: Any
     step: Lanes
     pairs: Any
-    accumulators: list[Any]
-    results: list[Any]
+    accumulators: Lanes
+    results: Lanes
+    stride: Lanes
     half: Lanes
     to_block: Lanes
     to_registers: Lanes
@@ -115,7 +117,7 @@ class InRegisters(NamedTuple):
 
     def given(self) -> list[Lanes]:
         """The accumulators of each row, as float32 patterns; they do not change before `put`."""
-        return [self._given(address) for address in self.accumulators]
+        return [self._given((self.accumulators + self.stride * row).value) for row in range(ROWS)]
 
     def _given(self, address: Any) -> Lanes:
         code, found = self.code, Slot(self.code.lanes(0))
@@ -137,8 +139,8 @@ class InRegisters(NamedTuple):
                 each.set((columns | rows).compare("!=", 0).choose(code.lanes(QUIET), each.get()))
 
         code.branch(self.marked, mark)
-        for each, address in zip(found, self.results, strict=True):
-            self._put(code.permuted(each.get(), self.to_registers), address)
+        for row, each in enumerate(found):
+            self._put(code.permuted(each.get(), self.to_registers), (self.results + self.stride * row).value)
 
     def _put(self, words: Lanes, address: Any) -> None:
         self.code.branch(
