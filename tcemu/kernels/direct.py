@@ -1,7 +1,7 @@
 """Batches of instructions whose accumulators blocks take from the registers as they are; see `direct_tables`.
 
-It computes as `tcemu.kernels.products` does, from and to the same words, as long as all elements are zeros, NaN, or
-numbers in a window. It stops at tiles that have others.
+It computes as `tcemu.kernels.products` does, from and to the same words, if all elements are zeros, NaN, or numbers in
+a window. If others are among them, it calls a function of that module.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from tcemu.kernels import direct_packing as packing
-from tcemu.kernels import short_sums
+from tcemu.kernels import loading, short_sums
 from tcemu.kernels.ahead import NOTES, expect, fetch_lines
 from tcemu.kernels.blocks import Chain
 from tcemu.kernels.calls import call, number
@@ -57,8 +57,12 @@ VALUES, EXPONENTS, MARKS, SQUARES = range(4)
 _ACCUMULATORS, _ENTRY = 8, WIDTH
 #: Tiles that are computed together, at most, and the words of room that they may take.
 _MOST, _ROOM = 8, 1 << 15
-#: After tiles with NaN, so many are expected to have them too; and likewise after tiles with sums that are not short.
+#: After tiles with NaN, so many times as many are expected to have them too; likewise after sums that are not short. If
+#: tiles have to be computed elsewhere again and again, so many times as many are not tried, at most.
 PATIENCE = 16
+#: No way to compute tiles elsewhere: the address of `_any_tiles`; those of the tables, numbers, room and what is
+#: fetched ahead there, and of two functions; and whether x and y change places.
+NOT_THERE = (0,) * 8
 #: Bytes of a vector, and of a pair.
 _VECTOR, _PAIR = 64, 8
 
@@ -261,29 +265,58 @@ def _word(words, place):  # type: ignore[no-untyped-def]
     return uint64(number(words, int64(place) // 2) >> (32 * (int64(place) % 2)) & int64(0xFFFFFFFF))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def run_direct(x, y, c, tables, numbers, scratch, d, start):  # type: ignore[no-untyped-def]
-    """The results d (tiles, words) of tiles from `start` on; returns the first tile that it does not compute.
+@merged
+def _tried(tiles, x, y, steps, tables, numbers, room, care, bare):  # type: ignore[no-untyped-def]
+    """Pack x and y of some tiles, with care if needed; returns what is found, and whether there was care."""
+    found = _pack(tiles, x, y, steps, tables, numbers, room, care, bare)
+    if found & packing.MISFIT and not care:
+        return _pack(tiles, x, y, steps, tables, numbers, room, int64(1), int64(0)), int64(1)
+    return found, care
 
-    x, y and c (tiles, words): words of B, A and C. tables, numbers: of `Direct`; scratch: as much room.
+
+@merged
+def _elsewhere(tiles, x, y, c, d, steps, step_d, there):  # type: ignore[no-untyped-def]
+    """Compute some tiles as NOT_THERE says that it can be."""
+    at_x, at_y, step_x, step_y = (y, x, steps[1], steps[0]) if there[7] == 0 else (x, y, steps[0], steps[1])
+    together = number(uint64(there[2]), loading.TOGETHER)
+    for t in range(0, tiles, together):
+        of_x, of_y, of_c, of_d = uint64(t * step_x), uint64(t * step_y), uint64(t * steps[2]), uint64(t * step_d)
+        some = min(together, tiles - t)
+        operands = at_x + of_x, at_y + of_y, c + of_c, d + of_d, step_x, step_y, steps[2], step_d
+        call(uint64(there[0]), (some, *operands, there[1], there[2], there[3], there[4], there[5], there[6]))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def run_direct(x, y, c, tables, numbers, scratch, d, start, there):  # type: ignore[no-untyped-def]
+    """The results d (tiles, words) of tiles from `start` on; returns the first tile that is not computed.
+
+    x, y and c (tiles, words): words of B, A and C. tables, numbers: of `Direct`; scratch: as much room. there: where
+    tiles that do not fit are computed; it stops at one if that is NOT_THERE.
     """
     room, at, told = uint64(scratch.ctypes.data), uint64(tables.ctypes.data), uint64(numbers.ctypes.data)
     given = uint64(x.ctypes.data), uint64(y.ctypes.data), uint64(c.ctypes.data), uint64(c.ctypes.data)
     steps, to_d, step_d = (4 * x.shape[1], 4 * y.shape[1], 4 * c.shape[1], 0), uint64(d.ctypes.data), 4 * d.shape[1]
     count, together, base = d.shape[0], numbers[TOGETHER], numbers[START_X] + numbers[START_Y]
     possible, careful, full = may_be_short(told, FORMAT_X, FORMAT_Y, uint64(0)), start, start
+    patience, trusted = int64(0), start
     for t in range(start, count, together):
         tiles = min(together, count - t)
         ahead = expect(within(room, told, AHEAD), t + tiles, count, given, steps, to_d, step_d, numbers[BLOCKS])
         at_x, at_y = given[0] + uint64(t * steps[0]), given[1] + uint64(t * steps[1])
-        care, bare = int64(t < careful), int64(possible and t >= max(full, careful))
-        found = _pack(tiles, at_x, at_y, steps, at, told, room, care, bare)
-        if found & packing.MISFIT and not care:
-            careful, care, bare = t + PATIENCE * together, int64(1), int64(0)
-            found = _pack(tiles, at_x, at_y, steps, at, told, room, care, bare)
+        at_c, at_d = given[2] + uint64(t * steps[2]), to_d + uint64(t * step_d)
+        found, care, bare = int64(packing.MISFIT), int64(t < careful), int64(possible and t >= max(full, careful))
+        if t >= trusted:
+            found, cared = _tried(tiles, at_x, at_y, steps, at, told, room, care, bare)
+            if cared and not care:
+                careful, care, bare = t + PATIENCE * together, int64(1), int64(0)
         if found & packing.MISFIT:
-            return t
-        short = int64(0)
+            if there[0] == 0:
+                return t
+            if t >= trusted:
+                trusted, patience = t + patience * together, min(2 * patience + 1, PATIENCE)
+            _elsewhere(tiles, at_x, at_y, at_c, at_d, steps, step_d, there)
+            continue
+        patience, short = int64(0), int64(0)
         if possible and not care:
             few, every = _short(tiles, at, told, room), tiles * numbers[BLOCKS]
             # If only a few are short, all of them together take less time as ordinary sums.
@@ -292,7 +325,7 @@ def run_direct(x, y, c, tables, numbers, scratch, d, start):  # type: ignore[no-
                 full = t + PATIENCE * together
                 if bare:
                     found = _pack(tiles, at_x, at_y, steps, at, told, room, care, int64(0))
-        addresses = given[2] + uint64(t * steps[2]), to_d + uint64(t * step_d), uint64(steps[2]), uint64(step_d)
-        there = within(room, told, TILES)
-        _blocks(tiles, at, told, there, addresses, base, int64(found & packing.MARKED), short, ahead)
+        addresses = at_c, at_d, uint64(steps[2]), uint64(step_d)
+        tiles_there = within(room, told, TILES)
+        _blocks(tiles, at, told, tiles_there, addresses, base, int64(found & packing.MARKED), short, ahead)
     return count

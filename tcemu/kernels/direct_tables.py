@@ -127,8 +127,9 @@ def _with_a(tiles: Tiles, lanes: Array, rows: Array, columns: Array) -> Order | 
     per = len(bits)
     vectors = len(used) // WIDTH
     fits = (second == first + 1).all() and (first % PAIR == 0).all() and (bit[rows[:, 0]] == bit[rows[:, 1]]).all()
-    evenly = np.array_equal(used, np.arange(vectors * WIDTH)) and np.array_equal(bits - bits[0], np.arange(per) * (_WORD // per))
-    if not fits or not evenly or vectors % ROWS:
+    every = np.array_equal(used, np.arange(vectors * WIDTH))
+    evenly = np.array_equal(bits - bits[0], np.arange(per) * (_WORD // per))
+    if not (fits and every and evenly) or vectors % ROWS:
         return None
     source, pair = first // WIDTH, first % WIDTH // PAIR
     start = pair.min(axis=1)

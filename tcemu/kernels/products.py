@@ -12,7 +12,7 @@ from numba import int64, uint64
 
 from tcemu.kernels import sums as fast
 from tcemu.kernels.ahead import expect, fetch
-from tcemu.kernels.calls import address_of, call, number
+from tcemu.kernels.calls import address_of, call, number, put
 from tcemu.kernels.compiling import merged, njit
 from tcemu.kernels.dots import bit_block, integer_block, integers
 from tcemu.kernels.lanes import WIDTH
@@ -305,6 +305,34 @@ def run_fused(  # type: ignore[no-untyped-def]
             multiply(tiles, in_x, vectors_x, in_y, vectors_y, 1, told, packed, in_c, scales, chains, ahead, care)
         store_results(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
     return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
+def _any_tiles(  # type: ignore[no-untyped-def]
+    tiles, x, y, c, d, step_x, step_y, step_c, step_d, tables, numbers, room, ahead, chains, blocks
+):
+    """Chains of fused sums for some tiles with a dense A, whatever their elements are. All but counts are addresses.
+
+    ahead: where nothing is to be fetched. chains, blocks: from `chains_at`.
+    """
+    put(ahead, int64(0), int64(0))
+    load_addends(tiles, c, step_c, tables, numbers, room)
+    widen_addends(tiles, numbers, room)
+    load_factors(tiles, x, y, (step_x, step_y), tables, numbers, room)
+    in_x, in_y, in_c = within(room, numbers, IN_X), within(room, numbers, IN_Y), within(room, numbers, IN_C)
+    vectors_x, vectors_y, packed = number(numbers, VECTORS), number(numbers, VECTORS + 1), within(room, numbers, PACKED)
+    scales = uint64(0), uint64(0), int64(0), int64(0), uint64(0)
+    care = int64(1)
+    multiply(
+        tiles, in_x, vectors_x, in_y, vectors_y, 1, numbers, packed, in_c, scales, (chains, blocks), ahead, care,
+    )  # fmt: skip
+    store_results(tiles, tables, numbers, room, d, step_d)
+
+
+@cache
+def any_tiles_at() -> int:
+    """The address of the compiled `_any_tiles`."""
+    return address_of(_any_tiles, int64, *[uint64] * 4, *[int64] * 4, *[uint64] * 6)
 
 
 @merged

@@ -17,11 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.kernels.ahead import NOTES
-from tcemu.kernels.direct import Direct, direct, run_direct
+from tcemu.kernels.direct import NOT_THERE, Direct, direct, run_direct
 from tcemu.kernels.grouped import run_grouped
 from tcemu.kernels.lanes import WIDTH
 from tcemu.kernels.loading import (
     ADDENDS,
+    AHEAD,
     BLOCKS,
     FORMAT_X,
     FORMAT_Y,
@@ -41,7 +42,7 @@ from tcemu.kernels.loading import (
 )
 from tcemu.kernels.moves import ENTRIES, SAME, SPREAD_ROWS, SPREADS, pick_at
 from tcemu.kernels.picks import picks
-from tcemu.kernels.products import chains_at, run_exactly, run_fused
+from tcemu.kernels.products import any_tiles_at, chains_at, run_exactly, run_fused
 from tcemu.kernels.registers import check_words, reach
 from tcemu.kernels.rooms import Kept, Parts, whole
 from tcemu.kernels.rule import ROWS, SAFE
@@ -56,8 +57,7 @@ FUSED, GROUPED, INTEGERS, BITS = range(4)
 _CODES = 16
 #: Tiles that are computed together, at most, and the words of room that they may take.
 _TOGETHER, _ROOM = 8, 1 << 16
-#: Tiles that are computed in the order of the blocks, before they are computed directly again.
-PATIENCE = 128
+
 _KEPT = Kept()
 _WORD, _NOTHING = 0xFFFFFFFF, np.empty(0, np.int64)
 
@@ -378,14 +378,15 @@ class Tiles:
         return d if self._run(x, y, c, met, of_x, of_y, d) else None
 
     def _run_direct(self, direct: Direct, a: Array, b: Array, c: Array, d: Array) -> None:
-        """Compute D directly; where that cannot be, in the order of the blocks."""
+        """Compute D directly; what is found not to be computed so, in the order of the blocks."""
         room = _KEPT.take("direct", direct.room, np.int32)
-        count, done, patience = len(d), 0, PATIENCE
-        while (done := run_direct(b, a, c, direct.tables, direct.numbers, room, d, done)) < count:
-            some = slice(done, done + patience)
-            x, y = (b, a) if self.along_n else (a, b)
-            self._run(x[some], y[some], c[some], _NO_METADATA, _NO_SCALES, _NO_SCALES, d[some])
-            done, patience = min(done + patience, count), 2 * patience
+        done = run_direct(b, a, c, direct.tables, direct.numbers, room, d, 0, NOT_THERE)
+        if done < len(d):
+            other = _KEPT.take("room", self._room, np.int32)
+            tables, numbers = self.tables
+            at = (each.ctypes.data for each in (tables, numbers, other, other[numbers[AHEAD] :]))
+            elsewhere = (any_tiles_at(), *at, *chains_at(), self.along_n)
+            run_direct(b, a, c, direct.tables, direct.numbers, room, d, done, elsewhere)
 
     def _run(self, x: Array, y: Array, c: Array, met: Array, of_x: Array, of_y: Array, d: Array) -> bool:
         """Compute D in the order of the blocks; whether all metadata was legal."""
