@@ -106,7 +106,7 @@ class Chain:
         self.mask = half.choose(self.code.word(-1), kept).everywhere()
         plain = self.half.compare("==", 0).both((keep - 23).compare("==", 0))
         self.usual = plain.both(self.space.compare("<", 2))
-        self.reach = (self.code.word(usual.LARGE) - start.up(23)).everywhere()
+        self.reach = (self.code.word(usual.LARGE + (1 << 23) - 1) - start.up(23)).everywhere()
         self.base = base.everywhere()
         self.fraction, self.floor = fraction.everywhere(), floor.larger(BOTTOM).everywhere()
 

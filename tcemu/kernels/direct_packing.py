@@ -102,9 +102,9 @@ def pack_columns(  # type: ignore[no-untyped-def]
             with code.each(tiles) as t, code.each(groups) as group:
                 value, exponent, marks, squares = (code.number(rooms.of(t)) + each for each in to)
                 mark, [most] = loops.marks(marks + group * 64, _of_both), loops.zeros(1)
-                with code.each(runs) as run:
+                with code.each(runs if squared else code.long(1)) as run:
                     first, [total] = group * of_group + run * of_run, loops.zeros(1)
-                    with code.loop(first, first + of_run, unrolled=False) as v:
+                    with code.loop(first, first + (of_run if squared else of_group), unrolled=False) as v:
                         picked, up = code.wide(code.load(source, v, WORD, unit=4)), code.load(ups, v, WORDS, unit=64)
                         found = packed(code.load(words.of(t), picked, WORDS, unit=64).up(up), mark)
                         for place, lanes in enumerate(_TWICE):
@@ -120,7 +120,8 @@ def pack_columns(  # type: ignore[no-untyped-def]
                                 code.store(fourfold, exponent.value, v.up(1) + place, unit=64)
 
                         code.branch(bare, lambda: None, store)
-                    most.set(most.get().larger(total.get() + total.get().shuffled(_SWAPPED)))
+                    if squared:
+                        most.set(most.get().larger(total.get() + total.get().shuffled(_SWAPPED)))
                 if squared:
                     loops.store_most(most, (squares + group * 4).value)
 
@@ -168,9 +169,9 @@ def pack_rows(  # type: ignore[no-untyped-def]
                 value, exponent, marks, squares = (code.number(rooms.of(t)) + each for each in to)
                 numbers, [most] = [four.up(2) + row for row in range(ROWS)], loops.zeros(1)
                 given = [code.load(words.of(t), v, WORDS, unit=64) for v in numbers]
-                with code.each(runs) as run:
-                    totals = loops.zeros(ROWS)
-                    with code.loop(run * of_run, (run + 1) * of_run, unrolled=False) as p:
+                with code.each(runs if squared else code.long(1)) as run:
+                    first, totals = run * of_run, loops.zeros(ROWS)
+                    with code.loop(first, first + (of_run if squared else per), unrolled=False) as p:
                         up, found = code.load(ups, p, WORD, unit=4).everywhere(), []
                         for word, v, total in zip(given, numbers, totals, strict=True):
                             found.append(packed(word.up(up), loops.marks(marks + v * 64, lambda words: words)))
@@ -185,7 +186,8 @@ def pack_rows(  # type: ignore[no-untyped-def]
                             code.store(words, exponent.value, at, unit=64)
 
                         code.branch(bare, lambda: None, store)
-                    most.set(most.get().larger(_of_rows(code, [total.get() for total in totals], parts)))
+                    if squared:
+                        most.set(most.get().larger(_of_rows(code, [total.get() for total in totals], parts)))
                 if squared:
                     loops.store_most(most, (squares + four * 4).value)
 

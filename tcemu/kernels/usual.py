@@ -29,13 +29,19 @@ LARGE = 230 << 23
 
 def suits(chain: Chain) -> Lanes:
     """Whether the rule and all accumulators of a block are of this kind."""
-    outside = []
-    for bits in chain.accumulators():
-        own = bits & INFINITY
-        small_or_large = (own - chain.least).compare(">", chain.reach, unsigned=True)
-        outside.append(small_or_large.both((bits & ~SIGN).compare("!=", 0)))
-    any_outside = chain.code.number(chain.code.number_of_any(reduce(Lanes.either, outside)))
-    return any_outside.compare("==", 0).both(chain.usual)
+    code = chain.code
+    sizes = [bits & ~SIGN for bits in chain.accumulators()]
+    # A zero is, unsigned, as far above everything as what is too small.
+    apart = reduce(lambda one, other: one.larger(other, unsigned=True), (size - chain.least for size in sizes))
+    outside = Slot(code.number(code.number_of_any(apart.compare(">", chain.reach, unsigned=True))))
+
+    def look_again() -> None:
+        found = [(size - chain.least).compare(">", chain.reach, unsigned=True) for size in sizes]
+        found = [each.both(size.compare("!=", 0)) for each, size in zip(found, sizes, strict=True)]
+        outside.set(code.number(code.number_of_any(reduce(Lanes.either, found))))
+
+    code.branch(outside.get(), look_again)
+    return outside.get().compare("==", 0).both(chain.usual)
 
 
 def add_sums(chain: Chain) -> None:
