@@ -42,9 +42,9 @@ TOGETHER, FEW = map(np.int64, range(22, 24))
 #: how x is loaded: where the table of `pick` begins, and its address; the bytes of room for the words of a tile; where
 #: the tables of `pack_columns` begin; vectors of a sum, groups of columns, and where the window starts;
 PICKS, PICK, PICKED, SOURCE, UPS_X, OF_SUM, GROUPS, START_X = map(np.int64, range(24, 32))
-#: how y is loaded: where the table of `pack_rows` begins; runs, and the elements of a run; vectors of words, parts of a
+#: how y is loaded: where the table of `pack_rows` begins; elements of a word, and runs of them; vectors of words, parts of a
 #: vector, and where the window starts;
-UPS_Y, RUNS, OF_RUN, OF_Y, PARTS, START_Y = map(np.int64, range(32, 38))
+UPS_Y, PER, RUNS, OF_Y, PARTS, START_Y = map(np.int64, range(32, 38))
 #: where the table of blocks begins, and their number; where the orders of lanes and the places of pairs begin; the
 #: bytes from a row of y to the next, and from a row of a block's accumulators to the next;
 TABLE, BLOCKS, TO_BLOCK, TO_REGISTERS, PAIRS, STEP, STRIDE = map(np.int64, range(38, 45))
@@ -97,16 +97,14 @@ def _direct(tiles: Tiles, order: Order) -> Direct:
         parts.add(load.picks), pick_at(), 4 * picked, parts.add(load.source), parts.add(above(of_x) - load.bits),
         sums.shape[1] // 2, groups, start_of_window(of_x),
     )  # fmt: skip
-    runs = _runs(order, sums)
     of_part = int(order.pairs.max() % PAIRS_OF_VECTOR) + 1
     numbers[UPS_Y:TABLE] = (
-        parts.add(above(of_y) - np.unique(tiles.a.bit)), runs, per // runs, order.vectors, PAIRS_OF_VECTOR // of_part,
+        parts.add(above(of_y) - np.unique(tiles.a.bit)), per, _runs(order, sums), order.vectors, PAIRS_OF_VECTOR // of_part,
         start_of_window(of_y),
     )  # fmt: skip
-    values_x, values_y, fours = groups * sums.size, order.vectors * per, order.vectors // ROWS
+    values_x, values_y = groups * sums.size, order.vectors * per
     sizes = [
-        values_x, values_x, groups, whole(groups) // WIDTH, values_y, values_y // ROWS, order.vectors,
-        whole(fours) // WIDTH,
+        values_x, values_x, groups, whole(groups) // WIDTH, values_y, values_y // ROWS, order.vectors, 1,
     ]  # fmt: skip
     places = np.cumsum([0, *sizes]) * _VECTOR
     width = _VECTOR // 2 if tiles.rule.half else _VECTOR
@@ -117,7 +115,7 @@ def _direct(tiles: Tiles, order: Order) -> Direct:
     # An odd number of lines: the same places of two tiles do not compete for the same places of a cache.
     apart = (int(places[-1]) // _VECTOR | 1) * WIDTH
     together = min(max(_ROOM // (picked + apart), 1), _MOST)
-    numbers[TOGETHER:PICKS] = together, tiles.few_bits
+    numbers[TOGETHER:PICKS] = together, tiles.few_bits and per == packing.BYTES_OF_WORD
     numbers[WORDS_X:APART] = np.cumsum([0, picked * together, whole(2 * NOTES), apart * together])
     numbers[APART], numbers[OF_X_THERE:] = 4 * apart, places[:-1]
     return Direct(parts.together(), numbers)
@@ -130,17 +128,16 @@ def _entries(order: Order, sums: Array, places: Array, width: int) -> Array:
         of_four, at_pair = four * order.per * _VECTOR, pair * _PAIR
         of_x = group * sums.size * _VECTOR
         moves = [of_x, of_x, group * _VECTOR, group * 4]
-        moves += [ROWS * of_four + at_pair, of_four + at_pair, four * ROWS * _VECTOR + at_pair, four * 4]
+        moves += [ROWS * of_four + at_pair, of_four + at_pair, four * ROWS * _VECTOR + at_pair, 0]
         entry[:_ACCUMULATORS] = places[:-1] + moves
         entry[_ACCUMULATORS] = vector * width
     return found
 
 
 def _runs(order: Order, sums: Array) -> int:
-    """The sums of a chain, if each has its own elements of a word, side by side; else 1."""
-    elements, of_run = order.pairs[sums] // PAIRS_OF_VECTOR, order.per // len(sums)
-    own = of_run > 0 and order.per % len(sums) == 0
-    return len(sums) if own and (elements // of_run == np.arange(len(sums))[:, None]).all() else 1
+    """2 if a chain has two sums, one with either half of the elements of a word; else 1."""
+    halves = order.pairs[sums] // PAIRS_OF_VECTOR * 2 // order.per
+    return 2 if len(sums) == 2 and (halves == [[0], [1]]).all() else 1
 
 
 class _Blocks:
@@ -238,7 +235,7 @@ def _pack(tiles, x, y, steps, tables, numbers, room, care, bare):  # type: ignor
     if found & packing.MISFIT:
         return found
     found |= pack_rows(
-        tiles, y, steps[1], within(tables, numbers, UPS_Y), number(numbers, RUNS), number(numbers, OF_RUN), vectors,
+        tiles, y, steps[1], within(tables, numbers, UPS_Y), number(numbers, PER), number(numbers, RUNS), vectors,
         number(numbers, PARTS), numbers + uint64(8 * FORMAT_Y), number(numbers, START_Y), few, care, bare, there,
         apart, to_y,
     )  # fmt: skip
@@ -297,7 +294,7 @@ def run_direct(x, y, c, tables, numbers, scratch, d, start, there):  # type: ign
     given = uint64(x.ctypes.data), uint64(y.ctypes.data), uint64(c.ctypes.data), uint64(c.ctypes.data)
     steps, to_d, step_d = (4 * x.shape[1], 4 * y.shape[1], 4 * c.shape[1], 0), uint64(d.ctypes.data), 4 * d.shape[1]
     count, together, base = d.shape[0], numbers[TOGETHER], numbers[START_X] + numbers[START_Y]
-    possible, careful, full = may_be_short(told, FORMAT_X, FORMAT_Y, uint64(0)), start, start
+    possible, careful, full = numbers[FEW] and may_be_short(told, FORMAT_X, FORMAT_Y, uint64(0)), start, start
     patience, trusted = int64(0), start
     for t in range(start, count, together):
         tiles = min(together, count - t)

@@ -8,6 +8,7 @@ joins over all k.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 from numba import types
@@ -28,6 +29,8 @@ _TWICE = [[start + lane // 2 for lane in range(WIDTH)] for start in (0, WIDTH //
 _SWAPPED = [lane ^ WIDTH // 2 for lane in range(WIDTH)]
 #: Lanes of a pair, and of two.
 _PAIRS, _QUARTERS = 2, 4
+#: Elements of a word in formats of few bits.
+BYTES_OF_WORD = 4
 #: A way of packing: takes words, and what marks NaN.
 Pack = Callable[[Lanes, Callable[[Lanes], None]], PackedVector]
 #: Distances of the lanes that hold the same row of a pair, the largest first.
@@ -70,9 +73,9 @@ class _Loops:
         """Sums of squares that begin."""
         return [Slot(self.code.lanes(0.0, REAL)) for _ in range(count)]
 
-    def store_most(self, most: Slot, address: Any) -> None:
+    def store_most(self, most: Slot, address: Lanes) -> None:
         """Store the largest sum of squares; its unit is that of `short_sums.squares`."""
-        self.code.store(self.code.largest(most.get()) * 2.0 ** (2 * CENTRE), address, 0, unit=4)
+        self.code.store(self.code.largest(most.get()) * 2.0 ** (2 * CENTRE), address.value, 0, unit=4)
 
 
 @intrinsic
@@ -123,7 +126,7 @@ def pack_columns(  # type: ignore[no-untyped-def]
                     if squared:
                         most.set(most.get().larger(total.get() + total.get().shuffled(_SWAPPED)))
                 if squared:
-                    loops.store_most(most, (squares + group * 4).value)
+                    loops.store_most(most, squares + group * 4)
 
         return loops.emit(few, loop)
 
@@ -144,52 +147,56 @@ def _plus_square(total: Lanes, bits: Lanes) -> Lanes:
 
 @intrinsic
 def pack_rows(  # type: ignore[no-untyped-def]
-    typingctx, tiles, words, step, ups, runs, of_run, vectors, parts, form, start, few, care, bare, room, apart, to,
+    typingctx, tiles, words, step, ups, per, runs, vectors, parts, form, start, few, care, bare, room, apart, to,
 ):
-    """y from `vectors` vectors of words of a tile: words[v] << ups[p], where p counts the elements of a word.
+    """y from `vectors` vectors of words of a tile: words[v] << ups[p], where p counts the `per` elements of a word.
 
-    These are `runs` times `of_run`: as many runs as sums in a chain, if each has its own p; or one. Each of `parts`
-    parts of a vector has rows of its own. Otherwise as `pack_columns`, with
+    Each of `parts` parts of a vector has rows of its own. runs: 2 if a chain has two sums, one with either half of the
+    p; else 1. Otherwise as `pack_columns`, with
 
         values       (vectors, p) vectors
         exponents    (vectors / 4, p) vectors of words, with a byte of each of four vectors
         marks        (vectors) vectors
-        squares      (vectors / 4) the largest sum of squares of a row of four vectors, in any run
+        squares      the largest sum of squares of a row in either run, if `few`, which takes four elements in a word
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         code = vector_code(builder)
-        tiles, words, step, ups, runs, of_run, vectors, parts, form, start, few, care, bare, room, apart, to = args
+        tiles, words, step, ups, per, runs, vectors, parts, form, start, few, care, bare, room, apart, to = args
         words, rooms = Tiles(words, code.number(step)), Tiles(room, code.number(apart))
-        to, of_run = [code.number(each) for each in cgutils.unpack_tuple(builder, to)], code.number(of_run)
-        loops, fours, per = _Loops(code, form, start, care), code.number(vectors).down(2), code.number(runs) * of_run
+        to, per = [code.number(each) for each in cgutils.unpack_tuple(builder, to)], code.number(per)
+        loops, fours = _Loops(code, form, start, care), code.number(vectors).down(2)
 
         def loop(packed: Pack, squared: bool) -> None:
-            with code.each(tiles) as t, code.each(fours) as four:
+            with code.each(tiles) as t:
                 value, exponent, marks, squares = (code.number(rooms.of(t)) + each for each in to)
-                numbers, [most] = [four.up(2) + row for row in range(ROWS)], loops.zeros(1)
-                given = [code.load(words.of(t), v, WORDS, unit=64) for v in numbers]
-                with code.each(runs if squared else code.long(1)) as run:
-                    first, totals = run * of_run, loops.zeros(ROWS)
-                    with code.loop(first, first + (of_run if squared else per), unrolled=False) as p:
+                [most] = loops.zeros(1)
+                with code.each(fours) as four:
+                    numbers = [four.up(2) + row for row in range(ROWS)]
+                    given = [code.load(words.of(t), v, WORDS, unit=64) for v in numbers]
+
+                    def place(p: Any, given: list[Lanes] = given, numbers: list[Lanes] = numbers) -> list[Lanes]:
+                        """Pack these elements of the words."""
                         up, found = code.load(ups, p, WORD, unit=4).everywhere(), []
-                        for word, v, total in zip(given, numbers, totals, strict=True):
+                        for word, v in zip(given, numbers, strict=True):
                             found.append(packed(word.up(up), loops.marks(marks + v * 64, lambda words: words)))
                             code.store(found[-1].value, value.value, v * per + p, unit=64)
-                            if squared:
-                                total.set(_plus_square(total.get(), found[-1].value))
 
-                        def store(
-                            found: list[PackedVector] = found, at: Lanes = four * per + p, exponent: Lanes = exponent
-                        ) -> None:
+                        def store(at: Lanes = four * per + p) -> None:
                             words = _in_words([each.exponents() for each in found])
                             code.store(words, exponent.value, at, unit=64)
 
                         code.branch(bare, lambda: None, store)
+                        return [each.value for each in found]
+
                     if squared:
-                        most.set(most.get().larger(_of_rows(code, [total.get() for total in totals], parts)))
+                        found = _of_rows(code, [place(p) for p in range(BYTES_OF_WORD)], runs, parts)
+                        most.set(most.get().larger(found))
+                    else:
+                        with code.each(per) as p:
+                            place(p)
                 if squared:
-                    loops.store_most(most, (squares + four * 4).value)
+                    loops.store_most(most, squares)
 
         return loops.emit(few, loop)
 
@@ -205,21 +212,25 @@ def _in_words(rows: list[Exponents]) -> Lanes:
     return rows[0].counted(words.seen_as(BYTES))
 
 
-def _of_rows(code: Code, rows: list[Lanes], parts: Any) -> Lanes:
-    """The sums over all pairs of four vectors, in each part, in any order: a row of each in some lane."""
-    one, other = (_joined(low, high, _PAIRS) for low, high in (rows[:2], rows[2:]))
-    found = Slot(one.larger(other))
+def _of_rows(code: Code, found: list[list[Lanes]], runs: Any, parts: Any) -> Lanes:
+    """The largest sums of squares of four vectors for each p, in each part: those of all rows are in some lanes."""
+    halves = []
+    for half in found[: BYTES_OF_WORD // 2], found[BYTES_OF_WORD // 2 :]:
+        rows = [reduce(_plus_square, of_row, code.lanes(0.0, REAL)) for of_row in zip(*half, strict=True)]
+        halves.append((_joined(*rows[:2], _PAIRS), _joined(*rows[2:], _PAIRS)))
+    two = code.number(runs).compare("==", 2)
+    pairs = [two.choose(low.larger(high), low + high) for low, high in zip(*halves, strict=True)]
+    most = Slot(pairs[0].larger(pairs[1]))
 
-    def of_two() -> None:
-        whole = _joined(one, other, _QUARTERS)
-        found.set(whole)
-        code.branch(
-            code.number(parts).compare("==", 1),
-            lambda: found.set(whole + whole.shuffled([lane ^ 4 for lane in range(WIDTH)])),
-        )
+    def of_more() -> None:
+        sums = [_joined(*half, _QUARTERS) for half in halves]
+        whole = [each + each.shuffled([lane ^ _QUARTERS for lane in range(WIDTH)]) for each in sums]
+        one = code.number(parts).compare("==", 1)
+        low, high = (one.choose(every, some) for every, some in zip(whole, sums, strict=True))
+        most.set(two.choose(low.larger(high), low + high))
 
-    code.branch(code.number(parts).compare("<=", 2), of_two)
-    return found.get()
+    code.branch(code.number(parts).compare("<=", 2), of_more)
+    return most.get()
 
 
 def _joined(one: Lanes, other: Lanes, units: int) -> Lanes:
