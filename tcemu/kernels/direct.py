@@ -14,43 +14,48 @@ from numba import int64, types, uint64
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from tcemu.kernels import direct_bare, loading, short_sums
 from tcemu.kernels import direct_packing as packing
-from tcemu.kernels import loading, short_sums
 from tcemu.kernels.ahead import NOTES, expect, fetch_lines
 from tcemu.kernels.blocks import Chain
 from tcemu.kernels.calls import call, number
 from tcemu.kernels.compiling import merged, njit
+from tcemu.kernels.direct_bare import BIAS, bare_columns, bare_rows
 from tcemu.kernels.direct_packing import clear, fold_marks, pack_columns, pack_rows
 from tcemu.kernels.direct_tables import PAIRS_OF_VECTOR, Order, order_of
 from tcemu.kernels.lanes import LONG, WIDTH, WORD, WORDS, Lanes
 from tcemu.kernels.loading import FORMAT_X, FORMAT_Y, within
 from tcemu.kernels.moves import pick_at
 from tcemu.kernels.rooms import Parts, whole
-from tcemu.kernels.rule import FRACTION, ROWS, SUMS
+from tcemu.kernels.rule import FRACTION, ROWS
 from tcemu.kernels.short_sums import is_short, may_be_short
 from tcemu.kernels.sides import InRegisters
 from tcemu.kernels.simd import Code, Slot, vector_code
+from tcemu.kernels.sums import CENTRE
 from tcemu.kernels.windows import above, start_of_window
 
 if TYPE_CHECKING:
-    from tcemu.kernels.tiles import Tiles
+    from tcemu.kernels.tiles import Load, Tiles
 
 Array = npt.NDArray[Any]
 #: The places of the numbers that the kernel reads besides the rule and the formats of x, which is B, and y, which is A:
 #: how many tiles are computed together, and whether both formats have few bits;
 TOGETHER, FEW = map(np.int64, range(22, 24))
 #: how x is loaded: where the table of `pick` begins, and its address; the bytes of room for the words of a tile; where
-#: the tables of `pack_columns` begin; vectors of a sum, groups of columns, and where the window starts;
-PICKS, PICK, PICKED, SOURCE, UPS_X, OF_SUM, GROUPS, START_X = map(np.int64, range(24, 32))
-#: how y is loaded: where the table of `pack_rows` begins; elements of a word, and runs of them; vectors of words, parts of a
-#: vector, and where the window starts;
-UPS_Y, PER, RUNS, OF_Y, PARTS, START_Y = map(np.int64, range(32, 38))
+#: the tables of `pack_columns` begin; vectors of a group, groups of columns, and where the window starts;
+PICKS, PICK, PICKED, SOURCE, UPS_X, OF_GROUP, GROUPS, START_X = map(np.int64, range(24, 32))
+#: how y is loaded: where the table of `pack_rows` begins; elements of a word, vectors of words, and where the window
+#: starts;
+UPS_Y, PER, OF_Y, START_Y = map(np.int64, range(32, 36))
+#: for `direct_bare`: whether it packs these elements; the base of what it packs; vectors of words of x, and where the
+#: table of their order begins; runs, and parts of a vector of y;
+BARE, BASE, WORDS_OF_X, ORDER, RUNS, PARTS = map(np.int64, range(36, 42))
 #: where the table of blocks begins, and their number; where the orders of lanes and the places of pairs begin; the
 #: bytes from a row of y to the next, and from a row of a block's accumulators to the next;
-TABLE, BLOCKS, TO_BLOCK, TO_REGISTERS, PAIRS, STEP, STRIDE = map(np.int64, range(38, 45))
+TABLE, BLOCKS, TO_BLOCK, TO_REGISTERS, PAIRS, STEP, STRIDE = map(np.int64, range(42, 49))
 #: where room begins for picked words, for what is fetched ahead, and for tiles, and all its words; the bytes of a
 #: tile's room, and those before values, exponents, marks and squares of x, and of y, there.
-WORDS_X, AHEAD, TILES, ROOM, APART, OF_X_THERE, OF_Y_THERE, NUMBERS = map(np.int64, (45, 46, 47, 48, 49, 50, 54, 58))
+WORDS_X, AHEAD, TILES, ROOM, APART, OF_X_THERE, OF_Y_THERE, NUMBERS = map(np.int64, (49, 50, 51, 52, 53, 54, 58, 62))
 #: The kinds of what is packed, in the order in which a tile has room for them.
 VALUES, EXPONENTS, MARKS, SQUARES = range(4)
 #: A block in its table: where it finds those of x, those of y, and its accumulators, in bytes from the first of a tile.
@@ -95,12 +100,15 @@ def _direct(tiles: Tiles, order: Order) -> Direct:
     picked = whole(int(load.picks[0]))
     numbers[PICKS:UPS_Y] = (
         parts.add(load.picks), pick_at(), 4 * picked, parts.add(load.source), parts.add(above(of_x) - load.bits),
-        sums.shape[1] // 2, groups, start_of_window(of_x),
+        sums.size // 2, groups, start_of_window(of_x),
     )  # fmt: skip
+    ups = above(of_y) - np.unique(tiles.a.bit)
+    numbers[UPS_Y:BARE] = parts.add(ups), per, order.vectors, start_of_window(of_y)
+    base = 2 * BIAS - of_x[2] - of_y[2] - 2 * CENTRE
     of_part = int(order.pairs.max() % PAIRS_OF_VECTOR) + 1
-    numbers[UPS_Y:TABLE] = (
-        parts.add(above(of_y) - np.unique(tiles.a.bit)), per, _runs(order, sums), order.vectors, PAIRS_OF_VECTOR // of_part,
-        start_of_window(of_y),
+    numbers[BARE:TABLE] = (
+        _may_be_bare(tiles, order), base, picked // WIDTH, parts.add(_order_of_bytes(load)), _runs(order, sums),
+        PAIRS_OF_VECTOR // of_part,
     )  # fmt: skip
     values_x, values_y = groups * sums.size, order.vectors * per
     sizes = [
@@ -115,7 +123,7 @@ def _direct(tiles: Tiles, order: Order) -> Direct:
     # An odd number of lines: the same places of two tiles do not compete for the same places of a cache.
     apart = (int(places[-1]) // _VECTOR | 1) * WIDTH
     together = min(max(_ROOM // (picked + apart), 1), _MOST)
-    numbers[TOGETHER:PICKS] = together, tiles.few_bits and per == packing.BYTES_OF_WORD
+    numbers[TOGETHER:PICKS] = together, tiles.few_bits
     numbers[WORDS_X:APART] = np.cumsum([0, picked * together, whole(2 * NOTES), apart * together])
     numbers[APART], numbers[OF_X_THERE:] = 4 * apart, places[:-1]
     return Direct(parts.together(), numbers)
@@ -134,6 +142,18 @@ def _entries(order: Order, sums: Array, places: Array, width: int) -> Array:
     return found
 
 
+def _may_be_bare(tiles: Tiles, order: Order) -> bool:
+    """Whether elements are bytes with the sign on top, and all columns are one group."""
+    of_bytes = all(form[0] + form[1] == 7 and not form[3] for form in tiles.formats)
+    return tiles.few_bits and of_bytes and order.per == direct_bare.PER and len(order.columns) == 1
+
+
+def _order_of_bytes(load: Load) -> Array:
+    """For each vector of picked words, the numbers of the vectors of its first, second ... bytes."""
+    first = load.bits.reshape(-1, WIDTH)[:, 0]
+    return np.lexsort((first, load.source))
+
+
 def _runs(order: Order, sums: Array) -> int:
     """2 if a chain has two sums, one with either half of the elements of a word; else 1."""
     halves = order.pairs[sums] // PAIRS_OF_VECTOR * 2 // order.per
@@ -143,8 +163,8 @@ def _runs(order: Order, sums: Array) -> int:
 class _Blocks:
     """The loop over blocks, while it is emitted."""
 
-    def __init__(self, code: Code, tables: Any, numbers: Any, base: Any) -> None:
-        self.code, self.base, self.emitted = code, base, Chain(code, numbers, base)
+    def __init__(self, code: Code, tables: Any, numbers: Any, base: Any, bare_base: Any) -> None:
+        self.code, self.base, self.emitted = code, bare_base, Chain(code, numbers, base)
         self.step, self.stride, self.apart, self.count = (
             code.load(numbers, int(place), LONG, unit=8) for place in (STEP, STRIDE, APART, BLOCKS)
         )
@@ -192,21 +212,22 @@ class _Blocks:
 
 
 @intrinsic
-def _blocks(typingctx, tiles, tables, numbers, room, given, base, marked, short, ahead):  # type: ignore[no-untyped-def]
+def _blocks(typingctx, tiles, tables, numbers, room, given, bases, marked, short, ahead):  # type: ignore[no-untyped-def]
     """All blocks of some tiles, from the accumulators in the registers to the results.
 
-    room: of the first tile; given: addresses of C and D, and the bytes from a tile's to the next. base: as for
-    `nests.blocks`. marked: whether there are marks. short: whether sums may be short, so that there are squares.
+    room: of the first tile; given: addresses of C and D, and the bytes from a tile's to the next. bases: as for
+    `nests.blocks`, and of short sums. marked: whether there are marks. short: whether sums may be short, so that there
+    are squares.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        tiles, tables, numbers, room, given, base, marked, short, ahead = args
-        loop = _Blocks(vector_code(builder), tables, numbers, base)
+        tiles, tables, numbers, room, given, bases, marked, short, ahead = args
+        loop = _Blocks(vector_code(builder), tables, numbers, *cgutils.unpack_tuple(builder, bases))
         loop.emit(tiles, room, cgutils.unpack_tuple(builder, given), marked, short, ahead)
         return context.get_dummy_value()
 
     address, long = types.uint64, types.int64
-    kinds = [long, address, address, address, types.UniTuple(address, 4), long, long, long, address]
+    kinds = [long, address, address, address, types.UniTuple(address, 4), types.UniTuple(long, 2), long, long, address]
     return types.none(*kinds), codegen
 
 
@@ -217,10 +238,15 @@ def _there(numbers, place):  # type: ignore[no-untyped-def]
 
 
 @merged
-def _pack(tiles, x, y, steps, tables, numbers, room, care, bare):  # type: ignore[no-untyped-def]
-    """Pack x and y of some tiles; returns what `tcemu.kernels.direct_packing` finds."""
-    through, picked_apart = within(room, numbers, WORDS_X), number(numbers, PICKED)
-    call(uint64(number(numbers, PICK)), (tiles, x, steps[0], within(tables, numbers, PICKS), through, picked_apart))
+def _pick(tiles, x, step, tables, numbers, room):  # type: ignore[no-untyped-def]
+    """Pick the words of x of some tiles."""
+    through, apart = within(room, numbers, WORDS_X), number(numbers, PICKED)
+    call(uint64(number(numbers, PICK)), (tiles, x, step, within(tables, numbers, PICKS), through, apart))
+
+
+@merged
+def _pack(tiles, y, step, tables, numbers, room, care):  # type: ignore[no-untyped-def]
+    """Pack x, whose words are picked, and y of some tiles; returns what `tcemu.kernels.direct_packing` finds."""
     groups, vectors, few = number(numbers, GROUPS), number(numbers, OF_Y), number(numbers, FEW) * (1 - care)
     there, apart = within(room, numbers, TILES), number(numbers, APART)
     to_x, to_y = _there(numbers, int64(OF_X_THERE)), _there(numbers, int64(OF_Y_THERE))
@@ -228,20 +254,40 @@ def _pack(tiles, x, y, steps, tables, numbers, room, care, bare):  # type: ignor
         clear(tiles, there + uint64(to_x[MARKS]), apart, groups)
         clear(tiles, there + uint64(to_y[MARKS]), apart, vectors)
     found = pack_columns(
-        tiles, through, picked_apart, within(tables, numbers, SOURCE), within(tables, numbers, UPS_X),
-        number(numbers, SUMS), number(numbers, OF_SUM), groups, numbers + uint64(8 * FORMAT_X),
-        number(numbers, START_X), few, care, bare, there, apart, to_x,
+        tiles, within(room, numbers, WORDS_X), number(numbers, PICKED), within(tables, numbers, SOURCE),
+        within(tables, numbers, UPS_X), number(numbers, OF_GROUP), groups, numbers + uint64(8 * FORMAT_X),
+        number(numbers, START_X), few, care, there, apart, to_x,
     )  # fmt: skip
     if found & packing.MISFIT:
         return found
     found |= pack_rows(
-        tiles, y, steps[1], within(tables, numbers, UPS_Y), number(numbers, PER), number(numbers, RUNS), vectors,
-        number(numbers, PARTS), numbers + uint64(8 * FORMAT_Y), number(numbers, START_Y), few, care, bare, there,
-        apart, to_y,
+        tiles, y, step, within(tables, numbers, UPS_Y), number(numbers, PER), vectors,
+        numbers + uint64(8 * FORMAT_Y), number(numbers, START_Y), few, care, there, apart, to_y,
     )  # fmt: skip
     if found & packing.MARKED:
         fold_marks(tiles, there + uint64(to_y[MARKS]), apart, vectors, number(numbers, PARTS))
     return found
+
+
+@merged
+def _pack_bare(tiles, y, step, tables, numbers, room):  # type: ignore[no-untyped-def]
+    """Pack x, whose words are picked, and y of some tiles without exponents; returns how many blocks are short.
+
+    None of them if an element is not finite.
+    """
+    there, apart, runs = within(room, numbers, TILES), number(numbers, APART), number(numbers, RUNS)
+    found = bare_columns(
+        tiles, within(room, numbers, WORDS_X), number(numbers, PICKED), within(tables, numbers, ORDER),
+        number(numbers, WORDS_OF_X), runs, numbers + uint64(8 * FORMAT_X), there, apart,
+        _there(numbers, int64(OF_X_THERE)),
+    )  # fmt: skip
+    if found:
+        return int64(0)
+    found = bare_rows(
+        tiles, y, step, number(numbers, OF_Y), runs, number(numbers, PARTS), numbers + uint64(8 * FORMAT_Y), there,
+        apart, _there(numbers, int64(OF_Y_THERE)),
+    )  # fmt: skip
+    return int64(0) if found else _short(tiles, tables, numbers, room)
 
 
 @merged
@@ -260,15 +306,6 @@ def _short(tiles, tables, numbers, room):  # type: ignore[no-untyped-def]
 def _word(words, place):  # type: ignore[no-untyped-def]
     """The word at a place of the words at an address."""
     return uint64(number(words, int64(place) // 2) >> (32 * (int64(place) % 2)) & int64(0xFFFFFFFF))
-
-
-@merged
-def _tried(tiles, x, y, steps, tables, numbers, room, care, bare):  # type: ignore[no-untyped-def]
-    """Pack x and y of some tiles, with care if needed; returns what is found, and whether there was care."""
-    found = _pack(tiles, x, y, steps, tables, numbers, room, care, bare)
-    if found & packing.MISFIT and not care:
-        return _pack(tiles, x, y, steps, tables, numbers, room, int64(1), int64(0)), int64(1)
-    return found, care
 
 
 @merged
@@ -294,35 +331,38 @@ def run_direct(x, y, c, tables, numbers, scratch, d, start, there):  # type: ign
     given = uint64(x.ctypes.data), uint64(y.ctypes.data), uint64(c.ctypes.data), uint64(c.ctypes.data)
     steps, to_d, step_d = (4 * x.shape[1], 4 * y.shape[1], 4 * c.shape[1], 0), uint64(d.ctypes.data), 4 * d.shape[1]
     count, together, base = d.shape[0], numbers[TOGETHER], numbers[START_X] + numbers[START_Y]
-    possible, careful, full = numbers[FEW] and may_be_short(told, FORMAT_X, FORMAT_Y, uint64(0)), start, start
-    patience, trusted = int64(0), start
+    possible = numbers[BARE] and may_be_short(told, FORMAT_X, FORMAT_Y, uint64(0))
+    # Until these tiles, there are likely NaN, sums that are not short, and elements that do not fit.
+    careful, long, elsewhere, patience = start, start, start, int64(0)
     for t in range(start, count, together):
         tiles = min(together, count - t)
         ahead = expect(within(room, told, AHEAD), t + tiles, count, given, steps, to_d, step_d, numbers[BLOCKS])
         at_x, at_y = given[0] + uint64(t * steps[0]), given[1] + uint64(t * steps[1])
         at_c, at_d = given[2] + uint64(t * steps[2]), to_d + uint64(t * step_d)
-        found, care, bare = int64(packing.MISFIT), int64(t < careful), int64(possible and t >= max(full, careful))
-        if t >= trusted:
-            found, cared = _tried(tiles, at_x, at_y, steps, at, told, room, care, bare)
-            if cared and not care:
-                careful, care, bare = t + PATIENCE * together, int64(1), int64(0)
+        few, every, found = int64(0), tiles * numbers[BLOCKS], int64(packing.MISFIT if t < elsewhere else 0)
+        if not found:
+            _pick(tiles, at_x, steps[0], at, told, room)
+            if possible and t >= max(long, careful):
+                few = _pack_bare(tiles, at_y, steps[1], at, told, room)
+                if 2 * few <= every:
+                    # If only a few are short, all of them together take less time as ordinary sums.
+                    few, long = int64(0), t + PATIENCE * together
+            if few != every:
+                care = int64(t < careful)
+                found = _pack(tiles, at_y, steps[1], at, told, room, care)
+                if found & packing.MISFIT and not care:
+                    careful = t + PATIENCE * together
+                    found = _pack(tiles, at_y, steps[1], at, told, room, int64(1))
+            if found & packing.MISFIT and there[0]:
+                elsewhere, patience = t + (patience + 1) * together, min(2 * patience + 1, PATIENCE)
         if found & packing.MISFIT:
             if there[0] == 0:
                 return t
-            if t >= trusted:
-                trusted, patience = t + patience * together, min(2 * patience + 1, PATIENCE)
             _elsewhere(tiles, at_x, at_y, at_c, at_d, steps, step_d, there)
             continue
-        patience, short = int64(0), int64(0)
-        if possible and not care:
-            few, every = _short(tiles, at, told, room), tiles * numbers[BLOCKS]
-            # If only a few are short, all of them together take less time as ordinary sums.
-            short = int64(2 * few > every)
-            if few != every:
-                full = t + PATIENCE * together
-                if bare:
-                    found = _pack(tiles, at_x, at_y, steps, at, told, room, care, int64(0))
+        patience = int64(0)
         addresses = at_c, at_d, uint64(steps[2]), uint64(step_d)
-        tiles_there = within(room, told, TILES)
-        _blocks(tiles, at, told, tiles_there, addresses, base, int64(found & packing.MARKED), short, ahead)
+        bases = base, numbers[BASE] if few == every else base
+        marked = int64(found & packing.MARKED)
+        _blocks(tiles, at, told, within(room, told, TILES), addresses, bases, marked, few, ahead)
     return count

@@ -18,10 +18,10 @@ from numba.core import cgutils, config
 WIDTH = 16
 
 BYTE, WORD, LONG, REAL, DOUBLE = ir.IntType(8), ir.IntType(32), ir.IntType(64), ir.FloatType(), ir.DoubleType()
-HALF = ir.HalfType()
+SHORT, HALF = ir.IntType(16), ir.HalfType()
 
 BYTES, WORDS, REALS = ir.VectorType(BYTE, 4 * WIDTH), ir.VectorType(WORD, WIDTH), ir.VectorType(REAL, WIDTH)
-HALVES = ir.VectorType(HALF, WIDTH)
+HALVES, SHORTS = ir.VectorType(HALF, WIDTH), ir.VectorType(SHORT, 2 * WIDTH)
 #: The sign of a float32, as a signed word.
 SIGN = -(1 << 31)
 #: AVX-512's number for the rounding toward zero, without exceptions.

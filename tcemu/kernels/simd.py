@@ -9,7 +9,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 
-from tcemu.kernels.lanes import BYTE, LONG, WIDTH, WORD, WORDS, Lanes, called, whole_vectors_of_words
+from tcemu.kernels.lanes import BYTE, LONG, SHORT, WIDTH, WORD, WORDS, Lanes, called, whole_vectors_of_words
 
 
 class Slot:
@@ -58,6 +58,10 @@ class Code:
     def byte(self, number: Lanes) -> Lanes:
         """The low 8 bits of a number."""
         return Lanes(self.builder, self.builder.trunc(number.value, BYTE))
+
+    def halfword(self, number: Lanes) -> Lanes:
+        """The low 16 bits of a number."""
+        return Lanes(self.builder, self.builder.trunc(number.value, SHORT))
 
     def lanes(self, value: float, kind: Any = WORD, count: int = WIDTH) -> Lanes:
         """The same constant in all lanes."""
