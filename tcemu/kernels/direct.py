@@ -45,17 +45,17 @@ TOGETHER, FEW = map(np.int64, range(22, 24))
 #: the tables of `pack_columns` begin; vectors of a group, groups of columns, and where the window starts;
 PICKS, PICK, PICKED, SOURCE, UPS_X, OF_GROUP, GROUPS, START_X = map(np.int64, range(24, 32))
 #: how y is loaded: where the table of `pack_rows` begins; elements of a word, vectors of words, and where the window
-#: starts;
-UPS_Y, PER, OF_Y, START_Y = map(np.int64, range(32, 36))
+#: starts; whether a vector is half of two, and where the table begins that says which;
+UPS_Y, PER, OF_Y, START_Y, HALF, TAKEN = map(np.int64, range(32, 38))
 #: for `direct_bare`: whether it packs these elements; the base of what it packs; vectors of words of x, and where the
 #: table of their order begins; runs, and parts of a vector of y;
-BARE, BASE, WORDS_OF_X, ORDER, RUNS, PARTS = map(np.int64, range(36, 42))
+BARE, BASE, WORDS_OF_X, ORDER, RUNS, PARTS = map(np.int64, range(38, 44))
 #: where the table of blocks begins, and their number; where the orders of lanes and the places of pairs begin; the
 #: bytes from a row of y to the next, and from a row of a block's accumulators to the next;
-TABLE, BLOCKS, TO_BLOCK, TO_REGISTERS, PAIRS, STEP, STRIDE = map(np.int64, range(42, 49))
+TABLE, BLOCKS, TO_BLOCK, TO_REGISTERS, PAIRS, STEP, STRIDE = map(np.int64, range(44, 51))
 #: where room begins for picked words, for what is fetched ahead, and for tiles, and all its words; the bytes of a
 #: tile's room, and those before values, exponents, marks and squares of x, and of y, there.
-WORDS_X, AHEAD, TILES, ROOM, APART, OF_X_THERE, OF_Y_THERE, NUMBERS = map(np.int64, (49, 50, 51, 52, 53, 54, 58, 62))
+WORDS_X, AHEAD, TILES, ROOM, APART, OF_X_THERE, OF_Y_THERE, NUMBERS = map(np.int64, (51, 52, 53, 54, 55, 56, 60, 64))
 #: The kinds of what is packed, in the order in which a tile has room for them.
 VALUES, EXPONENTS, MARKS, SQUARES = range(4)
 #: A block in its table: where it finds those of x, those of y, and its accumulators, in bytes from the first of a tile.
@@ -103,7 +103,10 @@ def _direct(tiles: Tiles, order: Order) -> Direct:
         sums.size // 2, groups, start_of_window(of_x),
     )  # fmt: skip
     ups = above(of_y) - np.unique(tiles.a.bit)
-    numbers[UPS_Y:BARE] = parts.add(ups), per, order.vectors, start_of_window(of_y)
+    half = np.zeros(WIDTH, np.int64) if order.half is None else order.half
+    numbers[UPS_Y:BARE] = (
+        parts.add(ups), per, order.vectors, start_of_window(of_y), order.half is not None, parts.add(half),
+    )  # fmt: skip
     base = 2 * BIAS - of_x[2] - of_y[2] - 2 * CENTRE
     of_part = int(order.pairs.max() % PAIRS_OF_VECTOR) + 1
     numbers[BARE:TABLE] = (
@@ -145,7 +148,8 @@ def _entries(order: Order, sums: Array, places: Array, width: int) -> Array:
 def _may_be_bare(tiles: Tiles, order: Order) -> bool:
     """Whether elements are bytes with the sign on top, and all columns are one group."""
     of_bytes = all(form[0] + form[1] == 7 and not form[3] for form in tiles.formats)
-    return tiles.few_bits and of_bytes and order.per == direct_bare.PER and len(order.columns) == 1
+    plain = order.half is None and len(order.columns) == 1
+    return tiles.few_bits and of_bytes and plain and order.per == direct_bare.PER
 
 
 def _order_of_bytes(load: Load) -> Array:
@@ -261,8 +265,9 @@ def _pack(tiles, y, step, tables, numbers, room, care):  # type: ignore[no-untyp
     if found & packing.MISFIT:
         return found
     found |= pack_rows(
-        tiles, y, step, within(tables, numbers, UPS_Y), number(numbers, PER), vectors,
-        numbers + uint64(8 * FORMAT_Y), number(numbers, START_Y), few, care, there, apart, to_y,
+        tiles, y, step, number(numbers, HALF), within(tables, numbers, TAKEN), within(tables, numbers, UPS_Y),
+        number(numbers, PER), vectors, numbers + uint64(8 * FORMAT_Y), number(numbers, START_Y), few, care, there,
+        apart, to_y,
     )  # fmt: skip
     if found & packing.MARKED:
         fold_marks(tiles, there + uint64(to_y[MARKS]), apart, vectors, number(numbers, PARTS))

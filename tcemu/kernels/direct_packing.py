@@ -15,6 +15,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from tcemu.kernels.lanes import BYTES, WIDTH, WORD, WORDS, Lanes
+from tcemu.kernels.moves import halved
 from tcemu.kernels.packing_words import Exponents, PackedVector, Packer
 from tcemu.kernels.rooms import Tiles
 from tcemu.kernels.rule import ROWS
@@ -112,11 +113,11 @@ def _of_both(words: Lanes) -> Lanes:
 
 @intrinsic
 def pack_rows(  # type: ignore[no-untyped-def]
-    typingctx, tiles, words, step, ups, per, vectors, form, start, few, care, room, apart, to,
+    typingctx, tiles, words, step, half, taken, ups, per, vectors, form, start, few, care, room, apart, to,
 ):
     """y from `vectors` vectors of words of a tile: words[v] << ups[p], where p counts the `per` elements of a word.
 
-    Otherwise as `pack_columns`, with
+    half: 1 if a vector is those words of two vectors that are `taken`, else 0. Otherwise as `pack_columns`, with
 
         values       (vectors, p) vectors
         exponents    (vectors / 4, p) vectors of words, with a byte of each of four vectors
@@ -125,16 +126,21 @@ def pack_rows(  # type: ignore[no-untyped-def]
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         code = vector_code(builder)
-        tiles, words, step, ups, per, vectors, form, start, few, care, room, apart, to = args
+        tiles, words, step, half, taken, ups, per, vectors, form, start, few, care, room, apart, to = args
         words, rooms = Tiles(words, code.number(step)), Tiles(room, code.number(apart))
         to, per = [code.number(each) for each in cgutils.unpack_tuple(builder, to)], code.number(per)
-        loops, fours = _Loops(code, form, start, care), code.number(vectors).down(2)
+        loops, fours, half = _Loops(code, form, start, care), code.number(vectors).down(2), code.number(half)
+        taken = code.load(taken, 0, WORDS, unit=64)
+
+        def loaded(source: Any, v: Lanes) -> Lanes:
+            place = v.up(half) * WIDTH
+            return halved(code, code.load(source, place, WORDS, unit=4), source, place + WIDTH, half, taken)
 
         def loop(packed: Pack) -> None:
             with code.each(tiles) as t, code.each(fours) as four:
                 value, exponent, marks, _ = (code.number(rooms.of(t)) + each for each in to)
                 numbers = [four.up(2) + row for row in range(ROWS)]
-                given = [code.load(words.of(t), v, WORDS, unit=64) for v in numbers]
+                given = [loaded(words.of(t), v) for v in numbers]
                 with code.each(per) as p:
                     up, found = code.load(ups, p, WORD, unit=4).everywhere(), []
                     for word, v in zip(given, numbers, strict=True):
@@ -145,7 +151,8 @@ def pack_rows(  # type: ignore[no-untyped-def]
 
         return loops.emit(few, loop)
 
-    kinds = [types.int64, types.uint64, types.int64, types.uint64, types.int64, types.int64, types.uint64]
+    kinds = [types.int64, types.uint64, types.int64, types.int64, *[types.uint64] * 2, types.int64, types.int64]
+    kinds.append(types.uint64)
     return types.int64(*kinds, *[types.int64] * 3, types.uint64, types.int64, types.UniTuple(types.int64, 4)), codegen
 
 

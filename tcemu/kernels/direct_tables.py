@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from tcemu.kernels.lanes import WIDTH, whole_vectors_of_words
 from tcemu.kernels.moves import HALVES, SAME
+from tcemu.kernels.picks import half_of
 from tcemu.kernels.rule import ROWS
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ class Order(NamedTuple):
 
     lanes: C's lanes in the order of the blocks, (16). columns: those of each group of blocks, (groups, 8). pairs: for
     each k (in C order of A's columns) its place in a row of y, in pairs. per: A's elements in a word. vectors: those of
-    A's words. stride: from a vector of C to the next one in its block.
+    A's words. stride: from a vector of C to the next one in its block. half: if A has duplicates, the words of two
+    vectors that make one of `vectors`.
     """
 
     lanes: Array
@@ -68,6 +70,7 @@ class Order(NamedTuple):
     pairs: Array
     per: int
     vectors: int
+    half: Array | None = None
 
 
 def order_of(tiles: Tiles) -> Order | None:
@@ -121,15 +124,14 @@ def _in_vectors(elements: Array, n: int) -> Vectors:
 def _with_a(tiles: Tiles, lanes: Array, rows: Array, columns: Array) -> Order | None:
     """The order of blocks, if A fits. rows (vectors of C, 2), columns (vectors of C, 8)."""
     m, _, k = tiles.shape
-    word, bit = tiles.a.word.reshape(m, k), tiles.a.bit.reshape(m, k)
+    bits, used = np.unique(tiles.a.bit), np.unique(tiles.a.word)
+    word, bit = np.searchsorted(used, tiles.a.word.reshape(m, k)), tiles.a.bit.reshape(m, k)
     first, second = word[rows[:, 0]], word[rows[:, 1]]
-    bits, used = np.unique(bit), np.unique(word)
-    per = len(bits)
-    vectors = len(used) // WIDTH
+    per, vectors, half = len(bits), len(used) // WIDTH, half_of(used)
     fits = (second == first + 1).all() and (first % PAIR == 0).all() and (bit[rows[:, 0]] == bit[rows[:, 1]]).all()
     every = np.array_equal(used, np.arange(vectors * WIDTH))
     evenly = np.array_equal(bits - bits[0], np.arange(per) * (_WORD // per))
-    if not (fits and every and evenly) or vectors % ROWS:
+    if not (fits and evenly and (every or half is not None)) or vectors % ROWS:
         return None
     source, pair = first // WIDTH, first % WIDTH // PAIR
     start = pair.min(axis=1)
@@ -144,4 +146,4 @@ def _with_a(tiles: Tiles, lanes: Array, rows: Array, columns: Array) -> Order | 
     strides = {met.get(row, 0) - met.get(row - 1, 0) for met in found.values() for row in range(1, ROWS)}
     if any(len(met) != ROWS for met in found.values()) or len(strides) > 1:
         return None
-    return Order(lanes, groups, blocks, strides.pop(), places[0], per, vectors)
+    return Order(lanes, groups, blocks, strides.pop(), places[0], per, vectors, None if every else half)

@@ -232,7 +232,7 @@ def widen(typingctx, patterns, half, vectors, running):  # type: ignore[no-untyp
 
 def _pick(code: Code, tiles: Lanes, words: Tiles, picks: Any, into: Tiles) -> None:
     """Pick words as a table of `tcemu.kernels.picks` says."""
-    count, together, units = (code.wide(code.load(picks, i, WORD, unit=4)) for i in range(3))
+    count, together, units, half = (code.wide(code.load(picks, i, WORD, unit=4)) for i in range(4))
     if not whole_vectors_of_words():
         _gather(code, tiles, words, picks, count, into)
         return
@@ -240,20 +240,26 @@ def _pick(code: Code, tiles: Lanes, words: Tiles, picks: Any, into: Tiles) -> No
     def network() -> None:
         for size in TOGETHER:
             fits = code.wide(together.compare("==", size))
-            code.branch(fits, lambda size=size: _merge(code, tiles, size, units, words, picks, into))  # type: ignore[misc]
+            code.branch(fits, lambda size=size: _merge(code, tiles, size, units, half, words, picks, into))  # type: ignore[misc]
 
     code.branch(together, network, lambda: _gather(code, tiles, words, picks, count, into))
 
 
-def _merge(code: Code, tiles: Lanes, together: int, units: Lanes, words: Tiles, picks: Any, into: Tiles) -> None:
+def _merge(
+    code: Code, tiles: Lanes, together: int, units: Lanes, half: Lanes, words: Tiles, picks: Any, into: Tiles
+) -> None:
     """Pick by a network that merges so many vectors at once: they stay in registers until that is done."""
     stages = together.bit_length() - 1
-    indices = [code.load(picks, HEADER // WIDTH + i, WORDS, unit=64) for i in range(2 * stages)]
-    starts = HEADER + 2 * stages * WIDTH
+    taken, *indices = (code.load(picks, HEADER // WIDTH + i, WORDS, unit=64) for i in range(1 + 2 * stages))
+    starts = HEADER + (1 + 2 * stages) * WIDTH
+
+    def loaded(source: Any, place: Lanes) -> Lanes:
+        return halved(code, code.load(source, place, WORDS, unit=4), source, place + WIDTH, half, taken)
+
     with code.loop(0, units) as unit, code.loop(0, tiles) as t:
         source, target, first = words.of(t), into.of(t), unit * together
         places = (code.wide(code.load(picks, first + (starts + i), WORD, unit=4)) for i in range(together))
-        vectors = [code.load(source, place, WORDS, unit=4) for place in places]
+        vectors = [loaded(source, place) for place in places]
         for stage in range(stages):
             half, merged = 1 << stage, []
             for v in range(together):
@@ -262,6 +268,13 @@ def _merge(code: Code, tiles: Lanes, together: int, units: Lanes, words: Tiles, 
             vectors = merged
         for i, vector in enumerate(vectors):
             code.store(vector, target, first + i, unit=64)
+
+
+def halved(code: Code, words: Lanes, source: Any, place: Lanes, half: Lanes, taken: Lanes) -> Lanes:
+    """Words, or if `half` is not 0, those that are taken of them and of the next vector, which is at a place."""
+    found = Slot(words)
+    code.branch(half, lambda: found.set(code.picked(words, code.load(source, place, WORDS, unit=4), taken)))
+    return found.get()
 
 
 def _gather(code: Code, tiles: Lanes, words: Tiles, picks: Any, count: Lanes, into: Tiles) -> None:

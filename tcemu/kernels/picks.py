@@ -1,6 +1,7 @@
 """Tables that say how a kernel picks words: one by one, or by a network of permutations of whole vectors.
 
-    [count, together, units, 0, ...]    a vector: `count` words are picked; if `together` is 0, their numbers follow
+    [count, together, units, half, ...] a vector: `count` words are picked; if `together` is 0, their numbers follow
+    (16 indices)                        which words of two vectors are taken as one, if `half` is not 0
     (16 indices) (16 indices) ...       for each stage of the network: they permute two vectors into two others
     (start) ...                         the words at which the vectors begin that the network takes
 
@@ -14,7 +15,8 @@ pairs, then the pairs, and so on; each permutation keeps the words of some of th
     pairs       A0 A1 B0 B1   C0 C1 D0 D1   A2 A3 B2 B3   C2 C3 D2 D3
     all         A0 A1 A2 A3   B0 B1 B2 B3   C0 C1 C2 C3   D0 D1 D2 D3        what is picked
 
-`together` vectors are merged, in registers, and `units` times so many are picked.
+`together` vectors are merged, in registers, and `units` times so many are picked. Fragments with duplicates have two
+vectors of words for each that is picked from; half of these words are left out.
 """
 
 from __future__ import annotations
@@ -41,7 +43,8 @@ def picks(words: Array) -> Array:
     if not found:
         return np.concatenate([_header(words.size, 0, 0), words])
     units = len(found.starts) // found.together
-    return np.concatenate([_header(words.size, found.together, units), found.stages, found.starts])
+    header = _header(words.size, found.together, units, found.half.any())
+    return np.concatenate([header, found.half, found.stages, found.starts])
 
 
 def _header(*numbers: int) -> Array:
@@ -49,15 +52,36 @@ def _header(*numbers: int) -> Array:
 
 
 class _Network(NamedTuple):
-    """Vectors that are merged at once, where each vector begins, and the indices of the stages."""
+    """Vectors that are merged at once, where each vector begins, the words that are taken, and the stages' indices."""
 
     together: int
     starts: list[int]
+    half: Array
     stages: Array
 
 
+def half_of(words: Array) -> Array | None:
+    """The words of two vectors that make one, if sorted words are the same half of every two vectors, else None."""
+    if words.size % WIDTH:
+        return None
+    vectors = words.reshape(-1, WIDTH)
+    found: Array = vectors[0]
+    alike = (vectors == found + 2 * WIDTH * np.arange(len(vectors))[:, None]).all()
+    return found if alike and found[0] >= 0 and found[-1] < 2 * WIDTH else None
+
+
 def _network(picked: Array) -> _Network | None:
-    """The network that makes the vectors `picked`.
+    """The network that makes the vectors `picked`."""
+    used = np.unique(picked)
+    half = half_of(used)
+    if half is None or np.array_equal(used, np.arange(used.size)):
+        return _of_whole(picked)
+    found = _of_whole(np.searchsorted(used, picked))
+    return found and found._replace(starts=[2 * start for start in found.starts], half=half)
+
+
+def _of_whole(picked: Array) -> _Network | None:
+    """The network that makes the vectors `picked` from whole vectors.
 
     None if it does not take every word of some whole vectors once, and equally many of a few of these vectors each, or
     if it does not permute all pairs of vectors alike.
@@ -88,7 +112,7 @@ def _network(picked: Array) -> _Network | None:
     every = np.array(lanes).reshape(len(starts) // together, -1, together // 2, 2, WIDTH)
     stages = every[:1, :, :1]
     alike = np.array_equal(made, picked) and (every == stages).all()
-    return _Network(together, starts, stages.ravel()) if alike else None
+    return _Network(together, starts, np.zeros(WIDTH, np.int64), stages.ravel()) if alike else None
 
 
 def _merged(low: list[list[int]], high: list[list[int]], picked: Array, lanes: list[int]) -> list[list[int]]:
