@@ -185,6 +185,11 @@ def _few(
     return among(found, scales) if found is not None and scales else found
 
 
+def shares_warps(operation: Operation, fragments: Mapping[str, Fragment]) -> bool:
+    """Whether `compute_registers` computes many warps, in one call, on all cores."""
+    return backend() == "numba" and getattr(plan_of(operation, fragments), "shares", False)
+
+
 def plan_of(operation: Operation, fragments: Mapping[str, Fragment], chosen: Chosen | None = None) -> Plan | None:
     """How the kernels compute an operation on fragments a, b, c and d in one pass; None if they do not.
 

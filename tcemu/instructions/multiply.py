@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arithmetic import Operation, compute_registers
-from tcemu.arithmetic.registers import FewWarps
+from tcemu.arithmetic.registers import FewWarps, shares_warps
 from tcemu.backend import on_all_cores
 from tcemu.errors import OperandError
 from tcemu.formats import Container, Format, lookup
@@ -103,7 +103,7 @@ def execute(
         # read by layout, compute by the arithmetic row, write by layout
         compute_registers(operation, fragments, parts["a"], parts["b"], parts["c"], out=d)
 
-    return in_chunks(instruction, given, {}, run)
+    return in_chunks(instruction, given, {}, run, whole=shares_warps(operation, fragments))
 
 
 def in_chunks(
@@ -111,8 +111,10 @@ def in_chunks(
     given: Mapping[str, Array],
     others: Mapping[str, tuple[Array, tuple[int, ...]]],
     run: Callable[[dict[str, Array], int, Array], None],
+    *,
+    whole: bool = False,
 ) -> Array:
-    """D of all warps, a chunk at a time.
+    """D of all warps, a chunk at a time; with `whole`, at once if no operand has to be broadcast or copied.
 
     `run` gets flat registers of `given`, parts of `others` (array, own warps), the number of its first warp, and the
     flat registers of D that it fills.
@@ -124,7 +126,8 @@ def in_chunks(
     warps = broadcast(instruction, shapes)
     count, target = prod(warps), instruction.fragments["d"]
     d = room(instruction, count)
-    if count <= CHUNK and all(own == warps for own in shapes.values()):
+    at_once = count <= CHUNK or (whole and all(array.flags.c_contiguous for array in arrays.values()))
+    if at_once and all(own == warps for own in shapes.values()):
         run({name: array.reshape(count, prod(array.shape[len(warps) :])) for name, array in arrays.items()}, 0, d)
         return d.reshape(*warps, target.lanes, target.registers)
     takes = {name: take(array, shapes[name], warps) for name, array in arrays.items()}

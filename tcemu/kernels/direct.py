@@ -28,6 +28,7 @@ from tcemu.kernels.loading import FORMAT_X, FORMAT_Y, within
 from tcemu.kernels.moves import pick_at
 from tcemu.kernels.rooms import Parts, whole
 from tcemu.kernels.rule import FRACTION, ROWS
+from tcemu.kernels.sharing import finish_some, leave, take, wait_for_all
 from tcemu.kernels.short_sums import is_short, may_be_short
 from tcemu.kernels.sides import InRegisters
 from tcemu.kernels.simd import Code, Slot, vector_code
@@ -65,6 +66,8 @@ _MOST, _ROOM = 8, 1 << 15
 #: After tiles with NaN, so many times as many are expected to have them too; likewise after sums that are not short. If
 #: tiles have to be computed elsewhere again and again, so many times as many are not tried, at most.
 PATIENCE = 16
+#: A thread takes so many times as many.
+PART = 32
 #: No way to compute tiles elsewhere: the address of `_any_tiles`; those of the tables, numbers, room and what is
 #: fetched ahead there, and of two functions; and whether x and y change places.
 NOT_THERE = (0,) * 8
@@ -326,48 +329,55 @@ def _elsewhere(tiles, x, y, c, d, steps, step_d, there):  # type: ignore[no-unty
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def run_direct(x, y, c, tables, numbers, scratch, d, start, there):  # type: ignore[no-untyped-def]
-    """The results d (tiles, words) of tiles from `start` on; returns the first tile that is not computed.
+def run_direct(x, y, c, tables, numbers, scratch, d, sharing, wait, there):  # type: ignore[no-untyped-def]
+    """The results d (tiles, words) of tiles that nobody else has taken; returns the first that is left out.
 
-    x, y and c (tiles, words): words of B, A and C. tables, numbers: of `Direct`; scratch: as much room. there: where
-    tiles that do not fit are computed; it stops at one if that is NOT_THERE.
+    x, y and c (tiles, words): words of B, A and C. tables, numbers: of `Direct`; scratch: as much room. sharing: from
+    `sharing.shared`. With `wait`, all tiles are done when it returns. there: where tiles that do not fit are computed;
+    if that is NOT_THERE, they are left out, and what is then taken.
     """
     room, at, told = uint64(scratch.ctypes.data), uint64(tables.ctypes.data), uint64(numbers.ctypes.data)
     given = uint64(x.ctypes.data), uint64(y.ctypes.data), uint64(c.ctypes.data), uint64(c.ctypes.data)
     steps, to_d, step_d = (4 * x.shape[1], 4 * y.shape[1], 4 * c.shape[1], 0), uint64(d.ctypes.data), 4 * d.shape[1]
     count, together, base = d.shape[0], numbers[TOGETHER], numbers[START_X] + numbers[START_Y]
     possible = numbers[BARE] and may_be_short(told, FORMAT_X, FORMAT_Y, uint64(0))
+    shares, size = uint64(sharing.ctypes.data), PART * together
     # Until these tiles, there are likely NaN, sums that are not short, and elements that do not fit.
-    careful, long, elsewhere, patience = start, start, start, int64(0)
-    for t in range(start, count, together):
-        tiles = min(together, count - t)
-        ahead = expect(within(room, told, AHEAD), t + tiles, count, given, steps, to_d, step_d, numbers[BLOCKS])
-        at_x, at_y = given[0] + uint64(t * steps[0]), given[1] + uint64(t * steps[1])
-        at_c, at_d = given[2] + uint64(t * steps[2]), to_d + uint64(t * step_d)
-        few, every, found = int64(0), tiles * numbers[BLOCKS], int64(packing.MISFIT if t < elsewhere else 0)
-        if not found:
-            _pick(tiles, at_x, steps[0], at, told, room)
-            if possible and t >= max(long, careful):
-                few = _pack_bare(tiles, at_y, steps[1], at, told, room)
-                if 2 * few <= every:
-                    # If only a few are short, all of them together take less time as ordinary sums.
-                    few, long = int64(0), t + PATIENCE * together
-            if few != every:
-                care = int64(t < careful)
-                found = _pack(tiles, at_y, steps[1], at, told, room, care)
-                if found & packing.MISFIT and not care:
-                    careful = t + PATIENCE * together
-                    found = _pack(tiles, at_y, steps[1], at, told, room, int64(1))
-            if found & packing.MISFIT and there[0]:
-                elsewhere, patience = t + (patience + 1) * together, min(2 * patience + 1, PATIENCE)
-        if found & packing.MISFIT:
-            if there[0] == 0:
-                return t
-            _elsewhere(tiles, at_x, at_y, at_c, at_d, steps, step_d, there)
-            continue
-        patience = int64(0)
-        addresses = at_c, at_d, uint64(steps[2]), uint64(step_d)
-        bases = base, numbers[BASE] if few == every else base
-        marked = int64(found & packing.MARKED)
-        _blocks(tiles, at, told, within(room, told, TILES), addresses, bases, marked, few, ahead)
-    return count
+    careful, long, elsewhere, patience = int64(0), int64(0), int64(0), int64(0)
+    part = take(shares, size)
+    while part < count:
+        stop = min(part + size, count)
+        for t in range(part, stop, together):
+            tiles = min(together, stop - t)
+            ahead = expect(within(room, told, AHEAD), t + tiles, stop, given, steps, to_d, step_d, numbers[BLOCKS])
+            at_x, at_y = given[0] + uint64(t * steps[0]), given[1] + uint64(t * steps[1])
+            at_c, at_d = given[2] + uint64(t * steps[2]), to_d + uint64(t * step_d)
+            few, every, found = int64(0), tiles * numbers[BLOCKS], int64(packing.MISFIT if t < elsewhere else 0)
+            if not found:
+                _pick(tiles, at_x, steps[0], at, told, room)
+                if possible and t >= max(long, careful):
+                    few = _pack_bare(tiles, at_y, steps[1], at, told, room)
+                    if 2 * few <= every:
+                        # If only a few are short, all of them together take less time as ordinary sums.
+                        few, long = int64(0), t + PATIENCE * together
+                if few != every:
+                    care = int64(t < careful)
+                    found = _pack(tiles, at_y, steps[1], at, told, room, care)
+                    if found & packing.MISFIT and not care:
+                        careful = t + PATIENCE * together
+                        found = _pack(tiles, at_y, steps[1], at, told, room, int64(1))
+                if found & packing.MISFIT:
+                    elsewhere, patience = t + (patience + 1) * together, min(2 * patience + 1, PATIENCE)
+            if found & packing.MISFIT:
+                if there[0] == 0:
+                    leave(shares, t)
+                    break
+                _elsewhere(tiles, at_x, at_y, at_c, at_d, steps, step_d, there)
+                continue
+            patience = int64(0)
+            addresses = at_c, at_d, uint64(steps[2]), uint64(step_d)
+            bases, marked = (base, numbers[BASE] if few == every else base), int64(found & packing.MARKED)
+            _blocks(tiles, at, told, within(room, told, TILES), addresses, bases, marked, few, ahead)
+        finish_some(shares, stop - part)
+        part = take(shares, size)
+    return wait_for_all(shares, count) if wait else count

@@ -56,6 +56,19 @@ def share(work: Callable[[Part], None], parts: Sequence[Part], most: int) -> Non
         raise failed[min(failed)]
 
 
+def join(work: Callable[[], None], most: int) -> None:
+    """Call `work` in this thread, and in at most `most` - 1 others that may join; returns when this thread is done.
+
+    The others must not matter: they may still be at it, and their errors are not raised.
+    """
+    helpers = [_pool().submit(work) for _ in range(min(most, cores()) - 1)]
+    try:
+        work()
+    finally:
+        for helper in helpers:
+            helper.cancel()
+
+
 @cache
 def _pool() -> ThreadPoolExecutor:
     """The threads that help this one; a process that fork creates makes its own."""

@@ -7,10 +7,11 @@ registers by another. Matrices count as registers too, with a layout of their ow
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
+from threading import get_ident
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,7 +47,9 @@ from tcemu.kernels.products import any_tiles_at, chains_at, run_exactly, run_fus
 from tcemu.kernels.registers import check_words, reach
 from tcemu.kernels.rooms import Kept, Parts, whole
 from tcemu.kernels.rule import ROWS, SAFE
+from tcemu.kernels.sharing import LEFT, shared
 from tcemu.kernels.sums import space
+from tcemu.kernels.threads import cores, join
 from tcemu.kernels.windows import above, of_few_bits, start_of_window
 
 Array = npt.NDArray[Any]
@@ -57,6 +60,8 @@ FUSED, GROUPED, INTEGERS, BITS = range(4)
 _CODES = 16
 #: Tiles that are computed together, at most, and the words of room that they may take.
 _TOGETHER, _ROOM = 8, 1 << 16
+#: More tiles are shared by threads.
+SHARED = 1024
 
 _KEPT = Kept()
 _WORD, _NOTHING = 0xFFFFFFFF, np.empty(0, np.int64)
@@ -379,14 +384,30 @@ class Tiles:
 
     def _run_direct(self, direct: Direct, a: Array, b: Array, c: Array, d: Array) -> None:
         """Compute D directly; what is found not to be computed so, in the order of the blocks."""
-        room = _KEPT.take("direct", direct.room, np.int32)
-        done = run_direct(b, a, c, direct.tables, direct.numbers, room, d, 0, NOT_THERE)
-        if done < len(d):
-            other = _KEPT.take("room", self._room, np.int32)
-            tables, numbers = self.tables
-            at = (each.ctypes.data for each in (tables, numbers, other, other[numbers[AHEAD] :]))
-            elsewhere = (any_tiles_at(), *at, *chains_at(), self.along_n)
-            run_direct(b, a, c, direct.tables, direct.numbers, room, d, done, elsewhere)
+        if self._run_shared(direct, a, b, c, d, lambda: NOT_THERE) < len(d):
+            self._run_shared(direct, a, b, c, d, self._elsewhere)
+
+    def _run_shared(
+        self, direct: Direct, a: Array, b: Array, c: Array, d: Array, there: Callable[[], tuple[int, ...]]
+    ) -> int:
+        """Compute D on all cores if it is large; returns the first tile that is left out. there: see `run_direct`."""
+        sharing, first = shared(len(d)), get_ident()
+
+        def work() -> None:
+            room, own = _KEPT.take("direct", direct.room, np.int32), get_ident() == first
+            run_direct(b, a, c, direct.tables, direct.numbers, room, d, sharing, own, there())
+
+        if len(d) > SHARED:
+            join(work, cores())
+        else:
+            work()
+        return int(sharing[LEFT])
+
+    def _elsewhere(self) -> tuple[int, ...]:
+        """Where `run_direct` finds the kernel for any tiles, and room of this thread for it."""
+        room, (tables, numbers) = _KEPT.take("room", self._room, np.int32), self.tables
+        at = (each.ctypes.data for each in (tables, numbers, room, room[numbers[AHEAD] :]))
+        return any_tiles_at(), *at, *chains_at(), int(self.along_n)
 
     def _run(self, x: Array, y: Array, c: Array, met: Array, of_x: Array, of_y: Array, d: Array) -> bool:
         """Compute D in the order of the blocks; whether all metadata was legal."""
@@ -397,6 +418,11 @@ class Tiles:
         if self.rule.kind == GROUPED:
             return bool(run_grouped(x, y, c, met, of_x, of_y, tables, numbers, room, d))
         return bool(run_fused(x, y, c, met, of_x, of_y, tables, numbers, room, d, chains_at()))
+
+    @property
+    def shares(self) -> bool:
+        """Whether many tiles, in one call, are computed on all cores."""
+        return self._direct is not None
 
     @cached_property
     def _direct(self) -> Direct | None:
