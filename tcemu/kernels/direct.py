@@ -28,7 +28,7 @@ from tcemu.kernels.loading import FORMAT_X, FORMAT_Y, within
 from tcemu.kernels.moves import pick_at
 from tcemu.kernels.rooms import Parts, whole
 from tcemu.kernels.rule import FRACTION, ROWS
-from tcemu.kernels.sharing import finish_some, leave, take, wait_for_all
+from tcemu.kernels.sharing import PART, finish_some, leave, take, wait_for_all
 from tcemu.kernels.short_sums import is_short, may_be_short
 from tcemu.kernels.sides import InRegisters
 from tcemu.kernels.simd import Code, Slot, vector_code
@@ -66,8 +66,6 @@ _MOST, _ROOM = 8, 1 << 15
 #: After tiles with NaN, so many times as many are expected to have them too; likewise after sums that are not short. If
 #: tiles have to be computed elsewhere again and again, so many times as many are not tried, at most.
 PATIENCE = 16
-#: A thread takes so many times as many.
-PART = 32
 #: No way to compute tiles elsewhere: the address of `_any_tiles`; those of the tables, numbers, room and what is
 #: fetched ahead there, and of two functions; and whether x and y change places.
 NOT_THERE = (0,) * 8
@@ -333,7 +331,7 @@ def run_direct(x, y, c, tables, numbers, scratch, d, sharing, wait, there):  # t
     """The results d (tiles, words) of tiles that nobody else has taken; returns the first that is left out.
 
     x, y and c (tiles, words): words of B, A and C. tables, numbers: of `Direct`; scratch: as much room. sharing: from
-    `sharing.shared`. With `wait`, all tiles are done when it returns. there: where tiles that do not fit are computed;
+    `share_tiles`. With `wait`, all tiles are done when it returns. there: where tiles that do not fit are computed;
     if that is NOT_THERE, they are left out, and what is then taken.
     """
     room, at, told = uint64(scratch.ctypes.data), uint64(tables.ctypes.data), uint64(numbers.ctypes.data)

@@ -6,6 +6,8 @@ for threads, in the kernel: to wake a thread takes longer than to compute hundre
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -16,18 +18,32 @@ from numba.extending import intrinsic
 
 from tcemu.kernels.calls import number
 from tcemu.kernels.compiling import merged
+from tcemu.kernels.threads import cores, join
 
+#: More tiles are shared; and a thread takes so many times as many as the kernel computes together.
+SHARED, PART = 1024, 32
 _LONG = ir.IntType(64)
 #: The places of the numbers that threads share, each in a line of a cache of its own: the first tile that nobody has
 #: taken, how many are done, and the first that was left out, or one after the last.
 TAKEN, DONE, LEFT, _NUMBERS = 0, 8, 16, 24
 
 
-def shared(count: int) -> npt.NDArray[np.int64]:
-    """The numbers that threads share, for so many tiles."""
-    found = np.zeros(_NUMBERS, np.int64)
-    found[LEFT] = count
-    return found
+def share_tiles(count: int, compute: Callable[[npt.NDArray[np.int64], bool], object]) -> int:
+    """Let all cores compute so many tiles, or one core a few; returns the first tile that was left out, or `count`.
+
+    compute: a function of the numbers that threads share, and whether to wait for all tiles.
+    """
+    numbers, caller = np.zeros(_NUMBERS, np.int64), get_ident()
+    numbers[LEFT] = count
+
+    def work() -> None:
+        compute(numbers, get_ident() == caller)
+
+    if count > SHARED:
+        join(work, cores())
+    else:
+        work()
+    return int(numbers[LEFT])
 
 
 def _at(builder: Any, numbers: Any, place: int) -> Any:
@@ -37,7 +53,7 @@ def _at(builder: Any, numbers: Any, place: int) -> Any:
 
 @intrinsic
 def take(typingctx, numbers, size):  # type: ignore[no-untyped-def]
-    """Take so many tiles; returns the first. numbers: the address of `shared`."""
+    """Take so many tiles; returns the first. numbers: the address of those that `share_tiles` gives."""
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         return builder.atomic_rmw("add", _at(builder, args[0], TAKEN), args[1], "monotonic")

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from threading import get_ident
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,9 +46,8 @@ from tcemu.kernels.products import any_tiles_at, chains_at, run_exactly, run_fus
 from tcemu.kernels.registers import check_words, reach
 from tcemu.kernels.rooms import Kept, Parts, whole
 from tcemu.kernels.rule import ROWS, SAFE
-from tcemu.kernels.sharing import LEFT, shared
+from tcemu.kernels.sharing import share_tiles
 from tcemu.kernels.sums import space
-from tcemu.kernels.threads import cores, join
 from tcemu.kernels.windows import above, of_few_bits, start_of_window
 
 Array = npt.NDArray[Any]
@@ -60,8 +58,6 @@ FUSED, GROUPED, INTEGERS, BITS = range(4)
 _CODES = 16
 #: Tiles that are computed together, at most, and the words of room that they may take.
 _TOGETHER, _ROOM = 8, 1 << 16
-#: More tiles are shared by threads.
-SHARED = 1024
 
 _KEPT = Kept()
 _WORD, _NOTHING = 0xFFFFFFFF, np.empty(0, np.int64)
@@ -391,17 +387,12 @@ class Tiles:
         self, direct: Direct, a: Array, b: Array, c: Array, d: Array, there: Callable[[], tuple[int, ...]]
     ) -> int:
         """Compute D on all cores if it is large; returns the first tile that is left out. there: see `run_direct`."""
-        sharing, first = shared(len(d)), get_ident()
 
-        def work() -> None:
-            room, own = _KEPT.take("direct", direct.room, np.int32), get_ident() == first
-            run_direct(b, a, c, direct.tables, direct.numbers, room, d, sharing, own, there())
+        def compute(numbers: Array, wait: bool) -> None:
+            room = _KEPT.take("direct", direct.room, np.int32)
+            run_direct(b, a, c, direct.tables, direct.numbers, room, d, numbers, wait, there())
 
-        if len(d) > SHARED:
-            join(work, cores())
-        else:
-            work()
-        return int(sharing[LEFT])
+        return share_tiles(len(d), compute)
 
     def _elsewhere(self) -> tuple[int, ...]:
         """Where `run_direct` finds the kernel for any tiles, and room of this thread for it."""
