@@ -178,7 +178,8 @@ class _Blocks:
             (code.number(tables) + code.load(numbers, int(place), LONG, unit=8).up(2)).value
             for place in (TABLE, PAIRS, TO_BLOCK, TO_REGISTERS)
         )
-        self.orders = [code.load(order, 0, WORDS, unit=64) for order in orders]
+        to_block, to_registers = (code.load(order, 0, WORDS, unit=64) for order in orders)
+        self.orders = to_block, to_registers
         self.half = self.emitted.half.compare("!=", 0)
 
     def emit(self, tiles: Any, room: Any, given: tuple[Any, ...], marked: Any, short: Any, ahead: Any) -> None:
@@ -199,8 +200,8 @@ class _Blocks:
         of_x, of_y = ([(tile + place).value for place in places[start : start + 4]] for start in (0, 4))
         sides = InRegisters(
             code, of_x[VALUES], of_x[EXPONENTS], of_y[VALUES], of_y[EXPONENTS], self.step, self.pairs,
-            c + places[_ACCUMULATORS], d + places[_ACCUMULATORS], self.stride, self.half, *self.orders,
-            marked, of_x[MARKS], of_y[MARKS],
+            c + places[_ACCUMULATORS], d + places[_ACCUMULATORS], self.stride, self.half, self.orders, marked,
+            of_x[MARKS], of_y[MARKS],
         )  # fmt: skip
         left = Slot(code.long(1))
 

@@ -67,7 +67,7 @@ class _Bytes(Elements):
         self.code.store(self.code.largest(most) * unit, address.value, 0, unit=4)
 
 
-def _of_sums(low: Lanes, high: Lanes, runs: Any, code: Code) -> Lanes:
+def _of_sums(code: Code, runs: Any, low: Lanes, high: Lanes) -> Lanes:
     """Sums of squares: of both halves of the elements of words together, or with two runs the larger."""
     return code.number(runs).compare("==", 2).choose(low.larger(high), low + high)
 
@@ -102,8 +102,7 @@ def bare_columns(typingctx, tiles, words, step, order, vectors, runs, form, room
                         code.store(each, value, number.up(1) + place, unit=64)
                     total = totals[2 * p // PER]
                     total.set(_plus_squares(total.get(), found))
-            most = _of_sums(*(total.get() for total in totals), runs, code)
-            of_bytes.store_most(most, at + squares_at)
+            of_bytes.store_most(_of_sums(code, runs, *(total.get() for total in totals)), at + squares_at)
         return of_bytes.misfit().value
 
     kinds = [types.int64, types.uint64, types.int64, types.uint64, types.int64, types.int64, types.uint64, types.uint64]
@@ -151,21 +150,21 @@ _BOTH = range(2 * WIDTH)
 
 def _of_rows(code: Code, rows: list[list[Lanes]], runs: Any, parts: Any) -> Lanes:
     """The largest sums of squares of four rows, from those of each lane for both halves; all rows are in some lanes."""
-    halves = [(_joined(*of_half[:2], _PAIRS), _joined(*of_half[2:], _PAIRS)) for of_half in zip(*rows, strict=True)]
-    pairs = [_of_sums(low, high, runs, code) for low, high in zip(*halves, strict=True)]
+    halves = [(_joined(_PAIRS, *of_half[:2]), _joined(_PAIRS, *of_half[2:])) for of_half in zip(*rows, strict=True)]
+    pairs = [_of_sums(code, runs, low, high) for low, high in zip(*halves, strict=True)]
     most = Slot(pairs[0].larger(pairs[1]))
 
     def of_more() -> None:
-        sums = [_joined(*half, _QUARTERS) for half in halves]
+        sums = [_joined(_QUARTERS, *half) for half in halves]
         whole = [each + each.shuffled([lane ^ _QUARTERS for lane in range(WIDTH)]) for each in sums]
         one = code.number(parts).compare("==", 1)
-        most.set(_of_sums(*(one.choose(every, some) for every, some in zip(whole, sums, strict=True)), runs, code))
+        most.set(_of_sums(code, runs, *(one.choose(every, some) for every, some in zip(whole, sums, strict=True))))
 
     code.branch(code.number(parts).compare("<=", 2), of_more)
     return most.get()
 
 
-def _joined(one: Lanes, other: Lanes, units: int) -> Lanes:
+def _joined(units: int, one: Lanes, other: Lanes) -> Lanes:
     """The sums of neighbours, so many lanes each, of one vector and of another."""
     low, high = (
         one.joined(other, [lane for lane in range(2 * WIDTH) if lane // units % 2 == odd]) for odd in range(2)

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from tcemu.kernels.lanes import WIDTH, whole_vectors_of_words
 from tcemu.kernels.moves import HALVES, SAME
-from tcemu.kernels.picks import half_of
+from tcemu.kernels.picks import half_of, whole_vectors
 from tcemu.kernels.rule import ROWS
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _of_addends(tiles: Tiles) -> Vectors | None:
 
 def _of_results(tiles: Tiles) -> Vectors | None:
     (m, n, _), elements = tiles.shape, tiles.d.elements
-    if elements.size != m * n or elements.shape[1] * _width(tiles) != _WORD:
+    if elements.size != m * n or elements.size % WIDTH or elements.shape[1] * _width(tiles) != _WORD:
         return None
     return _in_vectors(elements.ravel(), n)
 
@@ -127,9 +127,9 @@ def _with_a(tiles: Tiles, lanes: Array, rows: Array, columns: Array) -> Order | 
     bits, used = np.unique(tiles.a.bit), np.unique(tiles.a.word)
     word, bit = np.searchsorted(used, tiles.a.word.reshape(m, k)), tiles.a.bit.reshape(m, k)
     first, second = word[rows[:, 0]], word[rows[:, 1]]
-    per, vectors, half = len(bits), len(used) // WIDTH, half_of(used)
+    per, vectors, every = len(bits), len(used) // WIDTH, whole_vectors(used)
+    half = None if every else half_of(used)
     fits = (second == first + 1).all() and (first % PAIR == 0).all() and (bit[rows[:, 0]] == bit[rows[:, 1]]).all()
-    every = np.array_equal(used, np.arange(vectors * WIDTH))
     evenly = np.array_equal(bits - bits[0], np.arange(per) * (_WORD // per))
     if not (fits and evenly and (every or half is not None)) or vectors % ROWS:
         return None
@@ -146,4 +146,4 @@ def _with_a(tiles: Tiles, lanes: Array, rows: Array, columns: Array) -> Order | 
     strides = {met.get(row, 0) - met.get(row - 1, 0) for met in found.values() for row in range(1, ROWS)}
     if any(len(met) != ROWS for met in found.values()) or len(strides) > 1:
         return None
-    return Order(lanes, groups, blocks, strides.pop(), places[0], per, vectors, None if every else half)
+    return Order(lanes, groups, blocks, strides.pop(), places[0], per, vectors, half)

@@ -261,10 +261,10 @@ def _merge(
         places = (code.wide(code.load(picks, first + (starts + i), WORD, unit=4)) for i in range(together))
         vectors = [loaded(source, place) for place in places]
         for stage in range(stages):
-            half, merged = 1 << stage, []
+            apart, merged = 1 << stage, []
             for v in range(together):
-                pair = v // (2 * half) * 2 * half + v % (2 * half) // 2
-                merged.append(code.picked(vectors[pair], vectors[pair + half], indices[2 * stage + v % 2]))
+                pair = v // (2 * apart) * 2 * apart + v % (2 * apart) // 2
+                merged.append(code.picked(vectors[pair], vectors[pair + apart], indices[2 * stage + v % 2]))
             vectors = merged
         for i, vector in enumerate(vectors):
             code.store(vector, target, first + i, unit=64)

@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.kernels.lanes import WIDTH, whole_vectors_of_words
+from tcemu.kernels.registers import reach
 
 Array = npt.NDArray[Any]
 #: Words of the header: a whole vector.
@@ -43,7 +44,7 @@ def picks(words: Array) -> Array:
     if not found:
         return np.concatenate([_header(words.size, 0, 0), words])
     units = len(found.starts) // found.together
-    header = _header(words.size, found.together, units, found.half.any())
+    header = _header(words.size, found.together, units, int(found.half.any()))
     return np.concatenate([header, found.half, found.stages, found.starts])
 
 
@@ -60,6 +61,18 @@ class _Network(NamedTuple):
     stages: Array
 
 
+def words_read(words: Array) -> int:
+    """How many words there must be where these are picked: some after the last, if vectors are halves of two."""
+    used = np.unique(words)
+    halves = not whole_vectors(used) and half_of(used) is not None
+    return 2 * used.size if halves else reach(words)
+
+
+def whole_vectors(used: Array) -> bool:
+    """Whether sorted words are all of some vectors from the first one on."""
+    return used.size % WIDTH == 0 and np.array_equal(used, np.arange(used.size))
+
+
 def half_of(words: Array) -> Array | None:
     """The words of two vectors that make one, if sorted words are the same half of every two vectors, else None."""
     if words.size % WIDTH:
@@ -73,8 +86,8 @@ def half_of(words: Array) -> Array | None:
 def _network(picked: Array) -> _Network | None:
     """The network that makes the vectors `picked`."""
     used = np.unique(picked)
-    half = half_of(used)
-    if half is None or np.array_equal(used, np.arange(used.size)):
+    half = None if whole_vectors(used) else half_of(used)
+    if half is None:
         return _of_whole(picked)
     found = _of_whole(np.searchsorted(used, picked))
     return found and found._replace(starts=[2 * start for start in found.starts], half=half)

@@ -128,7 +128,8 @@ def is_short(typingctx, squares_x, squares_y, rule):  # type: ignore[no-untyped-
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         code = vector_code(builder)
-        return is_short_at(code, *args[:2], code.short(code.load(args[2], FRACTION, LONG, unit=8))).value
+        x, y, rule = args
+        return is_short_at(code, x, y, code.short(code.load(rule, FRACTION, LONG, unit=8))).value
 
     return types.boolean(*[types.uint64] * 3), codegen
 

@@ -72,8 +72,8 @@ class InRegisters(NamedTuple):
 
     Addresses are those of a block. values_y: `step` bytes from row to row. pairs: how many bytes a k is after the
     first, there and in `exponents_y`. accumulators and results: of the first row, with `stride` bytes from row to row;
-    float16 if `half`. to_block, to_registers: the order of lanes. marked: whether marks have results that are NaN;
-    marks_y: 64 bytes from row to row.
+    float16 if `half`. orders: of lanes, to those of the block and back. marked: whether marks say which results are
+    NaN; marks_y: 64 bytes from row to row.
     """
 
     code: Code
@@ -87,8 +87,7 @@ class InRegisters(NamedTuple):
     results: Lanes
     stride: Lanes
     half: Lanes
-    to_block: Lanes
-    to_registers: Lanes
+    orders: tuple[Lanes, Lanes]
     marked: Any
     marks_x: Any
     marks_y: Any
@@ -126,7 +125,7 @@ class InRegisters(NamedTuple):
             lambda: found.set(code.load(address, 0, HALVES, unit=1).as_wide_reals().bits()),
             lambda: found.set(code.load(address, 0, WORDS, unit=1)),
         )
-        return code.permuted(found.get(), self.to_block)
+        return code.permuted(found.get(), self.orders[0])
 
     def put(self, results: list[Lanes]) -> None:
         """Store the results of each row: NaN where marks are."""
@@ -140,7 +139,7 @@ class InRegisters(NamedTuple):
 
         code.branch(self.marked, mark)
         for row, each in enumerate(found):
-            self._put(code.permuted(each.get(), self.to_registers), (self.results + self.stride * row).value)
+            self._put(code.permuted(each.get(), self.orders[1]), (self.results + self.stride * row).value)
 
     def _put(self, words: Lanes, address: Any) -> None:
         self.code.branch(

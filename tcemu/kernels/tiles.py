@@ -41,7 +41,7 @@ from tcemu.kernels.loading import (
     VECTORS,
 )
 from tcemu.kernels.moves import ENTRIES, SAME, SPREAD_ROWS, SPREADS, pick_at
-from tcemu.kernels.picks import picks
+from tcemu.kernels.picks import picks, words_read
 from tcemu.kernels.products import any_tiles_at, chains_at, run_exactly, run_fused
 from tcemu.kernels.registers import check_words, reach
 from tcemu.kernels.rooms import Kept, Parts, whole
@@ -346,7 +346,7 @@ class Tiles:
     @cached_property
     def _reach(self) -> list[int]:
         of_e = reach(self.pruned.word) if self.pruned else 0
-        return [*(reach(place.word) for place in (self.a, self.b, self.c)), of_e, len(self.d.elements)]
+        return [*(words_read(place.word) for place in (self.a, self.b, self.c)), of_e, len(self.d.elements)]
 
     def __call__(
         self,
@@ -373,7 +373,7 @@ class Tiles:
         met = _NO_METADATA if metadata is None else metadata
         if not known:
             check_words(np.uint32, self._reach, (a, b, c, met, d))
-        if self._direct is not None:
+        if scales is None and self._direct is not None:
             self._run_direct(self._direct, a, b, c, d)
             return d
         return d if self._run(x, y, c, met, of_x, of_y, d) else None

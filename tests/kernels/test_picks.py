@@ -14,12 +14,13 @@ from tcemu.kernels.lanes import WIDTH, whole_vectors_of_words
 
 def picked(table, words):
     """What a kernel selects by a table, as its docstring says."""
-    _, together, units = (int(each) for each in table[:3])
+    _, together, units, half = (int(each) for each in table[:4])
     if not together:
         return words[table[picks.HEADER :]]
     stages = together.bit_length() - 1
-    every, starts = np.split(table[picks.HEADER :], [stages * 2 * WIDTH])
-    made = np.array([words[start : start + WIDTH] for start in starts]).reshape(units, together, WIDTH)
+    taken, every, starts = np.split(table[picks.HEADER :], [WIDTH, WIDTH * (1 + 2 * stages)])
+    loaded = [words[start:][taken if half else np.arange(WIDTH)] for start in starts]
+    made = np.array(loaded).reshape(units, together, WIDTH)
     for stage, (even, odd) in enumerate(every.reshape(stages, 2, WIDTH)):
         groups = made.reshape(units, -1, 2, 1 << stage, WIDTH)
         both = np.concatenate([groups[:, :, 0], groups[:, :, 1]], axis=-1)
@@ -35,6 +36,10 @@ def layouts():
             fragment = mma.fragments[role]
             words = fragment.places[0].reshape(fragment.shape).T
             yield words[:: fragment.elements_per_register].ravel() if role == "a" else words.ravel()
+    # wmma's fragments of f16 have every element twice
+    wmma = tcemu.parse("wmma.mma.sync.aligned.row.row.m16n16k16.f32.f32", target="sm_90a")
+    wmma = wmma.on(tcemu.instructions.target_named("sm_90a"))
+    yield wmma.fragments["b"].places[0].reshape(8, 2, 16)[:, 0].ravel()
 
 
 def others():
@@ -65,7 +70,7 @@ def test_layouts_are_picked_by_networks():
 def test_a_network_reads_no_word_beyond_those_that_it_picks():
     for words in (*layouts(), *others()):
         table = picks.picks(words)
-        if table[2]:
-            _, first, steps = table[:3]
-            starts = table[picks.HEADER + steps * WIDTH :][: 2 * first]
-            assert starts.max() + WIDTH <= words.max() + 1
+        _, together, _, half = table[:4]
+        if together:
+            starts = table[picks.HEADER + WIDTH * (2 * int(together).bit_length() - 1) :]
+            assert starts.max() + WIDTH * (1 + half) <= picks.words_read(words)

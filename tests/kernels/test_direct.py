@@ -1,0 +1,147 @@
+"""Batches whose accumulators stay where the registers have them, beside the plain-Python reference."""
+
+import numpy as np
+import pytest
+from rows import rows
+
+import tcemu
+from tcemu.arithmetic import FusedSums, reference
+from tcemu.instructions import target_named
+from tcemu.instructions.catalogue import catalogue
+from tcemu.instructions.table import FAMILIES
+
+pytest.importorskip("numba")
+
+from tcemu.arithmetic.registers import plan_of
+from tcemu.kernels.lanes import whole_vectors_of_words
+
+MMA = "mma.sync.aligned."
+F8 = MMA + "m16n8k32.row.col."
+CASES = {
+    "tf32": (MMA + "m16n8k8.row.col.f32.tf32.tf32.f32", "sm_90a"),
+    "tf32 sm_80": (MMA + "m16n8k8.row.col.f32.tf32.tf32.f32", "sm_80"),
+    "tf32 k4": (MMA + "m16n8k4.row.col.f32.tf32.tf32.f32", "sm_90a"),
+    "f16": (MMA + "m16n8k16.row.col.f32.f16.f16.f32", "sm_90a"),
+    "f16 k8": (MMA + "m16n8k8.row.col.f32.f16.f16.f32", "sm_75"),
+    "f16 into f16": (MMA + "m16n8k16.row.col.f16.f16.f16.f16", "sm_80"),
+    "bf16": (MMA + "m16n8k16.row.col.f32.bf16.bf16.f32", "sm_90a"),
+    "e4m3": (F8 + "f32.e4m3.e4m3.f32", "sm_90a"),
+    "e5m2 e4m3": (F8 + "f32.e5m2.e4m3.f32", "sm_90a"),
+    "e4m3 k16": (MMA + "m16n8k16.row.col.f32.e4m3.e4m3.f32", "sm_90a"),
+    "e4m3 sm_89": (F8 + "f32.e4m3.e4m3.f32", "sm_89"),
+    "e4m3 into f16": (F8 + "f16.e4m3.e4m3.f16", "sm_90a"),
+    "e3m2 e2m1": (F8 + "kind::f8f6f4.f32.e3m2.e2m1.f32", "sm_120a"),
+    "wmma f16": ("wmma.mma.sync.aligned.row.row.m16n16k16.f32.f32", "sm_90a"),
+    "wmma f16 into f16": ("wmma.mma.sync.aligned.col.row.m16n16k16.f16.f16", "sm_75"),
+    "wmma bf16": ("wmma.mma.sync.aligned.row.row.m16n16k16.f32.bf16.bf16.f32", "sm_80"),
+    "wmma tf32": ("wmma.mma.sync.aligned.row.col.m16n16k8.f32.tf32.tf32.f32", "sm_90a"),
+}
+#: Warps: two times as many as the kernel computes together, and some.
+WARPS = 19
+#: Of each warp, so many outputs are compared.
+OUTPUTS = 9
+
+
+def prepared(name):
+    """The instruction on its target, its operation, and its plan."""
+    opcode, target = CASES[name]
+    on = target_named(target)
+    found = tcemu.parse(opcode, target).on(on)
+    operation = found.operation(on)
+    return found, operation, plan_of(operation, found.fragments)
+
+
+def patterns(rng, form, kind, shape):
+    """Patterns of a class of inputs. In "rare", one element in some hundred is NaN, infinite, subnormal or far away."""
+    with np.errstate(over="ignore"):
+        found = form.encode(rng.standard_normal(shape)).astype(np.int64)
+    any_bits = rng.integers(0, 1 << form.bits, shape) << form.padding
+    if kind == "bits":
+        return any_bits
+    if kind == "rare":
+        return np.where(rng.random(shape) < 0.003, any_bits, found)
+    if kind == "NaN" and form.has_nan:
+        return np.where(rng.random(shape) < 0.02, form.encode(np.nan), found)
+    if kind == "zeros":
+        return np.where(rng.random(shape) < 0.7, 0, found)
+    if kind == "subnormal":
+        return np.where(rng.random(shape) < 0.3, any_bits & (((1 << form.mantissa) - 1) << form.padding), found)
+    if kind == "large":
+        return form.encode(np.clip(2.0**5 * rng.standard_normal(shape), -float(form.largest), float(form.largest))).astype(np.int64)
+    return found
+
+
+def operands(rng, found, kinds, warps):
+    """Patterns of A, B and C, and their registers; every warp has a kind of its own."""
+    matrices, registers = {}, []
+    for role in "abc":
+        form, shape = found.types[role], found.fragments[role].shape
+        each = [patterns(rng, form, kinds[warp % len(kinds)], shape) for warp in range(warps)]
+        matrices[role] = np.stack(each).astype(form.storage)
+        registers.append(found.fragments[role].pack(form.matrix(matrices[role])))
+    return matrices, registers
+
+
+def check(name, kinds, seed):
+    """Some outputs of each warp against the reference's."""
+    found, operation, _ = prepared(name)
+    rng = np.random.default_rng(seed)
+    matrices, registers = operands(rng, found, kinds, WARPS)
+    d = found.fragments["d"].read(tcemu.run(found, *registers, target=CASES[name][1]).reshape(WARPS, -1))
+    d = d.reshape(WARPS, *found.fragments["d"].shape)
+    qualifiers = dict(operation.qualifiers)
+    for warp in range(WARPS):
+        for _ in range(OUTPUTS):
+            m, n = rng.integers(d.shape[1]), rng.integers(d.shape[2])
+            row, column = matrices["a"][warp, m].tolist(), matrices["b"][warp, :, n].tolist()
+            c = int(matrices["c"][warp, m, n])
+            want = reference.dot(operation.model, row, column, c, operation.formats, qualifiers)
+            assert int(d[warp, m, n]) == want, (kinds[warp % len(kinds)], warp, m, n)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("kind", ["near", "bits", "NaN", "zeros", "subnormal", "large", "rare"])
+def test_a_batch_of_a_class(name, kind):
+    check(name, [kind], len(name + kind))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_warps_of_many_classes_side_by_side(name):
+    check(name, ["near", "near", "rare", "zeros", "large", "NaN", "near", "bits", "subnormal"], len(name))
+
+
+@pytest.mark.skipif(not whole_vectors_of_words(), reason="the processor permutes no vectors of 16 words")
+def test_the_cases_are_computed_directly():
+    for name in CASES:
+        assert prepared(name)[2].shares, name
+
+
+def dense():
+    """The dense mma.sync of floats with fused sums, m16n8, and their targets."""
+    family = next(each for each in FAMILIES if each.name == "mma")
+    for instruction in catalogue(family=family.name):
+        floats = all(form.kind == "float" for form in instruction.types.values())
+        if floats and (instruction.shape.m, instruction.shape.n) == (16, 8) and "f64" not in instruction.opcode:
+            yield instruction
+
+
+@pytest.mark.skipif(not whole_vectors_of_words(), reason="the processor permutes no vectors of 16 words")
+@rows("instruction", [*dense()], ids=lambda instruction: instruction.opcode)
+def test_every_dense_row_of_m16n8_is_computed_directly(instruction):
+    on = target_named("sm_120a" if "kind" in instruction.opcode else "sm_90a")
+    found = instruction.on(on)
+    operation = found.operation(on)
+    if isinstance(operation.model, FusedSums) and not operation.keeps_addend:
+        assert plan_of(operation, found.fragments).shares
+
+
+@pytest.mark.parametrize("name", ["tf32", "e4m3", "wmma f16"])
+def test_threads_give_what_one_gives(name):
+    """Many warps, and the same ones a few at a time, which no thread shares."""
+    found, _, _ = prepared(name)
+    kinds = ["near", "near", "NaN", "near", "rare"]
+    _, registers = operands(np.random.default_rng(1), found, [kinds[i // 100 % 5] for i in range(3000)], 3000)
+    whole = tcemu.run(found, *registers, target=CASES[name][1])
+    parts = [tcemu.run(found, *(each[i : i + 500] for each in registers), target=CASES[name][1])
+             for i in range(0, 3000, 500)]  # fmt: skip
+    assert np.array_equal(whole, np.concatenate(parts))
