@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SCRIPTS = ("startup", "matmul", "batches", "speed --print", "families", "launch", "sliders", "check", "timeline")
+SCRIPTS = (
+    "startup", "matmul", "batches", "every", "speed --print", "families", "launch", "sliders", "check", "timeline",
+)  # fmt: skip
 for script in SCRIPTS:
     name, *options = script.split()
     print(f"\n== benchmarks/{name}.py", flush=True)

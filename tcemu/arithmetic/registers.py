@@ -185,9 +185,10 @@ def _few(
     return among(found, scales) if found is not None and scales else found
 
 
-def shares_warps(operation: Operation, fragments: Mapping[str, Fragment]) -> bool:
-    """Whether `compute_registers` computes many warps, in one call, on all cores."""
-    return backend() == "numba" and getattr(plan_of(operation, fragments), "shares", False)
+def shares_warps(operation: Operation, fragments: Mapping[str, Fragment], warps: int) -> bool:
+    """Whether `compute_registers` computes so many warps, in one call, on all cores."""
+    products = warps * prod(fragments["d"].shape) * operation.depth
+    return backend(products) == "numba" and getattr(plan_of(operation, fragments), "shares", False)
 
 
 def plan_of(operation: Operation, fragments: Mapping[str, Fragment], chosen: Chosen | None = None) -> Plan | None:

@@ -103,7 +103,7 @@ def execute(
         # read by layout, compute by the arithmetic row, write by layout
         compute_registers(operation, fragments, parts["a"], parts["b"], parts["c"], out=d)
 
-    return in_chunks(instruction, given, {}, run, whole=shares_warps(operation, fragments))
+    return in_chunks(instruction, given, {}, run, lambda warps: shares_warps(operation, fragments, warps))
 
 
 def in_chunks(
@@ -111,10 +111,9 @@ def in_chunks(
     given: Mapping[str, Array],
     others: Mapping[str, tuple[Array, tuple[int, ...]]],
     run: Callable[[dict[str, Array], int, Array], None],
-    *,
-    whole: bool = False,
+    shares: Callable[[int], bool] = lambda _: False,
 ) -> Array:
-    """D of all warps, a chunk at a time; with `whole`, at once if no operand has to be broadcast or copied.
+    """D of all warps, a chunk at a time; or at once, if `run` shares so many among cores, and all operands are whole.
 
     `run` gets flat registers of `given`, parts of `others` (array, own warps), the number of its first warp, and the
     flat registers of D that it fills.
@@ -126,8 +125,9 @@ def in_chunks(
     warps = broadcast(instruction, shapes)
     count, target = prod(warps), instruction.fragments["d"]
     d = room(instruction, count)
-    at_once = count <= CHUNK or (whole and all(array.flags.c_contiguous for array in arrays.values()))
-    if at_once and all(own == warps for own in shapes.values()):
+    whole = all(own == warps for own in shapes.values())
+    contiguous = all(array.flags.c_contiguous for array in arrays.values())
+    if whole and (count <= CHUNK or (contiguous and shares(count))):
         run({name: array.reshape(count, prod(array.shape[len(warps) :])) for name, array in arrays.items()}, 0, d)
         return d.reshape(*warps, target.lanes, target.registers)
     takes = {name: take(array, shapes[name], warps) for name, array in arrays.items()}
