@@ -132,7 +132,10 @@ def execute(
             places = stored_places(instruction, metadata, chosen, first)
             compute_registers(operation, instruction.fragments, a, b, c, places, d)
 
-    return in_chunks(instruction, given, others, run)
+    def shares(warps: int) -> bool:
+        return getattr(sparse_plan(instruction, operation, chosen, warps), "shares", False)
+
+    return in_chunks(instruction, given, others, run, shares)
 
 
 def metadata_registers(instruction: Instruction, given: npt.ArrayLike) -> Array:

@@ -114,7 +114,10 @@ def _grouped(tiles, numbers, room, scale_x, scale_y, step_x, step_y, unit, ahead
 def run_grouped(  # type: ignore[no-untyped-def]
     x, y, c, e, scale_x, scale_y, tables, numbers, scratch, d
 ):
-    """Sums of groups of scaled products; scale_x and scale_y (tiles, scales): as `grouped_block` takes them."""
+    """Sums of groups of scaled products; whether all metadata was legal.
+
+    scale_x and scale_y (tiles, scales): as `grouped_block` takes them.
+    """
     room, at, told = uint64(scratch.ctypes.data), uint64(tables.ctypes.data), uint64(numbers.ctypes.data)
     given, steps = addresses(x, y, c, e)
     to_d, count, together = uint64(d.ctypes.data), d.shape[0], numbers[TOGETHER]

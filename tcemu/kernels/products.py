@@ -55,6 +55,7 @@ from tcemu.kernels.packing import pack, survey
 from tcemu.kernels.packing_rest import pack_special, pack_wide
 from tcemu.kernels.packing_words import exponents, pack_words
 from tcemu.kernels.rule import DEPTH, HALF, KEEP, ROWS, SUMS
+from tcemu.kernels.sharing import PART, finish_some, leave, take, wait_for_all
 from tcemu.kernels.short_sums import bits_below, is_short, may_be_short, short_block, squares
 
 #: After tiles with NaN, an infinity or an element outside the window, so many are not expected to be better.
@@ -258,20 +259,23 @@ def _quickly(tiles, x, y, steps, tables, numbers, room, bare):  # type: ignore[n
 
 
 # ------------------------------------------------------------------------------------------------------ many tiles
-# d[t] = the results of tile t, for words x, y, c and metadata e (tiles, words); whether all metadata was legal. x is
-# the operand whose elements are in vectors, y the one whose elements are taken one at a time. e has no words if x is
-# dense. tables and numbers: see `tcemu.kernels.loading`; the numbers of `multiply` are first. scratch: numbers[ROOM]
-# words; the caller makes them, because numba frees an array after its last use, and does not count the uses of its
-# address. There is a function for each arithmetic, so that no process compiles what it does not compute. All others
-# take addresses: numba counts the users of an array that is passed on, with an instruction that stops the processor for
-# some twenty cycles.
+# d[t] = the results of tile t, for words x, y, c and metadata e (tiles, words). x is the operand whose elements are in
+# vectors, y the one whose elements are taken one at a time. e has no words if x is dense. tables and numbers: see
+# `tcemu.kernels.loading`; the numbers of `multiply` are first. scratch: numbers[ROOM] words; the caller makes them,
+# because numba frees an array after its last use, and does not count the uses of its address. There is a function for
+# each arithmetic, so that no process compiles what it does not compute. All others take addresses: numba counts the
+# users of an array that is passed on, with an instruction that stops the processor for some twenty cycles.
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def run_fused(  # type: ignore[no-untyped-def]
-    x, y, c, e, scale_x, scale_y, tables, numbers, scratch, d, chains
+    x, y, c, e, scale_x, scale_y, tables, numbers, scratch, d, chains, sharing, wait
 ):
-    """Chains of fused sums; scale_x and scale_y (tiles, scales): as `blocks` takes them, or empty."""
+    """Chains of fused sums; scale_x and scale_y (tiles, scales): as `blocks` takes them, or empty.
+
+    Only of tiles that nobody else has taken; those with illegal metadata are left out. sharing: from `share_tiles`.
+    With `wait`, all tiles are done when it returns.
+    """
     room, at, told = uint64(scratch.ctypes.data), uint64(tables.ctypes.data), uint64(numbers.ctypes.data)
     given, steps = addresses(x, y, c, e)
     to_d, count, together = uint64(d.ctypes.data), d.shape[0], numbers[TOGETHER]
@@ -287,24 +291,32 @@ def run_fused(  # type: ignore[no-untyped-def]
     # Where `_quickly` has failed, now or lately, NaN and infinities are likely.
     care = int64(1) if numbers[QUICK] else int64(0)
     bare = int64(fast.BARE) if not scaled and may_be_short(told, FORMAT_X, FORMAT_Y, uint64(0)) else int64(0)
-    for t in range(0, count, together):
-        tiles = min(together, count - t)
-        scales = scales_x + uint64(t * step_x), scales_y + uint64(t * step_y), step_x, step_y, scaled
-        at_x, at_y = given[0] + uint64(t * steps[0]), given[1] + uint64(t * steps[1])
-        ahead = expect(within(room, told, AHEAD), t + tiles, count, given, steps, to_d, step_d, numbers[BLOCKS])
-        if not load_codes(tiles, given[3] + uint64(t * steps[3]), steps[3], at, told, room):
-            return False
-        load_addends(tiles, given[2] + uint64(t * steps[2]), steps[2], at, told, room)
-        widen_addends(tiles, told, room)
-        if t >= later and _quickly(tiles, at_x, at_y, steps, at, told, room, bare):
-            counts = tiles, packed, vectors_x, vectors_y, 1
-            call(chains[0], (*counts, told, in_c, *scales, base, bare, ahead, chains[1]))
-        else:
-            later = later if t < later else t + PATIENCE
-            load_factors(tiles, at_x, at_y, steps, at, told, room)
-            multiply(tiles, in_x, vectors_x, in_y, vectors_y, 1, told, packed, in_c, scales, chains, ahead, care)
-        store_results(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
-    return True
+    shares, size = uint64(sharing.ctypes.data), PART * together
+    part = take(shares, size)
+    while part < count:
+        stop = min(part + size, count)
+        for t in range(part, stop, together):
+            tiles = min(together, stop - t)
+            scales = scales_x + uint64(t * step_x), scales_y + uint64(t * step_y), step_x, step_y, scaled
+            at_x, at_y = given[0] + uint64(t * steps[0]), given[1] + uint64(t * steps[1])
+            ahead = expect(within(room, told, AHEAD), t + tiles, stop, given, steps, to_d, step_d, numbers[BLOCKS])
+            if not load_codes(tiles, given[3] + uint64(t * steps[3]), steps[3], at, told, room):
+                leave(shares, t)
+                break
+            load_addends(tiles, given[2] + uint64(t * steps[2]), steps[2], at, told, room)
+            widen_addends(tiles, told, room)
+            if t >= later and _quickly(tiles, at_x, at_y, steps, at, told, room, bare):
+                counts = tiles, packed, vectors_x, vectors_y, 1
+                call(chains[0], (*counts, told, in_c, *scales, base, bare, ahead, chains[1]))
+            else:
+                later = later if t < later else t + PATIENCE
+                load_factors(tiles, at_x, at_y, steps, at, told, room)
+                multiply(tiles, in_x, vectors_x, in_y, vectors_y, 1, told, packed, in_c, scales, chains, ahead, care)
+            store_results(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
+        finish_some(shares, stop - part)
+        part = take(shares, size)
+    if wait:
+        wait_for_all(shares, count)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
@@ -348,7 +360,7 @@ def _operands(t, tiles, given, steps, tables, numbers, room):  # type: ignore[no
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def run_exactly(x, y, c, e, whole, tables, numbers, scratch, d):  # type: ignore[no-untyped-def]
-    """Sums of small integers (`whole`), or of bits."""
+    """Sums of small integers (`whole`), or of bits; whether all metadata was legal."""
     room, at, told = uint64(scratch.ctypes.data), uint64(tables.ctypes.data), uint64(numbers.ctypes.data)
     given, steps = addresses(x, y, c, e)
     to_d, count, together, step_d = uint64(d.ctypes.data), d.shape[0], numbers[TOGETHER], 4 * d.shape[1]

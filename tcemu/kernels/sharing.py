@@ -28,10 +28,13 @@ _LONG = ir.IntType(64)
 TAKEN, DONE, LEFT, _NUMBERS = 0, 8, 16, 24
 
 
-def share_tiles(count: int, compute: Callable[[npt.NDArray[np.int64], bool], object]) -> int:
+def share_tiles(
+    count: int, compute: Callable[[npt.NDArray[np.int64], bool], object], *, alone: bool = False
+) -> int:
     """Let all cores compute so many tiles, or one core a few; returns the first tile that was left out, or `count`.
 
-    compute: a function of the numbers that threads share, and whether to wait for all tiles.
+    compute: a function of the numbers that threads share, and whether to wait for all tiles. alone: one core, however
+    many tiles there are.
     """
     numbers, caller = np.zeros(_NUMBERS, np.int64), get_ident()
     numbers[LEFT] = count
@@ -39,7 +42,7 @@ def share_tiles(count: int, compute: Callable[[npt.NDArray[np.int64], bool], obj
     def work() -> None:
         compute(numbers, get_ident() == caller)
 
-    if count > SHARED:
+    if count > SHARED and not alone:
         join(work, cores())
     else:
         work()

@@ -403,17 +403,27 @@ class Tiles:
     def _run(self, x: Array, y: Array, c: Array, met: Array, of_x: Array, of_y: Array, d: Array) -> bool:
         """Compute D in the order of the blocks; whether all metadata was legal."""
         tables, numbers = self.tables
+        if self.rule.kind == FUSED:
+            return self._run_fused(x, y, c, met, of_x, of_y, d)
         room = _KEPT.take("room", self._room, np.int32)
-        if self.rule.kind in (INTEGERS, BITS):
-            return bool(run_exactly(x, y, c, met, self.rule.kind == INTEGERS, tables, numbers, room, d))
         if self.rule.kind == GROUPED:
             return bool(run_grouped(x, y, c, met, of_x, of_y, tables, numbers, room, d))
-        return bool(run_fused(x, y, c, met, of_x, of_y, tables, numbers, room, d, chains_at()))
+        return bool(run_exactly(x, y, c, met, self.rule.kind == INTEGERS, tables, numbers, room, d))
+
+    def _run_fused(self, x: Array, y: Array, c: Array, met: Array, of_x: Array, of_y: Array, d: Array) -> bool:
+        tables, numbers = self.tables
+
+        def compute(sharing: Array, wait: bool) -> None:
+            room = _KEPT.take("room", self._room, np.int32)
+            run_fused(x, y, c, met, of_x, of_y, tables, numbers, room, d, chains_at(), sharing, wait)
+
+        # Scales are looked up by the caller, who shares tiles among cores for that.
+        return share_tiles(len(d), compute, alone=len(of_x) > 0) == len(d)
 
     @property
     def shares(self) -> bool:
-        """Whether many tiles, in one call, are computed on all cores."""
-        return self._direct is not None
+        """Whether many tiles, in one call without scales, are computed on all cores."""
+        return self.rule.kind == FUSED
 
     @cached_property
     def _direct(self) -> Direct | None:
