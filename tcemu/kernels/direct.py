@@ -253,7 +253,7 @@ def _pick(tiles, x, step, tables, numbers, room):  # type: ignore[no-untyped-def
 @merged
 def _pack(tiles, y, step, tables, numbers, room, care):  # type: ignore[no-untyped-def]
     """Pack x, whose words are picked, and y of some tiles; returns what `tcemu.kernels.direct_packing` finds."""
-    groups, vectors, few = number(numbers, GROUPS), number(numbers, OF_Y), number(numbers, FEW) * (1 - care)
+    groups, vectors, few = number(numbers, GROUPS), number(numbers, OF_Y), number(numbers, FEW)
     there, apart = within(room, numbers, TILES), number(numbers, APART)
     to_x, to_y = _there(numbers, int64(OF_X_THERE)), _there(numbers, int64(OF_Y_THERE))
     if care:
@@ -345,9 +345,10 @@ def run_direct(x, y, c, tables, numbers, scratch, d, sharing, wait, there):  # t
     careful, long, elsewhere, patience = int64(0), int64(0), int64(0), int64(0)
     part = take(shares, size)
     while part < count:
-        stop = min(part + size, count)
-        for t in range(part, stop, together):
-            tiles = min(together, stop - t)
+        stop, t, single = min(part + size, count), part, part
+        while t < stop:
+            # One by one where some of several tiles did not fit.
+            tiles = int64(1) if t < single else min(together, stop - t)
             ahead = expect(within(room, told, AHEAD), t + tiles, stop, given, steps, to_d, step_d, numbers[BLOCKS])
             at_x, at_y = given[0] + uint64(t * steps[0]), given[1] + uint64(t * steps[1])
             at_c, at_d = given[2] + uint64(t * steps[2]), to_d + uint64(t * step_d)
@@ -365,18 +366,22 @@ def run_direct(x, y, c, tables, numbers, scratch, d, sharing, wait, there):  # t
                     if found & packing.MISFIT and not care:
                         careful = t + PATIENCE * together
                         found = _pack(tiles, at_y, steps[1], at, told, room, int64(1))
-                if found & packing.MISFIT:
-                    elsewhere, patience = t + (patience + 1) * together, min(2 * patience + 1, PATIENCE)
-            if found & packing.MISFIT:
-                if there[0] == 0:
+                if found & packing.MISFIT and there[0] == 0:
                     leave(shares, t)
                     break
+                if found & packing.MISFIT and tiles > 1 and not patience:
+                    single = t + tiles
+                    continue
+                if found & packing.MISFIT:
+                    elsewhere, patience = t + (patience + 1) * tiles, min(2 * patience + 1, PATIENCE)
+            if found & packing.MISFIT:
                 _elsewhere(tiles, at_x, at_y, at_c, at_d, steps, step_d, there)
-                continue
-            patience = int64(0)
-            addresses = at_c, at_d, uint64(steps[2]), uint64(step_d)
-            bases, marked = (base, numbers[BASE] if few == every else base), int64(found & packing.MARKED)
-            _blocks(tiles, at, told, within(room, told, TILES), addresses, bases, marked, few, ahead)
+            else:
+                patience = int64(0)
+                addresses = at_c, at_d, uint64(steps[2]), uint64(step_d)
+                bases, marked = (base, numbers[BASE] if few == every else base), int64(found & packing.MARKED)
+                _blocks(tiles, at, told, within(room, told, TILES), addresses, bases, marked, few, ahead)
+            t += tiles
         finish_some(shares, stop - part)
         part = take(shares, size)
     return wait_for_all(shares, count) if wait else count

@@ -42,7 +42,7 @@ class _Loops:
         packer = self.packer
 
         def few_bits() -> None:
-            loop(lambda word, _: packer.few_bits(word))
+            loop(packer.few_bits)
             packer.tops.set(packer.tops.get().up(1))
 
         self.code.branch(few, few_bits, lambda: loop(packer.any_bits_of))
@@ -68,7 +68,7 @@ def pack_columns(  # type: ignore[no-untyped-def]
     """x from words[source[v]] << ups[v], for the vectors v of a tile, with eight columns for each of two k.
 
     A tile has `groups` groups of columns, with `of_group` vectors each. words, source, ups, form, start: as for
-    `pack_words`. few: whether the format has few bits, and there is no care. room: the first tile's; apart: the bytes
+    `pack_words`. few: whether the format has few bits. room: the first tile's; apart: the bytes
     from a tile's room to the next. to: the bytes from there to
 
         values       (vectors, 2) vectors, with each column twice

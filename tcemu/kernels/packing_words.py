@@ -109,14 +109,14 @@ class Packer(Elements):
         below = self.lows.get().compare("<", self.lowest, unsigned=True)
         return self.code.number(self.code.number_of_any(above.either(below)))
 
-    def few_bits(self, word: Lanes) -> PackedVector:
+    def few_bits(self, word: Lanes, mark: Callable[[Lanes], None] = lambda _: None) -> PackedVector:
         """A vector of a format with few bits: zeros and subnormal numbers take no more operations than others.
 
         No element is below the window. When all vectors are packed, `tops` must be doubled.
         """
         one = 1 << 23
         # Exponent and fraction go to the fields of float32; a subnormal has the exponent 1 and no hidden bit.
-        size = word.down(self.down) & (self.kept & QUIET)
+        size = self._without_nan(word.down(self.down) & (self.kept & QUIET), mark)
         normal = (size + self.base).floats()
         subnormal = normal.exactly_times_plus(self.two, self.hidden)
         x = size.compare("<", one).choose(subnormal, normal).bits()
@@ -127,6 +127,19 @@ class Packer(Elements):
             return _of_values(self.code, held.up(1))
 
         return PackedVector(x | (word & SIGN), exponents)
+
+    def _without_nan(self, size: Lanes, mark: Callable[[Lanes], None]) -> Lanes:
+        """Magnitudes with zeros for NaN, if there is care."""
+        if self.nan is None:
+            return size
+        found, nan = Slot(size), size.compare(">=", self.nan.down(1), unsigned=True)
+
+        def clear() -> None:
+            mark(nan)
+            found.set(nan.choose(self.code.lanes(0), size))
+
+        self.code.branch(self.code.any_set(nan), clear)
+        return found.get()
 
     def any_bits_of(self, word: Lanes, mark: Callable[[Lanes], None] = lambda _: None) -> PackedVector:
         """A vector as if all its elements were normal numbers, and if they are not, once more."""

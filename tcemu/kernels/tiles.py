@@ -7,7 +7,7 @@ registers by another. Matrices count as registers too, with a layout of their ow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -380,25 +380,20 @@ class Tiles:
 
     def _run_direct(self, direct: Direct, a: Array, b: Array, c: Array, d: Array) -> None:
         """Compute D directly; what is found not to be computed so, in the order of the blocks."""
-        if self._run_shared(direct, a, b, c, d, lambda: NOT_THERE) < len(d):
-            self._run_shared(direct, a, b, c, d, self._elsewhere)
-
-    def _run_shared(
-        self, direct: Direct, a: Array, b: Array, c: Array, d: Array, there: Callable[[], tuple[int, ...]]
-    ) -> int:
-        """Compute D on all cores if it is large; returns the first tile that is left out. there: see `run_direct`."""
 
         def compute(numbers: Array, wait: bool) -> None:
             room = _KEPT.take("direct", direct.room, np.int32)
-            run_direct(b, a, c, direct.tables, direct.numbers, room, d, numbers, wait, there())
+            run_direct(b, a, c, direct.tables, direct.numbers, room, d, numbers, wait, NOT_THERE)
 
-        return share_tiles(len(d), compute)
+        def or_elsewhere(numbers: Array, wait: bool) -> None:
+            room, other = _KEPT.take("direct", direct.room, np.int32), _KEPT.take("room", self._room, np.int32)
+            # These must live as long as the kernel runs, which only has their addresses.
+            held = *self.tables, other, other[self.tables[1][AHEAD] :]
+            there = any_tiles_at(), *(each.ctypes.data for each in held), *chains_at(), int(self.along_n)
+            run_direct(b, a, c, direct.tables, direct.numbers, room, d, numbers, wait, there)
 
-    def _elsewhere(self) -> tuple[int, ...]:
-        """Where `run_direct` finds the kernel for any tiles, and room of this thread for it."""
-        room, (tables, numbers) = _KEPT.take("room", self._room, np.int32), self.tables
-        at = (each.ctypes.data for each in (tables, numbers, room, room[numbers[AHEAD] :]))
-        return any_tiles_at(), *at, *chains_at(), int(self.along_n)
+        if share_tiles(len(d), compute) < len(d):
+            share_tiles(len(d), or_elsewhere)
 
     def _run(self, x: Array, y: Array, c: Array, met: Array, of_x: Array, of_y: Array, d: Array) -> bool:
         """Compute D in the order of the blocks; whether all metadata was legal."""
