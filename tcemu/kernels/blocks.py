@@ -217,9 +217,10 @@ class Chain:
             """A product of significands times 2^(exponent + raised), toward zero."""
             exponent = self._exponents(at, row)[0]
             # 2^-100 brings every product below one, but not out of float32's normal range.
-            power = (exponent + raised[row]).larger(-100)
-            return (x * y * (power + 127).up(23).floats()).truncated()
+            field = (exponent + fields[row]).larger(127 - 100)
+            return (x * y * field.up(23).floats()).truncated()
 
+        fields = [each + 127 for each in raised]
         self.round_wide(self.halves(first, aligned, terms), raised)
 
     def round_wide(self, totals: list[Total], raised: list[Lanes]) -> None:

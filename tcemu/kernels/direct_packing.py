@@ -56,7 +56,8 @@ class _Loops:
             code = self.code
             words = spread(nan.choose(code.lanes(-1), 0)) | code.load(address.value, 0, WORDS, unit=64)
             code.store(words, address.value, 0, unit=64)
-            self.found.set(code.long(MARKED))
+            some = code.number(code.number_of_any(nan)).compare("!=", 0)
+            self.found.set(self.found.get() | some.choose(code.long(MARKED), 0))
 
         return add
 

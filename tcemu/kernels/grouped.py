@@ -38,7 +38,7 @@ from tcemu.kernels.loading import (
     within,
 )
 from tcemu.kernels.moves import ENTRIES, addresses, look_up
-from tcemu.kernels.packing import pack, survey
+from tcemu.kernels.packing import PLACES, pack, survey
 from tcemu.kernels.rule import DEPTH, ROWS, SUMS
 from tcemu.kernels.scaled import grouped_block
 
@@ -50,7 +50,7 @@ def _packed(x, y, all_x, all_y, value_x, value_y, rest, numbers):  # type: ignor
     seen_x, seen_y = survey(x, form_x, all_x), survey(y, form_y, all_y)
     pack(x, form_x, all_x, seen_x, value_x, rest, int64(0))
     pack(y, form_y, all_y, seen_y, value_y, rest, int64(0))
-    return (seen_x >> 1) + (seen_y >> 1) + int64(2 * fast.CENTRE) - number(numbers, OPTION)
+    return (seen_x >> PLACES) + (seen_y >> PLACES) + int64(2 * fast.CENTRE) - number(numbers, OPTION)
 
 
 @merged

@@ -20,6 +20,9 @@ from tcemu.kernels.sums import (
     SPECIAL,
 )
 
+#: What `survey` finds is in so many bits below the start; one of them says that it has looked at all elements.
+PLACES, SEARCHED = 4, 8
+
 
 class Elements:
     """Patterns of a format, sixteen at a time, while the loop over them is emitted."""
@@ -50,8 +53,8 @@ class _Survey(Elements):
     """The search for the start of a window, and for elements that take care."""
 
     def emit(self, count: Any) -> Any:
-        """Twice the start, plus one if care is needed, in 64 bits."""
-        start = Slot((self.code.word(1) - self.bias - self.fraction * self.normalised).up(1))
+        """What `survey` returns."""
+        start = Slot((self.code.word(1) - self.bias - self.fraction * self.normalised).up(PLACES))
         self.code.branch(self.exponent.compare(">", SMALL), lambda: start.set(self._searched(count)))
         return self.code.signed(start.get()).value
 
@@ -70,7 +73,9 @@ class _Survey(Elements):
         lowest = self._power(code.largest(lows.get() ^ -1) ^ -1)
         outside = (lowest - start).compare("<", 0).either((highest - start).compare(">", SPAN))
         special = code.largest(tops.get()) - code.first(self.limit)
-        return start.up(1) | special.compare(">=", 0).either(outside).choose(code.word(1), 0)
+        special = special.compare(">=", 0)
+        found = special.choose(code.word(SPECIAL), 0) | outside.choose(code.word(OUTSIDE), 0)
+        return start.up(PLACES) | found.up(1) | special.either(outside).choose(code.word(1), 0) | SEARCHED
 
     def _power(self, magnitude: Lanes) -> Lanes:
         """The exponent of a magnitude."""
@@ -79,10 +84,11 @@ class _Survey(Elements):
 
 @intrinsic
 def survey(typingctx, patterns, form, count):  # type: ignore[no-untyped-def]
-    """Twice the start of the window of `count` times 16 patterns, plus one if `pack` must take care; see `pack`.
+    """The start of the window of `count` times 16 patterns, and in the PLACES lowest bits, what `pack` should know.
 
-    A small format fits in one window, whatever its elements. For others the window starts as low as the largest element
-    and the results allow, so that few elements are outside.
+    That is 1 if it must take care, twice what it will return, and SEARCHED if that has been looked for. A small format
+    fits in one window, whatever its elements. For others the window starts as low as the largest element and the
+    results allow, so that few elements are outside.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
@@ -99,7 +105,7 @@ class _Pack(Elements):
         super().__init__(code, patterns, form)
         self.count, self.normal = code.number(count), self.normalised.compare("!=", 0).everywhere()
         found = code.short(code.number(found))
-        self.care, first = found & 1, found.signed_down(1)
+        self.care, first = found & 1, found.signed_down(PLACES)
         hidden = code.word(1).up(self.fraction)
         self.low, self.hidden, self.lowest = (
             each.everywhere() for each in (hidden - 1, hidden, first + self.bias)

@@ -98,10 +98,11 @@ class Packer(Elements):
         # Exponents are in the topmost byte, relative to `first`.
         self.powers = (self.first - (127 - CENTRE)).up(24).everywhere()
         self.absent = (self.first + ABSENT).up(24).everywhere()
-        self.nan: Lanes | None = None
-        if care is not None:
+        self.nan, self.care = self.limit, None if care is None else code.number(care)
+        if self.care is not None:
             above = self.ieee.choose(code.word(1).up(code.word(24) - self.fraction), code.word(0))
-            self.nan = code.number(care).compare("!=", 0).choose(limit + above, code.word(-1)).everywhere()
+            # Of magnitudes that are not doubled.
+            self.nan = (limit + above).down(1).everywhere()
 
     def misfits(self) -> Lanes:
         """Whether something did not fit: not 0."""
@@ -130,15 +131,16 @@ class Packer(Elements):
 
     def _without_nan(self, size: Lanes, mark: Callable[[Lanes], None]) -> Lanes:
         """Magnitudes with zeros for NaN, if there is care."""
-        if self.nan is None:
-            return size
-        found, nan = Slot(size), size.compare(">=", self.nan.down(1), unsigned=True)
+        found = Slot(size)
 
         def clear() -> None:
+            nan = size.compare(">=", self.nan, unsigned=True)
             mark(nan)
             found.set(nan.choose(self.code.lanes(0), size))
 
-        self.code.branch(self.code.any_set(nan), clear)
+        if self.care is not None:
+            # Whether there is a NaN is harder to predict than whether there is care.
+            self.code.branch(self.care, clear)
         return found.get()
 
     def any_bits_of(self, word: Lanes, mark: Callable[[Lanes], None] = lambda _: None) -> PackedVector:
@@ -148,12 +150,8 @@ class Packer(Elements):
         x, power = Slot(moved + self.base), Slot(double)
 
         def again() -> None:
-            kept, size = moved, double
-            if self.nan is not None:
-                nan = double.compare(">=", self.nan, unsigned=True)
-                kept, size = (nan.choose(code.lanes(0), each) for each in (moved, double))
-                code.branch(code.any_set(nan), lambda: mark(nan))
-            found, exponent = self._with_zeros(kept, size)
+            size = self._without_nan(double.down(1), mark)
+            found, exponent = self._with_zeros(moved, size.up(1))
             x.set(found)
             power.set(exponent)
 

@@ -51,7 +51,7 @@ from tcemu.kernels.loading import (
 )
 from tcemu.kernels.moves import addresses
 from tcemu.kernels.nests import blocks
-from tcemu.kernels.packing import pack, survey
+from tcemu.kernels.packing import PLACES, SEARCHED, pack, survey
 from tcemu.kernels.packing_rest import pack_special, pack_wide
 from tcemu.kernels.packing_words import exponents, pack_words
 from tcemu.kernels.rule import DEPTH, HALF, KEEP, ROWS, SUMS
@@ -82,8 +82,10 @@ def multiply(  # type: ignore[no-untyped-def]
     value_x, word_x, sign_x, value_y, word_y, sign_y = _rooms(room, all_x, all_y)
     form_x, form_y = numbers + uint64(8 * FORMAT_X), numbers + uint64(8 * FORMAT_Y)
     seen_x, seen_y = survey(x, form_x, all_x), survey(y, form_y, all_y)
-    found = pack(x, form_x, all_x, seen_x | care, value_x, word_x, int64(1))
-    found |= pack(y, form_y, all_y, seen_y | care, value_y, word_y, int64(0))
+    found = (seen_x | seen_y) >> 1 & (fast.SPECIAL | fast.OUTSIDE)
+    if not (found & fast.OUTSIDE and seen_x & seen_y & SEARCHED):
+        found = pack(x, form_x, all_x, seen_x | care, value_x, word_x, int64(1))
+        found |= pack(y, form_y, all_y, seen_y | care, value_y, word_y, int64(0))
     if found & fast.OUTSIDE:
         if number(numbers, KEEP) != 23 or number(numbers, HALF):
             return found
@@ -92,7 +94,7 @@ def multiply(  # type: ignore[no-untyped-def]
     if found & fast.SPECIAL:
         pack_special(x, form_x, all_x, sign_x)
         pack_special(y, form_y, all_y, sign_y)
-    base = (seen_x >> 1) + (seen_y >> 1)
+    base = (seen_x >> PLACES) + (seen_y >> PLACES)
     call(chains[0], (tiles, room, vectors_x, vectors_y, steps, numbers, c, *scales, base, found, ahead, chains[1]))
     return found
 
