@@ -49,8 +49,15 @@ def works(targets: list[Target]) -> Iterator[tuple[Instruction, Target]]:
 
 
 def manner(instruction: Instruction, target: Target) -> Hashable | None:
-    """The types, arithmetic and layouts; None if the target lacks the instruction, or if it does not take floats."""
-    if not instruction.gate.admits(target) or any(instruction.types[role].kind != "float" for role in "abcd"):
+    """The types, arithmetic and layouts; None if there is nothing to compare.
+
+    That is where the target lacks the instruction, or it does not take floats, or its D cannot be the C of the next
+    step, so that it multiplies no matrices.
+    """
+    types = instruction.types
+    if not instruction.gate.admits(target) or any(types[role].kind != "float" for role in "abcd"):
+        return None
+    if types["c"] != types["d"]:
         return None
     found = instruction.on(target)
     if not found.knows_fragments:

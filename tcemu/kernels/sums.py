@@ -21,6 +21,8 @@ in one operation each. `tcemu.kernels.short_sums` says when.
 The first two paths leave out NaN and infinities. Another pass decides them: with +-1 for every finite number, the sum
 of the products in the processor's own arithmetic is infinite or NaN exactly where the result is.
 
+`tcemu.kernels.direct` computes batches in this way with as little movement of registers as possible.
+
 Accumulators are float32 patterns throughout; a float16 accumulator is the float32 of the same value.
 """
 
