@@ -19,7 +19,8 @@ from tcemu.arithmetic.operation import MODES, Operation, normalised, numbers
 from tcemu.formats import Format, lookup, unpack
 
 if TYPE_CHECKING:
-    from tcemu.kernels.tiles import Place, Pruned, Tiles
+    from tcemu.kernels.places import Place, Pruned
+    from tcemu.kernels.tiles import Tiles
 
 Array = npt.NDArray[Any]
 #: Takes words of A, B and C; by name the metadata of a sparse A, scales, room for D, and whether arrays like these have
@@ -89,7 +90,7 @@ def _plan(model: Model, operation: Operation, shape: tuple[int, int, int], opera
 
 def _places(operation: Operation, operands: Operands) -> dict[str, Place]:
     """A, B and C as the kernels take them."""
-    from tcemu.kernels.tiles import Place
+    from tcemu.kernels.places import Place
 
     forms = operation.formats
     return {
@@ -99,7 +100,8 @@ def _places(operation: Operation, operands: Operands) -> dict[str, Place]:
 
 
 def _tiles(operation: Operation, shape: tuple[int, int, int], operands: Operands, **more: Any) -> Tiles:
-    from tcemu.kernels.tiles import Results, Tiles
+    from tcemu.kernels.places import Results
+    from tcemu.kernels.tiles import Tiles
 
     given = _places(operation, operands) | {"d": Results(operands.d, operands.width), "pruned": operands.pruned}
     return Tiles(shape, **given | more)
@@ -144,7 +146,8 @@ def _(model: IntegerDot, operation: Operation, shape: tuple[int, int, int], oper
 
 @_plan.register
 def _(model: BitDot, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> Plan | None:
-    from tcemu.kernels.tiles import BITS, Place
+    from tcemu.kernels.places import Place
+    from tcemu.kernels.tiles import BITS
 
     every = {role: Place(one.word, one.bit, -1) for role, one in zip("ab", operands[:2], strict=True)}
     return _whole(operation, shape, operands, BITS, dict(operation.qualifiers)["op"] == "xor", **every)

@@ -36,7 +36,8 @@ from tcemu.kernels.sums import CENTRE
 from tcemu.kernels.windows import above, start_of_window
 
 if TYPE_CHECKING:
-    from tcemu.kernels.tiles import Load, Tiles
+    from tcemu.kernels.places import Load
+    from tcemu.kernels.tiles import Tiles
 
 Array = npt.NDArray[Any]
 #: The places of the numbers that the kernel reads besides the rule and the formats of x, which is B, and y, which is A:

@@ -7,7 +7,7 @@ registers by another. Matrices count as registers too, with a layout of their ow
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -42,6 +42,7 @@ from tcemu.kernels.loading import (
 )
 from tcemu.kernels.moves import ENTRIES, SAME, SPREAD_ROWS, SPREADS, pick_at
 from tcemu.kernels.picks import picks, words_read
+from tcemu.kernels.places import CODES, Load, Place, Pruned, Results
 from tcemu.kernels.products import any_tiles_at, chains_at, run_exactly, run_fused
 from tcemu.kernels.registers import check_words, reach
 from tcemu.kernels.rooms import Kept, Parts, whole
@@ -54,84 +55,10 @@ Array = npt.NDArray[Any]
 _NO_SCALES, _NO_METADATA = np.empty((0, 0), np.int32), np.empty((1, 0), np.uint32)
 #: Kinds of arithmetic.
 FUSED, GROUPED, INTEGERS, BITS = range(4)
-#: The number of values of four bits of metadata.
-_CODES = 16
 #: Tiles that are computed together, at most, and the words of room that they may take.
 _TOGETHER, _ROOM = 8, 1 << 16
-
 _KEPT = Kept()
-_WORD, _NOTHING = 0xFFFFFFFF, np.empty(0, np.int64)
-
-
-class Load(NamedTuple):
-    """How an operand is loaded: three tables and three numbers, see `tcemu.kernels.loading`."""
-
-    picks: Array
-    source: Array
-    bits: Array
-    vectors: int
-    mask: int
-    flip: int
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where the elements of a matrix are in registers: the word and first bit of each, in C order, and its mask."""
-
-    word: Array
-    bit: Array
-    mask: int
-    #: the bits of each element to flip
-    flip: int = 0
-
-    @property
-    def whole(self) -> bool:
-        """Whether each element is a word, as it is."""
-        return self.mask & _WORD == _WORD and not self.flip and not self.bit.any()
-
-    def load(self, elements: Array) -> Load:
-        """How elements, a multiple of 16, are loaded; each vector of words is picked only once."""
-        words, bits, vectors = self.word.ravel()[elements.ravel()], self.bit.ravel()[elements.ravel()], elements.size
-        if self.whole:
-            return Load(picks(words), _NOTHING, _NOTHING, vectors // WIDTH, 0, 0)
-        picked, source = np.unique(words.reshape(-1, WIDTH), axis=0, return_inverse=True)
-        return Load(picks(picked.ravel()), source.ravel(), bits, vectors // WIDTH, self.mask, self.flip)
-
-
-@dataclass(frozen=True)
-class Results:
-    """Where the results go: `elements` (words, per) are their numbers in C order, `width` bits each."""
-
-    elements: Array
-    width: int
-
-
-@dataclass(frozen=True, eq=False)
-class Pruned:
-    """Which elements of a sparse A are stored: four bits of metadata for each chunk of a row say it.
-
-    word and bit: where the bits of each chunk are in the words of metadata, (m, chunks). places: for each legal value,
-    the places in the chunk, in the order in which the elements are stored. chunk: the elements of a chunk.
-    """
-
-    word: Array
-    bit: Array
-    places: Mapping[int, Sequence[int]]
-    chunk: int
-
-    @property
-    def stored(self) -> int:
-        """Stored elements of a chunk."""
-        return self.chunk // 2
-
-    @property
-    def illegal(self) -> int:
-        """A word with a bit for each value that is not legal."""
-        return sum(1 << code for code in range(_CODES) if code not in self.places)
-
-    def codes_with(self, stored: int, place: int) -> int:
-        """A word with a bit for each value that puts a stored element of the chunk at a place."""
-        return sum(1 << code for code, places in self.places.items() if places[stored] == place)
+_NOTHING = np.empty(0, np.int64)
 
 
 class Rule(NamedTuple):
@@ -279,7 +206,7 @@ class Tiles:
         if self.pruned is None:
             return [*found, Load(_NOTHING, _NOTHING, _NOTHING, 0, 0, 0)]
         codes = self.lanes[:, None] * self._chunks + np.arange(self._chunks)[:, None]
-        return [*found, Place(self.pruned.word, self.pruned.bit, _CODES - 1).load(codes)]
+        return [*found, Place(self.pruned.word, self.pruned.bit, CODES - 1).load(codes)]
 
     @cached_property
     def tables(self) -> tuple[Array, Array]:
