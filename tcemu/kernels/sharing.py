@@ -25,24 +25,21 @@ SHARED, PART = 1024, 32
 _LONG = ir.IntType(64)
 #: The places of the numbers that threads share, each in a line of a cache of its own: the first tile that nobody has
 #: taken, how many are done, and the first that was left out, or one after the last.
-TAKEN, DONE, LEFT, _NUMBERS = 0, 8, 16, 24
+TAKEN, DONE, LEFT, SHARES = 0, 8, 16, 24
 
 
-def share_tiles(
-    count: int, compute: Callable[[npt.NDArray[np.int64], bool], object], *, alone: bool = False
-) -> int:
+def share_tiles(count: int, compute: Callable[[npt.NDArray[np.int64], bool], None]) -> int:
     """Let all cores compute so many tiles, or one core a few; returns the first tile that was left out, or `count`.
 
-    compute: a function of the numbers that threads share, and whether to wait for all tiles. alone: one core, however
-    many tiles there are.
+    compute: a function of the numbers that threads share, and whether to wait for all tiles.
     """
-    numbers, caller = np.zeros(_NUMBERS, np.int64), get_ident()
+    numbers, caller = np.zeros(SHARES, np.int64), get_ident()
     numbers[LEFT] = count
 
     def work() -> None:
         compute(numbers, get_ident() == caller)
 
-    if count > SHARED and not alone:
+    if count > SHARED:
         join(work, cores())
     else:
         work()

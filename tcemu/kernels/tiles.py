@@ -7,7 +7,7 @@ registers by another. Matrices count as registers too, with a layout of their ow
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -47,7 +47,7 @@ from tcemu.kernels.products import any_tiles_at, chains_at, run_exactly, run_fus
 from tcemu.kernels.registers import check_words, reach
 from tcemu.kernels.rooms import Kept, Parts, whole
 from tcemu.kernels.rule import ROWS, SAFE
-from tcemu.kernels.sharing import share_tiles
+from tcemu.kernels.sharing import LEFT, SHARED, SHARES, share_tiles
 from tcemu.kernels.sums import space
 from tcemu.kernels.windows import above, of_few_bits, start_of_window
 
@@ -82,6 +82,17 @@ class Rule(NamedTuple):
 def _four_for_two(ks: Sequence[int]) -> tuple[int, ...]:
     """The k of B's elements that the stored elements `ks` of a sparse A may meet: two of them stand for four."""
     return tuple(4 * pair + i for pair in sorted({k // 2 for k in ks}) for i in range(4))
+
+
+def _computed(count: int, compute: Callable[[Array, bool], None], *, alone: bool = False) -> int:
+    """Let a function compute so many tiles, on all cores if there are many: see `share_tiles`."""
+    if count > SHARED and not alone:
+        return share_tiles(count, compute)
+    # The call of another module would be one more on the way of a single wgmma.
+    numbers = np.zeros(SHARES, np.int64)
+    numbers[LEFT] = count
+    compute(numbers, True)
+    return int(numbers[LEFT])
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,8 +330,8 @@ class Tiles:
             there = any_tiles_at(), *(each.ctypes.data for each in held), *chains_at(), int(self.along_n)
             run_direct(b, a, c, direct.tables, direct.numbers, room, d, numbers, wait, there)
 
-        if share_tiles(len(d), compute) < len(d):
-            share_tiles(len(d), or_elsewhere)
+        if _computed(len(d), compute) < len(d):
+            _computed(len(d), or_elsewhere)
 
     def _run(self, x: Array, y: Array, c: Array, met: Array, of_x: Array, of_y: Array, d: Array) -> bool:
         """Compute D in the order of the blocks; whether all metadata was legal."""
@@ -340,7 +351,7 @@ class Tiles:
             run_fused(x, y, c, met, of_x, of_y, tables, numbers, room, d, chains_at(), sharing, wait)
 
         # Scales are looked up by the caller, who shares tiles among cores for that.
-        return share_tiles(len(d), compute, alone=len(of_x) > 0) == len(d)
+        return _computed(len(d), compute, alone=len(of_x) > 0) == len(d)
 
     @property
     def shares(self) -> bool:
