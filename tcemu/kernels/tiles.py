@@ -358,6 +358,11 @@ class Tiles:
         """Whether many tiles, in one call without scales, are computed on all cores."""
         return self.rule.kind == FUSED
 
+    @property
+    def is_direct(self) -> bool:
+        """Whether accumulators stay where the registers have them: see `tcemu.kernels.direct`."""
+        return self._direct is not None
+
     @cached_property
     def _direct(self) -> Direct | None:
         """What `run_direct` takes, if this is computed directly."""

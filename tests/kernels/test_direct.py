@@ -117,7 +117,7 @@ def test_warps_of_many_classes_side_by_side(name):
 @pytest.mark.skipif(not whole_vectors_of_words(), reason="the processor permutes no vectors of 16 words")
 def test_the_cases_are_computed_directly():
     for name in CASES:
-        assert prepared(name)[2].shares, name
+        assert prepared(name)[2].is_direct, name
 
 
 def dense():
@@ -136,7 +136,7 @@ def test_every_dense_row_of_m16n8_is_computed_directly(instruction):
     found = instruction.on(on)
     operation = found.operation(on)
     if isinstance(operation.model, FusedSums) and not operation.keeps_addend:
-        assert plan_of(operation, found.fragments).shares
+        assert plan_of(operation, found.fragments).is_direct
 
 
 @pytest.mark.parametrize("name", ["tf32", "e4m3", "wmma f16"])
