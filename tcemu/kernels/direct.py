@@ -334,7 +334,7 @@ def run_direct(x, y, c, tables, numbers, scratch, d, sharing, wait, there):  # t
 
     x, y and c (tiles, words): words of B, A and C. tables, numbers: of `Direct`; scratch: as much room. sharing: from
     `share_tiles`. With `wait`, all tiles are done when it returns. there: where tiles that do not fit are computed;
-    if that is NOT_THERE, they are left out, and what is then taken.
+    if that is NOT_THERE, the first of them and what follows it in its part are left out.
     """
     room, at, told = uint64(scratch.ctypes.data), uint64(tables.ctypes.data), uint64(numbers.ctypes.data)
     given = uint64(x.ctypes.data), uint64(y.ctypes.data), uint64(c.ctypes.data), uint64(c.ctypes.data)

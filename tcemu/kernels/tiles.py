@@ -44,7 +44,7 @@ from tcemu.kernels.moves import ENTRIES, SAME, SPREAD_ROWS, SPREADS, pick_at
 from tcemu.kernels.picks import picks, words_read
 from tcemu.kernels.places import CODES, Load, Place, Pruned, Results
 from tcemu.kernels.products import any_tiles_at, chains_at, run_exactly, run_fused
-from tcemu.kernels.registers import check_words, reach
+from tcemu.kernels.registers import check_words
 from tcemu.kernels.rooms import Kept, Parts, whole
 from tcemu.kernels.rule import ROWS, SAFE
 from tcemu.kernels.sharing import LEFT, SHARED, SHARES, share_tiles
@@ -283,7 +283,7 @@ class Tiles:
 
     @cached_property
     def _reach(self) -> list[int]:
-        of_e = reach(self.pruned.word) if self.pruned else 0
+        of_e = words_read(self.pruned.word) if self.pruned else 0
         return [*(words_read(place.word) for place in (self.a, self.b, self.c)), of_e, len(self.d.elements)]
 
     def __call__(

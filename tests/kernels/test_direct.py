@@ -51,8 +51,12 @@ def prepared(name):
     return found, operation, plan_of(operation, found.fragments)
 
 
-def patterns(rng, form, kind, shape):
-    """Patterns of a class of inputs. In "rare", one element in some hundred is NaN, infinite, subnormal or far away."""
+def patterns(rng, form, kind, shape, k=0):
+    """Patterns of a class of inputs; k: that of each element.
+
+    In "rare", one element in some hundred is NaN, infinite, subnormal or far away. In "uneven", those of the upper two
+    bytes of a word are far larger than others.
+    """
     with np.errstate(over="ignore"):
         found = form.encode(rng.standard_normal(shape)).astype(np.int64)
     any_bits = rng.integers(0, 1 << form.bits, shape) << form.padding
@@ -69,8 +73,10 @@ def patterns(rng, form, kind, shape):
     if kind == "large":
         most = float(form.largest)
         return form.encode(np.clip(32 * rng.standard_normal(shape), -most, most)).astype(np.int64)
-    if kind == "wide":  # sums of bytes are short, or just not: some bits of their products are far below others
+    if kind in ("wide", "uneven"):  # sums of bytes are short, or just not: some bits are far below others
         size = 2.0 ** rng.uniform(-9, rng.uniform(0, 6), shape)
+        if kind == "uneven":
+            size = np.where(k % 4 < 2, 2.0 ** rng.uniform(-9, -6, shape), size)
         return form.encode(np.where(rng.random(shape) < 0.5, -size, size)).astype(np.int64)
     return found
 
@@ -80,7 +86,8 @@ def operands(rng, found, kinds, warps):
     matrices, registers = {}, []
     for role in "abc":
         form, shape = found.types[role], found.fragments[role].shape
-        each = [patterns(rng, form, kinds[warp % len(kinds)], shape) for warp in range(warps)]
+        k = {"a": np.arange(shape[1]), "b": np.arange(shape[0])[:, None], "c": np.array(0)}[role]
+        each = [patterns(rng, form, kinds[warp % len(kinds)], shape, k) for warp in range(warps)]
         matrices[role] = np.stack(each).astype(form.storage)
         registers.append(found.fragments[role].pack(form.matrix(matrices[role])))
     return matrices, registers
@@ -104,7 +111,7 @@ def check(name, kinds, seed):
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("kind", ["near", "bits", "NaN", "zeros", "subnormal", "large", "wide", "rare"])
+@pytest.mark.parametrize("kind", ["near", "bits", "NaN", "zeros", "subnormal", "large", "wide", "uneven", "rare"])
 def test_a_batch_of_a_class(name, kind):
     check(name, [kind], len(name + kind))
 
