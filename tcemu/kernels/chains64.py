@@ -4,162 +4,47 @@
     four rows                           of A: an element of each for every k, taken by all lanes
 
 Index tables, which the layouts make once, say which register holds each element. Rows and vectors of B are in an order
-that is easy to make from the registers; A's elements are read where they are.
+that is easy to make from the registers; A's elements are read where they are. If registers have other vectors of C,
+these may stay as they are, see `tcemu.kernels.pairs64`; otherwise C and D are put in order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import int64, types, uint64
-from numba.extending import intrinsic
+from numba import int64, uint64
 
+from tcemu.kernels.ahead import NOTES, expect
 from tcemu.kernels.binary64 import NEAREST, link
-from tcemu.kernels.calls import call
+from tcemu.kernels.blocks64 import INDICES, PAIRED, ROWS, SIZES, chains
+from tcemu.kernels.calls import call, number
 from tcemu.kernels.compiling import njit
-from tcemu.kernels.lanes import DOUBLE, LONG, WORD, Lanes
 from tcemu.kernels.moves import pick_at
+from tcemu.kernels.pairs64 import Paired, paired, twice
 from tcemu.kernels.picks import picks
-from tcemu.kernels.raised64 import (
-    BITS,
-    DOUBLES,
-    LANES,
-    LEAST,
-    LONGS,
-    RAISE,
-    in_units,
-    largest,
-    lower,
-    raise_to,
-    size,
-    subnormal,
-)
+from tcemu.kernels.raised64 import LANES, RAISE, largest, lower, raise_to, subnormal
 from tcemu.kernels.registers import check_words, reach
-from tcemu.kernels.rooms import Parts, aligned
+from tcemu.kernels.rooms import Parts, aligned, whole
 from tcemu.kernels.sharing import PART, finish_some, share_tiles, take, wait_for_all
-from tcemu.kernels.simd import Slot, vector_code
 
 Array = npt.NDArray[Any]
 
-#: Rows of columns that are computed at once, LANES of them.
-ROWS = 4
-
-_INVALID, _QUIET_BIT = 0xFFF8 << 48, 1 << 51
 #: The exponent fields of A and B, both together, and of C may be so large that nothing overflows at the other scale.
 _MOST, _MOST_TOGETHER, _MOST_ADDEND = 1800, 2500, 1500
 #: In the type in which numba computes.
 _ZERO, _EIGHT = np.uint64(0), np.uint64(8)
 
-#: The places of the numbers that `run` reads: where the tables of a, b, c and d begin, or -1 if everything is in order;
-#: where room begins for what is picked of a, b, c and d, and for a, b and c at the scale of RAISE, and all its words;
-#: vectors of a, b and c; groups of columns, rows and products of a chain; where the tables begin that say where each
-#: element of a is, and each vector of b.
-TABLES, ROOMS, HIGH, ROOM, VECTORS, SIZES, INDICES, NUMBERS = 0, 4, 8, 11, 12, 15, 18, 20
+#: The places of the numbers that `run` reads besides those of `tcemu.kernels.blocks64`: where the tables of a, b, c and
+#: d begin, or -1 if everything is in order; where room begins for what is picked of a, b, c and d, and for a, b and c
+#: at the scale of RAISE, for b with each column twice, for what is fetched ahead, and all its words; vectors of a, b
+#: and c.
+TABLES, ROOMS, HIGH, DOUBLED, AHEAD, ROOM, VECTORS, NUMBERS = 9, 13, 17, 20, 21, 22, 23, 26
 #: Tiles whose registers are picked together.
 TOGETHER = 8
-
-
-class _Chains:
-    """The chains of one group of columns, while they are emitted."""
-
-    def __init__(self, builder: Any, places: Any, d: Any) -> None:
-        self.code = vector_code(builder)
-        (self.a, self.b, self.c, self.of_a, self.of_b, rows, depth), self.d = places, d
-        self.rows, self.depth = self.code.number(rows), self.code.number(depth)
-        self.found = Slot(self.code.lanes(0, LONG, LANES))
-
-    def emit(self, step: Any) -> Any:
-        """All chains by a step; returns whether something was noted, or there is a NaN: not 0."""
-        self.found.set(self.code.lanes(0, LONG, LANES))
-        with self.code.loop(0, self.rows.down(ROWS.bit_length() - 1)) as block:
-            self._block(block * ROWS, step)
-        return self.code.number_of_any(self.found.get().compare("!=", 0))
-
-    def _block(self, first: Lanes, step: Any) -> None:
-        """Rows from `first` on: they share the loads of B, and none waits for another."""
-        code, unit = self.code, 8 * LANES
-        running = [Slot(code.load(self.c, first + row, DOUBLES, unit=unit)) for row in range(ROWS)]
-        with code.loop(0, self.depth) as k:
-            y = code.load(self.b, self._index(self.of_b, k), DOUBLES, unit=unit)
-            places = (self._index(self.of_a, (first + row) * self.depth + k) for row in range(ROWS))
-            factors = [code.load(self.a, place, DOUBLE, unit=8).everywhere(LANES) for place in places]
-            step(factors, y, running)
-        for row, so_far in enumerate(running):
-            code.store(so_far.get(), self.d, first + row, unit=unit)
-            self._note(so_far.get().compare("!=", so_far.get(), unordered=True))
-
-    def _index(self, table: Any, place: Lanes) -> Lanes:
-        return self.code.wide(self.code.load(table, place, WORD, unit=4))
-
-    def _note(self, where: Lanes) -> None:
-        self.found.set(where.choose(self.code.lanes(1, LONG, LANES), self.found.get()))
-
-    def in_units(self, factors: list[Lanes], y: Lanes, running: list[Slot]) -> None:
-        """A step at the scale of RAISE, rounded as it is at the usual one; notes where that does not succeed."""
-        addends = [each.get() for each in running]
-        found = [x.times_plus(y, addend) for x, addend in zip(factors, addends, strict=True)]
-        tiny = [size(near).compare("<", LEAST) for near in found]
-        for so_far, near in zip(running, found, strict=True):
-            so_far.set(near)
-
-        def round_again() -> None:
-            for so_far, x, addend, near, where in zip(running, factors, addends, found, tiny, strict=True):
-                self._note(where.both(size(addend).compare(">=", LEAST * 2.0**BITS)))
-                so_far.set(where.choose(in_units(x, y, addend, near.seen_as(LONGS)), near))
-
-        self.code.branch(self.code.any_set(reduce(Lanes.either, tiny)), round_again)
-
-
-@intrinsic
-def chains(typingctx, a, b, c, of_a, of_b, rows, depth, raised, d):  # type: ignore[no-untyped-def]
-    """d[m, lane] = fma(a[m, k], b[k, lane], c[m, lane]) for ascending k, to nearest even; NaN as in `binary64`.
-
-    a, b, c and d (rows, 8): addresses of patterns; rows are a multiple of ROWS. of_a (rows, depth): the number of each
-    element of a; of_b (depth): that of each vector of b. With `raised`, they are at the scale of RAISE, and finite;
-    returns whether a chain could not be computed there: not 0.
-    """
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        *places, raised, d = args
-        emitted = _Chains(builder, places, d)
-        lost = Slot(emitted.code.long(0))
-
-        def usual() -> None:
-            # A NaN stays a NaN to the end of its chain; only then does it matter which one it is.
-            nan = emitted.emit(_each(Lanes.times_plus))
-            emitted.code.branch(nan, lambda: emitted.emit(_each(_careful)))
-
-        emitted.code.branch(raised, lambda: lost.set(emitted.code.number(emitted.emit(emitted.in_units))), usual)
-        return lost.get().value
-
-    return types.int64(*[types.uint64] * 5, *[types.int64] * 3, types.uint64), codegen
-
-
-def _each(step: Callable[[Lanes, Lanes, Lanes], Lanes]) -> Callable[[list[Lanes], Lanes, list[Slot]], None]:
-    """A step for all rows from that of one."""
-
-    def steps(factors: list[Lanes], y: Lanes, running: list[Slot]) -> None:
-        for x, so_far in zip(factors, running, strict=True):
-            so_far.set(step(x, y, so_far.get()))
-
-    return steps
-
-
-def _careful(x: Lanes, y: Lanes, addend: Lanes) -> Lanes:
-    """x * y + addend with the silicon's choice of NaN: that of y, of the addend, of x, or of an invalid operation."""
-    result = x.times_plus(y, addend)
-    chosen = result.seen_as(LONGS) & 0 | _INVALID
-    for one in (x, addend, y):
-        chosen = one.compare("!=", one, unordered=True).choose(one.seen_as(LONGS) | _QUIET_BIT, chosen)
-    return result.compare("==", result).choose(result, chosen.seen_as(DOUBLES))
-
-
-# ------------------------------------------------------------------------------------------------ many tiles
 
 
 @njit(cache=True, nogil=True)
@@ -176,30 +61,27 @@ def _picked(tiles, words, step, table, vectors, room, pick):  # type: ignore[no-
 
 
 @njit(cache=True, nogil=True)
-def _chained(a, b, c, of, groups, rows, depth, raised, d):  # type: ignore[no-untyped-def]
-    """`chains` for all groups of eight columns; of: the addresses of its two tables."""
-    lost, columns, outputs = int64(0), uint64(depth * LANES) * _EIGHT, uint64(rows * LANES) * _EIGHT
-    for group in range(uint64(groups)):
-        here = group * outputs
-        lost |= chains(a, b + group * columns, c + here, of[0], of[1], rows, depth, raised, d + here)
-    return lost != 0
+def _chained(a, b, c, table, numbers, raised, ahead, first, d):  # type: ignore[no-untyped-def]
+    """`chains` as a function of its own."""
+    return chains(a, b, c, table, numbers, raised, ahead, first, d) != 0
 
 
 @njit(cache=True, nogil=True)
-def _high(a, b, c, of, of_a, of_b, of_c, into_a, into_b, into_c, groups, rows, depth, d):  # type: ignore[no-untyped-def]
-    """The same at the scale of RAISE if there are subnormal numbers and that succeeds.
-
-    of_a, of_b, of_c: vectors of each; into_a, into_b, into_c: room for them at that scale.
-    """
+def _high(a, b, c, table, numbers, room, ahead, first, d):  # type: ignore[no-untyped-def]
+    """The same at the scale of RAISE if there are subnormal numbers and that succeeds."""
+    of_a, of_c = number(numbers, VECTORS), number(numbers, VECTORS + 2)
+    of_b = number(numbers, VECTORS + 1) << number(numbers, PAIRED)
     if not subnormal(a, b, c, of_a, of_b, of_c):
         return False
     largest_a, largest_b = largest(a, of_a), largest(b, of_b)
     if max(largest_a, largest_b) > _MOST or largest_a + largest_b > _MOST_TOGETHER or largest(c, of_c) > _MOST_ADDEND:
         return False
+    into_a, into_b = _at(room, number(numbers, HIGH)), _at(room, number(numbers, HIGH + 1))
+    into_c = _at(room, number(numbers, HIGH + 2))
     raise_to(a, of_a, int64(RAISE), into_a)
     raise_to(b, of_b, int64(RAISE), into_b)
     raise_to(c, of_c, int64(2 * RAISE), into_c)
-    if _chained(into_a, into_b, into_c, of, groups, rows, depth, int64(1), d):
+    if _chained(into_a, into_b, into_c, table, numbers, int64(1), ahead, first, d):
         return False
     lower(d, of_c)
     return True
@@ -224,15 +106,15 @@ def run(a, b, c, tables, numbers, scratch, d, pick, sharing, wait):  # type: ign
     table, room = uint64(tables.ctypes.data), uint64(scratch.ctypes.data)
     table_a, table_b = _at(table, numbers[TABLES]), _at(table, numbers[TABLES + 1])
     table_c, table_d = _at(table, numbers[TABLES + 2]), _at(table, numbers[TABLES + 3])
-    of = _at(table, numbers[INDICES]), _at(table, numbers[INDICES + 1])
     in_a, in_b, in_c = _at(room, numbers[ROOMS]), _at(room, numbers[ROOMS + 1]), _at(room, numbers[ROOMS + 2])
-    high_a, high_b, high_c = _at(room, numbers[HIGH]), _at(room, numbers[HIGH + 1]), _at(room, numbers[HIGH + 2])
-    in_d = _at(room, numbers[ROOMS + 3])
+    in_d, doubled, paired = _at(room, numbers[ROOMS + 3]), _at(room, numbers[DOUBLED]), numbers[PAIRED]
     of_a, of_b, of_c = numbers[VECTORS], numbers[VECTORS + 1], numbers[VECTORS + 2]
-    groups, rows, depth = numbers[SIZES], numbers[SIZES + 1], numbers[SIZES + 2]
+    told, blocks = uint64(numbers.ctypes.data), numbers[SIZES] * numbers[SIZES + 1] // ROWS
     from_a, from_b, from_c = uint64(a.ctypes.data), uint64(b.ctypes.data), uint64(c.ctypes.data)
     step_a, step_b, step_c = uint64(8 * a.shape[1]), uint64(8 * b.shape[1]), uint64(8 * c.shape[1])
     to_d, step_d, count = uint64(d.ctypes.data), uint64(8 * d.shape[1]), d.shape[0]
+    given, steps = (from_a, from_b, from_c, from_c), (int64(step_a), int64(step_b), int64(step_c), int64(0))
+    note = _at(room, numbers[AHEAD])
     shares, size = uint64(sharing.ctypes.data), int64(PART * TOGETHER)
     part = take(shares, size)
     while part < count:
@@ -241,16 +123,18 @@ def run(a, b, c, tables, numbers, scratch, d, pick, sharing, wait):  # type: ign
             tiles, begin = min(TOGETHER, stop - first), uint64(first)
             x, of_x = _picked(tiles, from_a + begin * step_a, step_a, table_a, of_a, in_a, pick)
             y, of_y = _picked(tiles, from_b + begin * step_b, step_b, table_b, of_b, in_b, pick)
+            if paired:
+                twice(tiles, y, int64(of_y), of_b, doubled)
+                y, of_y = doubled, uint64(2 * of_b * 8 * LANES)
             addend, apart = _picked(tiles, from_c + begin * step_c, step_c, table_c, of_c, in_c, pick)
             into, bytes_of_d = to_d + begin * step_d, uint64(8 * LANES * of_c)
             results, of_d = (in_d, bytes_of_d) if table_d else (into, step_d)
+            ahead = expect(note, first + tiles, stop, given, steps, to_d, int64(step_d), blocks)
             for tile in range(tiles):
-                t = uint64(tile)
+                t, block = uint64(tile), tile * blocks
                 left, right, start, found = x + t * of_x, y + t * of_y, addend + t * apart, results + t * of_d
-                if not _high(
-                    left, right, start, of, of_a, of_b, of_c, high_a, high_b, high_c, groups, rows, depth, found
-                ):
-                    _chained(left, right, start, of, groups, rows, depth, int64(0), found)
+                if not _high(left, right, start, table, told, room, ahead, block, found):
+                    _chained(left, right, start, table, told, int64(0), ahead, block, found)
             if table_d:
                 call(pick, (tiles, results, int64(of_d), table_d, into, int64(step_d)))
         finish_some(shares, stop - part)
@@ -321,6 +205,23 @@ class Chains64:
     @cached_property
     def tables(self) -> tuple[Array, Array]:
         """The tables and numbers that `run` takes."""
+        found = paired(self.shape, self.a, self.b, self.c, self.d)
+        return self._in_order() if found is None else self._paired(found)
+
+    def _paired(self, found: Paired) -> tuple[Array, Array]:
+        """The same with C and D as the registers have them."""
+        parts, numbers = Parts(), np.zeros(NUMBERS, np.int64)
+        groups, rows = found.of_c.shape
+        numbers[TABLES:ROOMS] = -1, parts.add(_table(found.picked.ravel())), -1, -1
+        vectors = [each.size // LANES for each in (self.a, found.picked, self.c)]
+        numbers[:INDICES] = groups, rows, self.shape[2]
+        orders = [np.stack([order, 0 * order], axis=1) for order in (found.lanes, np.argsort(found.lanes))]
+        tables = found.of_a, np.argsort(found.ks), found.of_c, *orders
+        numbers[INDICES:PAIRED], numbers[PAIRED] = [parts.add(each) for each in tables], 1
+        return self._with_room(parts, numbers, [*vectors, 0])
+
+    def _in_order(self) -> tuple[Array, Array]:
+        """The same with C and D in the order of columns."""
         _, n, k = self.shape
         parts, orders = Parts(), list(self._orders)
         of_a = np.arange(orders[0].size)
@@ -330,13 +231,21 @@ class Chains64:
         orders[1] = orders[1].reshape(-1, k, LANES)[:, ks].ravel()
         found, numbers = [_table(order) for order in orders], np.zeros(NUMBERS, np.int64)
         numbers[TABLES:ROOMS] = [parts.add(table) if table.size else -1 for table in found]
-        numbers[INDICES:] = parts.add(of_a), parts.add(np.argsort(ks))
+        groups, lanes = -(-n // LANES), np.stack([np.arange(LANES), np.zeros(LANES, np.int64)], axis=1)
+        numbers[:INDICES] = groups, self._rows, k
+        of_c = np.arange(groups * self._rows)
+        numbers[INDICES:PAIRED] = [parts.add(each) for each in (of_a, np.argsort(ks), of_c, lanes, lanes)]
         vectors = [-(-order.size // LANES) for order in orders]
         vectors[3] = vectors[2]  # results, also of rows and columns that repeat others
-        together = TOGETHER * np.array([2 * LANES * count for count in vectors])
-        sizes = [*together, *(2 * LANES * count for count in vectors[:3])]
+        return self._with_room(parts, numbers, vectors)
+
+    def _with_room(self, parts: Parts, numbers: Array, vectors: list[int]) -> tuple[Array, Array]:
+        """Also with room for so many vectors of a, b, c and d of a tile."""
+        of_tile = 2 * LANES * np.array(vectors)
+        of_b = of_tile[1] * 2
+        sizes = [*(TOGETHER * of_tile), of_tile[0], of_b, of_tile[2], TOGETHER * of_b, whole(2 * NOTES)]
         numbers[ROOMS:VECTORS] = np.cumsum([0, *sizes])
-        numbers[VECTORS:SIZES], numbers[SIZES:INDICES] = vectors[:3], (-(-n // LANES), self._rows, k)
+        numbers[VECTORS:] = vectors[:3]
         return parts.together(), numbers
 
     def __call__(self, a: Array, b: Array, c: Array, *, out: Array | None = None, known: bool = False) -> Array:

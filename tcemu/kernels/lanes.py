@@ -229,7 +229,9 @@ class Lanes:
     # ------------------------------------------------------------------------------------------------ spreading
 
     def everywhere(self, count: int = WIDTH) -> Lanes:
-        """One number in all lanes."""
+        """One number in all of so many lanes, or a short vector again and again."""
+        if isinstance(self.type, ir.VectorType):
+            return self.shuffled([lane % self.type.count for lane in range(count)])
         b, kind = self.builder, ir.VectorType(self.type, count)
         one = b.insert_element(ir.Constant(kind, ir.Undefined), self.value, ir.Constant(WORD, 0))
         mask = ir.Constant(ir.VectorType(WORD, count), [0] * count)

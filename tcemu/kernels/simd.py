@@ -148,8 +148,9 @@ class Code:
         return called(self.builder, "llvm.x86.avx512.vpermi2var.d.512", WORDS, [low, indices, high])
 
     def permuted(self, found: Lanes, indices: Lanes) -> Lanes:
-        """The words of a vector in the order of the indices. AVX-512 only."""
-        return called(self.builder, "llvm.x86.avx512.permvar.si.512", WORDS, [found, indices])
+        """The words, or float64 numbers, of a vector in the order of the indices. AVX-512 only."""
+        name = "df" if found.real else "si"
+        return called(self.builder, f"llvm.x86.avx512.permvar.{name}.512", found.type, [found, indices])
 
     @contextmanager
     def loop(self, start: Any, stop: Any, *, unrolled: bool = True) -> Iterator[Lanes]:

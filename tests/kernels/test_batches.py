@@ -61,7 +61,7 @@ def test_integer_sums_that_no_float32_holds():
     assert (d == 255 * (254 * 17 + 253 * (depth - 17))).all()
 
 
-FORMS = [f"mma.sync.aligned.m{m}n8k{k}.row.col{{}}.f64.f64.f64.f64" for m, k in ((8, 4), (16, 8))]
+FORMS = [f"mma.sync.aligned.m{m}n8k{k}.row.col{{}}.f64.f64.f64.f64" for m, k in ((8, 4), (16, 4), (16, 8), (16, 16))]
 
 
 @examples(40)
