@@ -6,6 +6,7 @@ a window. If others are among them, it calls a function of that module.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from tcemu.kernels.calls import call, number
 from tcemu.kernels.compiling import merged, njit
 from tcemu.kernels.direct_bare import BIAS, bare_columns, bare_rows
 from tcemu.kernels.direct_packing import clear, fold_marks, pack_columns, pack_rows
-from tcemu.kernels.direct_tables import PAIRS_OF_VECTOR, Order, order_of
+from tcemu.kernels.direct_tables import PAIRS_OF_VECTOR, Order, Rows, order_of
 from tcemu.kernels.lanes import LONG, WIDTH, WORD, WORDS, Lanes
 from tcemu.kernels.loading import FORMAT_X, FORMAT_Y, within
 from tcemu.kernels.moves import pick_at
@@ -40,27 +41,30 @@ if TYPE_CHECKING:
     from tcemu.kernels.tiles import Tiles
 
 Array = npt.NDArray[Any]
-#: The places of the numbers that the kernel reads besides the rule and the formats of x, which is B, and y, which is A:
-#: how many tiles are computed together, and whether both formats have few bits;
+#: The places of the numbers that the kernel reads besides the rule and the formats of x and y: how many tiles are
+#: computed together, and whether both formats have few bits;
 TOGETHER, FEW = map(np.int64, range(22, 24))
 #: how x is loaded: where the table of `pick` begins, and its address; the bytes of room for the words of a tile; where
 #: the tables of `pack_columns` begin; vectors of a group, groups of columns, and where the window starts;
 PICKS, PICK, PICKED, SOURCE, UPS_X, OF_GROUP, GROUPS, START_X = map(np.int64, range(24, 32))
-#: how y is loaded: where the table of `pack_rows` begins; elements of a word, vectors of words, and where the window
-#: starts; whether a vector is half of two, and where the table begins that says which;
-UPS_Y, PER, OF_Y, START_Y, HALF, TAKEN = map(np.int64, range(32, 38))
+#: how y is loaded: where the table of `pick` begins, or 0 if words stay as they are, and the bytes of room for those
+#: of a tile; where the table of `pack_rows` begins; elements of a word, rows, whether they are long, and where the
+#: window starts; whether a vector is half of two, and where the table begins that says which;
+PICKS_Y, PICKED_Y, UPS_Y, PER, OF_Y, LONG_Y, START_Y, HALF, TAKEN = map(np.int64, range(32, 41))
 #: for `direct_bare`: whether it packs these elements; the base of what it packs; vectors of words of x, and where the
 #: table of their order begins; runs, and parts of a vector of y;
-BARE, BASE, WORDS_OF_X, ORDER, RUNS, PARTS = map(np.int64, range(38, 44))
+BARE, BASE, WORDS_OF_X, ORDER, RUNS, PARTS = map(np.int64, range(41, 47))
 #: where the table of blocks begins, and their number; where the orders of lanes and the places of pairs begin; the
-#: bytes from a row of y to the next, and from a row of a block's accumulators to the next;
-TABLE, BLOCKS, TO_BLOCK, TO_REGISTERS, PAIRS, STEP, STRIDE = map(np.int64, range(44, 51))
-#: where room begins for picked words, for what is fetched ahead, and for tiles, and all its words; the bytes of a
-#: tile's room, and those before values, exponents, marks and squares of x, and of y, there.
-WORDS_X, AHEAD, TILES, ROOM, APART, OF_X_THERE, OF_Y_THERE, NUMBERS = map(np.int64, (51, 52, 53, 54, 55, 56, 60, 64))
+#: bytes from a row of y to the next; whether accumulators exchange lanes with others;
+TABLE, BLOCKS, TO_BLOCK, TO_REGISTERS, PAIRS, STEP, EXCHANGE = map(np.int64, range(47, 54))
+#: where room begins for picked words of x and of y, for what is fetched ahead, and for tiles, and all its words; the
+#: bytes of a tile's room, and those before values, exponents, marks and squares of x, and of y, there.
+WORDS_X, WORDS_Y, AHEAD, TILES, ROOM, APART = map(np.int64, range(54, 60))
+OF_X_THERE, OF_Y_THERE, NUMBERS = map(np.int64, (60, 64, 68))
 #: The kinds of what is packed, in the order in which a tile has room for them.
 VALUES, EXPONENTS, MARKS, SQUARES = range(4)
-#: A block in its table: where it finds those of x, those of y, and its accumulators, in bytes from the first of a tile.
+#: A block in its table: where it finds those of x, those of y, and its four vectors of accumulators, in bytes from the
+#: first of a tile.
 _ACCUMULATORS, _ENTRY = 8, WIDTH
 #: Tiles that are computed together, at most, and the words of room that they may take.
 _MOST, _ROOM = 8, 1 << 15
@@ -79,6 +83,8 @@ class Direct(NamedTuple):
 
     tables: Array
     numbers: Array
+    #: Whether x is A, and y is B.
+    swapped: bool
 
     @property
     def room(self) -> int:
@@ -93,65 +99,70 @@ def direct(tiles: Tiles) -> Direct | None:
 
 
 def _direct(tiles: Tiles, order: Order) -> Direct:
-    (of_y, of_x), parts, numbers = tiles.formats, Parts(), np.zeros(NUMBERS, np.int64)
+    of_x, of_y = tiles.formats if order.swapped else tiles.formats[::-1]
+    parts, numbers = Parts(), np.zeros(NUMBERS, np.int64)
     numbers[:FORMAT_X], numbers[FORMAT_X:FORMAT_Y], numbers[FORMAT_Y:TOGETHER] = tiles.rule_in_numbers, of_x, of_y
-    sums, groups, per = tiles.in_order, len(order.columns), order.per
-    # (groups, sums, half of the products, two k, columns)
-    elements = sums.reshape(len(sums), -1, 2, 1) * tiles.shape[1] + order.columns[:, None, None, None]
-    load = tiles.b.load(elements)
+    sums, load, rows, per = order.sums, order.load, order.rows, len(order.rows.bits)
     picked = whole(int(load.picks[0]))
-    numbers[PICKS:UPS_Y] = (
+    numbers[PICKS:PICKS_Y] = (
         parts.add(load.picks), pick_at(), 4 * picked, parts.add(load.source), parts.add(above(of_x) - load.bits),
-        sums.size // 2, groups, start_of_window(of_x),
+        sums.size // 2, order.groups, start_of_window(of_x),
     )  # fmt: skip
-    ups = above(of_y) - np.unique(tiles.a.bit)
-    half = np.zeros(WIDTH, np.int64) if order.half is None else order.half
-    numbers[UPS_Y:BARE] = (
-        parts.add(ups), per, order.vectors, start_of_window(of_y), order.half is not None, parts.add(half),
+    in_order = whole(int(rows.picks[0])) if rows.picks.size else 0
+    half = np.zeros(WIDTH, np.int64) if rows.half is None else rows.half
+    numbers[PICKS_Y:BARE] = (
+        parts.add(rows.picks) if rows.picks.size else 0, 4 * in_order, parts.add(_ups(rows, of_y)), per, rows.vectors,
+        rows.long, start_of_window(of_y), rows.half is not None, parts.add(half),
     )  # fmt: skip
     base = 2 * BIAS - of_x[2] - of_y[2] - 2 * CENTRE
-    of_part = int(order.pairs.max() % PAIRS_OF_VECTOR) + 1
+    of_part = int(rows.pairs.max() % PAIRS_OF_VECTOR) + 1
     numbers[BARE:TABLE] = (
-        _may_be_bare(tiles, order), base, picked // WIDTH, parts.add(_order_of_bytes(load)), _runs(order, sums),
+        _may_be_bare(tiles, order), base, picked // WIDTH, parts.add(_order_of_bytes(load)), _runs(rows, sums),
         PAIRS_OF_VECTOR // of_part,
     )  # fmt: skip
-    values_x, values_y = groups * sums.size, order.vectors * per
+    values_x, values_y = order.groups * sums.size, rows.vectors * rows.elements
     sizes = [
-        values_x, values_x, groups, whole(groups) // WIDTH, values_y, values_y // ROWS, order.vectors, 1,
+        values_x, values_x, order.groups, whole(order.groups) // WIDTH, values_y, values_y // ROWS, rows.vectors, 1,
     ]  # fmt: skip
     places = np.cumsum([0, *sizes]) * _VECTOR
     width = _VECTOR // 2 if tiles.rule.half else _VECTOR
     numbers[TABLE:WORDS_X] = (
-        parts.add(_entries(order, sums, places, width)), len(order.blocks), parts.add(order.lanes),
-        parts.add(np.argsort(order.lanes)), parts.add(order.pairs[sums] * _PAIR), per * _VECTOR, order.stride * width,
+        parts.add(_entries(order, places, width)), len(rows.blocks), parts.add(order.lanes),
+        parts.add(np.argsort(order.lanes)), parts.add(rows.pairs[sums] * _PAIR), rows.elements * _VECTOR,
+        (order.lanes[:WIDTH] >= WIDTH).any(),
     )  # fmt: skip
     # An odd number of lines: the same places of two tiles do not compete for the same places of a cache.
     apart = (int(places[-1]) // _VECTOR | 1) * WIDTH
-    together = min(max(_ROOM // (picked + apart), 1), _MOST)
+    together = min(max(_ROOM // (picked + in_order + apart), 1), _MOST)
     numbers[TOGETHER:PICKS] = together, tiles.few_bits
-    numbers[WORDS_X:APART] = np.cumsum([0, picked * together, whole(2 * NOTES), apart * together])
+    numbers[WORDS_X:APART] = np.cumsum([0, picked * together, in_order * together, whole(2 * NOTES), apart * together])
     numbers[APART], numbers[OF_X_THERE:] = 4 * apart, places[:-1]
-    return Direct(parts.together(), numbers)
+    return Direct(parts.together(), numbers, order.swapped)
 
 
-def _entries(order: Order, sums: Array, places: Array, width: int) -> Array:
+def _ups(rows: Rows, form: Sequence[int]) -> Array:
+    """How far up each of a word's elements is, for the lanes of a vector of words, (elements, 16)."""
+    return np.tile(above(form) - rows.bits, (1, PAIRS_OF_VECTOR))
+
+
+def _entries(order: Order, places: Array, width: int) -> Array:
     """The table of blocks. places: where a tile has room for each; width: bytes of a vector of accumulators."""
-    found = np.zeros((len(order.blocks), _ENTRY), np.int64)
-    for entry, (group, four, pair, vector) in zip(found, order.blocks, strict=True):
-        of_four, at_pair = four * order.per * _VECTOR, pair * _PAIR
-        of_x = group * sums.size * _VECTOR
+    rows, found = order.rows, np.zeros((len(order.rows.blocks), _ENTRY), np.int64)
+    for entry, (group, four, pair, vectors) in zip(found, rows.blocks, strict=True):
+        of_four, at_pair = four * rows.elements * _VECTOR, pair * _PAIR
+        of_x = group * order.sums.size * _VECTOR
         moves = [of_x, of_x, group * _VECTOR, group * 4]
         moves += [ROWS * of_four + at_pair, of_four + at_pair, four * ROWS * _VECTOR + at_pair, 0]
         entry[:_ACCUMULATORS] = places[:-1] + moves
-        entry[_ACCUMULATORS] = vector * width
+        entry[_ACCUMULATORS : _ACCUMULATORS + ROWS] = np.array(vectors) * width
     return found
 
 
 def _may_be_bare(tiles: Tiles, order: Order) -> bool:
-    """Whether elements are bytes with the sign on top, and all columns are one group."""
+    """Whether elements are bytes with the sign on top, all columns are one group, and y's words stay as they are."""
     of_bytes = all(form[0] + form[1] == 7 and not form[3] for form in tiles.formats)
-    plain = order.half is None and len(order.columns) == 1
-    return tiles.few_bits and of_bytes and plain and order.per == direct_bare.PER
+    plain = order.rows.half is None and not order.rows.picks.size and not order.rows.long and order.groups == 1
+    return tiles.few_bits and of_bytes and plain and len(order.rows.bits) == direct_bare.PER
 
 
 def _order_of_bytes(load: Load) -> Array:
@@ -160,9 +171,9 @@ def _order_of_bytes(load: Load) -> Array:
     return np.lexsort((first, load.source))
 
 
-def _runs(order: Order, sums: Array) -> int:
+def _runs(rows: Rows, sums: Array) -> int:
     """2 if a chain has two sums, one with either half of the elements of a word; else 1."""
-    halves = order.pairs[sums] // PAIRS_OF_VECTOR * 2 // order.per
+    halves = rows.pairs[sums] // PAIRS_OF_VECTOR * 2 // len(rows.bits)
     return 2 if len(sums) == 2 and (halves == [[0], [1]]).all() else 1
 
 
@@ -171,17 +182,16 @@ class _Blocks:
 
     def __init__(self, code: Code, tables: Any, numbers: Any, base: Any, bare_base: Any) -> None:
         self.code, self.base, self.emitted = code, bare_base, Chain(code, numbers, base)
-        self.step, self.stride, self.apart, self.count = (
-            code.load(numbers, int(place), LONG, unit=8) for place in (STEP, STRIDE, APART, BLOCKS)
+        self.step, self.apart, self.count = (
+            code.load(numbers, int(place), LONG, unit=8) for place in (STEP, APART, BLOCKS)
         )
         self.fraction = code.short(code.load(numbers, FRACTION, LONG, unit=8))
         self.entries, self.pairs, *orders = (
             (code.number(tables) + code.load(numbers, int(place), LONG, unit=8).up(2)).value
             for place in (TABLE, PAIRS, TO_BLOCK, TO_REGISTERS)
         )
-        to_block, to_registers = (code.load(order, 0, WORDS, unit=64) for order in orders)
-        self.orders = to_block, to_registers
-        self.half = self.emitted.half.compare("!=", 0)
+        self.orders = [[code.load(order, i, WORDS, unit=64) for i in range(2)] for order in orders]
+        self.half, self.exchange = self.emitted.half.compare("!=", 0), code.load(numbers, int(EXCHANGE), LONG, unit=8)
 
     def emit(self, tiles: Any, room: Any, given: tuple[Any, ...], marked: Any, short: Any, ahead: Any) -> None:
         """The loop; see `_blocks`."""
@@ -196,13 +206,13 @@ class _Blocks:
     def _one(self, block: Lanes, tile: Lanes, c: Lanes, d: Lanes, marked: Any, short: Any) -> None:
         code, emitted = self.code, self.emitted
         places = [
-            code.wide(code.load(self.entries, block * _ENTRY + i, WORD, unit=4)) for i in range(_ACCUMULATORS + 1)
+            code.wide(code.load(self.entries, block * _ENTRY + i, WORD, unit=4)) for i in range(_ACCUMULATORS + ROWS)
         ]
         of_x, of_y = ([(tile + place).value for place in places[start : start + 4]] for start in (0, 4))
+        given, results = ([(start + place).value for place in places[_ACCUMULATORS:]] for start in (c, d))
         sides = InRegisters(
-            code, of_x[VALUES], of_x[EXPONENTS], of_y[VALUES], of_y[EXPONENTS], self.step, self.pairs,
-            c + places[_ACCUMULATORS], d + places[_ACCUMULATORS], self.stride, self.half, self.orders, marked,
-            of_x[MARKS], of_y[MARKS],
+            code, of_x[VALUES], of_x[EXPONENTS], of_y[VALUES], of_y[EXPONENTS], self.step, self.pairs, given, results,
+            self.half, self.orders, self.exchange, marked, of_x[MARKS], of_y[MARKS],
         )  # fmt: skip
         left = Slot(code.long(1))
 
@@ -245,10 +255,15 @@ def _there(numbers, place):  # type: ignore[no-untyped-def]
 
 
 @merged
-def _pick(tiles, x, step, tables, numbers, room):  # type: ignore[no-untyped-def]
-    """Pick the words of x of some tiles."""
-    through, apart = within(room, numbers, WORDS_X), number(numbers, PICKED)
-    call(uint64(number(numbers, PICK)), (tiles, x, step, within(tables, numbers, PICKS), through, apart))
+def _pick(tiles, x, y, step_x, step_y, tables, numbers, room):  # type: ignore[no-untyped-def]
+    """Pick the words of x of some tiles, and of y; returns where these are, and the bytes from a tile to the next."""
+    through, apart, picks = within(room, numbers, WORDS_X), number(numbers, PICKED), uint64(number(numbers, PICK))
+    call(picks, (tiles, x, step_x, within(tables, numbers, PICKS), through, apart))
+    if number(numbers, PICKS_Y):
+        through, apart = within(room, numbers, WORDS_Y), number(numbers, PICKED_Y)
+        call(picks, (tiles, y, step_y, within(tables, numbers, PICKS_Y), through, apart))
+        return through, apart
+    return y, step_y
 
 
 @merged
@@ -269,8 +284,8 @@ def _pack(tiles, y, step, tables, numbers, room, care):  # type: ignore[no-untyp
         return found
     found |= pack_rows(
         tiles, y, step, number(numbers, HALF), within(tables, numbers, TAKEN), within(tables, numbers, UPS_Y),
-        number(numbers, PER), vectors, numbers + uint64(8 * FORMAT_Y), number(numbers, START_Y), few, care, there,
-        apart, to_y,
+        number(numbers, PER), vectors, number(numbers, LONG_Y), numbers + uint64(8 * FORMAT_Y),
+        number(numbers, START_Y), few, care, there, apart, to_y,
     )  # fmt: skip
     if found & packing.MARKED:
         fold_marks(tiles, there + uint64(to_y[MARKS]), apart, vectors, number(numbers, PARTS))
@@ -332,9 +347,9 @@ def _elsewhere(tiles, x, y, c, d, steps, step_d, there):  # type: ignore[no-unty
 def run_direct(x, y, c, tables, numbers, scratch, d, sharing, wait, there):  # type: ignore[no-untyped-def]
     """The results d (tiles, words) of tiles that nobody else has taken; returns the first that is left out.
 
-    x, y and c (tiles, words): words of B, A and C. tables, numbers: of `Direct`; scratch: as much room. sharing: from
-    `share_tiles`. With `wait`, all tiles are done when it returns. there: where tiles that do not fit are computed;
-    if that is NOT_THERE, the first of them and what follows it in its part are left out.
+    x, y and c (tiles, words): words of B, A and C, or of A, B and C. tables, numbers: of `Direct`; scratch: as much
+    room. sharing: from `share_tiles`. With `wait`, all tiles are done when it returns. there: where tiles that do not
+    fit are computed; if that is NOT_THERE, the first of them and what follows it in its part are left out.
     """
     room, at, told = uint64(scratch.ctypes.data), uint64(tables.ctypes.data), uint64(numbers.ctypes.data)
     given = uint64(x.ctypes.data), uint64(y.ctypes.data), uint64(c.ctypes.data), uint64(c.ctypes.data)
@@ -355,18 +370,18 @@ def run_direct(x, y, c, tables, numbers, scratch, d, sharing, wait, there):  # t
             at_c, at_d = given[2] + uint64(t * steps[2]), to_d + uint64(t * step_d)
             few, every, found = int64(0), tiles * numbers[BLOCKS], int64(packing.MISFIT if t < elsewhere else 0)
             if not found:
-                _pick(tiles, at_x, steps[0], at, told, room)
+                words_y, step_y = _pick(tiles, at_x, at_y, steps[0], steps[1], at, told, room)
                 if possible and t >= max(long, careful):
-                    few = _pack_bare(tiles, at_y, steps[1], at, told, room)
+                    few = _pack_bare(tiles, words_y, step_y, at, told, room)
                     if 2 * few <= every:
                         # If only a few are short, all of them together take less time as ordinary sums.
                         few, long = int64(0), t + PATIENCE * together
                 if few != every:
                     care = int64(t < careful)
-                    found = _pack(tiles, at_y, steps[1], at, told, room, care)
+                    found = _pack(tiles, words_y, step_y, at, told, room, care)
                     if found & packing.MISFIT and not care:
                         careful = t + PATIENCE * together
-                        found = _pack(tiles, at_y, steps[1], at, told, room, int64(1))
+                        found = _pack(tiles, words_y, step_y, at, told, room, int64(1))
                 if found & packing.MISFIT and there[0] == 0:
                     leave(shares, t)
                     break

@@ -114,23 +114,25 @@ def _of_both(words: Lanes) -> Lanes:
 
 @intrinsic
 def pack_rows(  # type: ignore[no-untyped-def]
-    typingctx, tiles, words, step, half, taken, ups, per, vectors, form, start, few, care, room, apart, to,
+    typingctx, tiles, words, step, half, taken, ups, per, rows, long, form, start, few, care, room, apart, to,
 ):
-    """y from `vectors` vectors of words of a tile: words[v] << ups[p], where p counts the `per` elements of a word.
+    """y from the words of the rows of a tile: words[v] << ups[p], where p counts the `per` elements of a word.
 
-    half: 1 if a vector is those words of two vectors that are `taken`, else 0. Otherwise as `pack_columns`, with
+    A row is a vector of words, or two if it is `long`, 1 instead of 0. half: 1 if a vector is those words of two
+    vectors that are `taken`, else 0. Otherwise as `pack_columns`, with
 
-        values       (vectors, p) vectors
-        exponents    (vectors / 4, p) vectors of words, with a byte of each of four vectors
-        marks        (vectors) vectors
+        values       (rows, vectors, p) vectors
+        exponents    (rows / 4, vectors, p) vectors of words, with a byte of each of four rows
+        marks        (rows) vectors
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         code = vector_code(builder)
-        tiles, words, step, half, taken, ups, per, vectors, form, start, few, care, room, apart, to = args
+        tiles, words, step, half, taken, ups, per, rows, long, form, start, few, care, room, apart, to = args
         words, rooms = Tiles(words, code.number(step)), Tiles(room, code.number(apart))
         to, per = [code.number(each) for each in cgutils.unpack_tuple(builder, to)], code.number(per)
-        loops, fours, half = _Loops(code, form, start, care), code.number(vectors).down(2), code.number(half)
+        loops, half, long = _Loops(code, form, start, care), code.number(half), code.number(long)
+        fours = code.number(rows).down(2).up(long)
         taken = code.load(taken, 0, WORDS, unit=64)
 
         def loaded(source: Any, v: Lanes) -> Lanes:
@@ -140,19 +142,20 @@ def pack_rows(  # type: ignore[no-untyped-def]
         def loop(packed: Pack) -> None:
             with code.each(tiles) as t, code.each(fours) as four:
                 value, exponent, marks, _ = (code.number(rooms.of(t)) + each for each in to)
-                numbers = [four.up(2) + row for row in range(ROWS)]
+                rows = [four.down(long).up(2) + row for row in range(ROWS)]
+                numbers = [row.up(long) + (four & long) for row in rows]
                 given = [loaded(words.of(t), v) for v in numbers]
                 with code.each(per) as p:
-                    up, found = code.load(ups, p, WORD, unit=4).everywhere(), []
-                    for word, v in zip(given, numbers, strict=True):
-                        found.append(packed(word.up(up), loops.marks(marks + v * 64, lambda words: words)))
+                    up, found = code.load(ups, p, WORDS, unit=64), []
+                    for word, v, row in zip(given, numbers, rows, strict=True):
+                        found.append(packed(word.up(up), loops.marks(marks + row * 64, lambda words: words)))
                         code.store(found[-1].value, value.value, v * per + p, unit=64)
                     words_of_rows = _in_words([each.exponents() for each in found])
                     code.store(words_of_rows, exponent.value, four * per + p, unit=64)
 
         return loops.emit(few, loop)
 
-    kinds = [types.int64, types.uint64, types.int64, types.int64, *[types.uint64] * 2, types.int64, types.int64]
+    kinds = [types.int64, types.uint64, types.int64, types.int64, *[types.uint64] * 2, *[types.int64] * 3]
     kinds.append(types.uint64)
     return types.int64(*kinds, *[types.int64] * 3, types.uint64, types.int64, types.UniTuple(types.int64, 4)), codegen
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import product
 from typing import Any
 
 from numba import types, uint64
@@ -232,7 +233,7 @@ def widen(typingctx, patterns, half, vectors, running):  # type: ignore[no-untyp
 
 def _pick(code: Code, tiles: Lanes, words: Tiles, picks: Any, into: Tiles) -> None:
     """Pick words as a table of `tcemu.kernels.picks` says."""
-    count, together, units, half = (code.wide(code.load(picks, i, WORD, unit=4)) for i in range(4))
+    count, together, *more = (code.wide(code.load(picks, i, WORD, unit=4)) for i in range(5))
     if not whole_vectors_of_words():
         _gather(code, tiles, words, picks, count, into)
         return
@@ -240,15 +241,19 @@ def _pick(code: Code, tiles: Lanes, words: Tiles, picks: Any, into: Tiles) -> No
     def network() -> None:
         for size in TOGETHER:
             fits = code.wide(together.compare("==", size))
-            code.branch(fits, lambda size=size: _merge(code, tiles, size, units, half, words, picks, into))  # type: ignore[misc]
+            code.branch(fits, lambda size=size: _merge(code, tiles, size, more, words, picks, into))  # type: ignore[misc]
 
     code.branch(together, network, lambda: _gather(code, tiles, words, picks, count, into))
 
 
 def _merge(
-    code: Code, tiles: Lanes, together: int, units: Lanes, half: Lanes, words: Tiles, picks: Any, into: Tiles
+    code: Code, tiles: Lanes, together: int, numbers: list[Lanes], words: Tiles, picks: Any, into: Tiles
 ) -> None:
-    """Pick by a network that merges so many vectors at once: they stay in registers until that is done."""
+    """Pick by a network that merges so many vectors at once: they stay in registers until that is done.
+
+    numbers: the others of the table's header.
+    """
+    units, half, twice = numbers
     stages = together.bit_length() - 1
     taken, *indices = (code.load(picks, HEADER // WIDTH + i, WORDS, unit=64) for i in range(1 + 2 * stages))
     starts = HEADER + (1 + 2 * stages) * WIDTH
@@ -266,8 +271,17 @@ def _merge(
                 pair = v // (2 * apart) * 2 * apart + v % (2 * apart) // 2
                 merged.append(code.picked(vectors[pair], vectors[pair + apart], indices[2 * stage + v % 2]))
             vectors = merged
-        for i, vector in enumerate(vectors):
-            code.store(vector, target, first + i, unit=64)
+
+        def once(first: Lanes = first, target: Any = target, vectors: list[Lanes] = vectors) -> None:
+            for i, vector in enumerate(vectors):
+                code.store(vector, target, first + i, unit=64)
+
+        def two(first: Lanes = first, target: Any = target, vectors: list[Lanes] = vectors) -> None:
+            for i, (vector, part) in enumerate(product(vectors, range(2))):
+                both = vector.shuffled([(part * WIDTH + lane) // 2 for lane in range(WIDTH)])
+                code.store(both, target, first.up(1) + i, unit=64)
+
+        code.branch(twice, two, once)
 
 
 def halved(code: Code, words: Lanes, source: Any, place: Lanes, half: Lanes, taken: Lanes) -> Lanes:

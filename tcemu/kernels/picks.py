@@ -1,6 +1,7 @@
 """Tables that say how a kernel picks words: one by one, or by a network of permutations of whole vectors.
 
-    [count, together, units, half, ...] a vector: `count` words are picked; if `together` is 0, their numbers follow
+    [count, together, units, half,      a vector: `count` words are picked; if `together` is 0, their numbers follow;
+     twice, ...]                        with `twice`, the network picks half of them, and each is put down twice
     (16 indices)                        which words of two vectors are taken as one, if `half` is not 0
     (16 indices) (16 indices) ...       for each stage of the network: they permute two vectors into two others
     (start) ...                         the words at which the vectors begin that the network takes
@@ -40,12 +41,19 @@ TOGETHER = (2, 4, 8, 16)
 
 def picks(words: Array) -> Array:
     """The table that picks these words."""
-    found = _network(words.reshape(-1, WIDTH)) if whole_vectors_of_words() and words.size % WIDTH == 0 else None
+    twice = words.size % (2 * WIDTH) == 0 and np.array_equal(words[::2], words[1::2])
+    once = words[::2] if twice else words
+    found = _network(once.reshape(-1, WIDTH)) if whole_vectors_of_words() and once.size % WIDTH == 0 else None
     if not found:
         return np.concatenate([_header(words.size, 0, 0), words])
     units = len(found.starts) // found.together
-    header = _header(words.size, found.together, units, int(found.half.any()))
+    header = _header(words.size, found.together, units, int(found.half.any()), int(twice))
     return np.concatenate([header, found.half, found.stages, found.starts])
+
+
+def is_network(table: Array) -> bool:
+    """Whether a table picks by a network."""
+    return bool(table[1])
 
 
 def _header(*numbers: int) -> Array:

@@ -71,8 +71,9 @@ class InRegisters(NamedTuple):
     """As `tcemu.kernels.direct` has it: x with each column twice, y in pairs of rows, accumulators in the registers.
 
     Addresses are those of a block. values_y: `step` bytes from row to row. pairs: how many bytes a k is after the
-    first, there and in `exponents_y`. accumulators and results: of the first row, with `stride` bytes from row to row;
-    float16 if `half`. orders: of lanes, to those of the block and back. marked: whether marks say which results are
+    first, there and in `exponents_y`. accumulators and results: the addresses of four vectors; float16 if `half`.
+    orders: which lanes of two of them two rows of the block take, and back; the first alone says it where none come
+    from the other, so without `exchange`. marked: whether marks say which results are
     NaN; marks_y: 64 bytes from row to row.
     """
 
@@ -83,11 +84,11 @@ class InRegisters(NamedTuple):
     exponents_y: Any
     step: Lanes
     pairs: Any
-    accumulators: Lanes
-    results: Lanes
-    stride: Lanes
+    accumulators: list[Any]
+    results: list[Any]
     half: Lanes
-    orders: tuple[Lanes, Lanes]
+    orders: list[list[Lanes]]
+    exchange: Lanes
     marked: Any
     marks_x: Any
     marks_y: Any
@@ -116,7 +117,24 @@ class InRegisters(NamedTuple):
 
     def given(self) -> list[Lanes]:
         """The accumulators of each row, as float32 patterns; they do not change before `put`."""
-        return [self._given((self.accumulators + self.stride * row).value) for row in range(ROWS)]
+        return self._exchanged([self._given(address) for address in self.accumulators], self.orders[0])
+
+    def _exchanged(self, vectors: list[Lanes], order: list[Lanes]) -> list[Lanes]:
+        """The first two and the last two vectors with lanes in an order."""
+        code, found = self.code, [Slot(each) for each in vectors]
+
+        def both() -> None:
+            pairs = zip(vectors[::2], vectors[1::2], strict=True)
+            exchanged = (code.picked(one, other, indices) for one, other in pairs for indices in order)
+            for each, words in zip(found, exchanged, strict=True):
+                each.set(words)
+
+        def alone() -> None:
+            for each, words in zip(found, vectors, strict=True):
+                each.set(code.permuted(words, order[0]))
+
+        code.branch(self.exchange, both, alone)
+        return [each.get() for each in found]
 
     def _given(self, address: Any) -> Lanes:
         code, found = self.code, Slot(self.code.lanes(0))
@@ -125,7 +143,7 @@ class InRegisters(NamedTuple):
             lambda: found.set(code.load(address, 0, HALVES, unit=1).as_wide_reals().bits()),
             lambda: found.set(code.load(address, 0, WORDS, unit=1)),
         )
-        return code.permuted(found.get(), self.orders[0])
+        return found.get()
 
     def put(self, results: list[Lanes]) -> None:
         """Store the results of each row: NaN where marks are."""
@@ -138,8 +156,9 @@ class InRegisters(NamedTuple):
                 each.set((columns | rows).compare("!=", 0).choose(code.lanes(QUIET), each.get()))
 
         code.branch(self.marked, mark)
-        for row, each in enumerate(found):
-            self._put(code.permuted(each.get(), self.orders[1]), (self.results + self.stride * row).value)
+        vectors = self._exchanged([each.get() for each in found], self.orders[1])
+        for words, address in zip(vectors, self.results, strict=True):
+            self._put(words, address)
 
     def _put(self, words: Lanes, address: Any) -> None:
         self.code.branch(

@@ -143,27 +143,29 @@ class Tiles:
     @cached_property
     def in_order(self) -> Array:
         """(sums, products): the k of A's elements. The order in a sum does not matter."""
-        return np.array([ks if self.pruned else self._ordered(ks) for ks in self.sums])
+        return np.array([ks if self.pruned else self.ordered(ks, self._bits) for ks in self.sums])
 
     @cached_property
     def _longer(self) -> Array:
         """(sums, products): the k of B's elements. Two stored elements stand for four that may be met."""
         if self.pruned is None:
             return self.in_order
-        return np.array([self._ordered(_four_for_two(ks)) for ks in self.sums])
+        return np.array([self.ordered(_four_for_two(ks), self._bits) for ks in self.sums])
 
-    def _ordered(self, ks: Sequence[int]) -> list[int]:
-        """The k of a sum in the order of its products; a long sum is ordered in two halves, see SAFE."""
+    def ordered(self, ks: Sequence[int], bits: Array) -> list[int]:
+        """The k of a sum in the order of its products; a long sum is ordered in two halves, see SAFE.
+
+        bits: for each k, the first bit of an element in its word. Elements of one word are then at the same place of
+        different vectors, which are made from the same words.
+        """
         size = len(ks) // 2 if len(ks) > 2 * SAFE else len(ks)
         halves = ks[:size], ks[size:]
-        return [k for half in halves for k in sorted(half, key=self._bits_of)]
+        return [k for half in halves for k in sorted(half, key=lambda k: int(bits[k]))]
 
-    def _bits_of(self, k: int) -> int:
-        """The sort key of a sum's products: the first bit of an element of B in its word.
-
-        Elements of one word are then at the same place of different vectors, which are made from the same words.
-        """
-        return int(self.b.bit.ravel()[k * self.shape[1]])
+    @property
+    def _bits(self) -> Array:
+        """For each k, the first bit of an element of B in its word."""
+        return self.b.bit.ravel()[:: self.shape[1]]
 
     def _elements(self) -> tuple[Array, Array, Array, Array]:
         """Element numbers, C order, in the order of the blocks: for x, y, accumulators, and where each result is.
@@ -318,17 +320,19 @@ class Tiles:
 
     def _run_direct(self, direct: Direct, a: Array, b: Array, c: Array, d: Array) -> None:
         """Compute D directly; what is found not to be computed so, in the order of the blocks."""
+        x, y = (a, b) if direct.swapped else (b, a)
 
         def compute(numbers: Array, wait: bool) -> None:
             room = _KEPT.take("direct", direct.room, np.int32)
-            run_direct(b, a, c, direct.tables, direct.numbers, room, d, numbers, wait, NOT_THERE)
+            run_direct(x, y, c, direct.tables, direct.numbers, room, d, numbers, wait, NOT_THERE)
 
         def or_elsewhere(numbers: Array, wait: bool) -> None:
             room, other = _KEPT.take("direct", direct.room, np.int32), _KEPT.take("room", self._room, np.int32)
             # These must live as long as the kernel runs, which only has their addresses.
             held = *self.tables, other, other[self.tables[1][AHEAD] :]
-            there = any_tiles_at(), *(each.ctypes.data for each in held), *chains_at(), int(self.along_n)
-            run_direct(b, a, c, direct.tables, direct.numbers, room, d, numbers, wait, there)
+            changed = int(self.along_n != direct.swapped)
+            there = any_tiles_at(), *(each.ctypes.data for each in held), *chains_at(), changed
+            run_direct(x, y, c, direct.tables, direct.numbers, room, d, numbers, wait, there)
 
         if _computed(len(d), compute) < len(d):
             _computed(len(d), or_elsewhere)

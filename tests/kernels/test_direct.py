@@ -17,6 +17,7 @@ from tcemu.kernels.lanes import whole_vectors_of_words
 
 MMA = "mma.sync.aligned."
 F8 = MMA + "m16n8k32.row.col."
+WMMA = "wmma.mma.sync.aligned."
 CASES = {
     "tf32": (MMA + "m16n8k8.row.col.f32.tf32.tf32.f32", "sm_90a"),
     "tf32 sm_80": (MMA + "m16n8k8.row.col.f32.tf32.tf32.f32", "sm_80"),
@@ -31,10 +32,28 @@ CASES = {
     "e4m3 sm_89": (F8 + "f32.e4m3.e4m3.f32", "sm_89"),
     "e4m3 into f16": (F8 + "f16.e4m3.e4m3.f16", "sm_90a"),
     "e3m2 e2m1": (F8 + "kind::f8f6f4.f32.e3m2.e2m1.f32", "sm_120a"),
-    "wmma f16": ("wmma.mma.sync.aligned.row.row.m16n16k16.f32.f32", "sm_90a"),
-    "wmma f16 into f16": ("wmma.mma.sync.aligned.col.row.m16n16k16.f16.f16", "sm_75"),
-    "wmma bf16": ("wmma.mma.sync.aligned.row.row.m16n16k16.f32.bf16.bf16.f32", "sm_80"),
-    "wmma tf32": ("wmma.mma.sync.aligned.row.col.m16n16k8.f32.tf32.tf32.f32", "sm_90a"),
+    "wmma f16": (WMMA + "row.row.m16n16k16.f32.f32", "sm_90a"),
+    "wmma f16 into f16": (WMMA + "col.row.m16n16k16.f16.f16", "sm_75"),
+    "wmma bf16": (WMMA + "row.row.m16n16k16.f32.bf16.bf16.f32", "sm_80"),
+    "wmma m32n8k16": (WMMA + "row.col.m32n8k16.f32.f32", "sm_90a"),
+    "wmma m8n32k16": (WMMA + "col.row.m8n32k16.f32.f32", "sm_90a"),
+    "wmma m32n8k16 bf16": (WMMA + "row.row.m32n8k16.f32.bf16.bf16.f32", "sm_90a"),
+    "wmma m8n32k16 bf16": (WMMA + "row.row.m8n32k16.f32.bf16.bf16.f32", "sm_80"),
+    "wmma m32n8k16 into f16": (WMMA + "row.row.m32n8k16.f16.f16", "sm_90a"),
+    "wmma m8n32k16 into f16": (WMMA + "row.col.m8n32k16.f16.f16", "sm_75"),
+    "wmma sm_70 row.col": (WMMA + "row.col.m16n16k16.f32.f32", "sm_70"),
+    "wmma sm_70 row.row": (WMMA + "row.row.m16n16k16.f32.f32", "sm_70"),
+    "wmma sm_70 col.row": (WMMA + "col.row.m16n16k16.f32.f32", "sm_70"),
+    "wmma sm_70 into f16": (WMMA + "row.row.m16n16k16.f16.f16", "sm_70"),
+    "m8n8k4 row.row": (MMA + "m8n8k4.row.row.f32.f16.f16.f32", "sm_70"),
+    "m8n8k4 row.col": (MMA + "m8n8k4.row.col.f32.f16.f16.f32", "sm_75"),
+    "m8n8k4 col.row": (MMA + "m8n8k4.col.row.f32.f16.f16.f32", "sm_70"),
+    "m8n8k4 col.col": (MMA + "m8n8k4.col.col.f32.f16.f16.f32", "sm_70"),
+    "m8n8k4 row.row into f16": (MMA + "m8n8k4.row.row.f16.f16.f16.f16", "sm_70"),
+    "m8n8k4 row.col into f16": (MMA + "m8n8k4.row.col.f16.f16.f16.f16", "sm_70"),
+    "m8n8k4 col.row into f16": (MMA + "m8n8k4.col.row.f16.f16.f16.f16", "sm_75"),
+    "m8n8k4 col.col into f16": (MMA + "m8n8k4.col.col.f16.f16.f16.f16", "sm_70"),
+    "wmma tf32": (WMMA + "row.col.m16n16k8.f32.tf32.tf32.f32", "sm_90a"),
 }
 #: Warps: two times as many as the kernel computes together, and some.
 WARPS = 19
@@ -86,7 +105,7 @@ def operands(rng, found, kinds, warps):
     matrices, registers = {}, []
     for role in "abc":
         form, shape = found.types[role], found.fragments[role].shape
-        k = {"a": np.arange(shape[1]), "b": np.arange(shape[0])[:, None], "c": np.array(0)}[role]
+        k = {"a": np.arange(shape[-1]), "b": np.arange(shape[-2])[:, None], "c": np.array(0)}[role]
         each = [patterns(rng, form, kinds[warp % len(kinds)], shape, k) for warp in range(warps)]
         matrices[role] = np.stack(each).astype(form.storage)
         registers.append(found.fragments[role].pack(form.matrix(matrices[role])))
@@ -103,11 +122,11 @@ def check(name, kinds, seed):
     qualifiers = dict(operation.qualifiers)
     for warp in range(WARPS):
         for _ in range(OUTPUTS):
-            m, n = rng.integers(d.shape[1]), rng.integers(d.shape[2])
-            row, column = matrices["a"][warp, m].tolist(), matrices["b"][warp, :, n].tolist()
-            c = int(matrices["c"][warp, m, n])
-            want = reference.dot(operation.model, row, column, c, operation.formats, qualifiers)
-            assert int(d[warp, m, n]) == want, (kinds[warp % len(kinds)], warp, m, n)
+            *which, m, n = (int(rng.integers(size)) for size in d.shape[1:])
+            a, b, c = (matrices[role][(warp, *which)] for role in "abc")
+            row, column = a[m].tolist(), b[:, n].tolist()
+            want = reference.dot(operation.model, row, column, int(c[m, n]), operation.formats, qualifiers)
+            assert int(d[(warp, *which, m, n)]) == want, (kinds[warp % len(kinds)], warp, *which, m, n)
 
 
 @pytest.mark.parametrize("name", CASES)

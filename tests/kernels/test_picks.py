@@ -14,7 +14,7 @@ from tcemu.kernels.lanes import WIDTH, whole_vectors_of_words
 
 def picked(table, words):
     """What a kernel selects by a table, as its docstring says."""
-    _, together, units, half = (int(each) for each in table[:4])
+    _, together, units, half, twice = (int(each) for each in table[:5])
     if not together:
         return words[table[picks.HEADER :]]
     stages = together.bit_length() - 1
@@ -25,7 +25,7 @@ def picked(table, words):
         groups = made.reshape(units, -1, 2, 1 << stage, WIDTH)
         both = np.concatenate([groups[:, :, 0], groups[:, :, 1]], axis=-1)
         made = np.stack([both[..., even], both[..., odd]], axis=-2).reshape(units, together, WIDTH)
-    return made.ravel()
+    return np.repeat(made, 1 + twice)
 
 
 def layouts():
@@ -40,6 +40,9 @@ def layouts():
     wmma = tcemu.parse("wmma.mma.sync.aligned.row.row.m16n16k16.f32.f32", target="sm_90a")
     wmma = wmma.on(tcemu.instructions.target_named("sm_90a"))
     yield wmma.fragments["b"].places[0].reshape(8, 2, 16)[:, 0].ravel()
+    # two columns of Volta's B lie in a word
+    volta = tcemu.parse("mma.sync.aligned.m8n8k4.row.row.f32.f16.f16.f32")
+    yield volta.fragments["b"].places[0]
 
 
 def others():
