@@ -23,10 +23,11 @@ from tcemu.kernels.calls import call, number
 from tcemu.kernels.compiling import merged, njit
 from tcemu.kernels.direct_bare import BIAS, bare_columns, bare_rows
 from tcemu.kernels.direct_packing import clear, fold_marks, pack_columns, pack_rows
+from tcemu.kernels.direct_sparse import spread_rows
 from tcemu.kernels.direct_tables import PAIRS_OF_VECTOR, Order, Rows, order_of
 from tcemu.kernels.lanes import LONG, WIDTH, WORD, WORDS, Lanes
 from tcemu.kernels.loading import FORMAT_X, FORMAT_Y, within
-from tcemu.kernels.moves import pick_at
+from tcemu.kernels.moves import addresses, pick_at
 from tcemu.kernels.rooms import Parts, whole
 from tcemu.kernels.rule import FRACTION, ROWS
 from tcemu.kernels.sharing import PART, finish_some, leave, take, wait_for_all
@@ -58,9 +59,13 @@ BARE, BASE, WORDS_OF_X, ORDER, RUNS, PARTS = map(np.int64, range(41, 47))
 #: bytes from a row of y to the next; whether accumulators exchange lanes with others;
 TABLE, BLOCKS, TO_BLOCK, TO_REGISTERS, PAIRS, STEP, EXCHANGE = map(np.int64, range(47, 54))
 #: where room begins for picked words of x and of y, for what is fetched ahead, and for tiles, and all its words; the
-#: bytes of a tile's room, and those before values, exponents, marks and squares of x, and of y, there.
+#: bytes of a tile's room, and those before values, exponents, marks and squares of x, of y, and of what is stored of y,
+#: there;
 WORDS_X, WORDS_Y, AHEAD, TILES, ROOM, APART = map(np.int64, range(54, 60))
-OF_X_THERE, OF_Y_THERE, NUMBERS = map(np.int64, (60, 64, 68))
+OF_X_THERE, OF_Y_THERE, OF_STORED_THERE = map(np.int64, (60, 64, 68))
+#: if y is sparse, where the table of `spread_rows` begins, the chunks of a word, and a chunk's places and stored
+#: elements.
+SPREAD, CHUNKS, CHUNK, STORED, NUMBERS = map(np.int64, range(72, 77))
 #: The kinds of what is packed, in the order in which a tile has room for them.
 VALUES, EXPONENTS, MARKS, SQUARES = range(4)
 #: A block in its table: where it finds those of x, those of y, and its four vectors of accumulators, in bytes from the
@@ -115,20 +120,22 @@ def _direct(tiles: Tiles, order: Order) -> Direct:
         rows.long, start_of_window(of_y), rows.half is not None, parts.add(half),
     )  # fmt: skip
     base = 2 * BIAS - of_x[2] - of_y[2] - 2 * CENTRE
-    of_part = int(rows.pairs.max() % PAIRS_OF_VECTOR) + 1
+    of_part = int(order.pairs.max() % PAIRS_OF_VECTOR) + 1
     numbers[BARE:TABLE] = (
-        _may_be_bare(tiles, order), base, picked // WIDTH, parts.add(_order_of_bytes(load)), _runs(rows, sums),
+        _may_be_bare(tiles, order), base, picked // WIDTH, parts.add(_order_of_bytes(load)), _runs(order),
         PAIRS_OF_VECTOR // of_part,
     )  # fmt: skip
-    values_x, values_y = order.groups * sums.size, rows.vectors * rows.elements
+    values_x, values_y = order.groups * sums.size, rows.vectors * order.elements
+    stored = rows.vectors * per if order.spread else 0
     sizes = [
         values_x, values_x, order.groups, whole(order.groups) // WIDTH, values_y, values_y // ROWS, rows.vectors, 1,
+        stored, stored // ROWS,
     ]  # fmt: skip
     places = np.cumsum([0, *sizes]) * _VECTOR
     width = _VECTOR // 2 if tiles.rule.half else _VECTOR
     numbers[TABLE:WORDS_X] = (
         parts.add(_entries(order, places, width)), len(rows.blocks), parts.add(order.lanes),
-        parts.add(np.argsort(order.lanes)), parts.add(rows.pairs[sums] * _PAIR), rows.elements * _VECTOR,
+        parts.add(np.argsort(order.lanes)), parts.add(order.pairs[sums] * _PAIR), order.elements * _VECTOR,
         (order.lanes[:WIDTH] >= WIDTH).any(),
     )  # fmt: skip
     # An odd number of lines: the same places of two tiles do not compete for the same places of a cache.
@@ -136,7 +143,10 @@ def _direct(tiles: Tiles, order: Order) -> Direct:
     together = min(max(_ROOM // (picked + in_order + apart), 1), _MOST)
     numbers[TOGETHER:PICKS] = together, tiles.few_bits
     numbers[WORDS_X:APART] = np.cumsum([0, picked * together, in_order * together, whole(2 * NOTES), apart * together])
-    numbers[APART], numbers[OF_X_THERE:] = 4 * apart, places[:-1]
+    numbers[APART], numbers[OF_X_THERE:OF_STORED_THERE] = 4 * apart, places[:8]
+    numbers[OF_STORED_THERE:SPREAD] = (*places[8:10], *places[6:8]) if order.spread else places[4:8]
+    if order.spread:
+        numbers[SPREAD:] = parts.add(order.spread.table), *order.spread[1:4]
     return Direct(parts.together(), numbers, order.swapped)
 
 
@@ -149,11 +159,11 @@ def _entries(order: Order, places: Array, width: int) -> Array:
     """The table of blocks. places: where a tile has room for each; width: bytes of a vector of accumulators."""
     rows, found = order.rows, np.zeros((len(order.rows.blocks), _ENTRY), np.int64)
     for entry, (group, four, pair, vectors) in zip(found, rows.blocks, strict=True):
-        of_four, at_pair = four * rows.elements * _VECTOR, pair * _PAIR
+        of_four, at_pair = four * order.elements * _VECTOR, pair * _PAIR
         of_x = group * order.sums.size * _VECTOR
         moves = [of_x, of_x, group * _VECTOR, group * 4]
         moves += [ROWS * of_four + at_pair, of_four + at_pair, four * ROWS * _VECTOR + at_pair, 0]
-        entry[:_ACCUMULATORS] = places[:-1] + moves
+        entry[:_ACCUMULATORS] = places[:_ACCUMULATORS] + moves
         entry[_ACCUMULATORS : _ACCUMULATORS + ROWS] = np.array(vectors) * width
     return found
 
@@ -171,9 +181,10 @@ def _order_of_bytes(load: Load) -> Array:
     return np.lexsort((first, load.source))
 
 
-def _runs(rows: Rows, sums: Array) -> int:
+def _runs(order: Order) -> int:
     """2 if a chain has two sums, one with either half of the elements of a word; else 1."""
-    halves = rows.pairs[sums] // PAIRS_OF_VECTOR * 2 // len(rows.bits)
+    sums = order.sums
+    halves = order.pairs[sums] // PAIRS_OF_VECTOR * 2 // order.elements
     return 2 if len(sums) == 2 and (halves == [[0], [1]]).all() else 1
 
 
@@ -267,11 +278,24 @@ def _pick(tiles, x, y, step_x, step_y, tables, numbers, room):  # type: ignore[n
 
 
 @merged
-def _pack(tiles, y, step, tables, numbers, room, care):  # type: ignore[no-untyped-def]
+def _spread(tiles, e, step, tables, numbers, room, bare):  # type: ignore[no-untyped-def]
+    """Put what is stored of y into its places; returns MISFIT if the metadata is illegal, else 0."""
+    if not number(numbers, SPREAD):
+        return int64(0)
+    bad = spread_rows(
+        tiles, e, step, within(tables, numbers, SPREAD), number(numbers, OF_Y) // ROWS, number(numbers, CHUNKS),
+        number(numbers, CHUNK), number(numbers, STORED), within(room, numbers, TILES), number(numbers, APART),
+        _there(numbers, int64(OF_STORED_THERE)), _there(numbers, int64(OF_Y_THERE)), bare,
+    )  # fmt: skip
+    return int64(packing.MISFIT) if bad else int64(0)
+
+
+@merged
+def _pack(tiles, y, step, e, step_e, tables, numbers, room, care):  # type: ignore[no-untyped-def]
     """Pack x, whose words are picked, and y of some tiles; returns what `tcemu.kernels.direct_packing` finds."""
     groups, vectors, few = number(numbers, GROUPS), number(numbers, OF_Y), number(numbers, FEW)
     there, apart = within(room, numbers, TILES), number(numbers, APART)
-    to_x, to_y = _there(numbers, int64(OF_X_THERE)), _there(numbers, int64(OF_Y_THERE))
+    to_x, to_y = _there(numbers, int64(OF_X_THERE)), _there(numbers, int64(OF_STORED_THERE))
     if care:
         clear(tiles, there + uint64(to_x[MARKS]), apart, groups)
         clear(tiles, there + uint64(to_y[MARKS]), apart, vectors)
@@ -289,11 +313,13 @@ def _pack(tiles, y, step, tables, numbers, room, care):  # type: ignore[no-untyp
     )  # fmt: skip
     if found & packing.MARKED:
         fold_marks(tiles, there + uint64(to_y[MARKS]), apart, vectors, number(numbers, PARTS))
-    return found
+    if found & packing.MISFIT:
+        return found
+    return found | _spread(tiles, e, step_e, tables, numbers, room, int64(0))
 
 
 @merged
-def _pack_bare(tiles, y, step, tables, numbers, room):  # type: ignore[no-untyped-def]
+def _pack_bare(tiles, y, step, e, step_e, tables, numbers, room):  # type: ignore[no-untyped-def]
     """Pack x, whose words are picked, and y of some tiles without exponents; returns how many blocks are short.
 
     None of them if an element is not finite.
@@ -308,9 +334,11 @@ def _pack_bare(tiles, y, step, tables, numbers, room):  # type: ignore[no-untype
         return int64(0)
     found = bare_rows(
         tiles, y, step, number(numbers, OF_Y), runs, number(numbers, PARTS), numbers + uint64(8 * FORMAT_Y), there,
-        apart, _there(numbers, int64(OF_Y_THERE)),
+        apart, _there(numbers, int64(OF_STORED_THERE)),
     )  # fmt: skip
-    return int64(0) if found else _short(tiles, tables, numbers, room)
+    if found or _spread(tiles, e, step_e, tables, numbers, room, int64(1)):
+        return int64(0)
+    return _short(tiles, tables, numbers, room)
 
 
 @merged
@@ -344,16 +372,17 @@ def _elsewhere(tiles, x, y, c, d, steps, step_d, there):  # type: ignore[no-unty
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def run_direct(x, y, c, tables, numbers, scratch, d, sharing, wait, there):  # type: ignore[no-untyped-def]
+def run_direct(x, y, c, e, tables, numbers, scratch, d, sharing, wait, there):  # type: ignore[no-untyped-def]
     """The results d (tiles, words) of tiles that nobody else has taken; returns the first that is left out.
 
-    x, y and c (tiles, words): words of B, A and C, or of A, B and C. tables, numbers: of `Direct`; scratch: as much
-    room. sharing: from `share_tiles`. With `wait`, all tiles are done when it returns. there: where tiles that do not
-    fit are computed; if that is NOT_THERE, the first of them and what follows it in its part are left out.
+    x, y, c and e (tiles, words): words of B, A and C, or of A, B and C; and of metadata, if A is sparse. tables,
+    numbers: of `Direct`; scratch: as much room. sharing: from `share_tiles`. With `wait`, all tiles are done when it
+    returns. there: where tiles that do not fit are computed; if that is NOT_THERE, the first of them and what follows
+    it in its part are left out.
     """
     room, at, told = uint64(scratch.ctypes.data), uint64(tables.ctypes.data), uint64(numbers.ctypes.data)
-    given = uint64(x.ctypes.data), uint64(y.ctypes.data), uint64(c.ctypes.data), uint64(c.ctypes.data)
-    steps, to_d, step_d = (4 * x.shape[1], 4 * y.shape[1], 4 * c.shape[1], 0), uint64(d.ctypes.data), 4 * d.shape[1]
+    given, steps = addresses(x, y, c, e)
+    to_d, step_d = uint64(d.ctypes.data), 4 * d.shape[1]
     count, together, base = d.shape[0], numbers[TOGETHER], numbers[START_X] + numbers[START_Y]
     possible = numbers[BARE] and may_be_short(told, FORMAT_X, FORMAT_Y, uint64(0))
     shares, size = uint64(sharing.ctypes.data), PART * together
@@ -368,20 +397,21 @@ def run_direct(x, y, c, tables, numbers, scratch, d, sharing, wait, there):  # t
             ahead = expect(within(room, told, AHEAD), t + tiles, stop, given, steps, to_d, step_d, numbers[BLOCKS])
             at_x, at_y = given[0] + uint64(t * steps[0]), given[1] + uint64(t * steps[1])
             at_c, at_d = given[2] + uint64(t * steps[2]), to_d + uint64(t * step_d)
+            at_e, step_e = given[3] + uint64(t * steps[3]), steps[3]
             few, every, found = int64(0), tiles * numbers[BLOCKS], int64(packing.MISFIT if t < elsewhere else 0)
             if not found:
                 words_y, step_y = _pick(tiles, at_x, at_y, steps[0], steps[1], at, told, room)
                 if possible and t >= max(long, careful):
-                    few = _pack_bare(tiles, words_y, step_y, at, told, room)
+                    few = _pack_bare(tiles, words_y, step_y, at_e, step_e, at, told, room)
                     if 2 * few <= every:
                         # If only a few are short, all of them together take less time as ordinary sums.
                         few, long = int64(0), t + PATIENCE * together
                 if few != every:
                     care = int64(t < careful)
-                    found = _pack(tiles, words_y, step_y, at, told, room, care)
+                    found = _pack(tiles, words_y, step_y, at_e, step_e, at, told, room, care)
                     if found & packing.MISFIT and not care:
                         careful = t + PATIENCE * together
-                        found = _pack(tiles, words_y, step_y, at, told, room, int64(1))
+                        found = _pack(tiles, words_y, step_y, at_e, step_e, at, told, room, int64(1))
                 if found & packing.MISFIT and there[0] == 0:
                     leave(shares, t)
                     break
@@ -394,9 +424,9 @@ def run_direct(x, y, c, tables, numbers, scratch, d, sharing, wait, there):  # t
                 _elsewhere(tiles, at_x, at_y, at_c, at_d, steps, step_d, there)
             else:
                 patience = int64(0)
-                addresses = at_c, at_d, uint64(steps[2]), uint64(step_d)
+                accumulators = at_c, at_d, uint64(steps[2]), uint64(step_d)
                 bases, marked = (base, numbers[BASE] if few == every else base), int64(found & packing.MARKED)
-                _blocks(tiles, at, told, within(room, told, TILES), addresses, bases, marked, few, ahead)
+                _blocks(tiles, at, told, within(room, told, TILES), accumulators, bases, marked, few, ahead)
             t += tiles
         finish_some(shares, stop - part)
         part = take(shares, size)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.kernels.direct_sparse import Spread, spread_of
 from tcemu.kernels.direct_vectors import PAIR, Exchange, Vectors, exchanges
 from tcemu.kernels.lanes import WIDTH, whole_vectors_of_words
 from tcemu.kernels.moves import HALVES, SAME
@@ -76,7 +77,7 @@ class Order(NamedTuple):
     """How blocks take the registers of a tile.
 
     swapped: whether x is A. lanes: see `Exchange`. sums: the k of each sum, in order. groups: of columns. load: how x
-    is loaded. rows: how y is.
+    is loaded. rows: how y is. spread: how its stored elements take their places, if it is sparse.
     """
 
     swapped: bool
@@ -85,6 +86,17 @@ class Order(NamedTuple):
     groups: int
     load: Load
     rows: Rows
+    spread: Spread | None = None
+
+    @property
+    def pairs(self) -> Array:
+        """For each k its place in a row of y, in pairs."""
+        return self.rows.pairs if self.spread is None else self.spread.pairs
+
+    @property
+    def elements(self) -> int:
+        """The vectors of elements of a row."""
+        return self.rows.elements if self.spread is None else self.spread.chunks * self.spread.chunk
 
     @property
     def effort(self) -> tuple[bool, int, bool]:
@@ -100,18 +112,19 @@ def order_of(tiles: Tiles) -> Order | None:
     c, d = _of_addends(tiles), _of_results(tiles)
     if c is None or d is None or not all(np.array_equal(*each) for each in zip(c, d, strict=True)):
         return None
-    ways = ((swapped, way) for swapped in (False, True) for way in exchanges(c.turned if swapped else c))
+    sides = (False,) if tiles.pruned else (False, True)
+    ways = ((swapped, way) for swapped in sides for way in exchanges(c.turned if swapped else c))
     found = [order for swapped, way in ways if (order := _with_factors(tiles, swapped, way)) is not None]
     return min(found, key=lambda order: order.effort, default=None)
 
 
 def _simple(tiles: Tiles) -> bool:
-    """Whether elements are numbers in parts of words, A is dense, and C and D are both float32 or both float16."""
+    """Whether elements are numbers in parts of words, and C and D are both float32 or both float16."""
     halves = (tiles.rule.addends, tiles.rule.results, tiles.rule.half) == (HALVES, HALVES, True)
     plain = (tiles.rule.addends, tiles.rule.results, tiles.rule.half) == (SAME, SAME, False)
-    dense = not tiles.pruned and not tiles.lengthwise and len(tiles.sums[0]) % 2 == 0
+    evenly = not tiles.lengthwise and len(tiles.sums[0]) % 2 == 0
     partly = not any(place.whole or place.flip for place in (tiles.a, tiles.b))
-    return whole_vectors_of_words() and dense and partly and (halves or plain)
+    return whole_vectors_of_words() and evenly and partly and (halves or plain)
 
 
 def _of_addends(tiles: Tiles) -> Vectors | None:
@@ -146,14 +159,19 @@ def _with_factors(tiles: Tiles, swapped: bool, way: Exchange) -> Order | None:
     x, y = (tiles.a, tiles.b) if swapped else (tiles.b, tiles.a)
     groups, of_unit = np.unique(way.columns, axis=0, return_inverse=True)
     # k and columns of each element of x
-    numbers = np.arange(m * k).reshape(m, k).T if swapped else np.arange(k * n).reshape(k, n)
-    sums = np.array([tiles.ordered(ks, x.bit.ravel()[numbers[:, 0]]) for ks in tiles.sums])
+    numbers = np.arange(m * k).reshape(m, k).T if swapped else np.arange(x.word.size).reshape(-1, n)
+    sums = np.array([tiles.ordered(ks, x.bit.ravel()[numbers[:, 0]]) for ks in tiles.sums]) if swapped else tiles.longer
     rows = _rows(y, (n, k) if swapped else (m, k), swapped, way, of_unit.ravel())
     if rows is None:
         return None
+    spread = None
+    if tiles.pruned:
+        spread = spread_of(tiles.pruned, y, (m, k), rows.pairs, PAIRS_OF_VECTOR)
+        if spread is None or rows.long or rows.picks.size or rows.half is not None:
+            return None
     # (groups, sums, half of the products, two k, columns)
     elements = numbers[sums.reshape(len(sums), -1, 2, 1), groups[:, None, None, None]]
-    return Order(swapped, way.lanes, sums, len(groups), x.load(elements), rows)
+    return Order(swapped, way.lanes, sums, len(groups), x.load(elements), rows, spread)
 
 
 class _Words(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 
-from tcemu.kernels.lanes import BYTE, LONG, SHORT, WIDTH, WORD, WORDS, Lanes, called, whole_vectors_of_words
+from tcemu.kernels.lanes import BYTE, BYTES, LONG, SHORT, WIDTH, WORD, WORDS, Lanes, called, whole_vectors_of_words
 
 
 class Slot:
@@ -151,6 +151,10 @@ class Code:
         """The words, or float64 numbers, of a vector in the order of the indices. AVX-512 only."""
         name = "df" if found.real else "si"
         return called(self.builder, f"llvm.x86.avx512.permvar.{name}.512", found.type, [found, indices])
+
+    def looked_up(self, table: Lanes, numbers: Lanes) -> Lanes:
+        """Bytes of tables of sixteen, one for each sixteen lanes, by numbers below 16. AVX-512 only."""
+        return called(self.builder, "llvm.x86.avx512.pshuf.b.512", BYTES, [table, numbers])
 
     @contextmanager
     def loop(self, start: Any, stop: Any, *, unrolled: bool = True) -> Iterator[Lanes]:

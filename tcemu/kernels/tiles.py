@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from tcemu.kernels.ahead import NOTES
 from tcemu.kernels.direct import NOT_THERE, Direct, direct, run_direct
+from tcemu.kernels.direct_sparse import METADATA
 from tcemu.kernels.grouped import run_grouped
 from tcemu.kernels.lanes import WIDTH
 from tcemu.kernels.loading import (
@@ -146,7 +147,7 @@ class Tiles:
         return np.array([ks if self.pruned else self.ordered(ks, self._bits) for ks in self.sums])
 
     @cached_property
-    def _longer(self) -> Array:
+    def longer(self) -> Array:
         """(sums, products): the k of B's elements. Two stored elements stand for four that may be met."""
         if self.pruned is None:
             return self.in_order
@@ -178,7 +179,7 @@ class Tiles:
             x, y = self.in_order[None, :, :, None] * n + lanes, rows * k + self.in_order[None, :, :, None]
             c = rows.reshape(1, -1, ROWS, 1) * n + lanes
         else:
-            x, y = lanes * k + self.in_order[None, :, :, None], self._longer[None, :, :, None] * n + rows
+            x, y = lanes * k + self.in_order[None, :, :, None], self.longer[None, :, :, None] * n + rows
             c = lanes * n + rows.reshape(1, -1, ROWS, 1)
         where = np.empty(m * n, np.int64)
         where[c.ravel()[::-1]] = np.arange(c.size)[::-1]
@@ -190,7 +191,7 @@ class Tiles:
         if self.pruned is None:
             return _NOTHING
         stored, chunk, chunks = self.pruned.stored, self.pruned.chunk, self._chunks
-        at, rows = ({k: i for i, k in enumerate(each.ravel().tolist())} for each in (self.in_order, self._longer))
+        at, rows = ({k: i for i, k in enumerate(each.ravel().tolist())} for each in (self.in_order, self.longer))
         # Stored elements i and i + apart may take the same places.
         apart = max(stored // 2, 1)
         order = sorted(rows, key=lambda k: (k // chunk, k % chunk % apart, k))
@@ -241,7 +242,7 @@ class Tiles:
         numbers[ADDENDS], numbers[OPTION] = rule.addends, rule.option
         numbers[ILLEGAL] = self.pruned.illegal if self.pruned else 0
         numbers[SPREAD:VECTORS] = parts.add(self._spread), max(self._spread.size - WIDTH, 0) // SPREADS
-        vectors = len(self.lanes) * self._longer.size if self.pruned else loads[3], loads[9], loads[15]
+        vectors = len(self.lanes) * self.longer.size if self.pruned else loads[3], loads[9], loads[15]
         numbers[VECTORS:QUICK] = vectors
         numbers[QUICK:PICK], numbers[PICK] = self._quickly(formats, given, parts), pick_at()
         # `multiply` and `_grouped` have room for what they pack
@@ -260,7 +261,7 @@ class Tiles:
         """The numbers of `tcemu.kernels.rule`."""
         rule = self.rule
         # of two products with a stored element, only one is not zero
-        products = self._longer.shape[1], len(self.sums), space(rule.fraction, self.in_order.shape[1], self.formats)
+        products = self.longer.shape[1], len(self.sums), space(rule.fraction, self.in_order.shape[1], self.formats)
         return rule.fraction, rule.floor, rule.keep, rule.half, rule.join, *products
 
     @cached_property
@@ -285,7 +286,7 @@ class Tiles:
 
     @cached_property
     def _reach(self) -> list[int]:
-        of_e = words_read(self.pruned.word) if self.pruned else 0
+        of_e = max(words_read(self.pruned.word), METADATA if self._direct else 0) if self.pruned else 0
         return [*(words_read(place.word) for place in (self.a, self.b, self.c)), of_e, len(self.d.elements)]
 
     def __call__(
@@ -313,18 +314,20 @@ class Tiles:
         met = _NO_METADATA if metadata is None else metadata
         if not known:
             check_words(np.uint32, self._reach, (a, b, c, met, d))
-        if scales is None and self._direct is not None:
-            self._run_direct(self._direct, a, b, c, d)
+        if scales is None and self._direct is not None and self._run_direct(self._direct, a, b, c, met, d):
             return d
         return d if self._run(x, y, c, met, of_x, of_y, d) else None
 
-    def _run_direct(self, direct: Direct, a: Array, b: Array, c: Array, d: Array) -> None:
-        """Compute D directly; what is found not to be computed so, in the order of the blocks."""
+    def _run_direct(self, direct: Direct, a: Array, b: Array, c: Array, met: Array, d: Array) -> bool:
+        """Compute D directly; what is found not to be computed so, in the order of the blocks.
+
+        Returns whether all of it could be computed; if A is sparse, that may be otherwise.
+        """
         x, y = (a, b) if direct.swapped else (b, a)
 
         def compute(numbers: Array, wait: bool) -> None:
             room = _KEPT.take("direct", direct.room, np.int32)
-            run_direct(x, y, c, direct.tables, direct.numbers, room, d, numbers, wait, NOT_THERE)
+            run_direct(x, y, c, met, direct.tables, direct.numbers, room, d, numbers, wait, NOT_THERE)
 
         def or_elsewhere(numbers: Array, wait: bool) -> None:
             room, other = _KEPT.take("direct", direct.room, np.int32), _KEPT.take("room", self._room, np.int32)
@@ -332,10 +335,11 @@ class Tiles:
             held = *self.tables, other, other[self.tables[1][AHEAD] :]
             changed = int(self.along_n != direct.swapped)
             there = any_tiles_at(), *(each.ctypes.data for each in held), *chains_at(), changed
-            run_direct(x, y, c, direct.tables, direct.numbers, room, d, numbers, wait, there)
+            run_direct(x, y, c, met, direct.tables, direct.numbers, room, d, numbers, wait, there)
 
-        if _computed(len(d), compute) < len(d):
-            _computed(len(d), or_elsewhere)
+        if _computed(len(d), compute) == len(d):
+            return True
+        return not self.pruned and _computed(len(d), or_elsewhere) == len(d)
 
     def _run(self, x: Array, y: Array, c: Array, met: Array, of_x: Array, of_y: Array, d: Array) -> bool:
         """Compute D in the order of the blocks; whether all metadata was legal."""
