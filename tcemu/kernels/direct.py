@@ -304,6 +304,9 @@ def _pack(tiles, y, step, e, step_e, tables, numbers, room, care):  # type: igno
         within(tables, numbers, UPS_X), number(numbers, OF_GROUP), groups, numbers + uint64(8 * FORMAT_X),
         number(numbers, START_X), few, care, there, apart, to_x,
     )  # fmt: skip
+    if found & packing.MARKED and number(numbers, SPREAD):
+        # The NaN of a column matters only to the rows whose stored elements meet it.
+        found = int64(packing.MISFIT)
     if found & packing.MISFIT:
         return found
     found |= pack_rows(

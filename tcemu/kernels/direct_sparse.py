@@ -102,10 +102,8 @@ class _Spread:
             held, into = ([(code.number(rooms.of(t)) + each).value for each in places] for places in (given, to))
             with code.each(fours) as four, code.each(self.chunks) as number:
                 codes = self._codes(metadata, four, number)
-                self.bad.set(self.bad.get() | self._looked_up(code.long(0), codes))
-                sources = [number * self.stored, (number + 1) * self.stored - 1]
-                with code.each(self.chunk) as place:
-                    self._place(four, place, codes, sources, held, into, number * self.chunk + place)
+                self.bad.set(self.bad.get() | self._looked_up(0, codes))
+                self._chunk(four, number, codes, held, into)
         return code.number_of_any(self.bad.get().seen_as(WORDS).compare("!=", 0))
 
     def _codes(self, metadata: list[Lanes], four: Lanes, number: Lanes) -> Lanes:
@@ -118,30 +116,34 @@ class _Spread:
             words = words | found.up(8 * row)
         return words.seen_as(BYTES)
 
-    def _looked_up(self, number: Lanes, codes: Lanes) -> Lanes:
+    def _looked_up(self, number: int, codes: Lanes) -> Lanes:
         """The bytes of a vector of the table for these codes."""
         return self.code.looked_up(self.code.load(self.table, number, BYTES, unit=64), codes)
 
-    def _place(
-        self, four: Lanes, place: Lanes, codes: Lanes, sources: list[Lanes], held: list[Any], into: list[Any], k: Lanes
-    ) -> None:
-        """One vector of each of four rows, and their exponents; sources: the stored elements that it may take."""
+    def _chunk(self, four: Lanes, number: Lanes, codes: Lanes, held: list[Any], into: list[Any]) -> None:
+        """The vectors of one chunk of each word of four rows, and their exponents."""
         code, of_row, of_stored = self.code, self.chunks * self.chunk, self.chunks * self.stored
-        masks = [self._looked_up(place * _STORED + (i + 1), codes) for i in range(_STORED)]
+        sources = [number * self.stored, (number + 1) * self.stored - 1]
+        rows = [four * ROWS + row for row in range(ROWS)]
+        values = [[code.load(held[0], v * of_stored + each, REALS, unit=64) for each in sources] for v in rows]
+        targets = [(code.number(into[0]) + (v * of_row + number * self.chunk) * 64).value for v in rows]
 
-        def exponents() -> None:
+        def places(first: int) -> None:
+            for place in range(first, first + _STORED):
+                masks = [self._looked_up(place * _STORED + (i + 1), codes) for i in range(_STORED)]
+                code.branch(self.bare, lambda: None, lambda place=place, masks=masks: exponents(place, masks))  # type: ignore[misc]
+                for row, (target, (one, other)) in enumerate(zip(targets, values, strict=True)):
+                    takes = [(mask.seen_as(WORDS) & (0xFF << 8 * row)).compare("!=", 0) for mask in masks]
+                    code.store(takes[0].choose(one, takes[1].choose(other, 0.0)), target, place, unit=64)
+
+        def exponents(place: int, masks: list[Lanes]) -> None:
             absent = ~(masks[0] | masks[1]) & ABSENT
             taken = [code.load(held[1], four * of_stored + source, BYTES, unit=64) for source in sources]
             found = (taken[0] & masks[0]) | (taken[1] & masks[1]) | absent
-            code.store(found, into[1], four * of_row + k, unit=64)
+            code.store(found, into[1], four * of_row + number * self.chunk + place, unit=64)
 
-        code.branch(self.bare, lambda: None, exponents)
-        for row in range(ROWS):
-            v = four * ROWS + row
-            first, second = (code.load(held[0], v * of_stored + source, REALS, unit=64) for source in sources)
-            takes = [(mask.seen_as(WORDS) & (0xFF << 8 * row)).compare("!=", 0) for mask in masks]
-            found = takes[0].choose(first, takes[1].choose(second, 0.0))
-            code.store(found, into[0], v * of_row + k, unit=64)
+        places(0)
+        code.branch(self.chunk.compare(">", _STORED), lambda: places(_STORED))
 
 
 @intrinsic

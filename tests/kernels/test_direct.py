@@ -1,13 +1,17 @@
 """Batches whose accumulators stay where the registers have them, beside the plain-Python reference."""
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 from rows import rows
 
 import tcemu
 from tcemu.arithmetic import FusedSums, reference
+from tcemu.errors import ArithmeticUnknown
 from tcemu.instructions import target_named
 from tcemu.instructions.catalogue import catalogue
+from tcemu.instructions.mma_sp import pattern_of, sparse_plan, stored_places
 from tcemu.instructions.table import FAMILIES
 
 pytest.importorskip("numba")
@@ -55,6 +59,18 @@ CASES = {
     "m8n8k4 col.col into f16": (MMA + "m8n8k4.col.col.f16.f16.f16.f16", "sm_70"),
     "wmma tf32": (WMMA + "row.col.m16n16k8.f32.tf32.tf32.f32", "sm_90a"),
 }
+SP = "mma.sp::ordered_metadata.sync.aligned."
+SPARSE = {
+    "f16": (SP + "m16n8k32.row.col.f32.f16.f16.f32", "sm_90a"),
+    "f16 k16 into f16": (SP + "m16n8k16.row.col.f16.f16.f16.f16", "sm_80"),
+    "bf16": (SP + "m16n8k32.row.col.f32.bf16.bf16.f32", "sm_80"),
+    "tf32": (SP + "m16n8k16.row.col.f32.tf32.tf32.f32", "sm_90a"),
+    "tf32 k8": (SP + "m16n8k8.row.col.f32.tf32.tf32.f32", "sm_80"),
+    "e4m3": (SP + "m16n8k64.row.col.f32.e4m3.e4m3.f32", "sm_90a"),
+    "e5m2 e4m3 sm_89": (SP + "m16n8k64.row.col.f32.e5m2.e4m3.f32", "sm_89"),
+    "e3m2 e2m1": (SP + "m16n8k64.row.col.kind::f8f6f4.f32.e3m2.e2m1.f32", "sm_120a"),
+}
+KINDS = ["near", "bits", "NaN", "zeros", "subnormal", "large", "wide", "uneven", "rare"]
 #: Warps: two times as many as the kernel computes together, and some.
 WARPS = 19
 #: Of each warp, so many outputs are compared.
@@ -130,9 +146,60 @@ def check(name, kinds, seed):
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("kind", ["near", "bits", "NaN", "zeros", "subnormal", "large", "wide", "uneven", "rare"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_batch_of_a_class(name, kind):
     check(name, [kind], len(name + kind))
+
+
+def check_sparse(name, kinds, seed):
+    """The same of a sparse form, with random metadata and each selector: the rows of B that are met, one by one."""
+    opcode, target = SPARSE[name]
+    found = tcemu.parse(opcode, target).on(target_named(target))
+    operation, pattern = found.operation(target_named(target)), pattern_of(found)
+    rng = np.random.default_rng(seed)
+    for selector in range(found.fragments["e"].layout.shape[0]):
+        matrices, registers = operands(rng, found, kinds, WARPS)
+        codes = rng.choice([code for code, _ in pattern.rows], (WARPS, 32, 8)).astype(np.uint32)
+        metadata = np.bitwise_or.reduce(codes << (4 * np.arange(8, dtype=np.uint32)), axis=-1)
+        d = tcemu.run(found, *registers, metadata, selector, target=target)
+        d = found.fragments["d"].read(d.reshape(WARPS, -1)).reshape(WARPS, *found.fragments["d"].shape)
+        places = stored_places(found, metadata, selector)
+        for warp in range(WARPS):
+            for _ in range(OUTPUTS):
+                m, n = (int(rng.integers(size)) for size in d.shape[1:])
+                row, column = matrices["a"][warp, m].tolist(), matrices["b"][warp, places[warp, m], n].tolist()
+                c, model = int(matrices["c"][warp, m, n]), operation.model
+                want = reference.dot(model, row, column, c, operation.formats, dict(operation.qualifiers))
+                assert int(d[warp, m, n]) == want, (kinds[warp % len(kinds)], warp, m, n, selector)
+
+
+@pytest.mark.parametrize("name", SPARSE)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sparse_batch_of_a_class(name, kind):
+    check_sparse(name, [kind], len(name + kind))
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_sparse_warps_of_many_classes_side_by_side(name):
+    check_sparse(name, ["near", "near", "zeros", "large", "near", "wide", "NaN", "subnormal", "rare"], len(name))
+
+
+def sparse():
+    """The sparse forms of floats without scales."""
+    for instruction in catalogue(family="mma.sp"):
+        if all(instruction.types[role].kind == "float" for role in "abcd") and "scale" not in instruction.opcode:
+            yield instruction
+
+
+@pytest.mark.skipif(not whole_vectors_of_words(), reason="the processor permutes no vectors of 16 words")
+@rows("instruction", [*sparse()], ids=lambda instruction: instruction.opcode)
+def test_every_sparse_row_of_floats_is_computed_directly(instruction):
+    on = target_named("sm_120a" if "kind" in instruction.opcode else "sm_90a")
+    found = instruction.on(on)
+    with suppress(ArithmeticUnknown):
+        operation = found.operation(on)
+        assert isinstance(operation.model, FusedSums)
+        assert sparse_plan(found, operation, 0, 10_000).is_direct
 
 
 @pytest.mark.parametrize("name", CASES)
