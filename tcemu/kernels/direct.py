@@ -203,6 +203,8 @@ class _Blocks:
         )
         self.orders = [[code.load(order, i, WORDS, unit=64) for i in range(2)] for order in orders]
         self.half, self.exchange = self.emitted.half.compare("!=", 0), code.load(numbers, int(EXCHANGE), LONG, unit=8)
+        sparse = code.load(numbers, int(SPREAD), LONG, unit=8).compare("!=", 0)
+        self.met = sparse.choose(self.emitted.depth * self.emitted.sums, 0)
 
     def emit(self, tiles: Any, room: Any, given: tuple[Any, ...], marked: Any, short: Any, ahead: Any) -> None:
         """The loop; see `_blocks`."""
@@ -223,7 +225,7 @@ class _Blocks:
         given, results = ([(start + place).value for place in places[_ACCUMULATORS:]] for start in (c, d))
         sides = InRegisters(
             code, of_x[VALUES], of_x[EXPONENTS], of_y[VALUES], of_y[EXPONENTS], self.step, self.pairs, given, results,
-            self.half, self.orders, self.exchange, marked, of_x[MARKS], of_y[MARKS],
+            self.half, self.orders, self.exchange, marked, of_x[MARKS], of_y[MARKS], self.met,
         )  # fmt: skip
         left = Slot(code.long(1))
 
@@ -304,9 +306,6 @@ def _pack(tiles, y, step, e, step_e, tables, numbers, room, care):  # type: igno
         within(tables, numbers, UPS_X), number(numbers, OF_GROUP), groups, numbers + uint64(8 * FORMAT_X),
         number(numbers, START_X), few, care, there, apart, to_x,
     )  # fmt: skip
-    if found & packing.MARKED and number(numbers, SPREAD):
-        # The NaN of a column matters only to the rows whose stored elements meet it.
-        found = int64(packing.MISFIT)
     if found & packing.MISFIT:
         return found
     found |= pack_rows(

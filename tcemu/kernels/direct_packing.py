@@ -2,7 +2,7 @@
 
 Each tile has its own room, and what is packed has its places there. With `care`, NaN counts as zero, and marks say
 where it is: a word that is not 0 for each column in the lanes of a block, and for each pair of rows, which `fold_marks`
-joins over all k.
+joins over all k. If A is sparse, a column's NaN counts only in the rows that meet it: exponents tell.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tcemu.kernels.packing_words import Exponents, PackedVector, Packer
 from tcemu.kernels.rooms import Tiles
 from tcemu.kernels.rule import ROWS
 from tcemu.kernels.simd import Code, Slot, vector_code
+from tcemu.kernels.sums import NOT_A_NUMBER
 
 #: What the kernels that pack return.
 MISFIT, MARKED = 1, 2
@@ -36,6 +37,8 @@ class _Loops:
 
     def __init__(self, code: Code, form: Any, start: Any, care: Any) -> None:
         self.code, self.packer, self.found = code, Packer(code, form, start, care), Slot(code.long(0))
+        #: Where the vector that was packed last has NaN, and whether it has any.
+        self.nan, self.some = Slot(code.lanes(0)), Slot(code.long(0))
 
     def emit(self, few: Any, loop: Callable[[Pack], None]) -> Any:
         """Emit `loop` twice, with the way of packing that it uses; returns MISFIT, MARKED, or both, or 0."""
@@ -53,11 +56,12 @@ class _Loops:
         """Code that adds the mask of NaN, after `spread`, to a vector of marks."""
 
         def add(nan: Lanes) -> None:
-            code = self.code
-            words = spread(nan.choose(code.lanes(-1), 0)) | code.load(address.value, 0, WORDS, unit=64)
-            code.store(words, address.value, 0, unit=64)
-            some = code.number(code.number_of_any(nan)).compare("!=", 0)
-            self.found.set(self.found.get() | some.choose(code.long(MARKED), 0))
+            code, where = self.code, nan.choose(self.code.lanes(-1), 0)
+            code.store(spread(where) | code.load(address.value, 0, WORDS, unit=64), address.value, 0, unit=64)
+            some = code.number(code.number_of_any(nan)).compare("!=", 0).choose(code.long(MARKED), 0)
+            self.found.set(self.found.get() | some)
+            self.nan.set(where)
+            self.some.set(some)
 
         return add
 
@@ -73,7 +77,7 @@ def pack_columns(  # type: ignore[no-untyped-def]
     from a tile's room to the next. to: the bytes from there to
 
         values       (vectors, 2) vectors, with each column twice
-        exponents    the same of bytes, each four times
+        exponents    the same of bytes, each four times; NOT_A_NUMBER for NaN
         marks        (groups) vectors
 
     and what this kernel does not touch.
@@ -92,6 +96,7 @@ def pack_columns(  # type: ignore[no-untyped-def]
                 mark, first = loops.marks(marks + group * 64, _of_both), group * of_group
                 with code.loop(first, first + of_group, unrolled=False) as v:
                     picked, up = code.wide(code.load(source, v, WORD, unit=4)), code.load(ups, v, WORDS, unit=64)
+                    loops.some.set(code.long(0))
                     found = packed(code.load(words.of(t), picked, WORDS, unit=64).up(up), mark)
                     exponents = found.exponents()
                     tops = exponents.counted(exponents.words.seen_as(BYTES))
@@ -99,6 +104,13 @@ def pack_columns(  # type: ignore[no-untyped-def]
                         fourfold = tops.shuffled([4 * lane + 3 for lane in lanes for _ in range(4)])
                         code.store(found.value.shuffled(lanes), value.value, v.up(1) + place, unit=64)
                         code.store(fourfold, exponent.value, v.up(1) + place, unit=64)
+                    code.branch(loops.some.get(), lambda at=exponent, v=v: tell(at.value, v.up(1)))  # type: ignore[misc]
+
+        def tell(exponent: Any, first: Lanes) -> None:
+            for place, lanes in enumerate(_TWICE):
+                nan = loops.nan.get().shuffled(lanes).seen_as(BYTES)
+                held = code.load(exponent, first + place, BYTES, unit=64)
+                code.store((held & ~nan) | (nan & NOT_A_NUMBER), exponent, first + place, unit=64)
 
         return loops.emit(few, loop)
 

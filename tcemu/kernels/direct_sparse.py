@@ -22,7 +22,7 @@ from tcemu.kernels.places import CODES
 from tcemu.kernels.rooms import Tiles as Rooms
 from tcemu.kernels.rule import ROWS
 from tcemu.kernels.simd import Code, Slot, vector_code
-from tcemu.kernels.sums import ABSENT
+from tcemu.kernels.sums import NOT_STORED
 
 if TYPE_CHECKING:
     from tcemu.kernels.places import Place, Pruned
@@ -137,7 +137,7 @@ class _Spread:
                     code.store(takes[0].choose(one, takes[1].choose(other, 0.0)), target, place, unit=64)
 
         def exponents(place: int, masks: list[Lanes]) -> None:
-            absent = ~(masks[0] | masks[1]) & ABSENT
+            absent = ~(masks[0] | masks[1]) & NOT_STORED
             taken = [code.load(held[1], four * of_stored + source, BYTES, unit=64) for source in sources]
             found = (taken[0] & masks[0]) | (taken[1] & masks[1]) | absent
             code.store(found, into[1], four * of_row + number * self.chunk + place, unit=64)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from tcemu.kernels.lanes import BYTES, HALVES, LONG, REAL, REALS, WIDTH, WORD, WORDS, Lanes
 from tcemu.kernels.rule import ROWS
 from tcemu.kernels.simd import Code, Slot
-from tcemu.kernels.sums import QUIET
+from tcemu.kernels.sums import NOT_A_NUMBER, NOT_STORED, QUIET
 
 
 class Packed(NamedTuple):
@@ -72,9 +72,9 @@ class InRegisters(NamedTuple):
 
     Addresses are those of a block. values_y: `step` bytes from row to row. pairs: how many bytes a k is after the
     first, there and in `exponents_y`. accumulators and results: the addresses of four vectors; float16 if `half`.
-    orders: which lanes of two of them two rows of the block take, and back; the first alone says it where none come
-    from the other, so without `exchange`. marked: whether marks say which results are
-    NaN; marks_y: 64 bytes from row to row.
+    orders: which lanes of two of them two rows of the block take, and back; without `exchange`, the first says it of
+    each alone. marked: whether marks say which results are NaN; marks_y: 64 bytes from row to row. met: if y is sparse,
+    the number of its k, else 0.
     """
 
     code: Code
@@ -92,6 +92,7 @@ class InRegisters(NamedTuple):
     marked: Any
     marks_x: Any
     marks_y: Any
+    met: Lanes
 
     def x(self, k: Lanes) -> Lanes:
         """The elements of x, a float in each lane."""
@@ -150,15 +151,31 @@ class InRegisters(NamedTuple):
         code, found = self.code, [Slot(each) for each in results]
 
         def mark() -> None:
-            columns = code.load(self.marks_x, 0, WORDS, unit=64)
+            columns = self._columns()
             for row, each in enumerate(found):
                 rows = code.load(self.marks_y, row, LONG, unit=64).everywhere(WIDTH // 2).seen_as(WORDS)
-                each.set((columns | rows).compare("!=", 0).choose(code.lanes(QUIET), each.get()))
+                either = rows | (columns & (0xFF << 8 * row))
+                each.set(either.compare("!=", 0).choose(code.lanes(QUIET), each.get()))
 
         code.branch(self.marked, mark)
         vectors = self._exchanged([each.get() for each in found], self.orders[1])
         for words, address in zip(vectors, self.results, strict=True):
             self._put(words, address)
+
+    def _columns(self) -> Lanes:
+        """Where a NaN of x matters: a byte that is not 0 for each row, in each lane."""
+        code, found = self.code, Slot(self.code.load(self.marks_x, 0, WORDS, unit=64))
+
+        def of_met() -> None:
+            held = Slot(code.lanes(0).seen_as(BYTES))
+            with code.each(self.met) as k:
+                nan = self.bytes_x(k).compare("==", NOT_A_NUMBER)
+                some = nan.both(self.bytes_y(k).compare("!=", NOT_STORED))
+                held.set(some.choose(code.lanes(-1).seen_as(BYTES), held.get()))
+            found.set(held.get().seen_as(WORDS))
+
+        code.branch(self.met, of_met)
+        return found.get()
 
     def _put(self, words: Lanes, address: Any) -> None:
         self.code.branch(

@@ -47,6 +47,8 @@ SMALL = 5
 #: The byte that stands for the exponent of a zero. Added to itself or to any exponent in the window, it gives a
 #: negative byte and does not wrap.
 ABSENT = -(SPAN + 1)
+#: Likewise, where `tcemu.kernels.direct` takes it for a zero: of NaN, and of an element that a sparse A does not store.
+NOT_A_NUMBER, NOT_STORED = ABSENT - 1, ABSENT - 2
 #: Elements are scaled by 2^-(start + CENTRE), so that every power of two that a term needs is at least 2^1 and below
 #: 2^126: adding it to the exponent field of a product never wraps, and leaves a zero below one. (In windows that start
 #: at -48, zeros are packed as NaN. They vanish because their exponent field does wrap, which 2^0 would not make it do.)
