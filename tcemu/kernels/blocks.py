@@ -16,7 +16,7 @@ from operator import or_
 from typing import Any
 
 from tcemu.kernels import scaled_sums, usual
-from tcemu.kernels.lanes import BYTE, LONG, SIGN, WIDTH, WORDS, Lanes, whole_vectors_of_words
+from tcemu.kernels.lanes import BYTE, LONG, SHORTS, SIGN, WIDTH, WORDS, Lanes, whole_vectors_of_words
 from tcemu.kernels.rounding import Total, clean, to_float16, to_float32
 from tcemu.kernels.rule import DEPTH, FLOOR, FRACTION, HALF, JOIN, KEEP, ROWS, RULE, SPACE, SUMS
 from tcemu.kernels.simd import Code, Slot
@@ -108,7 +108,9 @@ class Chain:
         self.usual = plain.both(self.space.compare("<", 2))
         self.reach = (self.code.word(usual.LARGE + (1 << 23) - 1) - start.up(23)).everywhere()
         self.base = base.everywhere()
-        self.fraction, self.floor = fraction.everywhere(), floor.larger(BOTTOM).everywhere()
+        floor = floor.larger(BOTTOM)
+        self.fraction, self.floor = fraction.everywhere(), floor.everywhere()
+        self.floors = self.code.halfword(floor).everywhere(2 * WIDTH)
 
     # ----------------------------------------------------------------------------------------------- the fast path
 
@@ -203,24 +205,28 @@ class Chain:
     # ----------------------------------------------------------------------------------------------- the wide path
 
     def _wide_sum(self, first: Lanes) -> None:
-        peaks = [Slot(self.floor) for _ in range(ROWS)]
+        peaks = [Slot(self.floors) for _ in range(ROWS // 2)]
         with self.code.loop(0, self.depth) as k:
-            for row, both in enumerate(self._exponents(first + k)):
-                peaks[row].set(both.larger(peaks[row].get()))
+            for so_far, both in zip(peaks, self._exponents(first + k), strict=True):
+                so_far.set(both.larger(so_far.get()))
         raised, terms = [], []
-        for bits, peak in zip(self.accumulators(), peaks, strict=True):
-            one, term = self.addend(bits, peak.get())
+        most = [row for two in peaks for row in _two_rows(two.get())]
+        for bits, peak in zip(self.accumulators(), most, strict=True):
+            one, term = self.addend(bits, peak)
             raised.append(one)
             terms.append(term)
+        rows = zip(raised[::2], raised[1::2], strict=True)
+        fields = [((low + 127 & 0xFFFF) | (high + 127).up(16)).seen_as(SHORTS) for low, high in rows]
+        powers: list[Lanes] = []
 
         def aligned(x: Lanes, y: Lanes, at: Lanes, row: int) -> Lanes:
             """A product of significands times 2^(exponent + raised), toward zero."""
-            exponent = self._exponents(at, row)[0]
-            # 2^-100 brings every product below one, but not out of float32's normal range.
-            field = (exponent + fields[row]).larger(127 - 100)
-            return (x * y * field.up(23).floats()).truncated()
+            if row == 0:
+                # 2^-100 brings every product below one, but not out of float32's normal range.
+                both = [(own + more).larger(127 - 100) for own, more in zip(self._exponents(at), fields, strict=True)]
+                powers[:] = [each for two in both for each in _two_fields(two)]
+            return (x * y * powers[row].floats()).truncated()
 
-        fields = [each + 127 for each in raised]
         self.round_wide(self.halves(first, aligned, terms), raised)
 
     def round_wide(self, totals: list[Total], raised: list[Lanes]) -> None:
@@ -231,10 +237,10 @@ class Chain:
             result = magnitude.compare("==", 0).choose(self.code.lanes(0), result)
             self.running[row].set((bits & INFINITY).compare("==", INFINITY).choose(bits, result))
 
-    def _exponents(self, at: Lanes, row: int | None = None) -> list[Lanes]:
-        """The exponents of the products for one k, in one row or in all."""
-        x = self.sides.words_x(at)
-        return [x + self.sides.word_y(at, each) for each in (range(ROWS) if row is None else (row,))]
+    def _exponents(self, at: Lanes) -> list[Lanes]:
+        """The exponents of the products for one k: those of two rows in the halves of words."""
+        x = self.sides.shorts_x(at)
+        return [x + self.sides.shorts_y(at, pair) for pair in range(ROWS // 2)]
 
     def addend(self, bits: Lanes, most: Lanes) -> tuple[Lanes, Lanes]:
         """(F - E, the aligned accumulator), for accumulators and the largest exponents of the products."""
@@ -310,13 +316,21 @@ class Chain:
         for bits in self.accumulators():
             infinite = (bits & INFINITY).compare("==", INFINITY)
             sums.append(Slot(infinite.choose(bits, 0).floats()))
+        pruned = Slot(self.code.long(0))
         with self.code.loop(0, self.depth) as k:
-            at = first + k
-            x = self.sides.special_x(at)
-            stored = x.compare("!=", 2.0, unordered=True)
-            for row in range(ROWS):
-                so_far = sums[row].get()
-                sums[row].set(stored.choose(so_far + x * self.sides.special_y(at, row), so_far))
+            absent = self.sides.special_x(first + k).compare("==", 2.0)
+            pruned.set(pruned.get() | self.code.number(self.code.number_of_any(absent)))
+
+        def add(stored_only: bool) -> None:
+            with self.code.loop(0, self.depth) as k:
+                x = self.sides.special_x(first + k)
+                for row, so_far in enumerate(sums):
+                    found = x.exactly_times_plus(self.sides.special_y(first + k, row), so_far.get())
+                    if stored_only:
+                        found = x.compare("!=", 2.0, unordered=True).choose(found, so_far.get())
+                    so_far.set(found)
+
+        self.code.branch(pruned.get(), lambda: add(stored_only=True), lambda: add(stored_only=False))
         for mark, total in zip(marks, sums, strict=True):
             x = total.get()
             infinite = x.size().compare(">", 100.0).choose(x.bits(), 0)
@@ -343,3 +357,15 @@ class Chain:
             self.code.branch(self.half, to_half)
             found = x.get()
             running.set(found.compare("==", found).choose(found.bits(), QUIET))
+
+
+def _two_rows(shorts: Lanes) -> tuple[Lanes, Lanes]:
+    """The lower and the upper halves of words, with their signs."""
+    words = shorts.seen_as(WORDS)
+    return words.up(16).signed_down(16), words.signed_down(16)
+
+
+def _two_fields(shorts: Lanes) -> tuple[Lanes, Lanes]:
+    """The lower and the upper halves of words, as float32's exponent fields."""
+    words = shorts.seen_as(WORDS)
+    return words.up(23), words.down(16).up(23)

@@ -19,7 +19,7 @@ from tcemu.kernels import direct_bare, loading, short_sums
 from tcemu.kernels import direct_packing as packing
 from tcemu.kernels.ahead import NOTES, expect, fetch_lines
 from tcemu.kernels.blocks import Chain
-from tcemu.kernels.calls import call, number
+from tcemu.kernels.calls import call, number, put
 from tcemu.kernels.compiling import merged, njit
 from tcemu.kernels.direct_bare import BIAS, bare_columns, bare_rows
 from tcemu.kernels.direct_packing import clear, fold_marks, pack_columns, pack_rows
@@ -388,6 +388,8 @@ def run_direct(x, y, c, e, tables, numbers, scratch, d, sharing, wait, there):  
     count, together, base = d.shape[0], numbers[TOGETHER], numbers[START_X] + numbers[START_Y]
     possible = numbers[BARE] and may_be_short(told, FORMAT_X, FORMAT_Y, uint64(0))
     shares, size = uint64(sharing.ctypes.data), PART * together
+    if there[0]:
+        put(uint64(there[4]), int64(NOTES), int64(0))
     # Until these tiles, there are likely NaN, sums that are not short, and elements that do not fit.
     careful, long, elsewhere, patience = int64(0), int64(0), int64(0), int64(0)
     part = take(shares, size)

@@ -180,6 +180,10 @@ class Lanes:
         """The low 8 bits of each."""
         return Lanes(self.builder, self.builder.trunc(self.value, ir.VectorType(BYTE, self.type.count)))
 
+    def shorts(self) -> Lanes:
+        """The low 16 bits of each."""
+        return Lanes(self.builder, self.builder.trunc(self.value, ir.VectorType(SHORT, self.type.count)))
+
     def truncated(self) -> Lanes:
         """Floats as integers, toward zero."""
         return Lanes(self.builder, self.builder.fptosi(self.value, ir.VectorType(WORD, self.type.count)))

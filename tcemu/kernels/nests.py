@@ -57,7 +57,7 @@ def blocks(  # type: ignore[no-untyped-def]
     addresses of x (k, 16) float32 and ex (k, 16) its exponents, each byte four times, and what belongs to specials;
     then the same of y, (k, 4) float32 and bytes, from `pack`. scales: addresses of those of x and of y; apart: the
     bytes from a tile's to the next. c: address of float32 patterns. rule: see FRACTION. base: the sum of the starts of
-    both windows. With `wide`, all come from `pack_wide` and exponents are int32. With `special`, what belongs to
+    both windows. With `wide`, all come from `pack_wide`, and exponents have 16 bits. With `special`, what belongs to
     specials comes from `pack_special`. With `scaled`, scales (16) of x and (4) of y are int32 exponents, which add to
     those of the products, or SCALE_NAN; results are float32 with all their bits. If `short` is not 0, what
     belongs to specials are results of `short_sums.squares`; `short` is one more than the bits that products may have
@@ -73,7 +73,7 @@ def blocks(  # type: ignore[no-untyped-def]
         )
         emitted = Chain(code, rule, base)
         wide, special, scaled, short = (code.number(each) for each in flags)
-        unit = wide.compare("!=", 0).choose(code.long(4), code.long(1))
+        unit = wide.compare("!=", 0).choose(code.long(2), code.long(1))
 
         def all_blocks(wide: Any, special: Any, scaled: Any, of_scales: Lanes, short: Any) -> None:
             place = _Place(code, of_x, of_y, steps)

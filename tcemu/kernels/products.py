@@ -11,7 +11,7 @@ import numpy as np
 from numba import int64, uint64
 
 from tcemu.kernels import sums as fast
-from tcemu.kernels.ahead import expect, fetch
+from tcemu.kernels.ahead import NOTES, expect, fetch
 from tcemu.kernels.calls import address_of, call, number, put
 from tcemu.kernels.compiling import merged, njit
 from tcemu.kernels.dots import bit_block, integer_block, integers
@@ -60,13 +60,15 @@ from tcemu.kernels.short_sums import bits_below, is_short, may_be_short, short_b
 
 #: After tiles with NaN, an infinity or an element outside the window, so many are not expected to be better.
 PATIENCE = 16
+#: What is expected of elements: that there are NaN and infinities, and some outside any window.
+CARE, WIDE = 1, 2
 #: Four times the exponent of an element that a sparse A does not store.
 _ABSENT = np.int64((fast.ABSENT & 0xFF) * 0x01010101)
 
 
 @merged
 def multiply(  # type: ignore[no-untyped-def]
-    tiles, x, vectors_x, y, vectors_y, steps, numbers, room, c, scales, chains, ahead, care
+    tiles, x, vectors_x, y, vectors_y, steps, numbers, room, c, scales, chains, ahead, expected
 ):
     """c = `steps` chains that start from c, one after the other, for each of some tiles; returns what `pack` found.
 
@@ -76,25 +78,28 @@ def multiply(  # type: ignore[no-untyped-def]
     both formats as `pack` reads them. room: three words for each pattern. scales: where those of x and of y are, as
     `blocks` takes them, for all groups; the bytes from a tile's to the next, of both; and whether there are any. If an
     exponent is outside the window, only float32 results with all their bits are computed. chains: see `chains_at`;
-    ahead: see `expect`. care: 1 if NaN or infinities are expected, else 0.
+    ahead: see `expect`. expected: CARE, WIDE, both, or 0.
     """
     all_x, all_y = tiles * vectors_x, tiles * vectors_y
     value_x, word_x, sign_x, value_y, word_y, sign_y = _rooms(room, all_x, all_y)
     form_x, form_y = numbers + uint64(8 * FORMAT_X), numbers + uint64(8 * FORMAT_Y)
-    seen_x, seen_y = survey(x, form_x, all_x), survey(y, form_y, all_y)
-    found = (seen_x | seen_y) >> 1 & (fast.SPECIAL | fast.OUTSIDE)
-    if not (found & fast.OUTSIDE and seen_x & seen_y & SEARCHED):
-        found = pack(x, form_x, all_x, seen_x | care, value_x, word_x, int64(1))
-        found |= pack(y, form_y, all_y, seen_y | care, value_y, word_y, int64(0))
+    may_be_wide, found, base = number(numbers, KEEP) == 23 and not number(numbers, HALF), int64(fast.OUTSIDE), int64(0)
+    if not (may_be_wide and expected & WIDE):
+        care = int64(expected & CARE)
+        seen_x, seen_y = survey(x, form_x, all_x), survey(y, form_y, all_y)
+        base = (seen_x >> PLACES) + (seen_y >> PLACES)
+        found = (seen_x | seen_y) >> 1 & (fast.SPECIAL | fast.OUTSIDE)
+        if not (found & fast.OUTSIDE and seen_x & seen_y & SEARCHED):
+            found = pack(x, form_x, all_x, seen_x | care, value_x, word_x, int64(1))
+            found |= pack(y, form_y, all_y, seen_y | care, value_y, word_y, int64(0))
     if found & fast.OUTSIDE:
-        if number(numbers, KEEP) != 23 or number(numbers, HALF):
+        if not may_be_wide:
             return found
-        pack_wide(x, form_x, all_x, value_x, word_x)
-        pack_wide(y, form_y, all_y, value_y, word_y)
+        found |= pack_wide(x, form_x, all_x, value_x, word_x, int64(1))
+        found |= pack_wide(y, form_y, all_y, value_y, word_y, int64(0))
     if found & fast.SPECIAL:
         pack_special(x, form_x, all_x, sign_x)
         pack_special(y, form_y, all_y, sign_y)
-    base = (seen_x >> PLACES) + (seen_y >> PLACES)
     call(chains[0], (tiles, room, vectors_x, vectors_y, steps, numbers, c, *scales, base, found, ahead, chains[1]))
     return found
 
@@ -291,7 +296,7 @@ def run_fused(  # type: ignore[no-untyped-def]
     later = 0 if numbers[QUICK] else count
     # Short chains need no exponents; if some are not short, `_chains` makes them from the values.
     # Where `_quickly` has failed, now or lately, NaN and infinities are likely.
-    care = int64(1) if numbers[QUICK] else int64(0)
+    care, wide = int64(CARE) if numbers[QUICK] else int64(0), int64(0)
     bare = int64(fast.BARE) if not scaled and may_be_short(told, FORMAT_X, FORMAT_Y, uint64(0)) else int64(0)
     shares, size = uint64(sharing.ctypes.data), PART * together
     part = take(shares, size)
@@ -313,7 +318,12 @@ def run_fused(  # type: ignore[no-untyped-def]
             else:
                 later = later if t < later else t + PATIENCE
                 load_factors(tiles, at_x, at_y, steps, at, told, room)
-                multiply(tiles, in_x, vectors_x, in_y, vectors_y, 1, told, packed, in_c, scales, chains, ahead, care)
+                expected = care | (int64(WIDE) if t < wide else int64(0))
+                found = multiply(
+                    tiles, in_x, vectors_x, in_y, vectors_y, 1, told, packed, in_c, scales, chains, ahead, expected,
+                )  # fmt: skip
+                if found & fast.OUTSIDE and t >= wide:
+                    wide = t + PATIENCE * together
             store_results(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
         finish_some(shares, stop - part)
         part = take(shares, size)
@@ -327,7 +337,8 @@ def _any_tiles(  # type: ignore[no-untyped-def]
 ):
     """Chains of fused sums for some tiles with a dense A, whatever their elements are. All but counts are addresses.
 
-    ahead: where nothing is to be fetched. chains, blocks: from `chains_at`.
+    ahead: where nothing is to be fetched; after NOTES numbers, how many times elements outside any window are expected.
+    chains, blocks: from `chains_at`.
     """
     put(ahead, int64(0), int64(0))
     load_addends(tiles, c, step_c, tables, numbers, room)
@@ -336,10 +347,12 @@ def _any_tiles(  # type: ignore[no-untyped-def]
     in_x, in_y, in_c = within(room, numbers, IN_X), within(room, numbers, IN_Y), within(room, numbers, IN_C)
     vectors_x, vectors_y, packed = number(numbers, VECTORS), number(numbers, VECTORS + 1), within(room, numbers, PACKED)
     scales = uint64(0), uint64(0), int64(0), int64(0), uint64(0)
-    care = int64(1)
-    multiply(
-        tiles, in_x, vectors_x, in_y, vectors_y, 1, numbers, packed, in_c, scales, (chains, blocks), ahead, care,
+    left = number(ahead, int64(NOTES))
+    expected = int64(CARE | WIDE) if left > 0 else int64(CARE)
+    found = multiply(
+        tiles, in_x, vectors_x, in_y, vectors_y, 1, numbers, packed, in_c, scales, (chains, blocks), ahead, expected,
     )  # fmt: skip
+    put(ahead, int64(NOTES), left - 1 if left > 0 else int64(PATIENCE) if found & fast.OUTSIDE else int64(0))
     store_results(tiles, tables, numbers, room, d, step_d)
 
 

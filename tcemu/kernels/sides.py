@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tcemu.kernels.lanes import BYTES, HALVES, LONG, REAL, REALS, WIDTH, WORD, WORDS, Lanes
+from tcemu.kernels.lanes import BYTES, HALVES, LONG, REAL, REALS, SHORTS, WIDTH, WORD, WORDS, Lanes
 from tcemu.kernels.rule import ROWS
 from tcemu.kernels.simd import Code, Slot
 from tcemu.kernels.sums import NOT_A_NUMBER, NOT_STORED, QUIET
@@ -41,13 +41,14 @@ class Packed(NamedTuple):
         """The exponents of y, in the same order."""
         return self.code.load(self.exponents_y, k, WORD, unit=4).everywhere().seen_as(BYTES)
 
-    def words_x(self, k: Lanes) -> Lanes:
-        """Exponents of any size."""
-        return self.code.load(self.exponents_x, k, WORDS, unit=64)
+    def shorts_x(self, k: Lanes) -> Lanes:
+        """Exponents of any size, twice in each lane: in the lower and in the upper half of a word."""
+        return self.code.load(self.exponents_x, k, SHORTS, unit=64)
 
-    def word_y(self, k: Lanes, row: int) -> Lanes:
-        """The same of y in a row."""
-        return self.code.load(self.exponents_y, k.up(2) + row, WORD, unit=4).everywhere()
+    def shorts_y(self, k: Lanes, pair: int) -> Lanes:
+        """The same of y in two rows."""
+        words = self.code.load(self.exponents_y, k.up(1) + pair, WORD, unit=4).everywhere()
+        return words.seen_as(SHORTS)
 
     def special_x(self, k: Lanes) -> Lanes:
         """What `pack_special` has made of the elements of x."""

@@ -249,7 +249,7 @@ class Tiles:
         most = whole(max(int(table[0]) for table in (*out, *(load.picks for load in given)) if table.size))
         packed = (vectors[0] + vectors[1]) * 3 + len(self.sums) * 2 * ROWS
         counts = loads[3], loads[21], *vectors, packed
-        sizes = most, most, most, *(WIDTH * count for count in counts), whole(2 * NOTES)
+        sizes = most, most, most, *(WIDTH * count for count in counts), whole(2 * NOTES + 2)
         together = min(max(_ROOM // sum(sizes), 1), _TOGETHER)
         numbers[TOGETHER], numbers[PICKED] = together, 4 * most
         numbers[HELD:BLOCKS] = np.cumsum([0, *sizes]) * together
