@@ -30,7 +30,8 @@ _INVALID, _QUIET_BIT = 0xFFF8 << 48, 1 << 51
 class _Chains:
     """The chains of a tile, while they are emitted."""
 
-    def __init__(self, code: Code, operands: Sequence[Any], table: Any, numbers: Any, ahead: Any, paired: bool) -> None:
+    def __init__(self, code: Code, operands: Sequence[Any], table: Any, numbers: Any, ahead: Any, paired: Any) -> None:
+        """paired: whether vectors are those of `tcemu.kernels.pairs64`, if that is known when this is emitted."""
         self.code, self.ahead, self.paired, (self.a, self.b, self.c, self.d) = code, ahead, paired, operands
         groups, self.rows, self.depth = (code.load(numbers, SIZES + i, LONG, unit=8) for i in range(3))
         self.blocks, self.count = self.rows.down(ROWS.bit_length() - 1), groups
@@ -45,7 +46,7 @@ class _Chains:
         self.found.set(code.lanes(0, LONG, LANES))
         with code.loop(0, self.count) as group, code.loop(0, self.blocks) as block:
             number = group * self.blocks + block
-            if self.paired:  # what is in order, the processor fetches by itself
+            if self.paired is True:  # what is in order, the processor fetches by itself
                 fetch_lines(code, self.ahead, code.number(first) + number)
             self._block(group, block * ROWS, number * ROWS, step)
         return code.number_of_any(self.found.get().compare("!=", 0))
@@ -64,12 +65,26 @@ class _Chains:
 
     def _factors(self, places: list[Lanes]) -> list[Lanes]:
         """Elements of a in all lanes, or pairs of them again and again."""
-        kind = PAIR if self.paired else DOUBLE
-        return [self.code.load(self.a, place, kind, unit=8).everywhere(LANES) for place in places]
+        code, found = self.code, [Slot(self.code.lanes(0.0, DOUBLE, LANES)) for _ in places]
+
+        def load(kind: Any) -> None:
+            for place, factor in zip(places, found, strict=True):
+                factor.set(code.load(self.a, place, kind, unit=8).everywhere(LANES))
+
+        self._if_paired(lambda: load(PAIR), lambda: load(DOUBLE))
+        return [factor.get() for factor in found]
 
     def _ordered(self, found: Lanes, order: int) -> Lanes:
         """With `paired`, the lanes of a vector of the registers in the order of the chains (0), or back (1)."""
-        return self.code.permuted(found, self.orders[order]) if self.paired else found
+        lanes = Slot(found)
+        self._if_paired(lambda: lanes.set(self.code.permuted(found, self.orders[order])), lambda: None)
+        return lanes.get()
+
+    def _if_paired(self, yes: Callable[[], object], no: Callable[[], object]) -> None:
+        if isinstance(self.paired, bool):
+            (yes if self.paired else no)()
+        else:
+            self.code.branch(self.paired, yes, no)
 
     def _index(self, table: Any, place: Lanes) -> Lanes:
         return self.code.wide(self.code.load(table, place, WORD, unit=4))
@@ -105,22 +120,26 @@ def chains(typingctx, a, b, c, table, numbers, raised, ahead, first, d):  # type
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         a, b, c, table, numbers, raised, ahead, first, d = args
         code = vector_code(builder)
-        lost, paired = Slot(code.long(0)), code.load(numbers, PAIRED, LONG, unit=8)
+        lost, nan, paired = Slot(code.long(0)), Slot(code.long(0)), code.load(numbers, PAIRED, LONG, unit=8)
 
-        def emit(paired: bool) -> None:
-            emitted = _Chains(code, (a, b, c, d), table, numbers, ahead, paired)
+        def chains(paired: Any) -> _Chains:
+            return _Chains(code, (a, b, c, d), table, numbers, ahead, paired)
 
-            def usual() -> None:
-                # A NaN stays a NaN to the end of its chain; only then does it matter which one it is.
-                nan = emitted.emit(first, _each(Lanes.times_plus))
-                code.branch(nan, lambda: emitted.emit(first, _each(_careful)))
+        def usual(paired: bool) -> None:
+            nan.set(code.number(chains(paired).emit(first, _each(Lanes.times_plus))))
 
-            code.branch(raised, lambda: lost.set(code.number(emitted.emit(first, emitted.in_units))), usual)
+        def all_usual() -> None:
+            either: Callable[[], object] = lambda: usual(False)  # noqa: E731
+            code.branch(paired, lambda: usual(True), either) if whole_vectors_of_words() else either()
+            # A NaN stays a NaN to the end of its chain; only then does it matter which one it is.
+            code.branch(nan.get(), lambda: rare.emit(first, _each(_careful)))
 
-        if whole_vectors_of_words():
-            code.branch(paired, lambda: emit(True), lambda: emit(False))
-        else:
-            emit(False)
+        def high() -> None:
+            lost.set(code.number(rare.emit(first, rare.in_units)))
+
+        # One loop for both kinds of vectors takes longer to run, two take longer to compile.
+        rare = chains(paired if whole_vectors_of_words() else False)
+        code.branch(raised, high, all_usual)
         return lost.get().value
 
     address, count = types.uint64, types.int64

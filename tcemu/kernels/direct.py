@@ -293,7 +293,7 @@ def _spread(tiles, e, step, tables, numbers, room, bare):  # type: ignore[no-unt
 
 
 @merged
-def _pack(tiles, y, step, e, step_e, tables, numbers, room, care):  # type: ignore[no-untyped-def]
+def _pack(tiles, y, step, tables, numbers, room, care):  # type: ignore[no-untyped-def]
     """Pack x, whose words are picked, and y of some tiles; returns what `tcemu.kernels.direct_packing` finds."""
     groups, vectors, few = number(numbers, GROUPS), number(numbers, OF_Y), number(numbers, FEW)
     there, apart = within(room, numbers, TILES), number(numbers, APART)
@@ -315,13 +315,11 @@ def _pack(tiles, y, step, e, step_e, tables, numbers, room, care):  # type: igno
     )  # fmt: skip
     if found & packing.MARKED:
         fold_marks(tiles, there + uint64(to_y[MARKS]), apart, vectors, number(numbers, PARTS))
-    if found & packing.MISFIT:
-        return found
-    return found | _spread(tiles, e, step_e, tables, numbers, room, int64(0))
+    return found
 
 
 @merged
-def _pack_bare(tiles, y, step, e, step_e, tables, numbers, room):  # type: ignore[no-untyped-def]
+def _pack_bare(tiles, y, step, tables, numbers, room):  # type: ignore[no-untyped-def]
     """Pack x, whose words are picked, and y of some tiles without exponents; returns how many blocks are short.
 
     None of them if an element is not finite.
@@ -338,9 +336,7 @@ def _pack_bare(tiles, y, step, e, step_e, tables, numbers, room):  # type: ignor
         tiles, y, step, number(numbers, OF_Y), runs, number(numbers, PARTS), numbers + uint64(8 * FORMAT_Y), there,
         apart, _there(numbers, int64(OF_STORED_THERE)),
     )  # fmt: skip
-    if found or _spread(tiles, e, step_e, tables, numbers, room, int64(1)):
-        return int64(0)
-    return _short(tiles, tables, numbers, room)
+    return int64(0) if found else _short(tiles, tables, numbers, room)
 
 
 @merged
@@ -401,21 +397,24 @@ def run_direct(x, y, c, e, tables, numbers, scratch, d, sharing, wait, there):  
             ahead = expect(within(room, told, AHEAD), t + tiles, stop, given, steps, to_d, step_d, numbers[BLOCKS])
             at_x, at_y = given[0] + uint64(t * steps[0]), given[1] + uint64(t * steps[1])
             at_c, at_d = given[2] + uint64(t * steps[2]), to_d + uint64(t * step_d)
-            at_e, step_e = given[3] + uint64(t * steps[3]), steps[3]
             few, every, found = int64(0), tiles * numbers[BLOCKS], int64(packing.MISFIT if t < elsewhere else 0)
             if not found:
                 words_y, step_y = _pick(tiles, at_x, at_y, steps[0], steps[1], at, told, room)
                 if possible and t >= max(long, careful):
-                    few = _pack_bare(tiles, words_y, step_y, at_e, step_e, at, told, room)
+                    few = _pack_bare(tiles, words_y, step_y, at, told, room)
                     if 2 * few <= every:
                         # If only a few are short, all of them together take less time as ordinary sums.
                         few, long = int64(0), t + PATIENCE * together
-                if few != every:
-                    care = int64(t < careful)
-                    found = _pack(tiles, words_y, step_y, at_e, step_e, at, told, room, care)
-                    if found & packing.MISFIT and not care:
-                        careful = t + PATIENCE * together
-                        found = _pack(tiles, words_y, step_y, at_e, step_e, at, told, room, int64(1))
+                # First without care if no NaN is expected.
+                found = int64(packing.MISFIT) if few != every else int64(0)
+                for care in range(int64(t < careful), int64(2)):
+                    if found & packing.MISFIT:
+                        found = _pack(tiles, words_y, step_y, at, told, room, int64(care))
+                        if found & packing.MISFIT and not care:
+                            careful = t + PATIENCE * together
+                if not found & packing.MISFIT:
+                    at_e = given[3] + uint64(t * steps[3])
+                    found |= _spread(tiles, at_e, steps[3], at, told, room, int64(few == every))
                 if found & packing.MISFIT and there[0] == 0:
                     leave(shares, t)
                     break
