@@ -19,10 +19,11 @@ import numpy.typing as npt
 from numba import int64, uint64
 
 from tcemu.kernels.ahead import NOTES, expect
-from tcemu.kernels.binary64 import NEAREST, link
+from tcemu.kernels.binary64 import NEAREST
 from tcemu.kernels.blocks64 import INDICES, PAIRED, ROWS, SIZES, chains
 from tcemu.kernels.calls import call, number
 from tcemu.kernels.compiling import njit
+from tcemu.kernels.directed import round_as, round_to_nearest
 from tcemu.kernels.moves import pick_at
 from tcemu.kernels.pairs64 import Paired, paired, twice
 from tcemu.kernels.picks import picks
@@ -94,8 +95,8 @@ def _at(base, number):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def run(a, b, c, tables, numbers, scratch, d, pick, sharing, wait):  # type: ignore[no-untyped-def]
-    """d[t] = the results, to nearest, of tiles t that nobody else has taken, for registers (tiles, words).
+def run(a, b, c, tables, numbers, scratch, mode, d, pick, sharing, wait):  # type: ignore[no-untyped-def]
+    """d[t] = the results, rounded by a mode, of tiles t that nobody else has taken, for registers (tiles, words).
 
     tables: for a, b and c, which registers are picked, in the order of `chains`, for all groups of eight columns; for
     d, which results its registers hold; see `tcemu.kernels.picks`. numbers: see TABLES. scratch: numbers[ROOM] words of
@@ -116,6 +117,8 @@ def run(a, b, c, tables, numbers, scratch, d, pick, sharing, wait):  # type: ign
     given, steps = (from_a, from_b, from_c, from_c), (int64(step_a), int64(step_b), int64(step_c), int64(0))
     note = _at(room, numbers[AHEAD])
     shares, size = uint64(sharing.ctypes.data), int64(PART * TOGETHER)
+    if mode != NEAREST:
+        round_as(mode)
     part = take(shares, size)
     while part < count:
         stop = min(part + size, count)
@@ -133,33 +136,17 @@ def run(a, b, c, tables, numbers, scratch, d, pick, sharing, wait):  # type: ign
             for tile in range(tiles):
                 t, block = uint64(tile), tile * blocks
                 left, right, start, found = x + t * of_x, y + t * of_y, addend + t * apart, results + t * of_d
-                if not _high(left, right, start, table, told, room, ahead, block, found):
+                high = mode == NEAREST and _high(left, right, start, table, told, room, ahead, block, found)
+                if not high:
                     _chained(left, right, start, table, told, int64(0), ahead, block, found)
             if table_d:
                 call(pick, (tiles, results, int64(of_d), table_d, into, int64(step_d)))
         finish_some(shares, stop - part)
         part = take(shares, size)
+    if mode != NEAREST:
+        round_to_nearest()
     if wait:
         wait_for_all(shares, count)
-
-
-@njit(cache=True, nogil=True)
-def run_directed(a, b, c, orders, groups, rows, depth, mode, d):  # type: ignore[no-untyped-def]
-    """The same in a directed rounding. orders: the registers of a, b and c, and the results in those of d."""
-    of_a, of_b, of_c, of_d = orders
-    results = np.empty(of_c.size, np.uint64)
-    for t in range(d.shape[0]):
-        for group in range(groups):
-            for m in range(rows):
-                for j in range(LANES):
-                    at = (group * rows + m) * LANES + j
-                    running = c[t, of_c[at]]
-                    for k in range(depth):
-                        x, y = a[t, of_a[m * depth + k]], b[t, of_b[(group * depth + k) * LANES + j]]
-                        running = link(x, y, running, mode)
-                    results[at] = running
-        for i in range(of_d.size):
-            d[t, i] = results[of_d[i]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,25 +243,18 @@ class Chains64:
         d = np.empty((len(c), self.d.size), np.uint64) if out is None else out
         if not known:
             check_words(np.uint64, self._reach, (a, b, c, d))
-        if self.mode == NEAREST:
-            self._run_shared(a, b, c, d)
-        else:
-            _, n, k = self.shape
-            run_directed(a, b, c, self._orders, -(-n // LANES), self._rows, k, self.mode, d)
-        return d
-
-    def _run_shared(self, a: Array, b: Array, c: Array, d: Array) -> None:
         tables, numbers = self.tables
 
         def compute(sharing: Array, wait: bool) -> None:
-            run(a, b, c, tables, numbers, aligned(numbers[ROOM], np.uint32), d, pick_at(), sharing, wait)
+            run(a, b, c, tables, numbers, aligned(numbers[ROOM], np.uint32), self.mode, d, pick_at(), sharing, wait)
 
         share_tiles(len(d), compute)
+        return d
 
     @property
     def shares(self) -> bool:
         """Whether many tiles, in one call, are computed on all cores."""
-        return self.mode == NEAREST
+        return True
 
 
 def _table(order: Array) -> Array:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numba import float32, int32, int64, uint32
 
-from tcemu.kernels.binary64 import bits_of, fma, link, value_of
+from tcemu.kernels.binary64 import NEAREST, bits_of, fma, link, value_of
 from tcemu.kernels.compiling import njit
+from tcemu.kernels.directed import round_as, round_to_nearest
 from tcemu.kernels.matmul_exact import WIDTH
 
 #: Products that are summed at once. float32 holds sums of 256 products of bytes, below 2^24, exactly.
@@ -73,35 +74,6 @@ def bits(a, b, c, exclusive):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def chains64(a, b, c, mode):  # type: ignore[no-untyped-def]
-    """`chain64` for every tile: a (w, m, k), b (w, k, n), c (w, m, n)."""
-    infinity, magnitude = np.uint64(0x7FF << 52), np.uint64((1 << 63) - 1)
-    flat_a, flat_b, flat_c = a.reshape(len(a), -1), b.reshape(len(b), -1), c.reshape(len(c), -1)
-    running = np.empty(c.shape[2], np.float64)
-    for w in range(a.shape[0]):
-        special = mode != 0
-        for i in range(flat_a.shape[1]):
-            special |= (flat_a[w, i] & infinity) == infinity
-        for i in range(flat_b.shape[1]):
-            special |= (flat_b[w, i] & infinity) == infinity
-        for i in range(flat_c.shape[1]):
-            special |= (flat_c[w, i] & magnitude) > infinity
-        if special:
-            chain64(a[w], b[w], c[w], mode)
-            continue
-        # Finite factors make no NaN: the processor's own instruction does what the silicon does.
-        for m in range(a.shape[1]):
-            for n in range(c.shape[2]):
-                running[n] = value_of(c[w, m, n])
-            for k in range(a.shape[2]):
-                x = value_of(a[w, m, k])
-                for n in range(c.shape[2]):
-                    running[n] = fma(x, value_of(b[w, k, n]), running[n])
-            for n in range(c.shape[2]):
-                c[w, m, n] = bits_of(running[n])
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def chain64(a, b, c, mode):  # type: ignore[no-untyped-def]
     """c[m, n] = fma(a[m, k], b[k, n], c[m, n]) for ascending k; uint64 patterns. mode as in `binary64`."""
     infinity, magnitude = np.uint64(0x7FF << 52), np.uint64((1 << 63) - 1)
@@ -111,17 +83,21 @@ def chain64(a, b, c, mode):  # type: ignore[no-untyped-def]
             columns[n] |= (b[k, n] & infinity) == infinity
     running = np.empty(c.shape[1], np.float64)
     for m in range(a.shape[0]):
-        row = mode != 0
+        row = False
         for k in range(a.shape[1]):
             row |= (a[m, k] & infinity) == infinity
         if not row:
             # Finite factors make no NaN: the processor's own instruction does what the silicon does.
             for n in range(c.shape[1]):
                 running[n] = value_of(c[m, n])
+            if mode != NEAREST:
+                round_as(mode)
             for k in range(a.shape[1]):
                 x = value_of(a[m, k])
                 for n in range(c.shape[1]):
                     running[n] = fma(x, value_of(b[k, n]), running[n])
+            if mode != NEAREST:
+                round_to_nearest()
         for n in range(c.shape[1]):
             if row or columns[n] or (c[m, n] & magnitude) > infinity:
                 for k in range(a.shape[1]):

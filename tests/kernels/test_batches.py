@@ -1,5 +1,7 @@
 """Batches of instructions from registers into registers: what each arithmetic gives, beside numpy and plain chains."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -83,6 +85,27 @@ def test_batches_of_f64_with_any_bits(data):
     mode = ["", "rz", "rm", "rp"].index(mma.words.get("rounding") or "")
     binary64.chain64(*matrices, want, mode)
     assert np.array_equal(d, want)
+
+
+@pytest.mark.parametrize("mode", ["rz", "rm", "rp"])
+def test_the_processor_rounds_to_nearest_afterwards(mode):
+    """In a directed rounding the processor computes batches and products itself, on all cores."""
+    mma = tcemu.parse(f"mma.sync.aligned.m16n8k8.row.col.{mode}.f64.f64.f64.f64")
+    rng = np.random.default_rng(0)
+    matrices = [rng.standard_normal((3000, *mma.fragments[role].shape)) for role in "abc"]
+    registers = [mma.fragments[role].pack(each) for role, each in zip("abc", matrices, strict=True)]
+    large, tiny = np.float64(1.0), np.float64(2.0**-54)
+    for compute in (
+        lambda: tcemu.run(mma, *registers, target="sm_90a"),
+        lambda: tcemu.matmul(matrices[0].reshape(-1, 8)[:512], matrices[1][0], instruction=mma, target="sm_90a"),
+    ):
+        compute()
+        with ThreadPoolExecutor(4) as pool:
+            sums = [*pool.map(lambda sign: float(large + sign * tiny), [1, -1] * 20)]
+        assert {*sums, large + tiny, large - tiny} == {1.0}
+    d = mma.fragments["d"].unpack_patterns(tcemu.run(mma, *registers, target="sm_90a"))
+    nearest = tcemu.parse(str(mma).replace(f".{mode}", ""))
+    assert (d != nearest.fragments["d"].unpack_patterns(tcemu.run(nearest, *registers, target="sm_90a"))).any()
 
 
 def check_small(fields, least, rng):
