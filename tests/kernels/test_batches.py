@@ -95,11 +95,11 @@ def test_the_processor_rounds_to_nearest_afterwards(mode):
     matrices = [rng.standard_normal((3000, *mma.fragments[role].shape)) for role in "abc"]
     registers = [mma.fragments[role].pack(each) for role, each in zip("abc", matrices, strict=True)]
     large, tiny = np.float64(1.0), np.float64(2.0**-54)
-    for compute in (
+    for work in (
         lambda: tcemu.run(mma, *registers, target="sm_90a"),
         lambda: tcemu.matmul(matrices[0].reshape(-1, 8)[:512], matrices[1][0], instruction=mma, target="sm_90a"),
     ):
-        compute()
+        work()
         with ThreadPoolExecutor(4) as pool:
             sums = [*pool.map(lambda sign: float(large + sign * tiny), [1, -1] * 20)]
         assert {*sums, large + tiny, large - tiny} == {1.0}
