@@ -25,7 +25,7 @@ from tcemu.kernels.sums import NOT_A_NUMBER
 #: What the kernels that pack return.
 MISFIT, MARKED = 1, 2
 #: Lanes of the first and of the second eight columns of a vector, each twice.
-_TWICE = [[start + lane // 2 for lane in range(WIDTH)] for start in (0, WIDTH // 2)]
+TWICE = [[start + lane // 2 for lane in range(WIDTH)] for start in (0, WIDTH // 2)]
 #: A way of packing: takes words, and what marks NaN.
 Pack = Callable[[Lanes, Callable[[Lanes], None]], PackedVector]
 #: Distances of the lanes that hold the same row of a pair, the largest first.
@@ -100,14 +100,14 @@ def pack_columns(  # type: ignore[no-untyped-def]
                     found = packed(code.load(words.of(t), picked, WORDS, unit=64).up(up), mark)
                     exponents = found.exponents()
                     tops = exponents.counted(exponents.words.seen_as(BYTES))
-                    for place, lanes in enumerate(_TWICE):
+                    for place, lanes in enumerate(TWICE):
                         fourfold = tops.shuffled([4 * lane + 3 for lane in lanes for _ in range(4)])
                         code.store(found.value.shuffled(lanes), value.value, v.up(1) + place, unit=64)
                         code.store(fourfold, exponent.value, v.up(1) + place, unit=64)
                     code.branch(loops.some.get(), lambda at=exponent, v=v: tell(at.value, v.up(1)))  # type: ignore[misc]
 
         def tell(exponent: Any, first: Lanes) -> None:
-            for place, lanes in enumerate(_TWICE):
+            for place, lanes in enumerate(TWICE):
                 nan = loops.nan.get().shuffled(lanes).seen_as(BYTES)
                 held = code.load(exponent, first + place, BYTES, unit=64)
                 code.store((held & ~nan) | (nan & NOT_A_NUMBER), exponent, first + place, unit=64)
@@ -120,7 +120,7 @@ def pack_columns(  # type: ignore[no-untyped-def]
 
 def _of_both(words: Lanes) -> Lanes:
     """Marks of eight columns for two k, each twice."""
-    low, high = (words.shuffled(lanes) for lanes in _TWICE)
+    low, high = (words.shuffled(lanes) for lanes in TWICE)
     return low | high
 
 

@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.kernels.ahead import NOTES
-from tcemu.kernels.direct import NOT_THERE, Direct, direct, run_direct
+from tcemu.kernels.direct import NOT_THERE, run_direct
+from tcemu.kernels.direct_numbers import Direct, direct
 from tcemu.kernels.direct_sparse import METADATA
 from tcemu.kernels.grouped import run_grouped
 from tcemu.kernels.lanes import WIDTH
