@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arithmetic.compute import compute
+from tcemu.arithmetic.ieee import CANONICAL_NAN
 from tcemu.arithmetic.model import BitDot, FmaChain, FmaGroups, FusedSums, IntegerDot, Model
 from tcemu.arithmetic.operation import MODES, Operation, conversion, narrow, normalised, numbers
 from tcemu.backend import backend
@@ -75,7 +76,19 @@ def _(model: FusedSums, operation: Operation, a: Array, b: Array, c: Array) -> A
 
 @_whole.register
 def _(model: FmaGroups, operation: Operation, a: Array, b: Array, c: Array) -> Array:
-    return _step_by_step(operation, a, b, c)
+    from tcemu.kernels import matmul as kernels
+
+    found = None
+    if operation.c == operation.d and model.added_to_c is not None:
+        half, order = operation.d == "f16", np.array(model.added_to_c)
+        left, right = (each.view(np.float16).astype(np.float32) for each in (a, b))
+        addend = c.view(np.float16 if half else np.float32).astype(np.float32)
+        found = kernels.groups(left, right, addend, order=order, from_zero=model.from_zero, half=half)
+    if found is None:
+        return _step_by_step(operation, a, b, c)
+    result = operation.formats["d"]
+    bits = found.astype(np.float16 if half else np.float32).view(result.storage)
+    return np.where(np.isnan(found), result.storage.type(CANONICAL_NAN[result.name]), bits)
 
 
 @_whole.register

@@ -93,6 +93,13 @@ class FmaGroups:
         if sorted(self.order) != sorted([ADDEND, *range(len(self.groups))]):
             raise TableError("every group and the addend are added exactly once")
 
+    @property
+    def added_to_c(self) -> tuple[tuple[int, ...], ...] | None:
+        """The k of each chain, in the order in which they are added to c; None if two are added before c is."""
+        if ADDEND not in self.order[:2]:
+            return None
+        return tuple(self.groups[group] for group in self.order if group != ADDEND)
+
 
 @dataclass(frozen=True)
 class FmaChain:

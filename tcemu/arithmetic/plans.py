@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.arithmetic.model import BitDot, FmaChain, FusedSums, IntegerDot, Model, ScaledSums
+from tcemu.arithmetic.model import BitDot, FmaChain, FmaGroups, FusedSums, IntegerDot, Model, ScaledSums
 from tcemu.arithmetic.operation import MODES, Operation, normalised, numbers
 from tcemu.formats import Format, lookup, unpack
 
@@ -171,6 +171,24 @@ def _(model: FmaChain, operation: Operation, shape: tuple[int, int, int], operan
     mode = MODES[dict(operation.qualifiers).get("rounding") or "rn"]
     a, b, c, d, *_ = operands
     return Chains64(shape, mode, a.word, b.word, c.word, d.ravel())
+
+
+@_plan.register
+def _(model: FmaGroups, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> Plan | None:
+    from tcemu.kernels.direct_numbers import direct
+    from tcemu.kernels.groups_direct import Groups
+    from tcemu.kernels.moves import HALVES, SAME
+    from tcemu.kernels.tiles import Rule
+
+    if operation.c != operation.d or model.added_to_c is None:
+        return None
+    half = operation.d == "f16"
+    kind = HALVES if half else SAME
+    sums = (tuple(k for ks in model.groups for k in ks),)
+    rule = Rule(half=half, addends=kind, results=kind)
+    tiles = _tiles(operation, shape, operands, rule=rule, formats=_formats(operation), sums=sums)
+    found = direct(tiles)
+    return found and Groups(found, np.array(model.added_to_c), model.from_zero, tiles.reach)
 
 
 @_plan.register

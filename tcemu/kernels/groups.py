@@ -10,6 +10,9 @@ from numba.extending import intrinsic
 from tcemu.kernels.compiling import njit
 from tcemu.kernels.fused import FINITE, _round, _unpack
 
+#: The float32 patterns of +0, and of -0: a product added to it is the product itself, its sign of zero included.
+FROM_ZERO, FROM_PRODUCT = 0, 1 << 31
+
 
 @intrinsic
 def _fma32(typingctx, a, b, c):  # type: ignore[no-untyped-def]

@@ -4,6 +4,7 @@
     integer   8-bit and smaller integers into 32 bits
     bits      one-bit matrices in words of 32
     f64       chains of fused multiply-adds
+    groups    chains of float32 multiply-adds, and their sum
 
 The work is cut into tiles; every thread takes the next one, packs its operands into its own scratch memory and runs a
 compiled kernel without the interpreter lock. The memory for packed operands does not grow with the matrices.
@@ -19,9 +20,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.kernels import matmul_fused, matmul_plain
+from tcemu.kernels.groups import FROM_PRODUCT, FROM_ZERO
+from tcemu.kernels.lanes import WIDTH as BLOCK_COLUMNS
+from tcemu.kernels.lanes import whole_vectors_of_words
 from tcemu.kernels.matmul_exact import WIDTH
 from tcemu.kernels.matmul_fused import CHUNK, Corner
+from tcemu.kernels.matmul_groups import group_products
 from tcemu.kernels.rooms import Kept
+from tcemu.kernels.rule import ROWS as BLOCK_ROWS
 from tcemu.kernels.sums import LOWEST
 from tcemu.kernels.threads import cores, share
 
@@ -174,6 +180,37 @@ def f64(a: Array, b: Array, c: Array, *, mode: int = 0, threads: int | None = No
 
     _share(work, a.shape[0], b.shape[1], a.shape[1] * 4, threads)
     return d
+
+
+def groups(
+    a: Array, b: Array, c: Array, *, order: Array, from_zero: bool, half: bool, threads: int | None = None
+) -> npt.NDArray[np.float32] | None:
+    """The values of a @ b + c by chains of float32 multiply-adds, whose results are added; all are float32 values.
+
+    None if this processor lacks the vectors for it.
+
+    a (M, K), b (K, N), c (M, N); K is a multiple of the products of one instruction. order (chains, products): the k of
+    each chain, in the order in which their results are added to c. from_zero: whether they start from +0, or from their
+    first products. half: whether every instruction rounds its results to float16.
+    """
+    _check_shapes(a, b, c)
+    if order.size == 0 or a.shape[1] % order.size:
+        raise ValueError(f"K = {a.shape[1]} in instructions of {order.size} products")
+    if not whole_vectors_of_words():
+        return None
+    rows, columns = -(-a.shape[0] // BLOCK_ROWS) * BLOCK_ROWS, -(-b.shape[1] // BLOCK_COLUMNS) * BLOCK_COLUMNS
+    left, right, running = (
+        np.zeros(shape, np.float32) for shape in ((rows, a.shape[1]), (b.shape[0], columns), (rows, columns))
+    )
+    for whole, given in ((left, a), (right, b), (running, c)):
+        whole[: given.shape[0], : given.shape[1]] = given
+    words, start = np.ascontiguousarray(order, np.uint32), FROM_ZERO if from_zero else FROM_PRODUCT
+
+    def work(corner: Corner) -> None:
+        group_products(left, right, running, words, start, half, corner)
+
+    _share(work, rows, columns, a.shape[1], threads)
+    return running[: c.shape[0], : c.shape[1]]
 
 
 # ------------------------------------------------------------------------------------------------------------ the parts

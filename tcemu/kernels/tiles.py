@@ -286,7 +286,8 @@ class Tiles:
         return all(map(of_few_bits, self.formats))
 
     @cached_property
-    def _reach(self) -> list[int]:
+    def reach(self) -> list[int]:
+        """The words that there must be of A, B, C, metadata and D."""
         of_e = max(words_read(self.pruned.word), METADATA if self._direct else 0) if self.pruned else 0
         return [*(words_read(place.word) for place in (self.a, self.b, self.c)), of_e, len(self.d.elements)]
 
@@ -314,7 +315,7 @@ class Tiles:
         d = np.empty((len(c), len(self.d.elements)), np.uint32) if out is None else out
         met = _NO_METADATA if metadata is None else metadata
         if not known:
-            check_words(np.uint32, self._reach, (a, b, c, met, d))
+            check_words(np.uint32, self.reach, (a, b, c, met, d))
         if scales is None and self._direct is not None and self._run_direct(self._direct, a, b, c, met, d):
             return d
         return d if self._run(x, y, c, met, of_x, of_y, d) else None

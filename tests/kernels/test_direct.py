@@ -7,6 +7,7 @@ import pytest
 from rows import rows
 
 import tcemu
+from tcemu import arithmetic
 from tcemu.arithmetic import FusedSums, reference
 from tcemu.errors import ArithmeticUnknown
 from tcemu.instructions import target_named
@@ -71,6 +72,14 @@ SPARSE = {
     "e3m2 e2m1": (SP + "m16n8k64.row.col.kind::f8f6f4.f32.e3m2.e2m1.f32", "sm_120a"),
 }
 KINDS = ["near", "bits", "NaN", "zeros", "subnormal", "large", "wide", "uneven", "rare"]
+#: Chains of float32 multiply-adds, on targets without tensor cores for the instruction.
+CHAINED = {
+    f"m8n8k4 {layouts} {d} {target}": (MMA + f"m8n8k4.{layouts}.{d}.f16.f16.{d}", target)
+    for layouts, d, target in (
+        ("row.col", "f32", "sm_90a"), ("col.row", "f32", "sm_80"), ("row.row", "f16", "sm_90a"),
+        ("col.col", "f16", "sm_120a"),
+    )
+}  # fmt: skip
 #: Warps: two times as many as the kernel computes together, and some.
 WARPS = 19
 #: Of each warp, so many outputs are compared.
@@ -79,7 +88,7 @@ OUTPUTS = 9
 
 def prepared(name):
     """The instruction on its target, its operation, and its plan."""
-    opcode, target = CASES[name]
+    opcode, target = (CASES | CHAINED)[name]
     on = target_named(target)
     found = tcemu.parse(opcode, target).on(on)
     operation = found.operation(on)
@@ -133,7 +142,7 @@ def check(name, kinds, seed):
     found, operation, _ = prepared(name)
     rng = np.random.default_rng(seed)
     matrices, registers = operands(rng, found, kinds, WARPS)
-    d = found.fragments["d"].read(tcemu.run(found, *registers, target=CASES[name][1]).reshape(WARPS, -1))
+    d = found.fragments["d"].read(tcemu.run(found, *registers, target=(CASES | CHAINED)[name][1]).reshape(WARPS, -1))
     d = d.reshape(WARPS, *found.fragments["d"].shape)
     qualifiers = dict(operation.qualifiers)
     for warp in range(WARPS):
@@ -145,10 +154,30 @@ def check(name, kinds, seed):
             assert int(d[(warp, *which, m, n)]) == want, (kinds[warp % len(kinds)], warp, *which, m, n)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [*CASES, *CHAINED])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_batch_of_a_class(name, kind):
     check(name, [kind], len(name + kind))
+
+
+@pytest.mark.parametrize("name", CHAINED)
+@pytest.mark.parametrize("kind", ["near", "bits", "rare", "zeros"])
+def test_a_matrix_product_by_chains(name, kind):
+    """Sides that are no multiples of a block's."""
+    found, operation, plan = prepared(name)
+    rng, k = np.random.default_rng(len(name)), 12
+    a, b = (patterns(rng, found.types[role], kind, shape) for role, shape in (("a", (37, k)), ("b", (k, 83))))
+    c = patterns(rng, found.types["c"], kind, (37, 83)).astype(found.types["c"].storage)
+    a, b = a.astype(np.uint16), b.astype(np.uint16)
+    d = arithmetic.matmul(operation, a, b, c)
+    for _ in range(60):
+        m, n = int(rng.integers(37)), int(rng.integers(83))
+        want = int(c[m, n])
+        for step in range(0, k, 4):
+            row, column = a[m, step : step + 4].tolist(), b[step : step + 4, n].tolist()
+            want = reference.dot(operation.model, row, column, want, operation.formats, {})
+        assert int(d[m, n]) == want, (m, n)
+    assert type(plan).__name__ == ("Groups" if whole_vectors_of_words() else "NoneType")
 
 
 def check_sparse(name, kinds, seed):
