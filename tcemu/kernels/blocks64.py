@@ -24,6 +24,8 @@ ROWS = 4
 #: that say where each element of a is, each vector of b, and each of c, and the orders of lanes; whether vectors are
 #: those of `tcemu.kernels.pairs64`.
 SIZES, INDICES, PAIRED = 0, 3, 8
+#: What `chains` takes for `raised`.
+RAISED, SIGNS = 1, 2
 _INVALID, _QUIET_BIT = 0xFFF8 << 48, 1 << 51
 
 
@@ -40,26 +42,33 @@ class _Chains:
         self.orders = [code.load(order, 0, LONGS, unit=8 * LANES) for order in orders]
         self.found = Slot(code.lanes(0, LONG, LANES))
 
-    def emit(self, first: Any, step: Any) -> Any:
-        """All chains by a step; returns whether something was noted, or there is a NaN: not 0."""
+    def emit(self, first: Any, step: Any, *, vanishing: bool = False) -> Any:
+        """All chains by a step; returns whether something was noted, or there is a NaN: not 0.
+
+        vanishing: whether products only give zeros their signs.
+        """
         code = self.code
         self.found.set(code.lanes(0, LONG, LANES))
         with code.loop(0, self.count) as group, code.loop(0, self.blocks) as block:
             number = group * self.blocks + block
-            if self.paired is True:  # what is in order, the processor fetches by itself
+            if self.paired is not False:  # what is in order, the processor fetches by itself
                 fetch_lines(code, self.ahead, code.number(first) + number)
-            self._block(group, block * ROWS, number * ROWS, step)
+            self._block(group, block * ROWS, number * ROWS, step, vanishing)
         return code.number_of_any(self.found.get().compare("!=", 0))
 
-    def _block(self, group: Lanes, first: Lanes, vector: Lanes, step: Any) -> None:
+    def _block(self, group: Lanes, first: Lanes, vector: Lanes, step: Any, vanishing: bool) -> None:
         """Rows from `first` on: they share the loads of B, and none waits for another."""
         code, unit, depth = self.code, 8 * LANES, self.depth
         at = [self._index(self.of_c, vector + row) for row in range(ROWS)]
-        running = [Slot(self._ordered(code.load(self.c, place, DOUBLES, unit=unit), 0)) for place in at]
+        given = [self._ordered(code.load(self.c, place, DOUBLES, unit=unit), 0) for place in at]
+        running = [Slot(_sign(c) if vanishing else c) for c in given]
         with code.loop(0, depth) as k:
             y = code.load(self.b, group * depth + self._index(self.of_b, k), DOUBLES, unit=unit)
             step(self._factors([self._index(self.of_a, (first + row) * depth + k) for row in range(ROWS)]), y, running)
-        for place, so_far in zip(at, running, strict=True):
+        for place, so_far, c in zip(at, running, given, strict=True):
+            if vanishing:
+                some = (c.seen_as(LONGS).up(1)).compare("!=", 0)
+                so_far.set(some.choose(c, so_far.get()))
             code.store(self._ordered(so_far.get(), 1), self.d, place, unit=unit)
             self._note(so_far.get().compare("!=", so_far.get(), unordered=True))
 
@@ -112,8 +121,9 @@ class _Chains:
 def chains(typingctx, a, b, c, table, numbers, raised, ahead, first, d):  # type: ignore[no-untyped-def]
     """d[m, lane] = fma(a[m, k], b[k, lane], c[m, lane]) for ascending k, to nearest even; NaN as in `binary64`.
 
-    a, b, c and d: addresses of the patterns of a tile. table, numbers: those of `run`. With `raised`, patterns are at
-    the scale of RAISE, and finite; returns whether a chain could not be computed there: not 0. ahead: see `expect`;
+    a, b, c and d: addresses of the patterns of a tile. table, numbers: those of `run`. raised: RAISED if patterns are
+    at the scale of RAISE, and finite; returns whether a chain could not be computed there: not 0. SIGNS if products are
+    too small to change a number; of those of a and b, only the signs and zeros count then. Else 0. ahead: see `expect`;
     first: the number of the tile's first block there.
     """
 
@@ -137,13 +147,22 @@ def chains(typingctx, a, b, c, table, numbers, raised, ahead, first, d):  # type
         def high() -> None:
             lost.set(code.number(rare.emit(first, rare.in_units)))
 
+        def signs() -> None:
+            rare.emit(first, _each(lambda x, y, zero: _sign(x.times_plus(y, zero))), vanishing=True)
+
         # One loop for both kinds of vectors takes longer to run, two take longer to compile.
         rare = chains(paired if whole_vectors_of_words() else False)
-        code.branch(raised, high, all_usual)
+        raised = code.number(raised)
+        code.branch(raised, lambda: code.branch(raised - RAISED, signs, high), all_usual)
         return lost.get().value
 
     address, count = types.uint64, types.int64
     return types.int64(*[address] * 5, count, address, count, address), codegen
+
+
+def _sign(value: Lanes) -> Lanes:
+    """Zeros with the signs of numbers."""
+    return (value.seen_as(LONGS) & -(1 << 63)).seen_as(DOUBLES)
 
 
 def _each(step: Callable[[Lanes, Lanes, Lanes], Lanes]) -> Callable[[list[Lanes], Lanes, list[Slot]], None]:

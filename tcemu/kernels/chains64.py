@@ -20,14 +20,14 @@ from numba import int64, uint64
 
 from tcemu.kernels.ahead import NOTES, expect
 from tcemu.kernels.binary64 import NEAREST
-from tcemu.kernels.blocks64 import INDICES, PAIRED, ROWS, SIZES, chains
+from tcemu.kernels.blocks64 import INDICES, PAIRED, RAISED, ROWS, SIGNS, SIZES, chains
 from tcemu.kernels.calls import call, number
 from tcemu.kernels.compiling import njit
 from tcemu.kernels.directed import round_as, round_to_nearest
 from tcemu.kernels.moves import pick_at
 from tcemu.kernels.pairs64 import Paired, paired, twice
 from tcemu.kernels.picks import picks
-from tcemu.kernels.raised64 import LANES, RAISE, largest, lower, raise_to, subnormal
+from tcemu.kernels.raised64 import LANES, RAISE, largest, lower, raise_to, signs_of, subnormal
 from tcemu.kernels.registers import check_words, reach
 from tcemu.kernels.rooms import Parts, aligned, whole
 from tcemu.kernels.sharing import PART, finish_some, share_tiles, take, wait_for_all
@@ -36,6 +36,9 @@ Array = npt.NDArray[Any]
 
 #: The exponent fields of A and B, both together, and of C may be so large that nothing overflows at the other scale.
 _MOST, _MOST_TOGETHER, _MOST_ADDEND = 1800, 2500, 1500
+#: If those of A and B are together at most this, a product is below 2^-1076, less than half of the smallest distance of
+#: two numbers: it changes none, but gives a zero its sign.
+_VANISHING = 968
 #: In the type in which numba computes.
 _ZERO, _EIGHT = np.uint64(0), np.uint64(8)
 
@@ -74,15 +77,20 @@ def _high(a, b, c, table, numbers, room, ahead, first, d):  # type: ignore[no-un
     of_b = number(numbers, VECTORS + 1) << number(numbers, PAIRED)
     if not subnormal(a, b, c, of_a, of_b, of_c):
         return False
-    largest_a, largest_b = largest(a, of_a), largest(b, of_b)
-    if max(largest_a, largest_b) > _MOST or largest_a + largest_b > _MOST_TOGETHER or largest(c, of_c) > _MOST_ADDEND:
-        return False
+    largest_a, largest_b, most = largest(a, of_a), largest(b, of_b), largest(c, of_c)
     into_a, into_b = _at(room, number(numbers, HIGH)), _at(room, number(numbers, HIGH + 1))
+    if max(largest_a, 1) + max(largest_b, 1) <= _VANISHING and most <= _MOST_ADDEND:
+        signs_of(a, of_a, into_a)
+        signs_of(b, of_b, into_b)
+        _chained(into_a, into_b, c, table, numbers, int64(SIGNS), ahead, first, d)
+        return True
+    if max(largest_a, largest_b) > _MOST or largest_a + largest_b > _MOST_TOGETHER or most > _MOST_ADDEND:
+        return False
     into_c = _at(room, number(numbers, HIGH + 2))
     raise_to(a, of_a, int64(RAISE), into_a)
     raise_to(b, of_b, int64(RAISE), into_b)
     raise_to(c, of_c, int64(2 * RAISE), into_c)
-    if _chained(into_a, into_b, into_c, table, numbers, int64(1), ahead, first, d):
+    if _chained(into_a, into_b, into_c, table, numbers, int64(RAISED), ahead, first, d):
         return False
     lower(d, of_c)
     return True

@@ -102,6 +102,22 @@ def raise_to(typingctx, words, vectors, places, into):  # type: ignore[no-untype
 
 
 @intrinsic
+def signs_of(typingctx, words, vectors, into):  # type: ignore[no-untyped-def]
+    """into = 1 or -1 for each number but zeros, for so many vectors of eight; words and into are addresses."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        words, vectors, into = args
+        code = vector_code(builder)
+        with code.loop(0, code.number(vectors)) as i:
+            x = code.load(words, i, LONGS, unit=8 * LANES)
+            one = (x & _POSITIVE).compare("==", 0).choose(code.lanes(0, LONG, LANES), _pattern(1.0))
+            code.store(one | (x & _NEGATIVE), into, i, unit=8 * LANES)
+        return context.get_dummy_value()
+
+    return types.none(types.uint64, types.int64, types.uint64), codegen
+
+
+@intrinsic
 def lower(typingctx, words, vectors):  # type: ignore[no-untyped-def]
     """Bring so many vectors of results at the scale of RAISE, at an address, back to the usual one."""
 

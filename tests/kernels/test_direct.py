@@ -9,7 +9,7 @@ from rows import rows
 import tcemu
 from tcemu import arithmetic
 from tcemu.arithmetic import FusedSums, reference
-from tcemu.errors import ArithmeticUnknown
+from tcemu.errors import ArithmeticUnknown, OperandError
 from tcemu.instructions import target_named
 from tcemu.instructions.catalogue import catalogue
 from tcemu.instructions.mma_sp import pattern_of, sparse_plan, stored_places
@@ -71,7 +71,7 @@ SPARSE = {
     "e5m2 e4m3 sm_89": (SP + "m16n8k64.row.col.f32.e5m2.e4m3.f32", "sm_89"),
     "e3m2 e2m1": (SP + "m16n8k64.row.col.kind::f8f6f4.f32.e3m2.e2m1.f32", "sm_120a"),
 }
-KINDS = ["near", "bits", "NaN", "zeros", "subnormal", "large", "wide", "uneven", "rare"]
+KINDS = ["near", "bits", "NaN", "zeros", "all zeros", "subnormal", "large", "wide", "uneven", "rare"]
 #: Chains of float32 multiply-adds, on targets without tensor cores for the instruction.
 CHAINED = {
     f"m8n8k4 {layouts} {d} {target}": (MMA + f"m8n8k4.{layouts}.{d}.f16.f16.{d}", target)
@@ -111,7 +111,10 @@ def patterns(rng, form, kind, shape, k=0):
     if kind == "NaN" and form.has_nan:
         return np.where(rng.random(shape) < 0.02, form.encode(np.nan), found)
     if kind == "zeros":
-        return np.where(rng.random(shape) < 0.7, 0, found)
+        zeros = form.encode(np.where(rng.random(shape) < 0.5, -0.0, 0.0)).astype(np.int64)
+        return np.where(rng.random(shape) < 0.7, zeros, found)
+    if kind == "all zeros":
+        return form.encode(np.where(rng.random(shape) < 0.7, -0.0, 0.0)).astype(np.int64)
     if kind == "subnormal":
         return np.where(rng.random(shape) < 0.3, any_bits & (((1 << form.mantissa) - 1) << form.padding), found)
     if kind == "large":
@@ -161,7 +164,7 @@ def test_a_batch_of_a_class(name, kind):
 
 
 @pytest.mark.parametrize("name", CHAINED)
-@pytest.mark.parametrize("kind", ["near", "bits", "rare", "zeros"])
+@pytest.mark.parametrize("kind", ["near", "bits", "rare", "zeros", "all zeros"])
 def test_a_matrix_product_by_chains(name, kind):
     """Sides that are no multiples of a block's."""
     found, operation, plan = prepared(name)
@@ -211,6 +214,22 @@ def test_a_sparse_batch_of_a_class(name, kind):
 @pytest.mark.parametrize("name", SPARSE)
 def test_sparse_warps_of_many_classes_side_by_side(name):
     check_sparse(name, ["near", "near", "zeros", "large", "near", "wide", "NaN", "subnormal", "rare"], len(name))
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_metadata_of_a_batch_that_is_illegal(name):
+    """The chunk of one warp, one lane."""
+    opcode, target = SPARSE[name]
+    found = tcemu.parse(opcode, target).on(target_named(target))
+    rng = np.random.default_rng(0)
+    _, registers = operands(rng, found, ["near"], WARPS)
+    legal = np.full((WARPS, 32), pattern_of(found).rows[0][0] * 0x11111111, np.uint32)
+    tcemu.run(found, *registers, legal, 0, target=target)
+    for chunk in (0, 3):
+        metadata = legal.copy()
+        metadata[11, 4] &= ~np.uint32(15 << 4 * chunk)
+        with pytest.raises(OperandError, match="warp 11"):
+            tcemu.run(found, *registers, metadata, 0, target=target)
 
 
 def sparse():
