@@ -108,13 +108,13 @@ def test_the_processor_rounds_to_nearest_afterwards(mode):
     assert (d != nearest.fragments["d"].unpack_patterns(tcemu.run(nearest, *registers, target="sm_90a"))).any()
 
 
-def check_small(fields, least, rng):
-    """A batch with exponent fields up to those of A and of B, and from that of C on, beside plain chains."""
+def check_small(fields, least, rng, most=0x7FE):
+    """A batch with exponent fields up to those of A and of B, and from that of C to the most, beside plain chains."""
     mma = tcemu.parse(rng.choice(FORMS).format(""))
     matrices = []
     for role, field in zip("abc", fields, strict=True):
         shape = (8, *mma.fragments[role].shape)
-        exponents = rng.integers(field, 0x7FF, shape) if role == "c" else rng.integers(0, field + 1, shape)
+        exponents = rng.integers(field, most + 1, shape) if role == "c" else rng.integers(0, field + 1, shape)
         exponents[:, 0], fraction = field, rng.integers(0, 1 << 52, shape) * (rng.random(shape) < 0.7)
         bits = (exponents << 52 | fraction).astype(np.uint64)
         matrices.append(np.where(bits == 0, least, bits) | rng.integers(0, 2, shape).astype(np.uint64) << 63)
@@ -132,6 +132,15 @@ def test_batches_of_f64_whose_products_hardly_matter(seed, past, of_c, zeros):
     rng, together = np.random.default_rng(seed), of_c + 967 + past
     of_a = int(rng.integers(max(0, together - 0x7FE), min(together, 0x7FE) + 1))
     check_small((of_a, together - of_a, of_c), np.uint64(not zeros), rng)
+
+
+@examples(40)
+@given(st.integers(0, 1 << 32), st.integers(-4, 4), st.integers(0, 3), st.booleans())
+def test_batches_of_f64_whose_products_are_about_the_smallest_number(seed, past, of_c, zeros):
+    """Where products are large enough, or just not, to change a number; if not, they give zeros their signs."""
+    rng, together = np.random.default_rng(seed), 968 + past
+    of_a = int(rng.integers(0, together + 1))
+    check_small((of_a, together - of_a, 0), np.uint64(not zeros), rng, most=of_c)
 
 
 def near_the_smallest(rng, shape, kind):
