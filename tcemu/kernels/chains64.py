@@ -36,9 +36,9 @@ Array = npt.NDArray[Any]
 
 #: The exponent fields of A and B, both together, and of C may be so large that nothing overflows at the other scale.
 _MOST, _MOST_TOGETHER, _MOST_ADDEND = 1800, 2500, 1500
-#: If those of A and B are together at most this, a product is below 2^-1076, less than half of the smallest distance of
+#: If those of A and B are together at most this, a product is below 2^-1075, half of the smallest distance of
 #: two numbers: it changes none, but gives a zero its sign.
-_VANISHING = 968
+_VANISHING = 969
 #: In the type in which numba computes.
 _ZERO, _EIGHT = np.uint64(0), np.uint64(8)
 
