@@ -38,6 +38,7 @@ CASES = {
     "e4m3, sm_89": (MMA + "m16n8k32.row.col.f32.e4m3.e4m3.f32", "sm_89"),
     "s8": (MMA + "m16n8k32.row.col.s32.s8.s8.s32", "sm_90a"),
     "f64": (MMA + "m8n8k4.row.col.f64.f64.f64.f64", "sm_90a"),
+    "f64, m16n8k16": (MMA + "m16n8k16.row.col.f64.f64.f64.f64", "sm_90a"),
 }
 SP = "mma.sp::ordered_metadata.sync.aligned."
 SMALL = MMA + "m16n8k32.row.col.kind::f8f6f4.f32.{0}.{0}.f32"
