@@ -63,18 +63,15 @@ _VECTOR, _PAIR = 64, 8
 class Direct(NamedTuple):
     """The tables and numbers that `run_direct` takes.
 
-    swapped: whether x is A, and y is B. where: for each k, its place in the sums.
+    swapped: whether x is A, and y is B. where: for each k, its place in the sums. room: the words that a call needs
+    besides.
     """
 
     tables: Array
     numbers: Array
     swapped: bool
     where: Array
-
-    @property
-    def room(self) -> int:
-        """The words that a call needs besides."""
-        return int(self.numbers[ROOM])
+    room: int
 
 
 def direct(tiles: Tiles) -> Direct | None:
@@ -127,7 +124,7 @@ def _direct(tiles: Tiles, order: Order) -> Direct:
     numbers[OF_STORED_THERE:SPREAD] = (*places[8:10], *places[6:8]) if order.spread else places[4:8]
     if order.spread:
         numbers[SPREAD:] = parts.add(order.spread.table), *order.spread[1:4]
-    return Direct(parts.together(), numbers, order.swapped, np.argsort(sums, axis=None))
+    return Direct(parts.together(), numbers, order.swapped, np.argsort(sums, axis=None), int(numbers[ROOM]))
 
 
 def _ups(rows: Rows, form: Sequence[int]) -> Array:
