@@ -220,7 +220,7 @@ class Chain:
         powers: list[Lanes] = []
 
         def aligned(x: Lanes, y: Lanes, at: Lanes, row: int) -> Lanes:
-            """A product of significands times 2^(exponent + raised), toward zero."""
+            """A product of significands times 2^(exponent + raised), toward zero. The first row makes all powers."""
             if row == 0:
                 # 2^-100 brings every product below one, but not out of float32's normal range.
                 both = [(own + more).larger(127 - 100) for own, more in zip(self._exponents(at), fields, strict=True)]

@@ -119,7 +119,7 @@ class _Chains:
 
 @intrinsic
 def chains(typingctx, a, b, c, table, numbers, raised, ahead, first, d):  # type: ignore[no-untyped-def]
-    """d[m, lane] = fma(a[m, k], b[k, lane], c[m, lane]) for ascending k, to nearest even; NaN as in `binary64`.
+    """d[m, lane] = fma(a[m, k], b[k, lane], c[m, lane]) for ascending k, as the processor rounds; NaN as in `binary64`.
 
     a, b, c and d: addresses of the patterns of a tile. table, numbers: those of `run`. raised: RAISED if patterns are
     at the scale of RAISE, and finite; returns whether a chain could not be computed there: not 0. SIGNS if products are
@@ -132,15 +132,17 @@ def chains(typingctx, a, b, c, table, numbers, raised, ahead, first, d):  # type
         code = vector_code(builder)
         lost, nan, paired = Slot(code.long(0)), Slot(code.long(0)), code.load(numbers, PAIRED, LONG, unit=8)
 
-        def chains(paired: Any) -> _Chains:
+        def of(paired: Any) -> _Chains:
             return _Chains(code, (a, b, c, d), table, numbers, ahead, paired)
 
-        def usual(paired: bool) -> None:
-            nan.set(code.number(chains(paired).emit(first, _each(Lanes.times_plus))))
+        def one_kind(paired: bool) -> None:
+            nan.set(code.number(of(paired).emit(first, _each(Lanes.times_plus))))
 
-        def all_usual() -> None:
-            either: Callable[[], object] = lambda: usual(False)  # noqa: E731
-            code.branch(paired, lambda: usual(True), either) if whole_vectors_of_words() else either()
+        def usual() -> None:
+            if whole_vectors_of_words():
+                code.branch(paired, lambda: one_kind(True), lambda: one_kind(False))
+            else:
+                one_kind(False)
             # A NaN stays a NaN to the end of its chain; only then does it matter which one it is.
             code.branch(nan.get(), lambda: rare.emit(first, _each(_careful)))
 
@@ -151,9 +153,9 @@ def chains(typingctx, a, b, c, table, numbers, raised, ahead, first, d):  # type
             rare.emit(first, _each(lambda x, y, zero: _sign(x.times_plus(y, zero))), vanishing=True)
 
         # One loop for both kinds of vectors takes longer to run, two take longer to compile.
-        rare = chains(paired if whole_vectors_of_words() else False)
+        rare = of(paired if whole_vectors_of_words() else False)
         raised = code.number(raised)
-        code.branch(raised, lambda: code.branch(raised - RAISED, signs, high), all_usual)
+        code.branch(raised, lambda: code.branch(raised - RAISED, signs, high), usual)
         return lost.get().value
 
     address, count = types.uint64, types.int64

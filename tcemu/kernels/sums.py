@@ -12,7 +12,7 @@ exponents of a tile's elements, relative to the start of its *window*, fit in 0.
 result can leave the normal range of float32.
 
 The wide path: if an element is outside the window, as may happen with bf16 and tf32, each product needs its own power
-of two to align it. That takes some ten vector operations; with the window it takes four.
+of two to align it. That takes some eight vector operations; with the window it takes four.
 `tcemu.kernels.usual` leaves out what most chains on the fast path do not need.
 
 The short path: if all elements of a chain have so few bits that nothing is cut off, products are added as they are,
