@@ -1,6 +1,7 @@
 """Batches whose accumulators stay where the registers have them, beside the plain-Python reference."""
 
 from contextlib import suppress
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -184,16 +185,21 @@ def test_a_matrix_product_by_chains(name, kind):
     assert type(plan).__name__ == ("Groups" if whole_vectors_of_words() else "NoneType")
 
 
+def legal_metadata(rng, found):
+    """Registers of random metadata."""
+    codes = rng.choice([code for code, _ in pattern_of(found).rows], (WARPS, 32, 8)).astype(np.uint32)
+    return np.bitwise_or.reduce(codes << (4 * np.arange(8, dtype=np.uint32)), axis=-1)
+
+
 def check_sparse(name, kinds, seed):
     """The same of a sparse form, with random metadata and each selector: the rows of B that are met, one by one."""
     opcode, target = SPARSE[name]
     found = tcemu.parse(opcode, target).on(target_named(target))
-    operation, pattern = found.operation(target_named(target)), pattern_of(found)
+    operation = found.operation(target_named(target))
     rng = np.random.default_rng(seed)
     for selector in range(found.fragments["e"].layout.shape[0]):
         matrices, registers = operands(rng, found, kinds, WARPS)
-        codes = rng.choice([code for code, _ in pattern.rows], (WARPS, 32, 8)).astype(np.uint32)
-        metadata = np.bitwise_or.reduce(codes << (4 * np.arange(8, dtype=np.uint32)), axis=-1)
+        metadata = legal_metadata(rng, found)
         d = tcemu.run(found, *registers, metadata, selector, target=target)
         d = found.fragments["d"].read(d.reshape(WARPS, -1)).reshape(WARPS, *found.fragments["d"].shape)
         places = stored_places(found, metadata, selector)
@@ -279,6 +285,46 @@ def test_every_dense_row_of_m16n8_is_computed_directly(instruction):
     operation = found.operation(on)
     if isinstance(operation.model, FusedSums) and not operation.keeps_addend:
         assert plan_of(operation, found.fragments).is_direct
+
+
+def direct_rows():
+    """Forms of floats, each with the target and what it computes there: once for each arithmetic and layout."""
+    met = set()
+    targets = [target_named(name) for name in ("sm_70", "sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")]
+    for instruction, on in product((*dense_of_any_shape(), *sparse()), targets):
+        if not instruction.gate.admits(on) or not (found := instruction.on(on)).knows_fragments:
+            continue
+        with suppress(ArithmeticUnknown):
+            operation = found.operation(on)
+            layouts = tuple(str(found.fragments[role].layout) for role in "abcd")
+            key = found.shape, operation, layouts, found.sparse
+            if isinstance(operation.model, FusedSums) and key not in met:
+                met.add(key)
+                yield found, str(on), operation
+
+
+def dense_of_any_shape():
+    """The dense mma.sync and wmma.mma of floats."""
+    for family in ("mma", "wmma.mma"):
+        for instruction in catalogue(family=family):
+            if all(form.kind == "float" for form in instruction.types.values()) and "f64" not in instruction.opcode:
+                yield instruction
+
+
+@rows("found target operation", [*direct_rows()], ids=lambda found, target, _: f"{found} {target}")
+def test_a_batch_gives_what_the_order_of_blocks_gives(found, target, operation):
+    """All outputs of warps of all classes, by both ways to compute them."""
+    plan = sparse_plan(found, operation, 0, 10_000) if found.sparse else plan_of(operation, found.fragments)
+    if not getattr(plan, "is_direct", False):
+        return
+    rng, more = np.random.default_rng(0), {}
+    _, registers = operands(rng, found, KINDS, WARPS)
+    flat = [np.array(each).reshape(WARPS, -1) for each in registers]
+    if found.sparse:
+        more["metadata"] = legal_metadata(rng, found)
+    other = replace(plan)
+    vars(other)["_direct"] = None  # a property that is computed once
+    assert np.array_equal(plan(*flat, **more), other(*flat, **more))
 
 
 @pytest.mark.parametrize("name", ["tf32", "e4m3", "wmma f16"])
