@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from numba.core import event
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
+
+#: How often `prepare` tries: if it gives up, the first kernel waits.
+_ATTEMPTS = 3
 
 
 class _Announcer(event.Listener):  # type: ignore[misc] # numba is untyped here
@@ -38,6 +42,14 @@ def announce_compilation(begin: Callable[[str], None], end: Callable[[], None]) 
 
 def prepare() -> None:
     """Load numba's tables of types and functions, so that a process does not wait 0.1 s when it needs a kernel."""
+    for _ in range(_ATTEMPTS):
+        # numba goes through Python's builtins, to which IPython adds names while a cell runs in another thread.
+        with suppress(RuntimeError):
+            _refresh()
+            return
+
+
+def _refresh() -> None:
     # A context is made under a lock of its own and then takes the compiler's: with the compiler's held first, a thread
     # that imports kernels meanwhile could wait for this one, and this one for it.
     contexts = cpu_target.typing_context, cpu_target.target_context

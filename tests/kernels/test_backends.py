@@ -6,6 +6,7 @@ import subprocess
 import sys
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from places import TESTS
@@ -286,3 +287,26 @@ def test_an_error_comes_before_a_kernel_is_chosen():
         TCEMU_KERNELS="nonsense",
     )
     assert done.stdout == "explained\n", done.stderr
+
+
+def test_numba_is_prepared_although_names_are_added_meanwhile(monkeypatch):
+    """numba goes through Python's builtins; a name that another thread adds at that time is an error there."""
+    from tcemu.kernels import announce
+
+    tried, refreshed = [], []
+
+    class Target:
+        """The first time, somebody adds a name."""
+
+        typing_context = SimpleNamespace(refresh=lambda: refreshed.append("types"))
+
+        @property
+        def target_context(self):
+            tried.append(True)
+            if len(tried) == 1:
+                raise RuntimeError("dictionary changed size during iteration")
+            return SimpleNamespace(refresh=lambda: refreshed.append("functions"))
+
+    monkeypatch.setattr(announce, "cpu_target", Target())
+    announce.prepare()
+    assert refreshed == ["types", "functions"]
