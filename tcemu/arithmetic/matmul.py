@@ -12,6 +12,7 @@ from tcemu.arithmetic.compute import compute
 from tcemu.arithmetic.ieee import CANONICAL_NAN
 from tcemu.arithmetic.model import BitDot, FmaChain, FmaGroups, FusedSums, IntegerDot, Model
 from tcemu.arithmetic.operation import MODES, Operation, conversion, narrow, normalised, numbers
+from tcemu.arithmetic.plans import takes_groups
 from tcemu.backend import backend
 from tcemu.formats import Format, lookup
 
@@ -79,7 +80,7 @@ def _(model: FmaGroups, operation: Operation, a: Array, b: Array, c: Array) -> A
     from tcemu.kernels import matmul as kernels
 
     found = None
-    if operation.c == operation.d and model.added_to_c is not None:
+    if model.added_to_c is not None and takes_groups(operation):
         half, order = operation.d == "f16", np.array(model.added_to_c)
         left, right = (each.view(np.float16).astype(np.float32) for each in (a, b))
         addend = c.view(np.float16 if half else np.float32).astype(np.float32)

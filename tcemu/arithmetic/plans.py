@@ -180,7 +180,7 @@ def _(model: FmaGroups, operation: Operation, shape: tuple[int, int, int], opera
     from tcemu.kernels.moves import HALVES, SAME
     from tcemu.kernels.tiles import Rule
 
-    if operation.c != operation.d or model.added_to_c is None:
+    if model.added_to_c is None or not takes_groups(operation):
         return None
     half = operation.d == "f16"
     kind = HALVES if half else SAME
@@ -189,6 +189,11 @@ def _(model: FmaGroups, operation: Operation, shape: tuple[int, int, int], opera
     tiles = _tiles(operation, shape, operands, rule=rule, formats=_formats(operation), sums=sums)
     found = direct(tiles)
     return found and Groups(found, np.array(model.added_to_c), model.from_zero, tiles.reach)
+
+
+def takes_groups(operation: Operation) -> bool:
+    """Whether the kernels of `FmaGroups` take these types: f16 factors, and C and D both f16 or both f32."""
+    return operation.a == operation.b == "f16" and operation.c == operation.d and operation.d in ("f16", "f32")
 
 
 @_plan.register

@@ -33,7 +33,7 @@ class _Chains:
     """The chains of a tile, while they are emitted."""
 
     def __init__(self, code: Code, operands: Sequence[Any], table: Any, numbers: Any, ahead: Any, paired: Any) -> None:
-        """paired: whether vectors are those of `tcemu.kernels.pairs64`, if that is known when this is emitted."""
+        """paired: whether vectors are those of `tcemu.kernels.pairs64`; a number says it if that is not known yet."""
         self.code, self.ahead, self.paired, (self.a, self.b, self.c, self.d) = code, ahead, paired, operands
         groups, self.rows, self.depth = (code.load(numbers, SIZES + i, LONG, unit=8) for i in range(3))
         self.blocks, self.count = self.rows.down(ROWS.bit_length() - 1), groups

@@ -228,10 +228,7 @@ def _as_they_are(y: Place, words: Array, found: _Words, way: Exchange, of_unit: 
     for unit, group in enumerate(of_unit.tolist()):
         of_unit_alone = zip(source[unit].tolist(), start[unit].tolist(), way.vectors[unit].tolist(), strict=True)
         places = [(vector, first // ROWS, first % ROWS, pair) for first, pair, vector in of_unit_alone]
-        # Two vectors that are exchanged are neighbours in a block, in this order.
-        if len(places) == PAIR and (places[0][2] % PAIR, places[1][1:]) != (
-            0, (places[0][1], places[0][2] + 1, places[0][3]),
-        ):  # fmt: skip
+        if len(places) == PAIR and not _exchanged(*places):
             return None
         for vector, four, row, pair in places:
             met[group, four, pair][row] = vector
@@ -239,6 +236,12 @@ def _as_they_are(y: Place, words: Array, found: _Words, way: Exchange, of_unit: 
         return None
     blocks = [Block(*key, tuple(each[row] for row in range(ROWS))) for key, each in sorted(met.items())]
     return Rows(blocks, found.pairs, found.bits, vectors, long=False, half=half)
+
+
+def _exchanged(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Whether vectors (vector, four, row, pair) are the first two rows of a block, or the last two, in this order."""
+    _, four, row, pair = one
+    return row % PAIR == 0 and other[1:] == (four, row + 1, pair)
 
 
 def _in_order(words: Array, found: _Words, way: Exchange, of_unit: Array) -> Rows | None:

@@ -30,10 +30,7 @@ TOWARD_ZERO = 11
 
 @cache
 def whole_vectors_of_words() -> bool:
-    """Whether numba compiles for this processor, and the processor gathers and permutes 16 words at once.
-
-    And 64 bytes: all processors that users have do both, or neither.
-    """
+    """Whether numba compiles for this processor, and it gathers and permutes 16 words, and 64 bytes, at once."""
     told, features = config.CPU_NAME is not None or config.CPU_FEATURES is not None, get_host_cpu_features()
     return not told and all(features.get(name) for name in ("avx512f", "avx512bw"))
 

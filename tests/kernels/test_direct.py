@@ -15,7 +15,6 @@ from tcemu.errors import ArithmeticUnknown, OperandError
 from tcemu.instructions import target_named
 from tcemu.instructions.catalogue import catalogue
 from tcemu.instructions.mma_sp import pattern_of, sparse_plan, stored_places
-from tcemu.instructions.table import FAMILIES
 
 pytest.importorskip("numba")
 
@@ -239,15 +238,17 @@ def test_metadata_of_a_batch_that_is_illegal(name):
             tcemu.run(found, *registers, metadata, 0, target=target)
 
 
-def sparse():
-    """The sparse forms of floats without scales."""
-    for instruction in catalogue(family="mma.sp"):
-        if all(instruction.types[role].kind == "float" for role in "abcd") and "scale" not in instruction.opcode:
-            yield instruction
+def floats(*families):
+    """The forms of some families whose types are all floats, without scales and f64."""
+    for family in families:
+        for instruction in catalogue(family=family):
+            alone = not any(word in instruction.opcode for word in ("scale", "f64"))
+            if alone and all(instruction.types[role].kind == "float" for role in "abcd"):
+                yield instruction
 
 
 @pytest.mark.skipif(not whole_vectors_of_words(), reason="the processor permutes no vectors of 16 words")
-@rows("instruction", [*sparse()], ids=lambda instruction: instruction.opcode)
+@rows("instruction", [*floats("mma.sp")], ids=lambda instruction: instruction.opcode)
 def test_every_sparse_row_of_floats_is_computed_directly(instruction):
     on = target_named("sm_120a" if "kind" in instruction.opcode else "sm_90a")
     found = instruction.on(on)
@@ -268,17 +269,13 @@ def test_the_cases_are_computed_directly():
         assert prepared(name)[2].is_direct, name
 
 
-def dense():
-    """The dense mma.sync of floats with fused sums, m16n8, and their targets."""
-    family = next(each for each in FAMILIES if each.name == "mma")
-    for instruction in catalogue(family=family.name):
-        floats = all(form.kind == "float" for form in instruction.types.values())
-        if floats and (instruction.shape.m, instruction.shape.n) == (16, 8) and "f64" not in instruction.opcode:
-            yield instruction
+def of_m16n8():
+    """The dense mma.sync of floats of this shape."""
+    return [each for each in floats("mma") if (each.shape.m, each.shape.n) == (16, 8)]
 
 
 @pytest.mark.skipif(not whole_vectors_of_words(), reason="the processor permutes no vectors of 16 words")
-@rows("instruction", [*dense()], ids=lambda instruction: instruction.opcode)
+@rows("instruction", of_m16n8(), ids=lambda instruction: instruction.opcode)
 def test_every_dense_row_of_m16n8_is_computed_directly(instruction):
     on = target_named("sm_120a" if "kind" in instruction.opcode else "sm_90a")
     found = instruction.on(on)
@@ -291,7 +288,7 @@ def direct_rows():
     """Forms of floats, each with the target and what it computes there: once for each arithmetic and layout."""
     met = set()
     targets = [target_named(name) for name in ("sm_70", "sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")]
-    for instruction, on in product((*dense_of_any_shape(), *sparse()), targets):
+    for instruction, on in product(floats("mma", "wmma.mma", "mma.sp"), targets):
         if not instruction.gate.admits(on) or not (found := instruction.on(on)).knows_fragments:
             continue
         with suppress(ArithmeticUnknown):
@@ -303,14 +300,7 @@ def direct_rows():
                 yield found, str(on), operation
 
 
-def dense_of_any_shape():
-    """The dense mma.sync and wmma.mma of floats."""
-    for family in ("mma", "wmma.mma"):
-        for instruction in catalogue(family=family):
-            if all(form.kind == "float" for form in instruction.types.values()) and "f64" not in instruction.opcode:
-                yield instruction
-
-
+@pytest.mark.skipif(not whole_vectors_of_words(), reason="the processor permutes no vectors of 16 words")
 @rows("found target operation", [*direct_rows()], ids=lambda found, target, _: f"{found} {target}")
 def test_a_batch_gives_what_the_order_of_blocks_gives(found, target, operation):
     """All outputs of warps of all classes, by both ways to compute them."""
