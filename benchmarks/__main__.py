@@ -10,6 +10,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 SCRIPTS = (
     "startup", "matmul", "batches", "every", "speed --print", "families", "launch", "sliders", "check", "timeline",
+    "peers",  # the last, because it ends here if the extra `peers` is not installed
 )  # fmt: skip
 for script in SCRIPTS:
     name, *options = script.split()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
 from collections.abc import Callable, Hashable, Iterator
 from math import prod
 from pathlib import Path
@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from batches import best
 
 import tcemu
-from tcemu.errors import ArithmeticUnknown
+from tcemu.errors import ArithmeticUnknown, TargetError
 from tcemu.formats import Format
 from tcemu.instructions import FAMILIES, Instruction, Target, target_named
 from tcemu.instructions.catalogue import catalogue
@@ -99,12 +99,21 @@ def product(rng: np.random.Generator, found: Instruction, target: Target) -> tup
     return size**3, work
 
 
+def architecture(name: str) -> Target:
+    """The target called `name`, for the command line."""
+    try:
+        return target_named(name)
+    except TargetError as error:
+        raise ArgumentTypeError(str(error)) from None
+
+
 def main() -> None:
     """Measure all, and print them."""
     options = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
-    options.add_argument("targets", nargs="*", default=TARGETS, help="all architectures if not given")
+    every = [target_named(name) for name in TARGETS]
+    options.add_argument("targets", type=architecture, nargs="*", default=every, help="all architectures if not given")
     rng, rows = np.random.default_rng(0), []
-    for found, target in works([target_named(name) for name in options.parse_args().targets]):
+    for found, target in works(options.parse_args().targets):
         (count, work), (whole, matrices) = batch(rng, found, target), product(rng, found, target)
         times = best([work, matrices], ROUNDS)
         rate, other = count / times[0], whole / times[1]
