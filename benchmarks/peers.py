@@ -3,9 +3,9 @@
     MMA-Sim     the same product, exact too, by one call for the whole matrix: its fastest mode
     numpy       float32 `@`, which does not tell what a tensor core answers
 
-numpy is measured first, because the threads of its BLAS keep spinning for a while; the other two take turns. The best
-of some rounds counts. The last column says whether both gave the same bits. This needs the extra `peers`, torch and a
-C++ compiler.
+numpy is measured first, then there is a pause, because the threads of its BLAS keep spinning for a while. The other two
+take turns. The best of some rounds counts. The last column says whether tcemu and MMA-Sim gave the same bits. This needs
+the extra `peers`, torch and a C++ compiler.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def different(one: Any, other: Any) -> str:
     return f"{count} of {one.size} differ" if count else "the same bits"
 
 
-def cubes(text: str) -> int:
+def multiple_of_32(text: str) -> int:
     """The size: a multiple of 32, the k of the longest instruction."""
     if not text.isascii() or not text.isdigit() or not int(text) or int(text) % 32:
         raise ArgumentTypeError(f"the size must be a positive multiple of 32, e.g. {SIZE}; got {text}")
@@ -104,5 +104,7 @@ def main(size: int) -> None:
 
 if __name__ == "__main__":
     options = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
-    options.add_argument("size", type=cubes, nargs="?", default=SIZE, help=f"a multiple of 32; {SIZE} if not given")
+    options.add_argument(
+        "size", type=multiple_of_32, nargs="?", default=SIZE, help=f"a multiple of 32; {SIZE} if not given"
+    )
     main(options.parse_args().size)
