@@ -4,8 +4,8 @@
     numpy       float32 `@`, which does not tell what a tensor core answers
 
 numpy is measured first, then there is a pause, because the threads of its BLAS keep spinning for a while. The other two
-take turns. The best of some rounds counts. The last column says whether tcemu and MMA-Sim gave the same bits. This needs
-the extra `peers`, torch and a C++ compiler.
+take turns. The best of some rounds counts. The last column says whether tcemu and MMA-Sim gave the same bits. This
+needs the extra `peers`, torch and a C++ compiler.
 """
 
 from __future__ import annotations
