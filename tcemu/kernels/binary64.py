@@ -17,7 +17,8 @@ NEAREST, TOWARD_ZERO, DOWN, UP = 0, 1, 2, 3
 _QUIET = np.uint64(1 << 51)
 _SIGN = np.uint64(1 << 63)
 _INFINITY = np.uint64(0x7FF << 52)
-_INVALID = np.uint64(0xFFF8 << 48)
+#: What an invalid operation returns, as 0 * infinity.
+INVALID = np.uint64(0xFFF8 << 48)
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 
@@ -212,20 +213,32 @@ def fma_directed(a, b, c, mode):  # type: ignore[no-untyped-def]
     return nearest
 
 
+@njit(cache=True, nogil=True, inline="always")
+def is_nan(x):  # type: ignore[no-untyped-def]
+    """Whether a pattern is that of a NaN."""
+    return x & ~_SIGN > _INFINITY
+
+
+@njit(cache=True, nogil=True, inline="always")
+def quiet(nan):  # type: ignore[no-untyped-def]
+    """A NaN's pattern with its quiet bit set; sign and payload stay."""
+    return nan | _QUIET
+
+
 @njit(cache=True, nogil=True)
 def _special(a, b, c):  # type: ignore[no-untyped-def]
     """The pattern of a * b + c if one of them is infinite or NaN; returns a NaN quiet, b's before c's before a's."""
     magnitude = ~_SIGN
     for x in (b, c, a):
-        if x & magnitude > _INFINITY:
-            return x | _QUIET
+        if is_nan(x):
+            return quiet(x)
     if (a & magnitude == _INFINITY and not b & magnitude) or (b & magnitude == _INFINITY and not a & magnitude):
-        return _INVALID
+        return INVALID
     product = (a ^ b) & _SIGN | _INFINITY
     if a & magnitude != _INFINITY and b & magnitude != _INFINITY:
         return c
     if c & magnitude == _INFINITY and c != product:
-        return _INVALID
+        return INVALID
     return product
 
 

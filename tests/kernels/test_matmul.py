@@ -461,6 +461,28 @@ def test_f64_chains(mode):
         assert_same(matmul.f64(a, b, c, mode=mode), want)
 
 
+@pytest.mark.parametrize("mode", range(4))
+def test_f64_specials_in_long_chains(mode):
+    """Several chunks, and so few NaN and infinities that each of them decides some outputs."""
+    binary64 = pytest.importorskip("tcemu.kernels.binary64")
+    rng = np.random.default_rng(64 + mode)
+    nan = np.uint64(0x7FF << 52) | rng.integers(0, 2**64, 1000, dtype=np.uint64)
+    infinity = np.array([0x7FF << 52, 0xFFF << 52], np.uint64)
+    for many_nan, many_infinite, many_zeros in ((1e-3, 0, 0), (0, 2e-3, 0.2), (5e-4, 5e-4, 0.1), (0.2, 0.1, 0.1)):
+        operands = []
+        for shape in ((24, 600), (600, 20), (24, 20)):
+            x = rng.standard_normal(shape).view(np.uint64)
+            x[rng.random(shape) < many_zeros] = 0
+            x[rng.random(shape) < many_infinite] = rng.choice(infinity)
+            where = rng.random(shape) < many_nan
+            x[where] = rng.choice(nan, where.sum())
+            operands.append(x)
+        a, b, c = operands
+        want = np.empty_like(c)
+        binary64.chain64(a[None], b[None], c[None], want[None], mode)
+        assert_same(matmul.f64(a, b, c, mode=mode), want)
+
+
 def test_f64_rounds_once():
     a, b = np.array([[1 + 2.0**-30, 3.0]]), np.array([[1 + 2.0**-30], [2.0**-60]])
     got = matmul.f64(a.view(np.uint64), b.view(np.uint64), np.array([[-1.0]]).view(np.uint64))
