@@ -23,7 +23,7 @@ from tcemu.kernels import matmul_fused, matmul_plain
 from tcemu.kernels.groups import FROM_PRODUCT, FROM_ZERO
 from tcemu.kernels.lanes import WIDTH as BLOCK_COLUMNS
 from tcemu.kernels.lanes import whole_vectors_of_words
-from tcemu.kernels.matmul_exact import WIDTH
+from tcemu.kernels.matmul_exact import ALL_ONES, QUIET, QUIET_HALF, WIDTH
 from tcemu.kernels.matmul_fused import CHUNK, Corner
 from tcemu.kernels.matmul_groups import group_products
 from tcemu.kernels.rooms import Kept
@@ -95,8 +95,15 @@ def fused(
     product = matmul_fused.Product(rule, formats, normal, join, places)
     a, b, c = (np.ascontiguousarray(each) for each in (a, b, c))
     d = np.empty_like(c)
+    a, rows = _without_nan(a, formats[0], along=1) if fast else (a, None)
+    b, columns = _without_nan(b, formats[1], along=0) if fast else (b, None)
 
     _share(lambda tile: product.tile(a, b, c, d, tile, fast=fast), a.shape[0], b.shape[1], a.shape[1], threads)
+    nan = np.asarray(QUIET_HALF if half else QUIET, d.dtype)
+    if rows is not None:
+        d[rows] = nan
+    if columns is not None:
+        d[:, columns] = nan
     return d
 
 
@@ -236,6 +243,22 @@ def _suits(formats: tuple[Array, Array], block: int, rule: matmul_fused.Rule) ->
     emin, floor = (-14, 0) if rule.half else (-126, LOWEST)
     whole = rule.keep <= rule.fraction <= 25 and rule.floor - rule.fraction <= emin - rule.keep
     return narrow and room and whole and rule.floor <= floor
+
+
+def _without_nan(x: Array, form: Array, *, along: int) -> tuple[Array, Array | None]:
+    """x with +0 for each NaN, and which rows or columns have one; or x and None.
+
+    A NaN makes all results of its row or column NaN, whatever else is there. Without it, the elements of a format that
+    has no infinities can take the shortest path.
+    """
+    exponent, mantissa, _, padding, infinities, nans = form.tolist()
+    if infinities or nans != ALL_ONES:
+        return x, None
+    ones = np.asarray(((1 << exponent + mantissa) - 1) << padding, x.dtype)
+    if not x.size or (x & ones).max() != ones:
+        return x, None
+    nan = (x & ones) == ones
+    return np.where(nan, x.dtype.type(0), x), nan.any(axis=along)
 
 
 def _share(work: Callable[[Corner], None], rows: int, columns: int, depth: int, threads: int | None) -> None:

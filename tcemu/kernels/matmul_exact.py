@@ -13,10 +13,13 @@ from tcemu.kernels.compiling import njit
 #: Columns of a packed tile of B; a constant, so that the compiler knows the distance of its rows.
 WIDTH = 256
 
-QUIET = 0x7FFFFFFF
+#: The only NaN of results, as float32 and as float16.
+QUIET, QUIET_HALF = 0x7FFFFFFF, 0x7FFF
 INFINITY = 0x7F800000
 
 FINITE, INFINITE, NAN = 0, 1, 2
+#: Which patterns of a format are NaN: as in IEEE 754, or only those with all bits set.
+IEEE, ALL_ONES = 1, 2
 
 #: Small functions inside the loops: LLVM does not vectorise a loop with a call that is not inlined.
 inlined = njit(cache=True, nogil=True, forceinline=True)
@@ -73,9 +76,9 @@ def _unpack(pattern, fmt):  # type: ignore[no-untyped-def]
     field = (code >> fmt[1]) & ones
     negative = (code >> (fmt[0] + fmt[1])) & 1
     kind = FINITE
-    if fmt[5] == 1 and field == ones:
+    if fmt[5] == IEEE and field == ones:
         kind = INFINITE if mantissa == 0 else NAN
-    elif fmt[5] == 2 and field == ones and mantissa == (int64(1) << fmt[1]) - 1:
+    elif fmt[5] == ALL_ONES and field == ones and mantissa == (int64(1) << fmt[1]) - 1:
         kind = NAN
     if field > 0:
         mantissa |= int64(1) << fmt[1]
