@@ -123,4 +123,4 @@ def chain64(a, b, c, mode):  # type: ignore[no-untyped-def]
             elif running[n] != running[n]:
                 c[m, n] = INVALID
             else:
-                c[m, n] = first if first else bits_of(running[n])
+                c[m, n] = first or bits_of(running[n])
