@@ -66,7 +66,7 @@ from tcemu.kernels.lanes import LONG
 from tcemu.kernels.loading import FORMAT_X, FORMAT_Y, within
 from tcemu.kernels.moves import addresses
 from tcemu.kernels.rule import FRACTION, ROWS
-from tcemu.kernels.sharing import PART, finish_some, leave, take, wait_for_all
+from tcemu.kernels.sharing import LEFT, PART, finish_some, leave, take, wait_for_all
 from tcemu.kernels.short_sums import is_short, may_be_short
 from tcemu.kernels.sides import InRegisters
 from tcemu.kernels.simd import Code, Slot, vector_code
@@ -216,8 +216,8 @@ def run_direct(x, y, c, e, tables, numbers, scratch, d, sharing, wait, there):  
 
     x, y, c and e (tiles, words): words of B, A and C, or of A, B and C; and of metadata, if A is sparse. tables,
     numbers: of `Direct`; scratch: as much room. sharing: from `share_tiles`. With `wait`, all tiles are done when it
-    returns. there: where tiles that do not fit are computed; if that is NOT_THERE, the first of them and what follows
-    it in its part are left out.
+    returns. there: where tiles that do not fit are computed; if that is NOT_THERE, the first of them and all that follow
+    it are left out, though some may have been computed.
     """
     room, at, told = uint64(scratch.ctypes.data), uint64(tables.ctypes.data), uint64(numbers.ctypes.data)
     given, steps = addresses(x, y, c, e)
@@ -232,7 +232,7 @@ def run_direct(x, y, c, e, tables, numbers, scratch, d, sharing, wait, there):  
     part = take(shares, size)
     while part < count:
         stop, t, single = min(part + size, count), part, part
-        while t < stop:
+        while t < stop and t < number(shares, int64(LEFT)):
             # One by one where some of several tiles did not fit.
             tiles = int64(1) if t < single else min(together, stop - t)
             ahead = expect(within(room, told, AHEAD), t + tiles, stop, given, steps, to_d, step_d, numbers[BLOCKS])

@@ -316,14 +316,18 @@ class Tiles:
         met = _NO_METADATA if metadata is None else metadata
         if not known:
             check_words(np.uint32, self.reach, (a, b, c, met, d))
-        if scales is None and self._direct is not None and self._run_direct(self._direct, a, b, c, met, d):
-            return d
-        return d if self._run(x, y, c, met, of_x, of_y, d) else None
+        done = 0
+        if scales is None and self._direct is not None:
+            done = self._run_direct(self._direct, a, b, c, met, d)
+            if done == len(d):
+                return d
+        rest = [each[done:] for each in (x, y, c, met, of_x, of_y, d)] if done else (x, y, c, met, of_x, of_y, d)
+        return d if self._run(*rest) else None
 
-    def _run_direct(self, direct: Direct, a: Array, b: Array, c: Array, met: Array, d: Array) -> bool:
-        """Compute D directly; what is found not to be computed so, in the order of the blocks.
+    def _run_direct(self, direct: Direct, a: Array, b: Array, c: Array, met: Array, d: Array) -> int:
+        """Compute D directly, and from the first tile that does not fit on, with the others in the order of the blocks.
 
-        Returns whether all of it could be computed; if A is sparse, that may be otherwise.
+        Returns how many tiles are computed: all, or if A is sparse, those before the first that does not fit.
         """
         x, y = (a, b) if direct.swapped else (b, a)
 
@@ -331,17 +335,23 @@ class Tiles:
             room = _KEPT.take("direct", direct.room, np.int32)
             run_direct(x, y, c, met, direct.tables, direct.numbers, room, d, numbers, wait, NOT_THERE)
 
-        def or_elsewhere(numbers: Array, wait: bool) -> None:
+        done = _computed(len(d), compute)
+        if done == len(d) or self.pruned:
+            return done
+        return done + self._run_mixed(direct, *(each[done:] for each in (x, y, c, d)))
+
+    def _run_mixed(self, direct: Direct, x: Array, y: Array, c: Array, d: Array) -> int:
+        """Compute D directly, but tiles that do not fit in the order of the blocks; returns how many, which is all."""
+
+        def compute(numbers: Array, wait: bool) -> None:
             room, other = _KEPT.take("direct", direct.room, np.int32), _KEPT.take("room", self._room, np.int32)
             # These must live as long as the kernel runs, which only has their addresses.
             held = *self.tables, other, other[self.tables[1][AHEAD] :]
             changed = int(self.along_n != direct.swapped)
             there = any_tiles_at(), *(each.ctypes.data for each in held), *chains_at(), changed
-            run_direct(x, y, c, met, direct.tables, direct.numbers, room, d, numbers, wait, there)
+            run_direct(x, y, c, _NO_METADATA, direct.tables, direct.numbers, room, d, numbers, wait, there)
 
-        if _computed(len(d), compute) == len(d):
-            return True
-        return not self.pruned and _computed(len(d), or_elsewhere) == len(d)
+        return _computed(len(d), compute)
 
     def _run(self, x: Array, y: Array, c: Array, met: Array, of_x: Array, of_y: Array, d: Array) -> bool:
         """Compute D in the order of the blocks; whether all metadata was legal."""

@@ -111,6 +111,8 @@ def patterns(rng, form, kind, shape, k=0):
         return np.where(rng.random(shape) < 0.003, any_bits, found)
     if kind == "NaN" and form.has_nan:
         return np.where(rng.random(shape) < 0.02, form.encode(np.nan), found)
+    if kind == "infinite":
+        return np.where(rng.random(shape) < 0.02, form.encode(np.inf), found)
     if kind == "zeros":
         zeros = form.encode(np.where(rng.random(shape) < 0.5, -0.0, 0.0)).astype(np.int64)
         return np.where(rng.random(shape) < 0.7, zeros, found)
@@ -184,9 +186,9 @@ def test_a_matrix_product_by_chains(name, kind):
     assert type(plan).__name__ == ("Groups" if whole_vectors_of_words() else "NoneType")
 
 
-def legal_metadata(rng, found):
+def legal_metadata(rng, found, warps=WARPS):
     """Registers of random metadata."""
-    codes = rng.choice([code for code, _ in pattern_of(found).rows], (WARPS, 32, 8)).astype(np.uint32)
+    codes = rng.choice([code for code, _ in pattern_of(found).rows], (warps, 32, 8)).astype(np.uint32)
     return np.bitwise_or.reduce(codes << (4 * np.arange(8, dtype=np.uint32)), axis=-1)
 
 
@@ -304,17 +306,33 @@ def direct_rows():
 @rows("found target operation", [*direct_rows()], ids=lambda found, target, _: f"{found} {target}")
 def test_a_batch_gives_what_the_order_of_blocks_gives(found, target, operation):
     """All outputs of warps of all classes, by both ways to compute them."""
+    compare_both_ways(found, operation, KINDS, WARPS)
+
+
+def compare_both_ways(found, operation, kinds, warps):
+    """All outputs of so many warps, computed directly and in the order of the blocks."""
     plan = sparse_plan(found, operation, 0, 10_000) if found.sparse else plan_of(operation, found.fragments)
     if not getattr(plan, "is_direct", False):
         return
     rng, more = np.random.default_rng(0), {}
-    _, registers = operands(rng, found, KINDS, WARPS)
-    flat = [np.array(each).reshape(WARPS, -1) for each in registers]
+    _, registers = operands(rng, found, kinds, warps)
+    flat = [np.array(each).reshape(warps, -1) for each in registers]
     if found.sparse:
-        more["metadata"] = legal_metadata(rng, found)
+        more["metadata"] = legal_metadata(rng, found, warps)
     other = replace(plan)
     vars(other)["_direct"] = None  # a property that is computed once
     assert np.array_equal(plan(*flat, **more), other(*flat, **more))
+
+
+@pytest.mark.parametrize("opcode, target", [CASES["f16"], CASES["wmma bf16"], SPARSE["f16"]])
+@pytest.mark.parametrize("at", [0, 1900, 2999])
+def test_a_warp_with_infinities_among_thousands(opcode, target, at):
+    """From it on, another way computes what does not fit; what is done stays."""
+    on = target_named(target)
+    found = tcemu.parse(opcode, target).on(on)
+    kinds = ["near"] * 3000
+    kinds[at] = "infinite"
+    compare_both_ways(found, found.operation(on), kinds, len(kinds))
 
 
 @pytest.mark.parametrize("name", ["tf32", "e4m3", "wmma f16"])
