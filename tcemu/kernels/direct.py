@@ -216,8 +216,8 @@ def run_direct(x, y, c, e, tables, numbers, scratch, d, sharing, wait, there):  
 
     x, y, c and e (tiles, words): words of B, A and C, or of A, B and C; and of metadata, if A is sparse. tables,
     numbers: of `Direct`; scratch: as much room. sharing: from `share_tiles`. With `wait`, all tiles are done when it
-    returns. there: where tiles that do not fit are computed; if that is NOT_THERE, the first of them and all that follow
-    it are left out, though some may have been computed.
+    returns. there: where tiles that do not fit are computed; if that is NOT_THERE, the first of them and all after it
+    are left out, though some may have been computed.
     """
     room, at, told = uint64(scratch.ctypes.data), uint64(tables.ctypes.data), uint64(numbers.ctypes.data)
     given, steps = addresses(x, y, c, e)

@@ -324,7 +324,7 @@ def compare_both_ways(found, operation, kinds, warps):
     assert np.array_equal(plan(*flat, **more), other(*flat, **more))
 
 
-@pytest.mark.parametrize("opcode, target", [CASES["f16"], CASES["wmma bf16"], SPARSE["f16"]])
+@pytest.mark.parametrize(("opcode", "target"), [CASES["f16"], CASES["wmma bf16"], SPARSE["f16"]])
 @pytest.mark.parametrize("at", [0, 1900, 2999])
 def test_a_warp_with_infinities_among_thousands(opcode, target, at):
     """From it on, another way computes what does not fit; what is done stays."""
