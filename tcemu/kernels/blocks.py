@@ -17,7 +17,7 @@ from typing import Any
 
 from tcemu.kernels import scaled_sums, usual
 from tcemu.kernels.lanes import BYTE, LONG, SHORTS, SIGN, WIDTH, WORDS, Lanes, whole_vectors_of_words
-from tcemu.kernels.rounding import Total, clean, to_float16, to_float32
+from tcemu.kernels.rounding import Total, clean, moved_down, to_float16, to_float32
 from tcemu.kernels.rule import DEPTH, FLOOR, FRACTION, HALF, JOIN, KEEP, ROWS, RULE, SPACE, SUMS
 from tcemu.kernels.simd import Code, Slot
 from tcemu.kernels.sums import BOTTOM, CENTRE, INFINITY, QUIET
@@ -174,6 +174,11 @@ class Chain:
                 found = passing.choose(running.get(), (value * power).bits())
                 running.set(found & self.mask)
 
+        self._with_floats(totals, put)
+
+    def _with_floats(self, totals: list[Total], put: Callable[[list[Lanes]], None]) -> None:
+        """Emit `put` for totals as floats, toward zero."""
+
         def by_magnitude() -> None:
             """Also where `whole` is not the sum itself, which is rare."""
             put([total.toward_zero() for total in totals])
@@ -230,12 +235,17 @@ class Chain:
         self.round_wide(self.halves(first, aligned, terms), raised)
 
     def round_wide(self, totals: list[Total], raised: list[Lanes]) -> None:
-        """totals * 2^-raised as float32 toward zero, into the accumulators of each row."""
-        for row, total in enumerate(totals):
-            bits, magnitude = self.running[row].get(), total.magnitude
-            result = to_float32(magnitude, raised[row]) | (total.negative & SIGN)
-            result = magnitude.compare("==", 0).choose(self.code.lanes(0), result)
-            self.running[row].set((bits & INFINITY).compare("==", INFINITY).choose(bits, result))
+        """totals * 2^-raised as float32 toward zero, into the accumulators of each row, unless these are not finite."""
+
+        def put(results: list[Lanes]) -> None:
+            for running, result in zip(self.running, results, strict=True):
+                bits = running.get()
+                running.set((bits & INFINITY).compare("==", INFINITY).choose(bits, result))
+
+        if not whole_vectors_of_words():
+            put([to_float32(total, up) for total, up in zip(totals, raised, strict=True)])
+            return
+        self._with_floats(totals, lambda values: put([moved_down(x, up) for x, up in zip(values, raised, strict=True)]))
 
     def _exponents(self, at: Lanes) -> list[Lanes]:
         """The exponents of the products for one k: those of two rows in the halves of words."""
@@ -248,6 +258,8 @@ class Chain:
         own = field.larger(1) - 127
         e = (bits & QUIET).compare("==", 0).choose(most, most.larger(own))
         raised = self.fraction - e
+        if whole_vectors_of_words():
+            return raised, bits.floats().times_power(raised).truncated()
         # The significand of c as an integer: subnormal floats are slow on the processor.
         significand = (bits & 0x7FFFFF) | field.compare(">", 0).choose(self.code.lanes(0x800000), 0)
         lift = (own + raised - 23).larger(-100).smaller(100)  # if it is more, c is zero

@@ -24,8 +24,8 @@ BYTES, WORDS, REALS = ir.VectorType(BYTE, 4 * WIDTH), ir.VectorType(WORD, WIDTH)
 HALVES, SHORTS = ir.VectorType(HALF, WIDTH), ir.VectorType(SHORT, 2 * WIDTH)
 #: The sign of a float32, as a signed word.
 SIGN = -(1 << 31)
-#: AVX-512's number for the rounding toward zero, without exceptions.
-TOWARD_ZERO = 11
+#: AVX-512's numbers for roundings without exceptions.
+TO_NEAREST, TOWARD_ZERO = 8, 11
 
 
 @cache
@@ -70,6 +70,9 @@ class Lanes:
 
     def __sub__(self, other: Any) -> Lanes:
         return self._do("fsub" if self.real else "sub", other)
+
+    def __neg__(self) -> Lanes:
+        return Lanes(self.builder, self.builder.fneg(self.value) if self.real else self.builder.neg(self.value))
 
     def __mul__(self, other: Any) -> Lanes:
         return self._do("fmul" if self.real else "mul", other)
@@ -198,6 +201,12 @@ class Lanes:
         """The sum of floats, toward zero. AVX-512 only, as `converted_toward_zero`."""
         given = [self, other, ir.Constant(WORD, TOWARD_ZERO)]
         return called(self.builder, "llvm.x86.avx512.add.ps.512", REALS, given)
+
+    def times_power(self, exponents: Lanes, *, rounding: int = TOWARD_ZERO) -> Lanes:
+        """Floats times 2^exponents, integers of any size. AVX-512 only, as `converted_toward_zero`."""
+        given = [self, exponents.converted(), ir.Constant(REALS, ir.Undefined), ir.Constant(SHORT, -1)]
+        given.append(ir.Constant(WORD, rounding))
+        return called(self.builder, "llvm.x86.avx512.mask.scalef.ps.512", REALS, given)
 
     def converted_unsigned(self) -> Lanes:
         """Unsigned integers as floats, to nearest."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tcemu.kernels.lanes import SIGN, Lanes, whole_vectors_of_words
+from tcemu.kernels.lanes import SIGN, TO_NEAREST, Lanes, whole_vectors_of_words
 from tcemu.kernels.sums import INFINITY, QUIET
 
 
@@ -59,8 +59,9 @@ def to_float16(size: Lanes) -> Lanes:
     return size.compare(">", 65504.0).choose(infinite.floats(), size)
 
 
-def to_float32(magnitude: Lanes, raised: Lanes) -> Lanes:
-    """The pattern of magnitude * 2^-raised, toward zero; it may be subnormal or infinite."""
+def to_float32(total: Total, raised: Lanes) -> Lanes:
+    """The pattern of total * 2^-raised, toward zero; it may be subnormal or infinite."""
+    magnitude = total.magnitude
     # First cut what is below the last place of a subnormal, then all but 24 bits.
     drop = (raised - 149).larger(0)
     kept = drop.compare(">", 31).choose(magnitude & 0, magnitude.down(drop.smaller(31)))
@@ -70,7 +71,15 @@ def to_float32(magnitude: Lanes, raised: Lanes) -> Lanes:
     normal = x.bits() + (drop - raised).up(23)
     normal = power.compare(">", 254).choose(normal & 0 | INFINITY, normal)
     places = (magnitude & 0 | 149) - raised
-    return power.compare(">", 0).choose(normal, x.truncated().up(places.larger(0).smaller(31)))
+    size = power.compare(">", 0).choose(normal, x.truncated().up(places.larger(0).smaller(31)))
+    return magnitude.compare("==", 0).choose(magnitude & 0, size | (total.negative & SIGN))
+
+
+def moved_down(x: Lanes, places: Lanes) -> Lanes:
+    """The patterns of x * 2^-places, toward zero, but infinite if that is too large. AVX-512 only."""
+    # The first step may leave a subnormal, the second an infinity.
+    small = x.times_power(-places.larger(0))
+    return small.times_power(-places.smaller(0), rounding=TO_NEAREST).bits()
 
 
 def added_toward_zero(x: Lanes, y: Lanes) -> Lanes:
