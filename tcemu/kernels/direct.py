@@ -225,8 +225,9 @@ def run_direct(x, y, c, e, tables, numbers, scratch, d, sharing, wait, there):  
     count, together, base = d.shape[0], numbers[TOGETHER], numbers[START_X] + numbers[START_Y]
     possible = numbers[BARE] and may_be_short(told, FORMAT_X, FORMAT_Y, uint64(0))
     shares, size = uint64(sharing.ctypes.data), PART * together
+    notes = uint64(there[4]) if there[0] else within(room, told, AHEAD)
     if there[0]:
-        put(uint64(there[4]), int64(NOTES), int64(0))
+        put(notes, int64(NOTES), int64(0))
     # Until these tiles, there are likely NaN, sums that are not short, and elements that do not fit.
     careful, long, elsewhere, patience = int64(0), int64(0), int64(0), int64(0)
     part = take(shares, size)
@@ -235,7 +236,7 @@ def run_direct(x, y, c, e, tables, numbers, scratch, d, sharing, wait, there):  
         while t < stop and t < number(shares, int64(LEFT)):
             # One by one where some of several tiles did not fit.
             tiles = int64(1) if t < single else min(together, stop - t)
-            ahead = expect(within(room, told, AHEAD), t + tiles, stop, given, steps, to_d, step_d, numbers[BLOCKS])
+            ahead = expect(notes, t + tiles, stop, given, steps, to_d, step_d, numbers[BLOCKS])
             at_x, at_y = given[0] + uint64(t * steps[0]), given[1] + uint64(t * steps[1])
             at_c, at_d = given[2] + uint64(t * steps[2]), to_d + uint64(t * step_d)
             few, every, found = int64(0), tiles * numbers[BLOCKS], int64(packing.MISFIT if t < elsewhere else 0)

@@ -337,10 +337,9 @@ def _any_tiles(  # type: ignore[no-untyped-def]
 ):
     """Chains of fused sums for some tiles with a dense A, whatever their elements are. All but counts are addresses.
 
-    ahead: where nothing is to be fetched; after NOTES numbers, how many times elements outside any window are expected.
-    chains, blocks: from `chains_at`.
+    ahead: see `expect`; after its NOTES numbers, how many times elements outside any window are expected. chains,
+    blocks: from `chains_at`.
     """
-    put(ahead, int64(0), int64(0))
     load_addends(tiles, c, step_c, tables, numbers, room)
     widen_addends(tiles, numbers, room)
     load_factors(tiles, x, y, (step_x, step_y), tables, numbers, room)
