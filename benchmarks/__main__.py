@@ -9,7 +9,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 SCRIPTS = (
-    "startup", "matmul", "batches", "every", "speed --print", "families", "launch", "sliders", "check", "timeline",
+    "startup", "matmul", "batches", "classes", "every", "speed --print", "families", "launch", "sliders", "check",
+    "timeline",
     "peers",  # the last, because it ends here if the extra `peers` is not installed
 )  # fmt: skip
 for script in SCRIPTS:

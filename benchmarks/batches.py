@@ -4,8 +4,8 @@ Each case runs so many warps (20,000 if not said otherwise) in one call of tcemu
 and one square product of the same instruction by tcemu.matmul; both take turns, the best of some rounds count. The goal
 is half of matmul's rate. Beside it stands the bound that memory sets: the ratio of a batch that only moved its
 registers, as fast as all cores copy an array. Sparse and block-scaled forms stand beside the dense product of the same
-types; what a sparse one prunes counts, as in a GPU's figures. Then come the classes of inputs beside normal numbers
-(goal: at most 3 times as long), and what one warp and one wgmma take from call to answer (goals: 20 and 100 us).
+types; what a sparse one prunes counts, as in a GPU's figures. Then comes what one warp and one wgmma take from call to
+answer (goals: 20 and 100 us).
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ import numpy.typing as npt
 
 import tcemu
 from tcemu.backend import on_all_cores
+from tcemu.formats import Format
 from tcemu.kernels.threads import cores
 from tcemu.layouts import Descriptor
 from tcemu.vectors.cases import cases
 
 Array = npt.NDArray[Any]
+Change = Callable[[Format, np.random.Generator, Array], Array]
 ROUNDS = 7
 MMA = "mma.sync.aligned."
 CASES = {
@@ -72,8 +74,16 @@ def best(works: list[Callable[[], object]], rounds: int = ROUNDS) -> list[float]
     return [min(column) for column in zip(*times[1:], strict=True)]
 
 
-def operands(instruction: str, target: str, lead: tuple[int, ...], kind: str = "normal") -> list[Array]:
-    """Matrices A, B and C for so many warps (or none: square ones) in the types of an instruction."""
+def as_they_are(form: Format, rng: np.random.Generator, patterns: Array) -> Array:
+    """Numbers with a normal distribution stay as they are."""
+    return patterns
+
+
+def operands(instruction: str, target: str, lead: tuple[int, ...], change: Change = as_they_are) -> list[Array]:
+    """Matrices A, B and C for so many warps (or none: square ones) in the types of an instruction.
+
+    change: what makes another class of numbers from patterns of those with a normal distribution.
+    """
     rng, found = np.random.default_rng(0), tcemu.parse(instruction, target)
     matrices = []
     for role in "abc":
@@ -82,33 +92,21 @@ def operands(instruction: str, target: str, lead: tuple[int, ...], kind: str = "
         if form.kind != "float":
             matrices.append(rng.integers(-100, 100, shape).astype(form.dtype))
             continue
-        patterns = form.encode(rng.standard_normal(shape))
-        if kind == "bits":
-            patterns = rng.integers(0, 1 << form.bits, shape, np.uint64).astype(patterns.dtype) << form.padding
-        elif kind == "denormal":
-            patterns = rng.integers(0, 1 << form.mantissa, shape).astype(patterns.dtype) << form.padding
-        elif kind == "NaN-heavy":
-            patterns = np.where(rng.random(shape) < 0.1, form.encode(np.nan), patterns)
+        patterns = change(form, rng, form.encode(rng.standard_normal(shape)))
         matrices.append(form.matrix(patterns.astype(form.storage)))
     return matrices
 
 
-def registers(instruction: str, target: str, warps: int, kind: str = "normal") -> list[Array]:
+def registers(instruction: str, target: str, warps: int, change: Change = as_they_are) -> list[Array]:
     """The registers of A, B and C for so many warps."""
-    fragments, matrices = tcemu.parse(instruction, target).fragments, operands(instruction, target, (warps,), kind)
+    fragments, matrices = tcemu.parse(instruction, target).fragments, operands(instruction, target, (warps,), change)
     return [fragments[role].pack(matrix) for role, matrix in zip("abc", matrices, strict=True)]
 
 
-def batch(instruction: str, target: str, warps: int, kind: str = "normal") -> Callable[[], object]:
+def batch(instruction: str, target: str, warps: int, change: Change = as_they_are) -> Callable[[], object]:
     """One call of tcemu.run on so many warps."""
-    given = registers(instruction, target, warps, kind)
-    return lambda: tcemu.run(instruction, *given, target=target)
-
-
-def case(instruction: str, target: str, warps: int) -> Callable[[], object]:
-    """The same for an instruction with metadata or scales."""
-    _, _, _, *others = next(cases(tcemu.parse(instruction, target), "near", warps)).operands
-    given = registers(instruction, target, warps)
+    _, _, _, *others = next(cases(tcemu.parse(instruction, target), "near", warps)).operands  # metadata and scales
+    given = registers(instruction, target, warps, change)
     return lambda: tcemu.run(instruction, *given, *others, target=target)
 
 
@@ -133,8 +131,8 @@ def rates(warps: int) -> None:
     """Print the table of rates."""
     bandwidth = copying()
     print(f"{'':16}{'GMAC/s':>9}{'matmul':>9}{'ratio':>8}{'bound':>8}   {warps} warps, goal 0.5")
-    rows = {name: (batch(*own, warps), *own, *own) for name, own in CASES.items()}
-    rows |= {name: (case(*own[:2], warps), *own) for name, own in OTHERS.items()}
+    forms = {name: 2 * own for name, own in CASES.items()} | OTHERS
+    rows = {name: (batch(*own[:2], warps), *own) for name, own in forms.items()}
     for name, (work, instruction, target, dense, on) in rows.items():
         a, b, _ = operands(dense, on, ())
         times = best([work, lambda a=a, b=b, i=dense, t=on: tcemu.matmul(a, b, instruction=i, target=t)])
@@ -152,16 +150,6 @@ def growth() -> None:
     times = best([batch(instruction, target, warps) for warps in counts], 4)
     print("\nwarps       " + "".join(f"{count:>9}" for count in counts))
     print("us a warp   " + "".join(f"{1e6 * t / n:9.2f}" for n, t in zip(counts, times, strict=True)))
-
-
-def classes(warps: int) -> None:
-    """Print the classes of inputs beside normal numbers."""
-    print("\nbeside normal numbers, goal 3")
-    for name in ("f16", "f16 into f16", "bf16", "tf32", "e4m3", "f64"):
-        kinds = ("normal", "denormal", "bits", "NaN-heavy")
-        first, *others = best([batch(*CASES[name], warps, kind) for kind in kinds])
-        told = "   ".join(f"{kind} {t / first:.2f}" for kind, t in zip(kinds[1:], others, strict=True))
-        print(f"{name:16}{told}", flush=True)
 
 
 def latency() -> None:
@@ -183,5 +171,4 @@ if __name__ == "__main__":
     count = options.parse_args().warps
     rates(count)
     growth()
-    classes(count // 5)
     latency()

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
-from batches import CASES, OTHERS, batch, case
+from batches import CASES, OTHERS, batch
 from matmul import operands
 
 import tcemu
@@ -64,7 +64,7 @@ def shortest() -> dict[tuple[str, ...], float]:
         works["batch", name] = batch(*own, WARPS)
     for name, (*own, instruction, target) in OTHERS.items():
         works.setdefault(("matmul", instruction, target), product(instruction, target))
-        works["batch", name] = case(*own, WARPS)
+        works["batch", name] = batch(*own, WARPS)
     times: dict[tuple[str, ...], list[float]] = {key: [] for key in works}
     for _ in range(ROUNDS + 1):
         for key, work in works.items():

@@ -1,0 +1,122 @@
+"""How much longer classes of numbers take than normal numbers: python benchmarks/classes.py [instructions].
+
+For each instruction, a batch of some thousand warps by tcemu.run, and a square product by tcemu.matmul, whose A, B and
+C are of one class; all take turns, the best of some rounds count. The goal is at most 3 times as long as numbers with a
+normal distribution. The instructions are those of batches.py, or those named, on sm_90a or after an "@" another target.
+
+    bits        every pattern as likely
+    subnormal   only subnormal numbers and zeros
+    some sub.   half of them
+    NaN         one element in ten
+    one NaN     one element in 10,000
+    infinity    one element in twenty
+    wide        exponents over most of the format's range
+    zeros       half of them
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+from batches import CASES, OTHERS, Array, Change, as_they_are, batch, best, operands
+
+import tcemu
+from tcemu.formats import Format
+
+WARPS, SIZE, ROUNDS = 4000, 512, 5
+#: Powers of two by which "wide" numbers are multiplied, at most; and how many the ends of a format's range stay away.
+POWERS, MARGIN = 100, 2
+
+
+def some(share: float, other: Change) -> Change:
+    """Another class for so many of the elements."""
+
+    def change(form: Format, rng: np.random.Generator, patterns: Array) -> Array:
+        return np.where(rng.random(patterns.shape) < share, other(form, rng, patterns), patterns)
+
+    return change
+
+
+def bits(form: Format, rng: np.random.Generator, patterns: Array) -> Array:
+    return rng.integers(0, 1 << form.bits, patterns.shape, np.uint64).astype(patterns.dtype) << form.padding
+
+
+def subnormal(form: Format, rng: np.random.Generator, patterns: Array) -> Array:
+    return rng.integers(0, 1 << form.mantissa, patterns.shape).astype(patterns.dtype) << form.padding
+
+
+def nan(form: Format, rng: np.random.Generator, patterns: Array) -> Array:
+    return np.full_like(patterns, form.encode(np.nan)) if form.has_nan else patterns
+
+
+def infinity(form: Format, rng: np.random.Generator, patterns: Array) -> Array:
+    return np.full_like(patterns, form.encode(np.inf)) if form.infinity_bits is not None else patterns
+
+
+def zero(form: Format, rng: np.random.Generator, patterns: Array) -> Array:
+    return np.zeros_like(patterns)
+
+
+def wide(form: Format, rng: np.random.Generator, patterns: Array) -> Array:
+    most = min((1 << form.exponent - 1) - MARGIN, POWERS)
+    powers = rng.uniform(-most, most, patterns.shape)
+    return form.encode(rng.standard_normal(patterns.shape) * 2.0**powers)
+
+
+CLASSES: dict[str, Change] = {
+    "bits": bits,
+    "subnormal": subnormal,
+    "some sub.": some(0.5, subnormal),
+    "NaN": some(0.1, nan),
+    "one NaN": some(1e-4, nan),
+    "infinity": some(0.05, infinity),
+    "wide": wide,
+    "zeros": some(0.5, zero),
+}
+
+
+def product(instruction: str, target: str, change: Change) -> Callable[[], object]:
+    """One call of tcemu.matmul."""
+    a, b, c = (np.ascontiguousarray(each[:SIZE, :SIZE]) for each in operands(instruction, target, (), change))
+    return lambda: tcemu.matmul(a, b, c, instruction=instruction, target=target)
+
+
+def beside(work: Callable[[Change], Callable[[], object]]) -> str:
+    """How many times as long each class takes as normal numbers."""
+    first, *others = best([work(change) for change in (as_they_are, *CLASSES.values())], ROUNDS)
+    return "".join(f"{each / first:10.2f}" for each in others)
+
+
+def main(named: list[str]) -> None:
+    """Print both tables; instructions with metadata or scales multiply no whole matrices."""
+    given = (each.partition("@") for each in named)
+    forms = {name: (name.partition("@")[0], target or "sm_90a") for name, _, target in given}
+    forms = forms or {name: own[:2] for name, own in (CASES | OTHERS).items()}
+    forms = {name: own for name, own in forms.items() if tcemu.parse(*own).types["a"].kind == "float"}
+    width = max(map(len, forms))
+    for title, work in (("a batch", batch_of), ("a product", product_of)):
+        print(f"{title:{width}}" + "".join(f"{name:>10}" for name in CLASSES) + "   goal 3")
+        for name, own in forms.items():
+            if title == "a batch" or name not in OTHERS:
+                print(f"{name:{width}}" + beside(lambda change, own=own, work=work: work(own, change)), flush=True)
+        print()
+
+
+def batch_of(own: tuple[str, str], change: Change) -> Callable[[], object]:
+    return batch(*own, WARPS, change)
+
+
+def product_of(own: tuple[str, str], change: Change) -> Callable[[], object]:
+    return product(*own, change)
+
+
+if __name__ == "__main__":
+    options = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    options.add_argument("instructions", nargs="*", help="instead of those of batches.py, as mma.sync...@sm_80")
+    main(options.parse_args().instructions)
