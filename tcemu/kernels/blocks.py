@@ -17,7 +17,7 @@ from typing import Any
 
 from tcemu.kernels import scaled_sums, usual
 from tcemu.kernels.lanes import BYTE, LONG, SHORTS, SIGN, WIDTH, WORDS, Lanes, whole_vectors_of_words
-from tcemu.kernels.rounding import Total, clean, moved_down, to_float16, to_float32
+from tcemu.kernels.rounding import Total, clean, to_float16, to_float32
 from tcemu.kernels.rule import DEPTH, FLOOR, FRACTION, HALF, JOIN, KEEP, ROWS, RULE, SPACE, SUMS
 from tcemu.kernels.simd import Code, Slot
 from tcemu.kernels.sums import BOTTOM, CENTRE, INFINITY, QUIET
@@ -214,12 +214,7 @@ class Chain:
         with self.code.loop(0, self.depth) as k:
             for so_far, both in zip(peaks, self._exponents(first + k), strict=True):
                 so_far.set(both.larger(so_far.get()))
-        raised, terms = [], []
-        most = [row for two in peaks for row in _two_rows(two.get())]
-        for bits, peak in zip(self.accumulators(), most, strict=True):
-            one, term = self.addend(bits, peak)
-            raised.append(one)
-            terms.append(term)
+        raised, terms, tiny = self.addends([row for two in peaks for row in _two_rows(two.get())])
         rows = zip(raised[::2], raised[1::2], strict=True)
         fields = [((low + 127 & 0xFFFF) | (high + 127).up(16)).seen_as(SHORTS) for low, high in rows]
         powers: list[Lanes] = []
@@ -232,40 +227,59 @@ class Chain:
                 powers[:] = [each for two in both for each in _two_fields(two)]
             return (x * y * powers[row].floats()).truncated()
 
-        self.round_wide(self.halves(first, aligned, terms), raised)
+        self.round_wide(self.halves(first, aligned, terms), raised, tiny)
 
-    def round_wide(self, totals: list[Total], raised: list[Lanes]) -> None:
-        """totals * 2^-raised as float32 toward zero, into the accumulators of each row, unless these are not finite."""
+    def round_wide(self, totals: list[Total], raised: list[Lanes], tiny: Lanes) -> None:
+        """totals * 2^-raised as float32 toward zero, into the accumulators of each row, unless these are not finite.
+
+        tiny: whether some may be subnormal.
+        """
 
         def put(results: list[Lanes]) -> None:
             for running, result in zip(self.running, results, strict=True):
                 bits = running.get()
                 running.set((bits & INFINITY).compare("==", INFINITY).choose(bits, result))
 
-        if not whole_vectors_of_words():
+        def any_size() -> None:
             put([to_float32(total, up) for total, up in zip(totals, raised, strict=True)])
-            return
-        self._with_floats(totals, lambda values: put([moved_down(x, up) for x, up in zip(values, raised, strict=True)]))
+
+        def normal(values: list[Lanes]) -> None:
+            put([value.times_power(-up).bits() for value, up in zip(values, raised, strict=True)])
+
+        if whole_vectors_of_words():
+            self.code.branch(tiny, any_size, lambda: self._with_floats(totals, normal))
+        else:
+            any_size()
 
     def _exponents(self, at: Lanes) -> list[Lanes]:
         """The exponents of the products for one k: those of two rows in the halves of words."""
         x = self.sides.shorts_x(at)
         return [x + self.sides.shorts_y(at, pair) for pair in range(ROWS // 2)]
 
-    def addend(self, bits: Lanes, most: Lanes) -> tuple[Lanes, Lanes]:
-        """(F - E, the aligned accumulator), for accumulators and the largest exponents of the products."""
-        field = bits.up(1).down(24)
-        own = field.larger(1) - 127
-        e = (bits & QUIET).compare("==", 0).choose(most, most.larger(own))
-        raised = self.fraction - e
-        if whole_vectors_of_words():
-            return raised, bits.floats().times_power(raised).truncated()
-        # The significand of c as an integer: subnormal floats are slow on the processor.
-        significand = (bits & 0x7FFFFF) | field.compare(">", 0).choose(self.code.lanes(0x800000), 0)
-        lift = (own + raised - 23).larger(-100).smaller(100)  # if it is more, c is zero
-        size = (significand.converted() * (lift + 127).up(23).floats()).truncated()
-        negative = bits.sign()
-        return raised, (size ^ negative) - negative
+    def addends(self, most: list[Lanes]) -> tuple[list[Lanes], list[Lanes], Lanes]:
+        """F - E and the aligned accumulators of each row, for the largest exponents of the products.
+
+        Also whether the last place of some sum is below all normal numbers: a subnormal accumulator counts only there.
+        """
+        code, raised, terms = self.code, [], []
+        for bits, peak in zip(self.accumulators(), most, strict=True):
+            field = bits.up(1).down(24)
+            own = field.larger(1) - 127
+            e = (bits & QUIET).compare("==", 0).choose(peak, peak.larger(own))
+            raised.append(self.fraction - e)
+            significand = ((bits & (SIGN | 0x7FFFFF)) | 0x3F800000).floats()
+            power = (field + raised[-1]).larger(27).up(23).floats()  # of two, at least 2^-100: c is zero then
+            terms.append(Slot(field.compare("==", 0).choose(code.lanes(0), (significand * power).truncated())))
+        lowest = reduce(lambda one, other: one.larger(other), raised)
+        tiny = code.number(code.number_of_any(lowest.compare(">", 126)))
+
+        def with_subnormals() -> None:
+            for term, bits, up in zip(terms, self.accumulators(), raised, strict=True):
+                subnormal = (bits & INFINITY).compare("==", 0)
+                term.set(subnormal.choose(_units(bits, up), term.get()))
+
+        code.branch(tiny, with_subnormals)
+        return raised, [term.get() for term in terms], tiny
 
     # ------------------------------------------------------------------------------------------------ what they share
 
@@ -369,6 +383,14 @@ class Chain:
             self.code.branch(self.half, to_half)
             found = x.get()
             running.set(found.compare("==", found).choose(found.bits(), QUIET))
+
+
+def _units(bits: Lanes, raised: Lanes) -> Lanes:
+    """Subnormal float32 times 2^raised, toward zero, where that is at most 2^32; subnormal floats would be slow."""
+    count, negative = bits & 0x7FFFFF, bits.sign()
+    power = (raised - 149 + 127).larger(27).smaller(254).up(23).floats()
+    size = (count.converted() * power).truncated()
+    return (size ^ negative) - negative
 
 
 def _two_rows(shorts: Lanes) -> tuple[Lanes, Lanes]:

@@ -25,7 +25,7 @@ HALVES, SHORTS = ir.VectorType(HALF, WIDTH), ir.VectorType(SHORT, 2 * WIDTH)
 #: The sign of a float32, as a signed word.
 SIGN = -(1 << 31)
 #: AVX-512's numbers for roundings without exceptions.
-TO_NEAREST, TOWARD_ZERO = 8, 11
+_TO_NEAREST, TOWARD_ZERO = 8, 11
 
 
 @cache
@@ -202,10 +202,13 @@ class Lanes:
         given = [self, other, ir.Constant(WORD, TOWARD_ZERO)]
         return called(self.builder, "llvm.x86.avx512.add.ps.512", REALS, given)
 
-    def times_power(self, exponents: Lanes, *, rounding: int = TOWARD_ZERO) -> Lanes:
-        """Floats times 2^exponents, integers of any size. AVX-512 only, as `converted_toward_zero`."""
+    def times_power(self, exponents: Lanes) -> Lanes:
+        """Floats times 2^exponents, integers of any size, to nearest. AVX-512 only, as `converted_toward_zero`.
+
+        A subnormal number before or after takes some processors a hundred times as long.
+        """
         given = [self, exponents.converted(), ir.Constant(REALS, ir.Undefined), ir.Constant(SHORT, -1)]
-        given.append(ir.Constant(WORD, rounding))
+        given.append(ir.Constant(WORD, _TO_NEAREST))
         return called(self.builder, "llvm.x86.avx512.mask.scalef.ps.512", REALS, given)
 
     def converted_unsigned(self) -> Lanes:

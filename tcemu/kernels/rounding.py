@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tcemu.kernels.lanes import SIGN, TO_NEAREST, Lanes, whole_vectors_of_words
+from tcemu.kernels.lanes import SIGN, Lanes, whole_vectors_of_words
 from tcemu.kernels.sums import INFINITY, QUIET
 
 
@@ -73,13 +73,6 @@ def to_float32(total: Total, raised: Lanes) -> Lanes:
     places = (magnitude & 0 | 149) - raised
     size = power.compare(">", 0).choose(normal, x.truncated().up(places.larger(0).smaller(31)))
     return magnitude.compare("==", 0).choose(magnitude & 0, size | (total.negative & SIGN))
-
-
-def moved_down(x: Lanes, places: Lanes) -> Lanes:
-    """The patterns of x * 2^-places, toward zero, but infinite if that is too large. AVX-512 only."""
-    # The first step may leave a subnormal, the second an infinity.
-    small = x.times_power(-places.larger(0))
-    return small.times_power(-places.smaller(0), rounding=TO_NEAREST).bits()
 
 
 def added_toward_zero(x: Lanes, y: Lanes) -> Lanes:

@@ -43,18 +43,16 @@ def add_scales(chain: Chain, of_x: Any, of_y: Any) -> None:
 
 def add_sum(chain: Chain, first: Lanes) -> None:
     """Compute any sum."""
-    raised, terms, addends = [], [], []
-    for bits, field, scale in zip(chain.accumulators(), chain.peaks(first), chain.scales, strict=True):
-        most = field.down(23) - 127 + scale.get()
-        most = field.compare("==", 0).choose(chain.floor, most).larger(chain.floor)
-        one, term = chain.addend(bits, most)
-        raised.append(one)
-        terms.append(term)
-        # Outside these bounds all products vanish, or are zero.
-        power = (one + scale.get() + chain.base + 2 * CENTRE).larger(_LEAST_POWER).smaller(_MOST_POWER)
-        addends.append(power.up(23))
+    most = []
+    for field, scale in zip(chain.peaks(first), chain.scales, strict=True):
+        found = field.down(23) - 127 + scale.get()
+        most.append(field.compare("==", 0).choose(chain.floor, found).larger(chain.floor))
+    raised, terms, tiny = chain.addends(most)
+    # Outside these bounds all products vanish, or are zero.
+    powers = (up + scale.get() + chain.base + 2 * CENTRE for up, scale in zip(raised, chain.scales, strict=True))
+    addends = [power.larger(_LEAST_POWER).smaller(_MOST_POWER).up(23) for power in powers]
     totals = chain.halves(first, lambda x, y, _, row: ((x * y).bits() + addends[row]).floats().truncated(), terms)
-    chain.round_wide(totals, raised)
+    chain.round_wide(totals, raised, tiny)
 
 
 def put_nan(chain: Chain) -> None:

@@ -370,6 +370,28 @@ def test_sums_just_below_and_above_31_bits_beside_ordinary_ones():
         assert_same(run(largest ^ 0x8000, b, c, rule_of), product(largest ^ 0x8000, b, c, rule_of))
 
 
+@pytest.mark.parametrize("name", ["sm_90 bf16", "sm_80 tf32", "sm_90 tf32"])
+def test_sums_of_products_of_every_size(row, name):
+    """Products far apart around every power of two, and accumulators beside them, of any size, or subnormal."""
+    one, rng = RULES[name], np.random.default_rng(8)
+    depth, (_, mantissa, bias, padding, *_) = sum(map(len, one["sums"])), FORMATS[one["a"]]
+    for power in range(-150, 135, 6):
+        own = rng.integers(-100, 100, (16, 1))  # the powers of a row of A, and of the columns of B their complement
+        fields = own[:1] + rng.integers(-9, 9, (16, 2 * depth)), power - own[0] + rng.integers(-9, 9, (2 * depth, 48))
+        a, b = (
+            draw(rng, one[role], "wide", field.shape).astype(np.int64) & ~(255 << mantissa + padding)
+            | np.clip(field + bias, 0, 254) << mantissa + padding
+            for role, field in zip("ab", fields, strict=True)
+        )
+        a, b = a.astype(STORAGE[one["a"]]), b.astype(STORAGE[one["b"]])
+        c = draw(rng, "f32", "bits", (16, 48)) & 0x807FFFFF
+        c |= np.clip(power + 127 + rng.integers(-30, 30, c.shape), 0, 255).astype(np.uint32) << 23
+        c[:, ::3] = draw(rng, "f32", "bits", c[:, ::3].shape)
+        c[:, 1::3] &= 0x807FFFFF
+        with row(power):
+            assert_same(run(a, b, c, one), run(a, b, c, one, fast=False))
+
+
 def as_f16(values):
     with np.errstate(over="ignore"):
         return np.asarray(values, np.float16).view(np.uint16)
