@@ -392,6 +392,23 @@ def test_sums_of_products_of_every_size(row, name):
             assert_same(run(a, b, c, one), run(a, b, c, one, fast=False))
 
 
+@pytest.mark.parametrize("name", ["sm_90 bf16", "sm_80 tf32", "sm_90 tf32"])
+def test_subnormal_accumulators_beside_products_of_one_size(row, name):
+    """What stays of them, from where all their bits do to where they vanish."""
+    one, rng = RULES[name], np.random.default_rng(9)
+    depth, (_, mantissa, bias, padding, *_) = sum(map(len, one["sums"])), FORMATS[one["a"]]
+    c = np.concatenate([1 << np.arange(23), rng.integers(1, 1 << 24, 41), rng.integers(1, 1 << 10, 16)])
+    c = np.stack([c, c | 1 << 31, c ^ 5, c[::-1]]).astype(np.uint32)  # whole blocks, without zeros
+    for power in range(-140, -90):
+        a, b = (
+            np.full(shape, (bias + part) << mantissa + padding, STORAGE[one["a"]])
+            for shape, part in (((4, depth), -60), ((depth, c.shape[1]), power + 60))
+        )
+        a[:, 1::2] |= 1 << 8 + mantissa + padding  # the products cancel
+        with row(power):
+            assert_same(run(a, b, c, one), run(a, b, c, one, fast=False))
+
+
 def as_f16(values):
     with np.errstate(over="ignore"):
         return np.asarray(values, np.float16).view(np.uint16)
