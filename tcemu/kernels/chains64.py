@@ -71,8 +71,8 @@ def _chained(a, b, c, table, numbers, raised, ahead, first, d):  # type: ignore[
 
 
 @njit(cache=True, nogil=True)
-def _high(a, b, c, table, numbers, room, ahead, first, d):  # type: ignore[no-untyped-def]
-    """The same at the scale of RAISE if there are subnormal numbers and that succeeds."""
+def high(a, b, c, table, numbers, room, ahead, first, d):  # type: ignore[no-untyped-def]
+    """The same at the scale of RAISE if there are subnormal numbers and that succeeds; whether it does."""
     of_a, of_c = number(numbers, VECTORS), number(numbers, VECTORS + 2)
     of_b = number(numbers, VECTORS + 1) << number(numbers, PAIRED)
     if not subnormal(a, b, c, of_a, of_b, of_c):
@@ -144,8 +144,8 @@ def run(a, b, c, tables, numbers, scratch, mode, d, pick, sharing, wait):  # typ
             for tile in range(tiles):
                 t, block = uint64(tile), tile * blocks
                 left, right, start, found = x + t * of_x, y + t * of_y, addend + t * apart, results + t * of_d
-                high = mode == NEAREST and _high(left, right, start, table, told, room, ahead, block, found)
-                if not high:
+                done = mode == NEAREST and high(left, right, start, table, told, room, ahead, block, found)
+                if not done:
                     _chained(left, right, start, table, told, int64(0), ahead, block, found)
             if table_d:
                 call(pick, (tiles, results, int64(of_d), table_d, into, int64(step_d)))

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.kernels import matmul_fused, matmul_plain
+from tcemu.kernels import matmul64, matmul_fused, matmul_plain
+from tcemu.kernels.binary64 import NEAREST
 from tcemu.kernels.groups import FROM_PRODUCT, FROM_ZERO
 from tcemu.kernels.lanes import WIDTH as BLOCK_COLUMNS
 from tcemu.kernels.lanes import whole_vectors_of_words
@@ -181,8 +182,9 @@ def f64(a: Array, b: Array, c: Array, *, mode: int = 0, threads: int | None = No
         m0, m1, n0, n1 = corner
         rows, columns, tile = _whole(a[m0:m1]), b[:, n0:n1], _whole(d[m0:m1, n0:n1])
         for k0 in range(0, a.shape[1], CHUNK):
-            ks = slice(k0, k0 + CHUNK)
-            matmul_plain.chain64(_whole(rows[:, ks]), _whole(columns[ks]), tile, mode)
+            some = _whole(rows[:, k0 : k0 + CHUNK]), _whole(columns[k0 : k0 + CHUNK])
+            if mode != NEAREST or not matmul64.raised(*some, tile):
+                matmul64.chain64(*some, tile, mode)
         d[m0:m1, n0:n1] = tile
 
     _share(work, a.shape[0], b.shape[1], a.shape[1] * 4, threads)

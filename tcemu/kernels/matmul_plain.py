@@ -1,13 +1,11 @@
-"""Tiles of matrix products that need no alignment: small integers, bits, and binary64."""
+"""Tiles of matrix products that need no alignment: small integers and bits."""
 
 from __future__ import annotations
 
 import numpy as np
 from numba import float32, int32, int64, uint32
 
-from tcemu.kernels.binary64 import INVALID, NEAREST, bits_of, fma, is_nan, quiet, value_of
 from tcemu.kernels.compiling import njit
-from tcemu.kernels.directed import round_as, round_to_nearest
 from tcemu.kernels.matmul_exact import WIDTH
 
 #: Products that are summed at once. float32 holds sums of 256 products of bytes, below 2^24, exactly.
@@ -71,56 +69,3 @@ def bits(a, b, c, exclusive):  # type: ignore[no-untyped-def]
             else:
                 for n in range(c.shape[1]):
                     c[m, n] = int32(c[m, n] + _ones(uint32(word & b[w, n])))
-
-
-@njit(cache=True, nogil=True)
-def _before_nan(row):  # type: ignore[no-untyped-def]
-    """The number of patterns before the first NaN of a row; all, if it has none."""
-    for k in range(row.shape[0]):
-        if is_nan(row[k]):
-            return k
-    return row.shape[0]
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _last_nans(b):  # type: ignore[no-untyped-def]
-    """The last NaN of each column, quiet; 0 for a column without."""
-    last = np.zeros(b.shape[1], np.uint64)
-    for k in range(b.shape[0]):
-        for n in range(b.shape[1]):
-            last[n] = quiet(b[k, n]) if is_nan(b[k, n]) else last[n]
-    return last
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def chain64(a, b, c, mode):  # type: ignore[no-untyped-def]
-    """c[m, n] = fma(a[m, k], b[k, n], c[m, n]) for ascending k; uint64 patterns. mode and NaN as in `binary64`.
-
-    A multiply-add returns the NaN of b, else the one of its running sum, else that of a. So each NaN of a column of B
-    replaces what came before it, and without one the first NaN stays: c, what an invalid operation makes, or the first
-    NaN of the row of A. Up to there the processor's own instruction does what the silicon does.
-    """
-    last = _last_nans(b)
-    running = np.empty(c.shape[1], np.float64)
-    for m in range(a.shape[0]):
-        depth = _before_nan(a[m])
-        first = quiet(a[m, depth]) if depth < a.shape[1] else np.uint64(0)
-        for n in range(c.shape[1]):
-            running[n] = value_of(c[m, n])
-        if mode != NEAREST:
-            round_as(mode)
-        for k in range(depth):
-            x = value_of(a[m, k])
-            for n in range(c.shape[1]):
-                running[n] = fma(x, value_of(b[k, n]), running[n])
-        if mode != NEAREST:
-            round_to_nearest()
-        for n in range(c.shape[1]):
-            if last[n]:
-                c[m, n] = last[n]
-            elif is_nan(c[m, n]):
-                c[m, n] = quiet(c[m, n])
-            elif running[n] != running[n]:
-                c[m, n] = INVALID
-            else:
-                c[m, n] = first or bits_of(running[n])

@@ -14,6 +14,7 @@ from published import published
 from quick import examples, some
 
 matmul = pytest.importorskip("tcemu.kernels.matmul", reason="numba is not installed", exc_type=ImportError)
+matmul64 = pytest.importorskip("tcemu.kernels.matmul64")
 
 # exponent bits, mantissa bits, bias, padding, infinities, NaN kind; and the container
 FORMATS = {
@@ -520,6 +521,33 @@ def test_f64_specials_in_long_chains(mode):
         want = np.empty_like(c)
         binary64.chain64(a[None], b[None], c[None], want[None], mode)
         assert_same(matmul.f64(a, b, c, mode=mode), want)
+
+
+@pytest.mark.parametrize("kind", ["all", "half", "tiny", "cancel", "vanish", "with NaN"])
+def test_f64_with_subnormal_numbers(monkeypatch, kind):
+    binary64 = pytest.importorskip("tcemu.kernels.binary64")
+    rng, found, raised = np.random.default_rng(len(kind)), [], matmul64.raised
+    monkeypatch.setattr(matmul64, "raised", lambda *given: found.append(raised(*given)) or found[-1])
+    operands = []
+    for shape in ((37, 600), (600, 43), (37, 43)):
+        x = rng.standard_normal(shape)
+        if kind == "tiny":  # products and sums around the smallest normal number
+            x *= 2.0 ** (rng.integers(-520, -504, shape) if shape != (37, 43) else rng.integers(-1040, -1010, shape))
+        if kind == "cancel":
+            x = rng.integers(-4, 5, shape) * 2.0 ** (-536 if shape != (37, 43) else -1072)
+        x = x.view(np.uint64)
+        subnormal = rng.integers(0, 1 << 52, shape, dtype=np.uint64) >> rng.integers(0, 52, shape).astype(np.uint64)
+        subnormal |= rng.integers(0, 2, shape).astype(np.uint64) << np.uint64(63)
+        share = {"all": 1, "half": 0.5, "vanish": 1, "with NaN": 0.1}.get(kind, 0.01)
+        x = np.where(rng.random(shape) < share, subnormal, x)
+        operands.append(np.where(rng.random(shape) < 1e-3, np.uint64(0x7FF4 << 48), x) if kind == "with NaN" else x)
+    a, b, c = operands
+    if kind == "vanish":
+        c = np.where(rng.random(c.shape) < 0.5, c & np.uint64(1 << 63), c)
+    want = np.empty_like(c)
+    binary64.chain64(a[None], b[None], c[None], want[None], 0)
+    assert_same(matmul.f64(a, b, c), want)
+    assert set(found) == {kind != "with NaN"}
 
 
 def test_f64_rounds_once():
