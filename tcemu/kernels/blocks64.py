@@ -6,7 +6,7 @@ Numbers and tables say where everything is; `tcemu.kernels.chains64` makes them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 from numba import types
@@ -25,7 +25,7 @@ ROWS = 4
 #: those of `tcemu.kernels.pairs64`.
 SIZES, INDICES, PAIRED = 0, 3, 8
 #: What `chains` takes for `raised`.
-RAISED, SIGNS = 1, 2
+RAISED, SIGNS, CUT = 1, 2, 3
 _INVALID, _QUIET_BIT = 0xFFF8 << 48, 1 << 51
 
 
@@ -101,8 +101,11 @@ class _Chains:
     def _note(self, where: Lanes) -> None:
         self.found.set(where.choose(self.code.lanes(1, LONG, LANES), self.found.get()))
 
-    def in_units(self, factors: list[Lanes], y: Lanes, running: list[Slot]) -> None:
-        """A step at the scale of RAISE, rounded as it is at the usual one; notes where that does not succeed."""
+    def in_units(self, factors: list[Lanes], y: Lanes, running: list[Slot], cut: Lanes) -> None:
+        """A step at the scale of RAISE, rounded as it is at the usual one; notes where that does not succeed.
+
+        cut: whether the processor rounds toward zero.
+        """
         addends = [each.get() for each in running]
         found = [x.times_plus(y, addend) for x, addend in zip(factors, addends, strict=True)]
         tiny = [size(near).compare("<", LEAST) for near in found]
@@ -112,7 +115,7 @@ class _Chains:
         def round_again() -> None:
             for so_far, x, addend, near, where in zip(running, factors, addends, found, tiny, strict=True):
                 self._note(where.both(size(addend).compare(">=", LEAST * 2.0**BITS)))
-                so_far.set(where.choose(in_units(x, y, addend, near.seen_as(LONGS)), near))
+                so_far.set(where.choose(in_units(x, y, addend, near.seen_as(LONGS), cut), near))
 
         self.code.branch(self.code.any_set(reduce(Lanes.either, tiny)), round_again)
 
@@ -122,9 +125,9 @@ def chains(typingctx, a, b, c, table, numbers, raised, ahead, first, d):  # type
     """d[m, lane] = fma(a[m, k], b[k, lane], c[m, lane]) for ascending k, as the processor rounds; NaN as in `binary64`.
 
     a, b, c and d: addresses of the patterns of a tile. table, numbers: those of `run`. raised: RAISED if patterns are
-    at the scale of RAISE, and finite; returns whether a chain could not be computed there: not 0. SIGNS if products are
-    too small to change a number; of those of a and b, only the signs and zeros count then. Else 0. ahead: see `expect`;
-    first: the number of the tile's first block there.
+    at the scale of RAISE, and finite; returns whether a chain could not be computed there: not 0. CUT: the same where
+    the processor rounds toward zero. SIGNS if products are too small to change a number; of those of a and b, only the
+    signs and zeros count then. Else 0. ahead: see `expect`; first: the number of the tile's first block there.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
@@ -147,7 +150,8 @@ def chains(typingctx, a, b, c, table, numbers, raised, ahead, first, d):  # type
             code.branch(nan.get(), lambda: rare.emit(first, _each(_careful)))
 
         def high() -> None:
-            lost.set(code.number(rare.emit(first, rare.in_units)))
+            cut = raised.compare("==", CUT)
+            lost.set(code.number(rare.emit(first, partial(rare.in_units, cut=cut))))
 
         def signs() -> None:
             rare.emit(first, _each(lambda x, y, zero: _sign(x.times_plus(y, zero))), vanishing=True)
@@ -155,7 +159,7 @@ def chains(typingctx, a, b, c, table, numbers, raised, ahead, first, d):  # type
         # One loop for both kinds of vectors takes longer to run, two take longer to compile.
         rare = of(paired if whole_vectors_of_words() else False)
         raised = code.number(raised)
-        code.branch(raised, lambda: code.branch(raised - RAISED, signs, high), usual)
+        code.branch(raised, lambda: code.branch(raised.compare("==", SIGNS), signs, high), usual)
         return lost.get().value
 
     address, count = types.uint64, types.int64

@@ -19,11 +19,12 @@ import numpy.typing as npt
 from numba import int64, uint64
 
 from tcemu.kernels.ahead import NOTES, expect
-from tcemu.kernels.binary64 import NEAREST
-from tcemu.kernels.blocks64 import INDICES, PAIRED, RAISED, ROWS, SIGNS, SIZES, chains
+from tcemu.kernels.binary64 import NEAREST, TOWARD_ZERO
+from tcemu.kernels.blocks64 import CUT, INDICES, PAIRED, RAISED, ROWS, SIGNS, SIZES, chains
 from tcemu.kernels.calls import call, number
 from tcemu.kernels.compiling import njit
 from tcemu.kernels.directed import round_as, round_to_nearest
+from tcemu.kernels.lanes import whole_vectors_of_words
 from tcemu.kernels.moves import pick_at
 from tcemu.kernels.pairs64 import Paired, paired, twice
 from tcemu.kernels.picks import picks
@@ -37,8 +38,11 @@ Array = npt.NDArray[Any]
 #: The exponent fields of A and B, both together, and of C may be so large that nothing overflows at the other scale.
 _MOST, _MOST_TOGETHER, _MOST_ADDEND = 1800, 2500, 1500
 #: If those of A and B are together at most this, a product is below 2^-1075, half of the smallest distance of
-#: two numbers: it changes none, but gives a zero its sign.
-_VANISHING = 969
+#: two numbers: to nearest, it changes none, but gives a zero its sign. In other roundings, only its sign counts; at the
+#: scale of RAISE, 2^_TINY for both factors is below that distance too.
+_VANISHING, _TINY = 969, -400
+#: Whether chains can be rounded toward zero at the scale of RAISE.
+_CUTS = whole_vectors_of_words()
 #: In the type in which numba computes.
 _ZERO, _EIGHT = np.uint64(0), np.uint64(8)
 
@@ -71,26 +75,37 @@ def _chained(a, b, c, table, numbers, raised, ahead, first, d):  # type: ignore[
 
 
 @njit(cache=True, nogil=True)
-def high(a, b, c, table, numbers, room, ahead, first, d):  # type: ignore[no-untyped-def]
-    """The same at the scale of RAISE if there are subnormal numbers and that succeeds; whether it does."""
+def high(a, b, c, table, numbers, room, mode, ahead, first, d):  # type: ignore[no-untyped-def]
+    """The same at the scale of RAISE if there are subnormal numbers and that succeeds; whether it does.
+
+    mode: how the processor rounds.
+    """
     of_a, of_c = number(numbers, VECTORS), number(numbers, VECTORS + 2)
     of_b = number(numbers, VECTORS + 1) << number(numbers, PAIRED)
-    if not subnormal(a, b, c, of_a, of_b, of_c):
+    if (mode == TOWARD_ZERO and not _CUTS) or not subnormal(a, b, c, of_a, of_b, of_c):
         return False
     largest_a, largest_b, most = largest(a, of_a), largest(b, of_b), largest(c, of_c)
     into_a, into_b = _at(room, number(numbers, HIGH)), _at(room, number(numbers, HIGH + 1))
-    if max(largest_a, 1) + max(largest_b, 1) <= _VANISHING and most <= _MOST_ADDEND:
-        signs_of(a, of_a, into_a)
-        signs_of(b, of_b, into_b)
+    vanishing = max(largest_a, 1) + max(largest_b, 1) <= _VANISHING
+    if most > _MOST_ADDEND:
+        return False
+    if vanishing and mode == NEAREST:
+        signs_of(a, of_a, int64(0), into_a)
+        signs_of(b, of_b, int64(0), into_b)
         _chained(into_a, into_b, c, table, numbers, int64(SIGNS), ahead, first, d)
         return True
-    if max(largest_a, largest_b) > _MOST or largest_a + largest_b > _MOST_TOGETHER or most > _MOST_ADDEND:
+    if vanishing:
+        signs_of(a, of_a, int64(_TINY), into_a)
+        signs_of(b, of_b, int64(_TINY), into_b)
+    elif max(largest_a, largest_b) <= _MOST and largest_a + largest_b <= _MOST_TOGETHER:
+        raise_to(a, of_a, int64(RAISE), into_a)
+        raise_to(b, of_b, int64(RAISE), into_b)
+    else:
         return False
     into_c = _at(room, number(numbers, HIGH + 2))
-    raise_to(a, of_a, int64(RAISE), into_a)
-    raise_to(b, of_b, int64(RAISE), into_b)
     raise_to(c, of_c, int64(2 * RAISE), into_c)
-    if _chained(into_a, into_b, into_c, table, numbers, int64(RAISED), ahead, first, d):
+    raised = int64(CUT if mode == TOWARD_ZERO else RAISED)
+    if _chained(into_a, into_b, into_c, table, numbers, raised, ahead, first, d):
         return False
     lower(d, of_c)
     return True
@@ -144,8 +159,7 @@ def run(a, b, c, tables, numbers, scratch, mode, d, pick, sharing, wait):  # typ
             for tile in range(tiles):
                 t, block = uint64(tile), tile * blocks
                 left, right, start, found = x + t * of_x, y + t * of_y, addend + t * apart, results + t * of_d
-                done = mode == NEAREST and high(left, right, start, table, told, room, ahead, block, found)
-                if not done:
+                if not high(left, right, start, table, told, room, mode, ahead, block, found):
                     _chained(left, right, start, table, told, int64(0), ahead, block, found)
             if table_d:
                 call(pick, (tiles, results, int64(of_d), table_d, into, int64(step_d)))

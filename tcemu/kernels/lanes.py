@@ -25,7 +25,7 @@ HALVES, SHORTS = ir.VectorType(HALF, WIDTH), ir.VectorType(SHORT, 2 * WIDTH)
 #: The sign of a float32, as a signed word.
 SIGN = -(1 << 31)
 #: AVX-512's numbers for roundings without exceptions.
-_TO_NEAREST, TOWARD_ZERO = 8, 11
+_TO_NEAREST, DOWN, UP, TOWARD_ZERO = 8, 9, 10, 11
 
 
 @cache
@@ -80,6 +80,11 @@ class Lanes:
     def times_plus(self, other: Lanes, addend: Lanes) -> Lanes:
         """The floats times others plus an addend, rounded once."""
         return self._by_llvm("fma", other, addend)
+
+    def times_plus_rounded(self, other: Lanes, addend: Lanes, rounding: int) -> Lanes:
+        """The same of eight float64, rounded DOWN or UP. AVX-512 only, as `converted_toward_zero`."""
+        given = [self, other, addend, ir.Constant(WORD, rounding)]
+        return called(self.builder, "llvm.x86.avx512.vfmadd.pd.512", self.type, given)
 
     def exactly_times_plus(self, other: Lanes, addend: Lanes) -> Lanes:
         """The same where no rounding happens: in one operation if the processor has it, else in two."""

@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.kernels import matmul64, matmul_fused, matmul_plain
-from tcemu.kernels.binary64 import NEAREST
 from tcemu.kernels.groups import FROM_PRODUCT, FROM_ZERO
 from tcemu.kernels.lanes import WIDTH as BLOCK_COLUMNS
 from tcemu.kernels.lanes import whole_vectors_of_words
@@ -183,7 +182,7 @@ def f64(a: Array, b: Array, c: Array, *, mode: int = 0, threads: int | None = No
         rows, columns, tile = _whole(a[m0:m1]), b[:, n0:n1], _whole(d[m0:m1, n0:n1])
         for k0 in range(0, a.shape[1], CHUNK):
             some = _whole(rows[:, k0 : k0 + CHUNK]), _whole(columns[k0 : k0 + CHUNK])
-            if mode != NEAREST or not matmul64.raised(*some, tile):
+            if not matmul64.raised(*some, tile, mode):
                 matmul64.chain64(*some, tile, mode)
         d[m0:m1, n0:n1] = tile
 

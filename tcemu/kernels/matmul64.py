@@ -87,8 +87,8 @@ def chain64(a, b, c, mode):  # type: ignore[no-untyped-def]
 # ------------------------------------------------------------------------------------------------- at the other scale
 
 
-def raised(a: Array, b: Array, c: Array) -> bool:
-    """The same, to nearest, if there are subnormal numbers and that succeeds at the other scale; else c stays."""
+def raised(a: Array, b: Array, c: Array, mode: int) -> bool:
+    """The same if there are subnormal numbers and that succeeds at the other scale; else c stays."""
     if not (_any_subnormal(a) or _any_subnormal(b) or _any_subnormal(c)):
         return False
     (rows, depth), columns = a.shape, b.shape[1]
@@ -100,7 +100,7 @@ def raised(a: Array, b: Array, c: Array) -> bool:
     left[: a.size], left[a.size :] = a.reshape(-1), 0
     _put(b, right)
     _put(c, start)
-    if not _high(left, right, start, *_told(high_rows, depth, groups), rest, _NOTHING, found):
+    if not _high(left, right, start, *_told(high_rows, depth, groups), rest, mode, _NOTHING, found):
         return False
     results = found.reshape(groups, high_rows, LANES)[:, :rows].transpose(1, 0, 2).reshape(rows, -1)
     c[...] = results[:, :columns]
@@ -142,10 +142,15 @@ def _told(rows: int, depth: int, groups: int) -> tuple[Array, Array]:
 
 
 @njit(cache=True, nogil=True)
-def _high(a, b, c, table, numbers, room, ahead, found):  # type: ignore[no-untyped-def]
+def _high(a, b, c, table, numbers, room, mode, ahead, found):  # type: ignore[no-untyped-def]
     """`chains64.high` for arrays."""
-    return high(
+    if mode != NEAREST:
+        round_as(mode)
+    done = high(
         uint64(a.ctypes.data), uint64(b.ctypes.data), uint64(c.ctypes.data), uint64(table.ctypes.data),
-        uint64(numbers.ctypes.data), uint64(room.ctypes.data), uint64(ahead.ctypes.data), int64(0),
+        uint64(numbers.ctypes.data), uint64(room.ctypes.data), mode, uint64(ahead.ctypes.data), int64(0),
         uint64(found.ctypes.data),
     )  # fmt: skip
+    if mode != NEAREST:
+        round_to_nearest()
+    return done

@@ -7,8 +7,8 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from tcemu.kernels.lanes import DOUBLE, LONG, Lanes
-from tcemu.kernels.simd import Slot, vector_code
+from tcemu.kernels.lanes import DOUBLE, DOWN, LONG, UP, Lanes, whole_vectors_of_words
+from tcemu.kernels.simd import Code, Slot, vector_code
 
 #: Lanes of a vector of 64-bit numbers.
 LANES = 8
@@ -25,18 +25,28 @@ RAISE = 200
 LEAST = 2.0 ** (2 * RAISE - 1022)
 
 
-def in_units(x: Lanes, y: Lanes, addend: Lanes, near: Lanes) -> Lanes:
+def in_units(x: Lanes, y: Lanes, addend: Lanes, near: Lanes, cut: Lanes) -> Lanes:
     """x * y + addend at the scale of RAISE, rounded to units if it is tiny; `near`: the pattern of what it is about.
 
     A sum between LEAST and its double is rounded to units. To get there, a tiny result is added to another number:
     LEAST if the result and the addend differ in sign, else 2 LEAST. It has the sign that the addend has not, so that
-    its sum with the addend is exact.
+    its sum with the addend is exact. A sum with another sign would be rounded toward zero the wrong way; so if `cut`,
+    that is where the processor rounds, it is rounded down or up.
     """
     held = addend.seen_as(LONGS)
     alike = ~(near ^ held) & _NEGATIVE
-    other = ((~held & _NEGATIVE) | _pattern(LEAST)) + alike.down(63 - BITS)
-    rounded = x.times_plus(y, addend + other.seen_as(DOUBLES)) - other.seen_as(DOUBLES)
-    return (rounded.seen_as(LONGS) | (near & _NEGATIVE)).seen_as(DOUBLES)
+    other = (((~held & _NEGATIVE) | _pattern(LEAST)) + alike.down(63 - BITS)).seen_as(DOUBLES)
+    code, both = Code(x.builder), addend + other
+    total = Slot(x.times_plus(y, both))
+    if whole_vectors_of_words():
+
+        def toward_zero() -> None:
+            up, down = (x.times_plus_rounded(y, both, rounding) for rounding in (UP, DOWN))
+            total.set(near.compare("<", 0).choose(up, down))
+
+        code.branch(cut, toward_zero)
+    # Rounded down, the difference of equal numbers is -0.
+    return (size(total.get() - other).seen_as(LONGS) | (near & _NEGATIVE)).seen_as(DOUBLES)
 
 
 def size(value: Lanes) -> Lanes:
@@ -94,7 +104,8 @@ def raise_to(typingctx, words, vectors, places, into):  # type: ignore[no-untype
             size = x & _POSITIVE
             # A subnormal number's pattern counts its units.
             counted = ((size | _pattern(2.0**BITS)).seen_as(DOUBLES) - 2.0**BITS) * unit
-            found = size.compare("<", 1 << BITS).choose(counted.seen_as(LONGS), size + more)
+            # Rounded down, the difference of equal numbers is -0.
+            found = size.compare("<", 1 << BITS).choose(counted.seen_as(LONGS) & _POSITIVE, size + more)
             code.store(found | (x & _NEGATIVE), into, i, unit=8 * LANES)
         return context.get_dummy_value()
 
@@ -102,19 +113,20 @@ def raise_to(typingctx, words, vectors, places, into):  # type: ignore[no-untype
 
 
 @intrinsic
-def signs_of(typingctx, words, vectors, into):  # type: ignore[no-untyped-def]
-    """into = 1 or -1 for each number but zeros, for so many vectors of eight; words and into are addresses."""
+def signs_of(typingctx, words, vectors, power, into):  # type: ignore[no-untyped-def]
+    """into = 2^power with the sign of each number but zeros, for so many vectors of eight; words, into: addresses."""
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        words, vectors, into = args
+        words, vectors, power, into = args
         code = vector_code(builder)
+        some = (code.number(power) + 1023).up(BITS).everywhere(LANES)
         with code.loop(0, code.number(vectors)) as i:
             x = code.load(words, i, LONGS, unit=8 * LANES)
-            one = (x & _POSITIVE).compare("==", 0).choose(code.lanes(0, LONG, LANES), _pattern(1.0))
+            one = (x & _POSITIVE).compare("==", 0).choose(code.lanes(0, LONG, LANES), some)
             code.store(one | (x & _NEGATIVE), into, i, unit=8 * LANES)
         return context.get_dummy_value()
 
-    return types.none(types.uint64, types.int64, types.uint64), codegen
+    return types.none(types.uint64, types.int64, types.int64, types.uint64), codegen
 
 
 @intrinsic

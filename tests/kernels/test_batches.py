@@ -64,12 +64,14 @@ def test_integer_sums_that_no_float32_holds():
 
 
 FORMS = [f"mma.sync.aligned.m{m}n8k{k}.row.col{{}}.f64.f64.f64.f64" for m, k in ((8, 4), (16, 4), (16, 8), (16, 16))]
+#: By the number of the mode.
+ROUNDINGS = ("", ".rz", ".rm", ".rp")
 
 
 @examples(40)
 @given(st.data())
 def test_batches_of_f64_with_any_bits(data):
-    opcode = data.draw(st.sampled_from(FORMS)).format(data.draw(st.sampled_from(["", ".rz", ".rm", ".rp"])))
+    opcode = data.draw(st.sampled_from(FORMS)).format(data.draw(st.sampled_from(ROUNDINGS)))
     mma, rng = tcemu.parse(opcode), np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
     odd = data.draw(st.sampled_from([0.0, 0.02, 0.3]))
     matrices = []
@@ -111,7 +113,8 @@ def test_the_processor_rounds_to_nearest_afterwards(mode):
 
 def check_small(fields, least, rng, most=0x7FE):
     """A batch with exponent fields up to those of A and of B, and from that of C to the most, beside plain chains."""
-    mma = tcemu.parse(rng.choice(FORMS).format(""))
+    mode = int(rng.integers(4))
+    mma = tcemu.parse(rng.choice(FORMS).format(ROUNDINGS[mode]))
     matrices = []
     for role, field in zip("abc", fields, strict=True):
         shape = (8, *mma.fragments[role].shape)
@@ -122,7 +125,7 @@ def check_small(fields, least, rng, most=0x7FE):
     registers = [mma.fragments[role].pack(matrix) for role, matrix in zip("abc", matrices, strict=True)]
     d = mma.fragments["d"].unpack_patterns(tcemu.run(mma, *registers, target="sm_90a"))
     want = np.empty_like(d)
-    binary64.chain64(*matrices, want, binary64.NEAREST)
+    binary64.chain64(*matrices, want, mode)
     assert np.array_equal(d, want)
 
 
@@ -158,18 +161,19 @@ def near_the_smallest(rng, shape, kind):
     return bits.astype(np.uint64) | rng.integers(0, 2, shape).astype(np.uint64) << 63
 
 
-@examples(60)
+@examples(200)
 @given(
     st.integers(0, 1 << 32),
     st.sampled_from(["subnormal", "above", "any"]),
     st.sampled_from(["near 1", "few", "subnormal", "any"]),
     st.sampled_from(["subnormal", "above", "few"]),
     st.booleans(),
+    st.sampled_from(range(4)),
 )
-def test_batches_of_f64_that_are_rounded_as_subnormal_numbers(seed, of_a, of_b, of_c, cancel):
+def test_batches_of_f64_that_are_rounded_as_subnormal_numbers(seed, of_a, of_b, of_c, cancel, mode):
     """Sums that are subnormal, just normal, half way between two numbers, or left over from much larger ones."""
     rng = np.random.default_rng(seed)
-    mma = tcemu.parse(rng.choice(FORMS).format(""))
+    mma = tcemu.parse(rng.choice(FORMS).format(ROUNDINGS[mode]))
     kinds = [(of_a, of_b), (of_b, of_a)][int(rng.integers(2))]
     a, b, c = (
         near_the_smallest(rng, (8, *mma.fragments[role].shape), kind)
@@ -182,7 +186,7 @@ def test_batches_of_f64_that_are_rounded_as_subnormal_numbers(seed, of_a, of_b, 
     registers = [mma.fragments[role].pack(matrix) for role, matrix in zip("abc", (a, b, c), strict=True)]
     d = mma.fragments["d"].unpack_patterns(tcemu.run(mma, *registers, target="sm_90a"))
     want = np.empty_like(d)
-    binary64.chain64(a, b, c, want, binary64.NEAREST)
+    binary64.chain64(a, b, c, want, mode)
     assert np.array_equal(d, want)
 
 

@@ -524,7 +524,8 @@ def test_f64_specials_in_long_chains(mode):
 
 
 @pytest.mark.parametrize("kind", ["all", "half", "tiny", "cancel", "vanish", "with NaN"])
-def test_f64_with_subnormal_numbers(monkeypatch, kind):
+@pytest.mark.parametrize("mode", range(4))
+def test_f64_with_subnormal_numbers(monkeypatch, kind, mode):
     binary64 = pytest.importorskip("tcemu.kernels.binary64")
     rng, found, raised = np.random.default_rng(len(kind)), [], matmul64.raised
     monkeypatch.setattr(matmul64, "raised", lambda *given: found.append(raised(*given)) or found[-1])
@@ -545,8 +546,8 @@ def test_f64_with_subnormal_numbers(monkeypatch, kind):
     if kind == "vanish":
         c = np.where(rng.random(c.shape) < 0.5, c & np.uint64(1 << 63), c)
     want = np.empty_like(c)
-    binary64.chain64(a[None], b[None], c[None], want[None], 0)
-    assert_same(matmul.f64(a, b, c), want)
+    binary64.chain64(a[None], b[None], c[None], want[None], mode)
+    assert_same(matmul.f64(a, b, c, mode=mode), want)
     assert set(found) == {kind != "with NaN"}
 
 
