@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from tcemu.kernels.direct_sparse import Spread, spread_of
 from tcemu.kernels.direct_vectors import PAIR, Exchange, Vectors, exchanges
-from tcemu.kernels.lanes import WIDTH, whole_vectors_of_words
+from tcemu.kernels.lanes import WIDTH, permutes_words
 from tcemu.kernels.moves import HALVES, SAME
 from tcemu.kernels.picks import half_of, is_network, picks, whole_vectors
 from tcemu.kernels.rule import ROWS
@@ -124,7 +124,7 @@ def _simple(tiles: Tiles) -> bool:
     plain = (tiles.rule.addends, tiles.rule.results, tiles.rule.half) == (SAME, SAME, False)
     evenly = not tiles.lengthwise and len(tiles.sums[0]) % 2 == 0
     partly = not any(place.whole or place.flip for place in (tiles.a, tiles.b))
-    return whole_vectors_of_words() and evenly and partly and (halves or plain)
+    return permutes_words() and evenly and partly and (halves or plain)
 
 
 def _of_addends(tiles: Tiles) -> Vectors | None:

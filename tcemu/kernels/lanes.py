@@ -29,10 +29,24 @@ _TO_NEAREST, DOWN, UP, TOWARD_ZERO = 8, 9, 10, 11
 
 
 @cache
+def _features() -> dict[str, bool]:
+    """What the processor has for which numba compiles: this one, or another that its variables name."""
+    if config.CPU_NAME is None and config.CPU_FEATURES is None:
+        return dict(get_host_cpu_features())
+    told = (config.CPU_FEATURES or "").split(",")
+    return {name[1:]: name.startswith("+") for name in told}
+
+
+@cache
 def whole_vectors_of_words() -> bool:
-    """Whether numba compiles for this processor, and it gathers and permutes 16 words, and 64 bytes, at once."""
-    told, features = config.CPU_NAME is not None or config.CPU_FEATURES is not None, get_host_cpu_features()
-    return not told and all(features.get(name) for name in ("avx512f", "avx512bw"))
+    """Whether the processor gathers and permutes 16 words, and 64 bytes, at once: AVX-512."""
+    return all(_features().get(name) for name in ("avx512f", "avx512bw"))
+
+
+@cache
+def permutes_words() -> bool:
+    """Whether the processor permutes 16 words, at once or in halves: AVX-512 or AVX2."""
+    return whole_vectors_of_words() or bool(_features().get("avx2"))
 
 
 class Lanes:

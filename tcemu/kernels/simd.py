@@ -144,17 +144,37 @@ class Code:
         return called(self.builder, "llvm.x86.avx512.mask.gather.dpi.512", WORDS, given)
 
     def picked(self, low: Lanes, high: Lanes, indices: Lanes) -> Lanes:
-        """Words of two vectors, by the indices in the lanes: from 16 on they are in `high`. AVX-512 only."""
-        return called(self.builder, "llvm.x86.avx512.vpermi2var.d.512", WORDS, [low, indices, high])
+        """Words of two vectors, by the indices in the lanes: from 16 on they are in `high`. See `permutes_words`."""
+        if whole_vectors_of_words():
+            return called(self.builder, "llvm.x86.avx512.vpermi2var.d.512", WORDS, [low, indices, high])
+        return self._picked_in_halves([low, high], indices)
 
     def permuted(self, found: Lanes, indices: Lanes) -> Lanes:
-        """The words, or float64 numbers, of a vector in the order of the indices. AVX-512 only."""
+        """The words of a vector in the order of the indices; or float64 numbers, with AVX-512. See `permutes_words`."""
+        if not whole_vectors_of_words():
+            return self._picked_in_halves([found], indices)
         name = "df" if found.real else "si"
         return called(self.builder, f"llvm.x86.avx512.permvar.{name}.512", found.type, [found, indices])
 
+    def _picked_in_halves(self, vectors: list[Lanes], indices: Lanes) -> Lanes:
+        """The same by AVX2, whose permutations take eight words."""
+        halves = [half for vector in vectors for half in _halves(vector)]
+        found = []
+        for some in _halves(indices):
+            picked = [called(self.builder, "llvm.x86.avx2.permd", some.type, [half, some]) for half in halves]
+            which = some.down(3)
+            for number, words in enumerate(picked[1:], 1):
+                picked[0] = which.compare("==", number).choose(words, picked[0])
+            found.append(picked[0])
+        return found[0].joined(found[1], list(range(WIDTH)))
+
     def looked_up(self, table: Lanes, numbers: Lanes) -> Lanes:
-        """Bytes of tables of sixteen, one for each sixteen lanes, by numbers below 16. AVX-512 only."""
-        return called(self.builder, "llvm.x86.avx512.pshuf.b.512", BYTES, [table, numbers])
+        """Bytes of tables of sixteen, one for each sixteen lanes, by numbers below 16. See `permutes_words`."""
+        if whole_vectors_of_words():
+            return called(self.builder, "llvm.x86.avx512.pshuf.b.512", BYTES, [table, numbers])
+        pairs = zip(_halves(table), _halves(numbers), strict=True)
+        low, high = (called(self.builder, "llvm.x86.avx2.pshuf.b", each[0].type, each) for each in pairs)
+        return low.joined(high, list(range(BYTES.count)))
 
     @contextmanager
     def loop(self, start: Any, stop: Any, *, unrolled: bool = True) -> Iterator[Lanes]:
@@ -183,6 +203,11 @@ class Code:
             with otherwise:
                 if no is not None:
                     no()
+
+
+def _halves(vector: Lanes) -> list[Lanes]:
+    half = vector.type.count // 2
+    return [vector.shuffled(list(range(first, first + half))) for first in (0, half)]
 
 
 def vector_code(builder: Any) -> Code:
