@@ -13,7 +13,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from tcemu.kernels.ahead import fetch_lines
-from tcemu.kernels.lanes import DOUBLE, LONG, WORD, Lanes, whole_vectors_of_words
+from tcemu.kernels.lanes import DOUBLE, LONG, WORD, Lanes, permutes_words
 from tcemu.kernels.pairs64 import PAIR
 from tcemu.kernels.raised64 import BITS, DOUBLES, LANES, LEAST, LONGS, in_units, size
 from tcemu.kernels.simd import Code, Slot, vector_code
@@ -142,7 +142,7 @@ def chains(typingctx, a, b, c, table, numbers, raised, ahead, first, d):  # type
             nan.set(code.number(of(paired).emit(first, _each(Lanes.times_plus))))
 
         def usual() -> None:
-            if whole_vectors_of_words():
+            if permutes_words():
                 code.branch(paired, lambda: one_kind(True), lambda: one_kind(False))
             else:
                 one_kind(False)
@@ -157,7 +157,7 @@ def chains(typingctx, a, b, c, table, numbers, raised, ahead, first, d):  # type
             rare.emit(first, _each(lambda x, y, zero: _sign(x.times_plus(y, zero))), vanishing=True)
 
         # One loop for both kinds of vectors takes longer to run, two take longer to compile.
-        rare = of(paired if whole_vectors_of_words() else False)
+        rare = of(paired if permutes_words() else False)
         raised = code.number(raised)
         code.branch(raised, lambda: code.branch(raised.compare("==", SIGNS), signs, high), usual)
         return lost.get().value

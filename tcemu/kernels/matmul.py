@@ -22,7 +22,7 @@ import numpy.typing as npt
 from tcemu.kernels import matmul64, matmul_fused, matmul_plain
 from tcemu.kernels.groups import FROM_PRODUCT, FROM_ZERO
 from tcemu.kernels.lanes import WIDTH as BLOCK_COLUMNS
-from tcemu.kernels.lanes import whole_vectors_of_words
+from tcemu.kernels.lanes import permutes_words
 from tcemu.kernels.matmul_exact import ALL_ONES, QUIET, QUIET_HALF, WIDTH
 from tcemu.kernels.matmul_fused import CHUNK, Corner
 from tcemu.kernels.matmul_groups import group_products
@@ -204,7 +204,7 @@ def groups(
     _check_shapes(a, b, c)
     if order.size == 0 or a.shape[1] % order.size:
         raise ValueError(f"K = {a.shape[1]} in instructions of {order.size} products")
-    if not whole_vectors_of_words():
+    if not permutes_words():
         return None
     rows, columns = -(-a.shape[0] // BLOCK_ROWS) * BLOCK_ROWS, -(-b.shape[1] // BLOCK_COLUMNS) * BLOCK_COLUMNS
     left, right, running = (

@@ -19,7 +19,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from tcemu.kernels.lanes import DOUBLE, whole_vectors_of_words
+from tcemu.kernels.lanes import DOUBLE, permutes_words
 from tcemu.kernels.raised64 import DOUBLES, LANES
 from tcemu.kernels.rooms import Tiles
 from tcemu.kernels.simd import vector_code
@@ -53,7 +53,7 @@ def paired(shape: tuple[int, int, int], a: Array, b: Array, c: Array, d: Array) 
     """The order of a tile, if its vectors of C are of this kind; a, b, c, d: as for `Chains64`."""
     m, n, k = shape
     same = np.array_equal(np.sort(c, axis=None), np.arange(m * n)) and np.array_equal(d[c.ravel()], np.arange(m * n))
-    if not whole_vectors_of_words() or not same or c.size % LANES or k % 2:
+    if not permutes_words() or not same or c.size % LANES or k % 2:
         return None
     of_lanes = [each.reshape(-1, LANES) for each in np.divmod(np.argsort(c.ravel()), n)]
     lanes = np.lexsort([each[0] for each in of_lanes])

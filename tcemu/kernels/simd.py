@@ -150,9 +150,11 @@ class Code:
         return self._picked_in_halves([low, high], indices)
 
     def permuted(self, found: Lanes, indices: Lanes) -> Lanes:
-        """The words of a vector in the order of the indices; or float64 numbers, with AVX-512. See `permutes_words`."""
+        """The words, or float64 numbers, of a vector in the order of the indices. See `permutes_words`."""
         if not whole_vectors_of_words():
-            return self._picked_in_halves([found], indices)
+            if found.real:  # each number is two words
+                indices = (indices.up(1) | indices.up(33) | (1 << 32)).seen_as(WORDS)
+            return self._picked_in_halves([found.seen_as(WORDS)], indices).seen_as(found.type)
         name = "df" if found.real else "si"
         return called(self.builder, f"llvm.x86.avx512.permvar.{name}.512", found.type, [found, indices])
 

@@ -19,7 +19,7 @@ from tcemu.instructions.mma_sp import pattern_of, sparse_plan, stored_places
 pytest.importorskip("numba")
 
 from tcemu.arithmetic.registers import plan_of
-from tcemu.kernels.lanes import whole_vectors_of_words
+from tcemu.kernels.lanes import permutes_words
 
 MMA = "mma.sync.aligned."
 F8 = MMA + "m16n8k32.row.col."
@@ -183,7 +183,7 @@ def test_a_matrix_product_by_chains(name, kind):
             row, column = a[m, step : step + 4].tolist(), b[step : step + 4, n].tolist()
             want = reference.dot(operation.model, row, column, want, operation.formats, {})
         assert int(d[m, n]) == want, (m, n)
-    assert type(plan).__name__ == ("Groups" if whole_vectors_of_words() else "NoneType")
+    assert type(plan).__name__ == ("Groups" if permutes_words() else "NoneType")
 
 
 def legal_metadata(rng, found, warps=WARPS):
@@ -249,7 +249,7 @@ def floats(*families):
                 yield instruction
 
 
-@pytest.mark.skipif(not whole_vectors_of_words(), reason="the processor permutes no vectors of 16 words")
+@pytest.mark.skipif(not permutes_words(), reason="the processor permutes no vectors of words")
 @rows("instruction", [*floats("mma.sp")], ids=lambda instruction: instruction.opcode)
 def test_every_sparse_row_of_floats_is_computed_directly(instruction):
     on = target_named("sm_120a" if "kind" in instruction.opcode else "sm_90a")
@@ -265,7 +265,7 @@ def test_warps_of_many_classes_side_by_side(name):
     check(name, ["near", "near", "rare", "zeros", "large", "NaN", "near", "wide", "bits", "subnormal"], len(name))
 
 
-@pytest.mark.skipif(not whole_vectors_of_words(), reason="the processor permutes no vectors of 16 words")
+@pytest.mark.skipif(not permutes_words(), reason="the processor permutes no vectors of words")
 def test_the_cases_are_computed_directly():
     for name in CASES:
         assert prepared(name)[2].is_direct, name
@@ -276,7 +276,7 @@ def of_m16n8():
     return [each for each in floats("mma") if (each.shape.m, each.shape.n) == (16, 8)]
 
 
-@pytest.mark.skipif(not whole_vectors_of_words(), reason="the processor permutes no vectors of 16 words")
+@pytest.mark.skipif(not permutes_words(), reason="the processor permutes no vectors of words")
 @rows("instruction", of_m16n8(), ids=lambda instruction: instruction.opcode)
 def test_every_dense_row_of_m16n8_is_computed_directly(instruction):
     on = target_named("sm_120a" if "kind" in instruction.opcode else "sm_90a")
@@ -302,7 +302,7 @@ def direct_rows():
                 yield found, str(on), operation
 
 
-@pytest.mark.skipif(not whole_vectors_of_words(), reason="the processor permutes no vectors of 16 words")
+@pytest.mark.skipif(not permutes_words(), reason="the processor permutes no vectors of words")
 @rows("found target operation", [*direct_rows()], ids=lambda found, target, _: f"{found} {target}")
 def test_a_batch_gives_what_the_order_of_blocks_gives(found, target, operation):
     """All outputs of warps of all classes, by both ways to compute them."""

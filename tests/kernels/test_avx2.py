@@ -1,0 +1,34 @@
+"""Batches on a processor that has AVX2 but not AVX-512, for which numba compiles here if it is told to."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("numba")
+
+from llvmlite.binding import get_host_cpu_features
+
+from tcemu.kernels.lanes import whole_vectors_of_words
+
+TESTS = Path(__file__).parent
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not whole_vectors_of_words(), reason="this processor has no AVX-512 to leave out")
+def test_without_avx512(tmp_path):
+    """The tests of batches, of the classes side by side and of f64, give the same there."""
+    features = ",".join(
+        ("+" if has and not name.startswith("avx512") else "-") + name for name, has in get_host_cpu_features().items()
+    )
+    told = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": features, "NUMBA_CACHE_DIR": str(tmp_path)}
+    tests = [str(TESTS / name) for name in ("test_direct.py", "test_batches.py")]
+    run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n0", *tests]
+    done = subprocess.run(
+        [*run, "-k", "side_by_side or directly or f64"], env=os.environ | told, cwd=TESTS.parent.parent, capture_output=True,
+        text=True, timeout=400, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    assert " passed" in done.stdout and "skipped" not in done.stdout
