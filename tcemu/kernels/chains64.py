@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import int64, uint64
 
+from tcemu.kernels import raised64
 from tcemu.kernels.ahead import NOTES, expect
 from tcemu.kernels.binary64 import NEAREST, TOWARD_ZERO
 from tcemu.kernels.blocks64 import CUT, INDICES, PAIRED, RAISED, ROWS, SIGNS, SIZES, chains
@@ -118,13 +119,14 @@ def _at(base, number):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def run(a, b, c, tables, numbers, scratch, mode, d, pick, sharing, wait):  # type: ignore[no-untyped-def]
+def run(a, b, c, tables, numbers, scratch, mode, raises, d, pick, sharing, wait):  # type: ignore[no-untyped-def]
     """d[t] = the results, rounded by a mode, of tiles t that nobody else has taken, for registers (tiles, words).
 
     tables: for a, b and c, which registers are picked, in the order of `chains`, for all groups of eight columns; for
     d, which results its registers hold; see `tcemu.kernels.picks`. numbers: see TABLES. scratch: numbers[ROOM] words of
     32 bits; the caller makes them, because numba frees an array after its last use, and does not count the uses of its
-    address. pick: the address of `moves.pick`. sharing: from `share_tiles`. With `wait`, all tiles are done when it
+    address. raises: whether tiles with subnormal numbers are tried at the scale of RAISE. pick: the address of
+    `moves.pick`. sharing: from `share_tiles`. With `wait`, all tiles are done when it
     returns.
     """
     table, room = uint64(tables.ctypes.data), uint64(scratch.ctypes.data)
@@ -159,7 +161,8 @@ def run(a, b, c, tables, numbers, scratch, mode, d, pick, sharing, wait):  # typ
             for tile in range(tiles):
                 t, block = uint64(tile), tile * blocks
                 left, right, start, found = x + t * of_x, y + t * of_y, addend + t * apart, results + t * of_d
-                if not high(left, right, start, table, told, room, mode, ahead, block, found):
+                done = raises and high(left, right, start, table, told, room, mode, ahead, block, found)
+                if not done:
                     _chained(left, right, start, table, told, int64(0), ahead, block, found)
             if table_d:
                 call(pick, (tiles, results, int64(of_d), table_d, into, int64(step_d)))
@@ -268,7 +271,8 @@ class Chains64:
         tables, numbers = self.tables
 
         def compute(sharing: Array, wait: bool) -> None:
-            run(a, b, c, tables, numbers, aligned(numbers[ROOM], np.uint32), self.mode, d, pick_at(), sharing, wait)
+            room, raises = aligned(numbers[ROOM], np.uint32), raised64.subnormals_are_slow()
+            run(a, b, c, tables, numbers, room, self.mode, raises, d, pick_at(), sharing, wait)
 
         share_tiles(len(d), compute)
         return d

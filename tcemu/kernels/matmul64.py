@@ -1,6 +1,6 @@
 """Tiles of matrix products of binary64: chains of fused multiply-adds in ascending k.
 
-Subnormal numbers take a processor a hundred times as long; `raised` computes tiles with some at another scale.
+Subnormal numbers take some processors a hundred times as long; `raised` computes tiles with some at another scale.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import int64, uint64
 
+from tcemu.kernels import raised64
 from tcemu.kernels.ahead import NOTES
 from tcemu.kernels.binary64 import INVALID, NEAREST, bits_of, fma, is_nan, quiet, value_of
 from tcemu.kernels.blocks64 import INDICES, ROWS
@@ -88,8 +89,8 @@ def chain64(a, b, c, mode):  # type: ignore[no-untyped-def]
 
 
 def raised(a: Array, b: Array, c: Array, mode: int) -> bool:
-    """The same if there are subnormal numbers and that succeeds at the other scale; else c stays."""
-    if not (_any_subnormal(a) or _any_subnormal(b) or _any_subnormal(c)):
+    """The same if subnormal numbers would be slow and that succeeds at the other scale; else c stays."""
+    if not raised64.subnormals_are_slow() or not (_any_subnormal(a) or _any_subnormal(b) or _any_subnormal(c)):
         return False
     (rows, depth), columns = a.shape, b.shape[1]
     high_rows, groups = -(-rows // ROWS) * ROWS, -(-columns // LANES)

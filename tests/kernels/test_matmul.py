@@ -526,6 +526,7 @@ def test_f64_specials_in_long_chains(mode):
 
 @pytest.mark.parametrize("kind", ["all", "half", "tiny", "cancel", "vanish", "with NaN"])
 @pytest.mark.parametrize("mode", range(4))
+@pytest.mark.usefixtures("_subnormals_are_slow")
 def test_f64_with_subnormal_numbers(monkeypatch, kind, mode):
     binary64 = pytest.importorskip("tcemu.kernels.binary64")
     rng, found, raised = np.random.default_rng(len(kind)), [], matmul64.raised
