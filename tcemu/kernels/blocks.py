@@ -17,7 +17,7 @@ from typing import Any
 
 from tcemu.kernels import scaled_sums, usual
 from tcemu.kernels.lanes import BYTE, LONG, SHORTS, SIGN, WIDTH, WORDS, Lanes, whole_vectors_of_words
-from tcemu.kernels.rounding import Total, clean, to_float16, to_float32
+from tcemu.kernels.rounding import Total, clean, moved_down, to_float16
 from tcemu.kernels.rule import DEPTH, FLOOR, FRACTION, HALF, JOIN, KEEP, ROWS, RULE, SPACE, SUMS
 from tcemu.kernels.simd import Code, Slot
 from tcemu.kernels.sums import BOTTOM, CENTRE, INFINITY, QUIET
@@ -240,16 +240,17 @@ class Chain:
                 bits = running.get()
                 running.set((bits & INFINITY).compare("==", INFINITY).choose(bits, result))
 
-        def any_size() -> None:
-            put([to_float32(total, up) for total, up in zip(totals, raised, strict=True)])
+        def any_size(values: list[Lanes]) -> None:
+            put([moved_down(value, up) for value, up in zip(values, raised, strict=True)])
 
         def normal(values: list[Lanes]) -> None:
             put([value.times_power(-up).bits() for value, up in zip(values, raised, strict=True)])
 
         if whole_vectors_of_words():
-            self.code.branch(tiny, any_size, lambda: self._with_floats(totals, normal))
+            emitted = self._with_floats
+            self.code.branch(tiny, lambda: emitted(totals, any_size), lambda: emitted(totals, normal))
         else:
-            any_size()
+            self._with_floats(totals, any_size)
 
     def _exponents(self, at: Lanes) -> list[Lanes]:
         """The exponents of the products for one k: those of two rows in the halves of words."""

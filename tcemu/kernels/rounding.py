@@ -59,20 +59,16 @@ def to_float16(size: Lanes) -> Lanes:
     return size.compare(">", 65504.0).choose(infinite.floats(), size)
 
 
-def to_float32(total: Total, raised: Lanes) -> Lanes:
-    """The pattern of total * 2^-raised, toward zero; it may be subnormal or infinite."""
-    magnitude = total.magnitude
-    # First cut what is below the last place of a subnormal, then all but 24 bits.
-    drop = (raised - 149).larger(0)
-    kept = drop.compare(">", 31).choose(magnitude & 0, magnitude.down(drop.smaller(31)))
-    x = cut(kept)
-    # The exponent gives a normal number's pattern; a subnormal's is x in units of float32's last place.
-    power = x.bits().down(23) + (drop - raised)
-    normal = x.bits() + (drop - raised).up(23)
-    normal = power.compare(">", 254).choose(normal & 0 | INFINITY, normal)
-    places = (magnitude & 0 | 149) - raised
-    size = power.compare(">", 0).choose(normal, x.truncated().up(places.larger(0).smaller(31)))
-    return magnitude.compare("==", 0).choose(magnitude & 0, size | (total.negative & SIGN))
+def moved_down(x: Lanes, places: Lanes) -> Lanes:
+    """The patterns of x * 2^-places, toward zero, for floats x that are integers; they may be subnormal or infinite."""
+    bits = x.bits()
+    size = bits & QUIET
+    field = size.down(23)
+    normal = (field - places).compare(">", 254).choose(bits & 0 | INFINITY, size - places.up(23))
+    # A subnormal number's pattern counts units of 2^-149. The bounds only matter where there is no such number.
+    power = ((bits & 0 | 149 + 127) - places).larger(27).smaller(254)
+    units = (size.floats() * power.up(23).floats()).truncated()
+    return field.compare(">", places.larger(0)).choose(normal, units) | (bits & SIGN)
 
 
 def added_toward_zero(x: Lanes, y: Lanes) -> Lanes:
