@@ -240,17 +240,13 @@ class Chain:
                 bits = running.get()
                 running.set((bits & INFINITY).compare("==", INFINITY).choose(bits, result))
 
-        def any_size(values: list[Lanes]) -> None:
-            put([moved_down(value, up) for value, up in zip(values, raised, strict=True)])
+        def emit(*, subnormal: bool) -> None:
+            def moved(values: list[Lanes]) -> None:
+                put([moved_down(x, up, subnormal=subnormal) for x, up in zip(values, raised, strict=True)])
 
-        def normal(values: list[Lanes]) -> None:
-            put([value.times_power(-up).bits() for value, up in zip(values, raised, strict=True)])
+            self._with_floats(totals, moved)
 
-        if whole_vectors_of_words():
-            emitted = self._with_floats
-            self.code.branch(tiny, lambda: emitted(totals, any_size), lambda: emitted(totals, normal))
-        else:
-            self._with_floats(totals, any_size)
+        self.code.branch(tiny, lambda: emit(subnormal=True), lambda: emit(subnormal=False))
 
     def _exponents(self, at: Lanes) -> list[Lanes]:
         """The exponents of the products for one k: those of two rows in the halves of words."""

@@ -59,12 +59,19 @@ def to_float16(size: Lanes) -> Lanes:
     return size.compare(">", 65504.0).choose(infinite.floats(), size)
 
 
-def moved_down(x: Lanes, places: Lanes) -> Lanes:
-    """The patterns of x * 2^-places, toward zero, for floats x that are integers; they may be subnormal or infinite."""
+def moved_down(x: Lanes, places: Lanes, *, subnormal: bool) -> Lanes:
+    """The patterns of x * 2^-places, toward zero, for floats x that are integers; they may be infinite.
+
+    subnormal: whether they may also be subnormal. If not, no place is more than 126.
+    """
+    if not subnormal and whole_vectors_of_words():
+        return x.times_power(-places).bits()
     bits = x.bits()
     size = bits & QUIET
     field = size.down(23)
     normal = (field - places).compare(">", 254).choose(bits & 0 | INFINITY, size - places.up(23))
+    if not subnormal:
+        return field.compare(">", 0).choose(normal | (bits & SIGN), bits)
     # A subnormal number's pattern counts units of 2^-149. The bounds only matter where there is no such number.
     power = ((bits & 0 | 149 + 127) - places).larger(27).smaller(254)
     units = (size.floats() * power.up(23).floats()).truncated()
