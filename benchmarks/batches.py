@@ -103,10 +103,16 @@ def registers(instruction: str, target: str, warps: int, change: Change = as_the
     return [fragments[role].pack(matrix) for role, matrix in zip("abc", matrices, strict=True)]
 
 
+def more(instruction: str, target: str, warps: int) -> list[Any]:
+    """Metadata and scales for so many warps, if the instruction takes any."""
+    found = tcemu.parse(instruction, target)
+    needed = len(next(cases(found, "near", 1)).operands) > len("abc")
+    return list(next(cases(found, "near", warps)).operands[len("abc") :]) if needed else []
+
+
 def batch(instruction: str, target: str, warps: int, change: Change = as_they_are) -> Callable[[], object]:
     """One call of tcemu.run on so many warps."""
-    _, _, _, *others = next(cases(tcemu.parse(instruction, target), "near", warps)).operands  # metadata and scales
-    given = registers(instruction, target, warps, change)
+    given, others = registers(instruction, target, warps, change), more(instruction, target, warps)
     return lambda: tcemu.run(instruction, *given, *others, target=target)
 
 

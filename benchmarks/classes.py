@@ -17,7 +17,7 @@ normal distribution. The instructions are those of batches.py, or those named, o
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,9 +27,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 from batches import CASES, OTHERS, Array, Change, as_they_are, batch, best, operands
 
 import tcemu
+from tcemu.errors import TcemuError, listing
 from tcemu.formats import Format
 
 WARPS, SIZE, ROUNDS = 4000, 512, 5
+#: Families whose instructions take A, B and C from registers.
+FAMILIES = ("mma", "wmma.mma", "mma.sp")
 #: Powers of two by which "wide" numbers are multiplied, at most; and how many the ends of a format's range stay away.
 POWERS, MARGIN = 100, 2
 
@@ -93,18 +96,16 @@ def beside(work: Callable[[Change], Callable[[], object]]) -> str:
     return "".join(f"{each / first:10.2f}" for each in others)
 
 
-def main(named: list[str]) -> None:
+def main(forms: dict[str, tuple[str, str]]) -> None:
     """Print both tables; instructions with metadata or scales multiply no whole matrices."""
-    given = (each.partition("@") for each in named)
-    forms = {name: (name.partition("@")[0], target or "sm_90a") for name, _, target in given}
-    forms = forms or {name: own[:2] for name, own in (CASES | OTHERS).items()}
-    forms = {name: own for name, own in forms.items() if tcemu.parse(*own).types["a"].kind == "float"}
     width = max(map(len, forms))
     for title, work in (("a batch", batch_of), ("a product", product_of)):
         print(f"{title:{width}}" + "".join(f"{name:>10}" for name in CLASSES) + "   goal 3")
         for name, own in forms.items():
-            if title == "a batch" or name not in OTHERS:
-                print(f"{name:{width}}" + beside(lambda change, own=own, work=work: work(own, change)), flush=True)
+            try:
+                print(f"{name:{width}}{beside(lambda change, own=own, work=work: work(own, change))}", flush=True)
+            except TcemuError as error:
+                print(f"{name:{width}}  {str(error).splitlines()[0]}")
         print()
 
 
@@ -116,7 +117,28 @@ def product_of(own: tuple[str, str], change: Change) -> Callable[[], object]:
     return product(*own, change)
 
 
+def of_batches() -> dict[str, tuple[str, str]]:
+    """The instructions on floats of batches.py."""
+    forms = {name: own[:2] for name, own in (CASES | OTHERS).items()}
+    return {name: own for name, own in forms.items() if tcemu.parse(*own).types["a"].kind == "float"}
+
+
+def form_of(text: str) -> tuple[str, tuple[str, str]]:
+    """An instruction and its target, for the command line."""
+    opcode, _, target = text.partition("@")
+    own = opcode, target or "sm_90a"
+    try:
+        found = tcemu.parse(*own)
+    except TcemuError as error:
+        raise ArgumentTypeError(str(error).splitlines()[0]) from None
+    if found.family not in FAMILIES or found.types["a"].kind != "float":
+        raise ArgumentTypeError(f"{opcode}: this measures only {listing(FAMILIES, 'and')} on floats")
+    return text, own
+
+
 if __name__ == "__main__":
     options = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
-    options.add_argument("instructions", nargs="*", help="instead of those of batches.py, as mma.sync...@sm_80")
-    main(options.parse_args().instructions)
+    options.add_argument(
+        "instructions", nargs="*", type=form_of, help="instead of those of batches.py: opcodes, as mma.sync...@sm_80"
+    )
+    main(dict(options.parse_args().instructions) or of_batches())

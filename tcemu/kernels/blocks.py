@@ -17,7 +17,7 @@ from typing import Any
 
 from tcemu.kernels import scaled_sums, usual
 from tcemu.kernels.lanes import BYTE, LONG, SHORTS, SIGN, WIDTH, WORDS, Lanes, whole_vectors_of_words
-from tcemu.kernels.rounding import Total, clean, moved_down, to_float16
+from tcemu.kernels.rounding import Total, clean, moved_down, subnormal_term, to_float16
 from tcemu.kernels.rule import DEPTH, FLOOR, FRACTION, HALF, JOIN, KEEP, ROWS, RULE, SPACE, SUMS
 from tcemu.kernels.simd import Code, Slot
 from tcemu.kernels.sums import BOTTOM, CENTRE, INFINITY, QUIET
@@ -177,7 +177,7 @@ class Chain:
         self._with_floats(totals, put)
 
     def _with_floats(self, totals: list[Total], put: Callable[[list[Lanes]], None]) -> None:
-        """Emit `put` for totals as floats, toward zero."""
+        """Emit what `put` does with the totals as floats, rounded toward zero."""
 
         def by_magnitude() -> None:
             """Also where `whole` is not the sum itself, which is rare."""
@@ -256,7 +256,7 @@ class Chain:
     def addends(self, most: list[Lanes]) -> tuple[list[Lanes], list[Lanes], Lanes]:
         """F - E and the aligned accumulators of each row, for the largest exponents of the products.
 
-        Also whether the last place of some sum is below all normal numbers: a subnormal accumulator counts only there.
+        Also whether the last place of some sum is below all normal numbers. Elsewhere a subnormal accumulator vanishes.
         """
         code, raised, terms = self.code, [], []
         for bits, peak in zip(self.accumulators(), most, strict=True):
@@ -265,7 +265,7 @@ class Chain:
             e = (bits & QUIET).compare("==", 0).choose(peak, peak.larger(own))
             raised.append(self.fraction - e)
             significand = ((bits & (SIGN | 0x7FFFFF)) | 0x3F800000).floats()
-            power = (field + raised[-1]).larger(27).up(23).floats()  # of two, at least 2^-100: c is zero then
+            power = (field + raised[-1]).larger(27).up(23).floats()  # below 2^-100, nothing of c stays either
             terms.append(Slot(field.compare("==", 0).choose(code.lanes(0), (significand * power).truncated())))
         lowest = reduce(lambda one, other: one.larger(other), raised)
         tiny = code.number(code.number_of_any(lowest.compare(">", 126)))
@@ -273,7 +273,7 @@ class Chain:
         def with_subnormals() -> None:
             for term, bits, up in zip(terms, self.accumulators(), raised, strict=True):
                 subnormal = (bits & INFINITY).compare("==", 0)
-                term.set(subnormal.choose(_units(bits, up), term.get()))
+                term.set(subnormal.choose(subnormal_term(bits, up), term.get()))
 
         code.branch(tiny, with_subnormals)
         return raised, [term.get() for term in terms], tiny
@@ -380,14 +380,6 @@ class Chain:
             self.code.branch(self.half, to_half)
             found = x.get()
             running.set(found.compare("==", found).choose(found.bits(), QUIET))
-
-
-def _units(bits: Lanes, raised: Lanes) -> Lanes:
-    """Subnormal float32 times 2^raised, toward zero, where that is at most 2^32; subnormal floats would be slow."""
-    count, negative = bits & 0x7FFFFF, bits.sign()
-    power = (raised - 149 + 127).larger(27).smaller(254).up(23).floats()
-    size = (count.converted() * power).truncated()
-    return (size ^ negative) - negative
 
 
 def _two_rows(shorts: Lanes) -> tuple[Lanes, Lanes]:

@@ -13,6 +13,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from tcemu.kernels.ahead import fetch_lines
+from tcemu.kernels.binary64 import INVALID
 from tcemu.kernels.lanes import DOUBLE, LONG, WORD, Lanes, permutes_words
 from tcemu.kernels.pairs64 import PAIR
 from tcemu.kernels.raised64 import BITS, DOUBLES, LANES, LEAST, LONGS, in_units, size
@@ -26,7 +27,7 @@ ROWS = 4
 SIZES, INDICES, PAIRED = 0, 3, 8
 #: What `chains` takes for `raised`.
 RAISED, SIGNS, CUT = 1, 2, 3
-_INVALID, _QUIET_BIT = 0xFFF8 << 48, 1 << 51
+_INVALID, _QUIET_BIT = int(INVALID), 1 << 51
 
 
 class _Chains:

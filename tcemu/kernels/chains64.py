@@ -77,7 +77,7 @@ def _chained(a, b, c, table, numbers, raised, ahead, first, d):  # type: ignore[
 
 @njit(cache=True, nogil=True)
 def high(a, b, c, table, numbers, room, mode, ahead, first, d):  # type: ignore[no-untyped-def]
-    """The same at the scale of RAISE if there are subnormal numbers and that succeeds; whether it does.
+    """The same at the scale of RAISE, if there are subnormal numbers; returns whether it has succeeded.
 
     mode: how the processor rounds.
     """
@@ -125,9 +125,8 @@ def run(a, b, c, tables, numbers, scratch, mode, raises, d, pick, sharing, wait)
     tables: for a, b and c, which registers are picked, in the order of `chains`, for all groups of eight columns; for
     d, which results its registers hold; see `tcemu.kernels.picks`. numbers: see TABLES. scratch: numbers[ROOM] words of
     32 bits; the caller makes them, because numba frees an array after its last use, and does not count the uses of its
-    address. raises: whether tiles with subnormal numbers are tried at the scale of RAISE. pick: the address of
-    `moves.pick`. sharing: from `share_tiles`. With `wait`, all tiles are done when it
-    returns.
+    address. raises: whether to try tiles with subnormal numbers at the scale of RAISE. pick: the address of
+    `moves.pick`. sharing: from `share_tiles`. With `wait`, all tiles are done when it returns.
     """
     table, room = uint64(tables.ctypes.data), uint64(scratch.ctypes.data)
     table_a, table_b = _at(table, numbers[TABLES]), _at(table, numbers[TABLES + 1])

@@ -30,7 +30,7 @@ _TO_NEAREST, DOWN, UP, TOWARD_ZERO = 8, 9, 10, 11
 
 @cache
 def _features() -> dict[str, bool]:
-    """What the processor has for which numba compiles: this one, or another that its variables name."""
+    """The features of the processor for which numba compiles: this one's, or those that NUMBA_CPU_FEATURES lists."""
     if config.CPU_NAME is None and config.CPU_FEATURES is None:
         return dict(get_host_cpu_features())
     told = (config.CPU_FEATURES or "").split(",")

@@ -5,7 +5,7 @@ Subnormal numbers take some processors a hundred times as long; `raised` compute
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from tcemu.kernels.rooms import Kept
 
 Array = npt.NDArray[Any]
 _KEPT = Kept()
-#: What the processor fetches ahead.
+#: Nothing is fetched ahead.
 _NOTHING = np.zeros(NOTES, np.int64)
 _ONE, _FRACTIONS = np.uint64(1), np.uint64((1 << 52) - 1)
 
@@ -89,7 +89,7 @@ def chain64(a, b, c, mode):  # type: ignore[no-untyped-def]
 
 
 def raised(a: Array, b: Array, c: Array, mode: int) -> bool:
-    """The same if subnormal numbers would be slow and that succeeds at the other scale; else c stays."""
+    """`chain64` at the other scale, where subnormal numbers would be slow; returns whether c was computed."""
     if not raised64.subnormals_are_slow() or not (_any_subnormal(a) or _any_subnormal(b) or _any_subnormal(c)):
         return False
     (rows, depth), columns = a.shape, b.shape[1]
@@ -130,7 +130,7 @@ def _put(matrix: Array, vectors: Array) -> None:
     vectors.reshape(groups, whole_rows, LANES)[:, :rows] = padded.reshape(rows, groups, LANES).transpose(1, 0, 2)
 
 
-@cache
+@lru_cache(maxsize=16)
 def _told(rows: int, depth: int, groups: int) -> tuple[Array, Array]:
     """The tables and numbers of `chains64.high`, where everything is in order."""
     sizes = -(-rows * depth // LANES), groups * depth, groups * rows
@@ -138,7 +138,7 @@ def _told(rows: int, depth: int, groups: int) -> tuple[Array, Array]:
     numbers[:INDICES] = groups, rows, depth
     numbers[VECTORS:NUMBERS] = sizes
     numbers[HIGH : HIGH + 3] = 2 * LANES * np.cumsum([0, *sizes[:2]])
-    # One table says of all that they are where they are; what stands for orders of lanes is not used.
+    # One table serves A, B and C, all of which are in order; the orders of lanes, which it also stands for, are unused.
     return np.arange(LANES * max(sizes), dtype=np.uint32), numbers
 
 

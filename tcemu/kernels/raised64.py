@@ -44,8 +44,8 @@ def in_units(x: Lanes, y: Lanes, addend: Lanes, near: Lanes, cut: Lanes) -> Lane
 
     A sum between LEAST and its double is rounded to units. To get there, a tiny result is added to another number:
     LEAST if the result and the addend differ in sign, else 2 LEAST. It has the sign that the addend has not, so that
-    its sum with the addend is exact. A sum with another sign would be rounded toward zero the wrong way; so if `cut`,
-    that is where the processor rounds, it is rounded down or up.
+    its sum with the addend is exact. Where the processor rounds toward zero (`cut`), a total with the other sign than
+    the result would be rounded the wrong way; so it is rounded down or up, by the sign of the result.
     """
     held = addend.seen_as(LONGS)
     alike = ~(near ^ held) & _NEGATIVE
@@ -128,7 +128,7 @@ def raise_to(typingctx, words, vectors, places, into):  # type: ignore[no-untype
 
 @intrinsic
 def signs_of(typingctx, words, vectors, power, into):  # type: ignore[no-untyped-def]
-    """into = 2^power with the sign of each number but zeros, for so many vectors of eight; words, into: addresses."""
+    """into = 2^power with the sign of each number; zeros stay. For so many vectors of eight; words, into: addresses."""
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         words, vectors, power, into = args

@@ -59,10 +59,18 @@ def to_float16(size: Lanes) -> Lanes:
     return size.compare(">", 65504.0).choose(infinite.floats(), size)
 
 
+def subnormal_term(bits: Lanes, raised: Lanes) -> Lanes:
+    """Subnormal float32 patterns times 2^raised, as integers, toward zero: a subnormal float would be slow."""
+    count, negative = bits & 0x7FFFFF, bits.sign()
+    power = (raised - 149 + 127).larger(27).smaller(254).up(23).floats()
+    size = (count.converted() * power).truncated()
+    return (size ^ negative) - negative
+
+
 def moved_down(x: Lanes, places: Lanes, *, subnormal: bool) -> Lanes:
     """The patterns of x * 2^-places, toward zero, for floats x that are integers; they may be infinite.
 
-    subnormal: whether they may also be subnormal. If not, no place is more than 126.
+    subnormal: whether they may also be subnormal. If not, `places` is at most 126.
     """
     if not subnormal and whole_vectors_of_words():
         return x.times_power(-places).bits()

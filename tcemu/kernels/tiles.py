@@ -325,7 +325,7 @@ class Tiles:
         return d if self._run(*rest) else None
 
     def _run_direct(self, direct: Direct, a: Array, b: Array, c: Array, met: Array, d: Array) -> int:
-        """Compute D directly, and from the first tile that does not fit on, with the others in the order of the blocks.
+        """Compute D directly, but from the first tile that does not fit on, those that do not in the order of blocks.
 
         Returns how many tiles are computed: all, or if A is sparse, those before the first that does not fit.
         """
@@ -341,7 +341,7 @@ class Tiles:
         return done + self._run_mixed(direct, *(each[done:] for each in (x, y, c, d)))
 
     def _run_mixed(self, direct: Direct, x: Array, y: Array, c: Array, d: Array) -> int:
-        """Compute D directly, but tiles that do not fit in the order of the blocks; returns how many, which is all."""
+        """Compute D directly, but tiles that do not fit in the order of the blocks; returns how many: all."""
 
         def compute(numbers: Array, wait: bool) -> None:
             room, other = _KEPT.take("direct", direct.room, np.int32), _KEPT.take("room", self._room, np.int32)

@@ -378,8 +378,8 @@ def test_sums_of_products_of_every_size(row, name):
     one, rng = RULES[name], np.random.default_rng(8)
     depth, (_, mantissa, bias, padding, *_) = sum(map(len, one["sums"])), FORMATS[one["a"]]
     for power in range(-150, 135, 6):
-        own = rng.integers(-100, 100, (16, 1))  # the powers of a row of A, and of the columns of B their complement
-        fields = own[:1] + rng.integers(-9, 9, (16, 2 * depth)), power - own[0] + rng.integers(-9, 9, (2 * depth, 48))
+        own = int(rng.integers(-100, 100))  # about the power of two of A's elements
+        fields = own + rng.integers(-9, 9, (16, 2 * depth)), power - own + rng.integers(-9, 9, (2 * depth, 48))
         a, b = (
             draw(rng, one[role], "wide", field.shape).astype(np.int64) & ~(255 << mantissa + padding)
             | np.clip(field + bias, 0, 254) << mantissa + padding
@@ -514,9 +514,9 @@ def test_f64_specials_in_long_chains(mode):
         for shape in ((24, 600), (600, 20), (24, 20)):
             x = rng.standard_normal(shape).view(np.uint64)
             x[rng.random(shape) < many_zeros] = 0
-            x[rng.random(shape) < many_infinite] = rng.choice(infinity)
-            where = rng.random(shape) < many_nan
-            x[where] = rng.choice(nan, where.sum())
+            for special, share in ((infinity, many_infinite), (nan, many_nan)):
+                where = rng.random(shape) < share
+                x[where] = rng.choice(special, where.sum())
             operands.append(x)
         a, b, c = operands
         want = np.empty_like(c)
@@ -528,6 +528,7 @@ def test_f64_specials_in_long_chains(mode):
 @pytest.mark.parametrize("mode", range(4))
 @pytest.mark.usefixtures("_subnormals_are_slow")
 def test_f64_with_subnormal_numbers(monkeypatch, kind, mode):
+    """The other scale gives the same, and is used, except where there is NaN."""
     binary64 = pytest.importorskip("tcemu.kernels.binary64")
     rng, found, raised = np.random.default_rng(len(kind)), [], matmul64.raised
     monkeypatch.setattr(matmul64, "raised", lambda *given: found.append(raised(*given)) or found[-1])
