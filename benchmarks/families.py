@@ -92,14 +92,14 @@ def product(opcode: str, target: str, warps: int) -> tuple[Callable[[], object],
     given = [registers(fragments[role], rng, warps) for role in "abc"]
     more: list[Any] = []
     if "e" in fragments:
-        pattern = found.facts["pattern"]
+        pattern = found.facts.pattern
         nibbles = rng.choice(sorted(pattern.places), (warps, 32, 8)).astype(np.uint32)
         more += [np.bitwise_or.reduce(nibbles << (4 * np.arange(8, dtype=np.uint32)), axis=-1), 0]
     scales = []
     if "scale_a" in fragments:
         one = int(tcemu.formats.lookup(found.words["stype"]).encode(1.0))
         more += [np.full((warps, 32), one * 0x01010101, np.uint32), (0, 0)] * 2
-        s = found.facts["scales"]
+        s = found.facts.scales
         scales = [np.full((CHUNK, *shape), one, np.uint8) for shape in ((found.shape.m, s), (s, found.shape.n))]
     depth = operation.depth // 32 if operation.packed else operation.depth
     a, b = (
