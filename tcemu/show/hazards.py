@@ -167,8 +167,8 @@ def _arranged(events: Sequence[Event], block: int, reports: Sequence[Any]) -> tu
     wanted = {report.warp for report in reports}
     found = order(events, block, wanted)
     others = [report.earlier.by for report in reports if report.earlier is not None]
-    wanted |= {by.warp for by in others if found.under_way(by) is None}
-    found = _with_refused(order(events, block, wanted), reports)
+    more = {by.warp for by in others if found.under_way(by) is None} - wanted
+    found = _with_refused(order(events, block, wanted | more) if more else found, reports)
     marks = []
     for report in reports:
         step, by = found.step(report.by), report.earlier.by if report.earlier is not None else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from tcemu.errors import counted, ranges
@@ -212,7 +213,10 @@ class _Reader:
 
     def _of(self, bys: Sequence[By]) -> Step | None:
         """The row that issued something; None if its warps are not drawn."""
-        return next((self._latest[by.warp] for by in bys if by.warp in self._warps), None)
+        for by in bys:
+            if by.warp in self._warps:
+                return self._latest[by.warp]
+        return None
 
     def _start(self, work: Work, what: Wgmma | Copy) -> None:
         alike = (old for old, _ in reversed(self._open) if (old.first, old.label) == (work.first, work.label))
@@ -273,10 +277,13 @@ class _Reader:
 
     def _end(self, covered: Callable[[Work, Wgmma | Copy], bool], bys: Sequence[By] = ()) -> None:
         """End the work that a wait covers: in the row of the warps that waited, or in the latest one."""
-        done = [(work, what) for work, what in self._open if covered(work, what)]
-        for work, _ in done:
-            work.last = self._of(bys) or self.steps[-1]
-        self._open = [each for each in self._open if each not in done]
+        left = []
+        for work, what in self._open:
+            if covered(work, what):
+                work.last = self._of(bys) or self.steps[-1]
+            else:
+                left.append((work, what))
+        self._open = left
 
 
 def _mine(what: Wgmma | Copy, event: CopiesCommitted | CopiesWaited) -> bool:
@@ -289,6 +296,7 @@ def _tests(label: str) -> bool:
     return label.startswith(("mbarrier.try_wait", "mbarrier.test_wait"))
 
 
+@cache
 def _short(opcode: str) -> str:
     """The words of an opcode that say what it does: those before the first state space of a cluster, or a shape."""
     words = opcode.replace(".sync.aligned", "").split(".")
