@@ -9,7 +9,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 SCRIPTS = (
-    "startup", "matmul", "batches", "classes", "every", "speed --print", "families", "launch", "sliders", "check",
+    "startup", "matmul", "batches", "classes", "every", "speed --print", "moves", "launch", "sliders", "check",
     "timeline",
     "peers",  # the last, because it ends here if the extra `peers` is not installed
 )  # fmt: skip

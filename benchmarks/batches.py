@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -141,7 +142,7 @@ def rates(warps: int) -> None:
     rows = {name: (batch(*own[:2], warps), *own) for name, own in forms.items()}
     for name, (work, instruction, target, dense, on) in rows.items():
         a, b, _ = operands(dense, on, ())
-        times = best([work, lambda a=a, b=b, i=dense, t=on: tcemu.matmul(a, b, instruction=i, target=t)])
+        times = best([work, partial(tcemu.matmul, a, b, instruction=dense, target=on)])
         shape = tcemu.parse(instruction, target).shape
         products = shape.m * shape.n * shape.k
         rate, whole = warps * products / times[0], SIZE**3 / times[1]

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import time
 import tracemalloc
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from tcemu.course import judged
@@ -41,7 +43,7 @@ def main() -> None:
     for case in cases(Path(__file__).resolve().parent.parent):
         right = timed(case.solution.verdict)
         answer = case.wrong[0].of(case.exercise.given())
-        wrong = timed(lambda case=case, answer=answer: judged(case.exercise, answer))
+        wrong = timed(partial(judged, case.exercise, answer))
         rows.append((max(right, wrong), right, wrong, peak(case.solution.verdict), case.exercise.name))
     rows.sort(reverse=True)
     print(f"{'exercise':28}{'right':>10}{'wrong':>10}{'memory':>12}")
@@ -53,4 +55,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter).parse_args()
     main()

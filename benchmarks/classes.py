@@ -19,14 +19,14 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent))
-from batches import CASES, OTHERS, Array, Change, as_they_are, batch, best, operands
-
+sys.path.insert(0, str(Path(__file__).parents[1]))
 import tcemu
+from benchmarks.batches import CASES, OTHERS, Array, Change, as_they_are, batch, best, operands
 from tcemu.errors import TcemuError, listing
 from tcemu.formats import Format
 
@@ -103,7 +103,7 @@ def main(forms: dict[str, tuple[str, str]]) -> None:
         print(f"{title:{width}}" + "".join(f"{name:>10}" for name in CLASSES) + "   goal 3")
         for name, own in forms.items():
             try:
-                print(f"{name:{width}}{beside(lambda change, own=own, work=work: work(own, change))}", flush=True)
+                print(f"{name:{width}}{beside(partial(work, own))}", flush=True)
             except TcemuError as error:
                 print(f"{name:{width}}  {str(error).splitlines()[0]}")
         print()

@@ -80,7 +80,7 @@ class Learner:
         """Log in and start the server; the seconds until it answers."""
         start = time.perf_counter()
         page = (await self.ask("/hub/login")).decode()
-        token = re.search(r'name="_xsrf" value="([^"]+)"', page).group(1).replace("&#x3D;", "=")
+        token = re.findall(r'name="_xsrf" value="([^"]+)"', page)[0].replace("&#x3D;", "=")
         form = f"username={self.name}&password={PASSWORD}&_xsrf={token}"
         await self.ask("/hub/login", "POST", form)
         while time.perf_counter() - start < 180:
@@ -101,8 +101,8 @@ class Learner:
         socket = await websocket_connect(HTTPRequest(url, headers=headers), max_message_size=1 << 26)
         message = Session().msg("execute_request", {"code": WORK, "silent": False}) | {"channel": "shell"}
         await socket.write_message(json.dumps(message, default=str))
-        while message := await asyncio.wait_for(socket.read_message(), 180):
-            said = json.loads(message)
+        while answer := await asyncio.wait_for(socket.read_message(), 180):
+            said = json.loads(answer)
             if said["header"]["msg_type"] == "execute_reply":
                 if said["content"]["status"] != "ok":
                     raise RuntimeError(said["content"])

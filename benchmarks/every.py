@@ -18,10 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-sys.path.insert(0, str(Path(__file__).parent))
-from batches import best
-
+sys.path.insert(0, str(Path(__file__).parents[1]))
 import tcemu
+from benchmarks.batches import best
 from tcemu.errors import ArithmeticUnknown, TargetError
 from tcemu.formats import Format
 from tcemu.instructions import FAMILIES, Instruction, Target, target_named

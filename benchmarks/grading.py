@@ -162,7 +162,7 @@ def with_a_death(count: int) -> None:
                 os.kill(victim, signal.SIGKILL)
 
         begun = time.monotonic()
-        grades = run([work.task for work in works], Path(out), Scheduled(made.scheduler_address), told=half_way)
+        grades = run([work.task for work in works], Path(out), Scheduled(made.scheduler_address), progress=half_way)
         told(f"dask, 3 workers, {len(killed)} killed", works, grades, time.monotonic() - begun)
 
 

@@ -13,14 +13,18 @@ is that of all threads together: tcemu.matmul uses all cores, the machine one.
 
 from __future__ import annotations
 
+import sys
 import time
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 import tcemu
+from benchmarks.sizes import multiple_of
 from tcemu.arithmetic import compute
 from tcemu.gemm import mma_pipeline, wgmma_tma, wmma_global
 from tcemu.instructions import Instruction
@@ -32,7 +36,7 @@ from tcemu.machine.warp import Warp
 ROUNDS = 5
 #: Operations of each kind in one launch.
 TIMES = 500
-KERNELS = {
+KERNELS: dict[str, tuple[Any, str | Instruction]] = {
     "wgmma, TMA": (wgmma_tma, wgmma_tma.DEFAULT.mma),
     "mma.sync, cp.async": (mma_pipeline, mma_pipeline.MMA),
     "wmma, global": (wmma_global, wmma_global.MMA),
@@ -136,12 +140,12 @@ def one_wgmma(rng: np.random.Generator) -> None:
     b = Descriptor.for_tile("f16", 256, 64, swizzle=128, start=8192)
     d = np.zeros((128, 128), np.uint32)
     operation = instruction.operation(target_named("sm_90a"))
-    tiles = [rng.integers(0, 1 << 14, shape, dtype=np.uint16) for shape in ((1, 64, 16), (1, 16, 256))]
+    left, right = (rng.integers(0, 1 << 14, shape, dtype=np.uint16) for shape in ((1, 64, 16), (1, 16, 256)))
     c = np.zeros((1, 64, 256), np.uint32)
     by_run, of_matrices = in_turns(
         [
             lambda: tcemu.run(instruction, d, a, b, True, 1, 1, 0, 0, shared=shared),
-            lambda: compute(operation, *tiles, c),
+            lambda: compute(operation, left, right, c),
         ],
         200,
     )
@@ -180,5 +184,7 @@ def main(sizes: list[int]) -> None:
 
 if __name__ == "__main__":
     options = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
-    options.add_argument("sizes", type=int, nargs="*", default=[128, 256, 512], help="128 256 512 if none")
+    options.add_argument(
+        "sizes", type=multiple_of(128), nargs="*", default=[128, 256, 512], help="multiples of 128; 128 256 512 if none"
+    )
     main(options.parse_args().sizes)

@@ -16,6 +16,7 @@ from tcemu import sparse
 from tcemu.formats import lookup
 from tcemu.gemm import attention, mma_pipeline, mma_sparse, scalar, twins, wgmma_sparse, wgmma_tma
 from tcemu.instructions import parse
+from tcemu.machine.warp import Warp
 from tcemu.timing import Timeline
 
 HERE = Path(__file__).parent
@@ -196,7 +197,7 @@ class Softmax:
         tcemu.launch(self.kernel, 1, 32 * self.warps, (), observers=[timeline], sanitizer="off")
         return timeline
 
-    def kernel(self, warp: tcemu.Warp) -> None:
+    def kernel(self, warp: Warp) -> None:
         """Each warp has scores of its own in registers."""
         s = [np.zeros((32, 4), np.float32)] * 8
         largest, total = np.full((32, 2), -np.inf, np.float32), np.zeros((32, 2), np.float32)
@@ -228,7 +229,7 @@ class Meeting:
         tcemu.launch(self.kernel, self.blocks, 64, (counter,), observers=[timeline], sanitizer="off")
         return timeline
 
-    def kernel(self, warp: tcemu.Warp, counter: Any) -> None:
+    def kernel(self, warp: Warp, counter: Any) -> None:
         """As in timeline.cu."""
         if warp.warpid == 0:
             with warp.only(warp.laneid == 0):

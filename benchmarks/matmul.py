@@ -25,12 +25,19 @@ import time
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from numba import float32, int32, njit
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 import tcemu
+from benchmarks.sizes import multiple_of
 
+Array = npt.NDArray[Any]
 ROUNDS = 7
 MMA = "mma.sync.aligned."
 CASES = {
@@ -48,16 +55,17 @@ CASES = {
     "e4m3, sm_89": (MMA + "m16n8k32.row.col.f32.e4m3.e4m3.f32", "sm_89"),
     "e4m3, sm_120": (MMA + "m16n8k32.row.col.f32.e4m3.e4m3.f32", "sm_120a"),
 }
+#: A product that is large enough for numba to be loaded.
 FIRST = """
 import time; start = time.perf_counter()
 import numpy as np, tcemu
-tcemu.matmul(np.ones((16, 16), np.float16), np.ones((16, 8), np.float16), instruction="{}")
+tcemu.matmul(*np.ones((2, 256, 256), np.float16), instruction="{}")
 print(time.perf_counter() - start)
 """
 
 
 @njit(nogil=True, error_model="numpy")
-def four_operations(a, b, addend, out, rounds):
+def four_operations(a: Array, b: Array, addend: Array, out: Array, rounds: int) -> None:
     """Sixteen products an element, `rounds` times: multiply, add to the exponent, truncate, add."""
     for _ in range(rounds):
         for m in range(a.shape[0]):
@@ -79,12 +87,12 @@ def limit() -> float:
     four_operations(a, b, *outs[0], 1)
     with ThreadPoolExecutor(cores) as pool:
         start = time.perf_counter()
-        for done in [pool.submit(four_operations, a, b, *out, rounds) for out in outs]:
+        for done in [pool.submit(four_operations, a, b, addend, out, rounds) for addend, out in outs]:
             done.result()
         return cores * rounds * a.size * 256 / (time.perf_counter() - start)
 
 
-def operands(instruction: str, target: str, size: int) -> tuple[np.ndarray, np.ndarray]:
+def operands(instruction: str, target: str, size: int) -> tuple[Array, Array]:
     """Normally distributed matrices, or any integers, in the dtypes of an instruction."""
     rng = np.random.default_rng(1)
     types = tcemu.parse(instruction, target).types
@@ -111,7 +119,7 @@ def throughput(size: int) -> None:
     work: dict[str, Callable[[], object]] = {"numpy float32 @": lambda: x @ y}
     for name, (instruction, target) in CASES.items():
         a, b = operands(instruction, target, size)
-        work[name] = lambda a=a, b=b, i=instruction, t=target: tcemu.matmul(a, b, instruction=i, target=t)
+        work[name] = partial(tcemu.matmul, a, b, instruction=instruction, target=target)
     times: dict[str, list[float]] = {name: [] for name in work}
     limits = []
     for one in work.values():
@@ -150,6 +158,8 @@ def first_use() -> None:
 
 if __name__ == "__main__":
     options = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
-    options.add_argument("size", type=int, nargs="?", default=1024, help="of the matrices; 1024 if not given")
+    options.add_argument(
+        "size", type=multiple_of(32), nargs="?", default=1024, help="a multiple of 32; 1024 if not given"
+    )
     throughput(options.parse_args().size)
     first_use()

@@ -12,18 +12,18 @@ from __future__ import annotations
 
 import sys
 import time
-from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent))
-from batches import best
-from matmul import CASES, operands
-
+sys.path.insert(0, str(Path(__file__).parents[1]))
 import tcemu
+from benchmarks.batches import best
+from benchmarks.matmul import CASES, operands
+from benchmarks.sizes import multiple_of
 
 try:
     import torch
@@ -76,13 +76,6 @@ def different(one: Any, other: Any) -> str:
     return f"{count} of {one.size} differ" if count else "the same bits"
 
 
-def multiple_of_32(text: str) -> int:
-    """The size: a multiple of 32, the k of the longest instruction."""
-    if not text.isascii() or not text.isdigit() or not int(text) or int(text) % 32:
-        raise ArgumentTypeError(f"the size must be a positive multiple of 32, e.g. {SIZE}; got {text}")
-    return int(text)
-
-
 def main(size: int) -> None:
     """Print the table."""
     rng = np.random.default_rng(0)
@@ -105,6 +98,6 @@ def main(size: int) -> None:
 if __name__ == "__main__":
     options = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
     options.add_argument(
-        "size", type=multiple_of_32, nargs="?", default=SIZE, help=f"a multiple of 32; {SIZE} if not given"
+        "size", type=multiple_of(32), nargs="?", default=SIZE, help=f"a multiple of 32; {SIZE} if not given"
     )
     main(options.parse_args().size)

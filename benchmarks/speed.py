@@ -13,17 +13,16 @@ import os
 import platform
 import sys
 import time
-from argparse import ArgumentParser
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent))
-from batches import CASES, OTHERS, batch
-from matmul import operands
-
+sys.path.insert(0, str(Path(__file__).parents[1]))
 import tcemu
+from benchmarks.batches import CASES, OTHERS, batch
+from benchmarks.matmul import operands
 
 ROUNDS, SIZE, WARPS = 7, 1024, 20_000
 README = Path(__file__).parents[1] / "README.md"
@@ -62,9 +61,9 @@ def shortest() -> dict[tuple[str, ...], float]:
     for name, own in CASES.items():
         works["matmul", *own] = product(*own)
         works["batch", name] = batch(*own, WARPS)
-    for name, (*own, instruction, target) in OTHERS.items():
-        works.setdefault(("matmul", instruction, target), product(instruction, target))
-        works["batch", name] = batch(*own, WARPS)
+    for name, (instruction, target, dense, on) in OTHERS.items():
+        works.setdefault(("matmul", dense, on), product(dense, on))
+        works["batch", name] = batch(instruction, target, WARPS)
     times: dict[tuple[str, ...], list[float]] = {key: [] for key in works}
     for _ in range(ROUNDS + 1):
         for key, work in works.items():
@@ -100,7 +99,7 @@ def section(load: float) -> str:
 
 def main() -> None:
     """Print the section, and put it into the README."""
-    options = ArgumentParser(description=__doc__)
+    options = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
     options.add_argument("--print", action="store_true", help="leave the README as it is")
     told = options.parse_args()
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0

@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 
 ROUNDS = 9
 #: What stands around the statements of a measurement.
@@ -102,4 +103,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter).parse_args()
     main()

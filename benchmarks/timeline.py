@@ -1,5 +1,4 @@
-"""Cycles of main loops: what tcemu.timing.Timeline predicts and what a GPU takes: python -m
-benchmarks.timeline [--measure] [--report].
+"""Cycles of main loops, predicted by tcemu.timing.Timeline and measured on a GPU: python -m benchmarks.timeline.
 
 The main loops of kernels of tcemu.gemm, one block on one SM, with data in the L2, in settings that differ in tile,
 stages, swizzle, groups in flight, warps and types. With --measure, their twins in CUDA C++ run on this machine's GPU,
@@ -14,7 +13,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from argparse import ArgumentParser
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,7 +193,7 @@ REPORT = HERE / "timeline.md"
 
 def main() -> None:
     """Measure or compare."""
-    parser = ArgumentParser(prog="python -m benchmarks.timeline", description=__doc__)
+    parser = ArgumentParser("python -m benchmarks.timeline", None, __doc__, formatter_class=RawDescriptionHelpFormatter)
     parser.add_argument("--measure", action="store_true", help="time the settings that the file lacks on this GPU")
     parser.add_argument("--report", action="store_true", help="write benchmarks/timeline.md")
     options = parser.parse_args()

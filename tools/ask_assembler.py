@@ -16,17 +16,18 @@ import argparse
 import datetime
 import itertools
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-import plain_families
-from ptxas import Ptxas, find
-
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from tcemu.instructions import FAMILIES
 from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.targets import ptx_version
+from tools import plain_families
+from tools.ptxas import Ptxas, find
 
 GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden"
 VERDICTS = GOLDEN / "ptxas.txt"

@@ -15,7 +15,7 @@ from __future__ import annotations
 import csv
 import datetime
 import json
-import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from tcemu import live, sparse
-from tcemu.gemm import mma_sparse, twins
+from tcemu.gemm import mma_pipeline, mma_sparse, twins
+from tcemu.instructions import parse
 
 #: What is counted: our name, and ncu's.
 METRICS = {
@@ -50,11 +51,12 @@ def crowded() -> None:
     """mma_pipeline's twin with its units in their natural order."""
     a, b = matrices()
     d = np.zeros((SIZE, SIZE), np.float32)
-    pipeline, stages = twins.pipeline, 3
-    text = twins.source("mma_pipeline", twins.inline(twins.parse(pipeline.MMA), "mma"))
+    stages = 3
+    text = twins.source("mma_pipeline", twins.inline(parse(mma_pipeline.MMA), "mma"))
     options = [f"-I{twins.FOLDER}", f"-DSTAGES={stages}", "-DSWIZZLED=0"]
     sizes = [np.int32(SIZE)] * 3
-    live.cuda(text, "kernel", (2, 2), 128, a, b, d, *sizes, shared=stages * pipeline.STAGE_BYTES, options=options)
+    shared = stages * mma_pipeline.STAGE_BYTES
+    live.cuda(text, "kernel", (2, 2), 128, a, b, d, *sizes, shared=shared, options=options)
 
 
 #: Each launches one kernel.
@@ -85,10 +87,14 @@ def read(source: str, target: str) -> None:
 
 
 if __name__ == "__main__":
-    if "--metrics" in sys.argv:
+    options = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    options.add_argument("--metrics", action="store_true", help="print the names by which ncu knows what is counted")
+    options.add_argument("--read", nargs=2, metavar=("COUNTED", "GOLDEN"), help="write a golden file from ncu's table")
+    given = options.parse_args()
+    if given.metrics:
         print(",".join(METRICS.values()))
-    elif "--read" in sys.argv:
-        read(*sys.argv[2:])
+    elif given.read:
+        read(*given.read)
     else:
         for run in RUNS.values():
             run()

@@ -19,12 +19,11 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
-from ptxas import VERSIONS, Ptxas
-
 from tcemu.instructions import FAMILIES
 from tcemu.instructions.family import Family
 from tcemu.instructions.operand import Operand
 from tcemu.instructions.targets import TARGETS
+from tools.ptxas import VERSIONS, Ptxas
 
 WORDS_FILE = Path(__file__).resolve().parent.parent / "tests" / "golden" / "ptxas-words.txt"
 

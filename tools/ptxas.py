@@ -43,7 +43,8 @@ class Ptxas:
     def release(self) -> str:
         """The release, such as 13.5.37."""
         said = subprocess.run([self.path, "--version"], capture_output=True, text=True, check=True).stdout  # noqa: S603
-        return re.findall(r"V(\d+\.\d+\.\d+)", said)[0]  # type: ignore[no-any-return]
+        release: str = re.findall(r"V(\d+\.\d+\.\d+)", said)[0]
+        return release
 
     @cached_property
     def versions(self) -> tuple[str, ...]:

@@ -7,9 +7,10 @@ It is `tcemu exercises save` for this repository.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from tcemu.commands.exercises import save
 
 if __name__ == "__main__":
-    save.main([str(Path(__file__).resolve().parent.parent)])
+    save.main([*sys.argv[1:], str(Path(__file__).resolve().parent.parent)])

@@ -12,7 +12,7 @@ itself appears when the cell runs.
 from __future__ import annotations
 
 import os
-import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,8 @@ def save(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or sorted(str(path) for path in NOTEBOOKS.glob("*.ipynb")):
-        save(Path(name))
-        print(f"saved {name}")
+    options = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    options.add_argument("notebooks", type=Path, nargs="*", help="all notebooks if none")
+    for path in options.parse_args().notebooks or sorted(NOTEBOOKS.glob("*.ipynb")):
+        save(path)
+        print(f"saved {path}")

@@ -7,6 +7,7 @@ Prints a line for each kernel, and exits with 1 if one of them fails.
 from __future__ import annotations
 
 import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
@@ -111,5 +112,8 @@ def main(seeds: int, processes: int) -> int:
 
 
 if __name__ == "__main__":
-    numbers = [int(each) for each in sys.argv[1:]]
-    sys.exit(main(numbers[0] if numbers else 1000, numbers[1] if numbers[1:] else cores()) > 0)
+    options = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
+    options.add_argument("seeds", type=int, nargs="?", default=1000, help="seeds of each kernel; 1000 if not given")
+    options.add_argument("processes", type=int, nargs="?", default=cores(), help="one for each core if not given")
+    given = options.parse_args()
+    sys.exit(main(given.seeds, given.processes) > 0)
