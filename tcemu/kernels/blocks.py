@@ -17,7 +17,7 @@ from typing import Any
 
 from tcemu.kernels import scaled_sums, usual
 from tcemu.kernels.lanes import BYTE, LONG, SHORTS, SIGN, WIDTH, WORDS, Lanes, whole_vectors_of_words
-from tcemu.kernels.rounding import Total, clean, moved_down, subnormal_term, to_float16
+from tcemu.kernels.rounding import Total, clean, converted_to_odd, moved_down, subnormal_term, to_float16
 from tcemu.kernels.rule import DEPTH, FLOOR, FRACTION, HALF, JOIN, KEEP, ROWS, RULE, SPACE, SUMS
 from tcemu.kernels.simd import Code, Slot
 from tcemu.kernels.sums import BOTTOM, CENTRE, INFINITY, QUIET
@@ -176,36 +176,36 @@ class Chain:
 
         self._with_floats(totals, put)
 
-    def _with_floats(self, totals: list[Total], put: Callable[[list[Lanes]], None]) -> None:
-        """Emit what `put` does with the totals as floats, rounded toward zero."""
+    def _with_floats(self, totals: list[Total], put: Callable[[list[Lanes]], None], *, odd: bool = False) -> None:
+        """Emit what `put` does with the totals as floats, rounded toward zero, or to `odd`."""
 
         def by_magnitude() -> None:
             """Also where `whole` is not the sum itself, which is rare."""
-            put([total.toward_zero() for total in totals])
+            put([total.to_odd() if odd else total.toward_zero() for total in totals])
 
         if not whole_vectors_of_words():
             by_magnitude()
             return
 
         def whole() -> None:
-            put([total.whole.converted_toward_zero() for total in totals])
+            put([converted_to_odd(each) if odd else each.converted_toward_zero() for each in wholes])
 
         def looked_at() -> None:
             overflows = reduce(or_, (total.overflows for total in totals)).compare("<", 0)
             self.code.branch(self.code.any_set(overflows), by_magnitude, whole)
 
+        wholes = [total.whole for total in totals]
         self.code.branch(self.fits, whole, looked_at)
 
     def _to_nearest(self, totals: list[Total], powers: list[Lanes], passes: list[Lanes]) -> None:
         """totals * powers as float16 to nearest, into the accumulators, unless they pass."""
-        for running, total, power, passing in zip(self.running, totals, powers, passes, strict=True):
-            # More than 24 bits: one sticky bit replaces the lower eight.
-            magnitude = total.magnitude
-            sticky = (magnitude & ~0xFF) | (((magnitude & 0xFF) + 0xFF) & 0x100)
-            small = magnitude.down(24).compare("==", 0)
-            found = to_float16(small.choose(magnitude, sticky).converted_unsigned() * power).bits()
-            found = found.compare("==", 0).choose(found, found | (total.negative & SIGN))
-            running.set(passing.choose(running.get(), found))
+
+        def put(values: list[Lanes]) -> None:
+            for running, value, power, passing in zip(self.running, values, powers, passes, strict=True):
+                found = to_float16(value * power) + 0.0  # no sum is -0
+                running.set(passing.choose(running.get(), found.bits()))
+
+        self._with_floats(totals, put, odd=True)
 
     # ----------------------------------------------------------------------------------------------- the wide path
 
@@ -374,8 +374,7 @@ class Chain:
 
             def to_half(x: Slot = x) -> None:
                 # float32 has more than twice the bits of float16, so rounding twice equals rounding once.
-                size, bits = to_float16(x.get().size()), x.get().bits()
-                x.set((size.bits() | (bits & SIGN)).floats())
+                x.set(to_float16(x.get()))
 
             self.code.branch(self.half, to_half)
             found = x.get()

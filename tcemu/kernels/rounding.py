@@ -31,7 +31,18 @@ class Total(NamedTuple):
 
     def toward_zero(self) -> Lanes:
         """The sums as floats, toward zero."""
-        return (cut(self.magnitude).bits() | (self.negative & SIGN)).floats()
+        return self._signed(cut(self.magnitude))
+
+    def to_odd(self) -> Lanes:
+        """The sums as floats whose last bit is 1 if bits were lost: rounding them once more is as good as once."""
+        magnitude = self.magnitude
+        # Of more than 24 bits, one replaces the lower eight.
+        sticky = (magnitude & ~0xFF) | (((magnitude & 0xFF) + 0xFF) & 0x100)
+        small = magnitude.down(24).compare("==", 0)
+        return self._signed(small.choose(magnitude, sticky).converted_unsigned())
+
+    def _signed(self, size: Lanes) -> Lanes:
+        return (size.bits() | (self.negative & SIGN)).floats()
 
 
 def cut(magnitude: Lanes) -> Lanes:
@@ -49,14 +60,15 @@ def clean(bits: Lanes) -> Lanes:
     return bits.compare("==", SIGN).choose(bits & 0, bits)
 
 
-def to_float16(size: Lanes) -> Lanes:
-    """Non-negative floats, rounded to float16, to nearest even."""
-    # Adding 2^(e + 13) pushes all but ten fraction bits out of float32; e stops at -14, where subnormals begin.
-    field = size.bits().down(23).larger(127 - 14).smaller(240)
-    magic = (field + 13).up(23).floats()
-    size = size + magic - magic
-    infinite = size.bits() & 0 | INFINITY
-    return size.compare(">", 65504.0).choose(infinite.floats(), size)
+def converted_to_odd(whole: Lanes) -> Lanes:
+    """Integers as floats, like `Total.to_odd`. AVX-512 only."""
+    found = whole.converted_toward_zero()
+    return found.truncated().compare("!=", whole).choose(found.bits() | 1, found.bits()).floats()
+
+
+def to_float16(x: Lanes) -> Lanes:
+    """Floats, rounded to float16, to nearest even."""
+    return x.as_halves().as_wide_reals()
 
 
 def subnormal_term(bits: Lanes, raised: Lanes) -> Lanes:
