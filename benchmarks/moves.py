@@ -1,7 +1,7 @@
 """The cost of loading and storing fragments, beside numpy: python benchmarks/moves.py [warps].
 
-Each instruction runs the given number of warps (default 100,000) in one call of tcemu.run, by the kernels of numba, and
-is compared with numpy's gather (or scatter) of the same bytes. The two take turns, and the best of some rounds counts.
+Each instruction runs the given number of warps (default 100,000) in one call of tcemu.run, and is compared
+with numpy's gather (or scatter) of the same bytes. The two take turns, and the best of some rounds counts.
 No ratio should be above 3.
 """
 
@@ -20,7 +20,6 @@ import numpy.typing as npt
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import tcemu
 from benchmarks.batches import best
-from tcemu.backend import backend
 from tcemu.layouts import Fragment
 
 Array = npt.NDArray[Any]
@@ -82,7 +81,6 @@ def move(opcode: str, warps: int) -> tuple[Callable[[], object], Callable[[], ob
 
 def main(warps: int) -> None:
     """Print the table."""
-    backend()  # loads the kernels, which moves alone would never do
     print(f"{warps} warps in one call, the best of {ROUNDS} rounds")
     print(f"{'':24}{'ms':>9}{'numpy':>9}{'ratio':>8}   at most 3")
     for name, opcode in MOVES.items():

@@ -64,6 +64,15 @@ def computed(products: int) -> None:
     _State.products += products
 
 
+def backend_of_move(elements: int) -> str:
+    """`backend` for a move of this many elements, which it counts."""
+    products = elements >> MOVED
+    chosen = backend(products)
+    if chosen == "reference":
+        computed(products)
+    return chosen
+
+
 def _choose(products: float) -> str:
     small = _State.products + products <= WORTH_LOADING
     if small and _State.free:

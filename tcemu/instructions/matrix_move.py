@@ -26,7 +26,7 @@ from tcemu.errors import AddressError, OperandError
 from tcemu.formats import Container, lookup
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction, Shape
-from tcemu.instructions.memory import Memory, integers
+from tcemu.instructions.memory import Memory, as_int64, integral
 from tcemu.instructions.multiply import CHUNK, broadcast, take
 from tcemu.instructions.rows import Rows, in_spaces, vocabulary
 from tcemu.instructions.spelling import Spelling, Words
@@ -100,10 +100,10 @@ def _make_move(words: Words, rows: Rows, opcode: str) -> Instruction:
 
 def _addresses(instruction: Instruction, given: npt.ArrayLike, needed: int) -> tuple[Array, tuple[int, ...]]:
     """Addresses (..., 32) as int64, cut to the lanes that are needed, and the leading axes, which are warps."""
-    array = integers(instruction, given, "addresses")
+    array = integral(instruction, given, "addresses")
     if array.ndim < 1 or array.shape[-1] != 32:
         raise OperandError(f"{instruction}: addresses must be (..., 32), one for each lane; got shape {array.shape}")
-    return array[..., :needed], array.shape[:-1]
+    return as_int64(array[..., :needed]), array.shape[:-1]
 
 
 def _check(memory: Memory, addresses: Array, first: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.backend import MOVED, backend
+from tcemu.backend import backend_of_move
 from tcemu.errors import AddressError, OperandError, listing
 from tcemu.formats.arrays import as_array
 from tcemu.instructions.instruction import Instruction
@@ -73,7 +73,7 @@ class Memory:
 
     def check(self, addresses: Array, count: int, align: int, who: str, rule: str, first: int = 0) -> None:
         """Raise AddressError if one of `addresses` (warps from `first` on, who) is not aligned or not inside."""
-        if backend(addresses.size >> MOVED) == "numba":
+        if backend_of_move(addresses.size) == "numba":
             from tcemu.kernels.memory import misplaced
 
             if not misplaced(addresses, count, align, self.size):
@@ -102,7 +102,7 @@ class Memory:
         """Bytes (warps, n, count) from checked addresses (warps, n); `which` memory each warp sees (None: one)."""
         if self._tell:
             self._tell(False, addresses, count)
-        if backend(addresses.size * count >> MOVED) == "numba":
+        if backend_of_move(addresses.size * count) == "numba":
             from tcemu.kernels.memory import load
 
             lines = np.empty((*addresses.shape, count), np.uint8)
@@ -129,7 +129,7 @@ class Memory:
             raise OperandError(f"{self.instruction} stores to {self.name}=, but that array is read-only")
         if self._tell:
             self._tell(True, addresses, lines.shape[-1])
-        if backend(lines.size >> MOVED) == "numba":
+        if backend_of_move(lines.size) == "numba":
             from tcemu.kernels.memory import store
 
             store(self._flat, addresses, which, np.ascontiguousarray(lines))
@@ -141,7 +141,7 @@ class Memory:
 
     def repeated(self, addresses: Array, unit: int) -> Array:
         """(warps,): whether two of a warp's checked addresses (warps, n), all multiples of `unit`, are equal."""
-        if backend(addresses.size >> MOVED) == "numba":
+        if backend_of_move(addresses.size) == "numba":
             from tcemu.kernels.memory import repeated
 
             found = np.empty(len(addresses), np.bool_)
@@ -153,12 +153,21 @@ class Memory:
 
 def integers(instruction: Instruction, given: npt.ArrayLike, what: str) -> Array:
     """Addresses or strides as int64. Raises OperandError for anything but integers."""
+    return as_int64(integral(instruction, given, what))
+
+
+def integral(instruction: Instruction, given: npt.ArrayLike, what: str) -> Array:
+    """Addresses or strides in the integer type in which they are given. Raises OperandError for other types."""
     told = f"{instruction}: {what} must be integers; got"
     array = as_array(given, told)
     if array.dtype.kind not in "iu":
         raise OperandError(f"{told} dtype {array.dtype}")
-    # no memory is that large, so clipping keeps invalid addresses invalid
-    held = np.minimum(array, np.iinfo(np.int64).max) if array.dtype == np.uint64 else array
+    return array
+
+
+def as_int64(integers: Array) -> Array:
+    """Integers of any type as int64: no memory is so large that clipping makes an invalid address valid."""
+    held = np.minimum(integers, np.iinfo(np.int64).max) if integers.dtype == np.uint64 else integers
     return held.astype(np.int64)
 
 

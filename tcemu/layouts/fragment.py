@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.backend import MOVED, backend
+from tcemu.backend import backend_of_move
 from tcemu.errors import LayoutError, OperandError, TableError, briefly, counted, span
 from tcemu.formats import Container, Format
 from tcemu.formats.arrays import as_array
@@ -143,7 +143,7 @@ class Fragment:
         table = self._word_table if words else self._table
         if some is not None:
             table = table._replace(source=table.source[some], place=table.place[some])
-        if backend(registers.size >> MOVED) == "reference":
+        if backend_of_move(registers.size) == "reference":
             return (registers[:, table.source] >> table.place & table.mask).astype(table.storage)
         from tcemu.kernels.registers import read
 
@@ -154,7 +154,7 @@ class Fragment:
     def write(self, patterns: Array) -> Array:
         """The flat registers (warps, lanes * registers) that hold patterns (warps, rows * columns)."""
         self._check_flat(patterns, prod(self.shape), "patterns")
-        if backend(patterns.size >> MOVED) == "reference":
+        if backend_of_move(patterns.size) == "reference":
             return self.container.pack(patterns[:, self.layout.gather]).reshape(len(patterns), -1)
         from tcemu.kernels.registers import write
 

@@ -1,6 +1,5 @@
 """Results: the reference against fractions, kernels against the reference, and inputs that distinguish rules."""
 
-import importlib
 import math
 from fractions import Fraction
 from functools import cache
@@ -30,8 +29,7 @@ HMMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 
 @pytest.fixture
 def reference_only(monkeypatch):
-    for module in ("tcemu.arithmetic.compute", "tcemu.arithmetic.registers", "tcemu.layouts.fragment"):
-        monkeypatch.setattr(importlib.import_module(module), "backend", lambda *_: "reference")
+    monkeypatch.setattr("tcemu.backend._State.chosen", "reference")
 
 
 # Fractions ------------------------------------------------------------------------------------------------------------

@@ -148,6 +148,29 @@ def test_a_large_first_answer_is_the_kernels():
     assert answers(FIRST.replace("64", "1"), TCEMU_KERNELS="numba")[0][0], "who asks for numba gets it at once"
 
 
+#: Who moves fragments, after each of 40 loads of as many warps as WARPS.
+MOVED = """
+import json, sys
+import numpy as np
+import tcemu
+shared, told = np.arange(512, dtype=np.uint16).view(np.uint8), []
+at = np.broadcast_to(np.arange(0, 512, 16, dtype=np.uint32), (WARPS, 32))
+for _ in range(40):
+    d = tcemu.run("ldmatrix.sync.aligned.m8n8.x4.shared.b16", at, shared=shared)
+    told.append(("numba" in sys.modules, d[-1].tolist()))
+print(json.dumps(told))
+"""
+
+
+@pytest.mark.slow
+def test_many_moves_are_the_kernels_and_the_same():
+    pytest.importorskip("numba")
+    many, few = answers(MOVED.replace("WARPS", "2000")), answers(MOVED.replace("WARPS", "1"))
+    assert (many[0][0], many[-1][0]) == (False, True)
+    assert not few[-1][0], "a few single warps are not worth loading numba"
+    assert all(d == many[0][1] for _, d in many + few)
+
+
 @pytest.mark.parametrize("parts", [range(1), range(40)])
 def test_every_part_is_worked_on_and_the_first_error_is_raised(parts):
     done, wrong = set(), {7, 23}

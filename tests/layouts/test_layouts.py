@@ -219,7 +219,7 @@ def fragment_name(fragment):
 @pytest.mark.parametrize("twin", ["numba", "reference"])
 @rows("fragment", FRAGMENTS.values(), ids=fragment_name)
 def test_registers_and_matrices_are_two_views_of_the_same(fragment, twin, monkeypatch):
-    monkeypatch.setattr("tcemu.layouts.fragment.backend", lambda *_: twin)
+    monkeypatch.setattr("tcemu.backend._State.chosen", twin)
     form, rng = fragment.format, np.random.default_rng(7)
     bits = form.bits + form.padding
     patterns = (
@@ -282,7 +282,7 @@ def test_both_twins_write_the_same_registers(monkeypatch):
         patterns = patterns.astype(fragment.format.storage)
         written = []
         for twin in ("numba", "reference"):
-            monkeypatch.setattr("tcemu.layouts.fragment.backend", lambda *_, twin=twin: twin)
+            monkeypatch.setattr("tcemu.backend._State.chosen", twin)
             written.append(fragment.write(patterns))
             assert np.array_equal(fragment.read(written[-1]), patterns)
         assert np.array_equal(*written)
