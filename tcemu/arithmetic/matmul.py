@@ -114,6 +114,8 @@ def _values(form: Format, patterns: Array) -> Array:
     if not form.signed:
         return patterns
     up = np.uint8(8 - form.bits)
+    if not up:
+        return patterns.view(np.int8)
     values: Array = (patterns << up).view(np.int8) >> up.astype(np.int8)
     return values
 

@@ -211,16 +211,22 @@ def patterns_of(form: Format, matrix: npt.ArrayLike, what: str) -> Array:
 
 
 def _bits_of(form: Format, array: Array) -> Array:
-    bits = array.view(form.storage)
-    # ml_dtypes keeps a 4-bit integer sign-extended in its byte
-    return bits & form.storage.type(form.code_mask) if form.kind != "float" else bits
+    bits: Array = array.view(form.storage)
+    if form.kind != "float" and not _fills(form):
+        bits = bits & form.storage.type(form.code_mask)  # ml_dtypes keeps a 4-bit integer sign-extended in its byte
+    return bits
+
+
+def _fills(form: Format) -> bool:
+    """Whether an element's bits are all those of `storage`."""
+    return form.bits == 8 * form.storage.itemsize
 
 
 def matrix_of(form: Format, patterns: Array) -> Array:
     """The array in the format's dtype; see Format.matrix."""
     if getattr(patterns, "dtype", None) != form.storage:
         patterns = _stored(form, patterns)
-    if form.kind == "float":
+    if form.kind == "float" or _fills(form):
         return np.ascontiguousarray(patterns).view(form.dtype)
     return decode(form, patterns.astype(np.uint64)).astype(form.dtype)
 

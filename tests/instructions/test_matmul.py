@@ -1,6 +1,7 @@
 """tcemu.matmul: whole matrices equal the loop over tiles, and wrong ones are explained."""
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -72,6 +73,33 @@ def test_it_is_the_loop_over_tiles(target, form):
 def test_without_c_it_starts_from_zero():
     a = np.ones((16, 32), np.float16)
     assert (tcemu.matmul(a, np.ones((32, 8), np.float16), instruction=F16) == 32).all()
+
+
+#: A form for each kind of arithmetic.
+KINDS = {
+    "f16": (F16, "sm_90a"),
+    "e4m3": ("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32", "sm_90a"),
+    "f16 of sm_70": ("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32", "sm_70"),
+    "f64": ("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64", "sm_90a"),
+    "s8": ("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", "sm_90a"),
+    "s4": ("mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32", "sm_80"),
+    "b1": ("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.xor.popc", "sm_80"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_takes_no_more_memory_than_four_times_its_matrices(kind):
+    form, target = KINDS[kind]
+    types, shape = tcemu.parse(form, target).types, (768, 768)
+    a, b = (matrix(types[role], "near", role, shape) for role in "ab")
+    tcemu.matmul(a, b, instruction=form, target=target)  # what is kept for later calls
+    tracemalloc.start()
+    try:
+        d = tcemu.matmul(a, b, instruction=form, target=target)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most <= 4 * (a.nbytes + b.nbytes + d.nbytes)
 
 
 def test_no_k_leaves_c():
