@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,10 @@ def store(warp: Warp, d: Pointer, c: Any, row: Any, column: Any) -> None:
             for i in range(2)
         ]
     for at, data, access, there in parts:
-        whole = bool(there.all())  # true of all tiles but those at the edges
+        if there.all():  # true of all tiles but those at the edges
+            for place, value in zip(at, data, strict=True):
+                warp.st_global(place, value, access)
+            continue
         for place, value, lanes in zip(at, data, there, strict=True):
-            with nullcontext() if whole else warp.only(lanes):
+            with warp.only(lanes):
                 warp.st_global(place, value, access)
