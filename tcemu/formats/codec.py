@@ -227,7 +227,7 @@ def matrix_of(form: Format, patterns: Array) -> Array:
     if getattr(patterns, "dtype", None) != form.storage:
         patterns = _stored(form, patterns)
     if form.kind == "float" or _fills(form):
-        return np.ascontiguousarray(patterns).view(form.dtype)
+        return np.asarray(patterns, order="C").view(form.dtype)
     return decode(form, patterns.astype(np.uint64)).astype(form.dtype)
 
 

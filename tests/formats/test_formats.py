@@ -512,6 +512,17 @@ def test_matrices_and_patterns_are_two_views_of_the_same(form):
         assert np.array_equal(form.patterns(judged_values(form)), codes)  # any integers that fit
 
 
+@pytest.mark.parametrize("form", SMALL, **by_name)
+def test_matrices_keep_their_shape(form):
+    code = form.codes()[1]
+    for shape in ((), (1,), (2, 0), (3, 2)):
+        patterns = np.full(shape, code, form.storage)
+        for each in (patterns, patterns.T):  # the second is not contiguous
+            matrix = form.matrix(each)
+            assert matrix.shape == each.shape
+            assert np.array_equal(form.patterns(matrix), each)
+
+
 @pytest.mark.parametrize(("name", "advice"), [("f16", "numpy.float16"), ("bf16", "ml_dtypes.bfloat16")])
 def test_nothing_is_rounded_silently(name, advice):
     with pytest.raises(OperandError) as error:
