@@ -10,16 +10,19 @@ answer (goals: 20 and 100 us).
 
 from __future__ import annotations
 
-import time
+import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 import tcemu
+from benchmarks.turns import best
 from tcemu.backend import on_all_cores
 from tcemu.formats import Format
 from tcemu.kernels.threads import cores
@@ -28,7 +31,6 @@ from tcemu.vectors.cases import cases
 
 Array = npt.NDArray[Any]
 Change = Callable[[Format, np.random.Generator, Array], Array]
-ROUNDS = 7
 MMA = "mma.sync.aligned."
 CASES = {
     "f16": (MMA + "m16n8k16.row.col.f32.f16.f16.f32", "sm_90a"),
@@ -60,19 +62,6 @@ SIZE = 768
 #: Bytes of the arrays that show how fast memory is.
 COPIED = 1 << 26
 WGMMA = "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16"
-
-
-def best(works: list[Callable[[], object]], rounds: int = ROUNDS) -> list[float]:
-    """The shortest time of each in seconds; they take turns."""
-    times = []
-    for _ in range(rounds + 1):
-        row = []
-        for work in works:
-            start = time.perf_counter()
-            work()
-            row.append(time.perf_counter() - start)
-        times.append(row)
-    return [min(column) for column in zip(*times[1:], strict=True)]
 
 
 def as_they_are(form: Format, rng: np.random.Generator, patterns: Array) -> Array:

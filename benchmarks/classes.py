@@ -26,7 +26,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import tcemu
-from benchmarks.batches import CASES, OTHERS, Array, Change, as_they_are, batch, best, operands
+from benchmarks.batches import CASES, OTHERS, Array, Change, as_they_are, batch, operands
+from benchmarks.turns import best
 from tcemu.errors import TcemuError, listing
 from tcemu.formats import Format
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import tcemu
-from benchmarks.batches import best
+from benchmarks.turns import best
 from tcemu.errors import ArithmeticUnknown, TargetError
 from tcemu.formats import Format
 from tcemu.instructions import FAMILIES, Instruction, Target, target_named

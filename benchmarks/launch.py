@@ -25,6 +25,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import tcemu
 from benchmarks.sizes import multiple_of
+from benchmarks.turns import best
 from tcemu.arithmetic import compute
 from tcemu.gemm import mma_pipeline, wgmma_tma, wmma_global
 from tcemu.instructions import Instruction
@@ -45,19 +46,9 @@ WGMMA = "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16"
 SMALL = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """Processor time of one call."""
-    start = time.process_time()
-    work()
-    return time.process_time() - start
-
-
 def in_turns(works: list[Callable[[], object]], rounds: int) -> list[float]:
-    """The least seconds of each; they are called in turn, `rounds` times, after one call that does not count."""
-    for work in works:
-        work()
-    times = [[seconds(work) for work in works] for _ in range(rounds)]
-    return [min(column) for column in zip(*times, strict=True)]
+    """The least processor time of each work, of all threads together."""
+    return best(works, rounds, time.process_time)
 
 
 # ------------------------------------------------------------------------------------------------ one operation

@@ -7,7 +7,7 @@ What the processor allows: a float product in numpy is one fused multiply-add on
 operations for every product: multiply, move into place (an integer addition), convert with truncation, and add. In
 addition, the search for the largest exponent takes two operations on vectors of bytes, which hold four times as many
 lanes, and the addend and the rounding take about 12 operations for each sum, or 15 if it may need more than 31 bits
-(float16 results, and accumulators near the ends of their range, take about 25).
+(float16 results take about 20, accumulators near the ends of their range 25).
 The line "four operations" runs only those four, with everything in the first-level cache: this scheme cannot be faster
 on this machine, and the last column is the fraction of that limit. Only sums of elements of few bits that lose nothing
 (`tcemu.kernels.short_sums`) are faster: those of e4m3 into f32 on sm_90, which are one multiply-add for each product.
@@ -21,10 +21,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,9 +34,13 @@ from numba import float32, int32, njit
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import tcemu
 from benchmarks.sizes import multiple_of
+from benchmarks.turns import ROUNDS, rest, times
+from tcemu.backend import on_all_cores
+from tcemu.kernels.threads import cores
 
 Array = npt.NDArray[Any]
-ROUNDS = 7
+#: What is timed besides the products: numpy's, a pause, and the bound; how often that repeats its own products.
+NUMPY, REST, LIMIT, REPEATED = "numpy float32 @", "rest", "four operations", 200
 MMA = "mma.sync.aligned."
 CASES = {
     "f16 into f32": (MMA + "m16n8k16.row.col.f32.f16.f16.f32", "sm_90a"),
@@ -77,19 +79,16 @@ def four_operations(a: Array, b: Array, addend: Array, out: Array, rounds: int) 
                 out[j] = float32(total)
 
 
-def limit() -> float:
-    """Products per second of `four_operations` on all cores."""
+def at_the_limit() -> tuple[Callable[[], object], int]:
+    """`four_operations` on all cores, and how many products that computes."""
     rng = np.random.default_rng(0)
     a, b = rng.random((64, 16), np.float32), rng.random(16 * 256, np.float32)
-    cores = os.cpu_count() or 1
-    outs = [(np.full(256, 20 << 23, np.int32), np.empty(256, np.float32)) for _ in range(cores)]
-    rounds = 200
-    four_operations(a, b, *outs[0], 1)
-    with ThreadPoolExecutor(cores) as pool:
-        start = time.perf_counter()
-        for done in [pool.submit(four_operations, a, b, addend, out, rounds) for addend, out in outs]:
-            done.result()
-        return cores * rounds * a.size * 256 / (time.perf_counter() - start)
+    outs = [(np.full(256, 20 << 23, np.int32), np.empty(256, np.float32)) for _ in range(cores())]
+
+    def some(number: int) -> None:
+        four_operations(a, b, *outs[number], REPEATED)
+
+    return partial(on_all_cores, some, range(len(outs))), len(outs) * REPEATED * a.size * 256
 
 
 def operands(instruction: str, target: str, size: int) -> tuple[Array, Array]:
@@ -105,40 +104,25 @@ def operands(instruction: str, target: str, size: int) -> tuple[Array, Array]:
     return pair[0], pair[1]
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """Wall time of one call."""
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
 def throughput(size: int) -> None:
     """Print the table of all cases."""
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((2, size, size)).astype(np.float32)
-    work: dict[str, Callable[[], object]] = {"numpy float32 @": lambda: x @ y}
+    limit, products = at_the_limit()
+    works: dict[str, Callable[[], object]] = {NUMPY: lambda: x @ y, REST: rest, LIMIT: limit}
     for name, (instruction, target) in CASES.items():
         a, b = operands(instruction, target, size)
-        work[name] = partial(tcemu.matmul, a, b, instruction=instruction, target=target)
-    times: dict[str, list[float]] = {name: [] for name in work}
-    limits = []
-    for one in work.values():
-        one()
-    for _ in range(ROUNDS):
-        for name, one in work.items():
-            times[name].append(seconds(one))
-            if name == "numpy float32 @":
-                time.sleep(0.5)
-                limits.append(limit())
-    medians = {name: statistics.median(each) for name, each in times.items()}
-    numpy, most = medians["numpy float32 @"], statistics.median(limits)
-    print(f"{size} x {size} x {size}, {os.cpu_count()} cores, medians of {ROUNDS} rounds")
+        works[name] = partial(tcemu.matmul, a, b, instruction=instruction, target=target)
+    medians = dict(zip(works, map(statistics.median, times(list(works.values()))), strict=True))
+    numpy, most = medians[NUMPY], products / medians[LIMIT]
+    print(f"{size} x {size} x {size}, {cores()} cores, medians of {ROUNDS} rounds")
     print(f"{'':18}{'ms':>9}{'GMAC/s':>9}{'of numpy':>10}{'of limit':>10}")
     for name, median in medians.items():
-        rate = size**3 / median
-        share = f"1/{median / numpy:.1f}"
-        print(f"{name:18}{median * 1e3:9.1f}{rate / 1e9:9.1f}{share:>10}{rate / most:10.2f}")
-    print(f"{'four operations':18}{'':9}{most / 1e9:9.1f}{'1/' + format(size**3 / numpy / most, '.1f'):>10}{1:10.2f}")
+        if name not in (REST, LIMIT):
+            rate = size**3 / median
+            share = f"1/{median / numpy:.1f}"
+            print(f"{name:18}{median * 1e3:9.1f}{rate / 1e9:9.1f}{share:>10}{rate / most:10.2f}")
+    print(f"{LIMIT:18}{'':9}{most / 1e9:9.1f}{'1/' + format(size**3 / numpy / most, '.1f'):>10}{1:10.2f}")
     kernel = os.environ.get("OPENBLAS_CORETYPE")
     if kernel:
         print(f"numpy's OpenBLAS uses its {kernel} kernels (OPENBLAS_CORETYPE)")

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import tcemu
-from benchmarks.batches import best
+from benchmarks.turns import best
 from tcemu.layouts import Fragment
 
 Array = npt.NDArray[Any]

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import platform
 import sys
-import time
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable
 from pathlib import Path
@@ -23,12 +22,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import tcemu
 from benchmarks.batches import CASES, OTHERS, batch
 from benchmarks.matmul import operands
+from benchmarks.turns import ROUNDS, best, rest
 
-ROUNDS, SIZE, WARPS = 7, 1024, 20_000
+SIZE, WARPS = 1024, 20_000
 README = Path(__file__).parents[1] / "README.md"
 BEGIN, END = "<!-- speed: begin -->\n", "<!-- speed: end -->\n"
-#: Seconds that the threads of a BLAS spin, at most.
-SPIN = 0.5
 NUMPY = "numpy"
 Case = tuple[str, str]
 
@@ -41,13 +39,6 @@ def processor() -> str:
     return " ".join((names[0] if names else platform.processor() or platform.machine()).split())
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """Wall time of one call."""
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
 def product(instruction: str, target: str) -> Callable[[], object]:
     """A whole product by tcemu.matmul."""
     a, b = operands(instruction, target, SIZE)
@@ -57,20 +48,14 @@ def product(instruction: str, target: str) -> Callable[[], object]:
 def shortest() -> dict[tuple[str, ...], float]:
     """The shortest time of numpy's product, of each product by tcemu.matmul, and of each batch."""
     x, y = np.random.default_rng(0).standard_normal((2, SIZE, SIZE)).astype(np.float32)
-    works: dict[tuple[str, ...], Callable[[], object]] = {(NUMPY,): lambda: x @ y}
+    works: dict[tuple[str, ...], Callable[[], object]] = {(NUMPY,): lambda: x @ y, ("rest",): rest}
     for name, own in CASES.items():
         works["matmul", *own] = product(*own)
         works["batch", name] = batch(*own, WARPS)
     for name, (instruction, target, dense, on) in OTHERS.items():
         works.setdefault(("matmul", dense, on), product(dense, on))
         works["batch", name] = batch(instruction, target, WARPS)
-    times: dict[tuple[str, ...], list[float]] = {key: [] for key in works}
-    for _ in range(ROUNDS + 1):
-        for key, work in works.items():
-            times[key].append(seconds(work))
-            if key == (NUMPY,):
-                time.sleep(SPIN)
-    return {key: min(each[1:]) for key, each in times.items()}
+    return dict(zip(works, best(list(works.values())), strict=True))
 
 
 def table() -> str:
