@@ -114,6 +114,7 @@ def test_processes_share_the_instructions(answer, verdict):
 
 @pytest.mark.slow
 def test_a_process_that_fails_is_reported(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # where there is a GPU
     with pytest.raises(TcemuError, match=r"not installed|driver|no GPU"):
         verify(fake_gpus.CARD, few("mma"), 5.0, 1, "seed")
 

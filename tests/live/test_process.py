@@ -31,7 +31,7 @@ def test_without_the_packages_it_says_which_extra(monkeypatch):
     monkeypatch.setattr(device, "_installed", lambda module: module != "cuda.core")
     monkeypatch.setattr(client, "current", lambda: pytest.fail("a process was started"))
     assert live.available() is False
-    assert live.why_not() == f"cuda-core is not installed; {INSTALL}"
+    assert live.why_not() == f"cuda-core is not installed; {troubles.INSTALL}"
     for ask in (lambda: live.run(MMA), lambda: live.compare(MMA), lambda: live.cuda("", "f", 1, 1)):
         with pytest.raises(GpuUnavailable, match=r"-c requirements.lock -e \"\.\[gpu\]\""):
             ask()
@@ -86,7 +86,7 @@ def test_every_trouble_has_a_sentence(name):
 
 def test_an_error_without_a_sentence_keeps_its_name():
     assert troubles.in_words("CUDA_ERROR_NEW") == "the driver reports an error (CUDA_ERROR_NEW)"
-    assert troubles.missing(["a", "b"]) == f"a and b are not installed; {INSTALL}"
+    assert troubles.missing(["a", "b"]) == f"a and b are not installed; {troubles.INSTALL}"
 
 
 # ------------------------------------------------------------------------------------------------ what goes wrong
