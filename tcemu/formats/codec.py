@@ -7,7 +7,8 @@ agree.
 from __future__ import annotations
 
 import operator
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
+#: Elements that are converted at a time: what that needs besides fits the processor's caches.
+_PART = 1 << 14
 #: PTX's rounding modifiers: nearest even, toward zero, down, up, nearest with ties away from zero.
 ROUNDINGS = ("rn", "rz", "rm", "rp", "rna")
 
@@ -70,8 +73,21 @@ def as_patterns(form: Format, patterns: npt.ArrayLike) -> Array:
     return array.astype(np.uint64)
 
 
+def _in_parts(convert: Callable[[Array], Array], array: Array) -> Array:
+    """An array converted part by part, if it is large."""
+    if array.size <= _PART:
+        return convert(array)
+    flat = array.reshape(-1)
+    parts = [convert(flat[first : first + _PART]) for first in range(0, flat.size, _PART)]
+    return np.concatenate(parts).reshape(array.shape)
+
+
 def decode(form: Format, patterns: Array) -> Array:
     """Exact values of uint64 `patterns`: float64, or int64 for integers and b1."""
+    return _in_parts(partial(_decode, form), patterns)
+
+
+def _decode(form: Format, patterns: Array) -> Array:
     code = (patterns & np.uint64(form.code_mask)) >> np.uint64(form.padding)
     if form.kind != "float":
         signed = code.astype(np.int64)
@@ -113,7 +129,7 @@ def encode(form: Format, values: npt.ArrayLike, rounding: str, satfinite: bool) 
     if form.container == 64:
         numbers = np.clip(numbers, -form.largest, form.largest) if satfinite else numbers
         return np.where(np.isnan(numbers), np.uint64(form.nan_bits or 0), numbers.view(np.uint64))
-    return _encode_floats(form, numbers, rounding, satfinite)
+    return _in_parts(lambda some: _encode_floats(form, some, rounding, satfinite), numbers)
 
 
 def _as_numbers(form: Format, array: Array) -> Array:

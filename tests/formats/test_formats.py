@@ -523,6 +523,16 @@ def test_matrices_keep_their_shape(form):
             assert np.array_equal(form.patterns(matrix), each)
 
 
+@pytest.mark.parametrize("name", ["f16", "e4m3", "e2m1", "s8"])
+def test_large_arrays_are_converted_like_small_ones(name):
+    form = formats.lookup(name)
+    codes = np.resize(form.codes(), (3, 3 * (1 << 12), 2))  # no whole number of parts
+    for many in (codes, codes[:, ::-1].T):
+        values = form.decode(many)
+        assert np.array_equal(values, form.decode(form.codes())[many.astype(int) & form.code_mask], equal_nan=True)
+        assert np.array_equal(form.encode(values), np.stack([form.encode(part) for part in values]))
+
+
 @pytest.mark.parametrize(("name", "advice"), [("f16", "numpy.float16"), ("bf16", "ml_dtypes.bfloat16")])
 def test_nothing_is_rounded_silently(name, advice):
     with pytest.raises(OperandError) as error:
