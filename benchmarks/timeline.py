@@ -193,7 +193,9 @@ REPORT = HERE / "timeline.md"
 
 def main() -> None:
     """Measure or compare."""
-    parser = ArgumentParser("python -m benchmarks.timeline", None, __doc__, formatter_class=RawDescriptionHelpFormatter)
+    parser = ArgumentParser(
+        prog="python -m benchmarks.timeline", description=__doc__, formatter_class=RawDescriptionHelpFormatter
+    )
     parser.add_argument("--measure", action="store_true", help="time the settings that the file lacks on this GPU")
     parser.add_argument("--report", action="store_true", help="write benchmarks/timeline.md")
     options = parser.parse_args()

@@ -116,7 +116,8 @@ def _values(form: Format, patterns: Array) -> Array:
     up = np.uint8(8 - form.bits)
     if not up:
         return patterns.view(np.int8)
-    values: Array = (patterns << up).view(np.int8) >> up.astype(np.int8)
+    values: Array = (patterns << up).view(np.int8)
+    values >>= up.astype(np.int8)
     return values
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[Any]
 
-#: Elements that are converted at a time: what that needs besides fits the processor's caches.
+#: Elements converted at a time: so few that the temporary arrays fit the processor's caches.
 _PART = 1 << 14
 #: PTX's rounding modifiers: nearest even, toward zero, down, up, nearest with ties away from zero.
 ROUNDINGS = ("rn", "rz", "rm", "rp", "rna")

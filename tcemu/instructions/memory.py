@@ -165,9 +165,9 @@ def integral(instruction: Instruction, given: npt.ArrayLike, what: str) -> Array
     return array
 
 
-def as_int64(integers: Array) -> Array:
+def as_int64(given: Array) -> Array:
     """Integers of any type as int64: no memory is so large that clipping makes an invalid address valid."""
-    held = np.minimum(integers, np.iinfo(np.int64).max) if integers.dtype == np.uint64 else integers
+    held = np.minimum(given, np.iinfo(np.int64).max) if given.dtype == np.uint64 else given
     return held.astype(np.int64)
 
 

@@ -13,8 +13,10 @@ from tcemu import live
 from tcemu.errors import CompilationError, GpuError, GpuUnavailable
 from tcemu.live.process import client, device, troubles
 
+PIP = "in the clone of tcemu run: python3 -m pip --python .venv install"
 #: As the README writes it.
-INSTALL = 'in the clone of tcemu run: python3 -m pip --python .venv install -c requirements.lock -e ".[gpu]"'
+INSTALL = f'{PIP} -c requirements.lock -e ".[gpu]"'
+UPGRADE, TWELVE = f'{PIP} --upgrade -e ".[gpu]"', f'{PIP} -e ".[gpu]" "cuda-bindings==12.*" "cuda-toolkit==12.*"'
 
 # ------------------------------------------------------------------------------------------------ what is missing
 
@@ -43,7 +45,7 @@ def test_what_installs_the_extra_depends_on_how_tcemu_was_installed(tmp_path):
     assert elsewhere[0].endswith(' install "cuda-core>=0.3"')
     assert all("tcemu[" not in each and "lock" not in each and "-e" not in each.split() for each in elsewhere)
     (tmp_path / "requirements.lock").touch()
-    assert troubles.commands(tmp_path, tmp_path / ".venv", [])[0] == INSTALL
+    assert troubles.commands(tmp_path, tmp_path / ".venv", [])[:3] == (INSTALL, UPGRADE, TWELVE)
     elsewhere = troubles.commands(tmp_path, tmp_path / "env", [])[0]
     assert elsewhere == INSTALL.replace(".venv", str(tmp_path / "env"))
 
