@@ -41,6 +41,8 @@ from tcemu.kernels.direct_numbers import (
     OF_Y,
     OF_Y_THERE,
     ORDER,
+    PAIRED,
+    PAIRS_BLOCKS,
     PARTS,
     PER,
     PICKED,
@@ -62,7 +64,7 @@ from tcemu.kernels.direct_numbers import (
 )
 from tcemu.kernels.direct_packing import clear, fold_marks, pack_columns, pack_rows
 from tcemu.kernels.direct_sparse import spread_rows
-from tcemu.kernels.lanes import LONG
+from tcemu.kernels.lanes import LONG, Lanes
 from tcemu.kernels.loading import FORMAT_X, FORMAT_Y, within
 from tcemu.kernels.moves import addresses
 from tcemu.kernels.rule import FRACTION, ROWS
@@ -87,6 +89,7 @@ class _Blocks(Entries):
         base, self.base = bases
         self.emitted, self.short = Chain(code, numbers, base), short
         self.fraction = code.short(code.load(numbers, FRACTION, LONG, unit=8))
+        self.paired = code.load(numbers, int(PAIRED), LONG, unit=8)
 
     def block(self, sides: InRegisters, of_x: Sequence[Any], of_y: Sequence[Any]) -> None:
         """Short sums, or any."""
@@ -103,6 +106,25 @@ class _Blocks(Entries):
 
         code.branch(self.short, try_it)
         code.branch(left.get(), lambda: emitted.emit(sides))
+
+    @property
+    def units(self) -> Lanes:
+        """Blocks, or pairs of them."""
+        return self.count.down(self.paired)
+
+    def unit(self, unit: Lanes, starts: tuple[Lanes, Lanes, Lanes], marked: Any) -> None:
+        """A block, or both of a pair at once if they need no special care."""
+        code, first, left = self.code, unit.up(self.paired), Slot(self.code.long(1).up(self.paired))
+
+        def both() -> None:
+            sides = [self.operands(first + i, starts, marked)[0] for i in range(2)]
+            self.emitted.emit_together(sides, lambda: left.set(code.long(0)))
+
+        if PAIRS_BLOCKS:
+            short = code.number(self.short).compare("!=", 0)
+            code.branch(self.paired.compare("!=", 0).both(self.emitted.usual).but_not(short), both)
+        with code.each(left.get()) as i:
+            self.block(*self.operands(first + i, starts, marked))
 
 
 @intrinsic
@@ -236,7 +258,7 @@ def run_direct(x, y, c, e, tables, numbers, scratch, d, sharing, wait, there):  
         while t < stop and t < number(shares, int64(LEFT)):
             # One by one where some of several tiles did not fit.
             tiles = int64(1) if t < single else min(together, stop - t)
-            ahead = expect(notes, t + tiles, stop, given, steps, to_d, step_d, numbers[BLOCKS])
+            ahead = expect(notes, t + tiles, stop, given, steps, to_d, step_d, numbers[BLOCKS] >> numbers[PAIRED])
             at_x, at_y = given[0] + uint64(t * steps[0]), given[1] + uint64(t * steps[1])
             at_c, at_d = given[2] + uint64(t * steps[2]), to_d + uint64(t * step_d)
             few, every, found = int64(0), tiles * numbers[BLOCKS], int64(packing.MISFIT if t < elsewhere else 0)

@@ -71,12 +71,24 @@ class Entries(ABC):
         c, d, step_c, step_d = (code.number(each) for each in given)
         with code.each(tiles) as t:
             tile, given_c, given_d = code.number(room) + t * self.apart, c + t * step_c, d + t * step_d
-            with code.each(self.count) as block:
-                fetch_lines(code, ahead, t * self.count + block)
-                self._one(block, tile, given_c, given_d, marked)
+            with code.each(self.units) as unit:
+                fetch_lines(code, ahead, t * self.units + unit)
+                self.unit(unit, (tile, given_c, given_d), marked)
 
-    def _one(self, block: Lanes, tile: Lanes, c: Lanes, d: Lanes, marked: Any) -> None:
-        code = self.code
+    @property
+    def units(self) -> Lanes:
+        """The parts of a tile that are computed one after the other: its blocks."""
+        return self.count
+
+    def unit(self, unit: Lanes, starts: tuple[Lanes, Lanes, Lanes], marked: Any) -> None:
+        """Emit a part of a tile. starts: where the tile has room, C and D."""
+        self.block(*self.operands(unit, starts, marked))
+
+    def operands(
+        self, block: Lanes, starts: tuple[Lanes, Lanes, Lanes], marked: Any
+    ) -> tuple[InRegisters, Sequence[Any], Sequence[Any]]:
+        """What `block` takes."""
+        code, (tile, c, d) = self.code, starts
         places = [
             code.wide(code.load(self.entries, block * ENTRY + i, WORD, unit=4)) for i in range(ACCUMULATORS + ROWS)
         ]
@@ -86,7 +98,7 @@ class Entries(ABC):
             code, of_x[VALUES], of_x[EXPONENTS], of_y[VALUES], of_y[EXPONENTS], self.step, self.pairs, given, results,
             self.half, self.orders, self.exchange, marked, of_x[MARKS], of_y[MARKS], self.met,
         )  # fmt: skip
-        self.block(sides, of_x, of_y)
+        return sides, of_x, of_y
 
 
 @merged

@@ -12,7 +12,7 @@ from tcemu.kernels import direct_bare
 from tcemu.kernels.ahead import NOTES
 from tcemu.kernels.direct_bare import BIAS
 from tcemu.kernels.direct_tables import PAIRS_OF_VECTOR, Order, Rows, order_of
-from tcemu.kernels.lanes import WIDTH
+from tcemu.kernels.lanes import WIDTH, whole_vectors_of_words
 from tcemu.kernels.loading import FORMAT_X, FORMAT_Y
 from tcemu.kernels.moves import pick_at
 from tcemu.kernels.rooms import Parts, whole
@@ -47,8 +47,12 @@ TABLE, BLOCKS, TO_BLOCK, TO_REGISTERS, PAIRS, STEP, EXCHANGE = map(np.int64, ran
 WORDS_X, WORDS_Y, AHEAD, TILES, ROOM, APART = map(np.int64, range(54, 60))
 OF_X_THERE, OF_Y_THERE, OF_STORED_THERE = map(np.int64, (60, 64, 68))
 #: if y is sparse, where the table of `spread_rows` begins, the chunks of a word, and a chunk's places and stored
-#: elements.
-SPREAD, CHUNKS, CHUNK, STORED, NUMBERS = map(np.int64, range(72, 77))
+#: elements;
+SPREAD, CHUNKS, CHUNK, STORED = map(np.int64, range(72, 76))
+#: 1 if every two blocks have the same x, so that they are computed together where that is possible, else 0.
+PAIRED, NUMBERS = map(np.int64, range(76, 78))
+#: Whether the processor's registers hold two blocks.
+PAIRS_BLOCKS = whole_vectors_of_words()
 #: The kinds of what is packed, in the order in which a tile has room for them.
 VALUES, EXPONENTS, MARKS, SQUARES = range(4)
 #: A block in its table: where it finds those of x, those of y, and its four vectors of accumulators, in bytes from the
@@ -123,8 +127,15 @@ def _direct(tiles: Tiles, order: Order) -> Direct:
     numbers[APART], numbers[OF_X_THERE:OF_STORED_THERE] = 4 * apart, places[:8]
     numbers[OF_STORED_THERE:SPREAD] = (*places[8:10], *places[6:8]) if order.spread else places[4:8]
     if order.spread:
-        numbers[SPREAD:] = parts.add(order.spread.table), *order.spread[1:4]
+        numbers[SPREAD:PAIRED] = parts.add(order.spread.table), *order.spread[1:4]
+    numbers[PAIRED] = PAIRS_BLOCKS and _in_pairs(order)
     return Direct(parts.together(), numbers, order.swapped, np.argsort(sums, axis=None), int(numbers[ROOM]))
+
+
+def _in_pairs(order: Order) -> bool:
+    """Whether every two blocks have the same columns."""
+    groups = [block.group for block in order.rows.blocks]
+    return groups[::2] == groups[1::2]
 
 
 def _ups(rows: Rows, form: Sequence[int]) -> Array:

@@ -11,26 +11,29 @@ condition above, and later because each sum leaves such a multiple.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
+from itertools import chain as joined
 from operator import or_
 from typing import TYPE_CHECKING
 
 from tcemu.kernels.lanes import SIGN, Lanes, whole_vectors_of_words
 from tcemu.kernels.rounding import Total
+from tcemu.kernels.rule import ROWS
 from tcemu.kernels.simd import Slot
 from tcemu.kernels.sums import INFINITY
 
 if TYPE_CHECKING:
-    from tcemu.kernels.blocks import Chain
+    from tcemu.kernels.blocks import Chain, Four
 
 #: Exponent field of accumulators that are too large: below it, no chain of up to 2^16 sums in the window overflows.
 LARGE = 230 << 23
 
 
-def suits(chain: Chain) -> Lanes:
-    """Whether the rule and all accumulators of a block are of this kind."""
+def suits(chain: Chain, fours: Sequence[Four]) -> Lanes:
+    """Whether the rule and all accumulators of some blocks are of this kind."""
     code = chain.code
-    sizes = [bits & ~SIGN for bits in chain.accumulators()]
+    sizes = [bits & ~SIGN for four in fours for bits in four.accumulators]
     # A zero is, unsigned, as far above everything as what is too small.
     apart = reduce(lambda one, other: one.larger(other, unsigned=True), (size - chain.least for size in sizes))
     outside = Slot(code.number(code.number_of_any(apart.compare(">", chain.reach, unsigned=True))))
@@ -44,32 +47,35 @@ def suits(chain: Chain) -> Lanes:
     return outside.get().compare("==", 0).both(chain.usual)
 
 
-def add_sums(chain: Chain) -> None:
-    """All sums of the chain, one after the other."""
+def add_sums(chain: Chain, fours: Sequence[Four]) -> None:
+    """All sums of the chains of blocks with the same x, one after the other."""
     code = chain.code
-    code.branch(chain.fits, lambda: _loop(chain, fits=True), lambda: _loop(chain, fits=False))
+    code.branch(chain.fits, lambda: _loop(chain, fours, fits=True), lambda: _loop(chain, fours, fits=False))
 
 
-def _loop(chain: Chain, *, fits: bool) -> None:
+def _loop(chain: Chain, fours: Sequence[Four], *, fits: bool) -> None:
     with chain.code.loop(0, chain.sums) as i:
-        _sum(chain, i * chain.depth, fits)
+        _sum(chain, fours, i * chain.depth, fits)
 
 
-def _sum(chain: Chain, first: Lanes, fits: bool) -> None:
-    fields = chain.largest(first).larger(0) + chain.offset
+def _sum(chain: Chain, fours: Sequence[Four], first: Lanes, fits: bool) -> None:
+    largest = chain.largest(first, [four.sides for four in fours])
+    peaks = joined.from_iterable(chain.spread(each.larger(0) + chain.offset) for each in largest)
+    running = [each for four in fours for each in four.running]
     exponents, addends, terms = [], [], []
-    for bits, peak in zip(chain.accumulators(), chain.spread(fields), strict=True):
+    for bits, peak in zip((each.get() for each in running), peaks, strict=True):
         e = peak.larger(bits & INFINITY)
         exponents.append(e)
         # All products vanish at 2^1, so it need not be less, where a zero that is packed as NaN would stay: see CENTRE.
         addends.append((chain.top - e).larger(1 << 23))
         terms.append((bits.floats() * (chain.scale - e).floats()).truncated())
     totals = [Slot(term if fits else chain.code.lanes(0)) for term in terms]
-    chain.add(totals, first, 0, chain.depth, lambda x, y, _, row: ((x * y).bits() + addends[row]).floats().truncated())
+    into = [four._replace(running=totals[ROWS * number :][:ROWS]) for number, four in enumerate(fours)]
+    chain.add(into, first, 0, chain.depth, lambda x, y, _, row: ((x * y).bits() + addends[row]).floats().truncated())
     powers = [(e - chain.unit).floats() for e in exponents]
     parts = [total.get() for total in totals]
     if fits:
-        _put(chain, [_toward_zero(part) for part in parts], powers)
+        _put(running, [_toward_zero(part) for part in parts], powers)
         return
     wholes = [part + term for part, term in zip(parts, terms, strict=True)]
     # Negative where both signs agree, but not with that of the sum.
@@ -77,12 +83,12 @@ def _sum(chain: Chain, first: Lanes, fits: bool) -> None:
 
     def by_magnitude() -> None:
         totals = [Total(whole, whole ^ wrong) for whole, wrong in zip(wholes, wrapped, strict=True)]
-        _put(chain, [total.toward_zero() for total in totals], powers)
+        _put(running, [total.toward_zero() for total in totals], powers)
 
     chain.code.branch(
         chain.code.any_set(reduce(or_, wrapped).compare("<", 0)),
         by_magnitude,
-        lambda: _put(chain, [_toward_zero(whole) for whole in wholes], powers),
+        lambda: _put(running, [_toward_zero(whole) for whole in wholes], powers),
     )
 
 
@@ -92,6 +98,6 @@ def _toward_zero(sums: Lanes) -> Lanes:
     return Total(sums, sums).toward_zero()
 
 
-def _put(chain: Chain, values: list[Lanes], powers: list[Lanes]) -> None:
-    for running, value, power in zip(chain.running, values, powers, strict=True):
-        running.set((value * power).bits())
+def _put(running: list[Slot], values: list[Lanes], powers: list[Lanes]) -> None:
+    for each, value, power in zip(running, values, powers, strict=True):
+        each.set((value * power).bits())
