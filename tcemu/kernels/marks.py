@@ -156,20 +156,51 @@ def fill(written, reads, cells, known, lanewise, mark):  # type: ignore[no-untyp
 
 
 @njit(cache=True, nogil=True)
-def claim(accessed, marks, addresses, size, shift, first, lanes):  # type: ignore[no-untyped-def]
-    """Give the cells of `size` bytes at `addresses` the marks `first` + lane, if none of them has been accessed.
+def _free(accessed, marks, rows, cell, lane, threads, own):  # type: ignore[no-untyped-def]
+    """Whether a cell has no marks in the first `rows` rows but those of lane `lane` of `own`."""
+    if accessed[cell]:
+        for row in range(rows):
+            mark = marks[row, cell]
+            if mark and (threads[mark >> 5] != own or mark & 31 != lane):
+                return False
+    return True
 
-    Cells have 1 << `shift` bytes. Return whether it was done.
+
+@njit(cache=True, nogil=True)
+def claim(accessed, marks, row, rows, addresses, size, shift, first, lanes, threads, own):  # type: ignore[no-untyped-def]
+    """Give the cells of `size` bytes at `addresses` the marks `first` + lane in a row, if nobody else has been there.
+
+    That is, if the first `rows` rows of their marks have none but those of the same lanes. threads: of each record,
+    what stands for the threads that made it; `own` stands for these lanes. Cells have 1 << `shift` bytes. Return
+    whether it was done.
     """
     per = size >> shift
-    for address in addresses:
-        for cell in range(address >> shift, (address >> shift) + per):
-            if accessed[cell]:
+    for place in range(len(addresses)):
+        for cell in range(addresses[place] >> shift, (addresses[place] >> shift) + per):
+            if not _free(accessed, marks, rows, cell, lanes[place], threads, own):
                 return False
     for place in range(len(addresses)):
         for cell in range(addresses[place] >> shift, (addresses[place] >> shift) + per):
             accessed[cell] = True
-            marks[cell] = first + lanes[place]
+            marks[row, cell] = first + lanes[place]
+    return True
+
+
+@njit(cache=True, nogil=True)
+def reread(accessed, marks, row, rows, addresses, size, shift, first, lanes, threads, own):  # type: ignore[no-untyped-def]
+    """Likewise for a read, in a row after which another keeps the last mark there by others."""
+    per = size >> shift
+    for place in range(len(addresses)):
+        for cell in range(addresses[place] >> shift, (addresses[place] >> shift) + per):
+            if not _free(accessed, marks, rows, cell, lanes[place], threads, own):
+                return False
+    for place in range(len(addresses)):
+        for cell in range(addresses[place] >> shift, (addresses[place] >> shift) + per):
+            accessed[cell] = True
+            before = marks[row, cell]
+            if before and threads[before >> 5] != own:
+                marks[row + 1, cell] = before
+            marks[row, cell] = first + lanes[place]
     return True
 
 

@@ -125,7 +125,7 @@ class Core:
         if grid.failure is not None:
             raise grid.failure
         grid.counts[instruction.opcode] += 1
-        self.latest = where = self.at or site(3)  # begin, the instruction's function, execute
+        self.latest = where = self.at or site(4)  # begin, the instruction's function, execute, a method
         by = _by(By, (self.block.number, self.index, self.bits, where))
         if grid.observers:
             followed = grid.followed.get(instruction.opcode) or grid.follows(instruction)

@@ -19,7 +19,7 @@ from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array
 from tcemu.sanitizer.fences import ALIKE, strength
 from tcemu.sanitizer.global_shadow import LISTED, WRITES, GlobalShadow, Line
-from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
+from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour, thread_of
 from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.report import Earlier, Report
 from tcemu.sanitizer.rules import Severity
@@ -50,6 +50,8 @@ class GlobalRaces:
         self._loads, self._time = block.clocks.loads, block.clocks.time
         #: by warp, of the latest access: what further ones must share to have its number, and the number
         self._latest: dict[int, tuple[object, int]] = {}
+        #: what stands for its warps, but for the number of one
+        self._own = thread_of(neighbour.number, 0)
         #: by warp and line of the kernel: what its latest weak reads have in common
         self._lines: dict[tuple[int, Site], Line] = {}
         #: what bulk and tensor copies have written and read, and what compares an access with them
@@ -87,11 +89,16 @@ class GlobalRaces:
     def _look(self, event: Accessed, read: tuple[Any, ...] = ()) -> None:
         """Compare an access with those before it; `read` has the fields of a weak read."""
         shadow, extent, strong = self._shadow, event.extent, bool(event.order)
+        addresses, size, lanes, own = event.addresses, event.size, event.lanes, self._own + event.by.warp
         if event.writes:
-            if shadow.claim(event.addresses, event.size, 32 * self._number(event), event.lanes, strong, extent):
+            if shadow.claim(addresses, size, 32 * self._number(event), lanes, strong, extent, own):
                 return
         else:
             self._loads[event.by.warp] = True
+            if read and "nc" not in event.instruction.words:
+                line, _, time = read
+                if shadow.reread(addresses, size, self._grid.accesses.first(line, time), lanes, extent[1], own):
+                    return
         cells, per = shadow.cells(event.addresses, event.size, extent[1])
         known = shadow.known(cells)
         if known is not None:

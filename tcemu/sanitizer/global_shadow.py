@@ -91,18 +91,18 @@ _NOBODY = -1, -1
 class GlobalShadow:
     """The marks of the accesses of a grid: 32 * record + lane, and 0 for none.
 
-    arrays: (first byte, end, name) of each array, in ascending order. readers: numbers that tell the warps that made
-    marks (n,) apart. marks_of: the marks (n,) that a read on a line makes at a time of its warp.
+    arrays: (first byte, end, name) of each array, in ascending order. threads: gives the numbers that tell the warps
+    apart that made the records, (records,). marks_of: the marks (n,) that a read on a line makes at a time of its warp.
     """
 
     def __init__(
         self,
         arrays: Sequence[tuple[int, int, str]],
-        readers: Callable[[Array], Array],
+        threads: Callable[[], Array],
         marks_of: Callable[[Line, int], Array],
     ) -> None:
         self._starts, self._ends = [first for first, _, _ in arrays], [end for _, end, _ in arrays]
-        self._readers, self._marks_of = readers, marks_of
+        self._threads, self._marks_of = threads, marks_of
         #: the listed reads of each array, and the arrays that have been written, by their places
         self._listed: dict[int, Listed] = {}
         self._written: set[int] = set()
@@ -151,8 +151,10 @@ class GlobalShadow:
         (self._strong if strong else self._weak)[cells] = marks
         self._reached(extent)
 
-    def claim(self, addresses: Array, size: int, first: int, lanes: Array, strong: bool, extent: Extent) -> bool:
-        """Note a write by `lanes`, with marks from `first`, if nothing has accessed the cells so far, as is usual.
+    def claim(
+        self, addresses: Array, size: int, first: int, lanes: Array, strong: bool, extent: Extent, own: int
+    ) -> bool:
+        """Note a write by `lanes` of the warp `own`, with marks from `first`, if nobody else has accessed the cells.
 
         Return whether it was noted. In any case, listed reads of the array have been noted before.
         """
@@ -161,8 +163,10 @@ class GlobalShadow:
             self.settle(extent)
         if size < self.cell or high > self._covered:
             return False
-        marks = self._strong if strong else self._weak
-        if not self._tools.claim(self._accessed, marks, addresses, size, self._shift, first, lanes):
+        row, threads = STRONG if strong else WEAK, self._threads()
+        if not self._tools.claim(
+            self._accessed, self._marks, row, SEEN, addresses, size, self._shift, first, lanes, threads, own
+        ):
             return False
         if low < self._first or high > self._end or low < start or high > end:
             self._reached(extent)
@@ -183,6 +187,19 @@ class GlobalShadow:
         self._marks[SEEN][cells] = self._marks[STRONG][cells]
 
     # ---------------------------------------------------------------------------------------- weak reads
+
+    def reread(self, addresses: Array, size: int, first: int, lanes: Array, end: int, own: int) -> bool:
+        """Note a read before byte `end` by `lanes` of the warp `own`, if nobody else has written to the cells.
+
+        Return whether it was noted.
+        """
+        if size < self.cell or end > self._covered:
+            return False
+        shift, threads = self._shift, self._threads()
+        noted: bool = self._tools.reread(
+            self._accessed, self._marks, READ, READ, addresses, size, shift, first, lanes, threads, own
+        )
+        return noted
 
     def lists(self, read: tuple[Line, bytes, int], extent: Extent) -> bool:
         """Put a weak read on the list, if nothing has written to its array; return whether it did.
@@ -232,8 +249,9 @@ class GlobalShadow:
         before = self._marks[READ].take(cells)
         self._marks[READ][cells] = marks  # numpy leaves the last mark of a cell
         self._accessed[cells] = True
-        last = self._readers(self._marks[READ].take(cells))
-        earlier, others = (before != 0) & (self._readers(before) != last), self._readers(marks) != last
+        threads = self._threads()
+        last = threads[self._marks[READ].take(cells) >> 5]
+        earlier, others = (before != 0) & (threads[before >> 5] != last), threads[marks >> 5] != last
         self._marks[OTHER][cells[earlier]] = before[earlier]
         self._marks[OTHER][cells[others]] = marks[others]
 

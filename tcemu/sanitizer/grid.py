@@ -112,16 +112,12 @@ class Accesses:
 
     def __init__(self) -> None:
         self.made: list[GlobalAccess | None] = [None]
-        self.block, self.warp, self.time = (np.zeros(256, np.int64) for _ in range(3))
+        #: of each, the number of its block here, what stands for its warp, see `thread`, and the time of that
+        self.block, self.thread, self.time = (np.zeros(256, np.int64) for _ in range(3))
         #: callers, each once
         self._chains: dict[tuple[Site, ...], tuple[Site, ...]] = {}
         #: by block and warp: a time of the warp, and the accesses at that time, which further ones of a line share
         self._present: dict[tuple[int, int], tuple[int, dict[tuple[object, ...], int]]] = {}
-
-    def readers(self, marks: Array) -> Array:
-        """Numbers that tell the warps that made marks (n,) apart."""
-        records = marks >> 5
-        return np.asarray(self.block[records] << 32 | self.warp[records])
 
     def number(
         self,
@@ -149,10 +145,13 @@ class Accesses:
             number = present[1][key] = self._add(access, time)
         return number
 
+    def first(self, line: Line, time: int) -> int:
+        """The mark of lane 0, were it among the lanes of a weak read on this line at a time of its warp."""
+        return 32 * self.number(line.number, line.by, line.instruction.opcode, False, WEAK, time, line.callers)
+
     def marks(self, line: Line, time: int) -> Array:
         """The marks (n,) of a weak read on this line at a time of its warp."""
-        number = self.number(line.number, line.by, line.instruction.opcode, False, WEAK, time, line.callers)
-        return 32 * number + line.lanes
+        return self.first(line, time) + line.lanes
 
     def kept(self, callers: tuple[Site, ...]) -> tuple[Site, ...]:
         """The same callers, each tuple once."""
@@ -161,11 +160,17 @@ class Accesses:
     def _add(self, access: GlobalAccess, time: int) -> int:
         number = len(self.made)
         if number == len(self.time):
-            more = (np.pad(each, (0, number)) for each in (self.block, self.warp, self.time))
-            self.block, self.warp, self.time = more
+            more = (np.pad(each, (0, number)) for each in (self.block, self.thread, self.time))
+            self.block, self.thread, self.time = more
         self.made.append(access)
-        self.block[number], self.warp[number], self.time[number] = access.block, access.by.warp, time
+        self.block[number], self.time[number] = access.block, time
+        self.thread[number] = thread_of(access.block, access.by.warp)
         return number
+
+
+def thread_of(block: int, warp: int) -> int:
+    """A number that tells a warp of a block, by its number here, from all others; its lanes tell its threads apart."""
+    return block << 32 | warp
 
 
 @dataclass(eq=False)
@@ -198,7 +203,7 @@ class Grid:
     shadow: GlobalShadow = field(init=False)
 
     def __post_init__(self) -> None:
-        self.shadow = GlobalShadow(self.arrays, self.accesses.readers, self.accesses.marks)
+        self.shadow = GlobalShadow(self.arrays, lambda: self.accesses.thread, self.accesses.marks)
 
     def extent(self, addresses: Array, size: int) -> str:
         """``bytes 0 to 63 of argument 1``: what `size` bytes at each of the addresses span."""

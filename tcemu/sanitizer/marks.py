@@ -33,7 +33,8 @@ def compile_all() -> None:
         found.runs(addresses, 1)
         found.units(addresses, 0)
         for lanes in (fixed, fixed.copy()):
-            found.claim(accessed, marks, addresses, 4, 2, 0, lanes)
+            for note in (found.claim, found.reread):
+                note(accessed, np.zeros((2, 2), np.int64), 0, 1, addresses, 4, 2, 0, lanes, marks, 0)
     found.put(marks, fixed.copy(), 0)
     found.other(marks, fixed.copy(), accessed)
     found.latest(marks, fixed.copy())
@@ -152,16 +153,54 @@ def fill(written: Array, reads: Array, cells: Array, known: Array, lanewise: Arr
     return -1 - before
 
 
-def claim(accessed: Array, marks: Array, addresses: Array, size: int, shift: int, first: int, lanes: Array) -> bool:
-    """Give the cells of `size` bytes at `addresses` the marks `first` + lane, if none of them has been accessed.
+def claim(
+    accessed: Array,
+    marks: Array,
+    row: int,
+    rows: int,
+    addresses: Array,
+    size: int,
+    shift: int,
+    first: int,
+    lanes: Array,
+    threads: Array,
+    own: int,
+) -> bool:
+    """Give the cells of `size` bytes at `addresses` the marks `first` + lane in a row, if nobody else has been there.
 
-    Cells have 1 << `shift` bytes. Return whether it was done.
+    That is, if the first `rows` rows of their marks have none but those of the same lanes. threads: of each record,
+    what stands for the threads that made it; `own` stands for these lanes. Cells have 1 << `shift` bytes. Return
+    whether it was done.
     """
-    per = size >> shift
-    cells = (addresses >> shift)[:, None] + np.arange(per)
+    cells = (addresses >> shift)[:, None] + np.arange(size >> shift)
     if accessed[cells].any():
+        there = marks[:rows, cells]
+        if np.any((there != 0) & ((threads[there >> 5] != own) | (there & 31 != lanes[:, None]))):
+            return False
+    accessed[cells], marks[row, cells] = True, (first + lanes)[:, None]
+    return True
+
+
+def reread(
+    accessed: Array,
+    marks: Array,
+    row: int,
+    rows: int,
+    addresses: Array,
+    size: int,
+    shift: int,
+    first: int,
+    lanes: Array,
+    threads: Array,
+    own: int,
+) -> bool:
+    """Likewise for a read, in a row after which another keeps the last mark there by others."""
+    cells = (addresses >> shift)[:, None] + np.arange(size >> shift)
+    before = marks[row, cells]
+    if not claim(accessed, marks, row, rows, addresses, size, shift, first, lanes, threads, own):
         return False
-    accessed[cells], marks[cells] = True, (first + lanes)[:, None]
+    others = (before != 0) & (threads[before >> 5] != own)
+    marks[row + 1, cells[others]] = before[others]
     return True
 
 

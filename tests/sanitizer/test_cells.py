@@ -16,7 +16,7 @@ RANDOM = np.random.default_rng(11)
 
 def shadow_of(size):
     """The shadow of one array. The lanes of a read are its marks, and each record belongs to a different warp."""
-    return GlobalShadow([(0, size, "x")], lambda marks: marks >> 5, lambda line, _: line.lanes)
+    return GlobalShadow([(0, size, "x")], lambda: np.arange(1 << 16), lambda line, _: line.lanes)
 
 
 def test_cells_are_those_of_the_bytes(row):
@@ -84,7 +84,8 @@ def test_listed_reads_leave_the_marks_of_reads_one_after_the_other(monkeypatch, 
 def test_reads_at_the_same_addresses_do_not_lengthen_the_list():
     """As all blocks of a matrix product read the same tiles: of 20,000 reads at one place, few are noted."""
     noted = []
-    shadow = GlobalShadow([(0, 4096, "x")], lambda marks: marks >> 5, lambda line, _: noted.append(line) or line.lanes)
+    threads = np.arange(1 << 16)
+    shadow = GlobalShadow([(0, 4096, "x")], lambda: threads, lambda line, _: noted.append(line) or line.lanes)
     places, lanes = np.arange(32).tobytes(), np.arange(32)
     for number in range(20_000):
         line = Line(NOBODY, LOAD, 1, lanes + 32 * (number % 7), number % 7)

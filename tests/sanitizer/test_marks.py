@@ -6,8 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from quick import examples
 
+from tcemu import parse
 from tcemu.sanitizer import marks as plain
-from tcemu.sanitizer.global_shadow import GlobalShadow
+from tcemu.sanitizer.global_shadow import ACCESSES, WRITES, GlobalShadow, Line
+from tcemu.sanitizer.records import NOBODY
 
 kernels = pytest.importorskip("tcemu.kernels.marks")
 CELLS = 64
@@ -25,11 +27,6 @@ def others(marks, cells, lanes, mine):
     for mark, lane in zip(marks[cells].tolist(), lanes.tolist(), strict=True):
         if not (mark >> 5 in mine and mark & 31 == lane):
             yield mark >> 5, mark & 31
-
-
-def shadow_of(size):
-    """The shadow of one array, whose reads need no records."""
-    return GlobalShadow([(0, size, "x")], lambda marks: marks, lambda line, _: line.lanes)
 
 
 @examples(60)
@@ -181,45 +178,86 @@ def test_runs(addresses, size):
         assert module.runs(addresses, size).size == (2 * len(first) if (np.diff(addresses) > 0).all() else 0)
 
 
-@examples(60)
-@given(st.sets(st.integers(0, CELLS - 1), max_size=12), CHOSEN, st.integers(0, 2))
-def test_claim(used, cells, parts):
-    """Cells of 16 bytes, and accesses to one, two or four of them."""
-    size = 16 << parts
+ROWS = 3
+MARKS = st.lists(st.integers(1, 15 * 32 + 31), min_size=ROWS, max_size=ROWS)
+
+
+@examples(100)
+@given(
+    st.dictionaries(st.integers(0, CELLS - 1), MARKS, max_size=12),
+    CHOSEN,
+    st.integers(0, 2),
+    st.sets(st.integers(1, 15)),
+    st.integers(1, ROWS),
+    st.booleans(),
+)
+def test_claim_and_reread(used, cells, parts, mine, rows, by_lanes):
+    """Cells of 16 bytes, and accesses to one, two or four of them; judged by a loop over cells."""
+    size, own = 16 << parts, threads_of(mine)
     addresses = 16 * np.unique(cells[cells <= CELLS - (1 << parts)] >> parts << parts)
-    lanes = np.arange(len(addresses))
-    reached = (addresses[:, None] // 16 + np.arange(1 << parts)).reshape(-1)
-    free = used.isdisjoint(reached.tolist())
+    lanes = np.arange(len(addresses)) % 32
+    reached = [(at // 16 + i, lane) for at, lane in zip(addresses, lanes, strict=True) for i in range(1 << parts)]
+    accessed, marks = np.zeros(CELLS, bool), np.zeros((ROWS + 1, CELLS), np.int64)
+    for cell, given_marks in used.items():
+        accessed[cell], marks[:ROWS, cell] = True, given_marks
+    if by_lanes:  # by the lanes that come back
+        for cell, lane in reached:
+            marks[:, cell] = np.where(marks[:, cell], marks[:, cell] & ~31 | lane, 0)
+    free = all(
+        not mark or (own[mark >> 5] == 7 and mark & 31 == lane)
+        for cell, lane in reached
+        for mark in marks[:rows, cell].tolist()
+    )
     for module in (plain, kernels):
-        accessed, marks = np.isin(np.arange(CELLS), list(used)), np.zeros(CELLS, np.int64)
-        before = accessed.copy()
-        assert module.claim(accessed, marks, addresses, size, 4, 320, lanes) == free
-        if free:
-            assert np.array_equal(marks[reached], 320 + lanes.repeat(1 << parts))
-            assert np.array_equal(accessed, before | np.isin(np.arange(CELLS), reached))
-        else:
-            assert np.array_equal(accessed, before)
-            assert not marks.any()
+        for reads in (False, True):
+            seen, found = accessed.copy(), marks.copy()
+            expected_seen, expected = accessed.copy(), marks.copy()
+            row, note = (ROWS - 1, module.reread) if reads else (0, module.claim)
+            for cell, lane in reached if free else ():
+                before = marks[row, cell]
+                if reads and before and own[before >> 5] != 7:
+                    expected[row + 1, cell] = before
+                expected_seen[cell], expected[row, cell] = True, 320 + lane
+            assert note(seen, found, row, rows, addresses, size, 4, 320, lanes, own, 7) == free
+            assert np.array_equal(seen, expected_seen)
+            assert np.array_equal(found, expected)
 
 
 @pytest.mark.parametrize("module", [plain, kernels])
-def test_a_claimed_write_is_noted_like_any_other(module, monkeypatch):
+def test_what_is_noted_quickly_is_noted_like_anything_else(module, monkeypatch):
+    """Three warps write and read, now and then what they have accessed before."""
     monkeypatch.setattr("tcemu.sanitizer.global_shadow.fastest", lambda: module)
-    random = np.random.default_rng(5)
-    for _ in range(20):
-        quick, slow = shadow_of(1 << 16), shadow_of(1 << 16)
+    random, lanes, threads, noted = np.random.default_rng(5), np.arange(32), np.arange(41) % 3, 0
+    for _ in range(40):
+        quick, slow = (
+            GlobalShadow([(0, 1 << 18, "x")], lambda: threads, lambda line, _: 32 * line.number + lanes)
+            for _ in range(2)
+        )
+        places = {}
         for number, size in enumerate(random.choice([4, 8, 16, 32], 40).tolist(), 1):
-            addresses = size * random.choice((1 << 15) // size, 32, replace=False)
-            lanes, strong = np.arange(32), bool(random.integers(2))
+            some = size * random.choice((1 << 17) // size, 32, replace=False)
+            addresses = places.setdefault((number % 3, size), some) if random.integers(2) else some
+            strong, reads, own = bool(random.integers(2)), bool(random.integers(2)), number % 3
             extent = int(addresses.min()), int(addresses.max()) + size
             cells, per = slow.cells(addresses, size, extent[1])
-            free = slow.known(cells) is None
+            there = slow.marks(cells, WRITES if reads else ACCESSES)
+            same = (threads[there >> 5] == own) & (there & 31 == lanes.repeat(per))
+            free = bool(((there == 0) | same).all())
             fits = size >= quick.cell and extent[1] <= quick.cell * len(quick._accessed)
-            assert quick.claim(addresses, size, 32 * number, lanes, strong, extent) == (free and fits)
-            if not (free and fits):
-                own, _ = quick.cells(addresses, size, extent[1])
-                quick.write(own, 32 * number + lanes.repeat(per), strong, extent)
-            slow.write(cells, 32 * number + lanes.repeat(per), strong, extent)
-        every, _ = slow.cells(np.arange(0, 1 << 15, 4), 4, 1 << 15)
-        assert np.array_equal(quick.marks(quick.cells(np.arange(0, 1 << 15, 4), 4, 1 << 15)[0]), slow.marks(every))
-        assert quick.untouched(0, 1 << 16) == slow.untouched(0, 1 << 16)
+            read = Line(NOBODY, parse("ld.global.b32"), size, lanes, number), addresses.tobytes(), 0
+            if reads:
+                done = quick.reread(addresses, size, 32 * number, lanes, extent[1], own)
+            else:
+                done = quick.claim(addresses, size, 32 * number, lanes, strong, extent, own)
+            assert done == (free and fits)
+            for shadow in [slow] if done else [slow, quick]:
+                mine, per = shadow.cells(addresses, size, extent[1])
+                if reads:
+                    shadow.note(read)
+                else:
+                    shadow.write(mine, 32 * number + lanes.repeat(per), strong, extent)
+            noted += done
+        every, mine = (shadow.cells(np.arange(0, 1 << 17, 4), 4, 1 << 17)[0] for shadow in (slow, quick))
+        assert np.array_equal(quick.marks(mine), slow.marks(every))
+        assert quick.untouched(0, 1 << 18) == slow.untouched(0, 1 << 18)
+    assert noted > 200
