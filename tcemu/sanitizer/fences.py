@@ -102,6 +102,11 @@ class Fences:
         #: by warp: the last things that its lanes have found, for the fences of others
         self._recent: dict[int, deque[_Found]] = {}
 
+    @property
+    def executed(self) -> bool:
+        """Whether a fence has been executed."""
+        return any(self._fenced)
+
     def handed_on(self, warp: int, lanes: int, order: Order, reach: int = 0) -> Array | None:
         """What an operation of these lanes publishes to threads as far away as `reach`; None if nothing."""
         if order in RELEASES:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from functools import reduce
 
-import numpy as np
-
 from tcemu.instructions.elements import order_of
 from tcemu.machine.events import Accessed, Fenced
 from tcemu.sanitizer.block import Block, ForAccesses, Handlers
@@ -22,6 +20,7 @@ from tcemu.sanitizer.grid import Neighbour
 #: A location, and who may find what it publishes: state space, address, and a block or, for its cluster, -1.
 Place = tuple[str, int, int]
 _CLUSTER = -1
+
 
 class Flags:
     """The strong accesses of one block, or of one cluster; `neighbour` is what it exchanges with the others."""
@@ -36,11 +35,23 @@ class Flags:
         }
 
     def _accessed(self, event: Accessed) -> None:
+        if self._silent(event):
+            return
         step = self._write if event.writes else self._read
         far = REACH[order_of(event.instruction).scope]
-        for address in np.unique(event.addresses).tolist():
-            lanes = int(sum(1 << lane for lane in event.lanes[event.addresses == address].tolist()))
-            step(event, address, lanes, far)
+        lanes: dict[int, int] = {}
+        for address, lane in zip(event.addresses.tolist(), event.lanes.tolist(), strict=True):
+            lanes[address] = lanes.get(address, 0) | 1 << lane
+        for address in sorted(lanes):
+            step(event, address, lanes[address], far)
+
+    def _silent(self, event: Accessed) -> bool:
+        """Whether an access neither publishes nor finds anything, as those of most sums and counters."""
+        unpublished = not self._released and not self._neighbour.finds
+        if not event.writes:
+            return unpublished
+        replaces = event.instruction.family not in ATOMIC
+        return event.order not in RELEASES and not self._fences.executed and (unpublished or not replaces)
 
     def _write(self, event: Accessed, address: int, lanes: int, far: int) -> None:
         row, continues = None, event.instruction.family in ATOMIC

@@ -253,6 +253,11 @@ class Neighbour:
             there.together = dict(parts.get(who, {}))
         there.parts = parts
 
+    @property
+    def finds(self) -> bool:
+        """Whether locations of global memory publish anything."""
+        return bool(self._grid.published)
+
     def find(self, address: int) -> Array | None:
         """The row that the address publishes; None if nothing."""
         there = self._grid.published.get(address)
