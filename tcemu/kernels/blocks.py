@@ -137,8 +137,10 @@ class Chain:
         self.scale = (fraction + 254).up(23).everywhere()
         kept = self.code.word(-1).up(self.code.word(23) - keep)
         self.mask = half.choose(self.code.word(-1), kept).everywhere()
-        plain = self.half.compare("==", 0).both((keep - 23).compare("==", 0))
-        self.usual = plain.both(self.space.compare("<", 2))
+        #: whether results do not keep all bits of a float32
+        self.cuts = (keep - 23).compare("!=", 0)
+        whole = self.space.compare("<", 2).but_not(self.cuts)
+        self.usual = self.half.compare("==", 0).both(whole.either(self.fits))
         self.reach = (self.code.word(usual.LARGE + (1 << 23) - 1) - start.up(23)).everywhere()
         self.base = base.everywhere()
         floor = floor.larger(BOTTOM)

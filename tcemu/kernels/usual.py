@@ -1,12 +1,12 @@
 """Sums of chains that need no special care, with half the operations beside those of the products.
 
-    rule             results are float32 with all their bits; the products of a sum fit in 32 bits
+    rule             results are float32; the products of a sum fit in 32 bits, and so does the sum if results are cut
     accumulators     zero, or normal: not below the smallest E of products, and far from overflow
 
 Two cases need no path of their own here. If an accumulator is far above all products, their power of two stops where
-they all vanish, and the accumulator's 24 bits pass through the sum without loss. If all products are zero, E is the
-smallest E of products, and every accumulator is a multiple of 2^(E - F) with F fraction bits: at the start by the
-condition above, and later because each sum leaves such a multiple.
+they all vanish, and those of the accumulator's 24 bits that results keep pass through the sum without loss. If all
+products are zero, E is the smallest E of products, and no accumulator has a bit below 2^(E - F), with F fraction bits,
+that results keep: at the start by the condition above, and later because each sum leaves a multiple of 2^(E - F).
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ def _sum(chain: Chain, fours: Sequence[Four], first: Lanes, fits: bool) -> None:
     parts = [total.get() for total in totals]
     if fits:
         _put(running, [_toward_zero(part) for part in parts], powers)
+        chain.code.branch(chain.cuts, lambda: _cut(chain, running))
         return
     wholes = [part + term for part, term in zip(parts, terms, strict=True)]
     # Negative where both signs agree, but not with that of the sum.
@@ -90,6 +91,11 @@ def _sum(chain: Chain, fours: Sequence[Four], first: Lanes, fits: bool) -> None:
         by_magnitude,
         lambda: _put(running, [_toward_zero(whole) for whole in wholes], powers),
     )
+
+
+def _cut(chain: Chain, running: list[Slot]) -> None:
+    for each in running:
+        each.set(each.get() & chain.mask)
 
 
 def _toward_zero(sums: Lanes) -> Lanes:
