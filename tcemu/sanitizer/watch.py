@@ -67,13 +67,23 @@ class Watch:
     def _needing(self, key: object, kind: type[Event], needs: Callable[[Any], bool] = lambda _: True) -> list[Any]:
         """What the sections have for a kind of event; `key` stands for those that `needs` accepts."""
         sections = self._sections
+        if not self._places:
+            self._index()
         places: Sequence[int] | None = self._places.get(key)
         if places is None:
-            having = [number for number in range(len(sections)) if kind in sections[number].handlers]
+            having = self._places.get(kind, ())
             places = self._places[key] = tuple(each for each in having if needs(sections[each].handlers[kind]))
         if kind in _LAST:
             places = sections.last(places)
         return [sections[number].handlers[kind] for number in places]
+
+    def _index(self) -> None:
+        """Note the sections that have a handler for each kind of event."""
+        found: dict[object, list[int]] = {}
+        for number in range(len(self._sections)):
+            for kind in self._sections[number].handlers:
+                found.setdefault(kind, []).append(number)
+        self._places.update((kind, tuple(numbers)) for kind, numbers in found.items())
 
     def close(self) -> None:
         """Forget the sections."""
