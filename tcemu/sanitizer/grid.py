@@ -112,7 +112,7 @@ class Accesses:
 
     def __init__(self) -> None:
         self.made: list[GlobalAccess | None] = [None]
-        #: of each, the number of its block here, what stands for its warp, see `thread`, and the time of that
+        #: of each, the number of its block here, what stands for its warp (see `thread_of`), and the time of that
         self.block, self.thread, self.time = (np.zeros(256, np.int64) for _ in range(3))
         #: callers, each once
         self._chains: dict[tuple[Site, ...], tuple[Site, ...]] = {}

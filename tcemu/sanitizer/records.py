@@ -203,6 +203,22 @@ class Records:
                 return False
         return True
 
+    def settled(self, marks: Array, row: Array, record: int) -> bool:
+        """Whether the records of all `marks` have ended, or do not race with `record` because both are strong.
+
+        False also of a `record` that is weak, for which `ended` says it.
+        """
+        if record not in self.strong:
+            return False
+        marks = marks.ravel()
+        cells, known = _numbers(len(marks)), self.known(row)
+        passed = known.copy()
+        while (other := self._tools.other(marks, cells, passed)) >= 0:
+            if not (self.together(other, record) or self.learn(other, row, known)):
+                return False
+            passed[other] = True
+        return True
+
     def known(self, row: Array) -> Array:
         """Which records are known to have ended for `row`, bool (records,), as far as was asked; at least record 0."""
         _, known = self._ended.get(id(row)) or self._begin(row)

@@ -92,7 +92,7 @@ class SharedMemory:
             return
         writes = self._shadow.writes(cells, record in self._records.strong)
         for (row, part), prior in product(self._parts(by, lanes), writes):
-            if self._records.ended(prior, row):
+            if self._records.ended(prior, row) or self._records.settled(prior, row, record):
                 continue
             places = places_of(self._records.unknown(prior, row), part)
             if len(places):
@@ -111,13 +111,13 @@ class SharedMemory:
         prior = writes[0]
         for row, part in self._parts(by, lanes):
             for before in writes:
-                if self._records.ended(before, row):
+                if self._records.ended(before, row) or self._records.settled(before, row, record):
                     continue
                 late = places_of(self._records.unknown(before, row), part)
                 if len(late):
                     late = late[~self._own(before[late], by.warp, lanes[late])]
                     self._collide_rewrite(record, cells, before, late, lanes, Known(row, (row,)))
-            if self._all_read(reads, row):
+            if self._all_read(reads, row) or self._records.settled(reads, row, record):
                 continue
             unknown = self._records.unknown(reads, row)
             for reader in np.flatnonzero(unknown.any(axis=1)) if len(reads) else ():

@@ -1,16 +1,19 @@
-"""The quick way of an access to shared memory leaves and reports what the long way does."""
+"""The quick ways of an access to shared memory leave and report what the long way does."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from quick import examples
 
 import tcemu
 from tcemu.sanitizer.quick import Quick
+from tcemu.sanitizer.records import Records
 
 WAYS = ("reads", "writes", "reads_async", "writes_async")
 BYTES, TILE = 1024, 128
 PLACES = st.sampled_from([0, 128, 256, 512])
+ORDERS = "volatile", "relaxed.cta", "release.cta"
 LDMATRIX = "ldmatrix.sync.aligned.m8n8.x2.shared.b16"
 
 
@@ -29,7 +32,11 @@ DOES = {
     "load": lambda warp, g, at, number: warp.ld_shared(at + 4 * (warp.laneid ^ number)),
     "load of all lanes": lambda warp, g, at, number: warp.ld_shared(at),
     "ldmatrix": lambda warp, g, at, number: warp.run(LDMATRIX, at + 16 * (warp.laneid % 16)),
+    "strong store": lambda warp, g, at, number: warp.st_shared(at + 4 * warp.laneid, 1, order=ORDERS[number % 3]),
+    "strong load": lambda warp, g, at, number: warp.ld_shared(at + 4 * warp.laneid, order=ORDERS[number % 2]),
     "add": lambda warp, g, at, number: warp.red_shared("add.u32", at + 4 * warp.laneid, number),
+    "add to half the words": lambda warp, g, at, number: warp.red_shared("add.u32", at + 4 * (warp.laneid // 2), 1),
+    "exchange": lambda warp, g, at, number: warp.atom_shared("exch.b32", at + 4 * (warp.laneid ^ number), number),
     "cp.async": lambda warp, g, at, number: warp.cp_async(at + 4 * warp.laneid, g + 4 * warp.laneid, 4),
     "commit": lambda warp, g, at, number: warp.cp_async_commit_group(),
     "wait": lambda warp, g, at, number: warp.cp_async_wait_group(number % 2),
@@ -112,12 +119,9 @@ def run(steps, filled):
 @given(STEPS, st.booleans())
 def test_loads_stores_and_copies(steps, filled):
     with_it = run(steps, filled)
-    kept = {way: getattr(Quick, way) for way in WAYS}
-    try:
+    with pytest.MonkeyPatch.context() as patch:
         for way in WAYS:
-            setattr(Quick, way, lambda self, *given: False)
+            patch.setattr(Quick, way, lambda self, *given: False)
+        patch.setattr(Records, "settled", lambda self, *given: False)
         without = run(steps, filled)
-    finally:
-        for way, function in kept.items():
-            setattr(Quick, way, function)
     assert with_it == without
