@@ -13,11 +13,11 @@ Blocks with the same x may be computed together, if they take the usual path and
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
 from typing import Any, NamedTuple
 
-from tcemu.kernels import scaled_sums, usual
+from tcemu.kernels import scaled_sums, specials, usual
 from tcemu.kernels.lanes import BYTE, LONG, SHORTS, SIGN, WIDTH, WORDS, Lanes, whole_vectors_of_words
 from tcemu.kernels.rounding import Total, clean, converted_to_odd, moved_down, subnormal_term, to_float16
 from tcemu.kernels.rule import DEPTH, FLOOR, FRACTION, HALF, JOIN, KEEP, ROWS, RULE, SPACE, SUMS
@@ -76,7 +76,7 @@ class Chain:
             left = Slot(self.code.long(1))
             self._if(short, lambda: left.set(scaled_sums.add_short(self, short - 1)))
             self.code.branch(left.get(), any_sums)
-        self.code.branch(self.join, lambda: self._join(four))
+        self.code.branch(self.join, partial(self._join, four))
         self._if(scaled, lambda: scaled_sums.put_nan(self))
         sides.put(four.accumulators)
 
@@ -90,7 +90,7 @@ class Chain:
         def all_sums() -> None:
             usual.add_sums(self, fours)
             for four in fours:
-                self.code.branch(self.join, lambda four=four: self._join(four))  # type: ignore[misc]
+                self.code.branch(self.join, partial(self._join, four))
                 four.sides.put(four.accumulators)
             done()
 
@@ -115,9 +115,9 @@ class Chain:
         with self.code.loop(0, self.sums) as i:
             first = i * self.depth
             marks = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
-            self._if(special, lambda: self._look_for_specials(first, marks))
+            self._if(special, lambda: specials.look(self, first, marks))
             self._if(scaled, lambda: scaled_sums.add_sum(self, first), lambda: self._plain_sum(first, wide))
-            self._if(special, lambda: self._put_right(marks))
+            self._if(special, lambda: specials.put_right(self, marks))
 
     def _if(self, flag: Any, yes: Callable[[], object], no: Callable[[], object] = lambda: None) -> None:
         if isinstance(flag, bool):
@@ -370,37 +370,6 @@ class Chain:
             for number, four in enumerate(into):
                 for row, total in enumerate(four.running):
                     total.set(total.get() + term(x, four.sides.y(at, row), at, number * ROWS + row))
-
-    def _look_for_specials(self, first: Lanes, marks: list[Slot]) -> None:
-        """What infinities and NaNs make of each sum, or 0; see `pack_special`."""
-        sums = []
-        for bits in self.accumulators():
-            infinite = (bits & INFINITY).compare("==", INFINITY)
-            sums.append(Slot(infinite.choose(bits, 0).floats()))
-        pruned = Slot(self.code.long(0))
-        with self.code.loop(0, self.depth) as k:
-            absent = self.sides.special_x(first + k).compare("==", 2.0)
-            pruned.set(pruned.get() | self.code.number(self.code.number_of_any(absent)))
-
-        def add(stored_only: bool) -> None:
-            with self.code.loop(0, self.depth) as k:
-                x = self.sides.special_x(first + k)
-                for row, so_far in enumerate(sums):
-                    found = x.exactly_times_plus(self.sides.special_y(first + k, row), so_far.get())
-                    if stored_only:
-                        found = x.compare("!=", 2.0, unordered=True).choose(found, so_far.get())
-                    so_far.set(found)
-
-        self.code.branch(pruned.get(), lambda: add(stored_only=True), lambda: add(stored_only=False))
-        for mark, total in zip(marks, sums, strict=True):
-            x = total.get()
-            infinite = x.size().compare(">", 100.0).choose(x.bits(), 0)
-            mark.set(x.compare("==", x).choose(infinite, self.code.lanes(QUIET)))
-
-    def _put_right(self, marks: list[Slot]) -> None:
-        for mark, running in zip(marks, self.running, strict=True):
-            found = mark.get()
-            running.set(found.compare("==", 0).choose(running.get(), found))
 
     def _join(self, four: Four) -> None:
         """c plus the result of the chain: the format's ordinary addition, rounded to nearest even."""

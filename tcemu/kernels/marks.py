@@ -156,13 +156,16 @@ def fill(written, reads, cells, known, lanewise, mark):  # type: ignore[no-untyp
 
 
 @njit(cache=True, nogil=True)
-def _free(accessed, marks, rows, cell, lane, threads, own):  # type: ignore[no-untyped-def]
-    """Whether a cell has no marks in the first `rows` rows but those of lane `lane` of `own`."""
-    if accessed[cell]:
-        for row in range(rows):
-            mark = marks[row, cell]
-            if mark and (threads[mark >> 5] != own or mark & 31 != lane):
-                return False
+def _free(accessed, marks, rows, addresses, size, shift, lanes, threads, own):  # type: ignore[no-untyped-def]
+    """Whether the first `rows` rows have no marks of these cells but those of the same lanes; see `claim`."""
+    per = size >> shift
+    for place in range(len(addresses)):
+        for cell in range(addresses[place] >> shift, (addresses[place] >> shift) + per):
+            if accessed[cell]:
+                for row in range(rows):
+                    mark = marks[row, cell]
+                    if mark and (threads[mark >> 5] != own or mark & 31 != lanes[place]):
+                        return False
     return True
 
 
@@ -174,11 +177,9 @@ def claim(accessed, marks, row, rows, addresses, size, shift, first, lanes, thre
     what stands for the threads that made it; `own` stands for these lanes. Cells have 1 << `shift` bytes. Return
     whether it was done.
     """
+    if not _free(accessed, marks, rows, addresses, size, shift, lanes, threads, own):
+        return False
     per = size >> shift
-    for place in range(len(addresses)):
-        for cell in range(addresses[place] >> shift, (addresses[place] >> shift) + per):
-            if not _free(accessed, marks, rows, cell, lanes[place], threads, own):
-                return False
     for place in range(len(addresses)):
         for cell in range(addresses[place] >> shift, (addresses[place] >> shift) + per):
             accessed[cell] = True
@@ -189,11 +190,9 @@ def claim(accessed, marks, row, rows, addresses, size, shift, first, lanes, thre
 @njit(cache=True, nogil=True)
 def reread(accessed, marks, row, rows, addresses, size, shift, first, lanes, threads, own):  # type: ignore[no-untyped-def]
     """Likewise for a read, in a row after which another keeps the last mark there by others."""
+    if not _free(accessed, marks, rows, addresses, size, shift, lanes, threads, own):
+        return False
     per = size >> shift
-    for place in range(len(addresses)):
-        for cell in range(addresses[place] >> shift, (addresses[place] >> shift) + per):
-            if not _free(accessed, marks, rows, cell, lanes[place], threads, own):
-                return False
     for place in range(len(addresses)):
         for cell in range(addresses[place] >> shift, (addresses[place] >> shift) + per):
             accessed[cell] = True

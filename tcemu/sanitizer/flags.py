@@ -47,7 +47,7 @@ class Flags:
 
     def _silent(self, event: Accessed) -> bool:
         """Whether an access neither publishes nor finds anything, as those of most sums and counters."""
-        unpublished = not self._released and not self._neighbour.finds
+        unpublished = not self._released and not self._neighbour.published
         if not event.writes:
             return unpublished
         replaces = event.instruction.family not in ATOMIC

@@ -254,7 +254,7 @@ class Neighbour:
         there.parts = parts
 
     @property
-    def finds(self) -> bool:
+    def published(self) -> bool:
         """Whether locations of global memory publish anything."""
         return bool(self._grid.published)
 
