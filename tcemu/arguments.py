@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from tcemu.errors import OperandError, TcemuError, briefly, is_whole, listing
 
@@ -94,7 +93,8 @@ def _misfit(function: Callable[..., Any], args: Sequence[Any], options: Mapping[
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     """The annotations as objects; those of *args and **options are about all of them."""
-    numpy_typing = types.SimpleNamespace(ArrayLike=_ArrayLike, NDArray=npt.NDArray)
+    # numpy's own aliases have no origin: NDArray is opaque since Python 3.12, and ArrayLike is a long union
+    numpy_typing = types.SimpleNamespace(ArrayLike=_ArrayLike, NDArray=np.ndarray)
     hints = typing.get_type_hints(function, localns={"npt": numpy_typing})
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind in _MANY and name in hints:

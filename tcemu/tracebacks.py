@@ -14,7 +14,7 @@ import textwrap
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import Any, NamedTuple
 
 #: Folders whose code is not the learner's: this package, Python and what is installed.
@@ -27,6 +27,8 @@ _FRAMES, _LINES = 6, 8
 _WIDTH = 100
 #: The space between a sentence and the next, which begins with a capital letter or a qualifier.
 _SENTENCE = re.compile(r"(?<=[.?!]) (?=[A-Z.])")
+#: What Python calls the code of comprehensions, as functions within the one in which they are written.
+_COMPREHENSIONS = re.compile(r"(?:^|\.)(?:<locals>\.)?<(?:listcomp|setcomp|dictcomp|genexpr)>")
 #: ANSI sequences of the terminal, which notebooks show in the colours of their theme.
 _RED, _GREEN, _BOLD, _PLAIN = "\x1b[1;31m", "\x1b[32m", "\x1b[1m", "\x1b[0m"
 
@@ -56,6 +58,28 @@ def cell(file: str) -> str:
     except AttributeError:  # a shell with a compiler of its own
         return ""
     return " ".join(named) if named else ""
+
+
+def function(code: CodeType) -> str:
+    """The function in which code is written, ``Class.method`` or ``outer.<locals>.inner``: comprehensions have no name.
+
+    Since Python 3.12, most of them are no functions of their own, so the name must not depend on that.
+    """
+    return _COMPREHENSIONS.sub("", code.co_qualname) or "<module>"
+
+
+def caller(frame: FrameType) -> FrameType | None:
+    """The frame that called a frame's function: not the same function, which runs its own comprehension."""
+    outer = frame.f_back
+    while outer is not None and _within(frame, outer):
+        frame, outer = outer, outer.f_back
+    return outer
+
+
+def _within(frame: FrameType, outer: FrameType) -> bool:
+    """Whether a frame runs a comprehension of the function that the frame outside it runs."""
+    code, around = frame.f_code, outer.f_code
+    return code in around.co_consts and function(code) == function(around)
 
 
 def place(file: str, line: int) -> str:
@@ -121,10 +145,11 @@ def learners(error: BaseException) -> Iterator[Line]:
     """The statements of the learner that were being executed, outermost first."""
     step = error.__traceback__
     while step is not None:
+        following = step.tb_next
         line = _line(step)
-        if line is not None:
+        if line is not None and not (following and _within(following.tb_frame, step.tb_frame)):
             yield line
-        step = step.tb_next
+        step = following
 
 
 def _line(step: TracebackType) -> Line | None:
@@ -134,7 +159,7 @@ def _line(step: TracebackType) -> Line | None:
         return None
     # from the call's first line to its last: what is wrong may be in any of them
     first, last, *_ = next(islice(code.co_positions(), step.tb_lasti // 2, None), (None, None))
-    return Line(code.co_filename, first or step.tb_lineno, last or step.tb_lineno, code.co_name)
+    return Line(code.co_filename, first or step.tb_lineno, last or step.tb_lineno, function(code).rsplit(".", 1)[-1])
 
 
 def _excerpt(line: Line) -> str:

@@ -16,6 +16,7 @@ import greenlet
 import numpy as np
 
 from tcemu.machine.events import By, Site
+from tcemu.tracebacks import caller, function
 
 Key = TypeVar("Key")
 Kept = TypeVar("Kept")
@@ -60,7 +61,7 @@ def _line(frame: FrameType) -> Site:
     key = id(code), frame.f_lasti
     found = _cache.get(key)
     if found is None or found[0] is not code:
-        found = _cache[key] = code, Site(code.co_filename, frame.f_lineno, code.co_qualname)
+        found = _cache[key] = code, Site(code.co_filename, frame.f_lineno, function(code))
     return found[1]
 
 
@@ -192,11 +193,10 @@ def _look(inner: Site, outer: FrameType) -> tuple[Site, ...]:
         frame = frame.f_back
     found = []
     while frame is not None:
-        frame = frame.f_back
+        frame = caller(frame)
         if frame is not None and not _ours[frame.f_code.co_filename]:
             here = _line(frame)
-            if here.line != line or here.file != file:  # otherwise it is the line with the comprehension
-                found.append(here)
+            found.append(here)
             if (here.file, here.function) in _launched:
                 break
     return (*inlined, *found) if found else inlined

@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+import marks
 import numpy as np
 import pytest
 from kernels_pairs import leader
 
 import tcemu
 from tcemu.errors import Deadlock
+from tcemu.tracebacks import learners
 
 FULL = 256
 
@@ -130,3 +132,57 @@ def test_a_flag_that_was_cleared_names_the_store():
     told = f"the last value there is from st.release.gpu.global.b32 of warp 0 of block 0 at {__file__}:{line}"
     assert [report.rule for report in found] == ["flag-never-set"]
     assert told in found[0].message
+
+
+def many(warp, x, rows):
+    return [
+        warp.ld_global(x.at(row))  # <- in a list
+        for row in rows
+    ]
+
+
+def through_a_list(warp, x):
+    many(warp, x, [64])  # <- caller
+
+
+def through_nested_lists(warp, x):
+    [
+        {
+            column: warp.ld_global(x.at(row + column))  # <- in nested ones
+            for column in range(1)
+        }
+        for row in [64]
+    ]
+
+
+def through_a_generator(warp, x):
+    sum(warp.ld_global(x.at(row)) for row in [64])  # <- in a generator
+
+
+@pytest.mark.parametrize(
+    ("kernel", "function", "line", "callers"),
+    [
+        (through_a_list, "many", "in a list", ["through_a_list"]),
+        (through_nested_lists, "through_nested_lists", "in nested ones", []),
+        (through_a_generator, "through_a_generator", "in a generator", []),
+    ],
+    ids=lambda each: getattr(each, "__name__", ""),
+)
+def test_a_line_in_a_comprehension_is_in_the_function_that_was_written(kernel, function, line, callers):
+    """Before Python 3.12, every comprehension is a function of its own; a generator still is."""
+    report = launched(kernel).reports[0]
+    assert report.site.function == function
+    assert f"{report.site.file}:{report.site.line}" == marks.line(__file__, f"<- {line}")
+    assert [site.function for site in report.callers] == callers
+
+
+def test_the_traceback_of_a_comprehension_names_the_function_that_was_written():
+    with pytest.raises(ZeroDivisionError) as caught:
+        [
+            1 // row
+            for row in [0]
+        ]
+    lines = list(learners(caught.value))
+    assert [line.function for line in lines] == [
+        "test_the_traceback_of_a_comprehension_names_the_function_that_was_written"
+    ]
