@@ -42,7 +42,7 @@ def by_chance(row: Any, runs: int) -> int | None:
 
 def searched(row: Any, runs: int) -> tuple[int | None, str]:
     """The runs of the search until one fails, and the schedule."""
-    found = tcemu.search_schedules(*row.arguments(mended=False), **row.options, check=row.check, runs=runs, seconds=1e6)
+    found = tcemu.search_schedules(*row.arguments(mended=False), **row.options, check=row.check, runs=runs, work=10**12)
     return (found.runs, found.failures[0].replay) if found.failures else (None, "")
 
 

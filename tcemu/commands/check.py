@@ -32,7 +32,9 @@ _WATCHED = 2000
 @click.argument("folder", required=False, type=click.Path(path_type=Path, exists=True))
 @click.option("--watch", is_flag=True, help="Keep running, and check a notebook again whenever it is saved.")
 @click.option("--as", "name", help="Your name, which gives your exercises their own numbers. It is remembered.")
-@click.option("--limit", type=click.FloatRange(1), default=60.0, show_default=True, help="Seconds for each notebook.")
+@click.option(
+    "--limit", type=click.FloatRange(1), default=60.0, show_default=True, help="Processor seconds for each notebook."
+)
 def check(folder: Path | None, watch: bool, name: str | None, limit: float) -> None:
     """Check the exercises in the notebooks of FOLDER, or in one notebook.
 

@@ -77,7 +77,13 @@ class Checked:
 @click.option(
     "--budget", type=click.IntRange(0), default=200, show_default=True, help="Runs of the search; 0: no search."
 )
-@click.option("--seconds", type=click.FloatRange(0, min_open=True), default=30.0, show_default=True, help="Its time.")
+@click.option(
+    "--work",
+    type=click.IntRange(0),
+    default=2_000_000,
+    show_default=True,
+    help="The operations that all warps may execute in all runs of the search together; about a minute's.",
+)
 @click.option(
     "--operations",
     type=click.IntRange(1),
@@ -94,7 +100,7 @@ def sanitize(
     seeds: int,
     delays: int,
     budget: int,
-    seconds: float,
+    work: int,
     operations: int,
     sarif: Path | None,
     junit: Path | None,
@@ -115,7 +121,7 @@ def sanitize(
 
     from tcemu.launcher import replacing
 
-    checks = _Checks(_policies(policies), seeds, delays, budget, seconds, operations)
+    checks = _Checks(_policies(policies), seeds, delays, budget, work, operations)
     function = function_named(what, "sanitize")
     with replacing(checks.launch), suppress(_Ended):
         function()
@@ -156,7 +162,7 @@ class _Checks:
     seeds: int
     delays: int
     budget: int
-    seconds: float
+    work: int
     operations: int
     done: list[Checked] = field(default_factory=list)
     _searched: set[object] = field(default_factory=set)
@@ -212,7 +218,7 @@ class _Checks:
             check.covered = "with an earlier launch"
             return
         self._searched.add(form)
-        limits: dict[str, Any] = {"delays": self.delays, "runs": self.budget, "seconds": self.seconds}
+        limits: dict[str, Any] = {"delays": self.delays, "runs": self.budget, "work": self.work}
         search: ScheduleSearch = search_schedules(kernel, grid, block, args, **limits, **options)
         check.covered = search.covered
         check.found += [_of(each.what, each.replay, str(each)) for each in search.failures]

@@ -89,7 +89,6 @@ class ScheduleSearch:
     kernel: str
     #: Schedules that ran before a failure was found, or all of them, without those that shrank it.
     runs: int = 0
-    seconds: float = 0.0
     levels: list[Level] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     #: The launch under the first schedule.

@@ -8,7 +8,6 @@ longer do, schedules are drawn at random until the budget is spent.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,6 +30,9 @@ _SHAPE = ("resident", "cluster", "non_portable_cluster", "operations")
 #: all warps in the first one, and some more: a warp that polls memory while another is held back executes more than
 #: usual, but not that many.
 OPERATIONS, _TIMES, _MORE = 1_000_000, 10, 50_000
+#: The operations of all warps in all runs together, about a minute's: a budget of time would find less on a busy
+#: machine.
+WORK = 2_000_000
 #: The share of the budget for the most promising schedules, if it is too small for all with a number of delays.
 _SHARE = 0.5
 #: The most delays of a schedule that is drawn at random, above those of the parent.
@@ -49,7 +51,7 @@ def search_schedules(
     target: str = "sm_90a",
     delays: int = 2,
     runs: int = 400,
-    seconds: float = 30.0,
+    work: int = WORK,
     check: Callable[..., object] | None = None,
     **more: Any,
 ) -> ScheduleSearch:
@@ -59,9 +61,9 @@ def search_schedules(
     the policies "late" and "early", forwards and backwards (the last block, warp and lane first), and then with delays:
     a warp is held back at one operation until no other warp can run (or others have done a few thousand operations), or
     a copy ends early where it would end late, or late where it would end early. All orders with one delay are tried,
-    then all with two, up to `delays`, within a budget of `runs` and `seconds`; what does not fit is sampled. Orders
-    that no warp can tell apart count as one (tcemu.schedules.trace says which); the result says what was tried and what
-    was not.
+    then all with two, up to `delays`, within a budget of `runs`, and of `work`: the operations that all warps execute
+    in all runs together. What does not fit is sampled. Orders that no warp can tell apart count as one
+    (tcemu.schedules.trace says which); the result says what was tried and what was not.
 
     A run fails if the sanitizer reports an error, if the launch does not finish, or if the arrays hold other results
     than after the first run; kernels that use atom or red may give different results, unless `check`, which is called
@@ -91,15 +93,16 @@ def search_schedules(
     options = {"grid": grid, "block": block, "shared": shared, "target": target, **more}
     limited = options.get("operations") is not None
     options["operations"] = options["operations"] if limited else OPERATIONS
-    limits = whole(delays, "delays", LaunchError), whole(runs, "runs", LaunchError)
-    if min(limits) < 0 or not isinstance(seconds, int | float) or seconds <= 0:
+    delays, runs = whole(delays, "delays", LaunchError), whole(runs, "runs", LaunchError)
+    work = whole(work, "work", LaunchError)
+    if min(delays, runs, work) < 0:
         raise LaunchError(
-            f"delays, runs and seconds of a search must be numbers of at least 0; got delays={briefly(delays)}, "
-            f"runs={briefly(runs)}, seconds={briefly(seconds)}"
+            f"delays, runs and work of a search must be numbers of at least 0; got delays={briefly(delays)}, "
+            f"runs={briefly(runs)}, work={briefly(work)}"
         )
     case = Case(kernel, args, options, check)
     with Progress(f"schedules of {case.name}", max(runs, len(BASES))) as bar:
-        return _Search(case, *limits, seconds, bar, ScheduleSearch(case.name), limited).search()
+        return _Search(case, delays, runs, work, bar, ScheduleSearch(case.name), limited).search()
 
 
 @dataclass
@@ -109,7 +112,7 @@ class _Search:
     case: Case
     delays: int
     runs: int
-    seconds: float
+    work: int
     bar: Progress
     found: ScheduleSearch
     #: whether the caller limits the operations of a warp
@@ -119,7 +122,8 @@ class _Search:
     parents: list[Run] = field(default_factory=list)
     tried: set[Schedule] = field(default_factory=set)
     failed: Run | None = None
-    began: float = field(default_factory=time.monotonic)
+    #: the operations executed so far
+    executed: int = 0
     random: Random = field(default_factory=lambda: Random(0))  # noqa: S311 - a sample, not a secret
 
     def search(self) -> ScheduleSearch:
@@ -129,7 +133,7 @@ class _Search:
             if not continues or not self._left:
                 break
             continues = self._deepen(count)
-        self.found.runs, self.found.seconds = len(self.tried), time.monotonic() - self.began
+        self.found.runs = len(self.tried)
         if self.failed:
             self.found.failures = self._shrunk(self.failed)
         return self.found
@@ -137,7 +141,7 @@ class _Search:
     @property
     def _left(self) -> int:
         """The number of runs left in the budget."""
-        return 0 if time.monotonic() - self.began > self.seconds else max(0, self.runs - len(self.tried))
+        return 0 if self.executed >= self.work else max(0, self.runs - len(self.tried))
 
     def _deepen(self, count: int) -> bool:
         """Run the schedules with `count` delays; return whether all of them ran."""
@@ -190,6 +194,7 @@ class _Search:
         """Run one schedule; return whether the search continues."""
         self.tried.add(schedule)
         run = attempt(self.case, schedule, self.first)
+        self.executed += run.launch.counts.total() if run.launch else 0
         self.bar.show(len(self.tried))
         if self.first is None:
             self.first, self.found.result = run, run.launch

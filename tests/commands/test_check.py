@@ -8,7 +8,7 @@ from rows import rows
 
 from tcemu.cli import commands
 from tcemu.commands.check import notebooks
-from tcemu.course import RECORD, progress
+from tcemu.course import RECORD, progress, running
 from tcemu.course.running import cells, needed, results, results_of
 from tcemu.errors import CourseError
 
@@ -16,7 +16,7 @@ RIGHT = "def where_of_a(row, column):\n    return 4 * (row % 8) + column % 8 // 
 WRONG = "def where_of_a(row, column):\n    return 4 * (row % 8) + column % 8 // 2, column // 8 * 2"
 IMPORT = "from tcemu.course import check"
 CHECK = "check(where_of_a)"
-STUCK = "import time\nwhile True:\n    nothing = time.sleep(0.1)"
+STUCK = "while True:\n    nothing = sum(range(1000))"
 
 
 def write(path, *sources):
@@ -81,8 +81,17 @@ def test_a_notebook_runs_in_a_process_of_its_own(tmp_path):
 def test_a_check_that_does_not_end_is_given_up_and_the_others_go_on(tmp_path):
     path = write(tmp_path / "a.ipynb", IMPORT, STUCK, "check(nothing=nothing)", RIGHT, CHECK)
     stuck, right = results_of(path, limit=12)
-    assert (stuck.name, stuck.state, stuck.says) == ("nothing", "failed", "It did not finish within 12 seconds.")
+    overdue = "It did not finish within 12 seconds of processor time."
+    assert (stuck.name, stuck.state, stuck.says) == ("nothing", "failed", overdue)
     assert (right.name, right.state) == ("where_of_a", "right")
+
+
+@pytest.mark.slow
+def test_a_check_that_waits_for_ever_is_given_up(tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "_WAITS", 1)
+    path = write(tmp_path / "a.ipynb", IMPORT, "import time; time.sleep(3600); where_of_a = 1", CHECK)
+    (result,) = results_of(path, limit=15)
+    assert (result.state, result.says) == ("failed", "It still waited for something after 15 seconds.")
 
 
 def test_the_course_s_versions_and_hidden_files_are_left_out(course):

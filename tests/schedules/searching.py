@@ -8,7 +8,7 @@ MENDED = 20
 
 
 def search(row, mended=False, **more):
-    return tcemu.search_schedules(*row.arguments(mended), **row.options, check=row.check, seconds=1e6, **more)
+    return tcemu.search_schedules(*row.arguments(mended), **row.options, check=row.check, work=10**12, **more)
 
 
 def fails(row, mended=False, **more):

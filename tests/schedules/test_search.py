@@ -226,8 +226,8 @@ def test_what_is_no_search():
     def kernel(warp):
         pass
 
-    for wrong in ({"delays": -1}, {"runs": -3}, {"seconds": 0}, {"seconds": "long"}):
-        with pytest.raises(LaunchError, match="delays, runs and seconds"):
+    for wrong in ({"delays": -1}, {"runs": -3}, {"work": -1}, {"work": "long"}):
+        with pytest.raises(LaunchError, match=r"delays|runs|work"):
             tcemu.search_schedules(kernel, **wrong)
     with pytest.raises(LaunchError, match="a search has no policy=: it decides on the order itself"):
         tcemu.search_schedules(kernel, policy="late")
@@ -250,3 +250,20 @@ def test_a_search_is_the_same_twice():
     one, other = (tcemu.search_schedules(two_stores, **given, runs=12) for _ in range(2))
     assert isinstance(one, ScheduleSearch)
     assert one.levels == other.levels
+
+
+def test_a_search_ends_when_its_work_is_done():
+    """The budget counts operations, so a slow machine finds as much as a fast one."""
+
+    def kernel(warp):
+        for _ in range(10):
+            warp.bar_sync()
+
+    given = {"block": 64, "delays": 1, "runs": 1000}
+    first = tcemu.search_schedules(kernel, **given, work=0)
+    each = first.result.counts.total()
+    assert (first.runs, each) == (1, 20)
+    assert tcemu.search_schedules(kernel, **given, work=20 * each).runs == 20
+    assert tcemu.search_schedules(kernel, **given, work=20 * each + 1).runs == 21
+    last = tcemu.search_schedules(kernel, **given).levels[-1]
+    assert last.ran == last.there
