@@ -42,8 +42,8 @@ NBVAL = {
     "--nbval-sanitize-with": {"default": str(Path(__file__).parent / "tests" / "nbval.cfg")},
     "--nbval-current-env": {"action": "store_true", "default": True},
     "--nbval-kernel-name": {},
-    "--nbval-cell-timeout": {"type": float, "default": 120.0},
-    "--nbval-kernel-startup-timeout": {"type": float, "default": 60.0},
+    "--nbval-cell-timeout": {"type": float, "default": 1200.0},
+    "--nbval-kernel-startup-timeout": {"type": float, "default": 600.0},
     "--nbdime": {"action": "store_true"},
 }
 

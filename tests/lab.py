@@ -119,14 +119,14 @@ def _trust(notebooks: Path, data: Path) -> None:
 
 
 def _wait_for_server(address: str, server: subprocess.Popen[bytes]) -> None:
-    for _ in range(2400):
+    for _ in range(12000):
         assert server.poll() is None, "JupyterLab ended at once"
         try:
             with urllib.request.urlopen(address, timeout=2):  # noqa: S310 - our own server
                 return
         except OSError:
             time.sleep(0.1)
-    pytest.fail("JupyterLab did not answer within four minutes")
+    pytest.fail("JupyterLab did not answer within twenty minutes")
 
 
 class Lab:
@@ -142,7 +142,7 @@ class Lab:
         self.count += 1
         self.errors.clear()
         self.page.evaluate(_OPEN, name)
-        self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=60_000)
+        self.page.wait_for_selector(".jp-Notebook .jp-Cell", timeout=600_000)
         self.idle()
 
     def close(self) -> None:
@@ -160,18 +160,18 @@ class Lab:
         self.page.get_by_text("Run All Cells", exact=True).first.click()
         prompts = "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')]"
         done = f"() => {prompts}.every(each => /\\d/.test(each.textContent))"
-        self.page.wait_for_function(done, polling=200, timeout=90_000)
+        self.page.wait_for_function(done, polling=200, timeout=600_000)
         self.drawn()
 
     def drawn(self) -> None:
         """Wait until every widget is drawn and the kernel has nothing to do."""
-        self.page.wait_for_function(_DRAWN, polling=100, timeout=90_000)
+        self.page.wait_for_function(_DRAWN, polling=100, timeout=600_000)
         self.settle()
         self.idle()
 
     def idle(self) -> None:
         """Wait until the kernel has nothing to do."""
-        self.page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', timeout=90_000)
+        self.page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', timeout=600_000)
 
     def view(self, words: str) -> Any:
         """The explorer or prediction that contains `words`."""
@@ -245,7 +245,7 @@ def browser(address: str) -> Iterator[Callable[[], Lab]]:
         def fresh() -> Lab:
             page = context.new_page()
             page.goto(f"{address}/lab/workspaces/{next(numbers)}?token={TOKEN}&reset")
-            page.wait_for_function("() => window.jupyterapp?.restored.then(() => true)", polling=200, timeout=120_000)
+            page.wait_for_function("() => window.jupyterapp?.restored.then(() => true)", polling=200, timeout=600_000)
             return Lab(page)
 
         yield fresh

@@ -58,16 +58,16 @@ def classroom(folder: Path, *options: str) -> Iterator[School]:
             yield School(folder, url, password)
         finally:
             hub.send_signal(signal.SIGINT)
-            hub.wait(60)
+            hub.wait(600)
 
 
 def _wait_for(address: str, hub: "subprocess.Popen[bytes]", log: Path) -> None:
-    for _ in range(1200):
+    for _ in range(6000):
         assert hub.poll() is None, log.read_text()
         with suppress(OSError), urllib.request.urlopen(address, timeout=2):  # noqa: S310 - our own server
             return
         time.sleep(0.1)
-    pytest.fail(f"the hub did not answer within two minutes\n{log.read_text()}")
+    pytest.fail(f"the hub did not answer within ten minutes\n{log.read_text()}")
 
 
 class Person:

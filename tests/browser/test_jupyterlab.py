@@ -277,7 +277,7 @@ def test_an_error_shows_the_readers_line(numbers: Lab) -> None:
     page.keyboard.type("\ntcemu.parse('mma.sync.aligned.m16n8k17')")
     page.keyboard.press("Control+Enter")
     output = page.locator("[data-mime-type='application/vnd.jupyter.error'], [data-mime-type*='stderr']").last
-    output.wait_for(timeout=30_000)
+    output.wait_for(timeout=600_000)
     lines = output.inner_text().splitlines()
     assert lines[0] == "IllegalInstruction"
     assert "Cell In[" in lines[1]

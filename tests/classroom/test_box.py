@@ -45,7 +45,7 @@ def homes(request, tmp_path):
 def run(made, script):
     """The output of a Python script in a box."""
     command = made.command(sys.executable, "-I", "-c", script)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
     return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
 
 

@@ -232,10 +232,10 @@ def served(folder, home):
     def ask(path):
         address = f"http://127.0.0.1:{port}{path}"
         request = urllib.request.Request(address, headers={"Authorization": f"token {token}"})
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 600
         while True:
             try:
-                with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - our own server
+                with urllib.request.urlopen(request, timeout=300) as answer:  # noqa: S310 - our own server
                     return answer.read().decode()
             except urllib.error.HTTPError:
                 raise

@@ -188,7 +188,7 @@ def test_seeds_and_delays_without_end():
     out = np.zeros(1, np.uint32)
     with pytest.raises(LaunchError, match="at most 1,000,000 seeds"):
         tcemu.launch(lambda warp, given: None, args=(out,), seeds=10**30)
-    found = schedules.search_schedules(lambda warp, given: None, args=(out,), delays=10**30, seconds=0.1)
+    found = schedules.search_schedules(lambda warp, given: None, args=(out,), delays=10**30, work=100)
     assert not found.failures
 
 

@@ -32,7 +32,7 @@ for cell in json.loads(sys.argv[1]):
 def ran(cells, colors="nocolor"):
     """A separate IPython in which the cells have run."""
     command = [sys.executable, "-c", SESSION, json.dumps(cells), colors]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=1800)
 
 
 @cache
@@ -124,6 +124,6 @@ def test_notes_and_causes_are_told():
 
 
 def test_outside_a_notebook_python_shows_what_it_always_shows():
-    done = subprocess.run([sys.executable, "-c", OPCODE[0]], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([sys.executable, "-c", OPCODE[0]], capture_output=True, text=True, check=False, timeout=1800)
     assert done.stderr.startswith("Traceback (most recent call last):")
     assert "tcemu.errors.IllegalInstruction: mma.sync" in done.stderr

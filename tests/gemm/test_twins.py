@@ -197,7 +197,7 @@ def test_the_twins_compile(name, tmp_path):
     (tmp_path / "twin.cu").write_text(text)
     options = [f"-I{twins.FOLDER}", *(f"-D{word}={value}" for word, value in defined.items())]
     command = [NVCC, "-arch=sm_90a", "-cubin", "-Werror=all-warnings", "-o", "twin.cubin", *options, "twin.cu"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=1800)
     assert done.returncode == 0, done.stderr
     assert not done.stderr  # nor is wgmma serialised
 

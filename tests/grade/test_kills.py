@@ -62,7 +62,7 @@ def test_a_run_that_is_killed_again_and_again_loses_nothing(tmp_path):
         assert {name: after[name] for name in before} == before
     kept = graded(one)
     for place in (one, two):
-        subprocess.run([*command, "--out", str(place)], check=True, timeout=300, **options)
+        subprocess.run([*command, "--out", str(place)], check=True, timeout=1800, **options)
     assert {name: graded(one)[name] for name in kept} == kept
     assert {name: held for name, (_, held) in graded(one).items()} == {
         name: held for name, (_, held) in graded(two).items()

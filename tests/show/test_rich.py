@@ -38,7 +38,7 @@ print(json.dumps([loaded, sorted(data), data["text/plain"], data["text/html"][:7
 @cache
 def in_ipython() -> list[object]:
     """What IPython makes of a descriptor."""
-    done = subprocess.run([sys.executable, "-c", SESSION], capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", SESSION], capture_output=True, text=True, check=True, timeout=1800)
     return list(json.loads(done.stdout))
 
 
