@@ -9,6 +9,7 @@ from tcemu.version import __version__
 
 if TYPE_CHECKING:  # what an editor, Jupyter's completion and a type checker read
     from tcemu import (
+        course,
         formats,
         gemm,
         layouts,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:  # what an editor, Jupyter's completion and a type checker rea
     )
     from tcemu.instructions import Instruction, matmul, parse, run
     from tcemu.launcher import launch
+    from tcemu.machine import Warp
     from tcemu.recipes import whose_bits
     from tcemu.schedules import search_schedules
     from tcemu.timing import wavefronts
@@ -52,7 +54,9 @@ __all__ = [
     "TargetError",
     "TcemuError",
     "UndefinedBehaviour",
+    "Warp",
     "__version__",
+    "course",
     "formats",
     "gemm",
     "launch",
@@ -81,6 +85,7 @@ _HOMES = {
     "OperandError TargetError TcemuError UndefinedBehaviour",
     "instructions": "Instruction matmul parse run",
     "launcher": "launch",
+    "machine": "Warp",
     "recipes": "whose_bits",
     "schedules": "search_schedules",
     "timing": "wavefronts",
@@ -119,11 +124,11 @@ _tell(_sys.modules.get("IPython"))
 
 
 def __getattr__(name: str) -> object:
+    if _HOME.get(name, name) in _WHOLE:
+        _import_module("tcemu.launcher")
     if name in _HOME:
         found = globals()[name] = getattr(_import_module(f"tcemu.{_HOME[name]}"), name)
         return found
-    if name in _WHOLE:
-        _import_module("tcemu.launcher")
     if name in _ROOMS:
         return _import_module(f"tcemu.{name}")
     raise AttributeError(f"module 'tcemu' has no attribute {name!r}")

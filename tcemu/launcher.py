@@ -9,7 +9,7 @@ from typing import Any
 
 from tcemu.errors import Interrupted, LaunchError, TcemuError, briefly, counted
 from tcemu.machine.allocation import Shared
-from tcemu.machine.arguments import check_arguments
+from tcemu.machine.arguments import called_as_documented, check_arguments
 from tcemu.machine.events import Observer
 from tcemu.machine.launch import RESIDENT, Kernel, Launch
 from tcemu.machine.launch import launch as run
@@ -26,6 +26,7 @@ _BEGIN: ContextVar[Begin | None] = ContextVar("begin", default=None)
 _INSTEAD: ContextVar[Callable[..., Launch] | None] = ContextVar("instead", default=None)
 
 
+@called_as_documented
 def launch(
     kernel: Kernel,
     grid: int | Sequence[int] = 1,
@@ -106,7 +107,7 @@ def launch(
     watch = Sanitizer(sanitizer if begin is None else "off")
     if not isinstance(observers, list | tuple):
         raise LaunchError(f"observers must be a tuple of functions that take an event; got {briefly(observers)}")
-    check_arguments(kernel, args)
+    check_arguments(kernel, args, grid, block)
     made = [] if begin is None else begin(kernel)
     listening = [*observers, *made, *([] if watch.mode == "off" else [watch])]
     more: dict[str, Any] = {"shared": shared, "target": target, "resident": resident, "cluster": cluster}

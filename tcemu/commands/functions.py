@@ -11,17 +11,38 @@ from pathlib import Path
 
 from tcemu.errors import TcemuError, did_you_mean, listing
 
+_KERNELS = (
+    "Write the kernel as a Python function of a warp, in which warp.run(opcode, operands) executes a PTX instruction; "
+    "each kernel of tcemu.gemm is there in Python and in CUDA C++ (tcemu/gemm/cuda)"
+)
+#: What files of other languages are, and what to do with them, by the end of their names.
+_LANGUAGES = {
+    **dict.fromkeys((".cu", ".cuh", ".h", ".hpp", ".cpp", ".cc", ".c"), f"C++, which tcemu does not read. {_KERNELS}"),
+    ".ptx": f"a PTX program, of which tcemu executes single instructions. {_KERNELS}",
+    **dict.fromkeys((".cubin", ".fatbin", ".sass", ".so"), f"machine code, which tcemu does not read. {_KERNELS}"),
+    ".ipynb": "a notebook: write its cells to a Python file first (jupyter nbconvert --to script)",
+}
+
 
 def function_named(what: str, command: str) -> Callable[[], object]:
     """The function that FILE:FUNCTION names, for `tcemu COMMAND`. Raises TcemuError if it cannot be called."""
     name, colon, wanted = what.rpartition(":")
     path = Path(name)
+    language = _LANGUAGES.get(Path(name if colon else what).suffix.lower())
+    if language is not None:
+        raise TcemuError(f"tcemu {command} runs functions of Python files, and {name if colon else what} is {language}")
     if not colon or not wanted.isidentifier():
         raise TcemuError(f"{what!r} does not name a function in a file; write FILE:FUNCTION, e.g. kernel.py:run")
     if not path.is_file():
         raise TcemuError(f"there is no file {name}")
     with _beside(path):
-        held = runpy.run_path(str(path.resolve()), run_name=f"__{command}__")
+        try:
+            held = runpy.run_path(str(path.resolve()), run_name=f"__{command}__")
+        except SyntaxError as error:
+            if error.filename not in (None, str(path.resolve())):
+                raise  # another file, which this one imports
+            where = f" in line {error.lineno}" if error.lineno else ""
+            raise TcemuError(f"{path} is not Python{where}: {error.msg}") from None
     found = held.get(wanted)
     if not callable(found):
         there = [each for each, value in held.items() if callable(value) and not each.startswith("_")]

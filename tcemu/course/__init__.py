@@ -46,3 +46,7 @@ def __getattr__(name: str) -> _Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value = getattr(_import_module(f"tcemu.course.{_HOME[name]}"), name)
     return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

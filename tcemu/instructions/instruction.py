@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tcemu.arguments import explained
 from tcemu.arithmetic import Operation, Row, find
@@ -27,6 +27,22 @@ def placed(error: OperandError, instruction: Instruction) -> OperandError:
         return error
     said = told if opcode in told else f"{opcode}: {told}"
     return OperandError(said if "PTX ISA" in told else f"{said} (PTX ISA {instruction.section})")
+
+
+class NamedFragments(Named[Fragment]):
+    """The fragments of an instruction, by role."""
+
+    if TYPE_CHECKING:  # what completion reads: it does not look up a key of a class that it does not know
+
+        def __getitem__(self, role: str) -> Fragment: ...
+
+
+class NamedFormats(Named[Format]):
+    """The number formats of an instruction's operands, by role."""
+
+    if TYPE_CHECKING:  # as above
+
+        def __getitem__(self, role: str) -> Format: ...
 
 
 class UnknownFragments(dict[str, Fragment]):
@@ -121,9 +137,12 @@ class Instruction:
     unsupported: str = field(compare=False, repr=False, default="")
 
     def __post_init__(self) -> None:
-        for name, what in (("fragments", "fragment"), ("types", "typed operand")):
+        for name, what, kind in (
+            ("fragments", "fragment", NamedFragments),
+            ("types", "typed operand", NamedFormats),
+        ):
             if type(getattr(self, name)) is dict:
-                object.__setattr__(self, name, Named(f"{what} of {self.opcode}", getattr(self, name)))
+                object.__setattr__(self, name, kind(f"{what} of {self.opcode}", getattr(self, name)))
         m, n, k = self.shape
         sizes = {"d": (m, n), "a": (m, self.facts.stored or k), "b": (k, n), "c": (m, n)}
         for role, fragment in self.fragments.items():

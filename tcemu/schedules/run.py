@@ -90,7 +90,7 @@ class Run:
 
 def attempt(case: Case, schedule: Schedule, first: Run | None = None) -> Run:
     """Run a case under a schedule; `first` is the run whose results are compared with these."""
-    check_arguments(case.kernel, case.args)
+    check_arguments(case.kernel, case.args, case.options.get("grid", 1), case.options.get("block", 32))
     done, trace, watch, strategy = Run(schedule), Trace(), Sanitizer("collect"), schedule.strategy()
     args = fresh(case.args)
     try:

@@ -263,3 +263,18 @@ def test_hints_do_not_fail(file):
 def test_it_says_what_it_cannot_do(file, what, told):
     with pytest.raises(TcemuError, match=told):
         sanitize.main(what, standalone_mode=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("k.cu", "using namespace nvcuda;", "k.cu is C\\+\\+, which tcemu does not read. Write the kernel as a Python"),
+        ("k.ptx", ".version 8.0", r"k.ptx is a PTX program, .* warp.run\(opcode, operands\) executes a PTX"),
+        ("k.ipynb", "{}", "k.ipynb is a notebook: write its cells to a Python file"),
+        ("k.py", "x = 1\nusing namespace nvcuda;", "k.py is not Python in line 2: invalid syntax"),
+    ],
+)
+def test_a_file_of_another_language_is_answered_in_a_sentence(tmp_path, name, text, told):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(TcemuError, match=told):
+        sanitize.main([f"{tmp_path / name}:gemm"], standalone_mode=False)

@@ -46,6 +46,14 @@ def kernel(_warp):
     """Do nothing."""
 
 
+def product(warp, a, b):
+    """Takes two arrays."""
+
+
+def one_array(warp, a):
+    """Takes one array."""
+
+
 FRAGMENT = tcemu.parse(MMA).fragments["a"]
 TILE = Descriptor.for_tile("f16", 64, 64, swizzle=128)
 SHARED = np.zeros(8192, np.uint8)
@@ -194,6 +202,29 @@ SILENT = {
         lambda: tcemu.launch(kernel, args=(1, 2)),
         "the kernel is called with the warp and then args=, which has 2 arguments: too many positional arguments",
     ),
+    "arrays for numbers": (
+        lambda: tcemu.launch(product, HALVES, HALVES),
+        "got ndarray of shape (16, 32). The kernel's arguments are a tuple, args=: launch(product, grid=1, block=32",
+    ),
+    "arrays after the block": (
+        lambda: tcemu.launch(product, 1, 32, HALVES, HALVES),
+        "launch: too many positional arguments. The kernel's arguments are a tuple, args=: launch(product, grid=1",
+    ),
+    "an array for a tuple": (
+        lambda: tcemu.launch(one_array, 1, 32, HALVES),
+        "args=: launch(one_array, grid=1, block=32, args=(a,))",
+    ),
+    "no arguments": (
+        lambda: tcemu.launch(product, 1, 32),
+        "Its parameters are (warp, a, b): launch(product, grid=1, block=32, args=(a, b))",
+    ),
+    "the kernel's own keyword": (
+        lambda: tcemu.launch(product, a=HALVES, b=HALVES),
+        "launch: got an unexpected keyword argument 'a'. The kernel's arguments are a tuple, args=",
+    ),
+    "arrays of a search": (lambda: tcemu.search_schedules(product, HALVES, HALVES), "got ndarray of shape (16, 32)"),
+    "another word": (lambda: tcemu.launch(kernel, smem=64), "keyword argument 'smem'. Did you mean 'shared'?"),
+    "a misspelt word": (lambda: tcemu.launch(kernel, sahred=64), "'sahred'. Did you mean 'shared'?"),
     "a name for a list": (lambda: show.arithmetic_table(MMA, "sm_90"), "targets must be a list of names"),
     "observers": (lambda: tcemu.launch(kernel, observers=None), "observers must be a tuple of functions"),
 }

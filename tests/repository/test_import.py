@@ -47,6 +47,7 @@ def test_a_room_is_loaded_when_one_of_its_names_is_used():
 @pytest.mark.slow
 def test_what_observers_and_readers_of_reports_name_is_there():
     names = ["machine.events", "machine.tensor_map.TensorMap", "sanitizer.RULES", "formats.lookup", "layouts.Layout"]
+    names += ["Warp"]
     for first in names:
         modules_after(f"import tcemu; {'; '.join(f'tcemu.{name}' for name in [first, *names])}")
 
@@ -73,6 +74,7 @@ def test_every_room_is_an_attribute_of_tcemu():
 def test_completion_offers_the_public_names_and_no_machinery():
     offered = dir(tcemu)
     rooms = {"gemm", "live", "microscaling", "show", "sparse", "wmma", "formats", "layouts", "machine", "sanitizer"}
+    rooms |= {"course"}  # START: tcemu.course.overview()
     assert rooms <= set(offered)
     assert {"run", "parse", "matmul", "launch", "wavefronts"} <= set(offered)
     assert all(hasattr(tcemu, name) for name in offered)
@@ -118,6 +120,29 @@ def test_both_completers_offer_the_rooms():
         offered = {each.text.lstrip(".") for each in shell.Completer.completions("tcemu.", 6)}
     assert wanted <= offered
     assert not offered & {"import_module", "TYPE_CHECKING", "annotations"}
+
+
+def test_a_notebook_completes_what_a_learner_types(row):
+    """Jupyter asks jedi, which does not execute what it does not know: it reads annotations."""
+    from IPython.core.completer import provisionalcompleter
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell = InteractiveShell()
+    shell.user_ns |= {
+        "tcemu": tcemu,
+        "mma": tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"),
+    }
+    shell.init_completer()
+    for typed, wanted in (
+        ("def kernel(warp: tcemu.Warp):\n    warp.", {"ld_shared", "bar_sync", "laneid", "run", "wgmma_fence"}),
+        ("from tcemu import Warp\ndef kernel(warp: Warp):\n    warp.mbarrier_", {"mbarrier_init", "mbarrier_wait"}),
+        ('mma.fragments["a"].', {"pack", "unpack", "holders", "layout"}),
+        ('mma.types["a"].', {"encode", "decode"}),
+        ("tcemu.course.", {"overview", "check"}),
+    ):
+        with row(typed), provisionalcompleter():
+            offered = {each.text for each in shell.Completer.completions(typed, len(typed))}
+            assert wanted <= {name.rpartition(".")[2] for name in offered}
 
 
 def test_what_tcemu_lacks_is_an_attribute_error():

@@ -12,6 +12,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tcemu.errors import UnknownName, did_you_mean
+from tcemu.instructions import FAMILIES
+from tcemu.machine.methods.plain_names import WORDS, by_plain_name, plain
 
 if TYPE_CHECKING:
     from tcemu.machine.warp import Warp
@@ -177,13 +179,45 @@ OTHERS: Mapping[str, str] = MappingProxyType(
     | _cached()
     | _reductions()
 )
+#: The same, by names as people remember them: block_idx, atomic_add.
+_REMEMBERED = by_plain_name((name, instead) for name, instead in OTHERS.items())
+_AXIS = re.compile("[_.]?[xyz]$")
+
+
+def instead_of(name: str) -> str:
+    """What to write in place of a name that a warp does not have; empty if no row has it.
+
+    >>> from tcemu.machine.methods.other_names import instead_of
+    >>> instead_of("__syncthreads"), instead_of("block_idx_x")
+    ('warp.bar_sync()', 'warp.ctaid, (x, y, z)')
+    """
+    if name in OTHERS:
+        return OTHERS[name]
+    short, whole = plain(_AXIS.sub("", name)), plain(name)
+    rows = (WORDS.get(whole), _REMEMBERED.get(whole), _REMEMBERED.get(f"{whole}sync"), _REMEMBERED.get(short))
+    return next((each for each in rows if each), "") or _as_opcode(name)
+
+
+def _as_opcode(name: str) -> str:
+    """How to execute the instruction whose mnemonic a name is, with underscores for dots; empty if there is none."""
+    mnemonic = name.replace("_", ".")
+    for family in FAMILIES:
+        if mnemonic in (family.name, family.name.replace("_", ".")):
+            forms = (form for row in family.rows for _, form in family.forms(row))
+            opcode = next((form.opcode for form in forms if not form.unsupported), "")
+            return f"warp.run('{opcode}', ...), with the operands that `tcemu isa {opcode}` lists" if opcode else ""
+    return ""
+
 
 def missing(self: Warp, name: str) -> Any:
     """Raise UnknownName for a name that a warp does not have; the message names the right one."""
-    if name in OTHERS:
-        raise UnknownName(f"a warp has no {name} here; write {OTHERS[name]}")
     known = [each for each in dir(self) if not each.startswith("_")]
-    raise UnknownName(f"a warp has no {name}.{did_you_mean(name, known)}")
+    same = [] if name in OTHERS else [each for each in known if plain(each) == plain(name)]
+    if not same and (code := instead_of(name)):
+        raise UnknownName(f"a warp has no {name} here; write {code}")
+    near = f" Did you mean {same[0]!r}?" if same else did_you_mean(name, known)
+    other = " dir(warp) lists its names; warp.run(opcode, operands) executes every other instruction."
+    raise UnknownName(f"a warp has no {name}.{near or other}")
 
 
 def hint_for(text: str) -> str:
