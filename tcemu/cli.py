@@ -26,7 +26,7 @@ from tcemu.commands.sanitize import sanitize
 from tcemu.commands.warm import warm, warm_up
 from tcemu.commands.whose import whose
 from tcemu.course import START, Laid, clone_opened, files, lay_out, own_folder
-from tcemu.errors import TcemuError
+from tcemu.errors import TcemuError, require
 from tcemu.version import __version__
 
 #: The exit code of every error that the user can fix; click's usage errors have the same.
@@ -106,6 +106,7 @@ def lab(
     else:
         _lay_out(folder, course)
     if not lay_out_only:
+        require("course", "tcemu lab", "jupyterlab")
         if not no_warm and (warmed := warm_up()):
             click.echo(warmed)
         options = (["--no-browser"] if no_browser else []) + ([f"--port={port}"] if port else [])

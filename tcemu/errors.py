@@ -15,15 +15,17 @@ import sys
 import typing
 from collections.abc import Iterable, Mapping
 from importlib.machinery import PathFinder
+from importlib.util import find_spec
 from itertools import pairwise
 from numbers import Integral
+from pathlib import Path
 from typing import Any, Generic, Literal, TypeGuard, TypeVar
 
 __all__ = [
     "AddressError", "ArithmeticUnknown", "CompilationError", "CostUnknown", "CourseError", "Deadlock",
     "FormatError", "GpuError", "GpuUnavailable", "IllegalInstruction", "KernelsUnavailable", "LaunchError",
-    "LayoutError", "MbarrierMisused", "MemoryFault", "OperandError", "TableError", "TargetError", "TcemuError",
-    "UndefinedBehaviour", "Unending", "UnknownKey", "UnknownName",
+    "LayoutError", "MbarrierMisused", "MemoryFault", "MissingPackage", "OperandError", "TableError",
+    "TargetError", "TcemuError", "UndefinedBehaviour", "Unending", "UnknownKey", "UnknownName",
 ]  # fmt: skip
 
 _NUMBER = re.compile("[0-9]+")
@@ -181,6 +183,44 @@ class CompilationError(TcemuError):
 
 class CourseError(TcemuError):
     """The course cannot be found, or cannot be laid out in the given folder."""
+
+
+class MissingPackage(TcemuError, ImportError):  # noqa: N818 - an absence, not a mistake of the user
+    """A package that only an extra of tcemu installs is not there; the message names the extra and the command."""
+
+
+def require(extra: str, what: str, *packages: str) -> None:
+    """Raise MissingPackage if one of the packages, which `what` needs, is not installed.
+
+    >>> from tcemu.errors import require
+    >>> require("course", "a picture with sliders", "numpy")
+    """
+    missing = [name for name in packages if find_spec(name) is None]
+    if missing:
+        raise MissingPackage(
+            f"{what} needs {listing(missing, 'and')}, which the extra `{extra}` installs; {install_extra(extra)}"
+        )
+
+
+def install_extra(extra: str) -> str:
+    """What installs an extra: from the clone, in tested versions, if the package is one; else what the extra asks for.
+
+    >>> from tcemu.errors import install_extra
+    >>> "course" in install_extra("course") or "jupyterlab" in install_extra("course")
+    True
+    """
+    from importlib import metadata  # which takes a while, and is seldom needed
+
+    clone, prefix = Path(__file__).parents[1], Path(sys.prefix)
+    if (clone / "requirements.lock").is_file():
+        into = ".venv" if prefix == clone / ".venv" else _quoted(str(prefix))
+        return f'in the clone of tcemu run: python3 -m pip --python {into} install -c requirements.lock -e ".[{extra}]"'
+    try:
+        asked = metadata.requires("tcemu") or []
+    except metadata.PackageNotFoundError:  # a folder on the path
+        asked = []
+    wanted = [each.split(";")[0].strip() for each in asked if re.search(f"""extra *== *['"]{extra}['"]""", each)]
+    return f"run: {install(*wanted or [f'tcemu[{extra}]'])}"
 
 
 def install(*what: str) -> str:

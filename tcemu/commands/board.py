@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tcemu.errors import CourseError, counted
+from tcemu.errors import CourseError, counted, require
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -48,6 +48,7 @@ def board(folders: tuple[Path, ...], watch: bool) -> None:
     console = Console(highlight=False)
     console.print(*tables(learners(folders)))
     if watch:
+        require("course", "tcemu board --watch", "watchfiles")
         from watchfiles import watch as changes
 
         for _ in changes(*folders, watch_filter=lambda _, path: path.endswith(_progress())):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tcemu.errors import CourseError, counted
+from tcemu.errors import CourseError, counted, require
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -175,6 +175,7 @@ def watch_for_changes(
     console: Console, held: dict[Path, list[Result]], limit: float, stamps: Mapping[Path, int]
 ) -> None:
     """Check what is saved, until the user interrupts; `stamps` are the times of the files that `held` is about."""
+    require("course", "tcemu check --watch", "watchfiles")
     from watchfiles import watch
 
     folders = sorted({path.parent for path in held})

@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -16,7 +15,7 @@ from tcemu.classroom import box, settings
 from tcemu.classroom.settings import Classroom, Kernels, Limits
 from tcemu.commands.warm import warm_up
 from tcemu.course import manifest
-from tcemu.errors import CourseError, install, listing
+from tcemu.errors import CourseError, listing, require
 
 
 @click.command()
@@ -72,8 +71,8 @@ def _check_machine(folder: Path) -> None:
     """Raise CourseError for a machine that cannot hold a classroom, or a folder that learners could read."""
     if not sys.platform.startswith("linux"):
         raise CourseError("a classroom needs Linux: it keeps learners apart with bubblewrap")
-    if find_spec("jupyterhub") is None or find_spec("jupyterhub_traefik_proxy") is None:
-        raise CourseError(f"a classroom needs JupyterHub: {install('tcemu[classroom]')}")
+    require("classroom", "a classroom", "jupyterhub", "jupyterhub_traefik_proxy")
+    require("course", "a classroom", "jupyterlab")
     if lacking := box.missing():
         raise CourseError(
             f"this machine lacks {listing(lacking, 'and')}, which a classroom needs to keep learners apart. Install "

@@ -13,7 +13,7 @@ import click
 
 from tcemu.commands.progress import bar
 from tcemu.commands.warm import warm_up
-from tcemu.errors import CourseError, did_you_mean
+from tcemu.errors import CourseError, did_you_mean, require
 from tcemu.kernels.threads import cores
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def grade(
     """
     from rich.console import Console
 
+    require("grade", "tcemu grade", "jinja2", "markupsafe", "yaml")
     from tcemu.course import manifest
     from tcemu.grade.box import Limits
     from tcemu.grade.output import tables, write_all

@@ -16,7 +16,7 @@ from tcemu.course.bank import exercises
 from tcemu.course.cards import card
 from tcemu.course.record import Exercise
 from tcemu.course.solutions import BEGIN, END, IN_NOTEBOOK, cut
-from tcemu.errors import CourseError, install
+from tcemu.errors import CourseError, require
 
 Notebook = Any
 
@@ -66,12 +66,10 @@ def filled(notebook: Notebook, known: Mapping[str, Exercise]) -> Notebook:
 
 def without_solutions(notebook: Notebook) -> Notebook:
     """A copy for learners: without solutions, hidden tests and the cells of exercises that are in a notebook."""
-    try:
-        with catch_warnings():  # some of its dependencies warn when they are imported
-            simplefilter("ignore")
-            from nbgrader.preprocessors import CheckCellMetadata, ClearHiddenTests, ComputeChecksums, LockCells
-    except ImportError as error:
-        raise CourseError(f"exercises are made with nbgrader: {install('nbgrader')}") from error
+    require("grade", "making exercises", "nbgrader")
+    with catch_warnings():  # some of its dependencies warn when they are imported
+        simplefilter("ignore")
+        from nbgrader.preprocessors import CheckCellMetadata, ClearHiddenTests, ComputeChecksums, LockCells
     new = deepcopy(notebook)
     new.cells = [cell for cell in new.cells if IN_NOTEBOOK not in cell.metadata.get("tags", [])]
     for cell in new.cells:

@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 from filelock import FileLock, Timeout
 
-from tcemu.errors import CourseError, install
+from tcemu.errors import CourseError, require
 from tcemu.grade.box import check_box
 from tcemu.grade.plain import file_name
 from tcemu.grade.records import Grade, Submission
@@ -271,10 +271,9 @@ class Scheduled:
         """Each task with its grade. A submission that kills a scheduler's workers too often is quarantined."""
         if not tasks:
             return
-        try:
-            import distributed
-        except ImportError as error:
-            raise CourseError(f"--scheduler needs dask: {install('distributed')}") from error
+        require("grade", "--scheduler", "distributed")
+        import distributed
+
         _check_address(self.address)
         try:
             connected: Any = distributed.Client

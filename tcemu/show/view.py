@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tcemu.backend import load_soon
+from tcemu.errors import require
 
 #: A control as view.js takes it: kind, name, label, value, and what its kind needs.
 Control = dict[str, Any]
@@ -18,6 +19,7 @@ _HERE = Path(__file__).parent
 @cache
 def _view() -> type[Any]:
     """The widget's class; anywidget takes a second to import."""
+    require("course", "a picture that answers", "anywidget", "traitlets")
     import anywidget
     import traitlets
 

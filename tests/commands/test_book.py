@@ -101,6 +101,6 @@ def test_docstrings_become_restructured_text():
 
 
 def test_without_sphinx_it_says_what_to_install(monkeypatch, tmp_path):
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    monkeypatch.setattr("tcemu.errors.find_spec", lambda _: None)
     done = CliRunner().invoke(commands, ["book", str(tmp_path)])
-    assert "the book needs sphinx, myst_nb, sphinx_book_theme" in str(done.exception)
+    assert "needs sphinx, myst_nb and sphinx_book_theme, which the extra `book` installs" in str(done.exception)

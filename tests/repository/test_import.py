@@ -5,9 +5,12 @@ import importlib.util
 import itertools
 import json
 import pkgutil
+import re
 import rlcompleter
 import subprocess
 import sys
+import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -27,6 +30,50 @@ def loaded_after(statements):
 
 def test_importing_tcemu_loads_nothing_heavy():
     assert loaded_after("import tcemu") == []
+
+
+#: A kernel that runs on the machine, with the sanitizer; then a picture, and a command, that need the extra `course`.
+EMULATOR = """
+import sys
+for name in {absent}:
+    sys.modules[name] = None
+import numpy as np
+import tcemu
+from tcemu.show.explorers.numbers import bits_of_a_number
+
+def double(warp, x):
+    at = x.at(warp.laneid)
+    warp.st_global(at, 2 * warp.ld_global(at))
+
+x = np.arange(32, dtype=np.uint32)
+result = tcemu.launch(double, args=(x,), sanitizer="collect")
+print(x.tolist() == list(range(0, 64, 2)), result.reports)
+for ask in (
+    lambda: bits_of_a_number()._repr_mimebundle_(),
+    lambda: tcemu.errors.require("course", "tcemu lab", "jupyterlab"),
+):
+    try:
+        ask()
+    except ImportError as error:
+        print(type(error).__name__, "extra `course` installs" in str(error), '-e ".[course]"' in str(error))
+from tcemu.cli import main
+sys.argv = ["tcemu", "isa", "mma.sync"]
+main()
+"""
+
+
+def test_the_emulator_runs_without_the_packages_of_the_course():
+    project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    imported = metadata.packages_distributions()  # the names that are imported, with what installs them
+    asked = [*project["optional-dependencies"]["course"], *project["optional-dependencies"]["grade"]]
+    distributions = {re.split(r"[^\w-]", each)[0].lower() for each in asked}
+    absent = sorted(name for name, from_ in imported.items() if {each.lower() for each in from_} & distributions)
+    assert {"jupyterlab", "IPython", "anywidget", "nbformat"} <= set(absent)
+    done = subprocess.run(
+        [sys.executable, "-c", EMULATOR.format(absent=absent)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[:3] == ["True []", "MissingPackage True True", "MissingPackage True True"]
 
 
 def modules_after(statements):

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import click
 
-from tcemu.errors import CourseError, install
+from tcemu.errors import require
 
 __all__ = ["book"]
 
-_NEEDED = ("sphinx", "myst_nb", "sphinx_book_theme")
 
 
 @click.command()
@@ -27,11 +26,7 @@ def book(folder: Path, course: Path | None, strict: bool) -> None:
     The pages are the notebooks with their stored outputs, and pages made from the tables: every family of instructions,
     every rule of the sanitizer, and the Python reference. Open FOLDER/index.html; no server and no kernel is needed.
     """
-    from importlib.util import find_spec
-
-    missing = [name for name in _NEEDED if find_spec(name) is None]
-    if missing:
-        raise CourseError(f"the book needs {', '.join(missing)}. Install them: {install('tcemu[book]')}")
+    require("book", "the book", "sphinx", "myst_nb", "sphinx_book_theme")
     from tcemu.commands.book.build import build
 
     pages = build(folder, course, strict=strict)
