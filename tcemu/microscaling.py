@@ -8,7 +8,10 @@
 MXFP8, MXFP6 and MXFP4 follow the OCP Microscaling Formats specification 1.0, 6.3: blocks of 32; the scale is the power
 of two whose exponent is floor(log2(largest magnitude)) - emax of the element format, clamped to 2^-127 to 2^127; the
 elements are the quotients, rounded to nearest even. A quotient above the largest element becomes the largest; this
-happens because the scale holds only the power of two of the largest magnitude.
+happens because the scale holds only the power of two of the largest magnitude. With rounding="rp", as in cuBLAS,
+Transformer Engine and torchao's RCEIL, the scale is largest magnitude / largest element, rounded up to a power of two
+(cvt.rp.satfinite.ue8m0x2.f32), so that no element saturates; ROUNDINGS has all of them.
+In memory, libraries keep the scales in blocks of 128 by 4: tcemu.layouts.to_blocked and from_blocked.
 
 NVFP4 has e2m1 in blocks of 16. Its scale is largest magnitude / 6, rounded to nearest even in ue4m3; 6 is the largest
 e2m1 and 448 the largest scale. These scales have a small range, so a tensor may have a scale of its own, by which
@@ -25,6 +28,7 @@ What the specification leaves open is decided so that an invalid value never bec
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,7 +52,7 @@ from tcemu.instructions.mma_block_scale import byte_and_thread
 
 Array = npt.NDArray[Any]
 
-__all__ = ["KINDS", "Kind", "dequantise", "quantise", "scale_registers", "tensor_scale"]
+__all__ = ["KINDS", "ROUNDINGS", "Kind", "Rounding", "dequantise", "quantise", "scale_registers", "tensor_scale"]
 
 
 @dataclass(frozen=True)
@@ -87,8 +91,64 @@ _KINDS = (
 KINDS: dict[str, Kind] = Named("microscaling format", {kind.name: kind for kind in _KINDS})
 
 
+@dataclass(frozen=True)
+class Rounding:
+    """How the largest magnitude of a block becomes a scale in ue8m0; `power` gives the exponent of that scale.
+
+    >>> for name, rounding in tcemu.microscaling.ROUNDINGS.items():
+    ...     power = rounding.power(np.array([7.0]), tcemu.microscaling.KINDS["mxfp4"].elements)
+    ...     print(name, power, rounding.about)
+    floor [0] floor(log2(magnitude)) - emax: the OCP's specification
+    rp [1] magnitude / largest element, rounded up: cvt.rp, cuBLAS, Transformer Engine, torchao's RCEIL
+    ceil [1] ceil(log2(magnitude)) - emax: torchao's CEIL
+    even [1] floor(log2(magnitude rounded to the element's mantissa, ties up)) - emax: torchao's EVEN
+    """
+
+    name: str
+    about: str
+    power: Callable[[Array, Format], Array]
+
+
+def _floor(largest: Array, elements: Format) -> Array:
+    return np.frexp(largest)[1].astype(np.int64) - 1 - elements.emax
+
+
+def _up(largest: Array, elements: Format) -> Array:
+    (part, power), (most, of_most) = np.frexp(largest), np.frexp(elements.largest)
+    return np.asarray(power.astype(np.int64) - int(of_most) + (part > most))
+
+
+def _ceil(largest: Array, elements: Format) -> Array:
+    return _floor(largest, elements) + (np.frexp(largest)[0] > 0.5)
+
+
+def _even(largest: Array, elements: Format) -> Array:
+    return _floor(largest, elements) + (np.frexp(largest)[0] >= 1 - 2.0 ** -(elements.mantissa + 2))
+
+
+_ROUNDINGS = (
+    Rounding("floor", "floor(log2(magnitude)) - emax: the OCP's specification", _floor),
+    Rounding(
+        "rp", "magnitude / largest element, rounded up: cvt.rp, cuBLAS, Transformer Engine, torchao's RCEIL", _up
+    ),
+    Rounding("ceil", "ceil(log2(magnitude)) - emax: torchao's CEIL", _ceil),
+    Rounding(
+        "even", "floor(log2(magnitude rounded to the element's mantissa, ties up)) - emax: torchao's EVEN", _even
+    ),
+)
+ROUNDINGS: dict[str, Rounding] = Named("rounding of scales", {each.name: each for each in _ROUNDINGS})
+#: Other names of these, in lower case.
+_ALSO = {"ocp": "floor", "up": "rp", "rceil": "rp", "nvidia": "rp", "cublas": "rp"}
+
+
 def quantise(
-    matrix: npt.ArrayLike, kind: str | Kind, axis: int = -1, *, tensor_scale: float = 1.0, block: int | None = None
+    matrix: npt.ArrayLike,
+    kind: str | Kind,
+    axis: int = -1,
+    *,
+    tensor_scale: float = 1.0,
+    block: int | None = None,
+    rounding: str | None = None,
 ) -> tuple[Array, Array]:
     """Elements (of the matrix's shape) and scales (`axis` is shorter by the block) of real numbers, in their dtypes.
 
@@ -97,7 +157,11 @@ def quantise(
     mxf8f6f4 instruction). Everything is first divided by `tensor_scale`; pass the same to `dequantise`. Inputs up to
     float32 are rounded once.
 
-    Raises FormatError for an unknown kind and for input that is not real numbers, OperandError for a wrong shape.
+    `rounding` is how a scale in ue8m0 is rounded, a name of ROUNDINGS: "floor" as in the OCP's specification, which is
+    the default, or "rp" (up) as in NVIDIA's libraries. NVFP4 has no choice.
+
+    Raises FormatError for an unknown kind or rounding, and for input that is not real numbers; OperandError for a wrong
+    shape.
 
     >>> row = np.array([[0.1, -1.0, 3.0, 100.0] * 8])
     >>> elements, scales = tcemu.microscaling.quantise(row, "mxfp4")
@@ -105,13 +169,17 @@ def quantise(
     ((1, 32), (1, 1), 16)
     >>> tcemu.microscaling.dequantise(elements, scales, "mxfp4")[0, :4]
     array([ 0., -0.,  0., 96.])
+    >>> elements, scales = tcemu.microscaling.quantise(row, "mxfp4", rounding="rp")  # 2^5: no element saturates
+    >>> tcemu.microscaling.dequantise(elements, scales, "mxfp4")[0, :4]
+    array([ 0., -0.,  0., 96.])
     """
     form = _kind(kind)
+    rounded = _rounding(rounding, form)
     values, covered = _blocks(_real(matrix), axis, form.block if block is None else block, form), form.elements
     share = values / _positive(tensor_scale)
     finite = np.isfinite(share)
     largest = np.abs(np.where(finite, share, 0)).max(axis=-1, initial=0)
-    scales = (_power_of_two if not form.scales.zero else _sixth)(largest, form)
+    scales = _sixth(largest, form) if rounded is None else _power_of_two(largest, form, rounded)
     patterns = covered.encode(_quotient(np.where(finite, share, 0), form.scales.decode(scales)), satfinite=True)
     infinite = np.isinf(share)
     if covered.has_nan:
@@ -266,10 +334,25 @@ def _blocks(values: Array, axis: int, block: int, form: Kind) -> Array:
     return last.reshape(*last.shape[:-1], last.shape[-1] // block, block)
 
 
-def _power_of_two(largest: Array, form: Kind) -> Array:
-    """The ue8m0 patterns of exponents floor(log2(largest)) - emax; the smallest pattern for 0."""
-    power = np.frexp(largest)[1].astype(np.int64) - 1 - form.elements.emax
-    power = np.where(largest > 0, power, form.scales.emin)
+def _rounding(name: str | None, form: Kind) -> Rounding | None:
+    """The rounding of a format's scales; None for those that are not powers of two."""
+    if form.scales.zero:
+        if name is not None:
+            raise FormatError(
+                f"the scales of {form.name} are {form.scales.name}, rounded to nearest even; only scales in ue8m0 can "
+                "be rounded in other ways"
+            )
+        return None
+    if name is None or (isinstance(name, str) and name in ROUNDINGS):
+        return ROUNDINGS[name or "floor"]
+    also = _ALSO.get(name.lower()) if isinstance(name, str) else None
+    near = f" Did you mean {also!r}?" if also else did_you_mean(str(name).lower(), ROUNDINGS)
+    raise FormatError(f"no rounding of scales is called {briefly(name)}.{near} They are {listing(ROUNDINGS, 'and')}.")
+
+
+def _power_of_two(largest: Array, form: Kind, rounding: Rounding) -> Array:
+    """The ue8m0 patterns of the powers of two that a rounding gives; the smallest pattern for 0."""
+    power = np.where(largest > 0, rounding.power(largest, form.elements), form.scales.emin)
     return (np.clip(power, form.scales.emin, form.scales.emax) + form.scales.bias).astype(form.scales.storage)
 
 

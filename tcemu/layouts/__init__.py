@@ -1,8 +1,9 @@
-"""Fragment layouts as one-line patterns, fragments, and tiles in shared memory with their descriptors.
+"""Fragment layouts as one-line patterns, fragments, tiles in shared memory, and scale factors in blocks.
 
 A fragment is a layout, a number format, and how elements share registers.
 """
 
+from tcemu.layouts.blocked import blocked_offset, from_blocked, order_of_scales, to_blocked
 from tcemu.layouts.descriptor import Descriptor
 from tcemu.layouts.diagnosis import Fault, diagnose
 from tcemu.layouts.fragment import Fragment
@@ -16,6 +17,7 @@ from tcemu.layouts.tensor_memory import (
 from tcemu.layouts.tiles import copy_tile, read_tile
 
 __all__ = [
-    "Descriptor", "Fault", "Fragment", "Layout", "copy_tile", "diagnose", "instruction_descriptor", "lanes_of_warp",
-    "read_tile", "tcgen05_descriptor", "tensor_memory_address",
+    "Descriptor", "Fault", "Fragment", "Layout", "blocked_offset", "copy_tile", "diagnose", "from_blocked",
+    "instruction_descriptor", "lanes_of_warp", "order_of_scales", "read_tile", "tcgen05_descriptor",
+    "tensor_memory_address", "to_blocked",
 ]  # fmt: skip
