@@ -16,7 +16,7 @@ from tcemu.course import progress
 from tcemu.course.bank import exercises
 from tcemu.course.checking import judged
 from tcemu.course.record import Exercise, Given
-from tcemu.course.release import released
+from tcemu.course.release import SPOKEN_OF, released
 from tcemu.course.solutions import Solution, Wrong, solutions, taught, wrong_answers
 from tcemu.errors import CourseError
 from tcemu.tracebacks import described
@@ -102,6 +102,15 @@ def _it_says_what_to_do(case: Case) -> Iterator[str]:
         yield f"the section is {exercise.section!r}, not a section number of the PTX manual such as 9.7.14.5.8"
 
 
+def _what_it_speaks_of_is_imported(case: Case) -> Iterator[str]:
+    names = {alias.asname or alias.name.partition(".")[0] for source in case.solution.setup
+             for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import | ast.ImportFrom)
+             for alias in node.names}  # fmt: skip
+    missing = [name for name in SPOKEN_OF if name not in names]
+    if missing:
+        yield f"the verdict and the card speak of {', '.join(missing)}, which the notebook does not import"
+
+
 def _unsolved_it_is_open(case: Case) -> Iterator[str]:
     for learner in LEARNERS[:2]:
         state = case.solution.verdict(case.solution.stub, learner).state
@@ -163,6 +172,7 @@ def _hidden_tests_can_be_failed(case: Case) -> Iterator[str]:
 #: The rules, cheap ones first.
 RULES: tuple[Callable[[Case], Iterator[str]], ...] = (
     _it_says_what_to_do,
+    _what_it_speaks_of_is_imported,
     _points_add_up,
     _a_learner_has_a_variant,
     _nothing_gives_the_solution_away,

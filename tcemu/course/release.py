@@ -6,6 +6,7 @@ without solutions and hidden tests.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from pathlib import Path
@@ -20,6 +21,9 @@ from tcemu.errors import CourseError, require
 
 Notebook = Any
 
+#: What the cards and the verdicts speak of, and what a notebook that checks answers therefore imports.
+SPOKEN_OF = ("check", "given", "hint")
+_IMPORT = re.compile(r"^from tcemu\.course import (?=.*\bcheck\b)(?P<names>[\w, ]+)$", re.MULTILINE)
 _PLAIN = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"file_extension": ".py", "mimetype": "text/x-python", "name": "python"},
@@ -52,6 +56,7 @@ def filled(notebook: Notebook, known: Mapping[str, Exercise]) -> Notebook:
         cell.metadata = _node({"tags": tags} if tags else {})
         if cell.cell_type == "code":
             cell.outputs, cell.execution_count = [], None
+            cell.source = _IMPORT.sub(_imported, cell.source)
         if name not in checked:
             continue
         if name not in known:
@@ -89,7 +94,7 @@ def added(path: Path, name: str) -> str:
     new = _read(path) if path.exists() else nbformat.from_dict(
         {"nbformat": 4, "nbformat_minor": 5, "metadata": _PLAIN, "cells": [
             _cell("title", "markdown", f"# {path.stem.replace('_', ' ').capitalize()}: exercises"),
-            _cell("setup", "code", "from tcemu.course import check, given, hint"),
+            _cell("setup", "code", f"from tcemu.course import {', '.join(SPOKEN_OF)}"),
         ]}
     )  # fmt: skip
     if name in map(_name, new.cells):
@@ -100,6 +105,12 @@ def added(path: Path, name: str) -> str:
         _node(_cell(f"{name}-check", "code", f"check({name})")),
     ]
     return _text(new)
+
+
+def _imported(line: re.Match[str]) -> str:
+    """An import from tcemu.course with everything that is spoken of, before what else it imports."""
+    names = dict.fromkeys((*SPOKEN_OF, *line["names"].replace(" ", "").split(",")))
+    return f"from tcemu.course import {', '.join(names)}"
 
 
 def _cell(name: str, kind: str, source: str) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from places import ROOT
 
+from tcemu.course.release import SPOKEN_OF
+
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 SAVE = "run `python tools/save_notebooks.py`"
 
@@ -115,6 +117,10 @@ def test_answers_are_folded_away(notebook: Any) -> None:
             (output,) = cell.outputs
             assert output.data["text/plain"].startswith("Predict. ")
             assert "<details><summary>Answer</summary><p>" in output.data["text/html"]
+
+
+def test_what_verdicts_and_cards_speak_of_is_imported(notebook: Any) -> None:
+    assert any(f"from tcemu.course import {', '.join(SPOKEN_OF)}\n" in f"{cell.source}\n" for cell in _code(notebook))
 
 
 def test_the_reader_predicts_moves_sliders_writes_code_and_asks_a_gpu(notebook: Any) -> None:

@@ -123,9 +123,20 @@ def test_hidden_tests_can_be_passed_and_failed(course, hidden, says):
     assert (says in told) if says else ("nothing is wrong" in told), told
 
 
+def test_what_cards_and_verdicts_speak_of_is_imported(course):
+    """Saving adds what is missing; a notebook in which it finds nothing to add to is told about."""
+    change(course, {"setup": "from tcemu.course import check, exercises"})
+    assert "nothing is wrong" in lint(course).output
+    setup = json.loads((course / "exercises" / "02_lanes.ipynb").read_text(encoding="utf-8"))["cells"][1]["source"]
+    assert "".join(setup) == "from tcemu.course import check, given, hint, exercises"
+    change(course, {"setup": "from tcemu.course.checking import check"})
+    told = lint(course).output
+    assert "row_of_lane: the verdict and the card speak of given, hint, which the notebook does not import\n" in told
+
+
 def test_exercises_that_were_not_saved_are_found(course):
     run("exercises", "save", course)
-    change(course, {"setup": "from tcemu.course import check, given"})
+    change(course, {"setup": "import numpy as np\nfrom tcemu.course import check, given, hint"})
     told = run("exercises", "lint", course).output
     assert "exercises/02_lanes.ipynb: it differs from the solutions: save the exercises\n" in told
 
