@@ -111,13 +111,13 @@ def by_numpy(x, coefficients):
 # ---------------------------------------------------------------------------------------------- a window
 
 
-def attended(warp, q, k, v, out, seen, first=64):
+def attended(warp, q, k, v, out, seen, first=64, hidden=-np.inf, rows=(0, 0, 8, 8)):
     """The kernel with a mask to choose: seen(age)."""
     attention.copy_tile(warp, attention.Q, q, 0)
     o = [warp.registers(4, fill=0) for _ in range(8)]
     largest, total = np.full((32, 2), -np.inf, np.float32), np.zeros((32, 2), np.float32)
     lane = warp.laneid[:, None]
-    query = first + 16 * warp.warpid + lane // 4 + np.array([0, 0, 8, 8])
+    query = first + 16 * warp.warpid + lane // 4 + np.array(rows)
     for tile in (0, 64):
         attention.copy_tile(warp, attention.K, k, tile)
         attention.copy_tile(warp, attention.V, v, tile)
@@ -126,7 +126,7 @@ def attended(warp, q, k, v, out, seen, first=64):
         s = attention.scores(warp, attention.load_queries(warp), tile, 128)
         for n in range(8):
             age = query - (tile + 8 * n + 2 * (lane % 4) + np.array([0, 1, 0, 1]))
-            s[n] = np.where(seen(age), s[n], np.float32(-np.inf))
+            s[n] = np.where(seen(age), s[n], np.float32(hidden))
         p, largest, total, factor = attention.softmax(warp, s, largest, total)
         attention.add_values(warp, p, o, factor)
         warp.bar_sync()
@@ -153,6 +153,14 @@ def unmasked(warp, q, k, v, window, out):
     attended(warp, q, k, v, out, lambda age: age == age)
 
 
+def hidden_as(score, **options):
+    """The right window, and another score for what is outside."""
+    def kernel(warp, q, k, v, window, out):
+        attended(warp, q, k, v, out, lambda age: (age >= 0) & (age < window), hidden=score, **options)
+
+    return kernel
+
+
 WRONG = {
     "sums_of_a": [
         (registers_exchanged, "exchanged"), (one_accumulator_a_step, "two accumulators"),
@@ -172,5 +180,9 @@ WRONG = {
     ],
     "windowed_attention": [
         (from_0, "from 64 on"), (one_too_many, "too many"), (only_causal, "no window"), (unmasked, "Nothing is masked"),
+        (hidden_as(-1e30), "The hidden scores are finite"),
+        (hidden_as(0), "they count like others"),
+        (hidden_as(-np.inf, rows=(0, 8, 0, 8)), "elements 2 and 3 eight rows below"),
+        (hidden_as(-np.inf, rows=(8, 8, 0, 0)), "elements 0 and 1 for rows g + 8"),
     ],
 }  # fmt: skip

@@ -86,6 +86,18 @@ def numpy_whole(A, B):
     return A.astype(np.float32) @ B.astype(np.float32)
 
 
+def columns_continue(A, B):
+    """Zero only in the first tile of a row of tiles."""
+    D = np.zeros((48, 24), np.float32)
+    for row in range(0, 48, 16):
+        c = np.zeros((16, 8), np.float32)
+        for column in range(0, 24, 8):
+            c = D[row : row + 16, column : column + 8] = tcemu.matmul(
+                A[row : row + 16], B[:, column : column + 8], c, instruction=MMA
+            )
+    return D
+
+
 def steps_added(A, B):
     """The steps are added by numpy."""
     D = np.zeros((48, 24), np.float32)
@@ -168,14 +180,14 @@ def exact(a, b, c):
     return (sums + c.astype(np.longdouble)).astype(np.float32)
 
 
-def changed(a, b, c, cut=int, largest=lambda x, y: exponent(x) + exponent(y), near=False):
+def changed(a, b, c, cut=int, largest=lambda x, y: exponent(x) + exponent(y), digits=24, fraction=25):
     """The rule with a part changed."""
     results = []
     for row, column, addend in zip(a.astype(float), b.astype(float), c.astype(float), strict=True):
         terms = [*zip(row, column, strict=True), (addend, 1.0)]
-        last = max(largest(x, y) for x, y in terms if x * y) - 25
+        last = max(largest(x, y) for x, y in terms if x * y) - fraction
         whole = sum(cut(x * y * 2.0**-last) for x, y in terms)
-        beyond = 0 if near else max(abs(whole).bit_length() - 24, 0)
+        beyond = max(abs(whole).bit_length() - digits, 0)
         results.append(np.copysign(abs(whole) >> beyond << beyond, whole) * 2.0**last)
     return np.array(results, np.float32)
 
@@ -197,7 +209,22 @@ def size_of_the_product(a, b, c):
 
 def rounded_at_the_end(a, b, c):
     """What np.float32(...) does."""
-    return changed(a, b, c, near=True)
+    return changed(a, b, c, digits=99)
+
+
+def cut_to_23(a, b, c):
+    """The mantissa bits of a float32, without its leading 1."""
+    return changed(a, b, c, digits=23)
+
+
+def ampere_and_nearest(a, b, c):
+    """Two mistakes at once."""
+    return changed(a, b, c, digits=99, fraction=24)
+
+
+def c_exactly(a, b, c):
+    """c is added to the exact sum of what is left of the products."""
+    return (changed(a, b, np.zeros_like(c), digits=99).astype(np.float64) + c).astype(np.float32)
 
 
 def one_after_the_other(a, b, c):
@@ -231,6 +258,7 @@ WRONG = {
         (steps_added, "added the steps with numpy"),
         (last_step, "Only the last step"),
         (from_the_end, "descending order"),
+        (columns_continue, "c must be zero at the beginning of every tile"),
         (tile_after_tile, "c must be zero at the beginning of every tile"),
     ],
     "one_fused_sum": [
@@ -242,6 +270,9 @@ WRONG = {
         (rounded_terms, "cut off, not rounded"),
         (size_of_the_product, "sum of its factors' exponents"),
         (rounded_at_the_end, "rounds to the nearest"),
+        (cut_to_23, "You kept 23 binary digits of the sum"),
+        (ampere_and_nearest, "sm_90 keeps 25. The sum is cut to 24 bits, toward zero"),
+        (c_exactly, "You added c at the end"),
         (exact, "the exact sum"),
         (one_after_the_other, "one product after the other"),
     ],

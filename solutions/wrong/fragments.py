@@ -107,6 +107,15 @@ def warp_barrier(warp, a, b, out):
         stored(warp, out, summed(warp))
 
 
+def without_its_own(warp, a, b, out):
+    """Warp 0 adds the parts of the others."""
+    warp.st_shared(16 * warp.threads, parts(warp, a, b, 16 * warp.warpid), "v4.b32")
+    warp.bar_sync()
+    if warp.warpid == 0:
+        stored(warp, out, sum(warp.ld_shared(512 * each + 16 * warp.threads, "v4.b32").view(np.float32)
+                              for each in range(1, 4)))  # fmt: skip
+
+
 def first_part(warp, a, b, out):
     """Nobody adds."""
     part = parts(warp, a, b, 16 * warp.warpid)
@@ -126,6 +135,17 @@ def row_major(warp, a, b, out, steps=(0, 16), flip=False, chained=True):
             one, two = (warp.ld_global(b.at(k + 8 * r + 2 * t + each, g), "b16") for each in range(2))
             pairs.append(two | one << 16 if flip else one | two << 16)
         d = warp.run(MMA, held_a, np.hstack(pairs), d if chained else warp.registers(4, fill=0))
+    stored(warp, out, d)
+
+
+def by_words(warp, a, b, out):
+    """32 bits at once, from an aligned address."""
+    g, t = warp.laneid // 4, warp.laneid % 4
+    d = warp.registers(4, fill=0)
+    for k in (0, 16):
+        held_a = np.hstack([warp.ld_global(a.at(g + 8 * (r % 2), k + 8 * (r // 2) + 2 * t)) for r in range(4)])
+        held_b = np.hstack([warp.ld_global(b.at(k + 8 * r + 2 * t, g // 2 * 2)) for r in range(2)])
+        d = warp.run(MMA, held_a, held_b, d)
     stored(warp, out, d)
 
 
@@ -331,6 +351,7 @@ WRONG = {
         (barrier_too_early, "Put bar.sync between the two accesses"),
         (warp_barrier, "Put bar.sync between the two accesses"),
         (first_part, "Only one warp's part"),
+        (without_its_own, "The part of warp 0 is missing"),
     ],
     "where_of_b": [
         (as_a, "the map of A"),
@@ -357,6 +378,7 @@ WRONG = {
     "row_major_b": [
         (flipped, "two halves of each register of B are exchanged"),
         (one_step, "Only the first 16 columns"),
+        (by_words, "A load of 32 bits takes two neighbours in a row"),
         (unchained, "Only the last 16 columns"),
     ],
     "repair_swap": [

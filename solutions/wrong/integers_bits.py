@@ -21,6 +21,11 @@ def unmasked(numbers):
     return register & 0xFFFFFFFF
 
 
+def negative(numbers):
+    """The same as Python's number, which is negative."""
+    return sum(int(number) << 4 * place for place, number in enumerate(-abs(numbers)))
+
+
 def added_up(numbers):
     """A sum of signed numbers, each in its place."""
     return sum(int(number) << 4 * place for place, number in enumerate(numbers)) & 0xFFFFFFFF
@@ -72,6 +77,7 @@ def exchanged(registers):
 WRONG = {
     "pack_s4": [
         (from_the_top, "you started from the highest"),
+        (negative, "sign bits without end"),
         (unmasked, "Mask each number with 15"),
         (added_up, "each negative one takes 1 from its neighbour"),
         (high_half_first, "The two halves of each byte are exchanged"),

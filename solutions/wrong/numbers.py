@@ -63,6 +63,20 @@ def as_e4m3(pattern):
     return float(E4M3.decode(np.uint8(pattern)))
 
 
+def four_and_three(pattern):
+    """The fields of e4m3, with e5m2's bias and no subnormals."""
+    return (-1.0 if pattern >> 7 else 1.0) * (1 + (pattern & 7) / 8) * 2.0 ** ((pattern >> 3 & 15) - 15)
+
+
+def one_nan(pattern):
+    """As e4m3 uses its last exponent."""
+    exponent = pattern >> 2 & 31
+    if pattern & 127 == 127:
+        return math.nan
+    size = (pattern & 3) / 4 * 2.0**-14 if exponent == 0 else (1 + (pattern & 3) / 4) * 2.0 ** (exponent - 15)
+    return -size if pattern >> 7 else size
+
+
 def eighths(pattern):
     """Three mantissa bits."""
     sign, field, mantissa = -1.0 if pattern >> 7 else 1.0, pattern >> 2 & 31, pattern & 3
@@ -93,6 +107,16 @@ def without_bias(largest):
 def from_256(largest):
     """The highest power of two in place of the largest number."""
     return 127 + math.ceil(math.log2(largest / 256))
+
+
+def fits_when_rounded(largest):
+    """Up to 464."""
+    return 127 + int(np.ceil(np.log2(largest / 464)))
+
+
+def always_the_next(largest):
+    """Also where the quotient is a power of two."""
+    return 128 + int(np.floor(np.log2(largest / 448)))
 
 
 def to_the_nearest(largest):
@@ -135,6 +159,12 @@ def ties_down(numbers):
     return (nearest | 128 * np.signbit(numbers)).astype(np.uint8)
 
 
+def sign_of_the_rounded(numbers):
+    """A small negative number rounds to 0, which is not less than 0."""
+    found = formats.lookup("e4m3").encode(numbers, satfinite=True)
+    return np.where(found & 0x7F == 0, 0, found).astype(np.uint8)
+
+
 def overflowing(numbers):
     """NaN for what is too large."""
     return E4M3.encode(numbers)
@@ -170,6 +200,13 @@ def packed(registers):
     return shifted(registers, [0, 4, 8, 12])
 
 
+def twos_complement(registers):
+    """−8 to 7, as indices."""
+    sizes = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
+    patterns = registers[:, None] >> np.array([2, 10, 18, 26], np.uint32) & 15
+    return np.concatenate([sizes, -sizes[::-1]])[patterns]
+
+
 def undecoded(registers):
     """The pattern for the value."""
     return (registers[:, None] >> np.array([2, 10, 18, 26], np.uint32) & 15).astype(np.float32)
@@ -188,6 +225,11 @@ def to_even(patterns):
     return (patterns + np.uint32(0xFFF) + (patterns >> np.uint32(13) & np.uint32(1))) & np.uint32(0xFFFFE000)
 
 
+def ties_to_zero(patterns):
+    """Less than half is added."""
+    return (patterns + np.uint32(0xFFF)) & np.uint32(0xFFFFE000)
+
+
 def unmasked(patterns):
     """Only the addition."""
     return patterns + np.uint32(0x1000)
@@ -204,6 +246,8 @@ WRONG = {
         (always_one, "no implicit leading 1"),
         (bias_16, "The bias of e5m2 is 15"),
         (as_e4m3, "as e4m3"),
+        (four_and_three, "You read the pattern as e4m3"),
+        (one_nan, "the exponent field 31 is infinity or NaN"),
         (eighths, "it counts quarters"),
         (always_infinite, "only mantissa 0 is infinity"),
         (ordinary, "have rules of their own"),
@@ -216,6 +260,8 @@ WRONG = {
         (without_bias, "with bias 127"),
         (from_256, "448, not 256"),
         (to_the_nearest, "to the nearest"),
+        (fits_when_rounded, "449 to 464 fit only after rounding"),
+        (always_the_next, "you took the next one"),
         (never_below_one, "can be less than 1"),
         (inverse, "The scale multiplies"),
     ],
@@ -225,17 +271,20 @@ WRONG = {
         (ties_down, "you rounded them toward zero"),
         (upper_bytes_of_f16, "the upper bytes of f16"),
         (overflowing, "not NaN"),
+        (sign_of_the_rounded, "take the sign from the number"),
         (flushed, "has subnormals"),
     ],
     "e2m1_in_bytes": [
         (low_bits, "low four bits"),
         (highest_first, "the other way round"),
         (packed, "a byte of its own"),
+        (twos_complement, "It is not two's complement"),
         (undecoded, "These are the patterns"),
     ],
     "nearest_tf32": [
         (cut, "You truncated"),
         (to_even, "Ties go away from zero"),
+        (ties_to_zero, "you sent them toward zero"),
         (unmasked, "low 13 bits are still set"),
         (as_bf16, "as for bf16"),
     ],

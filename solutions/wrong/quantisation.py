@@ -72,6 +72,12 @@ def by_the_largest_number(numbers):
     return scaled.astype(np.int64).astype(np.int8)
 
 
+def by_128_and_clipped(numbers):
+    """To the whole range of s8."""
+    scale = np.abs(numbers).max(axis=1, keepdims=True) / np.float32(128)
+    return np.clip(np.rint(numbers / scale), -128, 127).astype(np.int8)
+
+
 def by_128(numbers):
     """The end of s8 on the negative side."""
     return quantised(numbers, np.abs(numbers).max(axis=1, keepdims=True) / np.float32(128))
@@ -119,6 +125,7 @@ WRONG = {
         (cut_off, "You truncated the numbers toward zero"),
         (one_scale, "You used one scale for the whole matrix"),
         (scale_of_columns, "You used one scale for each column"),
+        (by_128_and_clipped, "You divided by 128"),
         (by_128, "You divided by 128"),
         (by_the_largest_number, "the largest magnitude may be negative"),
     ],

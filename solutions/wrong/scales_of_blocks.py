@@ -76,6 +76,11 @@ def largest_scale(blocks):
     return _quantised(blocks, lambda wide: np.abs(wide).max(axis=1) / 448)
 
 
+def one_scale(blocks):
+    """That of the largest number of all."""
+    return _quantised(blocks, lambda wide: np.full(len(wide), np.abs(wide).max() / 6))
+
+
 def unsigned(blocks):
     """The signs masked away."""
     elements, scales = _quantised(blocks, lambda wide: np.abs(wide).max(axis=1) / 6)
@@ -116,6 +121,7 @@ WRONG = {
         (power_of_two, "the rule of the MX formats"),
         (largest_value, "not the largest magnitude"),
         (largest_scale, "448, the largest scale"),
+        (one_scale, "each block has its own"),
         (unsigned, "signs of the elements are lost"),
     ],
     "where_mxfp4_wins": [

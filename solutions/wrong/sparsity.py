@@ -24,6 +24,12 @@ def the_last_of_equals(row):
     return chunks.reshape(-1)
 
 
+def as_large_as_the_second(row):
+    """Of equal ones all stay."""
+    size = np.abs(row.reshape(-1, 4))
+    return np.where(size >= np.sort(size, axis=1)[:, 2:3], row.reshape(-1, 4), 0).reshape(-1)
+
+
 def half_of_the_row(row):
     """The threshold of the whole row, as in unstructured pruning."""
     return np.where(np.abs(row) >= np.sort(np.abs(row))[len(row) // 2], row, 0).astype(np.float32)
@@ -70,6 +76,7 @@ WRONG = {
     "prune_a_row": [
         (by_value, "not their magnitudes"),
         (the_last_of_equals, "you kept the last one"),
+        (as_large_as_the_second, "three or four elements of a chunk stay"),
         (half_of_the_row, "each chunk of four keeps two"),
         (smallest, "two smallest elements"),
     ],

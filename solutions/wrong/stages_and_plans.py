@@ -57,7 +57,8 @@ WRONG = {
         (turns, "mod 2"),
     ],
     "better_plan": [
-        (Plan(columns=64, stages=2, in_flight=1), "ahead"), (Plan(columns=64, stages=2, in_flight=0), "are idle"),
+        (Plan(columns=64, stages=2, in_flight=1), "ahead"), (Plan(columns=64, stages=2, in_flight=0), "tile is small"),
+        (Plan(columns=256, stages=2, in_flight=0), "tile is large"),
         (Plan(columns=256, stages=4), "fewer stages"), (Plan(stages=1), "more stages than groups"),
     ],
 }

@@ -214,6 +214,8 @@ WRONG = {
     "sum_over_k": [
         (summed(by_32, lambda i: 1), "never 0"),
         (summed(by_32, lambda i: 0), "always 0"),
+        (summed(lambda tile, i: tile.step(32 * i if tile.start < 8192 else 0), lambda i: int(i > 0)), "Only the descr"),
+        (summed(lambda tile, i: tile.step(16 * i), lambda i: int(i > 0)), "by 16 bytes"),
         (summed(lambda tile, i: tile, lambda i: int(i > 0)), "do not move"),
         (summed(lambda tile, i: replace(tile, lbo=tile.lbo + 32 * i), lambda i: int(i > 0)), "do not move"),
     ],

@@ -14,6 +14,8 @@ from tcemu.errors import counted, ranges
 Array = npt.NDArray[Any]
 #: Relative differences that come from rounding.
 _CLOSE = 1e-3
+#: Bits that a sum may have lost for that to be its name.
+_FEWER = 3
 #: The most groups of neighbouring bits that are worth naming.
 _GROUPS = 4
 
@@ -92,6 +94,9 @@ def _accidents(
             yield "Every value is 1 too small.", right - right.dtype.type(1)
     elif right.dtype.kind == "f":
         yield "Every value has the wrong sign.", -right
+        for lost in range(1, _FEWER + 1):
+            last, more = ("bit", "one more is") if lost == 1 else (f"{lost} bits", f"{lost} more are")
+            yield f"Your values are the right ones without their last {last}: {more} kept.", _cut(right, lost)
 
 
 def _values_wrong(got: Array, right: Array, wrong: Array) -> str:
@@ -108,10 +113,9 @@ def _values_wrong(got: Array, right: Array, wrong: Array) -> str:
     if have.dtype.kind == "f" and (_bits(have) == _bits(-should)).all():
         return "Every wrong value has the wrong sign."
     if have.dtype.kind == "f" and np.isfinite(have).all() and np.isfinite(should).all() and (should != 0).any():
-        if (_bits(np.nextafter(should, np.copysign(np.inf, should))) == _bits(have)).all():
-            return "Every wrong value is the next number away from zero: it was rounded up, but should be truncated."
-        if (_bits(np.nextafter(should, np.zeros_like(should))) == _bits(have)).all():
-            return "Every wrong value is the next number toward zero: it was truncated, but should be rounded."
+        for direction, end in (("away from", np.copysign(np.inf, should)), ("toward", np.zeros_like(should))):
+            if have.size > 1 and (_bits(np.nextafter(should, end)) == _bits(have)).all():
+                return f"Every wrong value is the next {have.dtype} {direction} zero."
         with np.errstate(all="ignore"):
             ratio = have / should
             power = np.log2(abs(ratio[0]))
@@ -119,7 +123,7 @@ def _values_wrong(got: Array, right: Array, wrong: Array) -> str:
                 factor = f"{ratio[0]:g}" if abs(power) < 8 else f"{'-' if ratio[0] < 0 else ''}2^{int(power)}"
                 return f"Every wrong value is {factor} times the right one."
             if (np.abs(have.astype(np.float64) - should) <= _CLOSE * np.abs(should.astype(np.float64))).all():
-                return "Every wrong value is close to the right one: look at rounding and at the order of additions."
+                return "Every wrong value is close to the right one, as if something were rounded at another place."
     return ""
 
 
@@ -137,7 +141,7 @@ def _bits_wrong(have: Array, should: Array) -> str:
     """The bits in which whole numbers are wrong, or that they are off by one."""
     by = have.astype(object) - should.astype(object)
     if have.size > 1 and (np.abs(by) == 1).all():
-        return "Every wrong value is 1 too large or too small: look at rounding."
+        return "Every wrong value is 1 too large or too small."
     width = 8 * have.dtype.itemsize
     mask = int(np.bitwise_or.reduce(have ^ should)) & (1 << width) - 1
     wrong = [bit for bit in range(width) if mask >> bit & 1]
@@ -150,16 +154,27 @@ def _bits_wrong(have: Array, should: Array) -> str:
 
 
 def _elsewhere(got: Array, right: Array, wrong: Array) -> str:
-    """Whether the wrong values are right values of other places, and the first of these places."""
+    """Whether the wrong values are those of the same places in another order, and where the first one belongs.
+
+    It is not enough that each of them is right somewhere: among few different values most wrong ones are.
+    """
     have, should = _bits(got).ravel(), _bits(right).ravel()
     unique, first, count = np.unique(should, return_index=True, return_counts=True)
     lost = have[wrong.ravel()]
-    if len(lost) < 2 or (count == 1).mean() < 0.9 or not np.isin(lost, unique).all() or len(np.unique(lost)) < 2:
+    moved = np.array_equal(np.sort(lost), np.sort(should[wrong.ravel()]))
+    if len(lost) < 2 or (count == 1).mean() < 0.9 or not moved or len(np.unique(lost)) < 2:
         return ""
     at = int(np.argmax(wrong))
     source = int(first[np.searchsorted(unique, have[at])])
     here, there = (", ".join(map(str, np.unravel_index(place, right.shape))) for place in (at, source))
     return f"The wrong values belong in other places: [{here}] holds what belongs at [{there}]."
+
+
+def _cut(values: Array, lost: int) -> Array:
+    """Floats whose last bits are 0."""
+    width = f"u{values.dtype.itemsize}"
+    found: Array = (values.view(width) >> lost << lost).view(values.dtype)
+    return found
 
 
 def _reversed_bits(values: Array) -> Array:

@@ -26,6 +26,7 @@ Array = npt.NDArray[Any]
 _PRINTED = 2000
 #: The deepest nesting of lists that can become an array.
 _DEEP = 8
+_SIGNS = "a negative number in Python has sign bits without end, so mask each one before you join them"
 _DOTS = "Replace the three dots with your answer."
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
@@ -245,7 +246,8 @@ def _converted(given: Array, wanted: np.dtype[Any], what: str, from_array: bool)
     if not same or (wants == "whole" and has == "whole" and not _fits(given, wanted)):
         limits = f", from {np.iinfo(wanted).min} to {np.iinfo(wanted).max}" if wanted.kind in "iu" else ""
         if not given.shape:
-            raise AnswerError(f"{what} must be one number, {wanted}{limits}; got {briefly(given.item())}.")
+            why = f": {_SIGNS}" if wanted.kind == "u" and given.dtype.kind == "i" and given < 0 else ""
+            raise AnswerError(f"{what} must be one number, {wanted}{limits}; got {briefly(given.item())}{why}.")
         why = "rounding would change one" if has == wants == "float" else "one does not fit"
         why = "one is not a whole number" if has == "float" and wants == "whole" and not _all_whole(given) else why
         raise AnswerError(f"{what} must have elements of {wanted}{limits}; got {given.dtype}, and {why}.")

@@ -22,8 +22,8 @@ from tcemu.layouts.layout import Layout
 Array = npt.NDArray[np.int64]
 
 
-#: Answers of so few values are explained by chance, too.
-_FEW = 8
+#: Mistakes that explain one answer, of which each may be the learner's.
+_ALTERNATIVES = 3
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,9 @@ def diagnosis(
     """The name of the mistake that explains `got`; empty if none does.
 
     A mistake explains an answer to the part in which the two agree, of the elements where either of them is wrong;
-    with the default of `most` it has to explain everything. Elements are compared along the first axis, as a whole.
+    with the default of `most` it has to explain everything, and if less is enough, the part is said. If several explain
+    it equally well, that is said too, and if they are more than a few, none is named. Elements are compared along the
+    first axis, as a whole.
 
     >>> from tcemu.course.mistakes import Mistake, diagnosis
     >>> mistakes = [Mistake("You counted from 1.", np.array([1, 2, 3]))]
@@ -61,9 +63,10 @@ def diagnosis(
             part = float((~_differ(got, mistake.gives) & concerned).sum() / max(concerned.sum(), 1))
             found.setdefault(part, {})[mistake.says] = None
     best = max(found, default=0.0)
-    if best < most or not best:
+    if best < most or not best or len(found[best]) > _ALTERNATIVES:
         return ""
-    return " Or: ".join(list(found[best])[: 2 if got.size <= _FEW else 1])
+    says = " Or: ".join(found[best])
+    return says if best == 1 else f"{says} That explains {best:.0%} of what is wrong."
 
 
 def _differ(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

@@ -42,6 +42,9 @@ class Digit:
         return self.argument == lower.argument and self.low == lower.low * lower.count
 
 
+#: So many wrong elements can have a digit in common by chance, in part of the elements with this digit, and in all.
+_MANY, _FEW = 8, 3
+
 #: The values of each argument, or how many values it has, counted from 0.
 Arguments = Mapping[str, int | Sequence[int]]
 
@@ -307,6 +310,8 @@ def where(axes: Arguments, wrong: Array, lead: str = "Elements are") -> str:
     if not fixed:
         return _bounds(axes, wrong, lead)
     exact = int(mask.sum()) == prod(digit.count for digit in every) // prod(digit.count for digit, _ in fixed)
+    if mask.sum() < (_FEW if exact else _MANY):
+        return ""
     terms = " and ".join(f"{digit} = {_value(axes[digit.argument], value)}" for digit, value in _values(fixed))
     return f"{lead} wrong {'exactly' if exact else 'only'} where {terms}."
 

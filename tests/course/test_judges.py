@@ -1,10 +1,13 @@
 """Judges of fragments and sums name mistakes that are made here by hand, from the PTX manual's formulas and numpy."""
 
+import re
+
 import numpy as np
 import pytest
 
 import tcemu
-from tcemu.course import Given, judges
+from tcemu.course import Given, exercise, judges
+from tcemu.gemm.wgmma_tma import Plan
 
 MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 NOTHING = Given()
@@ -149,11 +152,20 @@ def test_signs_of_whole_numbers_are_named():
     assert mistake(judge, got) == "You read B with the wrong sign: signed as unsigned, or the other way round."
 
 
-def test_one_number_with_two_explanations_gets_both():
-    """Of one number, several mistakes may be the reason: here C is as large as the sum of the first step."""
-    a, b, c = np.ones((16, 32), np.float16), np.ones((32, 8), np.float16), np.full((16, 8), 16, np.float32)
-    judge = judges.fused_sum(MMA, lambda given: (a, b, c), lambda D: D[0, 0])
-    assert mistake(judge, 32.0).startswith("You left C out. Or: Only the last step along K is in the sum")
+def test_an_answer_with_several_explanations_gets_all_or_none():
+    """Two mistakes may give the same; if many do, none of them is known. Neither is one that explains little."""
+    def named(*gives, got=(1, 2, 3, 4)):
+        mistakes = [(f"{number}.", np.uint32(each)) for number, each in enumerate(gives)]
+        judge = judges.Values(lambda given: [0, 0, 0, 0], np.uint32, lambda given: mistakes)
+        return mistake(judge, got)
+
+    assert named((1, 2, 3, 4), (9, 9, 9, 9)) == "0."
+    assert named((1, 2, 3, 4), (1, 2, 3, 4), (1, 2, 3, 5)) == "0. Or: 1."
+    assert "0." not in named(*[(1, 2, 3, 4)] * 4)
+    assert "0." not in named((1, 2, 3, 5))
+    most = [*range(1, 20), 99]
+    judge = judges.Values(lambda given: [0] * 20, np.uint32, lambda given: [("Almost.", np.arange(1, 21))])
+    assert mistake(judge, most) == "Almost. That explains 95% of what is wrong."
 
 
 def test_patterns_are_judged_as_bits():
@@ -168,3 +180,9 @@ def test_the_picture_of_a_function_counts_as_its_arguments_do():
     (drawn,) = judge.mark(judge.collect(lambda n, step: 0, NOTHING), NOTHING).pictures
     assert drawn.description == "Wrong: n 2, step 5: 0; n 2, step 7: 0; n 3, step 5: 0; n 3, step 7: 0."
     assert ">n 2<" in drawn.svg
+
+
+def test_the_plan_to_beat_keeps_the_tensor_cores_as_busy_as_its_task_says():
+    wanted = exercise("better_plan")
+    said = wanted.judge.mark(wanted.judge.collect(Plan(columns=64, stages=2, in_flight=1), NOTHING), NOTHING).says
+    assert re.search(r"busy for (\d+)%", said)[1] == re.search(r"busy for (\d+) % of the cycles", wanted.task)[1]

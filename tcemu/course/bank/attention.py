@@ -182,21 +182,26 @@ def _window(rng: np.random.Generator) -> Mapping[str, Any]:
     return {**matrices, "v": rng.normal(size=(128, 64)).astype(np.float16), "window": int(rng.integers(20, 45))}
 
 
-def _attended(given: Given, visible: Array) -> Array:
-    """Attention of 64 queries to the keys that are `visible` (64, keys), in tiles of 64, as matrices."""
+def _attended(given: Given, visible: Array, hidden: float = -np.inf, offset_of_none: float = 0) -> Array:
+    """Attention of 64 queries to the keys that are `visible` (64, keys), in tiles of 64, as matrices.
+
+    The others have the score `hidden`. A row that has seen no key yet has the offset of the score `offset_of_none`.
+    """
     largest, total = np.full((64, 1), -np.inf, np.float32), np.zeros((64, 1), np.float32)
     o = np.zeros((64, 64), np.float32)
     for first in range(0, len(given.k), 64):
         tile = slice(first, first + 64)
         s = matmul(given.q, np.ascontiguousarray(given.k[tile].T), instruction=MMA)
-        s = np.where(visible[:, tile], s, np.float32(-np.inf))
+        s = np.where(visible[:, tile], s, np.float32(hidden))
         before, largest = largest, np.maximum(largest, s.max(axis=1, keepdims=True))
         # a row that has seen no key yet: any finite offset, since its sums are scaled to nothing later
         offset = scalar.mul(np.where(np.isfinite(largest), largest, np.float32(0)), -attention.SCALE)
         factor = attention.exp2(scalar.fma(before, attention.SCALE, offset))
         p = attention.exp2(scalar.fma(s, attention.SCALE, offset))
         total = scalar.fma(total, factor, _of_rows(p))
-        o = matmul(p.astype(np.float16), given.v[tile], scalar.mul(o, factor), instruction=MMA)
+        with np.errstate(over="ignore", invalid="ignore"):  # with scores that are wrong, it may be infinite
+            p16 = p.astype(np.float16)
+        o = matmul(p16, given.v[tile], scalar.mul(o, factor), instruction=MMA)
     return scalar.div(o, total)
 
 
@@ -227,6 +232,21 @@ def _windowed_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "There is no window: each query sees all keys up to its own.", _attended(given, age >= 0)
     yield "Later keys are visible: only the window's other end is masked.", _attended(given, age < window)
     yield "Nothing is masked.", _attended(given, np.ones((64, 128), bool))
+    seen = (age >= 0) & (age < window)
+    for hidden in (-1e30, -1e20, -1e15, float(np.finfo(np.float32).min)):
+        yield (
+            "The hidden scores are finite, and so large that rounding leaves a large number of their difference from "
+            "the largest one. In a row that sees no key of the first tile, 2 to that power overflows. Use −inf."
+        ), _attended(given, seen, hidden)
+    yield "The hidden scores are 0, and 2⁰ is 1: they count like others. Use −inf.", _attended(given, seen, 0)
+    half = np.arange(64).reshape(4, 2, 8)[:, ::-1].reshape(-1)
+    yield "You took elements 0 and 1 for rows g + 8, and 2 and 3 for rows g.", _attended(given, seen[half])
+    pairs = np.arange(64)[:, None] // 8 % 2
+    columns = np.arange(128)[None] % 2
+    of_row = np.arange(64)[:, None] - 8 * pairs + 8 * columns  # elements 0 and 1 as the rows g and g + 8
+    yield "Elements 0 and 1 of an accumulator are in one row, and elements 2 and 3 eight rows below.", (
+        _attended(given, (of_row + 64 - np.arange(128) >= 0) & (of_row + 64 - np.arange(128) < window))
+    )
     from_0 = _age(0)
     yield "The queries are the positions from 64 on, not from 0.", _attended(given, (from_0 >= 0) & (from_0 < window))
 

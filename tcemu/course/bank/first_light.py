@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from itertools import product
+from dataclasses import dataclass, replace
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,13 @@ def _three_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "This is the exact result, rounded once. A tensor core cuts bits off.", _exact(a, b, c)
     with np.errstate(over="ignore", invalid="ignore"):
         yield "You multiplied in float16.", (a @ b).astype(np.float32) + c
+    for says, left, right in (("A", a.T, b), ("B", a, b.T)):
+        yield f"{says} is transposed: give pack the matrix as it is.", (
+            matmul(np.ascontiguousarray(left), np.ascontiguousarray(right).reshape(b.shape), c, instruction=_MMA)
+        )
+    yield "This is what sm_80 computes: it makes two sums of 8 products, and keeps a bit less.", (
+        matmul(a, b, c, instruction=_MMA, target="sm_80")
+    )
     fragment = parse(_MMA).fragments["d"]
     flat = matmul(a, b, c, instruction=_MMA)
     yield "These are the registers, reshaped. Lane and register are not row and column: use unpack.", (
@@ -138,14 +145,28 @@ def _whole_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
         descending = matmul(rows, columns, descending, instruction=_MMA)
     yield "You added the steps with numpy. Pass the result of one step as c of the next.", summed
     yield "The steps along K are in descending order. Every bit counts, so the order does too.", descending
-    carried, tiles = np.zeros((16, 8), np.float32), np.zeros_like(parts[0])
-    for row, column in product(range(0, 48, 16), range(0, 24, 8)):
-        rows, columns = a[row : row + 16], b[:, column : column + 8]
-        carried = tiles[row : row + 16, column : column + 8] = matmul(rows, columns, carried, instruction=_MMA)
-    yield "Each tile continues from the one before: c must be zero at the beginning of every tile.", tiles
+    for reset, by_rows in product((None, 0, 1), (True, False)):
+        yield "Each tile continues from the one before: c must be zero at the beginning of every tile.", (
+            _carried(a, b, reset, by_rows)
+        )
     yield "Only the first step along K is there.", parts[0]
     yield "Only the last step along K is there: each step must continue from the one before.", parts[-1]
     yield "This is numpy's product, not the tensor core's.", a.astype(np.float32) @ b.astype(np.float32)
+
+
+def _carried(a: Array, b: Array, reset: int | None, by_rows: bool) -> Array:
+    """The product if a tile continues from the one before, by rows or by columns.
+
+    If `reset` is 0 or 1, c is zero where the row or the column of the tile is 0.
+    """
+    tiles, c = np.zeros((48, 24), np.float32), np.zeros((16, 8), np.float32)
+    places = list(product(range(0, 48, 16), range(0, 24, 8)))
+    for row, column in places if by_rows else sorted(places, key=lambda place: place[::-1]):
+        c = c if reset is None or (row, column)[reset] else np.zeros_like(c)
+        c = tiles[row : row + 16, column : column + 8] = (
+            matmul(a[row : row + 16], b[:, column : column + 8], c, instruction=_MMA)
+        )
+    return tiles
 
 
 # ---------------------------------------------------------------------------------------------- one fused sum
@@ -171,47 +192,81 @@ def _sums(a: Array, b: Array, c: Array, **changes: Any) -> Array:
     return np.ascontiguousarray(found).reshape(-1).astype(np.uint32).view(np.float32)
 
 
-def _rule_changed(
-    given: Given, cut: Callable[[float], int], largest: Callable[[float, float], int], nearest: bool = False
-) -> Array:
-    """The rule with other ways to cut a term, to find its exponent, and to round the sum."""
-    sums = []
-    for a, b, c in zip(given.a.tolist(), given.b.tolist(), given.c.tolist(), strict=True):
-        factors = [*zip(a, b, strict=True), (c, 1.0)]
-        last = max(largest(x, y) for x, y in factors if x and y) - 25
-        total = sum(cut(math.ldexp(x * y, -last)) for x, y in factors)
-        lost = 0 if nearest else max(abs(total).bit_length() - 24, 0)
-        sums.append(math.ldexp(math.copysign(abs(total) >> lost << lost, total), last))
-    return np.array(sums, np.float32)
+def _by_factors(x: float, y: float) -> int:
+    return _exponent(x) + _exponent(y)
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """The rule of a fused sum, or what somebody takes for it."""
+
+    fraction: int = 25
+    block: int = 16
+    cut: Callable[[float], int] = int
+    exponent: Callable[[float, float], int] = _by_factors
+    #: Binary digits of the sum that stay; None if it is rounded to the nearest float32.
+    digits: int | None = 24
+    #: How c is added to the sum of the products; None if it is one of the terms.
+    late: Callable[[float, float], float] | None = None
+
+    def __call__(self, given: Given) -> Array:
+        """The sum of each case."""
+        cases = zip(given.a.tolist(), given.b.tolist(), given.c.tolist(), strict=True)
+        sums = [self._chain([*zip(a, b, strict=True)], c) for a, b, c in cases]
+        return np.array(sums, np.float32)
+
+    def _chain(self, factors: list[tuple[float, float]], c: float) -> float:
+        total = 0.0 if self.late else c
+        for first in range(0, len(factors), self.block):
+            total = self._sum([*factors[first : first + self.block], (total, 1.0)])
+        return self.late(total, c) if self.late else total
+
+    def _sum(self, factors: list[tuple[float, float]]) -> float:
+        last = max((self.exponent(x, y) for x, y in factors if x and y), default=0) - self.fraction
+        total = sum(self.cut(math.ldexp(x * y, -last)) for x, y in factors)
+        if self.digits is None:
+            return float(np.float32(math.ldexp(total, last)))
+        lost = max(abs(total).bit_length() - self.digits, 0)
+        return math.ldexp(math.copysign(abs(total) >> lost << lost, total), last)
 
 
 def _exponent(number: float) -> int:
     return math.frexp(number)[1] - 1
 
 
-def _by_factors(x: float, y: float) -> int:
-    return _exponent(x) + _exponent(y)
+#: What somebody does otherwise, by its name; two that change different things can come together.
+_OTHER_RULES: tuple[tuple[str, Mapping[str, Any]], ...] = (
+    ("You kept 24 bits below the largest exponent, as sm_80 does. sm_90 keeps 25.", {"fraction": 24}),
+    ("You kept 23 bits below the largest exponent, as a float32 has. sm_90 keeps 25.", {"fraction": 23}),
+    ("You kept 26 bits below the largest exponent; 25 are kept.", {"fraction": 26}),
+    ("You made two sums of 8, as sm_80 does. On sm_90 all 16 products are in one.", {"block": 8}),
+    *(("You added c at the end. It is one of the terms that are aligned.", changed) for changed in (
+        {"late": lambda total, c: float(np.float32(total) + np.float32(c))},
+        {"late": lambda total, c: total + c}, {"late": lambda total, c: total + c, "digits": 64},
+    )),
+    ("The exponent of a product is the sum of its factors' exponents, whatever the size of the product.",
+     {"exponent": lambda x, y: _exponent(x * y)}),
+    ("Terms are cut toward zero. // and >> and floor go down, so negative terms come out one too low.",
+     {"cut": math.floor}),
+    ("Terms are cut off, not rounded.", {"cut": round}),
+    ("The sum is cut to 24 bits, toward zero. Converting it to float32 rounds to the nearest.", {"digits": None}),
+    ("You kept 23 binary digits of the sum. A float32 has 24: its 23 mantissa bits and the implicit leading 1.",
+     {"digits": 23}),
+    ("You kept 22 binary digits of the sum. A float32 has 24.", {"digits": 22}),
+)  # fmt: skip
 
 
 def _sums_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
-    terms, (a, b, c) = tuple(given.values()), (given.a.astype(np.float64), given.b.astype(np.float64), given.c)
-    yield "You kept 24 bits below the largest exponent, as sm_80 does. sm_90 keeps 25.", _sums(*terms, fraction=24)
-    yield "You kept 23 bits below the largest exponent, as a float32 has. sm_90 keeps 25.", _sums(*terms, fraction=23)
-    yield "You kept 26 bits below the largest exponent; 25 are kept.", _sums(*terms, fraction=26)
-    yield "You made two sums of 8, as sm_80 does. On sm_90 all 16 products are in one.", _sums(*terms, block=8)
-    yield "You added c at the end. It is one of the terms that are aligned.", (
-        _sums(given.a, given.b, np.zeros_like(c)) + c
-    )
-    yield "The exponent of a product is the sum of its factors' exponents, whatever the size of the product.", (
-        _rule_changed(given, int, lambda x, y: _exponent(x * y))
-    )
-    yield "Terms are cut toward zero. // and >> and floor go down, so negative terms come out one too low.", (
-        _rule_changed(given, math.floor, _by_factors)
-    )
-    yield "Terms are cut off, not rounded.", _rule_changed(given, round, _by_factors)
-    yield "The sum is cut to 24 bits, toward zero. Converting it to float32 rounds to the nearest.", (
-        _rule_changed(given, int, _by_factors, nearest=True)
-    )
+    a, b, c = given.a.astype(np.float64), given.b.astype(np.float64), given.c
+    known = {_Rule()(given).tobytes()}
+    pairs = combinations(_OTHER_RULES, 2)
+    both = [(f"{one} {two}", {**first, **second}) for (one, first), (two, second) in pairs
+            if not first.keys() & second.keys()]  # fmt: skip
+    for says, changed in (*_OTHER_RULES, *both):
+        gives = _Rule(**changed)(given)
+        if gives.tobytes() not in known:
+            known.add(gives.tobytes())
+            yield says, gives
     exact = [math.fsum([*(x * y), z]) for x, y, z in zip(a, b, c.astype(np.float64), strict=True)]
     yield "This is the exact sum, rounded to the nearest float32. Bits are cut off before and after the addition.", (
         np.array(exact, np.float32)

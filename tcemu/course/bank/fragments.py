@@ -55,6 +55,9 @@ def _split_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "Only one warp's part is there: warp 0 must add all four.", parts[0]
     yield "Only the last part is there: the warps overwrite each other's parts.", parts[3]
     yield "Every warp computed the same 16 columns: k has to depend on warp.warpid.", 4 * parts[0]
+    for missing in range(4):
+        others = parts[:missing] + parts[missing + 1 :]
+        yield f"The part of warp {missing} is missing.", sum(others, start=np.zeros_like(parts[0]))
 
 
 def _row_major_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
@@ -70,6 +73,20 @@ def _row_major_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "You loaded B as if it were column-major: two neighbours in memory are in one row of B, not in one column.", (
         _product(a, _as_columns(b))
     )
+    beside = np.append(b.reshape(-1)[1:], b.dtype.type(0)).reshape(b.shape)  # the next element of the same row
+    aligned = np.arange(8) // 2 * 2
+    for low, high in ((b, beside), (b[:, aligned], b[:, aligned + 1])):
+        pairs = np.stack([low[::2], high[::2]], axis=1).reshape(b.shape)
+        yield "A load of 32 bits takes two neighbours in a row of B; a register needs two in a column.", (
+            _product(a, pairs)
+        )
+    for step in (0, 1):
+        only = np.repeat(b[step::2], 2, axis=0)
+        yield "Both halves of each register of B hold the same element: the other one is in the next row.", (
+            _product(a, only)
+        )
+    low_only = np.where(np.arange(32)[:, None] % 2, b.dtype.type(0), b)
+    yield "The upper halves of B's registers are 0: the odd rows of B are missing.", _product(a, low_only)
 
 
 def _as_columns(b: Array) -> Array:

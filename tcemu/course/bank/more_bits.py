@@ -100,7 +100,6 @@ def _wrong_threes(given: Given) -> Iterator[tuple[str, Array]]:
         "The large product comes last here, so that the small ones are not cut off against it.": (
             _three(given, "hh hl lh")
         ),
-        "You put the large product first; the rest is in the right order.": _three(given, "hh lh hl"),
         "You added the product of the two low parts: here there are three products.": _three(given, "ll lh hl hh"),
         "One of the two products of a low and a high part is missing: B's low parts.": _three(given, "lh hh"),
         "One of the two products of a low and a high part is missing: A's low parts.": _three(given, "hl hh"),

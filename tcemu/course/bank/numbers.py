@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -65,9 +66,27 @@ def _e5m2_mistakes() -> Iterable[tuple[str, Array]]:
         yield "Pattern 0x80 is −0.0. Whole numbers have no −0: give the zero its sign as a float.", (
             np.where(right == 0, 0.0, right)
         )
-        yield "e5m2 has 5 exponent bits and 2 mantissa bits. You read the pattern as e4m3.", (
-            lookup("e4m3").decode(codes)
+        fours = "e5m2 has 5 exponent bits and 2 mantissa bits. You read the pattern as e4m3."
+        yield fours, lookup("e4m3").decode(codes)
+        for bias, subnormals, ends in product((7, 8, 15, 16), (True, False), ("numbers", "NaN", "infinity")):
+            yield fours, _fours(codes, bias, subnormals, ends)
+        last = (codes & 0x7F) == 0x7F
+        yield "Only e4m3 has numbers up to the last pattern. In e5m2 the exponent field 31 is infinity or NaN.", (
+            np.where(last, np.nan, ordinary)
         )
+
+
+def _fours(codes: Array, bias: int, subnormals: bool, ends: str) -> Array:
+    """The patterns read as 4 exponent bits and 3 mantissa bits, in the ways in which people do."""
+    exponent, mantissa = codes.astype(int) >> 3 & 15, (codes & 7) / 8
+    size = (1 + mantissa) * 2.0 ** (exponent - bias)
+    if subnormals:
+        size = np.where(exponent == 0, mantissa * 2.0 ** (1 - bias), size)
+    if ends == "infinity":
+        size = np.where(exponent == 15, np.where(mantissa == 0, np.inf, np.nan), size)
+    if ends == "NaN":
+        size = np.where(codes & 0x7F == 0x7F, np.nan, size)
+    return np.where(codes >> 7, -1.0, 1.0) * size
 
 
 # ---------------------------------------------------------------------------------------------- a scale for e4m3
@@ -99,6 +118,12 @@ _SCALE_FOR = Function(
          lambda largest: _scale(largest, 256)),
         ("The largest e4m3 number is 448. 480 would be the next pattern, which is NaN.",
          lambda largest: _scale(largest, 480)),
+        ("449 to 464 fit only after rounding: they become 448. The largest number / scale is to be at most 448.",
+         lambda largest: _scale(largest, 464)),
+        ("Where largest / 448 is a power of two, it is the scale itself: you took the next one.",
+         lambda largest: _scale(largest, 448, whole=lambda power: np.floor(power) + 1)),
+        ("e4m3's largest number is 448; you took that of another format.", lambda largest: _scale(largest, 57344)),
+        ("e4m3's largest number is 448; you took that of another format.", lambda largest: _scale(largest, 6)),
         ("240 is the largest number if all patterns with the highest exponent are reserved, as in IEEE. e4m3's is 448.",
          lambda largest: _scale(largest, 240)),
         ("This is the scale itself. Its pattern is the exponent + 127: ue8m0 holds nothing but an exponent.",
@@ -142,6 +167,9 @@ def _e4m3_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "−0.0 has a pattern of its own: −0.0 < 0 is False, but np.signbit sees the sign.", (
         np.where(given.numbers == 0, 0, right)
     )
+    yield "A negative number that rounds to zero is −0: take the sign from the number, not from what it rounds to.", (
+        np.where(right & 0x7F == 0, 0, right).astype(np.uint8)
+    )
     yield "Numbers that are too large become 448 with .satfinite, not NaN.", _e4m3(given, satfinite=False)
     subnormal = right & 0x78 == 0
     yield "Numbers below 2⁻⁶ are not zero: e4m3 has subnormals, down to 2⁻⁹.", (
@@ -179,6 +207,17 @@ def _nibbles_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
         _nibbles(given, 0, 4, 8, 12)
     )
     patterns = given.registers[:, None] >> np.array([2, 10, 18, 26], np.uint32) & 15
+    sizes = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
+    yield "The highest of the four bits is the sign, as in every float: 0b1001 is −0.5. It is not two's complement.", (
+        np.concatenate([sizes, -sizes[::-1]])[patterns]
+    )
+    yield "The sign is missing: the highest of the four bits.", sizes[patterns & 7]
+    for says, others in (
+        ("Patterns 0 and 1 are subnormal: 0 and 0.5. There is no implicit leading 1.", (0.5, 0.75, 1, 1.5, 2, 3, 4, 6)),
+        ("e2m1 has neither infinity nor NaN: its last numbers are 4 and 6.", (0, 0.5, 1, 1.5, 2, 3, np.inf, np.nan)),
+        ("The bias of e2m1 is 1, so that 0b0010 is 1.", (0, 0.25, 0.5, 0.75, 1, 1.5, 2, 3)),
+    ):
+        yield says, np.concatenate([others, np.negative(others)])[patterns]
     yield "These are the patterns. Decode them: 0b0010 is 1, not 2.", patterns.astype(np.float32)
 
 
@@ -194,6 +233,7 @@ def _tf32_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     even = x + 0xFFF + (x >> np.uint32(13) & np.uint32(1))
     yield "You truncated. That is what the tensor core does by itself; cvt.rna rounds to the nearest.", x & 0xFFFFE000
     yield "Ties go away from zero with .rna; you sent them to the even pattern, as .rn does.", even & 0xFFFFE000
+    yield "Ties go away from zero with .rna; you sent them toward zero.", (x + np.uint32(0xFFF)) & 0xFFFFE000
     yield "The low 13 bits are still set. Clear them after the addition.", x + np.uint32(0x1000)
     yield "You added a whole last place. Half of it, 0x1000, is what rounds to the nearest.", (
         (x + np.uint32(0x2000)) & 0xFFFFE000

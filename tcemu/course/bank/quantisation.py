@@ -81,8 +81,8 @@ def _draw_rows(rng: np.random.Generator) -> Mapping[str, Any]:
     return {"numbers": numbers.astype(np.float32)}
 
 
-def _quantised(numbers: Array, scale: Array) -> Array:
-    found: Array = np.clip(np.rint(numbers / scale), -127, 127).astype(np.int8)
+def _quantised(numbers: Array, scale: Array, least: int = -127) -> Array:
+    found: Array = np.clip(np.rint(numbers / scale), least, 127).astype(np.int8)
     return found
 
 
@@ -97,11 +97,13 @@ def _wrong_quantisations(given: Given) -> Iterator[tuple[str, Array]]:
     yield "You truncated the numbers toward zero: round to the nearest.", (x / right).astype(np.int8)
     yield "You used one scale for the whole matrix: each row has its own.", _quantised(x, _scale(x, None))
     yield "You used one scale for each column: each row has its own.", _quantised(x, _scale(x, 0))
-    yield "You divided by 128, so that the largest number lands at ±128, which s8 has on one side only.", (
-        _quantised(x, _scale(x, 1, 128))
-    )
+    for least in (-127, -128):
+        yield "You divided by 128, so that the largest number lands at ±128, which s8 has on one side only.", (
+            _quantised(x, _scale(x, 1, 128), least)
+        )
     largest = x.max(axis=1, keepdims=True) / np.float32(127)
-    for numbers in (_quantised(x, largest), np.rint(x / largest).astype(np.int64).astype(np.int8)):
+    wrapped = np.rint(x / largest).astype(np.int64).astype(np.int8)
+    for numbers in (_quantised(x, largest), _quantised(x, largest, -128), wrapped):
         yield "The scale is that of the largest number; the largest magnitude may be negative.", numbers
     for axis, most, says in (
         (1, 128, "You divided by 128, so 128 wrapped around to −128. Divide by 127."),

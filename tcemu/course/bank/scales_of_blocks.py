@@ -113,6 +113,9 @@ def _nvfp4_mistakes(blocks: Array) -> Iterator[tuple[str, tuple[Array, Array]]]:
     yield "You divided by 448, the largest scale; divide by 6, the largest element.", (
         _nvfp4(blocks, lambda largest: largest / 448)
     )
+    yield "All blocks have one scale, that of the largest number: each block has its own.", (
+        _nvfp4(blocks, lambda largest: np.full_like(largest, largest.max() / 6))
+    )
     yield "You divided by 4, but the largest e2m1 is 6.", _nvfp4(blocks, lambda largest: largest / 4)
     yield "The signs of the elements are lost.", (elements & 7, scales)
     signed = _UE4M3.encode(wide.max(axis=1) / 6, satfinite=True)

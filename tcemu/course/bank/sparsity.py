@@ -51,6 +51,13 @@ def _prune_mistakes(given: Given) -> Wrong:
     yield "Of two elements of equal magnitude the first one stays; you kept the last one.", (
         last.reshape(-1, 4)[:, ::-1].reshape(-1)
     )
+    second = np.repeat(np.sort(size.reshape(-1, 4), axis=1)[:, 2], 4)
+    yield "Where magnitudes are equal, three or four elements of a chunk stay: of equal ones only the first stays.", (
+        np.where(size >= second, row, 0)
+    )
+    yield "Where magnitudes are equal, fewer than two elements of a chunk stay.", np.where(
+        size > np.repeat(np.sort(size.reshape(-1, 4), axis=1)[:, 1], 4), row, 0
+    )
     yield "You kept the largest half of the whole row. Each chunk of four keeps two.", (
         np.where(size >= np.sort(size)[-len(row) // 2], row, 0)
     )

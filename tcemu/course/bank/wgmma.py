@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -129,6 +130,11 @@ def _summed(given: Given, step: Any, scale_d: Any) -> Array:
     return np.asarray(parse(_NARROW).fragments["d"].unpack(d))
 
 
+def _moved(tile: Descriptor, i: int, still: Descriptor | None, by: int) -> Descriptor:
+    """As somebody steps who leaves one tile where it is, or steps by another number of bytes."""
+    return tile if tile == still else tile.step(by * i)
+
+
 def _stepped(tile: Descriptor, i: int) -> Descriptor:
     return tile.step(32 * i)
 
@@ -139,6 +145,15 @@ def _sums(given: Given) -> Iterator[tuple[str, Array]]:
     yield "The descriptors do not move: all four instructions multiply the same 16 columns.", _summed(
         given, lambda tile, _: tile, lambda i: i > 0
     )
+    for moves, stays in (("A", "B"), ("B", "A")):
+        yield f"Only the descriptor of {moves} moves: all four instructions multiply the same 16 columns of {stays}.", (
+            _summed(given, partial(_moved, still=given[stays.lower()], by=32), lambda i: i > 0)
+        )
+    for by, says in ((16, "16 bytes: an element has two"), (64, "64 bytes: 16 elements of f16 are 32"),
+                     (128, "128 bytes, a whole line: 16 elements of f16 are 32")):  # fmt: skip
+        yield f"You moved the descriptors by {says}.", _summed(
+            given, partial(_moved, still=None, by=by), lambda i: i > 0
+        )
     yield "You moved LBO instead of the start address; inside a swizzled line LBO is not used.", _summed(
         given, lambda tile, i: replace(tile, lbo=tile.lbo + 32 * i), lambda i: i > 0
     )

@@ -90,7 +90,8 @@ def _other_sums(instruction: Instruction, a: Array, b: Array, c: Array, target: 
         yield says, product(*last)
         yield says, product(*last, c)
         yield "Only the first step along K is in the sum.", product(*first, c)
-        yield "The last step along K is missing.", product(a[:, :-step], b[:-step], c)
+        if a.shape[1] > 2 * step:
+            yield "The last step along K is missing.", product(a[:, :-step], b[:-step], c)
     yield from _other_targets(product, a, b, c, target)
     numbers = [np.asarray(matrix) for matrix in (a, b, c)]
     if all(matrix.dtype.kind in "biu" for matrix in numbers):
