@@ -139,7 +139,7 @@ def _formats(operation: Operation) -> tuple[list[int], list[int]]:
 
 @_plan.register
 def _(model: IntegerDot, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> Plan | None:
-    from tcemu.kernels.tiles import INTEGERS
+    from tcemu.kernels.rule import INTEGERS
 
     return _whole(operation, shape, operands, INTEGERS, "satfinite" in dict(operation.qualifiers))
 
@@ -147,7 +147,7 @@ def _(model: IntegerDot, operation: Operation, shape: tuple[int, int, int], oper
 @_plan.register
 def _(model: BitDot, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> Plan | None:
     from tcemu.kernels.places import Place
-    from tcemu.kernels.tiles import BITS
+    from tcemu.kernels.rule import BITS
 
     every = {role: Place(one.word, one.bit, -1) for role, one in zip("ab", operands[:2], strict=True)}
     return _whole(operation, shape, operands, BITS, dict(operation.qualifiers)["op"] == "xor", **every)
@@ -175,20 +175,18 @@ def _(model: FmaChain, operation: Operation, shape: tuple[int, int, int], operan
 
 @_plan.register
 def _(model: FmaGroups, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> Plan | None:
-    from tcemu.kernels.direct_numbers import direct
-    from tcemu.kernels.groups_direct import Groups
+    from tcemu.kernels.groups import FROM_PRODUCT, FROM_ZERO
     from tcemu.kernels.moves import HALVES, SAME
+    from tcemu.kernels.rule import CHAINS
     from tcemu.kernels.tiles import Rule
 
     if model.added_to_c is None or not takes_groups(operation):
         return None
     half = operation.d == "f16"
     kind = HALVES if half else SAME
-    sums = (tuple(k for ks in model.groups for k in ks),)
-    rule = Rule(half=half, addends=kind, results=kind)
-    tiles = _tiles(operation, shape, operands, rule=rule, formats=_formats(operation), sums=sums)
-    found = direct(tiles)
-    return found and Groups(found, np.array(model.added_to_c), model.from_zero, tiles.reach)
+    rule = Rule(CHAINS, FROM_ZERO if model.from_zero else FROM_PRODUCT, half=half, addends=kind, results=kind)
+    sums = tuple(tuple(ks) for ks in model.added_to_c)
+    return _tiles(operation, shape, operands, rule=rule, formats=_formats(operation), sums=sums)
 
 
 def takes_groups(operation: Operation) -> bool:
@@ -223,7 +221,8 @@ def _fits(operation: Operation, model: ScaledSums) -> bool:
 
 
 def _groups(model: ScaledSums, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> Plan:
-    from tcemu.kernels.tiles import GROUPED, Rule
+    from tcemu.kernels.rule import GROUPED
+    from tcemu.kernels.tiles import Rule
 
     form, ks = operation.formats["scale"], range(shape[2])
     floor = Rule().floor if model.floor is None else model.floor

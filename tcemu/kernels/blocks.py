@@ -6,16 +6,14 @@
 
 `tcemu.kernels.sums` explains how a sum is computed. The depth, the rule and the path are numbers, so that one compiled
 function serves every instruction.
-
-Blocks with the same x may be computed together, if they take the usual path and the processor's registers hold two.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, reduce
+from functools import reduce
 from operator import or_
-from typing import Any, NamedTuple
+from typing import Any
 
 from tcemu.kernels import scaled_sums, specials, usual
 from tcemu.kernels.lanes import BYTE, LONG, SHORTS, SIGN, WIDTH, WORDS, Lanes, whole_vectors_of_words
@@ -23,18 +21,6 @@ from tcemu.kernels.rounding import Total, clean, converted_to_odd, moved_down, s
 from tcemu.kernels.rule import DEPTH, FLOOR, FRACTION, HALF, JOIN, KEEP, ROWS, RULE, SPACE, SUMS
 from tcemu.kernels.simd import Code, Slot
 from tcemu.kernels.sums import BOTTOM, CENTRE, INFINITY, QUIET
-
-
-class Four(NamedTuple):
-    """The four rows of a block: where they find their operands, and their accumulators while these change."""
-
-    sides: Any
-    running: list[Slot]
-
-    @property
-    def accumulators(self) -> list[Lanes]:
-        """The accumulators of each row, as they are now."""
-        return [each.get() for each in self.running]
 
 
 class Chain:
@@ -60,8 +46,7 @@ class Chain:
         what `nests.blocks` takes to look for short sums.
         """
         self.sides = sides
-        four = self._begin(sides)
-        self.running = four.running
+        self.running = self._begin()
         self.scales = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
         self._if(scaled, lambda: scaled_sums.add_scales(self, *scales))
 
@@ -71,41 +56,25 @@ class Chain:
             self.code.branch(self.half, lambda: None, lambda: self._clean(self.running))
 
         if wide is special is scaled is False:
-            self.code.branch(usual.suits(self, [four]), lambda: usual.add_sums(self, [four]), any_sums)
+            self.code.branch(usual.suits(self), lambda: usual.add_sums(self), any_sums)
         else:
             left = Slot(self.code.long(1))
             self._if(short, lambda: left.set(scaled_sums.add_short(self, short - 1)))
             self.code.branch(left.get(), any_sums)
-        self.code.branch(self.join, partial(self._join, four))
+        self.code.branch(self.join, self._join)
         self._if(scaled, lambda: scaled_sums.put_nan(self))
-        sides.put(four.accumulators)
+        sides.put(self.accumulators())
 
-    def emit_together(self, sides: Sequence[Any], done: Callable[[], None]) -> None:
-        """Blocks with the same x at once, if all need no special care; where they are computed, `done` is emitted.
-
-        The processor has more to do while it waits for the results of an operation, and loads x only once.
-        """
-        fours = [self._begin(each) for each in sides]
-
-        def all_sums() -> None:
-            usual.add_sums(self, fours)
-            for four in fours:
-                self.code.branch(self.join, partial(self._join, four))
-                four.sides.put(four.accumulators)
-            done()
-
-        self.code.branch(usual.suits(self, fours), all_sums)
-
-    def _begin(self, sides: Any) -> Four:
+    def _begin(self) -> list[Slot]:
         """The accumulators as they are at first, or zeros if the chain is added to them."""
-        four = Four(sides, [Slot(each) for each in sides.given()])
+        found = [Slot(each) for each in self.sides.given()]
 
         def start_from_zero() -> None:
-            for running in four.running:
+            for running in found:
                 running.set(self.code.lanes(0))
 
         self.code.branch(self.join, start_from_zero)
-        return four
+        return found
 
     def _clean(self, numbers: list[Slot]) -> None:
         for each in numbers:
@@ -182,21 +151,18 @@ class Chain:
 
     def peaks(self, first: Lanes) -> list[Lanes]:
         """The largest exponent of each row's products, in float32's exponent field; 0 if all products are zero."""
-        (largest,) = self.largest(first, [self.sides])
+        largest = self.largest(first)
         return self.spread(largest.compare("<", 0).choose(self.code.lanes(0, BYTE, 4 * WIDTH), largest + self.offset))
 
-    def largest(self, first: Lanes, sides: Sequence[Any]) -> list[Lanes]:
+    def largest(self, first: Lanes) -> Lanes:
         """The largest exponent of each row's products, from the start of the window; negative if all are zero.
 
-        For each of some sides with the same x, four bytes in each lane: a lane of x holds the exponent byte of its
-        element four times, once for each row.
+        Four bytes in each lane: a lane of x holds the exponent byte of its element four times, once for each row.
         """
-        peaks = [Slot(self.code.lanes(-128, BYTE, 4 * WIDTH)) for _ in sides]
+        peaks = Slot(self.code.lanes(-128, BYTE, 4 * WIDTH))
         with self.code.loop(0, self.depth) as k:
-            x = sides[0].bytes_x(first + k)
-            for peak, each in zip(peaks, sides, strict=True):
-                peak.set((x + each.bytes_y(first + k)).larger(peak.get()))
-        return [peak.get() for peak in peaks]
+            peaks.set((self.sides.bytes_x(first + k) + self.sides.bytes_y(first + k)).larger(peaks.get()))
+        return peaks.get()
 
     def spread(self, fields: Lanes) -> list[Lanes]:
         """Bytes of four rows in each lane, moved to float32's exponent field."""
@@ -327,7 +293,7 @@ class Chain:
         rests = [Slot(self.code.lanes(0)) for _ in range(ROWS)]
 
         def add(into: list[Slot], start: Any, stop: Any) -> None:
-            self.add([Four(self.sides, into)], first, start, stop, term)
+            self.add(into, first, start, stop, term)
 
         def start() -> None:
             for total, addend in zip(totals, addends, strict=True):
@@ -362,21 +328,20 @@ class Chain:
         self.code.branch(self.fits, done, lambda: self.code.branch(many, far, close))
         return [Total(total.get(), sign.get()) for total, sign in zip(totals, signs, strict=True)]
 
-    def add(self, into: Sequence[Four], first: Lanes, start: Any, stop: Any, term: Any) -> None:
-        """Add `term` over these k of a sum to each row of blocks with the same x."""
+    def add(self, into: Sequence[Slot], first: Lanes, start: Any, stop: Any, term: Any) -> None:
+        """Add `term` over these k of a sum to each row."""
         with self.code.loop(start, stop) as k:
             at = first + k
-            x = into[0].sides.x(at)
-            for number, four in enumerate(into):
-                for row, total in enumerate(four.running):
-                    total.set(total.get() + term(x, four.sides.y(at, row), at, number * ROWS + row))
+            x = self.sides.x(at)
+            for row, total in enumerate(into):
+                total.set(total.get() + term(x, self.sides.y(at, row), at, row))
 
-    def _join(self, four: Four) -> None:
+    def _join(self) -> None:
         """c plus the result of the chain: the format's ordinary addition, rounded to nearest even."""
-        given = [Slot(each) for each in four.sides.given()]
+        given = [Slot(each) for each in self.sides.given()]
         # The sum of two -0 is -0; a float32 chain never leaves one.
         self.code.branch(self.half, lambda: self._clean(given))
-        for c, running in zip(given, four.running, strict=True):
+        for c, running in zip(given, self.running, strict=True):
             x = Slot(c.get().floats() + running.get().floats())
 
             def to_half(x: Slot = x) -> None:

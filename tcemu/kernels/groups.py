@@ -9,9 +9,58 @@ from numba.extending import intrinsic
 
 from tcemu.kernels.compiling import njit
 from tcemu.kernels.fused import FINITE, _round, _unpack
+from tcemu.kernels.lanes import HALVES, REAL, REALS, WORDS
+from tcemu.kernels.rule import ROWS
+from tcemu.kernels.simd import Slot, vector_code
+from tcemu.kernels.sums import QUIET
 
 #: The float32 patterns of +0, and of -0: a product added to it is the product itself, its sign of zero included.
 FROM_ZERO, FROM_PRODUCT = 0, 1 << 31
+
+
+@intrinsic
+def widen_halves(typingctx, patterns, vectors, values):  # type: ignore[no-untyped-def]
+    """values[v] = the float16 in the lower halves of the words patterns[v], as float32; both are addresses."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        patterns, vectors, values = args
+        code = vector_code(builder)
+        with code.each(vectors) as v:
+            halves = code.load(patterns, v, WORDS, unit=64).shorts().seen_as(HALVES)
+            code.store(halves.as_wide_reals(), values, v, unit=64)
+        return context.get_dummy_value()
+
+    return types.none(types.uint64, types.int64, types.uint64), codegen
+
+
+@intrinsic
+def chain_block(typingctx, x, y, c, per, chains, start):  # type: ignore[no-untyped-def]
+    """c[row, lane] += chains of `per` multiply-adds of x[k, lane] and y[k, row], one after the other, to nearest.
+
+    x (k, 16), y (k, 4) and c (4, 16): addresses of float32. start: the pattern from which every chain starts.
+    """
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        x, y, c, per, chains, start = args
+        code = vector_code(builder)
+        per, first = code.number(per), code.short(code.number(start)).everywhere().floats()
+        totals = [Slot(code.load(c, row, REALS, unit=64)) for row in range(ROWS)]
+        with code.each(chains) as chain:
+            running = [Slot(first) for _ in range(ROWS)]
+            with code.each(per) as i:
+                k = chain * per + i
+                left = code.load(x, k, REALS, unit=64)
+                for row, so_far in enumerate(running):
+                    right = code.load(y, k.up(2) + row, REAL, unit=4).everywhere()
+                    so_far.set(left.times_plus(right, so_far.get()))
+            for total, so_far in zip(totals, running, strict=True):
+                total.set(total.get() + so_far.get())
+        for row, total in enumerate(totals):
+            found = total.get()
+            code.store(found.compare("==", found).choose(found.bits(), QUIET), c, row, unit=64)
+        return context.get_dummy_value()
+
+    return types.none(*[types.uint64] * 3, *[types.int64] * 3), codegen
 
 
 @intrinsic

@@ -262,8 +262,9 @@ def _merge(
         return halved(code, code.load(source, place, WORDS, unit=4), source, place + WIDTH, half, taken)
 
     with code.loop(0, units) as unit, code.loop(0, tiles) as t:
-        source, target, first = words.of(t), into.of(t), unit * together
-        places = (code.wide(code.load(picks, first + (starts + i), WORD, unit=4)) for i in range(together))
+        source, target, first = words.of(t), into.of(t), unit * together + starts
+        places = [code.wide(code.load(picks, first + i, WORD, unit=4)) for i in range(together)]
+        targets = [code.wide(code.load(picks, first + (units * together + i), WORD, unit=4)) for i in range(together)]
         vectors = [loaded(source, place) for place in places]
         for stage in range(stages):
             apart, merged = 1 << stage, []
@@ -272,14 +273,14 @@ def _merge(
                 merged.append(code.picked(vectors[pair], vectors[pair + apart], indices[2 * stage + v % 2]))
             vectors = merged
 
-        def once(first: Lanes = first, target: Any = target, vectors: list[Lanes] = vectors) -> None:
-            for i, vector in enumerate(vectors):
-                code.store(vector, target, first + i, unit=64)
+        def once(targets: Any = targets, target: Any = target, vectors: list[Lanes] = vectors) -> None:
+            for place, vector in zip(targets, vectors, strict=True):
+                code.store(vector, target, place, unit=64)
 
-        def two(first: Lanes = first, target: Any = target, vectors: list[Lanes] = vectors) -> None:
-            for i, (vector, part) in enumerate(product(vectors, range(2))):
+        def two(targets: Any = targets, target: Any = target, vectors: list[Lanes] = vectors) -> None:
+            for (place, vector), part in product(zip(targets, vectors, strict=True), range(2)):
                 both = vector.shuffled([(part * WIDTH + lane) // 2 for lane in range(WIDTH)])
-                code.store(both, target, first.up(1) + i, unit=64)
+                code.store(both, target, place.up(1) + part, unit=64)
 
         code.branch(twice, two, once)
 

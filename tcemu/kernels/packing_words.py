@@ -71,12 +71,9 @@ class PackedVector(NamedTuple):
 
 
 class Packer(Elements):
-    """Packs vectors of words, in which the sign of an element is the topmost bit; notes what does not fit.
+    """Packs vectors of words, in which the sign of an element is the topmost bit; notes what does not fit."""
 
-    care: if not 0, NaN counts as zero, and `mark` gets the mask of where it is.
-    """
-
-    def __init__(self, code: Code, form: Any, start: Any, care: Any = None) -> None:
+    def __init__(self, code: Code, form: Any, start: Any) -> None:
         super().__init__(code, None, form)
         bits = code.word(8) - self.exponent
         self.down, self.first = bits.everywhere(), code.short(code.number(start)) + self.bias
@@ -98,11 +95,6 @@ class Packer(Elements):
         # Exponents are in the topmost byte, relative to `first`.
         self.powers = (self.first - (127 - CENTRE)).up(24).everywhere()
         self.absent = (self.first + ABSENT).up(24).everywhere()
-        self.nan, self.care = self.limit, None if care is None else code.number(care)
-        if self.care is not None:
-            above = self.ieee.choose(code.word(1).up(code.word(24) - self.fraction), code.word(0))
-            # Of magnitudes that are not doubled.
-            self.nan = (limit + above).down(1).everywhere()
 
     def misfits(self) -> Lanes:
         """Whether something did not fit: not 0."""
@@ -110,14 +102,14 @@ class Packer(Elements):
         below = self.lows.get().compare("<", self.lowest, unsigned=True)
         return self.code.number(self.code.number_of_any(above.either(below)))
 
-    def few_bits(self, word: Lanes, mark: Callable[[Lanes], None] = lambda _: None) -> PackedVector:
+    def few_bits(self, word: Lanes) -> PackedVector:
         """A vector of a format with few bits: zeros and subnormal numbers take no more operations than others.
 
         No element is below the window. When all vectors are packed, `tops` must be doubled.
         """
         one = 1 << 23
         # Exponent and fraction go to the fields of float32; a subnormal has the exponent 1 and no hidden bit.
-        size = self._without_nan(word.down(self.down) & (self.kept & QUIET), mark)
+        size = word.down(self.down) & (self.kept & QUIET)
         normal = (size + self.base).floats()
         subnormal = normal.exactly_times_plus(self.two, self.hidden)
         x = size.compare("<", one).choose(subnormal, normal).bits()
@@ -129,29 +121,14 @@ class Packer(Elements):
 
         return PackedVector(x | (word & SIGN), exponents)
 
-    def _without_nan(self, size: Lanes, mark: Callable[[Lanes], None]) -> Lanes:
-        """Magnitudes with zeros for NaN, if there is care."""
-        found = Slot(size)
-
-        def clear() -> None:
-            nan = size.compare(">=", self.nan, unsigned=True)
-            mark(nan)
-            found.set(nan.choose(self.code.lanes(0), size))
-
-        if self.care is not None:
-            # Whether there is a NaN is harder to predict than whether there is care.
-            self.code.branch(self.care, clear)
-        return found.get()
-
-    def any_bits_of(self, word: Lanes, mark: Callable[[Lanes], None] = lambda _: None) -> PackedVector:
+    def any_bits_of(self, word: Lanes) -> PackedVector:
         """A vector as if all its elements were normal numbers, and if they are not, once more."""
         code, moved = self.code, word.signed_down(self.down) & self.kept
         double = moved.up(1)
         x, power = Slot(moved + self.base), Slot(double)
 
         def again() -> None:
-            size = self._without_nan(double.down(1), mark)
-            found, exponent = self._with_zeros(moved, size.up(1))
+            found, exponent = self._with_zeros(moved, double)
             x.set(found)
             power.set(exponent)
 

@@ -4,7 +4,8 @@
      twice, ...]                        with `twice`, the network picks half of them, and each is put down twice
     (16 indices)                        which words of two vectors are taken as one, if `half` is not 0
     (16 indices) (16 indices) ...       for each stage of the network: they permute two vectors into two others
-    (start) ...                         the words at which the vectors begin that the network takes
+    (start) ... (place) ...             the words at which the vectors begin that the network takes, and the places of
+                                        those that it makes
 
 Indices lie on whole vectors, because a processor loads those in half the time. All pairs of a stage share their
 indices, so that these stay in the processor's registers.
@@ -33,8 +34,6 @@ from tcemu.kernels.registers import reach
 Array = npt.NDArray[Any]
 #: Words of the header: a whole vector.
 HEADER = WIDTH
-#: A network of more vectors than this is not worth its table.
-_MOST = 16
 #: Vectors that are merged at once.
 TOGETHER = (2, 4, 8, 16)
 
@@ -48,7 +47,7 @@ def picks(words: Array) -> Array:
         return np.concatenate([_header(words.size, 0, 0), words])
     units = len(found.starts) // found.together
     header = _header(words.size, found.together, units, int(found.half.any()), int(twice))
-    return np.concatenate([header, found.half, found.stages, found.starts])
+    return np.concatenate([header, found.half, found.stages, found.starts, found.targets])
 
 
 def is_network(table: Array) -> bool:
@@ -61,12 +60,13 @@ def _header(*numbers: int) -> Array:
 
 
 class _Network(NamedTuple):
-    """Vectors that are merged at once, where each vector begins, the words that are taken, and the stages' indices."""
+    """Vectors that are merged at once, where each begins, the words taken, the stages' indices, and where each goes."""
 
     together: int
     starts: list[int]
     half: Array
     stages: Array
+    targets: Array
 
 
 def words_read(words: Array) -> int:
@@ -109,16 +109,20 @@ def _of_whole(picked: Array) -> _Network | None:
     """
     sources = np.unique(picked // WIDTH)
     whole = np.unique(picked).size == len(sources) * WIDTH == picked.size
-    if not whole or len(sources) > _MOST:
+    if not whole:
         return None
-    taken = (picked[:, :, None] // WIDTH == sources).sum(axis=1)
+    taken = np.zeros((len(picked), len(sources)), np.int64)
+    np.add.at(taken, (np.arange(len(picked))[:, None], np.searchsorted(sources, picked // WIDTH)), 1)
+    # Vectors that take from the same ones are made at once.
+    targets = np.lexsort((np.arange(len(picked)), taken.argmax(axis=1)))
+    picked, taken = picked[targets], taken[targets]
     # Vectors that give to the same ones are merged; in this order they stand side by side.
     order = sorted(range(len(sources)), key=lambda source: (taken[:, source].argmax(), source))
     together = WIDTH // int(taken.max())
     if together not in TOGETHER or len(sources) % together:
         return None
-    alike = taken[:, order].reshape(len(picked), -1, together)
-    if (alike != alike[..., :1]).any():
+    shares = taken[:, order].reshape(len(picked), -1, together)
+    if (shares != shares[..., :1]).any():
         return None
     starts = [int(sources[source]) * WIDTH for source in order]
     lanes: list[int] = []
@@ -133,7 +137,7 @@ def _of_whole(picked: Array) -> _Network | None:
     every = np.array(lanes).reshape(len(starts) // together, -1, together // 2, 2, WIDTH)
     stages = every[:1, :, :1]
     alike = np.array_equal(made, picked) and (every == stages).all()
-    return _Network(together, starts, np.zeros(WIDTH, np.int64), stages.ravel()) if alike else None
+    return _Network(together, starts, np.zeros(WIDTH, np.int64), stages.ravel(), targets) if alike else None
 
 
 def _merged(low: list[list[int]], high: list[list[int]], picked: Array, lanes: list[int]) -> list[list[int]]:

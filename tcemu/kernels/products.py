@@ -11,12 +11,14 @@ import numpy as np
 from numba import int64, uint64
 
 from tcemu.kernels import sums as fast
-from tcemu.kernels.ahead import NOTES, expect, fetch
-from tcemu.kernels.calls import address_of, call, number, put
+from tcemu.kernels.ahead import expect, fetch
+from tcemu.kernels.calls import address_of, call, number
 from tcemu.kernels.compiling import merged, njit
 from tcemu.kernels.dots import bit_block, integer_block, integers
+from tcemu.kernels.groups import chain_block, widen_halves
 from tcemu.kernels.lanes import WIDTH
 from tcemu.kernels.loading import (
+    ADDENDS,
     AHEAD,
     BLOCKS,
     FEW,
@@ -49,12 +51,12 @@ from tcemu.kernels.loading import (
     widen_addends,
     within,
 )
-from tcemu.kernels.moves import addresses
+from tcemu.kernels.moves import HALVES, addresses
 from tcemu.kernels.nests import blocks
 from tcemu.kernels.packing import PLACES, SEARCHED, pack, survey
 from tcemu.kernels.packing_rest import pack_special, pack_wide
 from tcemu.kernels.packing_words import exponents, pack_words
-from tcemu.kernels.rule import DEPTH, HALF, KEEP, ROWS, SUMS
+from tcemu.kernels.rule import BITS, CHAINS, DEPTH, HALF, INTEGERS, KEEP, ROWS, SUMS
 from tcemu.kernels.sharing import PART, finish_some, leave, take, wait_for_all
 from tcemu.kernels.short_sums import bits_below, is_short, may_be_short, short_block, squares
 
@@ -200,17 +202,22 @@ def chains_at() -> tuple[int, int]:
 
 
 @merged
-def _exactly(tiles, numbers, room, whole, ahead):  # type: ignore[no-untyped-def]
-    """c += x times y for some tiles, for integers (`whole`) or bits; numbers, room and ahead are addresses."""
+def _plainly(tiles, numbers, room, kind, ahead):  # type: ignore[no-untyped-def]
+    """c += x times y for some tiles, by integers, bits or chains; numbers, room and ahead are addresses."""
     x, y, at = within(room, numbers, IN_X), within(room, numbers, IN_Y), within(room, numbers, IN_C)
     vectors_x, vectors_y = number(numbers, VECTORS), number(numbers, VECTORS + 1)
-    depth, size, option = number(numbers, DEPTH) * number(numbers, SUMS), uint64(4), number(numbers, OPTION)
-    if whole:
-        packed = within(room, numbers, PACKED)
-        form_x, form_y = numbers + uint64(8 * FORMAT_X), numbers + uint64(8 * FORMAT_Y)
-        value_y = packed + uint64(64 * tiles * vectors_x)
-        integers(x, form_x, tiles * vectors_x, packed)
-        integers(y, form_y, tiles * vectors_y, value_y)
+    per, sums, option = number(numbers, DEPTH), number(numbers, SUMS), number(numbers, OPTION)
+    depth, size, packed = per * sums, uint64(4), within(room, numbers, PACKED)
+    value_y = packed + uint64(64 * tiles * vectors_x)
+    if kind == INTEGERS:
+        integers(x, numbers + uint64(8 * FORMAT_X), tiles * vectors_x, packed)
+        integers(y, numbers + uint64(8 * FORMAT_Y), tiles * vectors_y, value_y)
+    elif kind == CHAINS:
+        widen_halves(x, tiles * vectors_x, packed)
+        widen_halves(y, tiles * vectors_y, value_y)
+        if number(numbers, ADDENDS) == HALVES:
+            widen_halves(at, tiles * number(numbers, VECTORS + 2), at)
+    if kind != BITS:
         x, y = packed, value_y
     block = int64(0)
     for t in range(tiles):
@@ -220,10 +227,12 @@ def _exactly(tiles, numbers, room, whole, ahead):  # type: ignore[no-untyped-def
                 block += 1
                 at_x = x + uint64((t * vectors_x + i * depth) * WIDTH) * size
                 at_y = y + uint64(t * vectors_y * WIDTH + j * depth * ROWS) * size
-                if whole:
+                if kind == INTEGERS:
                     integer_block(at_x, at_y, at, depth, option)
-                else:
+                elif kind == BITS:
                     bit_block(at_x, at_y, at, depth, option)
+                else:
+                    chain_block(at_x, at_y, at, per, sums, option)
                 at += uint64(ROWS * WIDTH) * size
 
 
@@ -331,36 +340,6 @@ def run_fused(  # type: ignore[no-untyped-def]
         wait_for_all(shares, count)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
-def _any_tiles(  # type: ignore[no-untyped-def]
-    tiles, x, y, c, d, step_x, step_y, step_c, step_d, tables, numbers, room, ahead, chains, blocks
-):
-    """Chains of fused sums for some tiles with a dense A, whatever their elements are. All but counts are addresses.
-
-    ahead: see `expect`; after its NOTES numbers, how many times elements outside any window are expected. chains,
-    blocks: from `chains_at`.
-    """
-    load_addends(tiles, c, step_c, tables, numbers, room)
-    widen_addends(tiles, numbers, room)
-    load_factors(tiles, x, y, (step_x, step_y), tables, numbers, room)
-    in_x, in_y, in_c = within(room, numbers, IN_X), within(room, numbers, IN_Y), within(room, numbers, IN_C)
-    vectors_x, vectors_y, packed = number(numbers, VECTORS), number(numbers, VECTORS + 1), within(room, numbers, PACKED)
-    scales = uint64(0), uint64(0), int64(0), int64(0), uint64(0)
-    left = number(ahead, int64(NOTES))
-    expected = int64(CARE | WIDE) if left > 0 else int64(CARE)
-    found = multiply(
-        tiles, in_x, vectors_x, in_y, vectors_y, 1, numbers, packed, in_c, scales, (chains, blocks), ahead, expected,
-    )  # fmt: skip
-    put(ahead, int64(NOTES), left - 1 if left > 0 else int64(PATIENCE) if found & fast.OUTSIDE else int64(0))
-    store_results(tiles, tables, numbers, room, d, step_d)
-
-
-@cache
-def any_tiles_at() -> int:
-    """The address of the compiled `_any_tiles`."""
-    return address_of(_any_tiles, int64, *[uint64] * 4, *[int64] * 4, *[uint64] * 6)
-
-
 @merged
 def _operands(t, tiles, given, steps, tables, numbers, room):  # type: ignore[no-untyped-def]
     """Load all elements of some tiles from tile t on; whether their metadata is legal. given: addresses of words."""
@@ -373,8 +352,8 @@ def _operands(t, tiles, given, steps, tables, numbers, room):  # type: ignore[no
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def run_exactly(x, y, c, e, whole, tables, numbers, scratch, d):  # type: ignore[no-untyped-def]
-    """Sums of small integers (`whole`), or of bits; whether all metadata was legal."""
+def run_plainly(x, y, c, e, kind, tables, numbers, scratch, d):  # type: ignore[no-untyped-def]
+    """Sums of small integers, of bits, or of chains of multiply-adds; whether all metadata was legal."""
     room, at, told = uint64(scratch.ctypes.data), uint64(tables.ctypes.data), uint64(numbers.ctypes.data)
     given, steps = addresses(x, y, c, e)
     to_d, count, together, step_d = uint64(d.ctypes.data), d.shape[0], numbers[TOGETHER], 4 * d.shape[1]
@@ -383,6 +362,6 @@ def run_exactly(x, y, c, e, whole, tables, numbers, scratch, d):  # type: ignore
         if not _operands(t, tiles, given, steps, at, told, room):
             return False
         ahead = expect(within(room, told, AHEAD), t + tiles, count, given, steps, to_d, step_d, numbers[BLOCKS])
-        _exactly(tiles, told, room, whole, ahead)
+        _plainly(tiles, told, room, kind, ahead)
         store_results(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
     return True

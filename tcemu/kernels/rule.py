@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+#: Kinds of arithmetic.
+FUSED, GROUPED, INTEGERS, BITS, CHAINS = range(5)
 #: Rows of a block.
 ROWS = 4
 #: The numbers of a rule, in this order: fraction bits F, the floor of E, fraction bits kept, whether results are

@@ -116,20 +116,15 @@ def is_bounded(x: Lanes, y: Lanes, bits: Lanes) -> Lanes:
     return (x * y).compare("<=", (bits.up(1) + 127).up(23).seen_as(REAL) * ROUNDED)
 
 
-def is_short_at(code: Code, squares_x: Any, squares_y: Any, fraction: Lanes) -> Lanes:
-    """Emit `is_short`."""
-    x, y = (code.load(at, 0, REAL, unit=4) for at in (squares_x, squares_y))
-    return is_bounded(x, y, fraction.smaller(BITS))
-
-
 @intrinsic
 def is_short(typingctx, squares_x, squares_y, rule):  # type: ignore[no-untyped-def]
     """Whether two of the results of `squares` leave the sums so short; all are addresses, `rule` as for `blocks`."""
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         code = vector_code(builder)
-        x, y, rule = args
-        return is_short_at(code, x, y, code.short(code.load(rule, FRACTION, LONG, unit=8))).value
+        x, y = (code.load(at, 0, REAL, unit=4) for at in args[:2])
+        fraction = code.short(code.load(args[2], FRACTION, LONG, unit=8))
+        return is_bounded(x, y, fraction.smaller(BITS)).value
 
     return types.boolean(*[types.uint64] * 3), codegen
 
@@ -146,25 +141,20 @@ def added(code: Code, sides: Any, first: Lanes, count: Lanes) -> list[Lanes]:
     return [even.get() + odd.get() for even, odd in zip(*parts, strict=True)]
 
 
-def emit(code: Code, sides: Any, sums: Any, depth: Any, base: Any) -> None:
-    """Add a chain of `sums` sums of `depth` products to the accumulators of a block; see `short_block`."""
-    chains = [Slot(code.lanes(0.0, REAL)) for _ in range(ROWS)]
-    count = code.number(depth)
-    with code.each(sums) as i:
-        for chain, part in zip(chains, added(code, sides, i * count, count), strict=True):
-            chain.set(added_toward_zero(chain.get(), part))
-    power = (code.short(code.number(base)) + (2 * CENTRE + 127)).up(23).seen_as(REAL).everywhere()
-    found = [given.floats() + chain.get() * power for given, chain in zip(sides.given(), chains, strict=True)]
-    sides.put([each.compare("==", each).choose(each.bits(), code.lanes(QUIET)) for each in found])
-
-
 @intrinsic
 def short_block(typingctx, x, y, c, sums, depth, base):  # type: ignore[no-untyped-def]
     """c[row, lane] += a chain of `sums` sums of `depth` products, an even number; see `blocks` for the others."""
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        code, (x, y, c, *numbers) = vector_code(builder), args
-        emit(code, Packed(code, x, None, None, y, None, None, c), *numbers)
+        code, (x, y, c, sums, depth, base) = vector_code(builder), args
+        sides, count = Packed(code, x, None, None, y, None, None, c), code.number(depth)
+        chains = [Slot(code.lanes(0.0, REAL)) for _ in range(ROWS)]
+        with code.each(sums) as i:
+            for chain, part in zip(chains, added(code, sides, i * count, count), strict=True):
+                chain.set(added_toward_zero(chain.get(), part))
+        power = (code.short(code.number(base)) + (2 * CENTRE + 127)).up(23).seen_as(REAL).everywhere()
+        found = [given.floats() + chain.get() * power for given, chain in zip(sides.given(), chains, strict=True)]
+        sides.put([each.compare("==", each).choose(each.bits(), code.lanes(QUIET)) for each in found])
         return context.get_dummy_value()
 
     return types.none(*[types.uint64] * 3, *[types.int64] * 3), codegen

@@ -9,7 +9,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 
-from tcemu.kernels.lanes import BYTE, BYTES, LONG, SHORT, WIDTH, WORD, WORDS, Lanes, called, whole_vectors_of_words
+from tcemu.kernels.lanes import BYTE, LONG, SHORT, WIDTH, WORD, WORDS, Lanes, called, whole_vectors_of_words
 
 
 class Slot:
@@ -169,14 +169,6 @@ class Code:
                 picked[0] = which.compare("==", number).choose(words, picked[0])
             found.append(picked[0])
         return found[0].joined(found[1], list(range(WIDTH)))
-
-    def looked_up(self, table: Lanes, numbers: Lanes) -> Lanes:
-        """Bytes of tables of sixteen, one for each sixteen lanes, by numbers below 16. See `permutes_words`."""
-        if whole_vectors_of_words():
-            return called(self.builder, "llvm.x86.avx512.pshuf.b.512", BYTES, [table, numbers])
-        pairs = zip(_halves(table), _halves(numbers), strict=True)
-        low, high = (called(self.builder, "llvm.x86.avx2.pshuf.b", each[0].type, each) for each in pairs)
-        return low.joined(high, list(range(BYTES.count)))
 
     @contextmanager
     def loop(self, start: Any, stop: Any, *, unrolled: bool = True) -> Iterator[Lanes]:

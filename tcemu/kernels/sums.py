@@ -21,8 +21,6 @@ in one operation each. `tcemu.kernels.short_sums` says when.
 The first two paths leave out NaN and infinities. Another pass decides them: with +-1 for every finite number, the sum
 of the products in the processor's own arithmetic is infinite or NaN exactly where the result is.
 
-`tcemu.kernels.direct` computes batches in this way with as little movement of registers as possible.
-
 Accumulators are float32 patterns throughout; a float16 accumulator is the float32 of the same value.
 """
 
@@ -47,8 +45,6 @@ SMALL = 5
 #: The byte that stands for the exponent of a zero. Added to itself or to any exponent in the window, it gives a
 #: negative byte and does not wrap.
 ABSENT = -(SPAN + 1)
-#: Likewise, where `tcemu.kernels.direct` takes it for a zero: of NaN, and of an element that a sparse A does not store.
-NOT_A_NUMBER, NOT_STORED = ABSENT - 1, ABSENT - 2
 #: Elements are scaled by 2^-(start + CENTRE), so that every power of two that a term needs is at least 2^1 and below
 #: 2^126: adding it to the exponent field of a product never wraps, and leaves a zero below one. (In windows that start
 #: at -48, zeros are packed as NaN. They vanish because their exponent field does wrap, which 2^0 would not make it do.)

@@ -17,14 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.kernels.ahead import NOTES
-from tcemu.kernels.direct import NOT_THERE, run_direct
-from tcemu.kernels.direct_numbers import Direct, direct
-from tcemu.kernels.direct_sparse import METADATA
 from tcemu.kernels.grouped import run_grouped
 from tcemu.kernels.lanes import WIDTH
 from tcemu.kernels.loading import (
     ADDENDS,
-    AHEAD,
     BLOCKS,
     FORMAT_X,
     FORMAT_Y,
@@ -45,18 +41,16 @@ from tcemu.kernels.loading import (
 from tcemu.kernels.moves import ENTRIES, SAME, SPREAD_ROWS, SPREADS, pick_at
 from tcemu.kernels.picks import picks, words_read
 from tcemu.kernels.places import CODES, Load, Place, Pruned, Results
-from tcemu.kernels.products import any_tiles_at, chains_at, run_exactly, run_fused
+from tcemu.kernels.products import chains_at, run_fused, run_plainly
 from tcemu.kernels.registers import check_words
 from tcemu.kernels.rooms import Kept, Parts, whole
-from tcemu.kernels.rule import ROWS, SAFE
+from tcemu.kernels.rule import CHAINS, FUSED, GROUPED, ROWS, SAFE
 from tcemu.kernels.sharing import LEFT, SHARED, SHARES, share_tiles
 from tcemu.kernels.sums import space
 from tcemu.kernels.windows import above, of_few_bits, start_of_window
 
 Array = npt.NDArray[Any]
 _NO_SCALES, _NO_METADATA = np.empty((0, 0), np.int32), np.empty((1, 0), np.uint32)
-#: Kinds of arithmetic.
-FUSED, GROUPED, INTEGERS, BITS = range(4)
 #: Tiles that are computed together, at most, and the words of room that they may take.
 _TOGETHER, _ROOM = 8, 1 << 16
 _KEPT = Kept()
@@ -145,7 +139,8 @@ class Tiles:
     @cached_property
     def in_order(self) -> Array:
         """(sums, products): the k of A's elements. The order in a sum does not matter."""
-        return np.array([ks if self.pruned else self.ordered(ks, self._bits) for ks in self.sums])
+        as_given = self.pruned or self.rule.kind == CHAINS
+        return np.array([ks if as_given else self.ordered(ks, self._bits) for ks in self.sums])
 
     @cached_property
     def longer(self) -> Array:
@@ -288,7 +283,7 @@ class Tiles:
     @cached_property
     def reach(self) -> list[int]:
         """The words that there must be of A, B, C, metadata and D."""
-        of_e = max(words_read(self.pruned.word), METADATA if self._direct else 0) if self.pruned else 0
+        of_e = words_read(self.pruned.word) if self.pruned else 0
         return [*(words_read(place.word) for place in (self.a, self.b, self.c)), of_e, len(self.d.elements)]
 
     def __call__(
@@ -316,42 +311,7 @@ class Tiles:
         met = _NO_METADATA if metadata is None else metadata
         if not known:
             check_words(np.uint32, self.reach, (a, b, c, met, d))
-        done = 0
-        if scales is None and self._direct is not None:
-            done = self._run_direct(self._direct, a, b, c, met, d)
-            if done == len(d):
-                return d
-        rest = [each[done:] for each in (x, y, c, met, of_x, of_y, d)] if done else (x, y, c, met, of_x, of_y, d)
-        return d if self._run(*rest) else None
-
-    def _run_direct(self, direct: Direct, a: Array, b: Array, c: Array, met: Array, d: Array) -> int:
-        """Compute D directly, but from the first tile that does not fit on, those that do not in the order of blocks.
-
-        Returns how many tiles are computed: all, or if A is sparse, those before the first that does not fit.
-        """
-        x, y = (a, b) if direct.swapped else (b, a)
-
-        def compute(numbers: Array, wait: bool) -> None:
-            room = _KEPT.take("direct", direct.room, np.int32)
-            run_direct(x, y, c, met, direct.tables, direct.numbers, room, d, numbers, wait, NOT_THERE)
-
-        done = _computed(len(d), compute)
-        if done == len(d) or self.pruned:
-            return done
-        return done + self._run_mixed(direct, *(each[done:] for each in (x, y, c, d)))
-
-    def _run_mixed(self, direct: Direct, x: Array, y: Array, c: Array, d: Array) -> int:
-        """Compute D directly, but tiles that do not fit in the order of the blocks; returns how many: all."""
-
-        def compute(numbers: Array, wait: bool) -> None:
-            room, other = _KEPT.take("direct", direct.room, np.int32), _KEPT.take("room", self._room, np.int32)
-            # These must live as long as the kernel runs, which only has their addresses.
-            held = *self.tables, other, other[self.tables[1][AHEAD] :]
-            changed = int(self.along_n != direct.swapped)
-            there = any_tiles_at(), *(each.ctypes.data for each in held), *chains_at(), changed
-            run_direct(x, y, c, _NO_METADATA, direct.tables, direct.numbers, room, d, numbers, wait, there)
-
-        return _computed(len(d), compute)
+        return d if self._run(x, y, c, met, of_x, of_y, d) else None
 
     def _run(self, x: Array, y: Array, c: Array, met: Array, of_x: Array, of_y: Array, d: Array) -> bool:
         """Compute D in the order of the blocks; whether all metadata was legal."""
@@ -361,7 +321,7 @@ class Tiles:
         room = _KEPT.take("room", self._room, np.int32)
         if self.rule.kind == GROUPED:
             return bool(run_grouped(x, y, c, met, of_x, of_y, tables, numbers, room, d))
-        return bool(run_exactly(x, y, c, met, self.rule.kind == INTEGERS, tables, numbers, room, d))
+        return bool(run_plainly(x, y, c, met, self.rule.kind, tables, numbers, room, d))
 
     def _run_fused(self, x: Array, y: Array, c: Array, met: Array, of_x: Array, of_y: Array, d: Array) -> bool:
         tables, numbers = self.tables
@@ -378,12 +338,3 @@ class Tiles:
         """Whether many tiles, in one call without scales, are computed on all cores."""
         return self.rule.kind == FUSED
 
-    @property
-    def is_direct(self) -> bool:
-        """Whether accumulators stay where the registers have them: see `tcemu.kernels.direct`."""
-        return self._direct is not None
-
-    @cached_property
-    def _direct(self) -> Direct | None:
-        """What `run_direct` takes, if this is computed directly."""
-        return direct(self) if self.rule.kind == FUSED else None

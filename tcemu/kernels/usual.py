@@ -11,29 +11,26 @@ that results keep: at the start by the condition above, and later because each s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import reduce
-from itertools import chain as joined
 from operator import or_
 from typing import TYPE_CHECKING
 
 from tcemu.kernels.lanes import SIGN, Lanes, whole_vectors_of_words
 from tcemu.kernels.rounding import Total
-from tcemu.kernels.rule import ROWS
 from tcemu.kernels.simd import Slot
 from tcemu.kernels.sums import INFINITY
 
 if TYPE_CHECKING:
-    from tcemu.kernels.blocks import Chain, Four
+    from tcemu.kernels.blocks import Chain
 
 #: Exponent field of accumulators that are too large: below it, no chain of up to 2^16 sums in the window overflows.
 LARGE = 230 << 23
 
 
-def suits(chain: Chain, fours: Sequence[Four]) -> Lanes:
-    """Whether the rule and all accumulators of some blocks are of this kind."""
+def suits(chain: Chain) -> Lanes:
+    """Whether the rule and all accumulators of a block are of this kind."""
     code = chain.code
-    sizes = [bits & ~SIGN for four in fours for bits in four.accumulators]
+    sizes = [bits & ~SIGN for bits in chain.accumulators()]
     # A zero is, unsigned, as far above everything as what is too small.
     apart = reduce(lambda one, other: one.larger(other, unsigned=True), (size - chain.least for size in sizes))
     outside = Slot(code.number(code.number_of_any(apart.compare(">", chain.reach, unsigned=True))))
@@ -47,31 +44,27 @@ def suits(chain: Chain, fours: Sequence[Four]) -> Lanes:
     return outside.get().compare("==", 0).both(chain.usual)
 
 
-def add_sums(chain: Chain, fours: Sequence[Four]) -> None:
-    """All sums of the chains of blocks with the same x, one after the other."""
-    code = chain.code
-    code.branch(chain.fits, lambda: _loop(chain, fours, fits=True), lambda: _loop(chain, fours, fits=False))
+def add_sums(chain: Chain) -> None:
+    """All sums of the chain of a block, one after the other."""
+    chain.code.branch(chain.fits, lambda: _loop(chain, fits=True), lambda: _loop(chain, fits=False))
 
 
-def _loop(chain: Chain, fours: Sequence[Four], *, fits: bool) -> None:
+def _loop(chain: Chain, *, fits: bool) -> None:
     with chain.code.loop(0, chain.sums) as i:
-        _sum(chain, fours, i * chain.depth, fits)
+        _sum(chain, i * chain.depth, fits)
 
 
-def _sum(chain: Chain, fours: Sequence[Four], first: Lanes, fits: bool) -> None:
-    largest = chain.largest(first, [four.sides for four in fours])
-    peaks = joined.from_iterable(chain.spread(each.larger(0) + chain.offset) for each in largest)
-    running = [each for four in fours for each in four.running]
+def _sum(chain: Chain, first: Lanes, fits: bool) -> None:
+    running, peaks = chain.running, chain.spread(chain.largest(first).larger(0) + chain.offset)
     exponents, addends, terms = [], [], []
-    for bits, peak in zip((each.get() for each in running), peaks, strict=True):
+    for bits, peak in zip(chain.accumulators(), peaks, strict=True):
         e = peak.larger(bits & INFINITY)
         exponents.append(e)
         # All products vanish at 2^1, so it need not be less, where a zero that is packed as NaN would stay: see CENTRE.
         addends.append((chain.top - e).larger(1 << 23))
         terms.append((bits.floats() * (chain.scale - e).floats()).truncated())
     totals = [Slot(term if fits else chain.code.lanes(0)) for term in terms]
-    into = [four._replace(running=totals[ROWS * number :][:ROWS]) for number, four in enumerate(fours)]
-    chain.add(into, first, 0, chain.depth, lambda x, y, _, row: ((x * y).bits() + addends[row]).floats().truncated())
+    chain.add(totals, first, 0, chain.depth, lambda x, y, _, row: ((x * y).bits() + addends[row]).floats().truncated())
     powers = [(e - chain.unit).floats() for e in exponents]
     parts = [total.get() for total in totals]
     if fits:

@@ -25,8 +25,8 @@ def test_without_avx512(tmp_path):
     )
     told = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": features, "NUMBA_CACHE_DIR": str(tmp_path)}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n0"]
-    command += [str(TESTS / name) for name in ("test_direct.py", "test_batches.py")]
-    command += ["-k", "side_by_side or directly or f64"]
+    command += [str(TESTS / name) for name in ("test_classes.py", "test_batches.py")]
+    command += ["-k", "side_by_side or gives_the_same_alone or f64"]
     done = subprocess.run(
         command,
         env=os.environ | told,

@@ -1,26 +1,18 @@
-"""Batches whose accumulators stay where the registers have them, beside the plain-Python reference."""
+"""Batches of every class of inputs, beside the plain-Python reference."""
 
-from contextlib import suppress
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
-from quick import some
-from rows import rows
 
 import tcemu
 from tcemu import arithmetic
-from tcemu.arithmetic import FusedSums, reference
-from tcemu.errors import ArithmeticUnknown, OperandError
+from tcemu.arithmetic import reference
+from tcemu.errors import OperandError
 from tcemu.instructions import target_named
-from tcemu.instructions.catalogue import catalogue
-from tcemu.instructions.mma_sp import pattern_of, sparse_plan, stored_places
+from tcemu.instructions.mma_sp import pattern_of, stored_places
 
 pytest.importorskip("numba")
-
-from tcemu.arithmetic.registers import plan_of
-from tcemu.kernels.lanes import permutes_words
 
 MMA = "mma.sync.aligned."
 F8 = MMA + "m16n8k32.row.col."
@@ -64,14 +56,14 @@ CASES = {
 }
 SP = "mma.sp::ordered_metadata.sync.aligned."
 SPARSE = {
-    "f16": (SP + "m16n8k32.row.col.f32.f16.f16.f32", "sm_90a"),
-    "f16 k16 into f16": (SP + "m16n8k16.row.col.f16.f16.f16.f16", "sm_80"),
-    "bf16": (SP + "m16n8k32.row.col.f32.bf16.bf16.f32", "sm_80"),
-    "tf32": (SP + "m16n8k16.row.col.f32.tf32.tf32.f32", "sm_90a"),
-    "tf32 k8": (SP + "m16n8k8.row.col.f32.tf32.tf32.f32", "sm_80"),
-    "e4m3": (SP + "m16n8k64.row.col.f32.e4m3.e4m3.f32", "sm_90a"),
-    "e5m2 e4m3 sm_89": (SP + "m16n8k64.row.col.f32.e5m2.e4m3.f32", "sm_89"),
-    "e3m2 e2m1": (SP + "m16n8k64.row.col.kind::f8f6f4.f32.e3m2.e2m1.f32", "sm_120a"),
+    "sparse f16": (SP + "m16n8k32.row.col.f32.f16.f16.f32", "sm_90a"),
+    "sparse f16 k16 into f16": (SP + "m16n8k16.row.col.f16.f16.f16.f16", "sm_80"),
+    "sparse bf16": (SP + "m16n8k32.row.col.f32.bf16.bf16.f32", "sm_80"),
+    "sparse tf32": (SP + "m16n8k16.row.col.f32.tf32.tf32.f32", "sm_90a"),
+    "sparse tf32 k8": (SP + "m16n8k8.row.col.f32.tf32.tf32.f32", "sm_80"),
+    "sparse e4m3": (SP + "m16n8k64.row.col.f32.e4m3.e4m3.f32", "sm_90a"),
+    "sparse e5m2 e4m3 sm_89": (SP + "m16n8k64.row.col.f32.e5m2.e4m3.f32", "sm_89"),
+    "sparse e3m2 e2m1": (SP + "m16n8k64.row.col.kind::f8f6f4.f32.e3m2.e2m1.f32", "sm_120a"),
 }
 KINDS = ["near", "bits", "NaN", "zeros", "all zeros", "subnormal", "large", "wide", "uneven", "rare"]
 #: Chains of float32 multiply-adds, on targets without tensor cores for the instruction.
@@ -89,12 +81,11 @@ OUTPUTS = 9
 
 
 def prepared(name):
-    """The instruction on its target, its operation, and its plan."""
+    """The instruction on its target, and its operation."""
     opcode, target = (CASES | CHAINED)[name]
     on = target_named(target)
     found = tcemu.parse(opcode, target).on(on)
-    operation = found.operation(on)
-    return found, operation, plan_of(operation, found.fragments)
+    return found, found.operation(on)
 
 
 def patterns(rng, form, kind, shape, k=0):
@@ -146,7 +137,7 @@ def operands(rng, found, kinds, warps):
 
 def check(name, kinds, seed):
     """Some outputs of each warp against the reference's."""
-    found, operation, _ = prepared(name)
+    found, operation = prepared(name)
     rng = np.random.default_rng(seed)
     matrices, registers = operands(rng, found, kinds, WARPS)
     d = found.fragments["d"].read(tcemu.run(found, *registers, target=(CASES | CHAINED)[name][1]).reshape(WARPS, -1))
@@ -171,7 +162,7 @@ def test_a_batch_of_a_class(name, kind):
 @pytest.mark.parametrize("kind", ["near", "bits", "rare", "zeros", "all zeros"])
 def test_a_matrix_product_by_chains(name, kind):
     """Sides that are no multiples of a block's."""
-    found, operation, plan = prepared(name)
+    found, operation = prepared(name)
     # The sum of zeros is -0 only if all are, for one instruction.
     rng, k = np.random.default_rng(len(name)), 4 if kind == "all zeros" else 12
     a, b = (patterns(rng, found.types[role], kind, shape) for role, shape in (("a", (37, k)), ("b", (k, 83))))
@@ -184,7 +175,6 @@ def test_a_matrix_product_by_chains(name, kind):
             row, column = a[m, step : step + 4].tolist(), b[step : step + 4, n].tolist()
             want = reference.dot(operation.model, row, column, want, operation.formats, {})
         assert int(d[m, n]) == want, (m, n)
-    assert type(plan).__name__ == ("Groups" if permutes_words() else "NoneType")
 
 
 def legal_metadata(rng, found, warps=WARPS):
@@ -241,111 +231,46 @@ def test_metadata_of_a_batch_that_is_illegal(name):
             tcemu.run(found, *registers, metadata, 0, target=target)
 
 
-def floats(*families):
-    """The forms of some families whose types are all floats, without scales and f64."""
-    for family in families:
-        for instruction in catalogue(family=family):
-            alone = not any(word in instruction.opcode for word in ("scale", "f64"))
-            if alone and all(instruction.types[role].kind == "float" for role in "abcd"):
-                yield instruction
-
-
-@pytest.mark.skipif(not permutes_words(), reason="the processor permutes no vectors of words")
-@rows("instruction", [*floats("mma.sp")], ids=lambda instruction: instruction.opcode)
-def test_every_sparse_row_of_floats_is_computed_directly(instruction):
-    on = target_named("sm_120a" if "kind" in instruction.opcode else "sm_90a")
-    found = instruction.on(on)
-    with suppress(ArithmeticUnknown):
-        operation = found.operation(on)
-        assert isinstance(operation.model, FusedSums)
-        assert sparse_plan(found, operation, 0, 10_000).is_direct
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_warps_of_many_classes_side_by_side(name):
     check(name, ["near", "near", "rare", "zeros", "large", "NaN", "near", "wide", "bits", "subnormal"], len(name))
 
 
-@pytest.mark.skipif(not permutes_words(), reason="the processor permutes no vectors of words")
-def test_the_cases_are_computed_directly():
-    for name in CASES:
-        assert prepared(name)[2].is_direct, name
+def at_places(name, kinds, at):
+    """D of a batch whose warps have these kinds, and of the warps `at`, each in a call of its own."""
+    opcode, target = (CASES | SPARSE)[name]
+    found = tcemu.parse(opcode, target).on(target_named(target))
+    rng = np.random.default_rng(0)
+    _, registers = operands(rng, found, kinds, len(kinds))
+    others = [legal_metadata(rng, found, len(kinds))] if found.sparse else []
+    given, last = [*registers, *others], [0] if found.sparse else []
+    whole = tcemu.run(found, *given, *last, target=target)
+    alone = [tcemu.run(found, *(each[i : i + 1] for each in given), *last, target=target) for i in at]
+    return whole[list(at)], np.concatenate(alone)
 
 
-def of_m16n8():
-    """The dense mma.sync of floats of this shape."""
-    return [each for each in floats("mma") if (each.shape.m, each.shape.n) == (16, 8)]
+@pytest.mark.parametrize("name", [*CASES, *SPARSE])
+def test_a_warp_gives_the_same_alone(name):
+    """All outputs of warps of all classes, computed together and one by one."""
+    together, alone = at_places(name, 2 * KINDS, range(2 * len(KINDS)))
+    assert np.array_equal(together, alone)
 
 
-@pytest.mark.skipif(not permutes_words(), reason="the processor permutes no vectors of words")
-@rows("instruction", of_m16n8(), ids=lambda instruction: instruction.opcode)
-def test_every_dense_row_of_m16n8_is_computed_directly(instruction):
-    on = target_named("sm_120a" if "kind" in instruction.opcode else "sm_90a")
-    found = instruction.on(on)
-    operation = found.operation(on)
-    if isinstance(operation.model, FusedSums) and not operation.keeps_addend:
-        assert plan_of(operation, found.fragments).is_direct
-
-
-def direct_rows():
-    """Forms of floats, each with the target and what it computes there: once for each arithmetic and layout."""
-    met = set()
-    targets = [target_named(name) for name in ("sm_70", "sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")]
-    for instruction, on in product(floats("mma", "wmma.mma", "mma.sp"), targets):
-        if not instruction.gate.admits(on) or not (found := instruction.on(on)).knows_fragments:
-            continue
-        with suppress(ArithmeticUnknown):
-            operation = found.operation(on)
-            layouts = tuple(str(found.fragments[role].layout) for role in "abcd")
-            key = found.shape, operation, layouts, found.sparse
-            if isinstance(operation.model, FusedSums) and key not in met:
-                met.add(key)
-                yield found, str(on), operation
-
-
-@pytest.mark.skipif(not permutes_words(), reason="the processor permutes no vectors of words")
-@rows("found target operation", [*direct_rows()], ids=lambda found, target, _: f"{found} {target}")
-def test_a_batch_gives_what_the_order_of_blocks_gives(found, target, operation):
-    """All outputs of warps of all classes, by both ways to compute them."""
-    plan = plan_for(found, operation)
-    if getattr(plan, "is_direct", False):
-        compare_both_ways(found, plan, KINDS, WARPS)
-
-
-def plan_for(found, operation):
-    """The plan of a sparse or a dense instruction."""
-    return sparse_plan(found, operation, 0, 10_000) if found.sparse else plan_of(operation, found.fragments)
-
-
-def compare_both_ways(found, plan, kinds, warps):
-    """All outputs of so many warps, computed directly and in the order of the blocks."""
-    assert plan.is_direct
-    rng, more = np.random.default_rng(0), {}
-    _, registers = operands(rng, found, kinds, warps)
-    flat = [np.array(each).reshape(warps, -1) for each in registers]
-    if found.sparse:
-        more["metadata"] = legal_metadata(rng, found, warps)
-    other = replace(plan)
-    vars(other)["_direct"] = None  # a property that is computed once
-    assert np.array_equal(plan(*flat, **more), other(*flat, **more))
-
-
-@pytest.mark.skipif(not permutes_words(), reason="the processor permutes no vectors of words")
-@pytest.mark.parametrize(("opcode", "target"), [CASES["f16"], CASES["wmma bf16"], SPARSE["f16"]])
-@pytest.mark.parametrize("at", some([1100, 0, 1499], 1))
-def test_a_warp_with_infinities_among_many(opcode, target, at):
-    """What was computed before it stays; another way computes what does not fit."""
-    on = target_named(target)
-    found = tcemu.parse(opcode, target).on(on)
+@pytest.mark.parametrize("name", ["f16", "wmma bf16", "bf16"])
+@pytest.mark.parametrize("at", [1100, 0, 1499])
+def test_a_warp_with_infinities_among_many(name, at):
+    """It changes none of its neighbours, whether they share a thread's work or not."""
     kinds = ["near"] * 1500
     kinds[at] = "infinite"
-    compare_both_ways(found, plan_for(found, found.operation(on)), kinds, len(kinds))
+    near = [i for i in range(at - 9, at + 10) if 0 <= i < len(kinds)]
+    together, alone = at_places(name, kinds, near)
+    assert np.array_equal(together, alone)
 
 
 @pytest.mark.parametrize("name", ["tf32", "e4m3", "wmma f16"])
 def test_threads_give_what_one_gives(name):
     """Many warps, and the same ones a few at a time, which no thread shares."""
-    found, _, _ = prepared(name)
+    found, _ = prepared(name)
     kinds = ["near", "near", "NaN", "near", "rare"]
     _, registers = operands(np.random.default_rng(1), found, [kinds[i // 100 % 5] for i in range(3000)], 3000)
     whole = tcemu.run(found, *registers, target=CASES[name][1])
