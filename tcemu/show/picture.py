@@ -59,7 +59,8 @@ class Picture:
         A page that does not trust the notebook (JupyterLab before the first run) removes SVG and styles. It keeps the
         second copy, an image, which is hidden wherever styles are allowed.
         """
-        show = f"<style>.{self.key}-live[hidden]{{display:block}}.{self.key}-image{{display:none}}</style>"
+        # Web pages often have a rule [hidden] { display: none !important }.
+        show = f"<style>.{self.key}-live[hidden]{{display:block!important}}.{self.key}-image{{display:none}}</style>"
         encoded = base64.b64encode(self.svg.encode()).decode()
         source = f"data:image/svg+xml;base64,{encoded}"
         image = f'<img class="{self.key}-image" alt="{escape(self.description)}" src="{source}">'

@@ -1,13 +1,16 @@
-"""The book: one strict build of the whole site, whose pages and links are then looked at.
+"""The book: one strict build of the whole site, whose pages and links are then looked at, in a browser too.
 
 The sidebar lists the same pages beside each of them, and drawing it takes a third of the time. Of the notebooks,
 exercises, instructions and parts of the reference only the first notebook has it here, unless everything is asked.
 """
 
+import functools
+import http.server
 import json
 import re
 import subprocess
 import sys
+import threading
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
@@ -15,6 +18,7 @@ from urllib.parse import unquote
 import pytest
 import quick
 from click.testing import CliRunner
+from lab import ARGUMENTS, CHROMIUM
 
 from tcemu.cli import commands
 from tcemu.commands.book.docstrings import processed
@@ -84,11 +88,125 @@ def test_every_link_leads_somewhere(site):
 
 
 @pytest.mark.slow
-def test_pictures_answer_the_pointer_without_a_kernel(site):
-    page = (site / "notebooks" / "00_first_light.html").read_text(encoding="utf-8")
-    assert 'onkeydown="' in page
-    assert "<svg" in page
-    assert "theme.js" in page, "the pictures follow the theme"
+def test_the_reference_has_what_one_calls_first(site):
+    page = (site / "reference" / "tcemu.html").read_text(encoding="utf-8")
+    for name in ("launch", "run", "matmul", "parse", "whose_bits", "Instruction"):
+        assert f'<span class="pre">{name}</span>' in page, name
+
+
+# ---------------------------------------------------------------------------------------------- in a browser
+
+#: Width and height of a phone's page.
+PHONE = {"width": 390, "height": 844}
+#: The figures of a page that one does not see: their drawing has no height, or their image is shown as well.
+UNSEEN = """() => [...document.querySelectorAll("figure.tcemu-picture")].filter((each) => {
+    for (let box = each; box; box = box.parentElement) if (box.nodeName === "DETAILS") box.open = true;
+    const high = (what) => each.querySelector(what)?.getBoundingClientRect().height ?? 0;
+    return high("svg[role=img]") === 0 || high("img") > 0;
+}).map((each) => each.getAttribute("aria-label") ?? each.innerText.slice(0, 80))"""
+#: How wide the page is, and elements that are wider than the window and in no box that scrolls.
+WIDE = """() => [document.scrollingElement.scrollWidth, [...document.querySelectorAll(".bd-article *")].filter((each) => {
+    for (let box = each.parentElement; box; box = box.parentElement) {
+        if (box !== document.body && ["auto", "scroll"].includes(getComputedStyle(box).overflowX)) return false;
+    }
+    return each.getBoundingClientRect().right > innerWidth + 1;
+}).slice(0, 3).map((each) => each.outerHTML.slice(0, 120))]"""
+#: The longest line of text in letters, of the paragraphs outside pictures and code.
+LONGEST = """() => {
+    const one = Object.assign(document.createElement("span"), { textContent: "n".repeat(100) });
+    document.querySelector(".bd-article p").append(one);
+    const letter = one.getBoundingClientRect().width / 100;
+    one.remove();
+    return Math.max(...[...document.querySelectorAll(".bd-article p")].map((each) => each.clientWidth)) / letter;
+}"""
+THEMES = "theme => Object.assign(document.documentElement.dataset, { theme, mode: theme })"
+
+
+class Silent(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def browser():
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed: apt-get install chromium")
+    with sync_api.sync_playwright() as started:
+        chromium = started.chromium.launch(executable_path=CHROMIUM, headless=True, args=ARGUMENTS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def served(site):
+    """The site's address: a page that is opened as a file cannot read others, which search does."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Silent, directory=site))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def page(browser):
+    opened = browser.new_page(viewport={"width": 1400, "height": 1000})
+    yield opened
+    opened.close()
+
+
+@pytest.mark.slow
+def test_every_picture_is_seen_and_no_page_is_wider_than_a_phone(site, page, row):
+    page.set_viewport_size(PHONE)
+    figures = 0
+    for path in sorted(site.rglob("*.html")):
+        with row(path.relative_to(site).as_posix()):
+            page.goto(path.as_uri(), wait_until="domcontentloaded")
+            assert page.evaluate(WIDE) == [PHONE["width"], []]
+            assert page.evaluate(UNSEEN) == []
+            figures += page.locator("figure.tcemu-picture").count()
+    assert figures > 150
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["notebooks/00_first_light", "instructions/mma"])
+def test_pictures_answer_the_pointer_and_the_arrow_keys_without_a_kernel(site, page, name):
+    page.goto((site / f"{name}.html").as_uri())
+    figure = page.locator("figure:has(.zd)").first
+    figure.scroll_into_view_if_needed()
+    figure.locator(".zd .i3.j4").hover()
+    lit = "all => all.filter(each => getComputedStyle(each).opacity > 0).map(each => each.getAttribute('class'))"
+    assert sorted(figure.locator(".y path").evaluate_all(lit)) == ["ai3", "bj4"]
+    figure.locator(".tcemu-scroll").focus()
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
+        page.keyboard.press(key)
+    assert figure.locator("[role=status]").text_content() == "D[1, 1]: d1 of lane 4"
+
+
+@pytest.mark.slow
+def test_search_finds_a_page_and_shows_where(served, page):
+    page.goto(f"{served}/index.html")
+    page.keyboard.press("Control+K")
+    page.keyboard.type("ldmatrix")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#search-results li .context")
+    found = page.locator("#search-results li", has=page.locator(".context", has_text="ldmatrix")).first
+    found.locator("a").first.click()
+    assert "ldmatrix" in page.locator(".bd-article").inner_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["notebooks/00_first_light", "instructions/mma", "reference/tcemu"])
+def test_text_is_legible_in_both_themes_and_in_lines_of_a_readable_length(site, page, name):
+    from axe_playwright_python.sync_playwright import Axe
+
+    page.goto((site / f"{name}.html").as_uri())
+    assert page.evaluate(LONGEST) <= 90
+    parts = {"include": [[".bd-article"]], "exclude": [["svg[role=img] > *"]]}
+    for theme in ("light", "dark"):
+        page.evaluate(THEMES, theme)
+        violations = Axe().run(page, context=parts, options={"resultTypes": ["violations"]}).response["violations"]
+        assert [each["id"] for each in violations if each["impact"] in ("serious", "critical")] == [], theme
 
 
 def test_docstrings_become_restructured_text():

@@ -184,7 +184,7 @@ def test_a_page_that_drops_svg_and_styles_keeps_an_image() -> None:
     assert encoded is not None
     assert base64.b64decode(encoded.group(1)).decode() == picture.svg
     assert f'<div class="{picture.key}-live" hidden="hidden">' in page
-    assert f"<style>.{picture.key}-live[hidden]{{display:block}}" in page
+    assert f"<style>.{picture.key}-live[hidden]{{display:block!important}}" in page
 
 
 def test_save_writes_the_document(tmp_path: object) -> None:

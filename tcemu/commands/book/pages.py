@@ -25,10 +25,12 @@ from tcemu.sanitizer.rules import BYTES, EXAMPLES, RULES, Example, Rule, parts
 from tcemu.show.hazards import hazards
 from tcemu.show.picture import Picture
 
-#: Packages whose public names make up the reference, in import order.
-_ROOMS = (
-    "formats", "layouts", "arithmetic", "instructions", "machine", "timing", "sanitizer", "wmma", "sparse",
-    "microscaling", "show", "live", "gemm", "course",
+#: Modules whose public names make up the reference: the package itself, then its rooms in import order.
+_MODULES = (
+    "tcemu", *(f"tcemu.{room}" for room in (
+        "formats", "layouts", "arithmetic", "instructions", "machine", "timing", "sanitizer", "wmma", "sparse",
+        "microscaling", "show", "live", "recipes", "schedules", "gemm", "course",
+    )),
 )  # fmt: skip
 
 
@@ -56,8 +58,8 @@ def generated(wanted: Manifest, notebooks: set[str]) -> Iterator[tuple[str, str]
         yield f"instructions/{_file(family)}.md", _family(family)
     yield "rules.md", _rules()
     yield "reference/index.md", _reference()
-    for room in _ROOMS:
-        yield f"reference/{room}.md", _room(room)
+    for module in _MODULES:
+        yield f"reference/{_page(module)}", _module(module)
 
 
 # ---------------------------------------------------------------------------------------------- the first page
@@ -187,33 +189,34 @@ def _code(function: Callable[..., Any]) -> list[str]:
 
 
 def _reference() -> str:
-    rows = [(f"[tcemu.{room}]({room}.md)", cell(_about(room))) for room in _ROOMS]
-    files = [f"{room}.md" for room in _ROOMS]
-    head = ["# Python reference", "", "The public names of each room of the package, with examples that the tests run."]
+    rows = [(f"[{module}]({_page(module)})", cell(_about(module))) for module in _MODULES]
+    head = ["# Python reference", "", "The public names of each module, with examples that the tests run."]
+    files = [_page(module) for module in _MODULES]
     return "\n".join([*head, "", table(("module", "what it is for"), rows), "", _toctree("", files)])
 
 
-def _about(room: str) -> str:
-    return (import_module(f"tcemu.{room}").__doc__ or "").strip().partition("\n\n")[0].replace("\n", " ")
+def _page(module: str) -> str:
+    """The page of a module; the one of `tcemu` has its name, the others that of their room."""
+    return f"{module.removeprefix('tcemu.')}.md"
 
 
-def _room(room: str) -> str:
-    names = "\n".join(f"   {name}" for name in _public(room))
-    return "\n".join([
-        f"# tcemu.{room}", "", _about(room), "", "```{eval-rst}", *(
-            line for name in names.split() for line in _documented(room, name)
-        ), "```", "",
-    ])  # fmt: skip
+def _about(module: str) -> str:
+    return (import_module(module).__doc__ or "").strip().partition("\n\n")[0].replace("\n", " ")
 
 
-def _public(room: str) -> list[str]:
-    return [name for name in getattr(import_module(f"tcemu.{room}"), "__all__", ()) if not name.startswith("_")]
+def _module(module: str) -> str:
+    names = (line for name in _public(module) for line in _documented(module, name))
+    return "\n".join([f"# {module}", "", _about(module), "", "```{eval-rst}", *names, "```", ""])
 
 
-def _documented(room: str, name: str) -> list[str]:
-    thing = getattr(import_module(f"tcemu.{room}"), name, None)
+def _public(module: str) -> list[str]:
+    return [name for name in getattr(import_module(module), "__all__", ()) if not name.startswith("_")]
+
+
+def _documented(module: str, name: str) -> list[str]:
+    thing = getattr(import_module(module), name, None)
     kind = "class" if isinstance(thing, type) else "function" if callable(thing) else ""
     if not kind:
         return []
     options = ["   :members:", "   :no-index:"] if kind == "class" else ["   :no-index:"]
-    return [f".. auto{kind}:: tcemu.{room}.{name}", *options, ""]
+    return [f".. auto{kind}:: {module}.{name}", *options, ""]
