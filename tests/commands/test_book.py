@@ -105,12 +105,13 @@ UNSEEN = """() => [...document.querySelectorAll("figure.tcemu-picture")].filter(
     return high("svg[role=img]") === 0 || high("img") > 0;
 }).map((each) => each.getAttribute("aria-label") ?? each.innerText.slice(0, 80))"""
 #: How wide the page is, and elements that are wider than the window and in no box that scrolls.
-WIDE = """() => [document.scrollingElement.scrollWidth, [...document.querySelectorAll(".bd-article *")].filter((each) => {
-    for (let box = each.parentElement; box; box = box.parentElement) {
-        if (box !== document.body && ["auto", "scroll"].includes(getComputedStyle(box).overflowX)) return false;
-    }
-    return each.getBoundingClientRect().right > innerWidth + 1;
-}).slice(0, 3).map((each) => each.outerHTML.slice(0, 120))]"""
+WIDE = """() => {
+    const scrolls = (box) => ["auto", "scroll"].includes(getComputedStyle(box).overflowX);
+    const reached = (box) => box && box !== document.body && (scrolls(box) || reached(box.parentElement));
+    const wide = [...document.querySelectorAll(".bd-article *")].filter(
+        (each) => each.getBoundingClientRect().right > innerWidth + 1 && !reached(each.parentElement));
+    return [document.scrollingElement.scrollWidth, wide.slice(0, 3).map((each) => each.outerHTML.slice(0, 120))];
+}"""
 #: The longest line of text in letters, of the paragraphs outside pictures and code.
 LONGEST = """() => {
     const one = Object.assign(document.createElement("span"), { textContent: "n".repeat(100) });
