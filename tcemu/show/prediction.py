@@ -16,6 +16,7 @@ kernel shows it only to a reader who has predicted; one without a kernel, to a r
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -32,6 +33,11 @@ from tcemu.show.picture import Picture
 from tcemu.show.view import Control, view, widget_bundle
 from tcemu.show.words import neat as written
 
+#: What stands before a verdict, by whether it is right; a screen reader hears the words that follow.
+_MARKS = {
+    True: '<span class="tcemu-mark tcemu-right" aria-hidden="true">✓</span> ',
+    False: '<span class="tcemu-mark tcemu-wrong" aria-hidden="true">✗</span> ',
+}
 #: What readers predicted, by question, so that it is still there when the cell runs again.
 _PREDICTED: dict[str, dict[str, str]] = {}
 
@@ -57,6 +63,8 @@ class _Kind(Protocol):
 class _Number:
     right: float
     among: Sequence[int] = ()
+    #: Words of the question, which may stand before a number: d3, lane 5.
+    words: frozenset[str] = frozenset()
 
     @property
     def answer(self) -> str:
@@ -66,7 +74,7 @@ class _Number:
         return {"kind": "text", "hint": f"a number: {ranges(self.among)}" if self.among else "a number"}
 
     def differs(self, given: str) -> str:
-        number = evaluate(given)
+        number = evaluate(self._bare(given))
         if self.among and number not in self.among:
             raise OperandError(f"{given} is not among {ranges(self.among)}")
         if number == self.right or (math.isnan(number) and math.isnan(self.right)):
@@ -77,6 +85,11 @@ class _Number:
             return f"{given}"
         gap = written(abs(number - self.right))
         return f"{given}, which is {gap} too {'large' if number > self.right else 'small'}"
+
+    def _bare(self, given: str) -> str:
+        """The number alone, of an answer such as d3."""
+        named = re.fullmatch(r"\s*([a-z]+)\s*(\d+)\s*", given, re.IGNORECASE)
+        return named[2] if named and named[1].lower() in self.words else given
 
 
 @dataclass(frozen=True)
@@ -174,7 +187,8 @@ class Prediction:
 
     def __init__(self, question: str, parts: Mapping[str, _Kind], reveal: Sequence[object]) -> None:
         self._question, self._parts, self._reveal = question, dict(parts), reveal
-        self._verdict = ""
+        #: What is in the controls, by part: what the verdict is about.
+        self._texts = dict.fromkeys(self._parts, "") | self.given
         self._view: Any = None
 
     # ------------------------------------------------------------------------------------------ what is predicted
@@ -195,53 +209,57 @@ class Prediction:
         """
         if len(given) != len(self._parts):
             raise OperandError(f"{self._question} asks for {counted(len(self._parts), 'answer')}; got {len(given)}")
-        texts = dict(zip(self._parts, map(str, given), strict=True))
-        self._verdict = self._compare(texts)
-        _PREDICTED[self._question] = texts
-        self._tell(self._verdict)
-        return self._verdict
+        self._texts = dict(zip(self._parts, map(str, given), strict=True))
+        verdicts = self._compare()
+        _PREDICTED[self._question] = dict(self._texts)
+        text = "\n".join(told for told, _ in verdicts)
+        marked = "".join(f"<p>{_MARKS[right]}{_inline(told)}</p>" for told, right in verdicts)
+        self._tell(text, marked + self._pictures())
+        return text
 
-    def _compare(self, given: Mapping[str, str]) -> str:
-        """The verdict on an answer for each part."""
+    def _compare(self) -> list[tuple[str, bool]]:
+        """The verdict on the answer for each part, and whether it is right."""
         verdicts = []
         for name, part in self._parts.items():
             front = f"{name}: " if name else ""
-            if not given[name].strip():
+            if not self._texts[name].strip():
                 raise OperandError(f"{front}predict first: type or choose an answer")
-            wrong = part.differs(given[name])
+            wrong = part.differs(self._texts[name])
             told = f"The answer is {part.answer}. You said {wrong}." if wrong else f"Right, {part.answer}."
-            verdicts.append(front + told)
-        return "\n".join(verdicts)
+            verdicts.append((front + told, not wrong))
+        return verdicts
 
     # ------------------------------------------------------------------------------------------ in a notebook
 
     def _asked(self, values: Mapping[str, str]) -> None:
         """Compare what the reader sends from the page; an error appears there too."""
         names = list(self._parts)
-        texts = self.given | {names[int(name)]: text for name, text in values.items()}
+        self._texts |= {names[int(name)]: text for name, text in values.items()}
         try:
-            self.say(*(texts.get(name, "") for name in names))
+            self.say(*self._texts.values())
         except TcemuError as error:
-            self._tell(str(error), reveal=False)
+            self._tell(str(error), _paragraphs(str(error)), button="Compare")
 
-    def _tell(self, verdict: str, *, reveal: bool = True) -> None:
+    def _tell(self, said: str, html: str, button: str = "Compare again") -> None:
+        """Show a verdict or an error in the page, under what it is about."""
         if self._view is not None:
-            pictures = self._pictures() if reveal else ""
             with self._view.hold_sync():
-                self._view.html = f'<div class="tcemu-answer">{_paragraphs(verdict)}{pictures}</div>'
-                self._view.said = verdict
-                self._view.button = "Compare again" if reveal else "Compare"
+                self._view.controls = self._controls()
+                self._view.html = f'<div class="tcemu-answer">{html}</div>'
+                self._view.said, self._view.button = said, button
+
+    def _controls(self) -> list[Control]:
+        places = [
+            {"name": str(number), "label": name or "Your prediction", "value": self._texts[name]}
+            for number, name in enumerate(self._parts)
+        ]
+        return [part.control() | place for part, place in zip(self._parts.values(), places, strict=True)]
 
     def _shown(self) -> Any:
         """The widget, made when the question is first shown, with the reader's earlier predictions."""
         if self._view is None:
-            before = self.given
-            controls = []
-            for number, (name, part) in enumerate(self._parts.items()):
-                place = {"name": str(number), "label": name or "Your prediction", "value": before.get(name, "")}
-                controls.append(part.control() | place)
-            self._view = view(controls, self._asked, button="Compare", head=self._question)
-            if set(before) == set(self._parts):
+            self._view = view(self._controls(), self._asked, button="Compare", head=self._question)
+            if set(self.given) == set(self._parts):
                 self._asked({})
         return self._view
 
@@ -295,7 +313,10 @@ def predict(
     if not isinstance(question, str) or not question.strip():
         raise OperandError(f"a question must be a string; got {briefly(question)}")
     possible = _possible(among, answers)
-    parts = {str(name): _kind(right, choices, bits, over, possible.get(name, ())) for name, right in answers.items()}
+    parts = {
+        str(name): _kind(right, choices, bits, over, possible.get(name, ()), f"{name} {question}")
+        for name, right in answers.items()
+    }
     if not parts:
         raise OperandError(f"{question} has no answer")
     shown_then = list(reveal) if isinstance(reveal, list | tuple) else [reveal]
@@ -323,6 +344,7 @@ def _kind(
     bits: Format | str | int | None,
     over: Mapping[str, Sequence[int]] | None,
     among: Sequence[int],
+    asked: str,
 ) -> _Kind:
     if choices:
         return _chosen(right, choices)
@@ -341,7 +363,8 @@ def _kind(
         raise OperandError(f"an answer must be a number, unless choices, bits or over are given; got {briefly(right)}")
     if len(among) and number not in among:
         raise OperandError(f"the answer {briefly(number)} is not among {ranges(among)}")
-    return _Number(int(number) if isinstance(number, int) else float(number), among)
+    words = frozenset(re.findall("[a-z]+", asked.lower()))
+    return _Number(int(number) if isinstance(number, int) else float(number), among, words)
 
 
 def _formula(right: Any, over: Mapping[str, Sequence[int]]) -> _Formula:

@@ -43,7 +43,9 @@ const KINDS = {
       change(Number(within));
     };
     slider.addEventListener("input", () => move(Number(slider.value)));
-    box.addEventListener("change", () => move(box.value === "" ? NaN : Number(box.value)));
+    const typed = () => move(box.value === "" ? NaN : Number(box.value));
+    box.addEventListener("change", typed);
+    keys(box, (key) => key === "Enter" && (typed(), true));
     keys(slider, (key) => {
       if (key === "Home") move(Number(slider.min));
       else if (key === "End") move(Number(slider.max));
@@ -111,7 +113,7 @@ const KINDS = {
     }
     box.addEventListener("input", () => change(box.value));
     keys(box, (key) => key === "Enter" && (box.form.requestSubmit(), true));
-    return (now) => { if (document.activeElement !== box) box.value = now.value; };
+    return (now) => { if (box.value !== now.value) box.value = now.value; };
   },
 };
 
@@ -169,19 +171,19 @@ function render({ model, el }) {
   const labels = model.get("controls").map((control) => Math.min(control.label.length, 20));
   form.style.setProperty("--tcemu-label", `${0.9 * Math.max(9, ...labels)}ch`);
   const button = model.get("button");
-  const values = {};
+  const values = {}; // what the reader has set, until Python has answered it
+  let sent = {};
   const last = () => model.get("asked").count || 0;
   const waiting = () => model.get("answered") < last();
   const ask = () => {
-    model.set("asked", { values: { ...values }, count: last() + 1 });
+    sent = { ...values };
+    model.set("asked", { values: sent, count: last() + 1 });
     model.save_changes();
   };
   const shows = model.get("controls").map((control, number) => {
     const row = element(form, "div", { className: `tcemu-control tcemu-${control.kind}` });
     return KINDS[control.kind](row, control, `${id}-${number}`, (value) => {
-      // A request replaces one that has not been sent yet, so it repeats what is unanswered.
-      if (!button && !waiting()) for (const name of Object.keys(values)) delete values[name];
-      values[control.name] = value;
+      values[control.name] = value; // a request replaces one that has not been sent yet: it repeats what is unanswered
       if (!button) ask();
     });
   });
@@ -197,9 +199,14 @@ function render({ model, el }) {
   const figure = element(el, "div", { className: "tcemu-figure" });
   const status = element(el, "div", { className: "tcemu-said", role: "status", "aria-live": "polite" });
 
-  // A late answer does not set back a control that the reader is still moving.
+  // A late answer does not set back a control that the reader is still moving, nor what was typed since.
   const stand = () => {
-    if (!waiting()) model.get("controls").forEach((control, number) => shows[number](control));
+    if (waiting()) return;
+    for (const name of Object.keys(sent)) if (values[name] === sent[name]) delete values[name];
+    sent = {};
+    model.get("controls").forEach((control, number) => {
+      shows[number](control.name in values ? { ...control, value: values[control.name] } : control);
+    });
   };
   const draw = () => {
     const made = figure.cloneNode();

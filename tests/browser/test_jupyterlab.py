@@ -128,7 +128,7 @@ def test_the_number_box_has_a_name_and_takes_keys(first_light: Lab) -> None:
     explorer = first_light.view(MAP)
     box = explorer.get_by_label("lane", exact=True)
     box.fill("21")
-    box.press("Tab")
+    box.press("Enter")
     first_light.settle()
     assert "lane 21 holds the marked cells" in explorer.inner_html()
     box.fill("99")
@@ -231,6 +231,7 @@ def test_a_prediction_is_chosen_with_the_keyboard_alone(first_light: Lab) -> Non
     keyboard.press("Enter")
     first_light.settle()
     assert "Right, “those of one row”." in question.inner_text()
+    assert question.get_by_label("those of one row").is_checked(), "what is judged is shown"
     assert question.locator("figure svg").is_visible()
     first_light.shot("chosen", question)
 

@@ -33,9 +33,9 @@ MOVES = {
 LANE = {"kind": "range", "name": "lane", "label": "lane", "value": 0, "low": 0, "high": 31, "step": 1}
 ROLE = {"kind": "select", "name": "role", "label": "operand", "value": "a", "options": ["a", "b"]}
 #: Shows a view of one model, to which `show` gives another picture and `answer` what Python answers.
-_SETUP = """async ([source, html, controls]) => {
+_SETUP = """async ([source, html, controls, button]) => {
     const module = await import(URL.createObjectURL(new Blob([source], { type: 'text/javascript' })));
-    const held = { html, controls, head: '', button: '', said: '', asked: {}, answered: 0 }, heard = {};
+    const held = { html, controls, head: '', button, said: '', asked: {}, answered: 0 }, heard = {};
     const set = (name, value) => { held[name] = value; };
     const model = { get: (name) => held[name], set, save_changes() {}, on: (name, act) => { heard[name] = act; } };
     module.default.render({ model, el: document.getElementById('view') });
@@ -64,10 +64,10 @@ def page() -> Iterator[Any]:
         chromium.close()
 
 
-def _view(page: Any, html: str, *controls: dict[str, Any]) -> None:
+def _view(page: Any, html: str, *controls: dict[str, Any], button: str = "") -> None:
     """Let the page show a fresh view of a picture with controls."""
     page.set_content('<div id="view"></div>')
-    page.evaluate(_SETUP, [(ROOT / "tcemu/show/view.js").read_text(encoding="utf-8"), html, list(controls)])
+    page.evaluate(_SETUP, [(ROOT / "tcemu/show/view.js").read_text(encoding="utf-8"), html, list(controls), button])
 
 
 def _answer(page: Any, count: int, *controls: dict[str, Any]) -> None:
@@ -114,3 +114,45 @@ def test_a_request_repeats_what_is_unanswered(page: Any) -> None:
     _answer(page, 2, LANE | {"value": 31}, ROLE | {"value": "b"})
     page.get_by_role("slider").press("Home")
     assert page.evaluate("asked()") == {"values": {"lane": 0}, "count": 3}
+
+
+#: What a prediction asks.
+CHOICE = {"kind": "radio", "name": "0", "label": "which", "value": "", "options": ["one", "all"]}
+NUMBER = {"kind": "text", "name": "1", "label": "how many", "value": "", "hint": "a number"}
+
+
+def test_compare_keeps_what_is_answered_and_judges_what_is_shown(page: Any) -> None:
+    _view(page, "", CHOICE, NUMBER, button="Compare")
+    page.get_by_label("all").check()
+    page.get_by_label("how many").fill("sixty")
+    page.get_by_role("button").click()
+    assert page.evaluate("asked()") == {"values": {"0": "all", "1": "sixty"}, "count": 1}
+    _answer(page, 1, CHOICE | {"value": "all"}, NUMBER | {"value": "sixty"})
+    assert page.get_by_label("all").is_checked()
+    assert page.get_by_label("how many").input_value() == "sixty"
+    page.get_by_label("how many").fill("60")
+    page.get_by_role("button").click()
+    page.get_by_label("one").check()  # while Python is still comparing
+    _answer(page, 2, CHOICE | {"value": "all"}, NUMBER | {"value": "60"})
+    assert page.get_by_label("one").is_checked()
+    page.get_by_role("button").click()
+    assert page.evaluate("asked()") == {"values": {"0": "one"}, "count": 3}
+    _answer(page, 3, CHOICE | {"value": "one"}, NUMBER | {"value": "60"})
+    _answer(page, 3, CHOICE | {"value": "all"}, NUMBER | {"value": "7"})  # another cell says so
+    assert page.get_by_label("all").is_checked()
+    assert page.get_by_label("how many").input_value() == "7"
+
+
+def test_enter_in_a_number_box_moves_the_slider(page: Any) -> None:
+    _view(page, "", LANE)
+    box = page.get_by_role("spinbutton")
+    box.fill("22")
+    # JupyterLab takes the key before the browser does what a number box does
+    page.evaluate("document.querySelector('[type=number]').addEventListener('keydown', e => e.preventDefault())")
+    box.press("Enter")
+    assert page.get_by_role("slider").input_value() == "22"
+    assert page.evaluate("asked()") == {"values": {"lane": 22}, "count": 1}
+    box.press("ArrowUp")
+    box.fill("99")
+    box.press("Enter")
+    assert (box.input_value(), page.get_by_role("slider").input_value()) == ("31", "31")

@@ -167,8 +167,50 @@ def test_with_a_kernel_the_page_knows_no_answer_until_one_is_given() -> None:
     page = question._shown()
     assert "73" not in json.dumps(page.get_state(["controls", "html", "said", "head", "button"]))
     page.asked = {"values": {"0": "64"}, "count": 1}
-    assert "<p>The answer is 73. You said 64, which is 9 too small.</p><figure" in page.html
+    assert "</span> The answer is 73. You said 64, which is 9 too small.</p><figure" in page.html
     assert page.said == "The answer is 73. You said 64, which is 9 too small."
+
+
+def test_what_is_compared_stays_in_the_controls_right_or_wrong_or_no_answer() -> None:
+    question = ask({"which": 8, "how many": 3}, among={"how many": range(9)})
+    page = question._shown()
+    for count, (values, texts, rejected) in enumerate(
+        [
+            ({"0": "8"}, ["8", ""], True),  # the second is missing
+            ({"1": "many"}, ["8", "many"], True),
+            ({"1": "2"}, ["8", "2"], False),
+            ({"1": "3"}, ["8", "3"], False),
+        ],
+        1,
+    ):
+        page.asked = {"values": values, "count": count}
+        assert [control["value"] for control in page.controls] == texts
+        assert page.button == ("Compare" if rejected else "Compare again")
+    question.say(1, 2)
+    assert [control["value"] for control in page.controls] == ["1", "2"]
+
+
+def test_right_and_wrong_differ_in_more_than_colour() -> None:
+    question = ask({"lane": 31, "register": 3})
+    page = question._shown()
+    page.asked = {"values": {"0": "31", "1": "2"}, "count": 1}
+    assert re.findall("(tcemu-right|tcemu-wrong).*?>(.)</span> (lane: Right|register: The answer)", page.html) == [
+        ("tcemu-right", "✓", "lane: Right"), ("tcemu-wrong", "✗", "register: The answer"),
+    ]  # fmt: skip
+    assert page.said.startswith("lane: Right")
+
+
+@pytest.mark.parametrize(
+    ("given", "right"),
+    [("3", True), ("d3", True), ("D3", True), (" register 3", True), ("d 3", True), ("d2", False)],
+)
+def test_a_register_may_be_named_as_the_question_names_it(given: str, right: bool) -> None:
+    question = predict("In which register, d0 to d3?", {"register d": 3}, among=range(4))
+    assert question.say(given).startswith("register d: Right") == right
+    with pytest.raises(TcemuError, match="'a3' in 'a3' is unknown"):
+        question.say("a3")
+    with pytest.raises(TcemuError, match="d4 is not among 0 to 3"):
+        question.say("d4")
 
 
 def test_a_prediction_is_there_again_when_the_cell_is_run_again() -> None:
