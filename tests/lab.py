@@ -90,6 +90,7 @@ def jupyterlab(home: Path, *, trusted: bool = False) -> Iterator[str]:
     folders = {"CONFIG": home / "config", "DATA": home / "data", "RUNTIME": home / "runtime"}
     environment = {f"JUPYTER_{name}_DIR": str(folder) for name, folder in folders.items()}
     environment |= {
+        "JUPYTER_CONFIG_PATH": str(ROOT / "tcemu" / "course" / "jupyter"),  # as tcemu lab starts it
         "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(home / "spaces"),
     }

@@ -5,6 +5,7 @@ axe-core looks for barriers. Skipped without chromium or playwright (tests/lab.p
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,9 +19,14 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Lab]]:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("lab")
+
+
+@pytest.fixture(scope="module")
+def fresh(home: Path) -> Iterator[Callable[[], Lab]]:
     """Open JupyterLab in a fresh page."""
-    with jupyterlab(tmp_path_factory.mktemp("lab")) as address, browser(address) as opens:
+    with jupyterlab(home) as address, browser(address) as opens:
         yield opens
 
 
@@ -258,6 +264,37 @@ def test_at_200_percent_maps_scroll_and_stay_readable(first_light: Lab) -> None:
         first_light.shot("zoomed")
     finally:
         first_light.resize(*WINDOW)
+
+
+#: The letters of ordinary text that the widest paragraph of a notebook has room for in a line.
+_LONGEST = """() => {
+    const textContent = "What the tensor core computes is the sum of the products and of one more number. ".repeat(9);
+    const all = [...document.querySelectorAll(".jp-RenderedMarkdown p")];
+    const one = Object.assign(document.createElement("span"), { textContent });
+    one.style.whiteSpace = "nowrap";
+    all[0].append(one);
+    const letter = one.getBoundingClientRect().width / textContent.length;
+    one.remove();
+    return Math.max(...all.map((each) => each.clientWidth)) / letter;
+}"""
+
+
+def test_cells_have_line_numbers_and_text_has_lines_of_a_readable_length(first_light: Lab) -> None:
+    page = first_light.page
+    assert page.locator(".jp-CodeCell .cm-lineNumbers").count() == page.locator(".jp-CodeCell").count()
+    assert 75 < page.evaluate(_LONGEST) < 92
+
+
+def test_the_first_page_follows_what_is_written_into_it(fresh: Callable[[], Lab], home: Path) -> None:
+    start = home / "work" / "START.md"
+    start.write_text("# 0 of 2 solved\n", encoding="utf-8")
+    page = fresh().page
+    page.evaluate("() => window.jupyterapp.commands.execute('docmanager:open', {path: 'START.md'})")
+    shown = page.locator(".jp-MarkdownViewer h1")
+    expect(shown).to_contain_text("0 of 2 solved", timeout=60_000)
+    start.write_text("# 1 of 2 solved\n", encoding="utf-8")
+    expect(shown).to_contain_text("1 of 2 solved", timeout=60_000)
+    page.close()
 
 
 @each_theme

@@ -112,11 +112,13 @@ WIDE = """() => {
         (each) => each.getBoundingClientRect().right > innerWidth + 1 && !reached(each.parentElement));
     return [document.scrollingElement.scrollWidth, wide.slice(0, 3).map((each) => each.outerHTML.slice(0, 120))];
 }"""
-#: The longest line of text in letters, of the paragraphs outside pictures and code.
+#: The letters that the widest paragraph has room for in a line.
 LONGEST = """() => {
-    const one = Object.assign(document.createElement("span"), { textContent: "n".repeat(100) });
+    const textContent = "What the tensor core computes is the sum of the products and of one more number. ".repeat(9);
+    const one = Object.assign(document.createElement("span"), { textContent });
+    one.style.whiteSpace = "nowrap";
     document.querySelector(".bd-article p").append(one);
-    const letter = one.getBoundingClientRect().width / 100;
+    const letter = one.getBoundingClientRect().width / textContent.length;
     one.remove();
     return Math.max(...[...document.querySelectorAll(".bd-article p")].map((each) => each.clientWidth)) / letter;
 }"""
