@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.entered import Entered
 from tcemu.errors import CourseError, briefly, counted, listing
 from tcemu.tracebacks import described
 
@@ -95,7 +96,7 @@ def called(answer: Callable[..., Any], names: Sequence[str], values: Sequence[An
     shown = [name if _is_long(value) else briefly(value) for name, value in zip(names, values, strict=True)]
     title = f"{named(answer)}({', '.join(shown)})"
     try:
-        result = answer(*values)
+        result = watched(answer)(*values)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -109,6 +110,29 @@ def called(answer: Callable[..., Any], names: Sequence[str], values: Sequence[An
     if inspect.isgenerator(result):
         raise AnswerError(f"{title} returns a generator. Use return, not yield.")
     return result
+
+
+#: The names of the package's functions that answers enter while they are collected, the innermost collection last.
+_ENTERED: list[set[str]] = []
+
+
+@contextmanager
+def entering(answer: Any) -> Iterator[set[str]]:
+    """Note which of the package's functions an answer enters; one in another process tells at the end."""
+    _ENTERED.append(set())
+    try:
+        yield _ENTERED[-1]
+        tell = getattr(type(answer), "entered", None)
+        _ENTERED[-1].update(tell(answer) if tell is not None else ())
+    finally:
+        _ENTERED.pop()
+
+
+def watched(answer: Callable[..., Any]) -> Callable[..., Any]:
+    """The learner's function or kernel, whose calls are noted; one in another process is watched there."""
+    if not _ENTERED or hasattr(type(answer), "entered"):
+        return answer
+    return Entered(_ENTERED[-1]).around(answer)
 
 
 def all_called(answer: Callable[..., Any], names: Sequence[str], cases: Iterable[Sequence[Any]]) -> Iterator[Any]:

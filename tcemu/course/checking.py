@@ -20,8 +20,10 @@ from typing import Any
 
 from tcemu.arguments import explained
 from tcemu.course import progress
-from tcemu.course.answers import AnswerError, Unanswered, named, overheard
+from tcemu.course.allowed import refused
+from tcemu.course.answers import AnswerError, Unanswered, entering, named, overheard
 from tcemu.course.bank import exercise, exercises
+from tcemu.course.judges import Kernel
 from tcemu.course.record import Evidence, Exercise, Finding, Given
 from tcemu.course.verdict import Verdict
 from tcemu.errors import CourseError, TcemuError, briefly
@@ -88,14 +90,17 @@ def _collected(wanted: Exercise, answer: Any, seed: str) -> Evidence:
     """What the answer comes to. Raises AnswerError, whatever the answer does."""
     given = wanted.given(seed)
     try:
-        with overheard():
-            return wanted.judge.collect(answer, given)
+        with overheard(), entering(answer) as entered:
+            evidence = wanted.judge.collect(answer, given)
     except (AnswerError, KeyboardInterrupt):
         raise
     except TcemuError as error:
         raise AnswerError(f"The emulator rejects it: {error}") from error
     except BaseException as error:
         raise AnswerError(f"The answer cannot be read. It raises {described(error)}.") from error
+    if says := refused(wanted, entered, kernel=isinstance(wanted.judge, Kernel)):
+        raise AnswerError(says)
+    return evidence
 
 
 @contextmanager

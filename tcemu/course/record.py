@@ -21,6 +21,8 @@ Array = npt.NDArray[Any]
 Evidence = Mapping[str, Array]
 #: What the name of a mistake begins with that is a broken rule of the sanitizer.
 BROKEN = "Broken rule: "
+#: What an answer may call that executes one instruction on registers of its own.
+REGISTERS = ("tcemu.run", "tcemu.parse", "tcemu.layouts.Fragment.pack", "tcemu.layouts.Fragment.unpack")
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,10 @@ class Exercise:
     draw: Callable[[np.random.Generator], Mapping[str, Any]] = field(default=_nothing, repr=False)
     #: The best known scores, by what they count.
     best: Mapping[str, int] = field(default_factory=dict)
+    #: All of tcemu that the answer may call, by public names: functions, and classes and modules with all that is in
+    #: them; None is everything, and for kernels the machine. What the answer enters while it is judged counts, not what
+    #: its text says.
+    only: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if not self.name.isidentifier():
@@ -159,6 +165,11 @@ class Exercise:
     def how(self) -> str:
         """How it is judged."""
         return self.judge.how
+
+    @property
+    def calls(self) -> bool:
+        """Whether the answer is a function that is called with the numbers, or a kernel: the task then shows it so."""
+        return f"`{self.name}(" in self.task
 
     @cached_property
     def varies(self) -> bool:

@@ -288,10 +288,10 @@ class Run:
 _QUESTIONS: Mapping[str, Callable[..., Any]] = {"check": Run.check, "given": Run.given, "callback": Run.callback}
 #: The answers to each command, and the types of each answer's parts.
 _ANSWERS = {
-    "cell": ("ran",), "value": ("value",), "call": ("returned",),
+    "cell": ("ran",), "value": ("value",), "call": ("returned",), "entered": ("entered",),
     "start": ("operations", "end", "raised at"), "resume": ("operations", "end", "raised at"),
 }  # fmt: skip
 _FORMS: Mapping[str, tuple[type, ...]] = {
-    "ran": (str,), "value": (bool, object), "returned": (list, object),
+    "ran": (str,), "value": (bool, object), "returned": (list, object), "entered": (list,),
     "operations": (list,), "end": (list, str), "raised at": (list, object, str, str),
 }  # fmt: skip

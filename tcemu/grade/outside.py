@@ -26,6 +26,8 @@ Ask = Callable[..., list[Any]]
 
 #: Calls in one message.
 _CASES = 512
+#: Names of entered functions that are looked at, and their characters.
+_NAMES, _NAMED = 1000, 200
 
 
 class Remote:
@@ -79,6 +81,13 @@ class Remote:
         if error is not None:
             yield partial(_raise, *error)
 
+    def entered(self, number: int) -> list[str]:
+        """The package's functions that a function of the box has entered since this was asked before."""
+        (names,) = self._ask("entered", number)[1:]
+        if not all(type(name) is str for name in names):
+            raise Malformed("names that are no text")
+        return [legible(name, _NAMED) for name in names[:_NAMES]]
+
     # ------------------------------------------------------------------------------------------ kernels
 
     def kernel(self, number: int, warp: Warp, arguments: tuple[Any, ...]) -> Any:
@@ -131,6 +140,10 @@ class Function:
 
     def __repr__(self) -> str:
         return f"<function {self.__qualname__}>"
+
+    def entered(self) -> list[str]:
+        """The package's functions that it has entered since this was asked before."""
+        return self._remote.entered(self._number)
 
     def ahead(self, cases: Sequence[Sequence[Any]]) -> None:
         """Call it in several cases at once; the next calls must be these. The first error ends them."""

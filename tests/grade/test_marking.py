@@ -115,6 +115,22 @@ def _source(value):
     return f"np.array({value.tolist()}, {value.dtype.name!r})" if isinstance(value, np.ndarray) else repr(value)
 
 
+@needs_box
+@pytest.mark.parametrize(("name", "called", "code"), [
+    ("fragment_by_hand", "Fragment.pack", ("from tcemu.layouts.fragment import Fragment\n"
+     "p = getattr(Fragment, 'pa' + 'ck')\nfragment_by_hand = lambda A: p(mma.fragments['a'], A)")),
+    ("wgmma_gemm", "kernel", ("from functools import partial\nfrom tcemu.gemm import wgmma_tma\n"
+     "plan = Plan(columns=64, stages=2)\n"
+     "def wgmma_gemm(warp, *given):\n    partial(wgmma_tma.kernel, warp, plan)(*given)")),
+])  # fmt: skip
+def test_what_an_answer_may_not_call_it_may_not_call_in_a_box(name, called, code):
+    (path,) = (path for path in NOTEBOOKS if name in {each.name for each in solutions(path)})
+    content, wanted = handed_in(path, {name: code})
+    (mark,) = marks_of(path.stem, content, {name: wanted[name]}, "ada", SEAT)
+    assert (mark.state, mark.points) == ("wrong", 0)
+    assert f"calls {called} of tcemu, which it may not" in mark.says
+
+
 def test_trusted_work_runs_without_a_box():
     (mark,) = marks(HONEST, seat=Seat(trusted=True)).values()
     assert mark.state == "right"

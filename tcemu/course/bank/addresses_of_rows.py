@@ -115,6 +115,7 @@ EXERCISES = [
             "Matrices 1 and 2 are exchanged: a1 is 8 rows further down, a2 is 8 columns further right.",
         ),
         minutes=8,
+        only=(),
         know="the fragment of A, and that matrix m comes from lanes 8 m to 8 m + 7",
         section="9.7.14.5.15",
         hints=(
@@ -135,6 +136,7 @@ EXERCISES = [
             "Matrices 1 and 2 are exchanged: b1 is 8 further along k, and the other tile is 8 columns away.",
         ),
         minutes=10,
+        only=(),
         know="rows_of_a, and the fragment of B",
         section="9.7.14.5.15",
         hints=(
@@ -154,6 +156,7 @@ EXERCISES = [
             "Matrices 1 and 2 are exchanged: b1 is 8 rows further down, and the other tile is 8 columns further right.",
         ),
         minutes=10,
+        only=(),
         know="rows_of_b",
         section="9.7.14.5.15",
         hints=(

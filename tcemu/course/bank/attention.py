@@ -261,6 +261,7 @@ EXERCISES = [
         "3) in it.",
         _SUMS_OF_A,
         minutes=5,
+        only=(),
         know="layout lines, notebook 02, and the two maps of notebook 13",
         section="9.7.14.5.8",
         hints=(
@@ -279,6 +280,7 @@ EXERCISES = [
             lambda index: f"Element {index[0]} of the output", how="every bit of the output",
         ),
         minutes=10,
+        only=(),
         know="softmax tile by tile, notebook 13",
         hints=(
             "Relative to which score can both parts be added?",
@@ -297,6 +299,7 @@ EXERCISES = [
             axes=("lane", "register"), how="every register of every lane",
         ),
         minutes=15,
+        only=(),
         know="sums_of_a, or the two maps of notebook 13",
         section="9.7.14.5.8",
         hints=(
@@ -318,6 +321,7 @@ EXERCISES = [
             how="every bit of 64 powers",
         ),
         minutes=20,
+        only=("tcemu.gemm.scalar",),
         know="an exponential to the last bit, notebook 13; the fields of f32, notebook 01",
         section="9.7.3.21",
         hints=(
@@ -345,6 +349,7 @@ EXERCISES = [
             schedules=((0, "late"), (1, "random")),
         ),
         minutes=45,
+        only=("tcemu.gemm.attention", "tcemu.gemm.scalar"),
         know="the causal kernel and the pitfalls of notebook 13",
         section="9.7.14.5.8",
         hints=(

@@ -207,6 +207,7 @@ EXERCISES = [
             "every row with both thread-ids",
         ),
         minutes=5,
+        only=(),
         know="the layout of scales in notebook 09",
         section="9.7.14.3",
         hints=(
@@ -224,6 +225,7 @@ EXERCISES = [
                lambda index: f"The register of lane {index[0]}", "The array of registers", axes=("lane",),
                how="the register of every lane"),
         minutes=10,
+        only=(),
         know="which lane and byte hold a scale of A",
         section="9.7.14.3",
         hints=(
@@ -245,6 +247,7 @@ EXERCISES = [
             how="every step",
         ),
         minutes=15,
+        only=(),
         know="byte-id and thread-id",
         section="9.7.14.3",
         hints=(

@@ -44,6 +44,7 @@ EXERCISES = [
             Descriptor,
         ),
         minutes=10,
+        only=(),
         know="the fields of a matrix descriptor",
         section="9.7.15.5.1.2.2",
         hints=(
@@ -66,6 +67,7 @@ EXERCISES = [
               "matrices in between."), lambda start, rows: replace(_plain(start, rows), lbo=128)),),
         ),
         minutes=15,
+        only=("tcemu.layouts.Descriptor.__post_init__", "tcemu.layouts.Descriptor.encode"),
         know="core matrices, LBO and SBO",
         section="9.7.15.5.1.2.1",
         hints=(
@@ -82,6 +84,7 @@ EXERCISES = [
         "fields yourself, without `for_tile`.",
         Descriptors(_cases(start=(0, 1024, 65536), rows=(8, 64, 128)), _box, ignored=("lbo",)),
         minutes=10,
+        only=("tcemu.layouts.Descriptor.__post_init__", "tcemu.layouts.Descriptor.encode"),
         know="swizzled tiles, SBO",
         section="9.7.15.5.1.2.1, 9.7.15.5.1.2.2",
         hints=(
@@ -106,6 +109,7 @@ EXERCISES = [
               lambda start, depth: replace(_boxes_of_columns(start, depth), lbo=16))),
         ),
         minutes=20,
+        only=("tcemu.layouts.Descriptor.__post_init__", "tcemu.layouts.Descriptor.encode"),
         know="canonical layouts of MN-major tiles",
         section="9.7.15.5.1.2.1",
         hints=(

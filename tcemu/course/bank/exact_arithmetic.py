@@ -171,6 +171,7 @@ EXERCISES = [
         "which a term that is 2ⁿ times smaller than the largest one still counts.",
         Probe("add", "bits", _boxes, _miscounted),
         minutes=8,
+        only=("tcemu.course.bank.exact_arithmetic._chip",),
         know="how a fused sum cuts its terms off (notebook 00, and the first section of notebook 06)",
         section=MANUAL,
         hints=(

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tcemu.arithmetic.compute import compute
 from tcemu.arithmetic.model import FusedSums
 from tcemu.course.judges import Function, Values
-from tcemu.course.record import Exercise, Given
+from tcemu.course.record import REGISTERS, Exercise, Given
 from tcemu.instructions import parse, target_named
 from tcemu.instructions.matmul import matmul
 
@@ -288,6 +288,7 @@ EXERCISES = [
             lambda index: f"D[{index[0]}][{index[1]}]", how="every bit of D",
         ),
         minutes=5,
+        only=REGISTERS,
         know="the first instruction of notebook 00",
         section="9.7.14.5.8",
         hints=(
@@ -303,6 +304,7 @@ EXERCISES = [
         "`smallest_survivor(power)`, which takes p and returns the smallest n for which the result is not zero.",
         _SURVIVOR,
         minutes=5,
+        only=(),
         know="how a tensor core adds, notebook 00",
         hints=(
             "What is the largest exponent among the terms?",
@@ -316,6 +318,7 @@ EXERCISES = [
         "Write `changed_row(lane, register)`, which returns the row of D in which outputs can change.",
         _CHANGED_ROW,
         minutes=10,
+        only=(),
         know="the map and change one bit, notebook 00",
         section="9.7.14.5.8",
         hints=(
@@ -334,6 +337,7 @@ EXERCISES = [
             lambda index: f"D[{index[0]}][{index[1]}]", how="every bit of D",
         ),
         minutes=20,
+        only=REGISTERS,
         know="pack, run and unpack, notebook 00",
         section="9.7.14.5.14",
         hints=(
@@ -354,6 +358,7 @@ EXERCISES = [
             lambda index: f"The sum of case {index[0]}", how="every bit of 64 sums",
         ),
         minutes=45,
+        only=(),
         know="how a tensor core adds, notebook 00, and np.frexp or math.frexp",
         hints=(
             "math.frexp(x) gives x as m · 2^e with 0.5 ≤ |m| < 1, so the exponent of the notebook is e − 1.",

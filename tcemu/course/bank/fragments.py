@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.course.judges import Function, Kernel, registers_of, what_map, where_map
-from tcemu.course.record import Exercise, Given
+from tcemu.course.record import REGISTERS, Exercise, Given
 from tcemu.instructions import parse
 from tcemu.layouts import Fragment
 from tcemu.sanitizer.rules import RULES
@@ -226,6 +226,7 @@ EXERCISES = [
         "`mma.sync` m16n8k16 with f16 operands.",
         where_map(_MMA, "a"),
         minutes=10,
+        only=(),
         know="the layout line of notebook 02",
         section="9.7.14.5.8",
         hints=(
@@ -241,6 +242,7 @@ EXERCISES = [
         "that register, for `mma.sync` m16n8k16 with f16 operands.",
         what_map(_MMA, "a"),
         minutes=10,
+        only=(),
         know="the layout line of notebook 02",
         section="9.7.14.5.8",
         hints=(
@@ -280,6 +282,7 @@ EXERCISES = [
         "`mma.sync` m16n8k16 with f16 operands. B has 16 rows and 8 columns.",
         where_map(_MMA, "b", others=[("A", _MMA, "a")]),
         minutes=10,
+        only=(),
         know="the layout line of notebook 02",
         section="9.7.14.5.8",
         hints=(
@@ -294,6 +297,7 @@ EXERCISES = [
         "`where_of_bytes(row, column)`, which returns lane, register and the byte in the register (0 is the lowest).",
         _BYTES,
         minutes=15,
+        only=(),
         know="the layout line of notebook 02",
         section="9.7.14.5.10",
         hints=(
@@ -317,6 +321,7 @@ EXERCISES = [
             how="every register of every lane",
         ),
         minutes=15,
+        only=REGISTERS,
         know="the probe of notebook 02",
         section="9.7.14.5.8",
         hints=(
@@ -333,6 +338,7 @@ EXERCISES = [
         '`given("fragment_by_hand").A` is a matrix to try it with.',
         registers_of(_MMA, "a", lambda given: given.A),
         minutes=20,
+        only=(),
         know="what_is_in_a, and how two f16 share a register (notebook 01)",
         section="9.7.14.5.8",
         hints=(

@@ -222,6 +222,7 @@ EXERCISES = [
         "finite, and no sum is so small that the floor matters. `np.frexp` and whole numbers in Python are enough.",
         Values(_on_a100, np.float32, _wrong_chains, place=lambda index: f"Dot product {index[0]}"),
         minutes=45,
+        only=(),
         know="the whole rule of a fused sum, and chains of them (notebooks 00 and 06)",
         section=MANUAL,
         hints=(

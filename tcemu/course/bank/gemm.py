@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.course.judges import Kernel, Values
-from tcemu.course.record import Exercise, Given
+from tcemu.course.record import REGISTERS, Exercise, Given
 from tcemu.gemm import scalar
 from tcemu.gemm.mma_pipeline import MMA
 from tcemu.gemm.wgmma_tma import Plan
@@ -183,6 +183,7 @@ EXERCISES = [
             lambda index: f"D[{index[0]}][{index[1]}]", how="every bit of the sum",
         ),
         minutes=15,
+        only=("tcemu.matmul", "tcemu.gemm.scalar", *REGISTERS),
         know="split-K, notebook 12",
         section="9.7.14.5.14",
         hints=(
@@ -271,6 +272,7 @@ EXERCISES = [
             "Five steps with two stages: the parities flip twice. Wait for each group before you release its stage.",
         ),
         points=8,
+        only=("tcemu.gemm.store", "tcemu.gemm.wgmma_tma.Plan"),
         draw=_hopper,
     ),
     Exercise(
@@ -298,6 +300,7 @@ EXERCISES = [
             "The threads of both blocks meet after mbarrier.init, and once more before they exit.",
         ),
         points=6,
+        only=("tcemu.gemm.store", "tcemu.gemm.wgmma_tma.Plan"),
         draw=_pair,
     ),
 ]

@@ -99,6 +99,7 @@ EXERCISES = [
         "them as s4, the first one in the lowest bits, as one whole number.",
         Values(_packed, np.uint32, _wrong_packings, what="The register"),
         minutes=8,
+        only=(),
         know="shifts and masks, and two's complement (notebook 01)",
         section="9.7.14.5.11",
         hints=(
@@ -118,6 +119,7 @@ EXERCISES = [
         Values(lambda given: _evens_and_odds(_nibbles(given.registers)), np.uint32, _wrong_halves,
                place=lambda index: f"Register {index[1]} of the {('even', 'odd')[index[0]]} numbers"),
         minutes=20,
+        only=(),
         know="two's complement, and how s4 and s8 lie in a register (notebook 07)",
         section="9.7.14.5.11",
         hints=(

@@ -198,6 +198,7 @@ EXERCISES = [
         "that hold element B[row][column] of `mma.sync` m16n8k32 with s8 operands.",
         _where_of_int8_b(),
         minutes=5,
+        only=(),
         know="the layout lines of notebook 04",
         section="9.7.14.5.10",
         hints=(
@@ -214,6 +215,7 @@ EXERCISES = [
         "indexing, `.view` and shifts.",
         _fill_b(),
         minutes=10,
+        only=(),
         know="the layout line of B, and how two f16 share a register",
         section="9.7.14.5.8",
         hints=(
@@ -233,6 +235,7 @@ EXERCISES = [
         Values(_d_as_a, np.uint32, _d_as_a_mistakes, _register, "The fragment", axes=("lane", "register"),
                how="every register of every lane"),
         minutes=15,
+        only=(),
         know="the layouts of A and D",
         section="9.7.14.5.8",
         hints=(

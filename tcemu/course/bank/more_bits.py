@@ -120,6 +120,7 @@ EXERCISES = [
         "added to a float32 sum by ordinary additions, k ascending.",
         Values(_promoted, np.float32, _wrong_promotions, what="D"),
         minutes=8,
+        only=("tcemu.matmul", "tcemu.parse"),
         know="that wgmma keeps 13 bits of an fp8 accumulator (notebook 06)",
         section=WARPGROUP,
         hints=(
@@ -139,6 +140,10 @@ EXERCISES = [
         "high times B high, all with `mma.sync` m16n8k8 of tf32. Compare its error with that of a single product.",
         Values(_three, np.float32, _wrong_threes, what="D"),
         minutes=20,
+        only=(
+            "tcemu.matmul", "tcemu.parse", "tcemu.formats.lookup", "tcemu.formats.Format.decode",
+            "tcemu.formats.Format.encode",
+        ),
         know="how to round to tf32 (notebook 01), and what a cut does to small terms (notebook 06)",
         section="9.7.14.5.7",
         hints=(

@@ -185,6 +185,7 @@ EXERCISES = [
             how="every byte of every lane",
         ),
         minutes=10,
+        only=(),
         know="what .trans transposes",
         section="9.7.14.5.15",
         hints=(
@@ -201,6 +202,7 @@ EXERCISES = [
         "of 8 rows (0 to 7, 8 to 15, ...) without conflicts, and so do 16-byte stores of whole rows.",
         Placement(rows=32, units=2, size=1024),
         minutes=15,
+        only=(),
         know="the XOR swizzles of longer rows, from the notebook",
         section="9.7.14.5.15",
         hints=(

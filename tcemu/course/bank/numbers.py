@@ -255,6 +255,7 @@ EXERCISES = [
         "including infinity, NaN and −0.",
         Reals("pattern", range(256), _e5m2, _e5m2_mistakes, "{:#04x}".format, "e5m2_value", "all 256 patterns"),
         minutes=10,
+        only=(),
         know="the rule, infinities and subnormals of notebook 01",
         section="",
         hints=(
@@ -270,6 +271,7 @@ EXERCISES = [
         "ue8m0 pattern of the smallest scale, a power of two, for which largest / scale is at most 448.",
         _SCALE_FOR,
         minutes=10,
+        only=(),
         know="scales, notebook 01",
         section="",
         hints=(
@@ -285,6 +287,7 @@ EXERCISES = [
         "too large to 448. Do not use `encode`; you may use `decode` to make the table of all e4m3 numbers.",
         Values(_e4m3, np.uint8, _e4m3_mistakes, lambda index: f"The pattern of number {index[0]}", how="every pattern"),
         minutes=30,
+        only=("tcemu.formats.lookup", "tcemu.formats.Format.decode", "tcemu.formats.Format.codes"),
         know="rounding and what e4m3 cannot hold, notebook 01",
         section="",
         hints=(
@@ -306,6 +309,7 @@ EXERCISES = [
             lambda index: f"Element {index[1]} of register {index[0]}", how="every value",
         ),
         minutes=15,
+        only=("tcemu.formats.lookup", "tcemu.formats.Format.decode", "tcemu.formats.Format.codes"),
         know="several numbers in one register, notebook 01",
         section="9.7.14.5.14",
         hints=(
@@ -326,6 +330,7 @@ EXERCISES = [
             _tf32_mistakes, lambda index: f"Pattern {index[0]}", how="every pattern",
         ),
         minutes=15,
+        only=(),
         know="tf32 and rounding, notebook 01",
         section="",
         hints=(

@@ -109,6 +109,7 @@ EXERCISES = [
             how="16 steps with 1 to 4 stages",
         ),
         minutes=8,
+        only=(),
         know="mbarriers and phases",
         section="9.7.13.15, 9.7.13.15.16",
         hints=(

@@ -116,6 +116,7 @@ EXERCISES = [
             _about_quads, "every register of every lane",
         ),
         minutes=20,
+        only=(),
         know="quad pairs, and how to read a layout line",
         section="9.7.14.5.1",
         hints=(

@@ -214,6 +214,7 @@ EXERCISES = [
         "an integer matrix. A kernel does not multiply again: compute it from D and from sums.",
         Values(_without_zero, np.int64, _wrong_corrections, what="D"),
         minutes=15,
+        only=(),
         know="matrix products; why A − zero does not fit into s8 (notebook 07)",
         section=MANUAL,
         hints=(
@@ -233,6 +234,7 @@ EXERCISES = [
         Values(lambda given: _quantised(given.numbers, _scale(given.numbers)), np.int8, _wrong_quantisations,
                place=lambda index: f"Row {index[0]}, column {index[1]}"),
         minutes=12,
+        only=(),
         know="numpy; rounding (notebook 01)",
         section="",
         hints=(

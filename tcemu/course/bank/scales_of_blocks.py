@@ -186,6 +186,7 @@ EXERCISES = [
         Values(_no_overflow, np.uint8, _scale_mistakes, lambda index: f"The scale of block {index[0]}",
                "The array of scales", axes=("block",)),
         minutes=10,
+        only=(),
         know="ue8m0, and how the MX formats choose a scale",
         section="9.7.14.3",
         hints=(
@@ -206,6 +207,7 @@ EXERCISES = [
             "Elements and scales are those of NVFP4.", "every pattern of elements and scales",
         ),
         minutes=20,
+        only=("tcemu.formats.lookup", "tcemu.formats.Format.decode", "tcemu.formats.Format.encode"),
         know="the rule for the scale of NVFP4",
         section="9.7.14.3",
         hints=(

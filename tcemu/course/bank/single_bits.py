@@ -94,6 +94,7 @@ EXERCISES = [
         Function({"k": (128, 200, 256), "ones": range(129)}, ("dot",), lambda k, ones: k - 2 * ones, _popc_mistakes(),
                  how="all counts for rows of 128, 200 and 256 signs"),
         minutes=6,
+        only=(),
         know="what xor does to two bits",
         section=MANUAL,
         hints=(

@@ -267,6 +267,7 @@ EXERCISES = [
         Values(lambda given: _word(given.places[:, 0] | given.places[:, 1] << 2), np.uint32, _metadata_mistakes,
                what="The metadata"),
         minutes=10,
+        only=(),
         know="what the four bits of a chunk mean",
         section="9.7.14.6.1",
         hints=(
@@ -286,6 +287,7 @@ EXERCISES = [
             _LANE_MISTAKES, _about_lane, "every chunk with both selectors",
         ),
         minutes=15,
+        only=(),
         know="the layout line of the metadata",
         section="9.7.14.6.3",
         hints=(
@@ -303,6 +305,7 @@ EXERCISES = [
         Values(lambda given: sparse.decompress(given.stored, given.metadata, MMA_SP), np.float16, _decompress_mistakes,
                what="The dense A", axes=("row", "column")),
         minutes=25,
+        only=(),
         know="the layout of the metadata, and its four bits",
         section="9.7.14.6.1, 9.7.14.6.3",
         hints=(
@@ -325,6 +328,7 @@ EXERCISES = [
             "The ordered form accepts it, and it is the same matrix.", "the dense matrix, bit for bit",
         ),
         minutes=30,
+        only=(),
         know="the order of the indices, and which lane has them",
         section="9.7.14.6.1",
         hints=(

@@ -158,6 +158,7 @@ EXERCISES = [
         _Row(lambda given: sparse.prune(given.row, "2:4"), np.float32, _prune_mistakes, what="The row",
              axes=("column",)),
         minutes=5,
+        only=(),
         know="the 2:4 pattern of notebook 08",
         section="9.7.14.6.1",
         hints=(

@@ -155,6 +155,7 @@ EXERCISES = [
         "an edge a block copies only what exists.",
         _COPIED_BYTES,
         minutes=5,
+        only=(),
         know="the section on tiles of notebook 12",
         hints=(
             "Take A first: how many blocks need the same rows of A?",
@@ -170,6 +171,7 @@ EXERCISES = [
         "The producer's first wait on each stage must not block.",
         _STAGE_AND_PARITIES,
         minutes=8,
+        only=(),
         know="producer and consumer, notebook 12",
         section="9.7.13.15.4",
         hints=(

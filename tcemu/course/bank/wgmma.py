@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.course.judges import Function, Values, registers_of, what_map, where_map
-from tcemu.course.record import Exercise, Given
+from tcemu.course.record import REGISTERS, Exercise, Given
 from tcemu.instructions import parse, run
 from tcemu.layouts import Descriptor, copy_tile
 from tcemu.layouts.swizzle import swizzled
@@ -167,6 +167,7 @@ EXERCISES = [
         "register that hold element D[row][column] of `wgmma` m64n16k16 with an f32 accumulator.",
         where_map(_D, "d", matrix="D"),
         minutes=5,
+        only=(),
         know="the layout line of D",
         section="9.7.15.5.1.1",
         hints=(
@@ -201,6 +202,7 @@ EXERCISES = [
             how="512 addresses with each swizzle",
         ),
         minutes=10,
+        only=(),
         know="the swizzle of shared memory",
         section="9.7.15.5.1.2",
         hints=(
@@ -216,6 +218,7 @@ EXERCISES = [
         "`register` of lane `lane`, 0 to 127, holds after `wgmma` m64n16k16 with an f32 accumulator.",
         replace(_HOLDS, mistakes=(*_HOLDS.mistakes, ("You exchanged row and column.", _exchanged))),
         minutes=10,
+        only=(),
         know="the layout line of D",
         section="9.7.15.5.1.1",
         hints=(
@@ -230,6 +233,7 @@ EXERCISES = [
         "registers of A, a matrix of 64 × 16 f16, as an array (128, 4) of uint32. Do not use `pack`.",
         registers_of(_D, "a", lambda given: given.A),
         minutes=20,
+        only=(),
         know="the layout line of A",
         section="9.7.15.5.1.1",
         hints=(
@@ -260,6 +264,7 @@ EXERCISES = [
             how="2,048 elements of four tiles",
         ),
         minutes=15,
+        only=(),
         know="the swizzle acts on addresses",
         section="9.7.15.5.1.2, 9.7.15.5.1.2.2",
         hints=(
@@ -291,6 +296,7 @@ EXERCISES = [
             how="every swizzle and step",
         ),
         minutes=20,
+        only=(),
         know="stepping along K",
         section="9.7.15.5.1.2.1, 9.7.15.5.1.2.2",
         hints=(
@@ -311,6 +317,7 @@ EXERCISES = [
             lambda index: f"Byte {index[0]:,}", "Shared memory", how="every byte",
         ),
         minutes=30,
+        only=("tcemu.layouts.Descriptor.encode",),
         know="canonical layouts and swizzles",
         section="9.7.15.5.1.2.1, 9.7.15.5.1.2.2",
         hints=(
@@ -333,6 +340,7 @@ EXERCISES = [
             lambda index: f"D[{index[0]}][{index[1]}]", "D",
         ),
         minutes=25,
+        only=(*REGISTERS, "tcemu.layouts.Descriptor"),
         know="descriptors, stepping along K, scale-d",
         section="9.7.15.5.2",
         hints=(

@@ -155,6 +155,7 @@ def _repair(
         hints=hints,
         draw=_matrices(depth, **(more or {})),
         points=2,
+        only=("tcemu.gemm.store",),
     )
 
 
@@ -342,6 +343,7 @@ EXERCISES = [
         "`multiply` and `save` of the first cell do the parts; the order, the waits and the phases are up to you.",
         Kernel(_with_d(), "d", _sum, _BLOCK, _wrong_sums, needed=("wgmma.mma_async", "cp.async.bulk.tensor")),
         minutes=30,
+        only=("tcemu.gemm.store",),
         know="all of notebook 11",
         section="9.7.15.7.1, 9.7.15.7.2, 9.7.15.7.3, 9.7.9.25.2, 9.7.13.15",
         hints=(
@@ -365,6 +367,7 @@ EXERCISES = [
             scores=lambda result, _: {"bar.sync": result.counts["bar.sync"]}, limits={"bar.sync": 5},
         ),
         minutes=60,
+        only=("tcemu.gemm.store",),
         know="all of notebook 11",
         section="9.7.15.7.1, 9.7.15.7.2, 9.7.15.7.3, 9.7.9.25.2, 9.7.13.15, 9.7.13.15.16",
         hints=(

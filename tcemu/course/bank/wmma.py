@@ -212,6 +212,7 @@ EXERCISES = [
         "the stride, both in elements.",
         _TILE_POINTER,
         minutes=5,
+        only=(),
         know="pointer and stride of notebook 03",
         section="9.7.14.4.2",
         hints=(
@@ -230,6 +231,7 @@ EXERCISES = [
             lambda index: f"C[{index[0]}][{index[1]}]", how="every bit of the product",
         ),
         minutes=10,
+        only=("tcemu.wmma",),
         know="the first cells of notebook 03",
         section="9.7.14.4.5",
         hints=(
@@ -246,6 +248,7 @@ EXERCISES = [
         "which returns the smallest such stride in elements.",
         _SMALLEST_STRIDE,
         minutes=10,
+        only=(),
         know="what has to be aligned, notebook 03",
         section="9.7.14.4.2",
         hints=(
@@ -260,6 +263,7 @@ EXERCISES = [
         "sm_90: write `where_of_sum(row, column)`, which returns the lane and the index in its x.",
         _where_of_sum(),
         minutes=20,
+        only=("tcemu.wmma",),
         know="the section on opaque fragments of notebook 03, and the layout line of notebook 02",
         section="9.7.14.4.1",
         hints=(
@@ -280,6 +284,7 @@ EXERCISES = [
             lambda index: f"Lane {index[0]}, register d{index[1]},", how="every register of every lane",
         ),
         minutes=20,
+        only=("tcemu.run", "tcemu.parse"),
         know="mma in disguise, notebook 03",
         section="9.7.14.4.1",
         hints=(
@@ -325,6 +330,7 @@ EXERCISES = [
             lambda index: f"C[{index[0]}][{index[1]}]", how="every bit of the product",
         ),
         minutes=30,
+        only=("tcemu.wmma", "tcemu.launch", "tcemu.machine"),
         know="ragged edges, notebook 03",
         section="9.7.14.4.3",
         hints=(

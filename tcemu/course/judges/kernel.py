@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.course.answers import AnswerError, Unanswered, answered, raised
+from tcemu.course.answers import AnswerError, Unanswered, answered, raised, watched
 from tcemu.course.judges.costs import METERS
 from tcemu.course.judges.values import Mistakes, Values, bits, none
 from tcemu.course.record import BROKEN, Evidence, Finding, Given
@@ -104,6 +104,7 @@ class Kernel:
     def _launch(self, run: _Run, kernel: Any, args: dict[str, Any], scored: bool, **schedule: Any) -> None:
         watching = list(self.observers()) if scored else []
         meters = {name: METERS[name]() for name in self.counts} if scored else {}
+        kernel = watched(kernel) if scored else kernel
         try:
             result = launch(
                 kernel, args=tuple(args.values()), sanitizer="collect", observers=[*watching, *meters.values()],

@@ -1,7 +1,7 @@
 """The notebook's side of the conversation: it runs cells, calls functions and resumes warps on request.
 
-    from outside        cell, value, call, start, resume, drop         each is answered with one message
-    from the notebook   ask: check, given, callback                    each is answered with reply or refuse
+    from outside        cell, value, call, start, resume, drop, entered    each is answered with one message
+    from the notebook   ask: check, given, callback                        each is answered with reply or refuse
 
 Both may be nested: while a check waits for its reply, the outside calls the function that is checked.
 """
@@ -13,6 +13,7 @@ import inspect
 import linecache
 import os
 import sys
+from collections import defaultdict
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 
 import tcemu.errors
+from tcemu.entered import Entered
 from tcemu.errors import CourseError
 from tcemu.grade.inside import course
 from tcemu.grade.inside.wire import PREFIX, READY, Reader, Writer, framed, lengths, record, recorded
@@ -38,6 +40,8 @@ class Session:
         #: what the outside may call, by number
         self.functions: list[Callable[..., Any]] = []
         self._numbers: dict[int, int] = {}
+        #: the package's functions that each of them has entered, by their numbers
+        self.entered: defaultdict[int, Entered] = defaultdict(Entered)
         #: the warps of the kernel that runs
         self.warps: dict[int, Any] = {}
         #: errors that the outside raised, so that it recognises them when they come back
@@ -124,7 +128,7 @@ class Session:
         results: list[Any] = []
         for case in cases:
             try:
-                result = self.functions[number](*case)
+                result = self.entered[number].call(self.functions[number], *case)
             except BaseException as error:  # noqa: BLE001 - a learner's function may raise anything
                 return ["returned", results, raised(error)]
             if inspect.iscoroutine(result):
@@ -136,11 +140,16 @@ class Session:
         """Run a kernel for one warp, up to its first operation."""
         from tcemu.grade.inside.warp import begin
 
-        return begin(self, token, self.functions[number], SimpleNamespace(**place), arguments)
+        kernel = self.entered[number].around(self.functions[number])
+        return begin(self, token, kernel, SimpleNamespace(**place), arguments)
 
     def do_resume(self, token: int, *outcome: Any) -> Any:
         """Resume a warp with the outcome of its operation."""
         return self.warps[token].resume(outcome)
+
+    def do_entered(self, number: int) -> list[Any]:
+        """The package's functions that a function has entered since this was asked before."""
+        return ["entered", sorted(self.entered.pop(number, Entered()).names)]
 
     def do_drop(self, tokens: list[int]) -> Any:
         """End warps whose launch is over."""

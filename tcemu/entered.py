@@ -1,0 +1,118 @@
+"""Which of the package's functions somebody's code enters while it runs, whatever names it calls them by.
+
+Python's profiler reports every call of a function written in Python. One counts if the package's function is called by
+code that is neither the package's nor Python's, numpy's or another library's: through an alias, `getattr`, `map`,
+`functools.partial`, or an import of a private module all the same.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import sysconfig
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, Self
+
+_PACKAGE = f"{Path(__file__).parent}{os.sep}"
+#: What stands between a caller and the function that it means: libraries, the wrapper around public functions, and
+#: kernels, because numba calls Python functions of theirs while it loads them.
+_BETWEEN = (
+    *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+    "<frozen ", "<string>", "<__array_function__",
+)  # fmt: skip
+_WRAPPERS = tuple(f"{_PACKAGE}{name}" for name in ("arguments.py", "entered.py", f"kernels{os.sep}"))
+_OURS, _NEUTRAL, _THEIRS = "ours", "neutral", "theirs"
+
+
+class _Kinds(dict[str, str]):
+    """Whose code a file holds."""
+
+    def __missing__(self, file: str) -> str:
+        if file.startswith(_WRAPPERS):
+            kind = _NEUTRAL
+        elif file.startswith(_PACKAGE):  # which may be among the libraries
+            kind = _OURS
+        else:
+            kind = _NEUTRAL if file.startswith(_BETWEEN) else _THEIRS
+        self[file] = kind
+        return kind
+
+
+_kinds = _Kinds()
+
+
+class Entered:
+    """Notes the package's functions that other code enters in this thread, or in this greenlet, and in new threads.
+
+    >>> from tcemu.entered import Entered
+    >>> from tcemu import formats
+    >>> with Entered() as entered:
+    ...     list(map(formats.lookup, ["f16"]))
+    [<f16: 1 sign, 5 exponent, 10 mantissa bits, bias 15, largest 65504>]
+    >>> sorted(entered.names)
+    ['tcemu.formats.table.lookup']
+    """
+
+    def __init__(self, names: set[str] | None = None) -> None:
+        #: the functions, as "module.name"
+        self.names = set() if names is None else names
+        self._before: list[Callable[..., object] | None] = []
+
+    def __enter__(self) -> Self:
+        before = sys.getprofile()
+        ours = isinstance(getattr(before, "__self__", None), Entered)  # a new greenlet has that of the one before it
+        self._before.append(None if ours else before)
+        threading.setprofile(self._called)
+        sys.setprofile(self._called)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        before = self._before.pop()
+        sys.setprofile(before)
+        threading.setprofile(before)
+
+    def _called(self, frame: FrameType, event: str, _: Any) -> None:
+        if event != "call" or _kinds[frame.f_code.co_filename] is not _OURS:
+            return
+        outer = frame.f_back
+        if outer is None:  # the first function of a greenlet, which the package has started
+            return
+        while outer is not None and _kinds[outer.f_code.co_filename] is _NEUTRAL:
+            outer = outer.f_back
+        if outer is None or _kinds[outer.f_code.co_filename] is _THEIRS:
+            module, name = frame.f_globals.get("__name__"), frame.f_code.co_qualname
+            # an import, a name that is loaded when it is first used, and numba's frames, which have no caller
+            if module is not None and name not in ("<module>", "__getattr__"):
+                self.names.add(f"{module}.{name}")
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call somebody's function, and note what it enters, or itself if it is the package's."""
+        code, module = _code_of(function)
+        if code is not None and _kinds[code.co_filename] is _OURS:
+            self.names.add(f"{module}.{code.co_qualname}")
+        with self:
+            return function(*arguments)
+
+    def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, which notes what each call of it enters. The calls may take turns: each has a profiler."""
+
+        @functools.wraps(function)
+        def call(*arguments: Any) -> Any:
+            return Entered(self.names).call(function, *arguments)
+
+        return call
+
+
+def _code_of(function: Any) -> tuple[CodeType | None, str]:
+    """The code of a function and its module, also of a method, a decorated function or a partial object."""
+    with suppress(Exception):  # an object may raise anything
+        for name in ("func", "__func__", "__wrapped__") * 3:
+            function = getattr(function, name, function)
+        code = function.__code__
+        return (code, str(function.__module__)) if isinstance(code, CodeType) else (None, "")
+    return None, ""

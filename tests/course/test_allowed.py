@@ -1,0 +1,125 @@
+"""What an answer may call is judged by what ran: whatever names it uses, and in a grader's box as in a notebook."""
+
+import sys
+import threading
+from functools import partial
+
+import numpy as np
+import pytest
+from rows import rows
+
+import tcemu
+from tcemu import formats, microscaling, sparse
+from tcemu.course import exercise, exercises
+from tcemu.course.allowed import refused
+from tcemu.course.checking import judged
+from tcemu.entered import Entered
+from tcemu.errors import TableError
+from tcemu.gemm import wgmma_cluster, wgmma_tma
+from tcemu.layouts import Descriptor, copy_tile
+from tcemu.recipes import Recipe, multiply
+
+MMA = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+PACK = MMA.fragments["a"].pack
+
+
+def in_a_thread(function):
+    def call(*arguments):
+        found = []
+        thread = threading.Thread(target=lambda: found.append(function(*arguments)))
+        thread.start()
+        thread.join()
+        return found[0]
+
+    return call
+
+
+def fused(a, b, c, target="sm_90a"):
+    left, right, start = np.zeros((16, 16), np.float16), np.zeros((16, 8), np.float16), np.zeros((16, 8), np.float32)
+    results = []
+    for row, column, addend in zip(a, b, c, strict=True):
+        left[0], right[:, 0], start[0, 0] = row, column, addend
+        results.append(tcemu.matmul(left, right, start, instruction=MMA, target=target)[0, 0])
+    return np.array(results, np.float32)
+
+
+def capstone(kernel, plan):
+    def gemm(warp, a, b, d):
+        kernel(warp, plan, a, b, d)
+
+    return gemm
+
+
+#: (exercise, what it may not call, right answers that do)
+FORBIDDEN = [
+    ("fragment_by_hand", "Fragment.pack", lambda A: PACK(A).copy()),
+    ("fragment_by_hand", "Fragment.pack", PACK),
+    ("fragment_by_hand", "Fragment.pack", partial(PACK)),
+    ("fragment_by_hand", "Fragment.pack", lambda A: getattr(MMA.fragments["a"], "pa" + "ck")(A).copy()),
+    ("fragment_by_hand", "Fragment.pack", lambda A: next(map(PACK, [A]))),
+    ("fragment_by_hand", "Fragment.pack", in_a_thread(PACK)),
+    ("fragment_by_hand", "Fragment.pack", lambda A: eval("PACK(A)", {"PACK": PACK, "A": A})),  # noqa: S307 - ours
+    ("whole_product", "matmul", lambda A, B: tcemu.matmul(A, B, instruction=MMA)),
+    ("whole_product", "multiply", lambda A, B: multiply(Recipe(MMA.opcode), A, B)),
+    ("one_fused_sum", "matmul", fused),
+    ("chain_of_an_a100", "matmul", partial(fused, target="sm_80")),
+    ("e4m3_patterns", "Format.encode", lambda x: formats.lookup("e4m3").encode(x, satfinite=True).astype(np.uint8)),
+    ("prune_a_row", "prune", lambda row: sparse.prune(row, "2:4")),
+    ("encode_descriptor", "Descriptor", lambda *fields: Descriptor(*fields).encode()),
+    ("descriptor_of_a_box", "Descriptor.for_tile",
+     lambda start, rows: Descriptor.for_tile("f16", rows, 64, swizzle=128, start=start)),
+    ("quantise_to_nvfp4", "quantise",
+     lambda blocks: [x.view(np.uint8).reshape(s) for x, s in zip(microscaling.quantise(blocks, "nvfp4"),
+                                                                 ((4, 16), (4,)), strict=True)]),
+    ("fill_for_descriptor", "copy_tile",
+     lambda A, descriptor: (shared := np.zeros(65536, np.uint8), copy_tile(A, shared, descriptor))[0]),
+    ("where_of_a", "", lambda row, column: MMA.fragments["a"].layout.holders(row, column)[0]),
+    ("where_of_b", "exercise", lambda *case: exercise("where_of_b").judge.right(*map(np.array, case))),
+    ("wgmma_gemm", "kernel", capstone(wgmma_tma.kernel, wgmma_tma.Plan(columns=64, stages=2))),
+    ("wgmma_gemm", "kernel", lambda warp, *given: wgmma_tma.kernel(warp, wgmma_tma.Plan(columns=64, stages=2), *given)),
+    ("cluster_gemm", "kernel", capstone(wgmma_cluster.kernel, wgmma_cluster.ClusterPlan(columns=64, stages=2))),
+]  # fmt: skip
+
+
+@rows("row", FORBIDDEN, lambda row: f"{FORBIDDEN.index(row)}: {row[0]} by {row[1]}")
+def test_what_may_not_be_called_earns_nothing(row):
+    name, called, answer = row
+    verdict = judged(exercise(name), answer, "ada")
+    assert verdict.state == "wrong"
+    assert "of tcemu, which it may not" in verdict.says
+    assert called in verdict.says
+    assert verdict.points == 0
+
+
+def test_nothing_is_watched_afterwards():
+    assert judged(exercise("repair_swap"), lambda warp, x, out: warp.bar_sync()).state == "wrong"
+    assert sys.getprofile() is None
+
+
+def test_the_message_says_what_may_be_called():
+    says = judged(exercise("whole_product"), lambda A, B: tcemu.matmul(A, B, instruction=MMA)).says
+    assert says == (
+        "Your function calls matmul of tcemu, which it may not: of tcemu it may call run, parse, Fragment.pack and "
+        "Fragment.unpack."
+    )
+
+
+def test_every_name_of_a_row_is_one_of_tcemu():
+    for each in exercises().values():
+        assert refused(each, ["tcemu.no.such"]) or each.only is None
+    with pytest.raises(TableError, match=r"tcemu\.mutmal is not a name of tcemu"):
+        refused(tcemu.course.Exercise(**{**vars(exercise("where_of_a")), "only": ("tcemu.mutmal",)}), ["tcemu.run"])
+
+
+def test_what_the_package_calls_itself_does_not_count():
+    with Entered() as entered:
+        tcemu.run(MMA, PACK(np.ones((16, 16), np.float16)), np.zeros((32, 2), np.uint32), np.zeros((32, 4), np.uint32))
+    assert entered.names == {"tcemu.instructions.run.run", "tcemu.layouts.fragment.Fragment.pack"}
+
+
+def test_a_kernel_may_use_the_machine_and_nothing_that_multiplies_beside_it():
+    def beside(warp, a, b, d):
+        warp.bar_sync()
+        tcemu.matmul(np.zeros((16, 16), np.float16), np.zeros((16, 8), np.float16), instruction=MMA)
+
+    assert "calls matmul of tcemu" in judged(exercise("eight_rows"), beside).says
