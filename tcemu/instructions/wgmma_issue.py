@@ -18,8 +18,8 @@ from tcemu.backend import backend
 from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.mma_sp import metadata_registers, selector, stored_places
 from tcemu.instructions.wgmma_operands import Immediates, element_bytes, immediates, one_descriptor
-from tcemu.layouts.canonical import SWIZZLES
-from tcemu.layouts.descriptor import addresses
+from tcemu.layouts.canonical import Major
+from tcemu.layouts.descriptor import Descriptor, addresses
 
 Array = npt.NDArray[Any]
 
@@ -40,9 +40,9 @@ class Read:
     base: int
 
     @property
-    def swizzle(self) -> int:
-        """The swizzle of the descriptor, in bytes."""
-        return SWIZZLES[self.key[0] >> 62]
+    def tile(self) -> tuple[Descriptor, Major]:
+        """The descriptor, and the direction in which its lines run."""
+        return Descriptor.decode(self.key[0] + (self.base >> 4)), "MN" if self.key[1] else "K"
 
     def words(self, shape: tuple[int, int], *, negate: bool) -> InWords:
         """The offsets of the elements from `base`, in C order of a matrix (m, k) or (k, n)."""
@@ -79,9 +79,9 @@ class Issue:
         return tuple((read.role, read.addresses, read.size) for read in self.reads)
 
     @cached_property
-    def swizzles(self) -> tuple[int, ...]:
-        """The swizzle of each operand's descriptor, in bytes."""
-        return tuple(read.swizzle for read in self.reads)
+    def tiles(self) -> tuple[tuple[Descriptor, Major], ...]:
+        """The descriptor of each of them, and the direction in which its lines run."""
+        return tuple(read.tile for read in self.reads)
 
     @cached_property
     def adds(self) -> bool:

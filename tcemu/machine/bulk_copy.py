@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from tcemu.machine.core import Core
 
 Array = npt.NDArray[Any]
+#: The tensor map of a copy and the coordinates of its box; a bulk copy has neither.
+Box = tuple[TensorMap | None, Sequence[int]]
+_NO_BOX: Box = None, ()
 #: The unit of bulk copies: sizes and addresses are multiples of it.
 UNIT = 16
 
@@ -130,7 +133,8 @@ def tensor_load(instruction: Instruction) -> Act:
                 places, reads, writes = _box(core, by, instruction, tensor_map, coordinates, here.to, offsets=offsets)
                 far, near = core.block.grid.memory.bytes, here.block.shared.bytes
                 move = partial(tensor_map.load_at, places, far, near)
-                _load(core, by, instruction, here, reads, writes, move, tensor_map.bytes, tensor_map.swizzle)
+                box = tensor_map, coordinates
+                _load(core, by, instruction, here, reads, writes, move, tensor_map.bytes, box)
 
     return act
 
@@ -165,7 +169,7 @@ def _box_into_global(instruction: Instruction, combine_of: Callable[[str], Combi
             places, writes, reads = _box(core, by, instruction, tensor_map, coordinates, start, storing=True)
             far, near = core.block.grid.memory.bytes, core.block.shared.bytes
             store = partial(tensor_map.store_at, places, far, near, combine)
-            _store(core, by, instruction, reads, writes, tensor_map.bytes, store)
+            _store(core, by, instruction, reads, writes, tensor_map.bytes, store, (tensor_map, coordinates))
 
     return act
 
@@ -240,13 +244,14 @@ def _load(
     writes: Side,
     move: Callable[[], None],
     count: int,
-    swizzle: int = -1,
+    box: Box = _NO_BOX,
 ) -> None:
     """Start a copy of `count` bytes that completes on an mbarrier."""
     block, barrier = here.block, here.mbarrier
     phase = block.mbarriers.expect_more(core, by, instruction, barrier, 0)
     copy = Copy("bulk", instruction, by, reads, writes, count, mbarrier=barrier, phase=phase, number=here.number)
-    copy.owner, copy.swizzle = core.owner(block), swizzle
+    copy.owner = core.owner(block)
+    copy.tensor_map, copy.coordinates = box[0], tuple(box[1])
     begin_counted(core, copy, block, move)
 
 
@@ -266,10 +271,19 @@ def begin_counted(core: Core, copy: Copy, block: Block, move: Callable[[], None]
 
 
 def _store(
-    core: Core, by: By, instruction: Instruction, reads: Side, writes: Side, count: int, move: Callable[[], None]
+    core: Core,
+    by: By,
+    instruction: Instruction,
+    reads: Side,
+    writes: Side,
+    count: int,
+    move: Callable[[], None],
+    box: Box = _NO_BOX,
 ) -> None:
     groups = core.copies["bulk"]
-    begin(core, Copy("bulk", instruction, by, reads, writes, count, groups.next), move, groups)
+    copy = Copy("bulk", instruction, by, reads, writes, count, groups.next)
+    copy.tensor_map, copy.coordinates = box[0], tuple(box[1])
+    begin(core, copy, move, groups)
 
 
 # ---------------------------------------------------------------------------------------------------- checks

@@ -301,7 +301,7 @@ def _as_observed(issue: Issue, bys: tuple[By, ...], group: Warpgroup, mine: Sequ
         issue.told_reads,
         issue.adds,
         tuple([each[3] for each in mine if isinstance(each[3], Registers)]) if "e" in instruction.fragments else (),
-        issue.swizzles,
+        issue.tiles,
     )
 
 

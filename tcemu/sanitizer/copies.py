@@ -25,6 +25,7 @@ from tcemu.sanitizer.naming import whole
 from tcemu.sanitizer.records import EVENT, Kind
 from tcemu.sanitizer.report import Report
 from tcemu.sanitizer.shared import SharedMemory
+from tcemu.sanitizer.tiles import Box
 
 #: The fix where a block ends too early.
 _LEAVE = (
@@ -161,8 +162,8 @@ class Copies:
         cells = self._block.shadow.tile(addresses, size)
         if copy.kind == "st.async":
             self._records.strong[record] = strength(copy.instruction, "relaxed")
-        if copy.swizzle >= 0:
-            self._records.swizzles[record] = copy.swizzle
+        if copy.tensor_map is not None:
+            self._records.boxes.add(record, Box(copy.tensor_map, copy.coordinates, addresses, size))
         combines = copy.instruction.family == "red.async" or copy.instruction.family.startswith("cp.reduce")
         act = self._shared.combine_async if combines else self._shared.write_async
         act(record, cells, self._clocks.view(by.warp, by.active), fenced=copy.kind == "bulk")

@@ -17,6 +17,7 @@ from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.clocks import ALWAYS, NEVER, THREAD, Clocks
 from tcemu.sanitizer.fences import WEAK, Strength
 from tcemu.sanitizer.marks import fastest
+from tcemu.sanitizer.tiles import Boxes
 
 Array = npt.NDArray[Any]
 
@@ -79,8 +80,8 @@ class Records:
         self.attachments = False
         #: the strength of the accesses that are not weak
         self.strong: dict[int, Strength] = {}
-        #: the swizzle, in bytes, with which tensor copies write
-        self.swizzles: dict[int, int] = {}
+        #: the boxes that tensor copies have written
+        self.boxes = Boxes()
         #: reads of bytes that had not been written
         self.blind: set[int] = set()
         self.kind = np.zeros(self._room, np.int64)

@@ -14,6 +14,7 @@ from tcemu.machine.events.origins import By, Event, WarpEvent
 if TYPE_CHECKING:
     from tcemu.instructions import Instruction
     from tcemu.instructions.facts import Space
+    from tcemu.machine.tensor_map import TensorMap
 
 __all__ = [
     "CopiesArrive",
@@ -58,8 +59,9 @@ class Copy:
     owner: int = -1
     #: which destination of a multicast it has; the first one's copy reads for all
     number: int = 0
-    #: the swizzle, in bytes, with which a tensor copy fills shared memory; -1: it is none
-    swizzle: int = -1
+    #: the tensor map of a tensor copy, and the coordinates of its box
+    tensor_map: TensorMap | None = None
+    coordinates: tuple[int, ...] = ()
     #: the src-size that each of these lanes gave, for cp.async; None if they gave none
     src_size: npt.NDArray[Any] | None = None
 

@@ -10,6 +10,8 @@ from tcemu.machine.events.origins import By, Event, WarpEvent, WarpsEvent
 
 if TYPE_CHECKING:
     from tcemu.instructions import Instruction
+    from tcemu.layouts import Descriptor
+    from tcemu.layouts.canonical import Major
     from tcemu.machine.registers import Registers
 
 __all__ = [
@@ -41,8 +43,8 @@ class Wgmma:
     adds: bool = True
     #: the metadata of a sparse one, of each warp
     e: tuple[Registers, ...] = ()
-    #: the swizzle of each operand's descriptor, in bytes
-    swizzles: tuple[int, ...] = ()
+    #: the descriptor of each of these operands, and the direction in which its lines run
+    tiles: tuple[tuple[Descriptor, Major], ...] = ()
 
 
 class WgmmaFenced(WarpEvent):

@@ -290,3 +290,19 @@ def a_tensor_map_whose_swizzle_was_forgotten(warp, g):
     warp.wgmma_fence()
     warp.run(MMA, d, a, b, 1, *IMMEDIATES)  # <- reported
     finish(warp)
+
+
+@faulty("tile-layout", shared=16384)
+def lbo_and_sbo_exchanged(warp, g):
+    """Boxes of 16 bytes in width, side by side: LBO leads to the next box, SBO to the next 8 rows."""
+    barrier(warp, 8192)
+    box = TensorMap(int(g), "f16", (64, 64), (128,), (8, 64))
+    with warp.only(warp.threads == 0):
+        warp.mbarrier_arrive_expect_tx(8192, 8 * box.bytes)
+        for number in range(8):
+            warp.cp_async_bulk_tensor_shared_global(1024 * number, box, (8 * number, 0), 8192)
+    warp.mbarrier_wait(8192, 0)
+    d = warp.registers(4, fill=0)
+    warp.wgmma_fence()
+    warp.run(MMA, d, Descriptor(0, lbo=128, sbo=1024), Descriptor(0, lbo=1024, sbo=128), 1, *IMMEDIATES)  # <- reported
+    finish(warp)
