@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tcemu.course.manual import reference
 from tcemu.errors import counted
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def card(exercise: Exercise) -> str:
     """
     facts = [f"**Time:** {counted(exercise.minutes, 'minute')}.", f"**Before:** {exercise.know}."]
     if exercise.section:
-        facts.append(f"**Manual:** PTX ISA {exercise.section}.")
+        facts.append(f"**Manual:** {reference(exercise.section.split(', '))}.")
     facts.append(f"**Judged by:** {exercise.how}, for {counted(exercise.points, 'point')}.")
     if exercise.best:
         facts.append(f"**Best known:** {', '.join(f'{value:,} {name}' for name, value in exercise.best.items())}.")

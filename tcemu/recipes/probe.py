@@ -3,7 +3,7 @@
 A row of A is small numbers and one big one, at some k; a column of B is small numbers and one big negative one. In the
 element of D where they meet, the two big products cancel. Every small product that was added between them is lost, for
 it is far below what a sum keeps beside a big number: the element counts the small products that are left. So K minus
-that count is the size of the smallest sum that has both k (Zhenyu Xie and others, "FPRev", arXiv 2411.00442).
+that count is the size of the smallest sum that has both k (Peichen Xie and others, "FPRev", arXiv 2411.00442).
 """
 
 from __future__ import annotations

@@ -6,12 +6,14 @@ import re
 from places import ROOT
 
 from tcemu.course import exercises, manifest
+from tcemu.course.cards import card
+from tcemu.course.manual import ARCHIVE, VERSION, reference, titles
 from tcemu.instructions import FAMILIES
 from tcemu.sanitizer import RULES
 
 SECTION = re.compile(r"(?<![\w.])(?:[5689]|10)\.\d+(?:\.\d+)+(?![\w.]*\d)")
 LISTED = (ROOT / "tcemu" / "course" / "sections.txt").read_text(encoding="utf-8").splitlines()[1:]
-SECTIONS = {line.partition("\t")[0] for line in LISTED}
+SECTIONS = set(titles())
 #: What the course is about: everything in these chapters.
 TAUGHT = ("9.7.14.", "9.7.15.")
 
@@ -46,6 +48,25 @@ def test_the_notebooks_cite_sections_that_exist():
             for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
                 wrong = [each for each in cited("".join(cell["source"])) if each not in SECTIONS]
                 assert not wrong, path.name
+
+
+def test_what_a_learner_looks_up_has_title_version_and_address():
+    """The numbers of other versions are others."""
+    for entry in manifest().notebooks:
+        first = json.loads((ROOT / "notebooks" / entry.file).read_text(encoding="utf-8"))["cells"][0]["source"]
+        (line,) = [each.rstrip("\n") for each in first if each.startswith("**Manual:**")] or [""]
+        assert line == (f"**Manual:** {reference(entry.manual)}." if entry.manual else ""), entry.file
+    for exercise in exercises().values():
+        for section in filter(None, exercise.section.split(", ")):
+            assert f"{section} *{titles()[section]}*" in card(exercise)
+    glossary = (ROOT / "notebooks" / "glossary.ipynb").read_text(encoding="utf-8")
+    assert f"[PTX ISA {VERSION}]({ARCHIVE})" in glossary
+
+
+def test_the_package_cites_one_version():
+    said = {each for path in (ROOT / "tcemu").rglob("*.py")
+            for each in re.findall(r"PTX ISA (\d+\.\d+), (?:section )?\d", path.read_text(encoding="utf-8"))}
+    assert said == {VERSION}
 
 
 def test_the_exercises_and_the_manifest_name_sections_that_exist():

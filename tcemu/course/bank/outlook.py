@@ -191,13 +191,14 @@ EXERCISES = [
     Exercise(
         "bytes_with_multicast",
         "What multicast saves",
-        "A cluster has `along_m` times `along_n` blocks. Each computes a tile of 128 × 256 of the product, and needs a "
-        "tile of A (128 × 64 of f16) and one of B (64 × 256) for each step of K. Blocks in one row of the cluster need "
-        "the same tile of A, those in one column the same tile of B. Write `bytes_with_multicast(along_m, along_n)`: "
+        "A cluster has `along_m` times `along_n` blocks, at most 8, or 16 where the GPU allows it. Each computes a "
+        "tile of 128 × 256 of the product, and needs a tile of A (128 × 64 of f16) and one of B (64 × 256) for each "
+        "step of K. Blocks in one row of the cluster need the same tile of A, those in one column the same tile of B. "
+        "Write `bytes_with_multicast(along_m, along_n)`: "
         "how many bytes does the cluster load from global memory in one step if each tile is loaded once and multicast "
         "to all blocks that need it?",
         Function(
-            {"along_m": range(1, 9), "along_n": range(1, 9)},
+            {"along_m": (1, 2, 4), "along_n": (1, 2, 4)},
             ("number of bytes",),
             _fetched,
             (

@@ -183,8 +183,9 @@ EXERCISES = [
         "better_plan",
         "A better schedule",
         "`Plan(columns=64, stages=2, in_flight=1)` keeps the tensor cores busy for 59 % of the cycles that "
-        "64 × 2048 by 2048 × 256 takes on one SM. Find a `better_plan`, a Plan of f16 that keeps them busy for at "
-        "least 90 %, with at most 100,000 bytes of shared memory, so that two blocks fit into an SM.",
+        "64 × 2048 by 2048 × 256 takes on one SM, which has the L2 to itself. Find a `better_plan`, a Plan of f16 that "
+        "keeps them busy for at least 90 %, with at most 100,000 bytes of shared memory, so that two blocks fit into "
+        "an SM.",
         _Schedule(),
         minutes=15,
         know="stages and groups in flight, notebook 12",
