@@ -1,6 +1,6 @@
 """Run all benchmarks, one after the other: python -m benchmarks.
 
-speed.py only prints its table here; alone, it writes it into the README.
+speed.py only prints its table here; alone, it writes it into this folder's README.
 """
 
 import runpy

@@ -1,10 +1,10 @@
-"""Measure what the README says about speed and write it there: python benchmarks/speed.py [--print].
+"""Measure what benchmarks/README.md says about speed and write it there: python benchmarks/speed.py [--print].
 
     matmul      tcemu.matmul, a square product of 1024, beside numpy's float32 `@` of that size
     batch       20,000 warps in one call of tcemu.run, registers in and registers out, beside tcemu.matmul
 
 All cases take turns, and the best of some rounds counts. After numpy there is a pause, because the threads of its BLAS
-keep spinning. With --print, the README stays as it is.
+keep spinning. With --print, this folder's README stays as it is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from benchmarks.matmul import operands
 from benchmarks.turns import ROUNDS, best, rest
 
 SIZE, WARPS = 1024, 20_000
-README = Path(__file__).parents[1] / "README.md"
+README = Path(__file__).with_name("README.md")
 BEGIN, END = "<!-- speed: begin -->\n", "<!-- speed: end -->\n"
 NUMPY = "numpy"
 Case = tuple[str, str]
@@ -83,9 +83,9 @@ def section(load: float) -> str:
 
 
 def main() -> None:
-    """Print the section, and put it into the README."""
+    """Print the section, and put it into this folder's README."""
     options = ArgumentParser(description=__doc__, formatter_class=RawDescriptionHelpFormatter)
-    options.add_argument("--print", action="store_true", help="leave the README as it is")
+    options.add_argument("--print", action="store_true", help="leave this folder's README as it is")
     told = options.parse_args()
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     found = section(load)

@@ -1,3 +1,3 @@
 """The version of this package; it is defined here only."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"

@@ -21,6 +21,12 @@ def pytest_configure(config):
         settings.load_profile("quick")
 
 
+def pytest_terminal_summary(terminalreporter):
+    """After failures, say how to ask the same samples again; hypothesis prints how to repeat its own examples."""
+    if terminalreporter.stats.get("failed") or terminalreporter.stats.get("error"):
+        terminalreporter.write_line(f"The samples were those of TCEMU_DAY={quick.DAY}, which asks them again.")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
     """In the quick part, ask only some of a test's parameters. What is marked as slow has gone by now."""

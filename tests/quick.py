@@ -7,6 +7,10 @@ from typing import Any
 
 from hypothesis import settings
 
+#: The day whose samples are tested, as Python's ordinal. TCEMU_DAY names another one, or "today" in continuous
+#: integration, which otherwise tests the same ones every day, so that a failure there is caused by the change.
+_NAMED = os.environ.get("TCEMU_DAY", "0" if "CI" in os.environ else "today")
+DAY = datetime.now(UTC).toordinal() if _NAMED == "today" else int(_NAMED)
 #: Whether this run is the quick one; tests/conftest.py finds out before the tests are collected.
 QUICK = False
 #: Whether everything is asked, however long it takes.
@@ -31,11 +35,8 @@ def spread(table: Iterable[Any], one_in: int, first: int = 0) -> list[Any]:
 
 
 def turn(count: int) -> int:
-    """Whose turn it is of `count`, in samples of rows that are alike: every day another one's.
-
-    In continuous integration always the first one's, so that a failure there is caused by the change.
-    """
-    return 0 if "CI" in os.environ else datetime.now(UTC).toordinal() % count
+    """Whose turn it is of `count`, in samples of rows that are alike: every day another one's."""
+    return DAY % count
 
 
 def examples(count: int, **more: Any) -> settings:

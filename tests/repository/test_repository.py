@@ -4,12 +4,18 @@ import doctest
 import os
 import re
 
+import front_pictures
 import pytest
 from places import ROOT
 
 import tcemu
 
-TEXTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "exercises/README.md", "exercises/WRITING.md"]
+TEXTS = [
+    "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "benchmarks/README.md", "docs/gpu.md",
+    "exercises/README.md", "exercises/WRITING.md",
+]  # fmt: skip
+#: What a visitor reads must stay short: lines at most.
+SHORT = {"README.md": 150, "CHANGELOG.md": 120}
 
 
 def text(name):
@@ -32,9 +38,27 @@ def test_the_continuous_integration_script_can_be_run():
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_links_lead_somewhere(name):
-    targets = re.findall(r"\]\(([^)#]+)", text(name))
+    targets = re.findall(r"\]\(([^)#]+)", text(name)) + re.findall(r'src="([^"]+)"', text(name))
     here = (ROOT / name).parent
     assert [target for target in targets if "://" not in target and not (here / target).exists()] == []
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_what_a_visitor_reads_is_short(name):
+    assert text(name).count("\n") <= SHORT[name]
+
+
+def test_the_workflow_runs_the_script_on_every_python():
+    workflow = text(".github/workflows/ci.yml")
+    classifiers = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', text("pyproject.toml"))
+    assert "run: .ci/run" in workflow
+    assert re.findall(r'"(3\.\d+)"', workflow) == classifiers
+
+
+def test_the_pictures_of_the_readme_are_drawn_by_the_package(tmp_path):
+    front_pictures.write(tmp_path)
+    for drawn in tmp_path.iterdir():
+        assert drawn.read_bytes() == (ROOT / "docs" / drawn.name).read_bytes(), "run tools/front_pictures.py"
 
 
 def test_the_changelog_knows_this_version():
