@@ -13,7 +13,7 @@ from tcemu.errors import OperandError, listing
 from tcemu.formats import lookup
 from tcemu.recipes.candidates import types_of
 from tcemu.recipes.engines import engine
-from tcemu.recipes.epilogue import Addend
+from tcemu.recipes.epilogue import Epilogue
 from tcemu.recipes.order import splits
 from tcemu.recipes.product import Operands, finished, multiply
 from tcemu.recipes.recipe import Recipe
@@ -22,14 +22,14 @@ from tcemu.show.element_sums import ElementSums
 Array = npt.NDArray[Any]
 
 
-def sums_of(recipe: Recipe, a: Array, b: Array, given: Any, plus: Addend | None = None) -> ElementSums:
+def sums_of(recipe: Recipe, a: Array, b: Array, given: Any, plus: Epilogue | None = None) -> ElementSums:
     """The partial sums of an element under a recipe: a (K,) is its row of A, b (K,) its column of B."""
     shown, recipe = recipe, _in_splits(recipe, len(a))
-    operands = Operands(recipe, a[None], b[:, None])
+    operands = Operands(recipe, a[None], b[:, None], None if plus is None else plus.blocks)
     cuts = [slices for slices in splits(recipe, len(a)) if len(slices[0])]
     sums = [operands.split(slices) for slices in cuts]
     kind = operands.engine.sums
-    plain = replace(recipe, output="", fused="c")
+    plain = replace(recipe, output="", fused="c", rounding="", overflow="", activation="")
     parts = tuple(
         (f"k {slices[0][0]}-{slices[-1][-1]}", float(total[0, 0])) for slices, total in zip(cuts, sums, strict=True)
     )

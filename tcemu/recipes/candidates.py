@@ -5,13 +5,17 @@ Every recipe that the search tries is a combination of these rows; it finds noth
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import Any, TypeAlias
 
+from tcemu.formats import lookup
 from tcemu.recipes.engines import engine
-from tcemu.recipes.recipe import HALVES, Fused, Recipe, Residue
+from tcemu.recipes.recipe import DOWN, HALVES, Recipe, Residue
 from tcemu.recipes.reductions import BUTTERFLY, WARP
+
+#: Fields of a recipe that are replaced together.
+Way: TypeAlias = dict[str, Any]
 
 _MMA = "mma.sync.aligned.{}.row.col.{}"
 _TF32 = _MMA.format("m16n8k8", "f32.tf32.tf32.f32")
@@ -80,21 +84,29 @@ BASES: tuple[Base, ...] = (
             *_base(f"{a}.{b}", _MMA.format("m16n8k32", f"f32.{a}.{b}.f32"), "sm_90a sm_89 sm_120a"),
         )
     ),
-    *_base("s8.s8", _MMA.format("m16n8k32", "s32.s8.s8.s32"), "sm_90a"),
-    *_base("u8.u8", _MMA.format("m16n8k32", "s32.u8.u8.s32"), "sm_90a"),
+    *(
+        row
+        for size, shape in (("8", "m16n8k32"), ("4", "m16n8k64"))
+        for a in (f"s{size}", f"u{size}")
+        for b in (f"s{size}", f"u{size}")
+        for row in _base(f"{a}.{b}", _MMA.format(shape, f"s32.{a}.{b}.s32"), "sm_90a")
+    ),
 )
 
 #: f32 from parts: `inputs`, and the instruction that multiplies the parts. Sums of tiles start again or continue.
+_BF16 = ("bf16x3", "bf16x6", "bf16x9")
+#: Those that compilers and CUTLASS use, which are tried with splits too.
+_COMPILED = (*_BF16, "tf32x3", "tf32x3rna", "3xtf32")
 PARTS: tuple[tuple[str, str], ...] = (
-    ("bf16x3", _MMA.format("m16n8k16", "f32.bf16.bf16.f32")),
-    ("bf16x6", _MMA.format("m16n8k16", "f32.bf16.bf16.f32")),
-    ("bf16x9", _MMA.format("m16n8k16", "f32.bf16.bf16.f32")),
-    ("tf32x3", _TF32),
+    *((inputs, _MMA.format("m16n8k16", "f32.bf16.bf16.f32")) for inputs in _BF16),
+    *((inputs, _TF32) for inputs in ("tf32x3", "tf32x3rna", "tf32x3rn", "tf32x3rz", "tf32x3ba")),
 )
 #: The most splits but for 128, those of any k, and those of a multiple of 4; and after how many k sums start again.
 _SPLITS, _OF_ANY, _OF_FOURS = 64, 16, 32
 _EVERY = (32, 64, 128, 256, 512, 16)
 _TILES = (8, 16, 32, 64, 128, 256)
+#: Types of a workspace, and the most splits that are tried from the last to the first.
+_NARROW, _DOWN = ("f16", "bf16"), 16
 #: The most slices, and those whose first round may be a short one.
 _SLICES, _WARPS = 64, 4
 
@@ -135,8 +147,9 @@ def emulated(a: str, b: str, d: str, depth: int) -> list[Recipe]:
         _giving(Recipe(opcode, target, inputs=inputs, tile=tile, every=every), d)
         for inputs, opcode in PARTS
         for target in ("sm_90a", "sm_80")
-        for tile in _TILES
+        for tile in sorted({*_TILES, depth})
         for every in (tile, 0)
+        if tile <= depth or (tile < 2 * depth and not every)
     ] + [
         _giving(Recipe(_TF32, inputs="3xtf32", tile=tile, residue=_residue(tile, depth), every=tile, lead=8), d)
         for tile in (16, 32)
@@ -161,22 +174,41 @@ class Trial:
     reductions: bool = False
 
 
-def trials(a: str, b: str, d: str, depth: int, inputs: Container[str], *, joins: bool = False) -> Iterator[Trial]:
+def trials(
+    a: str, b: str, d: str, depth: int, inputs: Container[str], ways: Sequence[Way] = ({},), block: int = 0
+) -> Iterator[Trial]:
     """All recipes for a product of these types and this K: the simple ones, and then each instruction with splits.
 
-    Only those with these `inputs`. `joins`: alpha or C joins the sums, so that it matters how.
+    Only those with these `inputs`. `ways`: what comes after the sums, in each of these ways. `block`: k of a block with
+    scales of its own; 0 for none.
     """
-    for trial in _trials(a, b, d, depth, inputs):
-        if joins:
-            ways = get_args(Fused)
-            yield replace(trial, recipes=tuple(replace(each, fused=way) for each in trial.recipes for way in ways))
-        else:
-            yield trial
-
-
-def _trials(a: str, b: str, d: str, depth: int, inputs: Container[str]) -> Iterator[Trial]:
     found = [base for base in bases(a, b, d) if base.inputs in inputs]
-    if a in ("s8", "u8"):  # sums are exact: no order shows
+    chosen = _of_blocks(found, depth, block) if block else _trials(found, a, b, d, depth, inputs)
+    for trial in chosen:
+        recipes = tuple(replace(each, **way) if way else each for each in trial.recipes for way in ways)
+        yield replace(trial, recipes=recipes)
+
+
+def _of_blocks(found: list[Recipe], depth: int, block: int) -> Iterator[Trial]:
+    """Sums that start again with each block of k, or more often, so that its scales can join them; splits of blocks."""
+    for base in found:
+        depths = block, block // 2, block // 4
+        sizes = [size for size in depths if size >= engine(base.instruction, base.target).depth]
+        yield Trial(tuple(replace(base, every=size) for size in sizes if not base.tile or size % base.tile == 0))
+    for base in found:
+        counts = [(count, size) for count in range(2, 17) for size in _sizes(depth, count, (block,))]
+        yield Trial(
+            tuple(
+                replace(base, every=block, splits=count, size=0 if size * count == depth else size, **total)
+                for count, size in dict.fromkeys(counts)
+                for total in _totals(base)
+                if not base.tile or block % base.tile == 0
+            )
+        )
+
+
+def _trials(found: list[Recipe], a: str, b: str, d: str, depth: int, inputs: Container[str]) -> Iterator[Trial]:
+    if lookup(a).kind != "float":  # sums are exact: no order shows
         yield from (Trial((base,)) for base in found)
         return
     for base in found:
@@ -194,7 +226,7 @@ def _trials(a: str, b: str, d: str, depth: int, inputs: Container[str]) -> Itera
             yield Trial(tuple(lanes(base, depth)))
             yield Trial(tuple(promoted(base, depth)))
         if target == "sm_90a":  # hundreds of recipes: too many for a GPU without any recordings
-            usual = [part for part in parts if part.tile in (16, 32, 64)]
+            usual = [part for part in parts if part.tile in (16, 32, 64) and part.inputs in _COMPILED]
             cut = [each for part in usual for each in halved(part, depth)]
             yield Trial(tuple(each for each in cut if not each.size), reductions=True)  # compilers: equal splits
             yield Trial(tuple(each for each in cut if each.size))
@@ -220,14 +252,31 @@ def blocks(base: Recipe, depth: int) -> Iterator[Recipe]:
         for size in _sizes(depth, count, (256, 128, 64, 32, 16, 8)):
             if (count, size) not in seen:
                 seen.add((count, size))
-                yield from _totals(replace(base, splits=count, size=0 if size * count == depth else size))
+                found = replace(base, splits=count, size=0 if size * count == depth else size)
+                yield from (replace(found, **total) if total else found for total in _totals(found))
 
 
-def _totals(recipe: Recipe) -> Iterator[Recipe]:
-    """The recipe, and one that adds the splits in D itself if D is narrow."""
-    yield recipe
-    if recipe.output in ("f16", "bf16"):
-        yield replace(recipe, total=recipe.output)
+def _totals(recipe: Recipe) -> Iterator[Way]:
+    """How the sums of splits are added.
+
+    In f32; in D itself, if D is narrow (cuBLASLt's INPLACE, CUTLASS's serial split-K); from a workspace of D's type
+    (cuBLASLt's OUTPUT_TYPE, split-K kernels of Triton and MAX); both (bf16 atomic additions; OUTPUT_TYPE before
+    CUDA 11.4, by its release notes). The last block may come first (atomics, stream-K).
+    """
+    yield {}
+    narrow = recipe.output if recipe.output in _NARROW else ""
+    if narrow:
+        yield {"total": narrow}
+        yield {"partial": narrow}
+        yield {"partial": narrow, "total": narrow}
+    if 2 < recipe.splits <= _DOWN:
+        yield {"reduce": DOWN}
+        if narrow:
+            yield {"total": narrow, "reduce": DOWN}
+            yield {"partial": narrow, "total": narrow, "reduce": DOWN}
+    taken = types_of(recipe)[0][0]
+    if not narrow and taken in _NARROW:
+        yield {"partial": taken}
 
 
 def _sizes(depth: int, count: int, grains: tuple[int, ...]) -> Iterator[int]:
@@ -256,7 +305,8 @@ def unaligned(base: Recipe, depth: int) -> Iterator[Recipe]:
         for tile in (16, 32, 64) if any_k else (16,):
             for size in sorted(set(_sizes(depth, count, (tile, 8, 4, 2, 1) if any_k else (4,)))):
                 if size % tile or (depth - size * (count - 1)) % tile:
-                    yield from _totals(replace(base, splits=count, size=size, tile=tile, residue="first"))
+                    found = replace(base, splits=count, size=size, tile=tile, residue="first")
+                    yield from (replace(found, **total) for total in _totals(found))
 
 
 def sliced(base: Recipe, depth: int) -> Iterator[Recipe]:

@@ -9,47 +9,72 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.formats import lookup
+from tcemu.formats import Format, lookup
 from tcemu.recipes.engines import Engine, engine
-from tcemu.recipes.epilogue import Addend, joined
+from tcemu.recipes.epilogue import Epilogue
 from tcemu.recipes.inputs import CONVERSIONS
 from tcemu.recipes.likely import likely
-from tcemu.recipes.order import chains, splits
+from tcemu.recipes.order import Chain, chains, splits
 from tcemu.recipes.prefixes import Paths, Prefixes
-from tcemu.recipes.product import factors, finished
+from tcemu.recipes.product import block_of, complete, factors, finished, promoted, through
 from tcemu.recipes.recipe import Recipe
 from tcemu.recipes.reductions import reduced, trees
 
 Array = npt.NDArray[Any]
-#: The last nodes of the chains of each slice of a split.
-Ends: TypeAlias = list[list[int]]
+#: The last nodes of the chains of each slice of a split, and the blocks whose scales they take.
+Ends: TypeAlias = list[list[tuple[int, int]]]
 #: The most elements among which the search looks for these.
 _MOST = 1 << 20
 #: The fields that determine the order of k.
 _ORDER_OF_K = attrgetter("splits", "size", "slices", "tile", "residue", "every", "lead", "order", "pairs", "step")
 
 
-def telling(a: Array, b: Array, d: Array, plus: Addend | None, kind: str, count: int) -> tuple[Array, Array]:
+def telling(a: Array, b: Array, d: Array, plus: Epilogue | None, kind: str, count: int) -> tuple[Array, Array]:
     """Rows and columns of `count` elements of D.
 
     A narrow D hides most differences between recipes. They show where the exact sum is almost halfway between two
     numbers of D's type, so these elements come first; without rounding, any elements do.
     """
     rows = np.unique(np.linspace(0, len(a) - 1, max(1, min(len(a), _MOST // b.shape[1]))).astype(int))
-    if kind in ("f16", "bf16"):
-        with np.errstate(all="ignore"):
-            sums = a[rows].astype(np.float32) @ b.astype(np.float32)
-            if plus is not None:
-                sums = joined(sums, Addend(plus.alpha, plus.beta, plus.c[rows]), "none")
-            _, exponents = np.frexp(sums)
-            unit = np.ldexp(1.0, np.maximum(exponents - 1, lookup(kind).emin) - lookup(kind).mantissa)
-            place = np.abs(sums / unit - np.floor(sums / unit) - 0.5)
-        place[~np.isfinite(place) | (sums == 0)] = 1.0
+    if narrow(kind, joins=plus is not None and plus.joins):
+        place = _beside_half(real(a[rows], b, plus and plus.of_rows(rows)), lookup(kind))
         order = np.argsort(place, axis=None, kind="stable")[:count]
     else:
         order = np.random.default_rng(0).permutation(len(rows) * b.shape[1])[:count]
     i, j = np.unravel_index(order, (len(rows), b.shape[1]))
     return rows[i], j
+
+
+def narrow(kind: str, *, joins: bool = True) -> bool:
+    """Whether a type of D hides most of what its sums differ in. Integer sums are exact, unless f32 joins them."""
+    form = lookup(kind)
+    return form.bits <= 16 if form.kind == "float" else joins
+
+
+def real(a: Array, b: Array, plus: Epilogue | None) -> Array:
+    """D of some rows in f32 or f64, nearly exact."""
+    wide = np.float32 if a.dtype.itemsize < 4 and a.dtype.kind not in "iu" else np.float64
+    if plus is not None and plus.blocks is not None:
+        left, right = plus.blocks.spread(a, b.T)
+    else:
+        left, right = a.astype(wide), b.astype(wide).T
+    with np.errstate(all="ignore"):
+        sums = (left @ right.T).astype(np.float64)
+    return sums if plus is None else plus.real(sums)
+
+
+def _beside_half(sums: Array, form: Format) -> Array:
+    """How far numbers are from halfway between two of a format, in units of its last place; 1 if that says nothing."""
+    with np.errstate(all="ignore"):
+        if form.kind == "float":
+            _, exponents = np.frexp(sums)
+            unit = np.ldexp(1.0, np.maximum(exponents - 1, form.emin) - form.mantissa)
+        else:
+            unit = np.ones_like(sums)
+        place = np.abs(sums / unit - np.floor(sums / unit) - 0.5)
+        beyond = (sums > form.largest) | (sums < form.lowest)
+    found: Array = np.where(~np.isfinite(place) | (sums == 0) | beyond, 1.0, place)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,15 +107,16 @@ def missed(tried: list[Tried], count: int) -> Array:
 class Elements:
     """Some elements of D: the row of A and the column of B of each (elements, k), and their bits."""
 
-    def __init__(self, a: Array, b: Array, d: Array, plus: Addend | None = None) -> None:
+    def __init__(self, a: Array, b: Array, d: Array, plus: Epilogue | None = None) -> None:
         self._a, self._b, self._depth, self._plus = a, b, a.shape[1], plus
         self._d, self._bits = d, _bits(d)
+        self._blocks = None if plus is None else plus.blocks
         self._paths: dict[tuple[int, int], Paths] = {}
         self._ends: dict[tuple[object, ...], list[Ends]] = {}
         self._trees: dict[tuple[object, str], Prefixes] = {}
 
     @classmethod
-    def of(cls, a: Array, b: Array, d: Array, plus: Addend | None, rows: Array, columns: Array) -> Elements:
+    def of(cls, a: Array, b: Array, d: Array, plus: Epilogue | None, rows: Array, columns: Array) -> Elements:
         """The elements of a product at these rows and columns."""
         bits = np.ascontiguousarray(d[rows, columns])
         return cls(a[rows], np.ascontiguousarray(b[:, columns].T), bits, plus and plus.at(rows, columns))
@@ -112,18 +138,40 @@ class Elements:
         found: list[Tried] = []
         for recipe, tree, ends in plans:
             kind = engine(recipe.instruction, recipe.target).sums
-            sums = [self._split(recipe, tree, slices) for slices in ends]
+            sums = self._splits(recipe, tree, ends)
             found.append(Tried(recipe, self._same(finished(recipe, sums, kind, self._plus))))
-            if reductions and len(sums) > 2 and not recipe.size:
+            if reductions and len(sums) > 2 and not (recipe.size or recipe.total or recipe.reduce):
                 found += self._in_trees(recipe, sums, kind)
         return found
 
+    def values(self, recipes: list[Recipe]) -> list[Array]:
+        """The results of recipes before they are rounded to D's type."""
+        plans = [(recipe, self._tree(recipe), self._planned(recipe)) for recipe in recipes]
+        for tree in {id(tree): tree for _, tree, _ in plans}.values():
+            tree.compute()
+        kinds = [engine(recipe.instruction, recipe.target).sums for recipe in recipes]
+        return [
+            complete(recipe, self._splits(recipe, tree, ends), kind, self._plus)[0]
+            for (recipe, tree, ends), kind in zip(plans, kinds, strict=True)
+        ]
+
+    def _splits(self, recipe: Recipe, tree: Prefixes, ends: list[Ends]) -> list[Array]:
+        return [self._split(recipe, tree, slices) for slices in ends]
+
     def _split(self, recipe: Recipe, tree: Prefixes, slices: Ends) -> Array:
         """The sum of a split from the ends of its slices' chains."""
-        return reduced([reduced([tree.sums[node] for node in nodes], "") for nodes in slices], recipe.join)
+        return reduced([self._slice(recipe, tree, ends) for ends in slices], recipe.join)
+
+    def _slice(self, recipe: Recipe, tree: Prefixes, ends: list[tuple[int, int]]) -> Array:
+        sums = [tree.sums[node] for node, _ in ends]
+        if self._blocks is None:
+            return reduced(sums, "")
+        return promoted(sums, [block for _, block in ends], self._blocks, recipe)
 
     def _in_trees(self, recipe: Recipe, sums: list[Array], kind: str) -> list[Tried]:
         """The trees that give all of the elements, or else the one that gives most."""
+        if recipe.partial:
+            sums = list(through(np.stack(sums), kind, recipe.partial))
         found = list(trees(sums))
         if not found:
             return []
@@ -145,11 +193,18 @@ class Elements:
         if key not in self._ends:
             paths = self._path(recipe, by)
             self._ends[key] = [
-                [[paths.end(chain) for chain in chains(recipe, ks, by.depth, self._depth)] for ks in slices if len(ks)]
+                [
+                    [(paths.end(chain), self._block(chain)) for chain in chains(recipe, ks, by.depth, self._depth)]
+                    for ks in slices
+                    if len(ks)
+                ]
                 for slices in splits(recipe, self._depth)
                 if len(slices[0])
             ]
         return self._ends[key]
+
+    def _block(self, chain: Chain) -> int:
+        return 0 if self._blocks is None else block_of(chain, self._depth, self._blocks.size)
 
     def _path(self, recipe: Recipe, by: Engine) -> Paths:
         """The paths of all chains of instructions of the same size, and of as many pairs of parts."""

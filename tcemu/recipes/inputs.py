@@ -49,6 +49,10 @@ CONVERSIONS: dict[str, Conversion | None] = {
     "bf16x6": _emulated("bf16", "rn rn", 3, "11 20 02 10 01 00", "f32 as three bf16 parts, six products"),
     "bf16x9": _emulated("bf16", "rn rn", 3, "22 21 12 11 20 02 10 01 00", "f32 as three bf16 parts, nine products"),
     "tf32x3": _emulated("tf32", "rna rz", 2, "10 01 00", "f32 as two tf32 parts, as compilers do it"),
+    "tf32x3rna": _emulated("tf32", "rna rna", 2, "10 01 00", "f32 as two tf32 parts, both by cvt.rna"),
+    "tf32x3rn": _emulated("tf32", "rn rn", 2, "10 01 00", "f32 as two tf32 parts, both by cvt.rn"),
+    "tf32x3rz": _emulated("tf32", "rz rz", 2, "10 01 00", "f32 as two tf32 parts, both cut off by the tensor core"),
+    "tf32x3ba": _emulated("tf32", "rna rna", 2, "01 10 00", "as tf32x3rna, with A's large part first"),
     "3xtf32": _emulated("tf32", "rz rna", 2, "10 01 00", "f32 as two tf32 parts, as CUTLASS does it", step=8),
 }
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.formats import lookup
-from tcemu.recipes.epilogue import Addend
+from tcemu.recipes.epilogue import Epilogue
 from tcemu.recipes.inputs import CONVERSIONS, converted
 
 Array = npt.NDArray[Any]
@@ -19,7 +19,7 @@ _WORSE = 16.0
 _NOTHING = 2.0**-24
 
 
-def likely(a: Array, b: Array, d: Array, plus: Addend | None, inputs: Iterable[str]) -> set[str]:
+def likely(a: Array, b: Array, d: Array, plus: Epilogue | None, inputs: Iterable[str]) -> set[str]:
     """The conversions that can have come first, of some elements: a and b (elements, k), d (elements).
 
     Errors are those against the exact sum of the converted factors. Factors rounded to tf32 differ from those of f32 by
@@ -37,7 +37,7 @@ def likely(a: Array, b: Array, d: Array, plus: Addend | None, inputs: Iterable[s
     return {each for each, error in errors.items() if not error > _WORSE * least}
 
 
-def _exact(a: Array, b: Array, plus: Addend | None, inputs: str) -> Array:
+def _exact(a: Array, b: Array, plus: Epilogue | None, inputs: str) -> Array:
     """alpha A B + beta C of converted factors, nearly exact."""
     conversion = CONVERSIONS[inputs]
     if conversion is None:
@@ -46,5 +46,4 @@ def _exact(a: Array, b: Array, plus: Addend | None, inputs: str) -> Array:
         form = lookup(conversion.form)
         left, right = ([form.decode(part) for part in converted(each, conversion)] for each in (a, b))
         total = sum(((left[i] * right[j]).sum(axis=1) for i, j in conversion.pairs), np.zeros(len(a)))
-    result: Array = total if plus is None else plus.alpha * total + plus.beta * plus.c.astype(float)
-    return result
+    return total if plus is None else plus.real(total)

@@ -11,11 +11,13 @@ from tcemu.arguments import explained
 from tcemu.errors import OperandError
 from tcemu.formats import lookup
 from tcemu.recipes.engines import Engine, engine
-from tcemu.recipes.epilogue import Addend, addend, joined
-from tcemu.recipes.inputs import CONVERSIONS, converted, nearest
+from tcemu.recipes.epilogue import Epilogue, epilogue, fma, joined
+from tcemu.recipes.inputs import CONVERSIONS, converted
 from tcemu.recipes.order import Chain, chains, splits
-from tcemu.recipes.recipe import Recipe
+from tcemu.recipes.outputs import rounded
+from tcemu.recipes.recipe import DOWN, Recipe
 from tcemu.recipes.reductions import reduced
+from tcemu.recipes.scales import Blocks
 
 Array = npt.NDArray[Any]
 
@@ -29,11 +31,18 @@ def multiply(
     *,
     alpha: float = 1.0,
     beta: float = 1.0,
+    bias: npt.ArrayLike | None = None,
+    scale_a: npt.ArrayLike | None = None,
+    scale_b: npt.ArrayLike | None = None,
+    scale_c: float = 1.0,
+    scale_d: float = 1.0,
 ) -> Array:
-    """D = alpha A B + beta C as the recipe computes it.
+    """D = scale_d relu(alpha scale_a A scale_b B + beta scale_c C + bias) as the recipe says; relu if it does.
 
     A (M, K) and B (K, N) have the types that the instruction takes, or that `inputs` converts. C is (M, N), or (N,) for
-    a bias that every row gets. D has the type `output`, or the accumulator's. Raises OperandError for other operands.
+    a bias that every row gets; `bias` is one beside C. scale_a and scale_b are a number, or (M, 1) and (1, N), or one
+    for each block, such as (M, K / 128) and (K / 128, N / 128). alpha, scales and C are f32 (f64 for f64), also where
+    the sums are integers. D has the type `output`, or the accumulator's. Raises OperandError for other operands.
 
     >>> from tcemu.recipes import Recipe, multiply
     >>> A, B = np.ones((2, 40), np.float16), np.ones((40, 3), np.float16)
@@ -41,26 +50,40 @@ def multiply(
     >>> multiply(recipe, A, B, np.array([1, 2, 3], np.float16), alpha=0.5)[0]
     array([21., 22., 23.], dtype=float16)
     """
-    operands = Operands(recipe, np.asarray(a), np.asarray(b))
+    a, b = np.asarray(a), np.asarray(b)
+    if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
+        raise OperandError(f"A must be (M, K) and B (K, N); got shapes {a.shape} and {b.shape}")
+    more = {"bias": bias, "scale_a": scale_a, "scale_b": scale_b, "scale_c": scale_c, "scale_d": scale_d}
+    plus = epilogue((len(a), b.shape[1]), len(b), c, alpha=alpha, beta=beta, **more)  # type: ignore[arg-type]
+    return product(recipe, a, b, plus)
+
+
+def product(recipe: Recipe, a: Array, b: Array, plus: Epilogue | None) -> Array:
+    """D as the recipe computes it."""
+    operands = Operands(recipe, a, b, None if plus is None else plus.blocks)
     sums = [operands.split(slices) for slices in splits(recipe, operands.depth) if len(slices[0])]
-    return finished(recipe, sums, operands.engine.sums, addend(c, sums[0].shape, alpha, beta))
+    return finished(recipe, sums, operands.engine.sums, plus)
 
 
 class Operands:
     """A (M, K) and B (K, N) as the instruction takes them, and the sums of its chains."""
 
-    def __init__(self, recipe: Recipe, a: Array, b: Array) -> None:
-        if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
-            raise OperandError(f"A must be (M, K) and B (K, N); got shapes {a.shape} and {b.shape}")
-        self.recipe, self.depth = recipe, a.shape[1]
+    def __init__(self, recipe: Recipe, a: Array, b: Array, blocks: Blocks | None = None) -> None:
+        self.recipe, self.depth, self._blocks = recipe, a.shape[1], blocks
         self.engine: Engine = engine(recipe.instruction, recipe.target)
         self._a, self._b = factors(recipe, self.engine, a, b.T)
         self._zero = np.zeros((len(a), b.shape[1]), lookup(self.engine.sums).storage)
 
     def split(self, slices: list[Chain]) -> Array:
         """The sum of a split in the accumulator's dtype (M, N)."""
-        sums = [reduced([self._chain(each) for each in self._chains(ks)], "") for ks in slices if len(ks)]
+        sums = [self._slice(self._chains(ks)) for ks in slices if len(ks)]
         return reduced(sums, self.recipe.join)
+
+    def _slice(self, ks: list[Chain]) -> Array:
+        sums = [self._chain(each) for each in ks]
+        if self._blocks is None:
+            return reduced(sums, "")
+        return promoted(sums, [block_of(each, self.depth, self._blocks.size) for each in ks], self._blocks, self.recipe)
 
     def _chains(self, ks: Chain) -> list[Chain]:
         return chains(self.recipe, ks, self.engine.depth, self.depth)
@@ -91,12 +114,79 @@ def _columns(matrix: Array, ks: Chain) -> Array:
     return matrix[:, ks]
 
 
-def finished(recipe: Recipe, sums: list[Array], kind: str, plus: Addend | None = None) -> Array:
+def block_of(ks: Chain, depth: int, size: int) -> int:
+    """The block whose scales a chain's sum takes. Raises OperandError for a chain with k of several blocks."""
+    found = np.unique(ks[ks >= 0] % depth // size)
+    if len(found) > 1:
+        raise OperandError(
+            f"scales change every {size} k, so a recipe for them needs sums that start again there, such as "
+            f"every={size}"
+        )
+    return int(found[0]) if len(found) else 0
+
+
+def promoted(sums: list[Array], at: list[int], blocks: Blocks, recipe: Recipe) -> Array:
+    """The sums of chains, each times the scales of its block, added from left to right."""
+    total: Array | None = None
+    with np.errstate(all="ignore"):
+        for each, block in zip(sums, at, strict=True):
+            value, (a, b) = each.astype(np.float32), blocks.pair(block)
+            if recipe.scales:
+                value, last = value * (a if recipe.scales == "a" else b), (b if recipe.scales == "a" else a)
+            else:
+                last = a * b
+            if total is None:
+                total = value * last
+            else:
+                total = fma(last, value, total) if recipe.promotion == "fma" else total + value * last
+    if total is None:
+        raise OperandError("a split without k has no sum")
+    return total
+
+
+def finished(recipe: Recipe, sums: list[Array], kind: str, plus: Epilogue | None = None) -> Array:
     """D from the sums of the splits, which have the accumulator's type `kind`."""
-    wide = "f32" if kind == "f16" and (len(sums) > 1 or plus) else kind
+    total, wide = complete(recipe, sums, kind, plus)
+    return rounded(total, wide, recipe.output or kind, recipe.rounding, recipe.overflow)
+
+
+def complete(recipe: Recipe, sums: list[Array], kind: str, plus: Epilogue | None = None) -> tuple[Array, str]:
+    """The result before it is rounded to D's type, and its own type."""
+    joins = plus is not None and plus.joins
+    if plus is not None and plus.blocks is not None and kind in ("f16", "s32"):
+        kind = "f32"
+    wide = "f32" if kind == "f16" and (len(sums) > 1 or joins) else kind
     sums = [each.astype(lookup(wide).dtype, copy=False) for each in sums]
-    total = _rounding_on(sums, recipe.total, wide) if recipe.total else reduced(sums, recipe.reduce)
-    return rounded(total if plus is None else joined(total, plus, recipe.fused), wide, recipe.output or kind)
+    if recipe.partial:
+        sums = list(through(np.stack(sums), wide, recipe.partial))
+    if recipe.total:
+        total = _rounding_on(sums[::-1] if recipe.reduce == DOWN else sums, recipe.total, wide)
+    else:
+        total = reduced(sums, recipe.reduce)
+    if recipe.product:
+        total = through(total, wide, recipe.product)
+    if plus is not None and joins:
+        if kind == "s32" and recipe.epilogue == "s32":
+            total = _integers(total, plus)
+        else:
+            wide = "f32" if kind == "s32" else wide
+            total = joined(total.astype(lookup(wide).dtype, copy=False), plus, recipe)
+    if recipe.activation:
+        total = np.where((total > 0) | np.isnan(total), total, total.dtype.type(0))
+    return total, wide
+
+
+def _integers(total: Array, plus: Epilogue) -> Array:
+    """alpha sums + beta C in s32, which wraps: cuBLASLt with the scale type 32I, whose alpha and beta are 0 or 1."""
+    wide = total.astype(np.int64) * int(plus.alpha)
+    if plus.c is not None:
+        wide = wide + int(plus.beta) * plus.c.astype(np.int64)
+    return wide.astype(np.int32)
+
+
+def through(values: Array, kind: str, form: str) -> Array:
+    """Numbers rounded to another type, in their own dtype."""
+    return rounded(values, kind, form).astype(values.dtype)
 
 
 def _rounding_on(sums: list[Array], total: str, kind: str) -> Array:
@@ -105,10 +195,3 @@ def _rounding_on(sums: list[Array], total: str, kind: str) -> Array:
     for each in sums[1:]:
         running = rounded(each + running.astype(each.dtype), kind, total)
     return running.astype(sums[0].dtype)
-
-
-def rounded(values: Array, kind: str, output: str) -> Array:
-    """Sums of one type in another, to nearest even."""
-    if kind == output:
-        return values
-    return nearest(values, lookup(output))

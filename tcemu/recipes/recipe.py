@@ -9,17 +9,37 @@ from typing import Literal, get_args
 
 from tcemu.errors import OperandError, briefly, did_you_mean, is_whole, listing, shown
 from tcemu.recipes.inputs import CONVERSIONS
+from tcemu.recipes.operands import TYPES
 
 Residue = Literal["last", "first"]
 Fused = Literal["c", "sum", "none"]
+Scaled = Literal["", "a", "b"]
+Promotion = Literal["fma", "add"]
+Rounding = Literal["", "rz", "rna"]
+Overflow = Literal["", "saturate", "wrap", "special"]
 
 _ORDER = re.compile(r"(?:[a-z]\d+)+>[a-z]+")
 _LEVEL = re.compile(r"[1-9]\d*:[1-9]\d*")
-#: The one way to add sums that has a name instead of levels.
-HALVES = "halves"
+#: The ways to add sums that have a name instead of levels.
+HALVES, DOWN = "halves", "down"
 #: What fields accept: words, texts, or whole numbers from the least to the most.
-_WORDS = {"residue": get_args(Residue), "fused": get_args(Fused), "inputs": tuple(CONVERSIONS)}
-_TEXTS = ("instruction", "target", "inputs", "order", "residue", "join", "reduce", "total", "fused", "output")
+_FLOATS = ("", "f16", "bf16", "f32")
+_WORDS = {
+    "residue": get_args(Residue),
+    "fused": get_args(Fused),
+    "inputs": tuple(CONVERSIONS),
+    "partial": _FLOATS,
+    "total": _FLOATS,
+    "product": _FLOATS,
+    "scales": get_args(Scaled),
+    "promotion": get_args(Promotion),
+    "epilogue": ("", "s32"),
+    "activation": ("", "relu"),
+    "rounding": get_args(Rounding),
+    "overflow": get_args(Overflow),
+    "output": ("", *TYPES),
+}
+_TEXTS = ("instruction", "target", "order", "join", "reduce", *_WORDS)
 #: The largest k, and the most parts: a launch has at most as many blocks along y or z.
 _K, _PARTS = 2**31 - 1, 65_535
 _BOUNDS = dict.fromkeys(("tile", "every", "lead", "size"), (0, _K)) | dict.fromkeys(("splits", "slices"), (1, _PARTS))
@@ -68,15 +88,33 @@ class Recipe:
     #: How the slices' sums are added, as in `reduce`.
     join: str = ""
     #: How the splits' sums are added, in f32 to nearest: levels stride:count, each adding `count` sums that are
-    #: `stride` apart from left to right. "" for all of them from left to right; "halves" for cuBLAS's way with half as
-    #: many places as sums: sum i goes to place i or, if there is none, is added to the sum of half the number before;
-    #: the last sum stays out and takes up place after place.
+    #: `stride` apart from left to right. "" for all of them from left to right; "down" from right to left; "halves" for
+    #: cuBLAS's way with half as many places as sums: sum i goes to place i or, if there is none, is added to the sum of
+    #: half the number before; the last sum stays out and takes up place after place.
     reduce: str = ""
+    #: The type to which the sum of each split is rounded before it is added: that of a workspace; "" for none.
+    partial: str = ""
     #: The type to which the total is rounded after every split that is added to it; "" for none but the end.
     total: str = ""
+    #: The type to which the total is rounded before scales, alpha, C and a bias join it; "" for none.
+    product: str = ""
+    #: The order in which the scales of A and B multiply a sum: "" for their product first, "a" for A's scale and then
+    #: B's, "b" for the opposite.
+    scales: Scaled = ""
+    #: How the scaled sum of a block of k is added to the total: in a fused multiply-add, or rounded first, "add".
+    promotion: Promotion = "fma"
+    #: The type in which alpha and C join an integer total: "" for f32, or s32.
+    epilogue: str = ""
     #: How alpha and beta C join the total, in f32: which of the two products is part of a fused multiply-add, "c" or
     #: "sum"; "none" if both are rounded.
     fused: Fused = "c"
+    #: What is applied before the last rounding: "" or "relu".
+    activation: str = ""
+    #: How the result is rounded to `output`: "" to nearest even; "rz" cut off; "rna" to nearest, ties away from zero.
+    rounding: Rounding = ""
+    #: What becomes of a result that `output` cannot hold: "" what cvt does, which saturates to integers and fp8 and
+    #: makes infinity elsewhere; "saturate"; "wrap" keeps an integer's low bits; "special" makes infinity or NaN.
+    overflow: Overflow = ""
     #: The type of D; "" for the accumulator's.
     output: str = ""
 
@@ -176,10 +214,10 @@ def levels(way: str) -> list[tuple[int, int]]:
 
 @cache
 def _check_reduction(name: str, way: str, count: int) -> None:
-    if way in ("", HALVES):
+    if way in ("", HALVES, DOWN):
         return
     if not all(_LEVEL.fullmatch(level) for level in way.split(",")):
-        raise OperandError(f"a recipe's {name} must be {HALVES} or levels, such as 2:2,1:2; got {shown(way)}")
+        raise OperandError(f"a recipe's {name} must be {HALVES}, {DOWN} or levels, such as 2:2,1:2; got {shown(way)}")
     left = set(range(count))
     for stride, many in levels(way):
         left = {i for i in left if i // stride % many == 0}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.recipes.recipe import HALVES, levels
+from tcemu.recipes.recipe import DOWN, HALVES, levels
 
 Array = npt.NDArray[Any]
 #: The most splits for which all trees are tried: there are 720 for 64.
@@ -28,6 +28,8 @@ def reduced(sums: Sequence[Array], way: str) -> Array:
     """
     if not way or len(sums) == 1:
         return _added(sums)
+    if way == DOWN:
+        return _added(sums[::-1])
     if way == HALVES:
         return _added(_places(sums))
     left = list(sums)

@@ -9,12 +9,14 @@ import numpy.typing as npt
 
 from tcemu.arguments import explained
 from tcemu.errors import ArithmeticUnknown, OperandError
-from tcemu.recipes.candidates import trials
-from tcemu.recipes.elements import Elements, Tried, missed, telling
-from tcemu.recipes.epilogue import Addend, addend
+from tcemu.recipes.candidates import Way, trials
+from tcemu.recipes.elements import Elements, Tried, missed, narrow, telling
+from tcemu.recipes.epilogue import Epilogue, epilogue
+from tcemu.recipes.evidence import Evidence
+from tcemu.recipes.finishes import finishes
 from tcemu.recipes.inputs import CONVERSIONS
 from tcemu.recipes.operands import matrix, values
-from tcemu.recipes.product import multiply
+from tcemu.recipes.product import product
 from tcemu.recipes.recipe import Recipe
 from tcemu.recipes.verdict import Match, Verdict
 
@@ -23,8 +25,12 @@ Array = npt.NDArray[Any]
 _FEW, _MORE = {False: 4, True: 24}, 96
 #: Recipes that are tried at more elements at once.
 _CHUNK = 64
-#: Recipes that give all of D and are listed; and rows of D that are compared before all of it.
-_WHOLE, _ROWS = 4, 16
+#: Recipes that are compared with all of D: at least, at most, and products for which it is done beyond the least.
+_WHOLE, _MOST, _CHEAP = 4, 64, 1 << 27
+#: Instructions for each of a few elements with which the search goes on, once it has found something.
+_SURVEY = 400_000
+#: Rows of D that are compared before all of it.
+_ROWS = 16
 #: Elements, of those that a recipe does not give, at which others are tried from then on.
 _LEARNT = {"few": 4, "more": 64}
 #: Elements of D, in whole rows, at which recipes that do not give all of D are compared with it.
@@ -40,14 +46,21 @@ def whose_bits(
     *,
     alpha: float = 1.0,
     beta: float = 1.0,
+    bias: object = None,
+    scale_a: object = None,
+    scale_b: object = None,
+    scale_c: float = 1.0,
+    scale_d: float = 1.0,
     effort: int = 1_000_000,
 ) -> Verdict:
-    """The recipes that give exactly the bits of D, which some library computed as alpha A B + beta C; else the nearest.
+    """The recipes that give exactly the bits of D, which some library computed from A and B; else the nearest.
 
-    A (M, K), B (K, N), D (M, N) and C (M, N) or, as a bias, (N,) are arrays of numpy, ml_dtypes, JAX or CuPy, or torch
-    tensors: f16, bf16, f32, f64, fp8 or 8-bit integers. After `effort` instructions for each of a few elements, the
-    rarer recipes are not tried any more, which matters for a long K, and the verdict says so. Raises OperandError for
-    other types and shapes, ArithmeticUnknown for types that no instruction multiplies.
+    D = scale_d relu(alpha scale_a A scale_b B + beta scale_c C + bias), as in `multiply`, which says what shapes C,
+    bias and the scales have; whether there is a relu shows in D. A (M, K), B (K, N) and D (M, N) are arrays of numpy,
+    ml_dtypes, JAX or CuPy, or torch tensors: f16, bf16, f32, f64, fp8 or integers of 8 or 4 bits, and D also s32. After
+    `effort` instructions for each of a few elements, the rarer recipes are not tried any more, which matters for a long
+    K, and the verdict says so. Raises OperandError for other types and shapes, ArithmeticUnknown for types that no
+    instruction multiplies.
 
     >>> from tcemu.recipes import Recipe, multiply, whose_bits
     >>> A = np.linspace(-1, 2, 8 * 64, dtype=np.float32).reshape(8, 64)
@@ -58,50 +71,73 @@ def whose_bits(
     (a, of_a), (b, of_b), (d, of_d) = matrix(a, "A"), matrix(b, "B"), matrix(d, "D")
     if a.shape[1] != b.shape[0] or d.shape != (a.shape[0], b.shape[1]) or not d.size or not a.shape[1]:
         raise OperandError(f"A must be (M, K), B (K, N) and D (M, N); got shapes {a.shape}, {b.shape} and {d.shape}")
-    plus = addend(None if c is None else values(c, "C"), d.shape, alpha, beta)
+    more = {"C": c, "bias": bias, "scale_a": scale_a, "scale_b": scale_b}
+    given = {name: None if each is None else values(each, name) for name, each in more.items()}
+    numbers = {"alpha": alpha, "beta": beta, "scale_c": scale_c, "scale_d": scale_d}
+    plus = epilogue((len(d), d.shape[1]), a.shape[1], given.pop("C"), **numbers, **given)  # type: ignore[arg-type]
     return _Search(a, b, d, plus, (of_a, of_b, of_d)).verdict(effort)
 
 
 class _Search:
-    def __init__(self, a: Array, b: Array, d: Array, plus: Addend | None, types: tuple[str, str, str]) -> None:
+    def __init__(self, a: Array, b: Array, d: Array, plus: Epilogue | None, types: tuple[str, str, str]) -> None:
         self._a, self._b, self._d, self._plus, self._types = a, b, d, plus, types
-        few = _FEW[types[2] in ("f16", "bf16")]
+        few = _FEW[narrow(types[2])]
         rows, columns = telling(a, b, d, plus, types[2], few + _MORE)
         self._at = {"few": (rows[:few], columns[:few]), "more": (rows, columns)}
         self._by = {name: Elements.of(a, b, d, plus, *at) for name, at in self._at.items()}
         self._steps = 0
+        #: How many recipes may still be compared with all of D.
+        self._left = min(_MOST, max(_WHOLE, _CHEAP // (d.size * a.shape[1])))
 
     def verdict(self, effort: int) -> Verdict:
+        """The recipes that give all of D, and how much that says; or the nearest."""
         nearest: list[Tried] = []
-        complete = True
+        exact: list[Recipe] = []
+        others: list[Recipe] = []
+        evidence = Evidence(self._a, self._b, self._d, self._plus, self._types)
+        complete, until = True, 0
         inputs = self._by["more"].inputs() if self._types[0] == "f32" else CONVERSIONS
-        for trial in trials(*self._types, self._a.shape[1], inputs, joins=self._plus is not None):
+        for trial in trials(*self._types, self._a.shape[1], inputs, self._ways(), self._block()):
             if not trial.recipes:
                 continue
-            if self._steps + self._by["few"].steps >= effort:
+            steps = self._steps + self._by["few"].steps
+            if steps >= (min(effort, until + _SURVEY) if exact else effort):
                 complete = False
                 break
+            until = until if exact else steps
             tried = self._by["few"].tried(list(trial.recipes), trial.reductions)
-            best = sorted(tried, key=lambda each: -each.share)[:2]
-            nearest += self._by["more"].tried([each.recipe for each in best])
-            exact, others = self._exact(_agreeing(tried))
-            if exact:
-                return self._told([Match(recipe, 1.0, None, None, self._d.size) for recipe in exact], others)
+            evidence.tried([each.recipe for each in tried])
+            if not exact:
+                best = sorted(tried, key=lambda each: -each.share)[:2]
+                nearest += self._by["more"].tried([each.recipe for each in best])
+            found, more = self._exact(_agreeing(tried))
+            exact, others = exact + found, others + more
+        if exact:
+            matches = [Match(recipe, 1.0, None, None, self._d.size) for recipe in exact]
+            return self._told(matches, others, complete, evidence)
         if not nearest:
             raise ArithmeticUnknown(
                 f"no known instruction multiplies {self._types[0]} by {self._types[1]} and gives "
                 f"{self._types[2]}"
             )
         nearest.sort(key=lambda each: -each.share)
-        return self._told([self._near(each.recipe) for each in nearest[:2]], [], complete)
+        return self._told([self._near(each.recipe) for each in nearest[:2]], [], complete, evidence)
+
+    def _ways(self) -> list[Way]:
+        return finishes(self._a, self._b, self._d, self._plus, (self._types[0], self._types[2]))
+
+    def _block(self) -> int:
+        return self._plus.blocks.size if self._plus is not None and self._plus.blocks is not None else 0
 
     def _exact(self, recipes: list[Recipe]) -> tuple[list[Recipe], list[Recipe]]:
-        """The first recipes that give all of D, and others that agree wherever they were tried."""
+        """Recipes that give all of D, and others that agree wherever they were tried."""
+        found: list[Recipe] = []
+        others: list[Recipe] = []
         while recipes:
             tried, recipes = self._by["more"].tried(recipes[:_CHUNK]), recipes[_CHUNK:]
             left = _agreeing(tried)
-            found: list[Recipe] = []
-            while left and len(found) < _WHOLE:
+            agreed = bool(left)
+            while left and self._left:
                 recipe, *left = left
                 differ = self._differences(recipe)
                 if len(differ):
@@ -109,12 +145,12 @@ class _Search:
                     left = _agreeing(self._by["more"].tried(left))
                 else:
                     found.append(recipe)
-            if found:
-                return found, left
-            if recipes:
+                    self._left -= 1
+            others += left
+            if recipes and not (agreed and (found or others)):
                 self._look_at(tried)
                 recipes = _agreeing(self._by["few"].tried(recipes))
-        return [], []
+        return found, others
 
     def _learn(self, differ: Array) -> None:
         """From now on, try recipes at some elements, rows and columns (count, 2), that one of them did not give."""
@@ -158,13 +194,12 @@ class _Search:
 
     def _given(self, recipe: Recipe, rows: Array) -> Array:
         """These rows of the recipe's result."""
-        plus = self._plus
-        more = {} if plus is None else {"c": plus.c[rows], "alpha": plus.alpha, "beta": plus.beta}
-        return multiply(recipe, self._a[rows], self._b, **more)  # type: ignore[arg-type]
+        return product(recipe, self._a[rows], self._b, self._plus and self._plus.of_rows(rows))
 
-    def _told(self, matches: list[Match], others: list[Recipe], complete: bool = True) -> Verdict:
+    def _told(self, matches: list[Match], others: list[Recipe], complete: bool, evidence: Evidence) -> Verdict:
         matches = sorted(matches, key=lambda each: -each.share)
-        return Verdict(matches, others, self._a, self._b, self._d, self._plus, complete)
+        told = evidence.of([match.recipe for match in matches if match.share == 1], others)
+        return Verdict(matches, others, self._a, self._b, self._d, self._plus, complete, told)
 
 
 def _agreeing(tried: list[Tried]) -> list[Recipe]:

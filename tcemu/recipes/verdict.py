@@ -12,12 +12,17 @@ import numpy.typing as npt
 from tcemu.arguments import explained
 from tcemu.errors import OperandError
 from tcemu.recipes.apart import bits_of, separate, sums_of
-from tcemu.recipes.epilogue import Addend
+from tcemu.recipes.epilogue import Epilogue
+from tcemu.recipes.evidence import APART, Told
 from tcemu.recipes.operands import matrix
 from tcemu.recipes.recipe import Recipe
 from tcemu.show import Picture, element_sums
 
 Array = npt.NDArray[Any]
+
+
+#: Recipes that are listed, and bits of evidence that are called few.
+_LISTED, _FEW_BITS = 4, 64.0
 
 
 @dataclass(frozen=True)
@@ -48,6 +53,9 @@ class Verdict:
     >>> print(whose_bits(A, B, multiply(recipe, A, B)))
     All 4,096 elements are those of
       mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 sm_80
+      mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 sm_75
+    These are names of the same sums: none of 64 random inputs tells them apart.
+    None of the others of 3,087 recipes gives these bits.
     """
 
     matches: list[Match]
@@ -56,9 +64,11 @@ class Verdict:
     a: Array = field(repr=False)
     b: Array = field(repr=False)
     d: Array = field(repr=False)
-    plus: Addend | None = field(default=None, repr=False)
-    #: Whether all recipes were tried, if none was found.
+    plus: Epilogue | None = field(default=None, repr=False)
+    #: Whether all recipes of the table were tried.
     complete: bool = True
+    #: What D says about the recipe.
+    evidence: Told = field(default_factory=Told)
 
     @property
     def exact(self) -> bool:
@@ -70,15 +80,46 @@ class Verdict:
         """The recipes that give all of D; none if no recipe does."""
         return [match.recipe for match in self.matches if match.share == 1]
 
+    @property
+    def certain(self) -> bool:
+        """Whether a recipe gives all of D, and nothing else that was tried does, nor would by chance."""
+        return self.exact and self.evidence.certain
+
     def __str__(self) -> str:
         if not self.exact:
             return "\n".join(self._nearest())
-        lines = [f"All {self.d.size:,} elements are those of", *(f"  {recipe}" for recipe in self.recipes)]
-        if len(self.recipes) > 1:
-            lines.append("These recipes give the same bits; `separate` makes an input that tells them apart.")
-        if self.others:
-            lines.append(f"{len(self.others)} more agree at the elements where they were tried.")
-        return "\n".join(lines)
+        listed = [f"  {recipe}" for recipe in self.recipes[:_LISTED]]
+        more = len(self.recipes) + len(self.others) - len(listed)
+        if more:
+            listed.append(f"  and {more:,} more")
+        return "\n".join([self._head(), *listed, *self._tail()])
+
+    def _head(self) -> str:
+        size, told = self.d.size, self.evidence
+        elements = f"All {size:,} elements are" if size > 1 else "The element is"
+        if told.distinct > 1:
+            more = f", and {len(self.others):,} more agree wherever they were tried" if self.others else ""
+            return f"Several, undecided: {len(self.recipes):,} recipes give all {size:,} elements{more}:"
+        if not told.certain:
+            return f"Undecided. {elements} those of this recipe, but that proves little:"
+        return f"{elements} those of"
+
+    def _tail(self) -> list[str]:
+        told, lines = self.evidence, []
+        if told.distinct > 1:
+            lines.append("`apart` and `separate` make an input that tells them apart.")
+        elif len(self.recipes) + len(self.others) > 1:
+            lines.append(f"These are names of the same sums: none of {APART} random inputs tells them apart.")
+        if not told.certain and told.bits < _FEW_BITS:
+            lines.append(
+                f"D tells {told.bits:.1f} bits, and {told.tried:,} recipes were tried: {_expected(told.by_chance)} by "
+                "chance. Give more elements, a wider D, a larger K, or factors of many magnitudes."
+            )
+        elif told.certain and told.tried > 1:
+            lines.append(f"None of the others of {told.tried:,} recipes gives these bits.")
+        if not self.complete:
+            lines.append("The rest of the table was not tried: K is long, and what is left is rare.")
+        return lines
 
     def _nearest(self) -> list[str]:
         lines = ["No recipe gives these bits. The nearest:"]
@@ -129,5 +170,12 @@ class Verdict:
             raise OperandError(f"D is {self.d.shape[0]} x {self.d.shape[1]} and has no element {at}")
         plus = self.plus and self.plus.at(np.array([[at[0]]]), np.array([[at[1]]]))
         given = self.d[at]
-        bands = [sums_of(match.recipe, self.a[at[0]], self.b[:, at[1]], given, plus) for match in self.matches[:2]]
+        shown = self.matches[: 1 if self.exact and self.evidence.distinct == 1 else 2]
+        bands = [sums_of(match.recipe, self.a[at[0]], self.b[:, at[1]], given, plus) for match in shown]
         return element_sums(bands, f"The sums of D[{at[0]}][{at[1]}]", f"{float(given):.9g}, {bits_of(given)}")
+
+
+def _expected(count: float) -> str:
+    if count >= 1:
+        return f"about {count:,.0f} of them give all of D"
+    return f"one of them gives all of D in {1 / count:,.0f} cases"

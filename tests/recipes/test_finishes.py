@@ -1,0 +1,146 @@
+"""What comes after the sums: alpha, C, scales, conversions to narrow types; against numpy, ml_dtypes and by hand."""
+
+import itertools
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from tcemu.errors import OperandError
+from tcemu.formats import lookup
+from tcemu.recipes import Recipe, multiply, whose_bits
+from tcemu.recipes.outputs import rounded
+
+S8 = "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32"
+BF16 = "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
+F16 = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+E4M3 = "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3"
+bf16, e4m3, e5m2 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
+
+
+def whole(seed, shape, dtype=np.int8):
+    form = np.iinfo(dtype)
+    return np.random.default_rng(seed).integers(form.min, form.max, shape, endpoint=True).astype(dtype)
+
+
+def drawn(seed, shape, dtype, scale=1.0):
+    return (np.random.default_rng(seed).standard_normal(shape) * scale).astype(dtype)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "c", "beta", "right"),
+    [
+        (0.5, None, 1.0, 16),
+        (1.0, 0.75, 2.0, 34),  # 33.5, to even
+        (1.0, 0.25, 2.0, 32),  # 32.5, to even
+        (-0.25, 3, 1.0, -5),
+        (1e9, None, 1.0, 2**31 - 1),  # cvt.rni.s32.f32 clamps
+    ],
+)
+def test_alpha_beta_and_c_of_integer_sums_are_f32(alpha, c, beta, right):
+    one = np.ones((16, 32), np.int8)
+    c = None if c is None else np.full(16, c, np.float32)
+    d = multiply(Recipe(S8), one, one.T.copy(), c, alpha=alpha, beta=beta)
+    assert (d.dtype, d.tolist()) == (np.int32, [[right] * 16] * 16)
+
+
+@pytest.mark.parametrize("kinds", [*itertools.product([np.int8, np.uint8], repeat=3)])
+@pytest.mark.parametrize("alpha", [1.0, 0.0015])
+def test_integers_saturate_and_the_search_finds_it(kinds, alpha):
+    a, b = whole(0, (32, 64), kinds[0]), whole(1, (64, 32), kinds[1])
+    form = np.iinfo(kinds[2])
+    sums = a.astype(np.int64) @ b.astype(np.int64)
+    d = np.clip(np.rint(np.float32(alpha) * sums.astype(np.float32)), form.min, form.max).astype(kinds[2])
+    found = whose_bits(a, b, d, alpha=alpha)
+    assert found.recipes, str(found)
+    assert np.array_equal(multiply(found.recipes[0], a, b, alpha=alpha), d)
+
+
+@pytest.mark.parametrize(
+    ("rounding", "overflow", "by_hand"),
+    [
+        ("", "", [-128, -2, 0, 2, 2, 3, 4, 127]),
+        ("rz", "", [-128, -2, 0, 1, 2, 3, 3, 127]),
+        ("rna", "", [-128, -3, -1, 2, 3, 3, 4, 127]),
+        ("", "wrap", [56, -2, 0, 2, 2, 3, 4, 44]),
+    ],
+)
+def test_f32_to_s8(rounding, overflow, by_hand):
+    values = np.float32([-200, -2.5, -0.5, 1.5, 2.5, 3, 3.75, 300])
+    assert rounded(values, "f32", "s8", rounding, overflow).tolist() == by_hand
+
+
+def test_a_nan_is_0_as_an_integer():
+    assert rounded(np.float32([np.nan, np.inf, -np.inf]), "f32", "u8").tolist() == [0, 255, 0]
+
+
+@pytest.mark.parametrize(("kind", "dtype", "largest"), [("e4m3", e4m3, 448), ("e5m2", e5m2, 57344)])
+def test_fp8_saturates_by_default_and_not_where_a_framework_does_the_conversion(kind, dtype, largest):
+    values = np.float32(np.linspace(-3, 3, 4001) * largest)
+    clipped = np.clip(values, -largest, largest).astype(dtype)
+    assert np.array_equal(rounded(values, "f32", kind).view(np.uint8), clipped.view(np.uint8))
+    plain = rounded(values, "f32", kind, overflow="special").astype(np.float32)
+    assert np.array_equal(plain, values.astype(dtype).astype(np.float32), equal_nan=True)
+
+
+#: D from exact f32 sums, and what the recipe must say about it.
+CONVERSIONS = {
+    "e4m3 saturates": (lambda x: np.clip(x, -448, 448).astype(e4m3), ""),
+    "e4m3 becomes NaN": (lambda x: x.astype(e4m3), "overflow=special"),
+    "e5m2 saturates": (lambda x: np.clip(100 * x, -57344, 57344).astype(e5m2), ""),
+    "e5m2 becomes infinite": (lambda x: (100 * x).astype(e5m2), "overflow=special"),
+    "f16 becomes infinite": (lambda x: (100 * x).astype(np.float16), ""),
+    "f16 saturates": (lambda x: np.clip(100 * x, -65504, 65504).astype(np.float16), "overflow=saturate"),
+    "bf16 is cut off": (lambda x: (x.view(np.uint32) & 0xFFFF0000).view(np.float32).astype(bf16), "rounding=rz"),
+    "s8 saturates": (lambda x: np.clip(np.rint(x), -128, 127).astype(np.int8), ""),
+    "s8 is cut off": (lambda x: np.clip(np.trunc(x), -128, 127).astype(np.int8), "rounding=rz"),
+    "s8 wraps": (lambda x: np.rint(x).astype(np.int64).astype(np.int8), "overflow=wrap"),
+    "u8 saturates": (lambda x: np.clip(np.rint(x), 0, 255).astype(np.uint8), ""),
+    "bf16 after relu": (lambda x: np.maximum(x, 0).astype(bf16), "activation=relu"),
+}
+
+
+@pytest.mark.parametrize("name", CONVERSIONS)
+def test_the_search_says_how_d_was_rounded(name):
+    convert, says = CONVERSIONS[name]
+    a, b = drawn(0, (24, 64), np.float16, 10), drawn(1, (64, 24), np.float16, 5)
+    alpha = 100.0 if "100" in name or "e5m2" in name or "f16" in name else 1.0
+    alpha = 1.0 if name.startswith("bf16") else alpha
+    with np.errstate(over="ignore"):
+        d = convert(multiply(Recipe(F16), a, b))
+    found = whose_bits(a, b, d, alpha=alpha)
+    assert found.recipes, str(found)
+    assert all(says in str(each) for each in found.recipes)
+    assert says or "overflow" not in str(found.recipes[0])
+
+
+def test_roundings_of_partial_sums_are_told_apart():
+    """As cuBLASLt's OUTPUT_TYPE and as bf16 atomic additions; not as its COMPUTE_TYPE."""
+    a, b = drawn(0, (32, 384), bf16), drawn(1, (384, 32), bf16)
+    parts = [multiply(Recipe(BF16), a[:, k : k + 128], b[k : k + 128]) for k in (0, 128, 256)]
+    p = [part.astype(bf16).astype(np.float32) for part in parts]
+    made = {
+        "partial=bf16 output": (p[0] + p[1] + p[2]).astype(bf16),
+        "partial=bf16 total=bf16 output": ((p[0] + p[1]).astype(bf16).astype(np.float32) + p[2]).astype(bf16),
+        "partial=bf16 total=bf16 output ": ((p[2] + p[1]).astype(bf16).astype(np.float32) + p[0]).astype(bf16),
+        "total=bf16": ((p[0] + parts[1]).astype(bf16).astype(np.float32) + parts[2]).astype(bf16),
+    }
+    for says, d in made.items():
+        found = whose_bits(a, b, d)
+        assert any(each.splits == 3 for each in found.recipes), f"{says}: {found}"
+        for each in found.recipes:
+            assert (bool(each.partial), bool(each.total)) == ("partial" in says, "total" in says)
+
+
+def test_c_and_a_bias_must_fit():
+    one = np.ones((4, 32), np.int8)
+    with pytest.raises(OperandError, match=r"C must be \(4, 4\), or a bias of \(4,\) for the columns or \(4, 1\) for"):
+        multiply(Recipe(S8), one, one.T.copy(), np.ones(5))
+
+
+def test_the_default_of_every_output_is_what_ptx_has():
+    """fp8: only .satfinite exists; integers: .sat; the others have infinity."""
+    for kind in ("f16", "bf16", "e4m3", "e5m2", "s8", "u8"):
+        d = rounded(np.float64([1e300, -1e300]), "f64", kind).astype(float)
+        form = lookup(kind)
+        assert d.tolist() == ([np.inf, -np.inf] if kind in ("f16", "bf16") else [form.largest, form.lowest])
