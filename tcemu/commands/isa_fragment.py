@@ -9,7 +9,7 @@ from typing import Any
 
 from tcemu.commands.report import PLAIN_WIDTH, Part, Report
 from tcemu.errors import LayoutError, counted, listing, span
-from tcemu.instructions import Instruction
+from tcemu.instructions import Instruction, target_named
 from tcemu.instructions.explain import default_target
 from tcemu.instructions.parse import parse
 from tcemu.layouts import Fragment
@@ -33,7 +33,7 @@ def fragment(
 ) -> Report:
     """Which lanes hold `position`; or what `lane` holds in `register`; or, without either, the whole table."""
     found = parse(opcode, ptx=ptx)
-    name = default_target(found.gate) if target is None else target
+    name = default_target(found.gate) if target is None else str(target_named(target))
     found = parse(found, name)
     try:
         asked = found.fragments[role]

@@ -95,7 +95,7 @@ def _kind(word: str) -> str:
         pass
     else:
         return "opcode"
-    if word in TARGETS:
+    if word in TARGETS or len(targets.product(word) or ()) == 1:
         return "target"
     if word in accepted("type"):
         return "type"

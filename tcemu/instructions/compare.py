@@ -57,7 +57,7 @@ def compare(one: str | Instruction, other: str | Instruction, target: str | None
     Raises what tcemu.parse raises: IllegalInstruction and TargetError.
     """
     found = [parse(each) for each in (one, other)]
-    names = [default_target(each.gate) if target is None else target for each in found]
+    names = [default_target(each.gate) if target is None else str(target_named(target)) for each in found]
     first, second = (parse(each, name) for each, name in zip(found, names, strict=True))
     facts, common, moved = _facts(first, second, names), {}, []
     for role in first.fragments:

@@ -100,7 +100,7 @@ def explain(instruction: str | Instruction, target: str | None = None, ptx: str 
     Raises what tcemu.parse raises: IllegalInstruction and TargetError.
     """
     found = parse(instruction, ptx=ptx)
-    name = default_target(found.gate) if target is None else target
+    name = default_target(found.gate) if target is None else str(target_named(target))
     found, chip = parse(found, name), target_named(name)
     family = family_of(found)
     unknown, layouts, told = "", tuple[LayoutLine, ...](), tuple[Description, ...]()

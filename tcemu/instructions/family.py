@@ -13,25 +13,40 @@ import numpy.typing as npt
 
 from tcemu.errors import IllegalInstruction, TableError, listing
 from tcemu.instructions.instruction import Instruction
+from tcemu.instructions.nearness import TYPED, distance
 from tcemu.instructions.operand import Operand
-from tcemu.instructions.rows import Rows, alike
+from tcemu.instructions.rows import Rows, rank
 from tcemu.instructions.spelling import Spelling, Words
+from tcemu.instructions.targets import Gate
 
 #: Destination registers (or None, for stores) of an instruction on operands; `memories` has "shared" and "memory".
 Execute = Callable[[Instruction, Any, Sequence[npt.ArrayLike], Mapping[str, Any]], Any]
+#: More words than the second are not listed; only the nearest few are.
+_FEW, _MOST = 4, 12
 Make = Callable[[Words, Rows, str], Instruction]
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """Words that the assembler accepts but the hardware ignores, and why tcemu rejects them."""
+    """Words that people write together although no instruction has them, and why that is so."""
 
     words: Mapping[str, tuple[str, ...]]
     reason: str
+    #: Words for other slots, where the most similar form would be wrong; an empty word leaves a slot out.
+    instead: Mapping[str, str] = field(default_factory=dict)
 
     def applies(self, words: Words) -> bool:
-        """Whether it applies to an opcode with these words."""
-        return all(words.get(slot) in accepted for slot, accepted in self.words.items())
+        """Whether it applies to an opcode with these words; an empty word stands for an absent one."""
+        return all(words.get(slot, "") in given for slot, given in self.words.items())
+
+
+#: Whether an instruction with this gate exists where somebody asks about it.
+Where = Callable[[Gate], bool]
+
+
+def anywhere(_: Gate) -> bool:
+    """Every instruction exists on some target."""
+    return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,29 +184,63 @@ class Family:
             self._forms[opcode] = found
         return found
 
-    def find(self, words: Words) -> Instruction:
-        """The instruction spelt with `words`. Raises IllegalInstruction, which names the nearest legal one."""
+    def find(self, words: Words, where: Where = anywhere) -> Instruction:
+        """The instruction spelt with `words`. Raises IllegalInstruction, which names the nearest that exists there."""
         for row in self.rows:
             if row.admits(words):
                 return self._made(words, row)
-        for refusal in self.refusals:
-            if refusal.applies(words):
-                raise IllegalInstruction(f"{refusal.reason} Nearest legal form: {self.nearest(words).opcode}")
-        raise IllegalInstruction(f"{self.clash(words)} Nearest legal form: {self.nearest(words).opcode}")
+        raise IllegalInstruction(f"{self.lesson(words) or self.clash(words)} {self.told(words, where)}")
+
+    def lesson(self, words: Words) -> str:
+        """Why there is no such instruction, in the table's words; empty where the table has none for them."""
+        refusal = self._refusal(words)
+        return refusal.reason if refusal else ""
+
+    def told(self, words: Words, where: Where = anywhere) -> str:
+        """The nearest legal form, as a sentence; if no form there has its types, the nearest that has them."""
+        near, there = self.nearest(words), self.nearest_where(words, where)
+        if there is not None and _alike(near, there):
+            return f"Nearest legal form: {there.opcode}"
+        return f"The nearest form with these types needs {near.gate.targets}: {near.opcode}"
 
     def nearest(self, words: Words) -> Instruction:
-        """The legal instruction that shares the most words; of equals, the one that agrees in earlier slots."""
-        best = [(row.closest(words, self.spelling.vocabulary), row) for row in self.rows]
-        chosen, row = max(best, key=lambda each: alike(each[0], words, self.spelling.vocabulary))
-        return self._made(chosen, row)
+        """The legal form with the least distance from `words`."""
+        found = self.nearest_where(words)
+        if found is None:
+            raise TableError(f"{self.name} has no rows")
+        return found
+
+    def nearest_where(self, words: Words, where: Where = anywhere) -> Instruction | None:
+        """The nearest form of those that exist there; None if none does."""
+        refusal, there = self._refusal(words), [row for row in self.rows if where(row.gate)]
+        if not there:
+            return None
+        chosen, row = self._closest({**words, **refusal.instead} if refusal else words, there)
+        if not where(row.gate_of(chosen)):  # because of a hint
+            chosen = {slot: word for slot, word in chosen.items() if slot not in row.hints}
+        return self._made({slot: word for slot, word in chosen.items() if word}, row)
+
+    def _refusal(self, words: Words) -> Refusal | None:
+        """The first that applies, if it is about words that a legal form of this kind would not have."""
+        near = dict(self._closest(words, self.rows)[0])
+        wrong = {slot for slot in (*words, *near) if words.get(slot) != near.get(slot)}
+        return next((each for each in self.refusals if each.applies(words) and not wrong.isdisjoint(each.words)), None)
+
+    def _closest(self, words: Words, rows: Sequence[Rows]) -> tuple[Words, Rows]:
+        """The words of the nearest form of some rows, and its row."""
+        order = self.spelling.vocabulary
+        best = [(row.closest(words, order), row) for row in rows]
+        return min(best, key=lambda each: rank(each[0], words, order))
 
     def clash(self, words: Words) -> str:
-        """Which slot cannot be combined with the others, and which words could."""
-        found = ((slot, self._would_do(slot, words)) for slot in self.spelling.vocabulary)
-        would_do = [(slot, accepted) for slot, accepted in found if accepted]
-        if not would_do:
-            return "These qualifiers cannot be combined."
-        return " ".join(self._advice(slot, words, accepted) for slot, accepted in would_do[:2])
+        """Which slots cannot be combined with the others, and which words could."""
+        near = self.nearest(words).words
+        order = self.spelling.vocabulary
+        differ = [slot for slot in order if words.get(slot, "") != near.get(slot, "")]
+        would_do = ((slot, self._would_do(slot, words)) for slot in dict.fromkeys((*differ, *order)))
+        told = [self._advice(slot, words, accepted) for slot, accepted in would_do if accepted]
+        told = told or [self._advice(slot, words, [near.get(slot, "")]) for slot in differ]
+        return " ".join(told[:2])
 
     def _would_do(self, slot: str, words: Words) -> list[str]:
         """Words that would make the opcode legal if `slot` alone were changed."""
@@ -205,10 +254,17 @@ class Family:
 
     @staticmethod
     def _advice(slot: str, words: Words, would_do: list[str]) -> str:
-        accepted = [f".{word}" if word else "absent" for word in would_do]
+        few = sorted(would_do, key=lambda word: distance(slot, words.get(slot, ""), word))[:_FEW]
+        accepted = [f".{word}" if word else "absent" for word in would_do if len(would_do) <= _MOST or word in few]
+        such = ", for example," if len(would_do) > _MOST else ""
         given = (
             f".{words[slot]} cannot be combined with the other qualifiers"
             if slot in words
             else f"The .{slot} qualifier is missing"
         )
-        return f"{given}: .{slot} must be {listing(accepted)} here."
+        return f"{given}: .{slot} must be{such} {listing(accepted)} here."
+
+
+def _alike(one: Instruction, other: Instruction) -> bool:
+    """Whether two forms have the same types."""
+    return all(one.words.get(slot) == other.words.get(slot) for slot in TYPED)

@@ -26,6 +26,7 @@ from tcemu.errors import AddressError, OperandError
 from tcemu.formats import Container, lookup
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction, Shape
+from tcemu.instructions.lessons import MOVES
 from tcemu.instructions.memory import Memory, as_int64, integral
 from tcemu.instructions.multiply import CHUNK, broadcast, take
 from tcemu.instructions.rows import Rows, in_spaces, vocabulary
@@ -212,6 +213,7 @@ LOAD = Family(
     tuple(LOAD_ROWS),
     _make("ldmatrix", LOAD_SECTION, "d"),
     _load,
+    MOVES,
     memories=_SHARED,
     signature="d = addresses",
     about="loads matrices from rows of shared memory into registers, by one warp",
@@ -223,6 +225,7 @@ STORE = Family(
     tuple(STORE_ROWS),
     _make("stmatrix", STORE_SECTION, "a"),
     _store,
+    MOVES,
     memories=_SHARED,
     signature="= addresses a",
     about="stores matrices from registers into rows of 16 bytes of shared memory, by one warp",
@@ -234,6 +237,7 @@ MOVE = Family(
     tuple(MOVE_ROWS),
     _make_move,
     _move,
+    MOVES,
     signature="d = a",
     about="transposes an 8 x 8 matrix across the lanes of a warp",
 )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from tcemu.formats import Format
 from tcemu.instructions.family import Family, Refusal
 from tcemu.instructions.instruction import Instruction, Shape
+from tcemu.instructions.lessons import LAYOUTS, PRODUCTS
 from tcemu.instructions.multiply import container, execute, types_of
 from tcemu.instructions.rows import Rows, multiply, pairs, vocabulary
 from tcemu.instructions.spelling import Spelling, Words
@@ -68,6 +69,8 @@ REFUSALS = (
         "m8n8k4 multiplies f16 and f64 only. The assembler accepts it with bf16 and tf32 but emits no instruction "
         "for it: D would keep its old value.",
     ),
+    *PRODUCTS,
+    *LAYOUTS,
 )
 
 

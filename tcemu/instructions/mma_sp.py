@@ -26,6 +26,7 @@ from tcemu.formats.arrays import as_array
 from tcemu.instructions.facts import Facts
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction, Shape
+from tcemu.instructions.lessons import PRODUCTS
 from tcemu.instructions.mma import BLACKWELL, F8F6F4, FP8, RTX_BLACKWELL, SATFINITE, SMALL
 from tcemu.instructions.multiply import CHUNK, container, in_chunks, registers, types_of
 from tcemu.instructions.rows import Rows, multiply, pairs, vocabulary
@@ -221,6 +222,7 @@ FAMILY = Family(
     tuple(ROWS),
     _instruction,
     execute,
+    PRODUCTS,
     mnemonic="mma",
     marks=frozenset({"sp", "sp::ordered_metadata"}),
     computes=True,

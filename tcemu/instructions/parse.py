@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import takewhile
 
 from tcemu.errors import IllegalInstruction, TargetError, listing, nearest, shown
-from tcemu.instructions.family import Family
+from tcemu.instructions.family import Family, Where, anywhere
 from tcemu.instructions.instruction import Instruction
+from tcemu.instructions.nearness import TYPED
 from tcemu.instructions.other_instructions import INSTEAD
-from tcemu.instructions.spelling import likeness
 from tcemu.instructions.table import FAMILIES, family_of
-from tcemu.instructions.targets import target_named
+from tcemu.instructions.targets import TARGETS, Gate, Target, target_named
 
 #: An opcode that errors show as an example.
 EXAMPLE = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
@@ -51,12 +52,33 @@ def parse(instruction: str | Instruction, target: str | None = None, ptx: str | 
         ...
     tcemu.errors.IllegalInstruction: mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 does not exist on sm_75: ...
     """
-    found = instruction if isinstance(instruction, Instruction) else _parse(_as_opcode(instruction))
+    found = instruction if isinstance(instruction, Instruction) else _found(_as_opcode(instruction), target, ptx)
     if target is not None:
         _check_target(found, target)
     if ptx is not None:
         _check_ptx(found, ptx)
     return found if target is None else found.on(target_named(target))
+
+
+def _found(text: str, target: str | None, ptx: str | None) -> Instruction:
+    try:
+        return _parse(text)
+    except IllegalInstruction:
+        if target is None and ptx is None:
+            raise
+    return _parse(text, _Where(None if target is None else _target(target), ptx))
+
+
+@dataclass(frozen=True)
+class _Where:
+    """Whether an instruction exists on a target and in a PTX version, by its gate; None means any."""
+
+    target: Target | None
+    ptx: str | None
+
+    def __call__(self, gate: Gate) -> bool:
+        there = self.target is None or gate.admits(self.target)
+        return there and (self.ptx is None or gate.admits_ptx(self.ptx))
 
 
 def _as_opcode(text: object) -> str:
@@ -68,7 +90,7 @@ def _as_opcode(text: object) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _parse(text: str) -> Instruction:
+def _parse(text: str, where: Where = anywhere) -> Instruction:
     opcode = text.strip().removesuffix(";").strip()
     if not opcode:
         raise IllegalInstruction("an empty string is not an instruction")
@@ -80,13 +102,13 @@ def _parse(text: str) -> Instruction:
     parts = opcode.split(".")
     family = next((family for family in reversed(FAMILIES) if family.claims(parts)), None)
     if family is None:
-        raise IllegalInstruction(f"{_shown(opcode)}: {_unknown(opcode, parts[0])}")
+        raise IllegalInstruction(f"{_shown(opcode)}: {_unknown(opcode, parts[0], where)}")
     try:
         words = family.spelling.read(opcode)
     except IllegalInstruction as error:
-        raise IllegalInstruction(f"{_shown(opcode)}: {_misread(opcode, error, family)}") from None
+        raise IllegalInstruction(f"{_shown(opcode)}: {_misread(opcode, error, family, where)}") from None
     try:
-        found = family.find(words)
+        found = family.find(words, where)
     except IllegalInstruction as error:
         raise IllegalInstruction(f"{_shown(opcode)}: {error} (PTX ISA {family.section})") from None
     if not family.begins(parts, found.opcode):
@@ -95,7 +117,7 @@ def _parse(text: str) -> Instruction:
     return found
 
 
-def _misread(opcode: str, error: IllegalInstruction, claimed: Family) -> str:
+def _misread(opcode: str, error: IllegalInstruction, claimed: Family, where: Where) -> str:
     """Why an opcode is unreadable, in the words of the family that was probably meant, and the nearest legal form."""
     near, family = _meant(opcode, claimed.mnemonic, claimed)
     told: object = error
@@ -103,11 +125,13 @@ def _misread(opcode: str, error: IllegalInstruction, claimed: Family) -> str:
         family.spelling.read(opcode, like=near.opcode)
     except IllegalInstruction as better:
         told = better
-    return f"{told} {_told(near, family)}"
+    lesson = family.lesson(family.spelling.guess(".".join(_words(opcode))))
+    return f"{lesson or told} {_told(near, family, where)}"
 
 
-def _told(near: Instruction, family: Family) -> str:
-    return f"Nearest legal form: {near} (PTX ISA {family.section})"
+def _told(near: Instruction, family: Family, where: Where) -> str:
+    """The nearest legal form, or the nearest that exists there, and the section."""
+    return f"{family.told(dict(near.words), where)} (PTX ISA {family.section})"
 
 
 def _meant(opcode: str, mnemonic: str, claimed: Family | None = None) -> tuple[Instruction, Family]:
@@ -151,25 +175,11 @@ def _words(opcode: str) -> list[str]:
 
 
 def _nearest(opcode: str, family: Family) -> Instruction:
-    """The form nearest to an unreadable opcode: the one with the fewest words changed, of several the most similar.
-
-    Families without matrices have too many forms to compare; there, the meaning is guessed word by word.
-    """
+    """The form nearest to an unreadable opcode, whose meaning is guessed word by word."""
     asked = _words(opcode)
-    if family.plain:
-        text = ".".join(asked)
-        guesses = [family.nearest(family.spelling.guess(text, similar=similar)) for similar in (True, False)]
-        return max(guesses, key=lambda form: _shared(form.opcode, asked))
-    forms = [form for _, form in family.variants]
-    spelt = [Counter(form.opcode.split(".")) for form in forms]
-    known = {word for words in spelt for word in words}
-    right = Counter(word for word in asked if word in known)
-    like = [{word: likeness(wrong, word) for word in known} for wrong in asked if wrong not in known]
-    shared = [(right & words).total() + sum(max(each[word] for word in words) for each in like) for words in spelt]
-    alike = [2 * count - words.total() for count, words in zip(shared, spelt, strict=True)]
-    most = max(alike)
-    among = [form for form, count in zip(forms, alike, strict=True) if count == most]
-    return max(among, key=lambda form: SequenceMatcher(None, asked, form.opcode.split(".")).ratio())
+    text = ".".join(asked)
+    guesses = [family.nearest(family.spelling.guess(text, similar=similar)) for similar in (True, False)]
+    return max(guesses, key=lambda form: _shared(form.opcode, asked))
 
 
 def _shared(form: str, asked: list[str]) -> tuple[int, int]:
@@ -182,10 +192,10 @@ def _shown(opcode: str) -> str:
     return opcode if len(opcode) <= 120 else f"{opcode[:117]}..."
 
 
-def _unknown(opcode: str, mnemonic: str) -> str:
+def _unknown(opcode: str, mnemonic: str, where: Where) -> str:
     if mnemonic in _MNEMONICS:
         seconds = listing(sorted({start.removeprefix(mnemonic) for start in _starts_of(mnemonic)}))
-        near = _told(*_meant(opcode, mnemonic))
+        near = _told(*_meant(opcode, mnemonic), where)
         return f"{mnemonic} is followed by {seconds}; this version runs no other form. {near}"
     if mnemonic in _NOT_YET:
         runs = listing(dict.fromkeys(family.mnemonic for family in FAMILIES if family.execute), "and")
@@ -198,7 +208,7 @@ def _unknown(opcode: str, mnemonic: str) -> str:
     small = opcode.lower()
     family = next((family for family in reversed(FAMILIES) if family.claims(small.split("."))), None)
     if family is not None and small != opcode:
-        return f"PTX is written in lower case. {_told(_nearest(small, family), family)}"
+        return f"PTX is written in lower case. {_told(_nearest(small, family), family, where)}"
     return f"no instruction is called {shown(mnemonic)}.{_mnemonic_meant(mnemonic.lower()[:80])} {known}"
 
 
@@ -219,27 +229,36 @@ def _starts_of(mnemonic: str) -> list[str]:
     ]
 
 
-def _check_target(instruction: Instruction, target: str) -> None:
-    if not isinstance(target, str):
-        raise TargetError(f"a target must be a string, e.g. 'sm_90a'; got {shown(target)}")
-    if not instruction.gate.admits(target_named(target)):
+def _target(given: object) -> Target:
+    if not isinstance(given, str):
+        raise TargetError(f"a target must be a string, e.g. 'sm_90a'; got {shown(given)}")
+    return target_named(given)
+
+
+def _check_target(instruction: Instruction, given: object) -> None:
+    target = _target(given)
+    if not instruction.gate.admits(target):
         raise IllegalInstruction(
             f"{instruction} does not exist on {target}: it needs {instruction.gate.targets} "
             f"(PTX ISA {instruction.section}, Target ISA Notes).{_alternative(instruction, target)}"
         )
 
 
-def _alternative(instruction: Instruction, target: str) -> str:
-    """The nearest form that exists on the target, as a sentence."""
+def _alternative(instruction: Instruction, target: Target) -> str:
+    """The target of the same chip that has the instruction, or the nearest form that exists there, as a sentence."""
+    chip = [each for each in TARGETS.values() if each.number == target.number]
+    own = next((each for each in chip if instruction.gate.admits(each)), None)
+    if own is not None:
+        later = "later GPUs of its family" if target.suffix else "later GPUs"
+        return f" Compile for {own}: {target} has only what {later} have too."
     family = family_of(instruction)
-    words = family.spelling.read(instruction.opcode)
-    there = [variant for variant in family.variants if variant[1].gate.admits(target_named(target))]
-    same = [v for v in there if all(v[0].get(slot) == words.get(slot) for slot in ("atype", "btype", "dtype"))]
-    if not same:
-        return f" {target} has no such instruction{' with these types' if instruction.types else ''}."
-    shared = {form: sum(words.get(slot) == word for slot, word in own.items()) for own, form in same}
-    best = max(shared, key=lambda form: (shared[form], form.shape))  # of equals, the largest tile
-    return f" Nearest form there: {best.opcode}"
+    words = dict(instruction.words)
+    found = family.nearest_where(words, lambda gate: gate.admits(target))
+    if found is None or any(found.words.get(slot) != words.get(slot) for slot in TYPED):
+        typed = any(slot in words for slot in TYPED)
+        why = next((f" {each.reason}" for each in family.refusals if each.applies(words)), "")
+        return f" {target} has no such instruction{' with these types' if typed else ''}.{why}"
+    return f" Nearest form there: {found.opcode}"
 
 
 def _check_ptx(instruction: Instruction, ptx: str) -> None:

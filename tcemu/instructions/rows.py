@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property, reduce
+from functools import cache, cached_property, partial, reduce
 from itertools import product
 from math import prod
 from operator import or_
 from typing import Any
 
 from tcemu.instructions.facts import Facts
+from tcemu.instructions.nearness import far
 from tcemu.instructions.spelling import Words
 from tcemu.instructions.targets import Gate, ptx_version, target_named
 
@@ -89,12 +90,12 @@ class Rows:
         return tuple(dict.fromkeys(found)) or ("",)
 
     def closest(self, words: Words, order: Iterable[str]) -> Words:
-        """The form that shares the most words; of equals, one that agrees in earlier slots of `order`."""
-        slots, found = list(order), dict[str, str]()
-        for chosen in self.choices:  # no two keys share a slot, so the best choices are independent
-
-            best: Words = max(chosen, key=lambda choice: alike(dict(choice), words, slots))
-            found |= best
+        """The form that is nearest; of equals, one that agrees in earlier slots of `order`. Hints that fit stay."""
+        slots = list(order)
+        found = {slot: words[slot] for slot, fit in self.hints.items() if words.get(slot) in fit}
+        for (named, _), chosen in zip(self.keys, self.choices, strict=True):  # no two keys share a slot
+            own = [slot for slot in slots if slot in named.split()]
+            found |= min(chosen, key=partial(rank, words=words, slots=own))
         return found
 
     @cached_property
@@ -160,10 +161,11 @@ def latest(*needs: Sequence[str]) -> tuple[str, str]:
     return ptx, max((each[1] for each in needs), key=lambda since: target_named(since.split()[0]).number)
 
 
-def alike(one: Words, other: Words, slots: Iterable[str]) -> tuple[int, list[bool], int]:
-    """A sort key: how many slots agree with `other`, then which ones, then how few words there are."""
-    agree = [slot in other and one.get(slot) == other[slot] for slot in slots]
-    return sum(agree), agree, -len(one)
+def rank(one: Words, words: Words, slots: Iterable[str]) -> tuple[float, list[bool], int]:
+    """A sort key: how far a form is from `words`, then in which slots it differs, then how many words it has."""
+    there = list(slots)
+    differ = [slot not in words or one.get(slot) != words[slot] for slot in there]
+    return round(far(words, one, there), 6), differ, len(one)
 
 
 #: The words of a slot that a row does not have.

@@ -17,8 +17,13 @@ from difflib import SequenceMatcher
 from functools import cached_property
 
 from tcemu.errors import CLOSE, IllegalInstruction, TableError, apart, listing, nearest, shown
+from tcemu.formats.table import FORMATS, called
+from tcemu.instructions.nearness import SHAPE
 
 Words = dict[str, str]
+
+#: The slots of the types of a product's operands.
+OPERANDS = ("dtype", "atype", "btype", "ctype")
 
 #: A message lists up to this many words of a slot.
 _FEW = 24
@@ -34,14 +39,6 @@ def most_like(word: str, accepted: Iterable[str]) -> str:
         return not turned, min(far, CLOSE), -likeness, far, one[:1] != asked[:1], places.index(one)
 
     return min(nearest(asked, places, 5), key=rank, default="")
-
-
-def likeness(word: str, other: str) -> float:
-    """How similar a misspelt word is to another, 0 to 1: 8v is v8; m64n7k16 is nearer to m64n8k16 than to m64n72k16."""
-    far = apart(word, other)
-    if sorted(word) == sorted(other):
-        return 0.99
-    return 0.98 - far / 100 if far < CLOSE else SequenceMatcher(None, word[:80], other).ratio() - min(far, 100) / 10_000
 
 
 @dataclass(frozen=True)
@@ -132,17 +129,48 @@ class Spelling:
         """Whether a word may stand somewhere in an opcode of this spelling."""
         return word in self._homes or word in self.fixed or word in self._attached
 
-    def guess(self, text: str, *, similar: bool) -> Words:
-        """The words of a text that cannot be read, each unknown one replaced by the most similar word or dropped."""
-        words: Words = {}
-        for word in text.split("."):
-            if word in self.fixed or word in self._attached:
+    def guess(self, text: str, *, similar: bool = True) -> Words:
+        """The words of a text that cannot be read, in the slots that they were probably meant for.
+
+        A shape and a type count even if no opcode has them. Other unknown words are replaced by the most similar word
+        or, without `similar`, dropped.
+        """
+        said = [self._format(word) for word in text.split(".") if not {word} & {*self.fixed, *self._attached}]
+        words, types = self._typed(said)
+        for word in said:
+            if word in types:
+                continue
+            own = self._by_kind(word)
+            if own:
+                words.setdefault(own, word)
                 continue
             meant = word if word in self._homes or not similar else most_like(word, self._homes)
             slot = next((home for home in self._homes.get(meant, []) if home not in words), None)
             if slot is not None:
                 words[slot] = meant
         return words
+
+    def _format(self, word: str) -> str:
+        """The format that other libraries call by an unknown word: e4m3 for fp8. Any other word stays."""
+        return word if word in self._homes else next(iter(called(word) or ()), word)
+
+    def _by_kind(self, word: str) -> str:
+        """The slot of a shape, or of a type that the family does not know; empty for any other word."""
+        if SHAPE.fullmatch(word):
+            return "shape" if "shape" in self.vocabulary else ""
+        typed = word not in self._homes and (word in FORMATS or re.fullmatch("[bsuf](8|16|32|64|128)", word))
+        return "type" if typed and "type" in self.vocabulary else ""
+
+    def _typed(self, said: list[str]) -> tuple[Words, list[str]]:
+        """The types of a product's operands by their order, if there are about as many as operands; and those words."""
+        slots = [slot for slot in self.slots if slot in OPERANDS]
+        types = [word for word in said if word in FORMATS and {*self._homes.get(word, slots)} & {*slots}]
+        if len(slots) < 3 or len(types) < 3 or abs(len(types) - len(slots)) > 1:
+            return {}, []
+        words = dict(zip(slots, types, strict=False))
+        if "ctype" in slots:
+            words.setdefault("ctype", words["dtype"])
+        return words, types
 
     def _place(self, word: str, words: Words, free: list[str] | None) -> None:
         homes = self._homes.get(word, [])

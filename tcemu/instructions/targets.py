@@ -82,35 +82,54 @@ TARGETS: dict[str, Target] = Named(
 
 
 def target_named(name: str) -> Target:
-    """The target called `name`. Raises TargetError, which lists the accepted names.
+    """The target called `name`, or that of a GPU called so. Raises TargetError, which lists the accepted names.
 
     >>> tcemu.instructions.target_named("sm_90a")
     Target(number=90, suffix='a')
-    >>> tcemu.instructions.target_named("h100")  # doctest: +ELLIPSIS
+    >>> tcemu.instructions.target_named("H100")
+    Target(number=90, suffix='a')
+    >>> tcemu.instructions.target_named("blackwell")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    tcemu.errors.TargetError: no target is called 'h100'. ...
+    tcemu.errors.TargetError: no target is called 'blackwell'. The target of blackwell is 'sm_100a' or 'sm_120a'. ...
     """
     if not isinstance(name, str):
         hint = meant(str(name)) if isinstance(name, (int, float)) else ""
         raise TargetError(f"a target must be a string, e.g. 'sm_90a'; got {briefly(name)}.{hint}")
     if name in TARGETS:
         return TARGETS[name]
+    found = product(name) or ()
+    if len(found) == 1:
+        return TARGETS[found[0]]
     raise TargetError(f"no target is called {shown(name)}.{meant(name)} The targets are {listing(TARGETS, 'and')}.")
 
 
-def meant(name: str) -> str:
-    """The target of a GPU called by its product or architecture, or by its number, in any spelling."""
+@cache
+def product(name: str) -> tuple[str, ...] | None:
+    """The targets of a GPU or an architecture called by its name, in any spelling; None for any other name.
+
+    >>> from tcemu.instructions.targets import product
+    >>> product("NVIDIA A100-SXM4-80GB"), product("GTX 1080"), product("sm_90")
+    (('sm_80',), (), None)
+    """
     word = re.sub(_BESIDE, "", name[:80].lower())
-    for pattern, found in _PRODUCTS.items():
-        if re.fullmatch(pattern, word):
-            return f" The target of {name.strip()} is {listing(map(repr, found))}." if found else _TOO_OLD
+    return next((found for pattern, found in _PRODUCTS.items() if re.fullmatch(pattern, word)), None)
+
+
+def meant(name: str) -> str:
+    """The target that a name in any spelling probably means, as a hint: a GPU, an architecture, or a number."""
+    found = product(name)
+    if found is not None:
+        return f" The target of {name.strip()} is {listing(map(repr, found))}." if found else _TOO_OLD
+    word = re.sub(_BESIDE, "", name[:80].lower())
     given = re.fullmatch(r"(?P<sm>[a-z]*?)(?P<number>[0-9]{1,2}\.?[0-9])(?P<suffix>[a-z]?)", word)
     if not given or (given["sm"] and not nearest(given["sm"], ("sm", "compute", "cc", "arch"), cutoff=0.6)):
         begun = [each for each in TARGETS if word[:-1] and each.replace("_", "").startswith(word)]
         return f" Did you mean {listing(map(repr, begun))}?" if 0 < len(begun) <= 4 else ""
     number = given["number"].replace(".", "")
-    number = _RENAMED.get(number, number)
+    if number in _RENAMED:
+        old, new = (f"sm_{each}{given['suffix']}" for each in (number, _RENAMED[number]))
+        return f" CUDA 13 renamed {old} to {new!r}, the target of Thor."
     if int(number) < min(_FAMILIES):
         return _TOO_OLD
     wanted = [each for each in (f"sm_{number}{given['suffix']}", f"sm_{number}") if each in TARGETS][:1]
@@ -170,10 +189,7 @@ def _admits(needed: Target, target: Target) -> bool:
 
 
 def _in_words(target: Target) -> str:
-    return (
-        f"{target} or later"
-        if target.suffix == ""
-        else f"{target} (or an a target of its family)"
-        if target.suffix == "f"
-        else str(target)
-    )
+    if target.suffix == "f":
+        same = [str(each) for each in TARGETS.values() if each.suffix == "a" and _admits(target, each)]
+        return f"{target} (also {listing(same, 'and')})"
+    return str(target) if target.suffix else f"{target} or later"

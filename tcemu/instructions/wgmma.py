@@ -26,6 +26,7 @@ from tcemu.formats import Container, Format, lookup
 from tcemu.instructions.facts import Facts
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Instruction, Shape
+from tcemu.instructions.lessons import INTEGER_N, PRODUCTS
 from tcemu.instructions.memory import Memory
 from tcemu.instructions.mma import FP8, SATFINITE
 from tcemu.instructions.mma_sp import stored_places
@@ -220,6 +221,7 @@ FAMILY = Family(
     tuple(ROWS),
     _instruction,
     execute,
+    (*PRODUCTS, *INTEGER_N),
     marks=frozenset({"mma_async"}),
     computes=True,
     matrices=True,

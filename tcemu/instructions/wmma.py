@@ -22,6 +22,7 @@ from tcemu.errors import OperandError
 from tcemu.formats import Format, lookup
 from tcemu.instructions.family import Family
 from tcemu.instructions.instruction import Fragments, Instruction, Shape
+from tcemu.instructions.lessons import PRODUCTS
 from tcemu.instructions.memory import Memory, integers
 from tcemu.instructions.mma import ANY_LAYOUT, ROUNDING, SATFINITE
 from tcemu.instructions.multiply import broadcast, container, execute, take, types_of
@@ -360,6 +361,7 @@ MMA = Family(
     tuple(MMA_ROWS),
     _make_mma,
     execute,
+    PRODUCTS,
     mnemonic="wmma",
     marks=frozenset({"mma"}),
     computes=True,

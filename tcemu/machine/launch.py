@@ -120,7 +120,8 @@ def shape_of(
     if not isinstance(target, str):
         raise LaunchError(f"a target must be a string, e.g. 'sm_90a'; got {shown(target)}")
     names, shared = (shared, shared.nbytes) if isinstance(shared, Shared) else (None, shared)
-    chip = target_named(target).number
+    found = target_named(target)
+    target, chip = str(found), found.number
     most = 1024 * _SHARED.get(chip, _SHARED_NEWER)
     blocks = _three("grid", grid, _MAX_GRID)
     threads = _three("block", block, (1024, 1024, 64))
@@ -191,7 +192,7 @@ def launch(
     if not isinstance(args, list | tuple):
         raise LaunchError(f"args must be a tuple of the kernel's arguments after the warp; got {briefly(args)}")
     buffers = [(f"argument {n}", given) for n, given in enumerate(args) if is_buffer(given)]
-    result = Launch(_name(kernel), shape.grid, shape.block, target, shape.seed, ", ".join(policies))
+    result = Launch(_name(kernel), shape.grid, shape.block, shape.target, shape.seed, ", ".join(policies))
     listening, outcomes = _observers(observers), []
     try:
         for each in policies:

@@ -428,7 +428,7 @@ def test_the_files_name_chooses_the_format(tmp_path):
         (["--shape", "m16n8k17"], "no instruction has the shape 'm16n8k17'. Did you mean"),
         (["--target", "sm_70", "--family", "ldmatrix"], "no instruction matches target sm_70, family ldmatrix"),
         (["--format", "svg"], "there is no picture of this"),
-        (["h100"], "The target of h100 is 'sm_90a'."),
+        (["ampere"], "The target of ampere is 'sm_80' or 'sm_86'."),
         (["m64n260k16"], "no instruction has the shape 'm64n260k16'. Did you mean 'm64n256k16'?"),
         (["m16n8k16", "m16n8k8"], "no instruction has more than one shape: m16n8k16 and m16n8k8"),
         (["mma", "Q[1][1]"], "no instruction of family mma has a fragment 'q'; they have d, a, b and c"),

@@ -425,7 +425,7 @@ BAD_TARGETS = {
         IllegalInstruction,
         [
             "does not exist on sm_90a",
-            "sm_100f (or an a target of its family)",
+            "sm_100f (also sm_100a, sm_103a and sm_107a)",
             f"Nearest form there: {KIND.replace('.kind::f8f6f4', '')}",
         ],
     ),
@@ -433,7 +433,7 @@ BAD_TARGETS = {
         KIND,
         "sm_120",
         IllegalInstruction,
-        ["does not exist on sm_120", "sm_120f (or an a target of its family)"],
+        ["does not exist on sm_120", "sm_120f (also sm_120a and sm_121a)", "Compile for sm_120a: sm_120 has only"],
     ),
     "a misspelt target": (
         HMMA,

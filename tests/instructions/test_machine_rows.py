@@ -196,7 +196,7 @@ def test_qualifiers_in_any_order_but_the_first_words_and_the_ends_of_a_copy():
 REFUSED = {
     "ld.shared.v3.b32": ["Did you mean 'v4'? .vec must be .v2, .v4 or .v8", "form: ld.shared.v4.b32 (PTX ISA 9.7.9.8)"],
     "ld.shared.v2.b128": [".b128 cannot be combined", ".vec must be absent", "form: ld.shared.b128"],
-    "ld.shared.v4.b64": [".b64 cannot be combined", "form: ld.shared.b64"],
+    "ld.shared.v4.b64": [".v4 cannot be combined", ".vec must be absent or .v2", "form: ld.shared.v2.b64"],
     "ld.relaxed.shared.b32": ["The .scope qualifier is missing", ".scope must be .cta, .gpu, .cluster or .sys"],
     "ld.cta.shared.b32": ["The .order qualifier is missing: .order must be .relaxed or .acquire"],
     "ld.volatile.global.ca.b32": [".ca cannot be combined", "form: ld.volatile.global.b32"],

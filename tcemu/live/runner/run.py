@@ -56,7 +56,7 @@ def _own(chip: Device, target: str | None) -> str:
         return chip.target
     if not isinstance(target, str) or target_named(target).number != chip.chip.number:
         raise TargetError(f"a GPU answers for its own target only: it is {chip.name}, {chip.target}, not {target}")
-    return target
+    return str(target_named(target))
 
 
 @lru_cache(maxsize=4096)
