@@ -254,10 +254,11 @@ def _alternative(instruction: Instruction, target: Target) -> str:
     family = family_of(instruction)
     words = dict(instruction.words)
     found = family.nearest_where(words, lambda gate: gate.admits(target))
-    if found is None or any(found.words.get(slot) != words.get(slot) for slot in TYPED):
-        typed = any(slot in words for slot in TYPED)
-        why = next((f" {each.reason}" for each in family.refusals if each.applies(words)), "")
-        return f" {target} has no such instruction{' with these types' if typed else ''}.{why}"
+    why = next((f" {each.reason}" for each in family.refusals if each.applies(words)), "")
+    if found is None:
+        return f" {target} has no such instruction.{why}"
+    if any(found.words.get(slot) != words.get(slot) for slot in TYPED):
+        return f" {target} has no such instruction with these types.{why}"
     return f" Nearest form there: {found.opcode}"
 
 

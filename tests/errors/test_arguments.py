@@ -117,7 +117,7 @@ CALLS = [
     (lambda: show.hazards([], [None]), "reports must be those of the launch's result, result.reports; got [None]"),
     (lambda: show.before_and_after([1j], [1j], 1), "draws real numbers; `before` has dtype complex128"),
     (lambda: show.popcount(1, 2).save(None), "Picture.save: path must be a text or a path; got None"),
-    (lambda: tcemu.parse(MMA).arithmetic("h100"), "no target is called 'h100'"),
+    (lambda: tcemu.parse(MMA).arithmetic("ampere"), "no target is called 'ampere'"),
     (lambda: tcemu.parse(MMA).arithmetic(90), "Instruction.arithmetic: target must be a Target object or a text; got"),
     (lambda: FRAGMENT.read(np.zeros((1, 128))), "registers must be unsigned integers (warps, 128); got float64"),
     (lambda: FRAGMENT.read(None), "a of f16: registers must be unsigned integers (warps, 128); got None"),

@@ -167,7 +167,7 @@ def test_wrong_values_and_accesses(row):
         assert re.search(r"(ld|st).*PTX ISA 9\.7\.9\.(8|11)", str(caught.value)), name
     illegal = [
         ("v3.b32", "ld.shared.v3.b32: '.v3' is not a qualifier of ld. Did you mean 'v4'?"),
-        ("v4.b64", "ld.shared.v4.b64: .shared cannot be combined with the other qualifiers"),  # 32 bytes: global only
+        ("v4.b64", "ld.shared.v4.b64: .v4 cannot be combined with the other qualifiers"),  # 32 bytes: global only
         ("v2.b128", "ld.shared.v2.b128"),
         ("", "ld.shared"),
     ]

@@ -321,7 +321,7 @@ def test_every_matrix_instruction_has_a_row():
 
 V4 = "ld.shared.v4.b32"
 ERRORS = [
-    (LANE, "ld.shared.v4.b64", IllegalInstruction, r"\.b64 cannot be combined .* Nearest legal form: ld\.shared\."),
+    (LANE, "ld.shared.v4.b64", IllegalInstruction, r"\.v4 cannot be combined .* Nearest legal form: ld\.shared\.v2\."),
     (LANE, "ld.shared.v4", IllegalInstruction, r"the \.type qualifier is missing"),
     (LANE, "ld.global.v4.b32", IllegalInstruction, r"no banks\. Nearest access: ld\.shared\.v4\.b32"),
     (LANE, "ld.shared::cluster.b32", IllegalInstruction, r"cluster's other.* access: ld\.shared\.b32"),
