@@ -63,10 +63,9 @@ def _row(found: list[Instruction]) -> tuple[str, ...]:
 def legal_table(opcodes: Iterable[str], target: str | None = None) -> Table:
     """What tcemu.parse says about each of some opcodes: that it exists, and where, or the error.
 
-    >>> print(tcemu.show.legal_table(["mma.sync.aligned.m16n8k16.row.row.f32.f16.f16.f32"]).rows[0][1])
-    no: .m16n8k16 cannot be combined with the other qualifiers: .shape must be .m8n8k4 here. .row cannot be combined \
-with the other qualifiers: .blayout must be .col here. Nearest legal form: \
-mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 (PTX ISA 9.7.14.5.14)
+    >>> print(tcemu.show.legal_table(["mma.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"]).rows[0][1])
+    no: .m16n8k32 cannot be combined with the other qualifiers: .shape must be .m8n8k4, .m16n8k8 or .m16n8k16 here. \
+Nearest legal form: mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 (PTX ISA 9.7.14.5.14)
     """
     if isinstance(opcodes, str) or not isinstance(opcodes, Iterable):
         raise OperandError(f"opcodes must be a list of strings; got {briefly(opcodes)}")
