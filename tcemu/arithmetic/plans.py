@@ -166,11 +166,11 @@ def _whole(
 
 @_plan.register
 def _(model: FmaChain, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> Plan | None:
-    from tcemu.kernels.chains64 import Chains64
+    from tcemu.kernels.f64 import Chains
 
     mode = MODES[dict(operation.qualifiers).get("rounding") or "rn"]
     a, b, c, d, *_ = operands
-    return Chains64(shape, mode, a.word, b.word, c.word, d.ravel())
+    return Chains(shape, mode, a.word, b.word, c.word, d.ravel())
 
 
 @_plan.register

@@ -4,8 +4,8 @@ They define nothing: tcemu.arithmetic and tcemu.layouts say what the numbers mea
 """
 
 __all__ = [
-    "announce", "binary64", "blocks", "blocks64", "calls", "chains64", "dots", "fused", "groups",
-    "marks", "matmul", "matmul64", "matmul_exact", "matmul_fused", "matmul_plain", "memory", "moves", "packing",
-    "pairs64", "picks", "places", "products", "registers", "rooms", "scaled", "sharing", "simd", "sums", "threads",
+    "announce", "blocks", "calls", "dots", "f64", "fused", "groups",
+    "marks", "matmul", "matmul_exact", "matmul_fused", "matmul_plain", "memory", "moves", "packing",
+    "picks", "places", "products", "registers", "rooms", "scaled", "sharing", "simd", "sums", "threads",
     "tiles", "vectors",
 ]  # fmt: skip

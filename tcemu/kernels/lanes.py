@@ -95,11 +95,6 @@ class Lanes:
         """The floats times others plus an addend, rounded once."""
         return self._by_llvm("fma", other, addend)
 
-    def times_plus_rounded(self, other: Lanes, addend: Lanes, rounding: int) -> Lanes:
-        """The same of eight float64, rounded DOWN or UP. AVX-512 only, as `converted_toward_zero`."""
-        given = [self, other, addend, ir.Constant(WORD, rounding)]
-        return called(self.builder, "llvm.x86.avx512.vfmadd.pd.512", self.type, given)
-
     def exactly_times_plus(self, other: Lanes, addend: Lanes) -> Lanes:
         """The same where no rounding happens: in one operation if the processor has it, else in two."""
         return self._by_llvm("fmuladd", other, addend)

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.kernels import matmul64, matmul_fused, matmul_plain
+from tcemu.kernels import f64 as chains64
+from tcemu.kernels import matmul_fused, matmul_plain
 from tcemu.kernels.groups import FROM_PRODUCT, FROM_ZERO
 from tcemu.kernels.lanes import WIDTH as BLOCK_COLUMNS
 from tcemu.kernels.lanes import permutes_words
@@ -170,7 +171,7 @@ def bits(a: Array, b: Array, c: Array, *, xor: bool, threads: int | None = None)
 def f64(a: Array, b: Array, c: Array, *, mode: int = 0, threads: int | None = None) -> npt.NDArray[np.uint64]:
     """c, then a fused multiply-add for each ascending k; all uint64 patterns. mode: 0 rn, 1 rz, 2 rm, 3 rp.
 
-    a (M, K), b (K, N), c (M, N). NaN as in `tcemu.kernels.binary64`.
+    a (M, K), b (K, N), c (M, N). NaN as in `tcemu.kernels.f64`.
     """
     _check_shapes(a, b, c)
     if any(x.dtype != np.uint64 for x in (a, b, c)):
@@ -179,12 +180,9 @@ def f64(a: Array, b: Array, c: Array, *, mode: int = 0, threads: int | None = No
 
     def work(corner: Corner) -> None:
         m0, m1, n0, n1 = corner
-        rows, columns, tile = _whole(a[m0:m1]), b[:, n0:n1], _whole(d[m0:m1, n0:n1])
         for k0 in range(0, a.shape[1], CHUNK):
-            some = _whole(rows[:, k0 : k0 + CHUNK]), _whole(columns[k0 : k0 + CHUNK])
-            if not matmul64.raised(*some, tile, mode):
-                matmul64.chain64(*some, tile, mode)
-        d[m0:m1, n0:n1] = tile
+            left, right = a[m0:m1, k0 : k0 + CHUNK], b[k0 : k0 + CHUNK, n0:n1]
+            d[m0:m1, n0:n1] = chains64.multiply(left, right, d[m0:m1, n0:n1], mode)
 
     _share(work, a.shape[0], b.shape[1], a.shape[1] * 4, threads)
     return d

@@ -149,15 +149,6 @@ class Code:
             return called(self.builder, "llvm.x86.avx512.vpermi2var.d.512", WORDS, [low, indices, high])
         return self._picked_in_halves([low, high], indices)
 
-    def permuted(self, found: Lanes, indices: Lanes) -> Lanes:
-        """The words, or float64 numbers, of a vector in the order of the indices. See `permutes_words`."""
-        if not whole_vectors_of_words():
-            if found.real:  # each number is two words
-                indices = (indices.up(1) | indices.up(33) | (1 << 32)).seen_as(WORDS)
-            return self._picked_in_halves([found.seen_as(WORDS)], indices).seen_as(found.type)
-        name = "df" if found.real else "si"
-        return called(self.builder, f"llvm.x86.avx512.permvar.{name}.512", found.type, [found, indices])
-
     def _picked_in_halves(self, vectors: list[Lanes], indices: Lanes) -> Lanes:
         """The same by AVX2, whose permutations take eight words."""
         halves = [half for vector in vectors for half in _halves(vector)]

@@ -17,7 +17,7 @@ from tcemu.vectors.cases import cases
 
 pytest.importorskip("numba")
 
-from tcemu.kernels import binary64, raised64
+import binary64
 
 INTEGERS = "mma.sync.aligned.m16n8k{k}.row.col{clamp}.s32.{a}.{b}.s32"
 SPARSE = "mma.sp.sync.aligned."
@@ -123,18 +123,15 @@ def check_small(fields, least, rng, most=0x7FE):
         bits = (exponents << 52 | fraction).astype(np.uint64)
         matrices.append(np.where(bits == 0, least, bits) | rng.integers(0, 2, shape).astype(np.uint64) << 63)
     registers = [mma.fragments[role].pack(matrix) for role, matrix in zip("abc", matrices, strict=True)]
-    compare_at_both_scales(mma, registers, matrices, mode)
+    compare(mma, registers, matrices, mode)
 
 
-def compare_at_both_scales(mma, registers, matrices, mode):
-    """A batch beside plain chains, on a processor that takes long for subnormal numbers, and on one that does not."""
+def compare(mma, registers, matrices, mode):
+    """A batch beside chains that integers compute."""
     want = np.empty(matrices[2].shape, np.uint64)
     binary64.chain64(*matrices, want, mode)
-    for slow in (False, True):
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(raised64, "subnormals_are_slow", lambda slow=slow: slow)
-            d = mma.fragments["d"].unpack_patterns(tcemu.run(mma, *registers, target="sm_90a"))
-        assert np.array_equal(d, want), slow
+    d = mma.fragments["d"].unpack_patterns(tcemu.run(mma, *registers, target="sm_90a"))
+    assert np.array_equal(d, want)
 
 
 @examples(40)
@@ -192,7 +189,7 @@ def test_batches_of_f64_that_are_rounded_as_subnormal_numbers(seed, of_a, of_b, 
             c = (-a[:, :, :1].view(np.float64) * b[:, :1].view(np.float64)).view(np.uint64)
         c[(c & np.uint64(0x7FF << 52)) == np.uint64(0x7FF << 52)] = 0
     registers = [mma.fragments[role].pack(matrix) for role, matrix in zip("abc", (a, b, c), strict=True)]
-    compare_at_both_scales(mma, registers, (a, b, c), mode)
+    compare(mma, registers, (a, b, c), mode)
 
 
 SPARSE_FORMS = [

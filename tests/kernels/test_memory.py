@@ -15,7 +15,7 @@ from tcemu.vectors import cases, emulator
 
 pytest.importorskip("numba")
 
-from tcemu.kernels import chains64, rooms, tiles
+from tcemu.kernels import rooms, tiles
 
 KERNELS = Path(tiles.__file__).parent
 #: Elements before and behind an array, and the byte that they consist of.
@@ -85,7 +85,7 @@ class Guarded:
 def test_nothing_is_written_beside_an_array(row, monkeypatch):
     guarded, by_address = Guarded(), 0
     monkeypatch.setenv("TCEMU_KERNELS", "numba")
-    for module in (rooms, tiles, chains64):
+    for module in (rooms, tiles):
         monkeypatch.setattr(module, "np", guarded)
     asked = some(computing(), 40)
     for work in asked:

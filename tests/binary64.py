@@ -1,60 +1,17 @@
-"""Fused multiply-add of binary64 in all four roundings, and tiles that chain it.
-
-The processor itself rounds to nearest. The directed roundings start from that result and the sign of its error, which
-error-free transformations give if nothing can overflow or underflow; otherwise 128-bit integers decide.
-"""
-
-from __future__ import annotations
+"""Chains of fused multiply-adds of binary64 in all four roundings, by 128-bit integers alone."""
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
+from numba import njit
 
-from tcemu.kernels.compiling import njit
-
-NEAREST, TOWARD_ZERO, DOWN, UP = 0, 1, 2, 3
-_QUIET = np.uint64(1 << 51)
-_SIGN = np.uint64(1 << 63)
-_INFINITY = np.uint64(0x7FF << 52)
+NEAREST, TOWARD_ZERO, DOWN, UP = range(4)
+_QUIET, _SIGN, _INFINITY = np.uint64(1 << 51), np.uint64(1 << 63), np.uint64(0x7FF << 52)
 #: What an invalid operation returns, as 0 * infinity.
 INVALID = np.uint64(0xFFF8 << 48)
-_ONE = np.uint64(1)
-_ZERO = np.uint64(0)
+_ONE, _ZERO = np.uint64(1), np.uint64(0)
 
 
-@intrinsic
-def fma(typingctx, a, b, c):  # type: ignore[no-untyped-def]
-    """a * b + c of three float64, rounded once to nearest: LLVM's llvm.fma.f64."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.fma(*args)
-
-    return types.float64(types.float64, types.float64, types.float64), codegen
-
-
-@intrinsic
-def bits_of(typingctx, x):  # type: ignore[no-untyped-def]
-    """The pattern of a float64 as uint64."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.bitcast(args[0], ir.IntType(64))
-
-    return types.uint64(types.float64), codegen
-
-
-@intrinsic
-def value_of(typingctx, x):  # type: ignore[no-untyped-def]
-    """The float64 of a uint64 pattern."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.bitcast(args[0], ir.DoubleType())
-
-    return types.float64(types.uint64), codegen
-
-
-@njit(cache=True, nogil=True)
-def _length(x):  # type: ignore[no-untyped-def]
+@njit(cache=True)
+def _length(x):
     """Bits of a uint64 up to its leading one."""
     n = 0
     for step in (32, 16, 8, 4, 2, 1):
@@ -64,8 +21,8 @@ def _length(x):  # type: ignore[no-untyped-def]
     return n + (1 if x else 0)
 
 
-@njit(cache=True, nogil=True)
-def _up(high, low, shift):  # type: ignore[no-untyped-def]
+@njit(cache=True)
+def _up(high, low, shift):
     """(high, low) << shift, for 0 <= shift < 128."""
     if shift == 0:
         return high, low
@@ -75,8 +32,8 @@ def _up(high, low, shift):  # type: ignore[no-untyped-def]
     return (high << s) | (low >> (np.uint64(64) - s)), low << s
 
 
-@njit(cache=True, nogil=True)
-def _down(high, low, shift):  # type: ignore[no-untyped-def]
+@njit(cache=True)
+def _down(high, low, shift):
     """(high, low) >> shift, and 1 if set bits were shifted out."""
     if shift == 0:
         return high, low, _ZERO
@@ -91,8 +48,8 @@ def _down(high, low, shift):  # type: ignore[no-untyped-def]
     return high >> s, (low >> s) | (high << (np.uint64(64) - s)), _ONE if fell else _ZERO
 
 
-@njit(cache=True, nogil=True)
-def _split(x):  # type: ignore[no-untyped-def]
+@njit(cache=True)
+def _split(x):
     """(significand, exponent of its last bit) of a finite pattern."""
     field = np.int64((x & _INFINITY) >> np.uint64(52))
     fraction = x & np.uint64((1 << 52) - 1)
@@ -101,8 +58,8 @@ def _split(x):  # type: ignore[no-untyped-def]
     return fraction | np.uint64(1 << 52), field - 1075
 
 
-@njit(cache=True, nogil=True)
-def _product(x, y):  # type: ignore[no-untyped-def]
+@njit(cache=True)
+def _product(x, y):
     """The 128-bit product of two uint64 as (high, low)."""
     mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
     x0, x1, y0, y1 = x & mask, x >> half, y & mask, y >> half
@@ -112,8 +69,8 @@ def _product(x, y):  # type: ignore[no-untyped-def]
     return high + (middle >> half) + (other >> half) + (carry >> half), (carry << half) | (low & mask)
 
 
-@njit(cache=True, nogil=True)
-def _round(negative, high, low, sticky, exponent, mode):  # type: ignore[no-untyped-def]
+@njit(cache=True)
+def _round(negative, high, low, sticky, exponent, mode):
     """The pattern of a positive (high, low) * 2^exponent (a little more if sticky), rounded once."""
     length = _length(high) + 64 if high else _length(low)
     # exponent of the last bit kept: 53 bits, or the subnormal grid
@@ -140,8 +97,8 @@ def _round(negative, high, low, sticky, exponent, mode):  # type: ignore[no-unty
     return pattern | _SIGN if negative else pattern
 
 
-@njit(cache=True, nogil=True)
-def fma_exact(a, b, c, mode):  # type: ignore[no-untyped-def]
+@njit(cache=True)
+def fma_exact(a, b, c, mode):
     """The pattern of a * b + c of three finite patterns, computed with integers, in any rounding."""
     negative_p, negative_c = ((a ^ b) & _SIGN) != 0, (c & _SIGN) != 0
     sa, ea = _split(a)
@@ -180,58 +137,13 @@ def fma_exact(a, b, c, mode):  # type: ignore[no-untyped-def]
     return _round(negative_p, high, low, sticky, exponent, mode)
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _tame(x):  # type: ignore[no-untyped-def]
-    """Whether x is zero or far from overflow and underflow, also when squared."""
-    magnitude = abs(x)
-    return magnitude == 0.0 or 1e-120 < magnitude < 1e120
-
-
-@njit(cache=True, nogil=True)
-def fma_directed(a, b, c, mode):  # type: ignore[no-untyped-def]
-    """a * b + c of three finite float64, rounded toward zero, down or up."""
-    nearest = fma(a, b, c)
-    if not (_tame(a) and _tame(b) and _tame(c)) or nearest == 0.0:
-        return value_of(fma_exact(bits_of(a), bits_of(b), bits_of(c), mode))
-    # The error of a fused multiply-add as two float64, the first with its sign (Boldo and Muller, 2005).
-    product = a * b
-    tail = fma(a, b, -product)
-    sum1 = c + tail
-    back = sum1 - c
-    rest = (c - (sum1 - back)) + (tail - back)
-    sum2 = product + sum1
-    back = sum2 - product
-    rest2 = (product - (sum2 - back)) + (sum1 - back)
-    error = ((sum2 - nearest) + rest2) + rest
-    if error == 0.0:
-        return nearest
-    above = error < 0.0  # the nearest number lies above the exact one
-    down = mode == DOWN or (mode == TOWARD_ZERO and nearest > 0.0)
-    if above == down:
-        pattern = bits_of(nearest)
-        return value_of(pattern - _ONE if (nearest > 0.0) == down else pattern + _ONE)
-    return nearest
-
-
-@njit(cache=True, nogil=True, inline="always")
-def is_nan(x):  # type: ignore[no-untyped-def]
-    """Whether a pattern is that of a NaN."""
-    return x & ~_SIGN > _INFINITY
-
-
-@njit(cache=True, nogil=True, inline="always")
-def quiet(nan):  # type: ignore[no-untyped-def]
-    """A NaN's pattern with its quiet bit set; sign and payload stay."""
-    return nan | _QUIET
-
-
-@njit(cache=True, nogil=True)
-def _special(a, b, c):  # type: ignore[no-untyped-def]
+@njit(cache=True)
+def _special(a, b, c):
     """The pattern of a * b + c if one of them is infinite or NaN; returns a NaN quiet, b's before c's before a's."""
     magnitude = ~_SIGN
     for x in (b, c, a):
-        if is_nan(x):
-            return quiet(x)
+        if x & magnitude > _INFINITY:
+            return x | _QUIET
     if (a & magnitude == _INFINITY and not b & magnitude) or (b & magnitude == _INFINITY and not a & magnitude):
         return INVALID
     product = (a ^ b) & _SIGN | _INFINITY
@@ -242,18 +154,16 @@ def _special(a, b, c):  # type: ignore[no-untyped-def]
     return product
 
 
-@njit(cache=True, nogil=True)
-def link(a, b, c, mode):  # type: ignore[no-untyped-def]
+@njit(cache=True)
+def link(a, b, c, mode):
     """a * b + c of three patterns, as a pattern."""
     if a & _INFINITY == _INFINITY or b & _INFINITY == _INFINITY or c & _INFINITY == _INFINITY:
         return _special(a, b, c)
-    if mode == NEAREST:
-        return bits_of(fma(value_of(a), value_of(b), value_of(c)))
-    return bits_of(fma_directed(value_of(a), value_of(b), value_of(c), mode))
+    return fma_exact(a, b, c, mode)
 
 
-@njit(cache=True, nogil=True)
-def chain64(a, b, c, d, mode):  # type: ignore[no-untyped-def]
+@njit(cache=True)
+def chain64(a, b, c, d, mode):
     """d[w] = a[w] @ b[w] + c[w] by a chain of fused multiply-adds in ascending k; uint64 patterns."""
     tiles, rows, depth = a.shape
     columns = b.shape[2]
