@@ -6,6 +6,7 @@ A fragment is a layout, a number format, and how elements share registers.
 from tcemu.layouts.blocked import blocked_offset, from_blocked, order_of_scales, to_blocked
 from tcemu.layouts.descriptor import Descriptor
 from tcemu.layouts.diagnosis import Fault, diagnose
+from tcemu.layouts.fitting import Fit, fit
 from tcemu.layouts.fragment import Fragment
 from tcemu.layouts.layout import Layout
 from tcemu.layouts.tensor_memory import (
@@ -17,7 +18,7 @@ from tcemu.layouts.tensor_memory import (
 from tcemu.layouts.tiles import copy_tile, read_tile
 
 __all__ = [
-    "Descriptor", "Fault", "Fragment", "Layout", "blocked_offset", "copy_tile", "diagnose", "from_blocked",
-    "instruction_descriptor", "lanes_of_warp", "order_of_scales", "read_tile", "tcgen05_descriptor",
+    "Descriptor", "Fault", "Fit", "Fragment", "Layout", "blocked_offset", "copy_tile", "diagnose", "fit",
+    "from_blocked", "instruction_descriptor", "lanes_of_warp", "order_of_scales", "read_tile", "tcgen05_descriptor",
     "tensor_memory_address", "to_blocked",
 ]  # fmt: skip

@@ -1,7 +1,8 @@
 """What is wrong with a descriptor: the usual mistakes, found by comparing addresses.
 
 A descriptor cannot be wrong by itself, because it always names some addresses. It can only be wrong for a tile, so
-`diagnose` takes the tile; the more it knows about the tile, the more mistakes it finds.
+`diagnose` takes the tile; the more it knows about the tile, the more mistakes it finds. `fit` (fitting.py) finds the
+descriptor of a tile that lies anywhere.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arguments import explained
-from tcemu.errors import LayoutError, briefly, listing, whole
+from tcemu.errors import LayoutError, listing, whole
 from tcemu.layouts.canonical import SWIZZLES, Canonical, Element, Major, element_bits
 from tcemu.layouts.descriptor import OFFSETS, RESERVED, Descriptor, as_bits, tile_addresses
+from tcemu.layouts.fitting import Fit, fit, in_rows
+from tcemu.layouts.places import MOST, Places
 from tcemu.layouts.tiles import shared_place
 
 Array = npt.NDArray[Any]
@@ -75,9 +78,6 @@ class _Question:
         return f"({index[0]}, {index[1] * max(8 // self.layout.bits, 1)})"
 
 
-#: More elements, of one bit each, than fit into the 256 KiB that a descriptor reaches.
-_MOST = 8 << 18
-
 
 @explained
 def diagnose(
@@ -87,14 +87,15 @@ def diagnose(
     k: int,
     major: Major = "K",
     *,
-    tile: Descriptor | None = None,
+    tile: Descriptor | Places | None = None,
     start: int | None = None,
     swizzle: int | None = None,
     shared: int = LARGEST,
 ) -> list[Fault]:
     """What is wrong with `descriptor` (or its 64 bits) for a tile of mn by k elements; an empty list if it is right.
 
-    `tile` is the descriptor with which the tile was laid out; every element is compared with it. Without it, `start`
+    `tile` is the descriptor with which the tile was laid out, or where its elements are, as for `fit`: a function of mn
+    and k, two strides in bytes or an array of bytes; every element is compared with it. Without it, `start`
     and `swizzle` may give the tile's first byte and its swizzle; LBO and SBO then count as wrong only if two elements
     would share a byte, because the tile may have gaps. `shared` is the size of shared memory in bytes. The last fault's
     `corrected` has all faults corrected.
@@ -107,19 +108,27 @@ def diagnose(
     >>> wrong = tcemu.layouts.Descriptor(start=0, lbo=16, sbo=512, swizzle=128)
     >>> [fault.name for fault in tcemu.layouts.diagnose(wrong, "f16", 64, 64, tile=tile)]
     ['elsewhere']
+    >>> rows = lambda n, k: 2 * (24 * k + n)  # B stored as rows of 24 numbers
+    >>> (fault,) = tcemu.layouts.diagnose(tcemu.layouts.Descriptor(0, 192, 768), "f16", 24, 16, "MN", tile=rows)
+    >>> print(fault)  # doctest: +ELLIPSIS
+    no descriptor reads this tile: the tile is in rows that are 48 bytes apart, which no LBO and SBO can say...
     """
-    if tile is not None and not isinstance(tile, Descriptor):
-        raise LayoutError(f"tile must be the Descriptor that the tile was laid out with; got {briefly(tile)}")
     shared = whole(shared, "the size of shared memory", LayoutError)
     if shared < 0:
         raise LayoutError(f"the size of shared memory must be a number of bytes; got {shared}")
     mn, k = whole(mn, "mn", LayoutError), whole(k, "k", LayoutError)
-    if mn * k > _MOST:
+    if mn * k > MOST:
         raise LayoutError(f"a tile of {mn} by {k} elements is larger than any shared memory")
     bits = as_bits(descriptor)
     given = Descriptor.decode(bits)
-    swizzle = swizzle if swizzle is not None else tile.swizzle if tile else given.swizzle
-    start = start if start is not None or tile is None else tile.start
+    known = tile if isinstance(tile, Descriptor) else None
+    if tile is not None and known is None:
+        found = _descriptor_of(fit(tile, element, mn, k), given, Canonical(element_bits(element), major))
+        if isinstance(found, Fault):
+            return [found]
+        known = found
+    swizzle = swizzle if swizzle is not None else known.swizzle if known else given.swizzle
+    start = start if start is not None or known is None else known.start
     layout = Canonical(element_bits(element), major, swizzle)
     firsts: tuple[Major, ...] = ("MN", "K")
     packed = tuple(
@@ -127,13 +136,27 @@ def diagnose(
     )
     if k % max(8 // layout.bits, 1):
         raise LayoutError(f"a row of {k} elements of {layout.bits} bit ends inside a byte")
-    question = _Question(bits, layout, mn, k, tile, (tile,) if tile else packed, start, shared)
+    question = _Question(bits, layout, mn, k, known, (known,) if known else packed, start, shared)
     faults: list[Fault] = []
     for rule in _RULES:
         for fault in rule(question, given):
             faults.append(fault)
             given = fault.corrected
     return faults
+
+
+def _descriptor_of(found: Fit, given: Descriptor, layout: Canonical) -> Descriptor | Fault:
+    """The descriptor of a tile that `fit` has looked at, the most similar to the given one, or why there is none."""
+    ways = sorted(found.ways, key=lambda way: (way.major != layout.major, way.descriptor.swizzle != given.swizzle))
+    if not ways:
+        first = found.reasons[0]
+        return Fault("unreadable", f"no descriptor reads this tile: {found.advice()}. {first}", given)
+    if ways[0].major != layout.major:
+        bit = "imm-trans-a or imm-trans-b" if layout.bits == 16 else "no instruction of wgmma"
+        told = f"the tile is {ways[0].major}-major, not {layout.major}-major"
+        how = f"{bit} says so" if layout.bits == 16 else f"{bit} reads elements of {layout.bits} bits so"
+        return Fault("major", f"{told}: {how}. Its descriptor is {ways[0].descriptor}", ways[0].descriptor)
+    return ways[0].descriptor
 
 
 # ---------------------------------------------------------------------------------------------- the rules
@@ -322,6 +345,11 @@ def _elsewhere(question: _Question, given: Descriptor) -> Iterator[Fault]:
         )
         return
     pair = shared_place(found)
+    rows = in_rows(given, question.layout, question.mn, question.k)
+    if rows and not pair:
+        packed = question.candidates[0]
+        told = f"{rows}. If it is in core matrices with gaps, say where its elements are, with tile="
+        yield Fault("rows", told, replace(given, lbo=packed.lbo, sbo=packed.sbo))
     if pair:
         first, second = (question.element(index) for index in pair)
         packed = question.candidates[0]
@@ -329,7 +357,7 @@ def _elsewhere(question: _Question, given: Descriptor) -> Iterator[Fault]:
             "overlap",
             f"elements {first} and {second} are both read from {found[pair[0]]}: with LBO {given.lbo} and SBO "
             f"{given.sbo}, atoms of {question.layout.atom_bytes} bytes overlap. A tile without gaps has LBO "
-            f"{packed.lbo} and SBO {packed.sbo}",
+            f"{packed.lbo} and SBO {packed.sbo}" + (f". {rows}" if rows else ""),
             replace(given, lbo=packed.lbo, sbo=packed.sbo),
         )
 

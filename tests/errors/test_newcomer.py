@@ -144,6 +144,12 @@ CALLS = {
     "diagnose, mn": lambda given: layouts.diagnose(TILE, "f16", given, 64),
     "diagnose, tile": lambda given: layouts.diagnose(TILE, "f16", 64, 64, tile=given),
     "diagnose, shared": lambda given: layouts.diagnose(TILE, "f16", 64, 64, shared=given),
+    "fit": lambda given: layouts.fit(given, "f16", 8, 8),
+    "fit, mn": lambda given: layouts.fit((16, 2), "f16", given, 8),
+    **{
+        f"fit, {name}": lambda given, name=name: layouts.fit((16, 2), "f16", 8, 8, **{name: given})
+        for name in ("major", "swizzle", "start")
+    },
     "copy_tile": lambda given: layouts.copy_tile(given, SHARED, TILE),
     "copy_tile, shared": lambda given: layouts.copy_tile(np.zeros((64, 64), np.float16), given, TILE),
     "read_tile, shape": lambda given: layouts.read_tile(SHARED, TILE, given, "f16"),
