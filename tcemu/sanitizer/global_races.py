@@ -31,10 +31,25 @@ _CAUSE = {
 _INCOHERENT = "ld.global.nc reads through a cache that does not see what the launch writes, ordered or not"
 _COHERENT = "Load with ld.global. ld.global.nc (__ldg) is for memory that nothing writes while the kernel runs."
 _INSIDE = "Put bar.sync between the two accesses."
-#: The fix where one access is strong and the other weak, such as a flag set by an atomic and read by a plain load.
-_MIXED = (
-    "Make both accesses volatile, relaxed or atomic, with a scope that reaches both threads; or order them by a "
-    "release in one thread and an acquire in the other, or by a barrier that both execute."
+_FLAG = (
+    "the thread whose access comes first executes fence.acq_rel.gpu after it (and after a barrier, if it speaks for "
+    "others) and then sets a flag; the other one waits for the flag with ld.acquire.gpu in a loop"
+)
+#: The fix where a plain store meets an atomic operation, or a strong store: which comes first decides the result.
+_STORED = (
+    "Order the two, so that it is certain which one comes first: {way}. (A strong store would only hide the race: the "
+    "result would still depend on the order.)"
+)
+#: The fix where one of the two is strong and the other, weak one or the other reads: a flag, or data.
+_POLLED = (
+    "If the load is one of a loop that waits for the other thread, make both strong: load with ld.acquire.gpu, and "
+    "store with st.release.gpu or an atomic operation. If it is not, order the two: {way}."
+)
+#: The fix for two stores.
+_BOTH = (
+    "Ask first whether the two {who}s share these addresses on purpose. If they do not, give each bytes of its own: "
+    "compute the address from the number of the {who}, too. If each adds its part, use red or atom. If one is to come "
+    "after the other, {way}."
 )
 _NONE = None, 0
 
@@ -245,14 +260,14 @@ class GlobalRaces:
         if why and not cause:
             cause, remedy = f"nothing orders them; {why}", ALIKE
         cause = cause or _CAUSE[rule].format(who="warps" if access.by.block == other.by.block else "blocks")
-        does, did = ("writes" if access.writes else "reads"), ("wrote" if other.writes else "read")
+        does = "updates" if access.strength.atomic else "writes" if access.writes else "reads"
+        did = "updated" if other.strength.atomic else "wrote" if other.writes else "read"
         message = f"{access.opcode} {does} {what}; {other.opcode} of {other.who}, lane {before} {did} them: {cause}"
         hint = same and other.writes
         if hint:
             message += "; both write the same values"
-        mixed = bool(access.strength.order) != bool(other.strength.order) and not (access.copies or other.copies)
-        if not remedy and rule == "global-race" and (mixed or access.by.block == other.by.block):
-            remedy = _MIXED if mixed else _INSIDE
+        if not remedy and rule == "global-race" and not (access.copies or other.copies):
+            remedy = _remedy(access, other)
         earlier = Earlier(other.told, other.opcode, other.callers)
         report = Report(rule, message, access.by, what, earlier, (lane,), remedy=remedy)
         report.weight = "hint" if hint else weight
@@ -265,3 +280,15 @@ class GlobalRaces:
             self._block.later(report)
         else:
             self._block.tell(report)
+
+
+def _remedy(access: GlobalAccess, other: GlobalAccess) -> str:
+    """The fix for two loads, stores or atomic operations; empty if the rule's own fits."""
+    inside = access.by.block == other.by.block
+    way = "put bar.sync between them" if inside else _FLAG
+    stores = all(each.writes or each.strength.atomic for each in (access, other))
+    if bool(access.strength.order) != bool(other.strength.order):
+        return (_STORED if stores else _POLLED).format(way=way)
+    if stores:
+        return _BOTH.format(who="warp" if inside else "block", way=way)
+    return _INSIDE if inside else ""

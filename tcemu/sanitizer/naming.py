@@ -37,6 +37,28 @@ _REFILL = {
     Kind.BULK: "Wait until the reader has ended: readers must arrive on the stage's empty mbarrier after their last "
     "load, and the producer must wait for that phase before the copy.",
 }
+#: The fix where the reader has waited for its own end, but the writer does not know of it.
+_HEARD = (
+    "The reader has waited, but the writer has not heard of it: after its wait, the reader must arrive on the stage's "
+    "empty mbarrier, or at a barrier, and the writer must wait there before it writes."
+)
+#: The fix for a copy over bytes that another copy fills.
+_TURN = (
+    "Before the new copy, wait on the mbarrier of the copy before, and for its readers: they must arrive on the "
+    "stage's empty mbarrier, or at a barrier, after their last use."
+)
+#: The fix where another block of the cluster uses the bytes.
+_PEERS = (
+    "Every block that uses the bytes must say when it has: after its last use, its readers arrive on the empty "
+    "mbarrier of the block that fills them (mapa, mbarrier.arrive.shared::cluster), and mbarrier.init counts the "
+    "arrivals of all blocks; the thread that issues the next copy waits for that phase. Or let the blocks meet at "
+    "barrier.cluster."
+)
+#: The fix for two stores to the same bytes.
+_BOTH = (
+    "Ask first whether the two {who} share these addresses on purpose. If they do not, give each bytes of its own: "
+    "compute the address from the number of the {one}, too. If they do, {then}."
+)
 #: The fix for a race between two blocks of a cluster.
 _MEET = (
     "Let the blocks of the cluster wait at barrier.cluster between the two accesses, or let one release and the other "
@@ -232,9 +254,12 @@ class Naming:
         own = records.same_warps(write.record, other.record)
         pending = before == Kind.CP_ASYNC and not records.lanewise[other.record]
         if before == Kind.BULK or (pending and (own or records.knows_began(known.any, other.record, other.lane))):
-            return Verdict("overwritten-early", f"nothing shows the writer that {self._what(other)} has ended")
+            remedy = "" if pending else _PEERS if self._apart(write, other) else _TURN
+            cause = f"nothing shows the writer that {self._what(other)} has ended"
+            return Verdict("overwritten-early", cause, remedy=remedy)
         if kind != Kind.BULK:
-            return self._race(own, write, other)
+            verdict = self._race(own, write, other)
+            return verdict if own or kind != before else replace(verdict, remedy=self._two_writers(write, other))
         if own or records.knows(known.all, other.record, other.lane):
             return self._proxies(other, known, own, write.record)
         return Verdict("overwritten-early", f"nothing orders the copy with {self._what(other)}")
@@ -245,12 +270,39 @@ class Naming:
         """The fix for these two kinds of access; empty if the rule's own fits."""
         kinds = [Kind(self._records.kind[each.record]) for each in (side, other)]
         if rule == "overwritten-early":
+            if self._apart(side, other):
+                return _PEERS
+            if kinds[1] == Kind.WGMMA and self._over(other):
+                return _HEARD
             return _FREE.get(kinds[1], "") or _REFILL.get(kinds[0], "")
         if rule == "shared-race" and self._records.why_not_together(side.record, other.record):
             return ALIKE
-        if rule == "shared-race" and len({self._records.by[each.record].block for each in (side, other)}) > 1:
+        if rule == "shared-race" and self._apart(side, other):
             return _MEET
         return _ORDER.get(rule, "") if Kind.CP_ASYNC in kinds else ""
+
+    def _two_writers(self, side: Side, other: Side) -> str:
+        """The fix for two stores, or two copies by lanes, that nothing orders."""
+        records = self._records
+        if records.why_not_together(side.record, other.record):
+            return ALIKE
+        who = "block" if self._apart(side, other) else "warp"
+        then = "let the blocks wait at barrier.cluster in between" if who == "block" else "put bar.sync in between"
+        if records.kind[side.record] == Kind.CP_ASYNC:
+            then = f"wait for the first copy with cp.async.wait_group, and {then}"
+        return _BOTH.format(who=f"{who}s", one=who, then=f"{then}, or let one {who} write")
+
+    def _apart(self, side: Side, other: Side) -> bool:
+        """Whether two blocks of a cluster made the accesses, or use what a multicast brings."""
+        records = self._records
+        blocks = {records.by[each.record].block for each in (side, other)}
+        return len(blocks) > 1 or any("multicast" in records.opcode[each.record] for each in (side, other))
+
+    def _over(self, side: Side) -> bool:
+        """Whether the warps that made an asynchronous access know that it has ended."""
+        records = self._records
+        rows = [self._clocks.rows[warp] for warp in records.warps[side.record]]
+        return all(records.knows(row, side.record, side.lane) for row in rows)
 
     def _what(self, side: Side) -> str:
         """A description of the access."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -40,6 +41,35 @@ def many(one: str, numbers: tuple[int, ...]) -> str:
     for block, here in groupby((str(number).partition(" of ") for number in numbers), itemgetter(2)):
         told.append(ranges(int(number) for number, _, _ in here) + (f" of {block}" if block else ""))
     return f"{one}{'s' * (len(numbers) > 1)} {', '.join(told)}"
+
+
+#: An opcode of more than so many characters is said in full once, and by its name after that.
+_LONG = 40
+_OPCODE = re.compile(r"\b[a-z]\w*(?:[.:]+\w+){4,}")
+
+
+def name_of(opcode: str) -> str:
+    """``cp.async.bulk.tensor``: the words of an opcode before those that name a shape, a type or a state space."""
+    words: list[str] = []
+    for word in opcode.split("."):
+        if words and (word == "aligned" or "::" in word or (not word.isalpha() and "_" not in word)):
+            break
+        words.append(word)
+    return ".".join(words[:-1] if words[-1] == "sync" and len(words) > 2 else words)
+
+
+def said_once(text: str) -> str:
+    """The text, in which every long opcode is whole at its first place only."""
+    seen: set[str] = set()
+
+    def told(found: re.Match[str]) -> str:
+        opcode = found.group()
+        if len(opcode) <= _LONG or opcode not in seen:
+            seen.add(opcode)
+            return opcode
+        return name_of(opcode)
+
+    return _OPCODE.sub(told, text)
 
 
 @dataclass(frozen=True)
@@ -102,7 +132,7 @@ class Report:
 
     def __post_init__(self) -> None:
         self.lanes = self.lanes or lanes_of(self.by.active)
-        self.callers = self.callers or callers_of(self.by)
+        self.callers, self.message = self.callers or callers_of(self.by), said_once(self.message)
 
     @property
     def about(self) -> Rule:
@@ -153,7 +183,7 @@ class Report:
         if self.earlier is not None:
             lines.append(f"  conflicts with: {self.earlier}")
         lines += [f"  rule: {self.about.rule} (PTX ISA {self.about.section})", f"  fix: {self.fix}"]
-        return "\n".join(lines)
+        return said_once("\n".join(lines))
 
     def __repr__(self) -> str:
         return f"<{self.severity} {self.rule} at {self.site}>"

@@ -73,7 +73,7 @@ def test_a_plain_load_of_a_flag_is_told_to_be_strong():
     arrays = np.zeros(1, np.uint32), np.zeros(1, np.uint32)
     first = launch(cleared, 2, 32, ("", *arrays), sanitizer="collect").reports[0]
     assert first.rule == "global-race"
-    assert "volatile, relaxed or atomic" in str(first)
+    assert "load with ld.acquire.gpu, and store with st.release.gpu" in first.fix
 
 
 def test_bytes_of_the_next_phase_are_told_to_wait():

@@ -42,7 +42,8 @@ rules(
         "The thread that executed cp.async may use the copied bytes after a cp.async.wait_group or cp.async.wait_all "
         "that covers the copy. Other threads may use them after a barrier that follows that wait, or once the mbarrier "
         "of cp.async.mbarrier.arrive completes its phase.",
-        "Execute cp.async.wait_group with a small enough N before the barrier.",
+        "Before the barrier, execute cp.async.wait_all in the threads that copy; or cp.async.commit_group and then "
+        "cp.async.wait_group, with an N that leaves only younger groups pending.",
     ),
     Rule(
         "cp-async-src-size",
