@@ -26,6 +26,8 @@ _BETWEEN = (
     "<frozen ", "<string>", "<__array_function__",
 )  # fmt: skip
 _WRAPPERS = tuple(f"{_PACKAGE}{name}" for name in ("arguments.py", "entered.py", f"kernels{os.sep}"))
+#: The ends of names that do not count: an import, a name that is loaded when it is first used, and what print calls.
+_NOTHING = ("<module>", "__getattr__", "__repr__", "__str__", "__format__")
 _OURS, _NEUTRAL, _THEIRS = "ours", "neutral", "theirs"
 
 
@@ -86,8 +88,7 @@ class Entered:
             outer = outer.f_back
         if outer is None or _kinds[outer.f_code.co_filename] is _THEIRS:
             module, name = frame.f_globals.get("__name__"), frame.f_code.co_qualname
-            # an import, a name that is loaded when it is first used, and numba's frames, which have no caller
-            if module is not None and name not in ("<module>", "__getattr__"):
+            if module is not None and not name.endswith(_NOTHING):  # numba's frames have no module
                 self.names.add(f"{module}.{name}")
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -85,10 +85,11 @@ def grade(
     from tcemu.grade.box import Limits
     from tcemu.grade.output import tables, write_all
     from tcemu.grade.run import Local, Scheduled, run
+    from tcemu.grade.unseen import key_of
 
     limits = Limits(cell=limit_cell, notebook=limit_notebook, memory=_bytes(limit_memory))
     handed = _handed(submissions, course, roster, only)
-    tasks = _tasks(handed, course, notebooks, limits, trusted)
+    tasks = _tasks(handed, course, notebooks, limits, trusted, key_of(out))
     if not no_warm and not scheduler and (warmed := warm_up()):
         click.echo(warmed)
     said = partial(click.echo, err=True)
@@ -125,7 +126,7 @@ def _handed(path: Path, course: Path | None, roster: Path | None, only: Sequence
 
 
 def _tasks(
-    handed: Sequence[Submission], course: Path | None, notebooks: Sequence[str], limits: Limits, trusted: bool
+    handed: Sequence[Submission], course: Path | None, notebooks: Sequence[str], limits: Limits, trusted: bool, key: str
 ) -> list[Task]:
     """What to grade. Raises CourseError for a notebook without exercises."""
     from tcemu.grade.run import asked_of
@@ -136,4 +137,4 @@ def _tasks(
     for stem in asked:
         if not wanted_in(stem, folder):
             raise CourseError(f"the course has no exercise notebook {stem}.ipynb")
-    return [Task(replace(each), asked, limits, trusted, folder) for each in handed]
+    return [Task(replace(each), asked, limits, trusted, folder, key) for each in handed]

@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from tcemu.arguments import explained
 from tcemu.course import progress
 from tcemu.course.allowed import refused
@@ -31,6 +33,7 @@ from tcemu.tracebacks import described
 
 #: Hints that were asked for in this process, by exercise.
 _HINTED: Counter[str] = Counter()
+_NO_FUNCTION = "These values are right, but the answer must be a function, which is called with other numbers too."
 #: Where verdicts are collected instead of written down, innermost last.
 _LISTENING: list[list[Verdict]] = []
 
@@ -83,6 +86,8 @@ def judged(wanted: Exercise, answer: Any, seed: str = "") -> Verdict:
         finding = wanted.judge.mark(evidence, wanted.given(seed))  # the answer may have changed its own numbers
     except TcemuError as error:  # what the answer asks of the emulator is impossible
         finding = Finding(False, f"The emulator rejects it: {error}")
+    if wanted.calls and (not callable(answer) or isinstance(answer, np.ndarray | np.generic)):
+        finding = replace(finding, right=False, share=0.0, says=_NO_FUNCTION if finding.right else finding.says)
     return Verdict(wanted, "right" if finding.right else "wrong", finding)
 
 

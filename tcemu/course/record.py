@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -127,6 +127,8 @@ class Exercise:
     ('Where is A[row][column]?', 10, 'every element of the matrix')
     >>> exercise.given("ada")  # the numbers of ada's variant, from exercise.draw(a random generator)
     nothing is given
+    >>> course.exercise("nearest_tf32").unseen("a seed that nobody knows").name
+    'nearest_tf32'
     """
 
     #: What the learner's function or answer is called; unique in the course.
@@ -168,8 +170,19 @@ class Exercise:
 
     @property
     def calls(self) -> bool:
-        """Whether the answer is a function that is called with the numbers, or a kernel: the task then shows it so."""
+        """Whether the answer is a function: the task then shows how it is called."""
         return f"`{self.name}(" in self.task
+
+    def unseen(self, seed: str) -> Exercise | None:
+        """The same exercise as a grader judges it once more, on numbers from a seed that nobody else knows.
+
+        None if the answer is no function, or there are no other numbers. The numbers are `given(seed)`.
+        """
+        rng = np.random.Generator(np.random.PCG64(_number(f"{self.name}/{seed}/unseen")))
+        other = getattr(self.judge, "unseen", None)
+        judge = self.judge if other is None else other(rng)
+        alike = judge is None or (other is None and not self.varies)
+        return None if alike or not (self.calls or other) else replace(self, judge=judge)
 
     @cached_property
     def varies(self) -> bool:
@@ -181,6 +194,10 @@ class Exercise:
 
     def given(self, seed: str = "") -> Given:
         """The numbers of one variant. The same seed gives the same bytes on every machine."""
-        digest = hashlib.sha256(f"{self.name}/{seed}".encode()).digest()
         # PCG64 and the methods of Generator used here are the same on every platform (NEP 19).
-        return Given(self.draw(np.random.Generator(np.random.PCG64(int.from_bytes(digest[:16], "big")))))
+        return Given(self.draw(np.random.Generator(np.random.PCG64(_number(f"{self.name}/{seed}")))))
+
+
+def _number(text: str) -> int:
+    """A number of 128 bits that stands for a text."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:16], "big")

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from tcemu.course.answers import named
-from tcemu.course.checking import judged
 from tcemu.course.record import Exercise
 from tcemu.course.running import Cell, cells_of, needed
 from tcemu.course.verdict import Verdict
@@ -23,6 +22,7 @@ from tcemu.errors import CourseError, TcemuError
 from tcemu.grade.box import Box, BoxEnded, Seat
 from tcemu.grade.outside import Remote
 from tcemu.grade.records import Mark
+from tcemu.grade.unseen import judged_twice
 from tcemu.grade.warps import legible
 from tcemu.tracebacks import described
 
@@ -36,9 +36,11 @@ _UNREACHED = "The check was not reached."
 
 
 def marks_of(
-    stem: str, content: bytes, wanted: Mapping[str, Exercise], student: str, seat: Seat | None = None
+    stem: str, content: bytes, wanted: Mapping[str, Exercise], student: str, seat: Seat | None = None, key: str = ""
 ) -> list[Mark]:
     r"""The marks of a notebook for `wanted`, in that order, with the variants of `student`. It does not raise.
+
+    `key` is that of the course: other numbers, which nobody has seen, follow from it.
 
     >>> from tcemu import course
     >>> from tcemu.grade.box import Seat
@@ -53,7 +55,7 @@ def marks_of(
     except CourseError as error:
         says = f"This is not a notebook: {legible(error)}."
         return [failed(stem, wanted[name], says) for name in wanted]
-    notebook = Marking(stem, cells, wanted, student, seat or Seat())
+    notebook = Marking(stem, cells, wanted, student, seat or Seat(), key, content)
     notebook.run()
     return [notebook.marks.get(name) or failed(stem, wanted[name], _UNREACHED) for name in wanted]
 
@@ -82,6 +84,9 @@ class Marking:
     wanted: Mapping[str, Exercise]
     student: str
     seat: Seat
+    #: the key of the course, and the notebook's bytes: unseen numbers follow from them
+    key: str = ""
+    content: bytes = b""
     marks: dict[str, Mark] = field(default_factory=dict)
     #: cells that ended their box, and how often each exercise was judged
     _left_out: set[int] = field(default_factory=set)
@@ -130,7 +135,8 @@ class Marking:
         self._current = name
         self._judged[name] = self._judged.get(name, 0) + 1
         try:
-            mark = mark_of(self.stem, judged(self.wanted[name], answer, self.student))
+            verdict = judged_twice(self.wanted[name], answer, self.student, self.key, self.content, self.cells)
+            mark = mark_of(self.stem, verdict)
         except Exception as error:  # noqa: BLE001 - a judge that meets the unforeseen
             mark = failed(self.stem, self.wanted[name], f"It cannot be judged: {legible(described(error))}.")
         box.check_alive()  # judges mistake the box's end for an error in the answer

@@ -41,13 +41,15 @@ class Task:
     trusted: bool = False
     #: The folder of the course; None is the installed one.
     course: str | None = None
+    #: The teacher's key, from which numbers follow that nobody has seen.
+    course_key: str = field(default="", repr=False)
 
     @property
     def key(self) -> str:
-        """A digest, 16 hexadecimal digits, of what the grade depends on: bytes, student, limits, course and tcemu."""
+        """A digest, 16 hexadecimal digits, of what the grade depends on: bytes, student, limits, course, key, tcemu."""
         submission = self.submission
         whose = submission.student, submission.folder, submission.digest, submission.problems
-        how = self.asked, asdict(self.limits), self.trusted, __version__, course_digest(self.course)
+        how = self.asked, asdict(self.limits), self.trusted, __version__, course_digest(self.course), self.course_key
         return _digest(json.dumps([whose, how]).encode())
 
     def to_json(self) -> str:
@@ -63,7 +65,8 @@ class Task:
 
 
 def _plain(task: Task) -> dict[str, object]:
-    return {"asked": task.asked, "limits": asdict(task.limits), "trusted": task.trusted, "course": task.course}
+    return {"asked": task.asked, "limits": asdict(task.limits), "trusted": task.trusted, "course": task.course,
+            "course_key": task.course_key}  # fmt: skip
 
 
 def _digest(content: bytes) -> str:
@@ -127,7 +130,7 @@ def _notebook(task: Task, stem: str, seat: Seat) -> list[Mark]:
     wanted = wanted_in(stem, task.course)
     if stem not in task.submission.files:
         return [failed(stem, exercise, "This notebook was not handed in.") for exercise in wanted.values()]
-    return marks_of(stem, task.submission.read(stem), wanted, task.submission.student, seat)
+    return marks_of(stem, task.submission.read(stem), wanted, task.submission.student, seat, task.course_key)
 
 
 def quarantined(task: Task, says: str) -> Grade:

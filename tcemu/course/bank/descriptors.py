@@ -12,6 +12,8 @@ from tcemu.layouts import Descriptor
 
 _SWIZZLES = (0, 32, 64, 128)
 _LINE = 128
+#: Where else a tile may begin.
+_STARTS = range(2048, 1 << 17, 3072)
 
 # ---------------------------------------------------------------------------------------------- descriptors
 
@@ -42,6 +44,7 @@ EXERCISES = [
         Descriptors(
             _cases(start=(0, 1024, 24576), lbo=(16, 2048), sbo=(128, 1024), swizzle=_SWIZZLES),
             Descriptor,
+            wider=_cases(start=_STARTS, lbo=(16, 32, 1024, 4096), sbo=(128, 256, 512, 2048), swizzle=_SWIZZLES),
         ),
         minutes=10,
         only=(),
@@ -65,6 +68,7 @@ EXERCISES = [
             _plain,
             ((("LBO is the distance between core matrices that are neighbours along K: there are rows // 8 core "
               "matrices in between."), lambda start, rows: replace(_plain(start, rows), lbo=128)),),
+            wider=_cases(start=_STARTS, rows=range(8, 264, 8)),
         ),
         minutes=15,
         only=("tcemu.layouts.Descriptor.__post_init__", "tcemu.layouts.Descriptor.encode"),
@@ -82,7 +86,10 @@ EXERCISES = [
         "A tensor copy with the 128-byte swizzle wrote a box of `rows` rows of 64 f16 to byte `start`, a multiple of "
         "1024. Write `descriptor_of_a_box(start, rows)`, which returns its descriptor for wgmma, K-major. Work out the "
         "fields yourself, without `for_tile`.",
-        Descriptors(_cases(start=(0, 1024, 65536), rows=(8, 64, 128)), _box, ignored=("lbo",)),
+        Descriptors(
+            _cases(start=(0, 1024, 65536), rows=(8, 64, 128)), _box, ignored=("lbo",),
+            wider=_cases(start=_STARTS, rows=range(8, 264, 8)),
+        ),
         minutes=10,
         only=("tcemu.layouts.Descriptor.__post_init__", "tcemu.layouts.Descriptor.encode"),
         know="swizzled tiles, SBO",
@@ -107,6 +114,7 @@ EXERCISES = [
               lambda start, depth: replace(_boxes_of_columns(start, depth), lbo=1024)),
              ("In an MN-major tile with a swizzle, LBO leads to the next 64 columns: it is used.",
               lambda start, depth: replace(_boxes_of_columns(start, depth), lbo=16))),
+            wider=_cases(start=_STARTS, depth=range(8, 136, 8)),
         ),
         minutes=20,
         only=("tcemu.layouts.Descriptor.__post_init__", "tcemu.layouts.Descriptor.encode"),

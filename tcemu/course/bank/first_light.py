@@ -98,6 +98,7 @@ _SURVIVOR = Function(
         ("You subtracted the other way round.", lambda power: 25 - 2 * power),
     ),
     how="all p from 5 to 15",
+    wider={"power": range(-4, 5)},
 )  # fmt: skip
 
 

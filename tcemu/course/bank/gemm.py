@@ -235,6 +235,7 @@ EXERCISES = [
             {"block": 64, "shared": 4096},
             _rows_mistakes,
             needed=("cp.async.bulk", "mbarrier"),
+            partial=False,
         ),
         minutes=20,
         know="stage_and_parities of notebook 12",

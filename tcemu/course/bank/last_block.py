@@ -48,6 +48,7 @@ EXERCISES = [
             {"grid": _BLOCKS, "block": 32},
             _not_sums,
             needed=("atom",),
+            partial=False,
         ),
         minutes=20,
         know="split-K of notebook 12, and that blocks run in any order",

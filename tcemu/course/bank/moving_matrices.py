@@ -245,6 +245,7 @@ EXERCISES = [
         Kernel(
             lambda given: {"a": given.A, "d": np.zeros((4, 32, 4), np.uint32)}, "d", _tile_fragments,
             {"shared": 2560}, _tile_mistakes, needed=("ldmatrix",), counts=("wavefronts",), limits={"wavefronts": 32},
+            partial=False,
         ),
         minutes=20,
         know="alignment, padding and bar.warp.sync",
@@ -296,6 +297,7 @@ EXERCISES = [
             lambda given: [
                 ("Nothing is transposed: .trans is missing.", _loaded(given.x, "")),
             ],
+            partial=False,
         ),
         minutes=6,
         know="ldmatrix, from notebook 05",

@@ -134,6 +134,7 @@ _SCALE_FOR = Function(
          lambda largest: 254 - _scale(largest, 448)),
     ),
     how="numbers from 1 to 69888",
+    wider={"largest": range(1, 1 << 20)},
 )  # fmt: skip
 
 

@@ -107,6 +107,7 @@ EXERCISES = [
         Function(
             {"step": range(16), "stages": range(1, 5)}, ("stage", "full", "empty"), _phases, _PHASE_MISTAKES,
             how="16 steps with 1 to 4 stages",
+            wider={"step": range(16, 500), "stages": range(1, 12)},
         ),
         minutes=8,
         only=(),

@@ -92,7 +92,7 @@ EXERCISES = [
         "`ones` bits that differ. Write `dot_from_popc(k, ones)`, which returns the dot product of the two rows of "
         "signs.",
         Function({"k": (128, 200, 256), "ones": range(129)}, ("dot",), lambda k, ones: k - 2 * ones, _popc_mistakes(),
-                 how="all counts for rows of 128, 200 and 256 signs"),
+                 how="all counts for rows of 128, 200 and 256 signs", wider={"k": range(129, 2000)}),
         minutes=6,
         only=(),
         know="what xor does to two bits",

@@ -43,6 +43,7 @@ _COPIED_BYTES = Function(
         ("B is missing.", lambda m, n, k, _, columns: 2 * k * m * _up(n, columns)),
     ),
     how="sizes with and without ragged edges",
+    wider={"m": range(1, 3000), "n": range(1, 3000), "k": range(1, 3000)},
 )  # fmt: skip
 
 
@@ -71,6 +72,7 @@ _STAGE_AND_PARITIES = Function(
          lambda step, stages: _three(step % stages, step // stages, step // stages + 1)),
     ),
     how="24 steps with 2 to 5 stages",
+    wider={"step": range(24, 500), "stages": range(2, 12)},
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------- a schedule

@@ -200,6 +200,7 @@ EXERCISES = [
                  lambda a, s: a ^ a // 128 & np.maximum(s // 16, 1) - 1),
             ),
             how="512 addresses with each swizzle",
+            wider={"address": range(4096, 1 << 17)},
         ),
         minutes=10,
         only=(),
@@ -262,6 +263,7 @@ EXERCISES = [
              (("You swizzled the offset in the tile and then added the start. Add first: the swizzle uses the bits of "
               "the address."), lambda start, row, column: start + swizzled(_LINE * row + 2 * column, _LINE))),
             how="2,048 elements of four tiles",
+            wider={"start": range(128, 1 << 16, 128), "row": range(64)},
         ),
         minutes=15,
         only=(),

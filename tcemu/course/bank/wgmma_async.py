@@ -148,7 +148,7 @@ def _repair(
         title,
         f"{story} Repair `{name}`: delete the line `return ...`, check, read what the sanitizer reports, and fix the "
         "kernel until nothing is reported and D is right.",
-        Kernel(_with_d(rows), "d", right, options, mistakes, **judged),
+        Kernel(_with_d(rows), "d", right, options, mistakes, partial=False, **judged),
         minutes=minutes,
         know="notebook 11",
         section=section or RULES[rule].section,

@@ -88,6 +88,7 @@ _SMALLEST_STRIDE = Function(
          lambda columns, bits: _up(columns, 256 // bits)),
     ),
     how="all widths from 16 to 64, for 8, 16 and 32 bits",
+    wider={"columns": range(65, 2049)},
 )  # fmt: skip
 
 
@@ -355,6 +356,7 @@ EXERCISES = [
                 ("B is read column-major: the layout of its load says col.", _on_sm_80(given.A, given.B.T)),
                 ("A and B are exchanged.", _on_sm_80(given.B, given.A)),
             ],
+            partial=False,
         ),
         minutes=6,
         know="opaque fragments, from notebook 03",

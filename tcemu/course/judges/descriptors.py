@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tcemu.course.answers import AnswerError, all_called, function
+from tcemu.course.judges.credit import credit
 from tcemu.course.mistakes import Mistake, diagnosis
 from tcemu.course.record import Evidence, Finding, Given
 from tcemu.errors import LayoutError, briefly, counted
@@ -20,6 +21,10 @@ from tcemu.layouts.descriptor import FIELDS, OFFSETS, RESERVED, Field, as_bits
 Array = npt.NDArray[Any]
 #: Codes of the swizzles if they are numbered by size, as people guess.
 _BY_SIZE = {size: code for code, size in enumerate(sorted(SWIZZLES))}
+
+
+#: Cases that a grader draws at most.
+_DRAWN_CASES = 20
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,7 @@ class Descriptors:
     >>> judge = judges.Descriptors(cases, lambda start: Descriptor(start, 128, 256))
     >>> judge.mark(judge.collect(lambda start: Descriptor(start, 256, 128), Given()), Given()).mistake
     'You exchanged LBO and SBO.'
+    >>> judge.unseen(np.random.default_rng(0))  # `cases` are all of them
     """
 
     cases: Sequence[Mapping[str, Any]]
@@ -42,6 +48,16 @@ class Descriptors:
     mistakes: tuple[tuple[str, Callable[..., Descriptor]], ...] = ()
     ignored: tuple[str, ...] = ()
     how: str = "every field of the descriptor, in several cases"
+
+    #: Other cases, some of which a grader also tries.
+    wider: Sequence[Mapping[str, Any]] = ()
+
+    def unseen(self, rng: np.random.Generator) -> Descriptors | None:
+        """The same function for other cases, which a grader draws."""
+        if not self.wider:
+            return None
+        drawn = rng.choice(len(self.wider), min(_DRAWN_CASES, len(self.wider)), replace=False)
+        return replace(self, cases=[self.wider[number] for number in drawn])
 
     def collect(self, answer: Any, given: Given) -> Evidence:
         """Call the function in every case."""
@@ -62,7 +78,7 @@ class Descriptors:
         says = f"For {_arguments(self.cases[first])}, {_first_wrong(int(got[first]), int(right[first]))}"
         says += f" Wrong in {int(wrong.sum())} of {counted(len(self.cases), 'case')}."
         known = [Mistake(name, gives & mask) for name, gives in self._mistakes()]
-        return Finding(False, says, diagnosis(got, right, known), float(1 - wrong.mean()))
+        return Finding(False, says, diagnosis(got, right, known), credit(wrong, right))
 
     def _all(self, way: Callable[..., Descriptor]) -> Array:
         return np.array([way(**case).encode() for case in self.cases], np.uint64)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.course.answers import all_called, function, named, wholes
+from tcemu.course.judges.credit import credit
 from tcemu.course.mistakes import Mistake, diagnosis
 from tcemu.course.observe import about_map
 from tcemu.course.record import Evidence, Finding, Given
@@ -22,6 +24,8 @@ Array = npt.NDArray[Any]
 _LARGEST = 1 << 40
 #: Cases that a picture shows at most.
 _DRAWN = 1024
+#: Values of each argument that a grader draws at most.
+_DRAWN_VALUES = 12
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class Function:
     >>> judge = judges.Function({"n": range(8)}, ("half",), lambda n: n // 2, mistakes)
     >>> judge.mark(judge.collect(lambda n: n - n // 2, Given()), Given()).mistake
     'You rounded up.'
+    >>> judge.unseen(np.random.default_rng(0))  # `over` has all values
     """
 
     over: Mapping[str, Sequence[int]]
@@ -45,6 +50,21 @@ class Function:
     #: Says what is wrong with one case: (arguments, got) -> text; the default names got and nothing else.
     about: Callable[[tuple[int, ...], tuple[int, ...]], str] | None = None
     how: str = "all of its values"
+    #: Values of arguments beyond `over`, where there are more; a grader also tries some of these.
+    wider: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+    def unseen(self, rng: np.random.Generator) -> Function | None:
+        """The same function for other values, which a grader draws; None if `over` has all."""
+        if not self.wider:
+            return None
+        drawn = {name: rng.choice(np.array(values), min(_DRAWN_VALUES, len(values)), replace=False).tolist()
+                 for name, values in self.wider.items()}  # fmt: skip
+        return replace(self, over={name: drawn.get(name, values) for name, values in self.over.items()})
+
+    @property
+    def cases_in_all(self) -> int:
+        """How many results the function has, all of which are looked at."""
+        return math.prod(map(len, self.over.values()))
 
     def collect(self, answer: Any, given: Given) -> Evidence:
         """Call the function in every case."""
@@ -62,7 +82,7 @@ class Function:
         right = self._all(self.right, cases)
         got = evidence["values"]
         wrong = (got != right).any(axis=1)
-        share = float(1 - wrong.mean())
+        share = credit(wrong, right)
         if not wrong.any():
             return Finding(True, f"Right in {counted(len(cases), 'case')}.", share=1.0)
         first = int(np.argmax(wrong))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,8 @@ class Kernel:
     'Right, and the sanitizer reports nothing. It takes 4 instructions.'
     >>> list(judge.mistakes(Given()))  # none are known
     []
+    >>> judge.unseen(np.random.default_rng(0)).schedules
+    ((0, 'late'),)
     """
 
     args: Callable[[Given], Mapping[str, Any]]
@@ -76,6 +78,12 @@ class Kernel:
     #: (seed, policy) of each launch; the first gives the scores.
     schedules: tuple[tuple[int, Any], ...] = ((0, "late"), (0, "early"), (1, "random"))
     how: str = "every bit of the output, and the sanitizer's reports"
+    #: Whether a kernel that is partly right earns something; a repair is right or it is not.
+    partial: bool = True
+
+    def unseen(self, rng: np.random.Generator) -> Kernel:
+        """The same, for numbers that a grader draws: they show what is computed, and one schedule is enough for it."""
+        return replace(self, schedules=self.schedules[:1])
 
     # ------------------------------------------------------------------------------------------ collect
 
@@ -132,6 +140,10 @@ class Kernel:
 
     def mark(self, evidence: Evidence, given: Given) -> Finding:
         """Compare the output, then the reports, the opcodes and the limits."""
+        finding = self._finding(evidence, given)
+        return finding if finding.right or self.partial else replace(finding, share=0.0)
+
+    def _finding(self, evidence: Evidence, given: Given) -> Finding:
         if evidence["reports"].size:
             return self._reported(evidence, self._output(evidence["out"][0], given).right)
         for got, (seed, policy) in zip(evidence["out"], self.schedules, strict=True):
@@ -160,7 +172,10 @@ class Kernel:
                 return f"The kernel stores nothing in {self.out}: it holds what it held before."
             return "The kernel stores nothing in the wrong elements: they hold what they held before."
 
-        compared = Values(lambda _: right, right.dtype, self.mistakes, what=self.out, observed=unwritten)
+        compared = Values(
+            lambda _: right, right.dtype, self.mistakes, what=self.out, observed=unwritten,
+            idle=lambda given: [each for each in self.args(given).values() if isinstance(each, np.ndarray)],
+        )  # fmt: skip
         return compared.mark({"values": np.asarray(got, right.dtype).reshape(right.shape)}, given)
 
     @staticmethod

@@ -40,6 +40,11 @@ class Placement:
     size: int
     how: str = "wavefronts of loads and stores"
 
+    @property
+    def cases_in_all(self) -> int:
+        """How many results the function has, all of which are looked at."""
+        return self.rows * self.units
+
     def collect(self, answer: Any, given: Given) -> Evidence:
         """Ask for every unit."""
         names = ("row", "unit")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tcemu.course.answers import called, function, wholes
+from tcemu.course.judges.credit import credit
 from tcemu.course.mistakes import Mistake, diagnosis
 from tcemu.course.record import Evidence, Finding, Given
 from tcemu.errors import counted
@@ -56,4 +57,4 @@ class Probe:
         says = f"For {list(boxes)[first]} your function gives {got[first]}, which is wrong; "
         says += f"{counted(int(wrong.sum()), 'number')} of {len(right)} {'is' if wrong.sum() == 1 else 'are'} wrong."
         mistakes = (Mistake(name, np.array(gives, np.int64)) for name, gives in self.mistakes(given).items())
-        return Finding(False, says, diagnosis(got, right, mistakes), float(1 - wrong.mean()))
+        return Finding(False, says, diagnosis(got, right, mistakes), credit(wrong, right))

@@ -39,6 +39,11 @@ class Reals:
     name: str = "f"
     how: str = "all of its values"
 
+    @property
+    def cases_in_all(self) -> int:
+        """How many results the function has, all of which are looked at."""
+        return len(self.over)
+
     def collect(self, answer: Any, given: Given) -> Evidence:
         """Call the function for every argument."""
         learner = function(answer, [self.argument])

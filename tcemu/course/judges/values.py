@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tcemu.course.accidents import about_array, accident
 from tcemu.course.answers import AnswerError, array, called, function
+from tcemu.course.judges.credit import credit
 from tcemu.course.mistakes import Mistake, diagnosis
 from tcemu.course.record import Evidence, Finding, Given
 from tcemu.errors import counted, listing
@@ -30,6 +31,11 @@ def none(given: Given) -> Iterable[tuple[str, npt.ArrayLike]]:
     return ()
 
 
+def nothing(given: Given) -> Iterable[Array]:
+    """No arrays."""
+    return ()
+
+
 @dataclass(frozen=True)
 class Values:
     """Judges an array, or a few numbers, bit for bit.
@@ -42,8 +48,8 @@ class Values:
     >>> finding = judge.mark(judge.collect([2, 1], Given()), Given())
     >>> finding.says, finding.mistake
     ('The answer at [0] is 0x2, which is wrong. 2 of 2 values are wrong.', 'They are exchanged.')
-    >>> judge.mistakes(Given())
-    [('They are exchanged.', [2, 1])]
+    >>> judge.mistakes(Given()), judge.idle(Given())
+    ([('They are exchanged.', [2, 1])], ())
     """
 
     right: Callable[[Given], npt.ArrayLike]
@@ -59,6 +65,8 @@ class Values:
     #: What else can be said about a wrong answer, from what was got and what was given.
     observed: Callable[[Array, Given], str] | None = None
     how: str = "every bit"
+    #: Arrays, beside the given ones, that the answer could hold without any work.
+    idle: Callable[[Given], Iterable[Array]] = nothing
 
     def collect(self, answer: Any, given: Given) -> Evidence:
         """The answer as an array of the right shape and dtype; a function is called with the given numbers."""
@@ -91,7 +99,6 @@ class Values:
         """Compare every bit; all NaN patterns differ."""
         got, right = evidence["values"], self._right(given)
         wrong = bits(got) != bits(right)
-        share = float(1 - np.mean(wrong))
         if not wrong.any():
             return Finding(True, f"Right: {counted(got.size, 'value')}." if got.ndim else "Right.", share=1.0)
         index = tuple(int(i) for i in np.argwhere(wrong)[0]) if got.ndim else ()
@@ -102,7 +109,15 @@ class Values:
             says += f" {count:,} of {counted(got.size, 'value')} {'is' if count == 1 else 'are'} wrong."
         mistakes = (Mistake(name, bits(np.asarray(gives, self.dtype))) for name, gives in self.mistakes(given))
         mistake = diagnosis(bits(got), bits(right), mistakes, CLOSE) or self._observed(got, right, given)
-        return Finding(False, says, mistake, share, self._pictures(got, wrong))
+        idle = [bits(array) for array in self._idle(given, right)]
+        return Finding(False, says, mistake, credit(np.asarray(wrong), bits(right), idle), self._pictures(got, wrong))
+
+    def _idle(self, given: Given, right: Array) -> Iterator[Array]:
+        """The arrays that were there before, as answers."""
+        for each in [*given.values(), *self.idle(given)]:
+            if isinstance(each, np.ndarray) and each.shape == right.shape:
+                with np.errstate(all="ignore"):
+                    yield each.astype(right.dtype)
 
     def _observed(self, got: Array, right: Array, given: Given) -> str:
         says = accident(got, right, self.axes) or (self.observed(got, given) if self.observed else "")
