@@ -23,19 +23,22 @@ if TYPE_CHECKING:
 @click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw an element's sums.")
 @click.option("--code", metavar="LIBRARY", help="Print code for torch, jax, cupy or triton that makes FILE on a GPU.")
 @click.option("--type", "kind", default="f32", show_default=True, help="The type of A and B in that code.")
-def whose(file: Path | None, svg: Path | None, code: str | None, kind: str) -> None:
+@click.option("--scale", metavar="MODE", default="", help="Scales of fp8 in that code: tensor, row or block.")
+def whose(file: Path | None, svg: Path | None, code: str | None, kind: str, scale: str) -> None:
     """Find out how D of FILE was computed from A and B: instruction, order of k, splits, roundings.
 
-    FILE is an .npz file with the arrays a (M, K), b (K, N) and d (M, N), and perhaps c, alpha and beta. numpy does not
-    store the names of bf16 and fp8: the file then also has "types", such as "bfloat16 bfloat16 float32", and their
-    bytes. `tcemu whose --code torch --type bf16` prints a program that writes such a file.
+    FILE is an .npz file with the arrays A (M, K), B (K, N) and D (M, N), and perhaps C, alpha, beta, bias, scale_a,
+    scale_b, scale_c and scale_d, in capitals or not. numpy does not store the names of bf16 and fp8: the file then also
+    has "types", such as "bfloat16 bfloat16 float32" for A, B and D, and perhaps "c=bfloat16", and their bytes. `tcemu
+    whose --code torch --type bf16` prints a program that writes such a file; `--type e4m3 --scale row` and `--type s8`
+    print programs for products with scales and of integers.
 
     The exit code is 1 if no recipe gives all elements.
     """
     from tcemu.recipes import snippet
 
     if code is not None:
-        click.echo(snippet(code, kind), nl=False)
+        click.echo(snippet(code, kind, scale), nl=False)
         return
     if file is None:
         raise TcemuError("tcemu whose takes a FILE, or --code with the name of a library")
@@ -56,15 +59,18 @@ def _verdict(arrays: dict[str, Array]) -> Verdict:
 
     a, b, d = arrays["a"], arrays["b"], arrays["d"]
     kind = matrix(a, "A")[1]
+    numbers = {name: float(arrays[name]) for name in ("alpha", "beta", "scale_c", "scale_d") if name in arrays}
+    given = {name: arrays[name] for name in ("bias", "scale_a", "scale_b") if name in arrays}
+    c = arrays.get("c")
+    if given or numbers:  # a probe shows its order only in plain sums
+        return whose_bits(a, b, d, c, **numbers, **given)  # type: ignore[arg-type]
     order = order_of(a, b, d, kind)
     if order is not None:
         click.echo(str(order))
     rows, columns = unmarked(a, b, kind)
-    c = arrays.get("c")
     if c is not None:
         c = c[rows][:, columns] if c.ndim == 2 else c[columns]
-    alpha, beta = (float(arrays.get(name, 1)) for name in ("alpha", "beta"))
-    return whose_bits(a[rows], b[:, columns], d[rows][:, columns], c, alpha=alpha, beta=beta)
+    return whose_bits(a[rows], b[:, columns], d[rows][:, columns], c)
 
 
 def _loaded(file: Path) -> dict[str, Array]:
@@ -78,7 +84,7 @@ def _loaded(file: Path) -> dict[str, Array]:
         raise TcemuError(f"{file} is not an .npz file; numpy.savez(FILE, a=A, b=B, d=D) writes one")
     try:
         with np.load(file, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
+            arrays = _named({name: stored[name] for name in stored.files}, file)
     except (OSError, ValueError, EOFError, BadZipFile) as error:
         raise TcemuError(f"{file} is not an .npz file of arrays: {error}") from None
     missing = [name for name in "abd" if name not in arrays]
@@ -87,9 +93,34 @@ def _loaded(file: Path) -> dict[str, Array]:
     if "types" not in arrays:
         return arrays
     kinds = {str(FORMATS[name].dtype): FORMATS[name].dtype for name in TYPES}
-    names = str(arrays.pop("types")).replace("torch.", "").split()
-    if len(names) != 3 or not set(names) <= set(kinds):
-        raise OperandError(f"{file}: types must be three of {listing(kinds)}; got {' '.join(names)!r}")
-    for role, name in zip("abd", names, strict=True):
+    words = str(arrays.pop("types")).replace("torch.", "").split()
+    named = [word for word in words if "=" in word]
+    names = dict(zip("abd", [word for word in words if "=" not in word], strict=False))
+    names |= {role.lower(): name for role, _, name in (word.partition("=") for word in named)}
+    if len(words) - len(named) != 3 or not set(names.values()) <= set(kinds) or not set(names) <= set(arrays):
+        raise OperandError(
+            f"{file}: types must be three of {listing(kinds)}, for A, B and D, and perhaps others such as c=bfloat16; "
+            f"got {' '.join(words)!r}"
+        )
+    for role, name in names.items():
         arrays[role] = np.ascontiguousarray(arrays[role]).view(kinds[name])
     return arrays
+
+
+#: The arrays of a file.
+_NAMES = ("a", "b", "d", "c", "alpha", "beta", "bias", "scale_a", "scale_b", "scale_c", "scale_d", "types")
+
+
+def _named(arrays: dict[str, Array], file: Path) -> dict[str, Array]:
+    """The arrays that count, by their names in small letters. Raises OperandError where two names mean the same."""
+    found: dict[str, Array] = {}
+    for given, array in arrays.items():
+        name = given.lower()
+        if name in found:
+            twins = [each for each in arrays if each.lower() == name]
+            raise OperandError(
+                f"{file} has {listing(twins, 'and')}, and case does not count here: which is {name.upper()}? "
+                "Save the file with one of them"
+            )
+        found[name] = array
+    return found

@@ -179,13 +179,15 @@ def trials(
 ) -> Iterator[Trial]:
     """All recipes for a product of these types and this K: the simple ones, and then each instruction with splits.
 
-    Only those with these `inputs`. `ways`: what comes after the sums, in each of these ways. `block`: k of a block with
-    scales of its own; 0 for none.
+    Only those with these `inputs`. `ways`: what comes after the sums, in each of these ways; where there are splits, in
+    those that are unusual in one thing at most. `block`: k of a block with scales of its own; 0 for none.
     """
     found = [base for base in bases(a, b, d) if base.inputs in inputs]
     chosen = _of_blocks(found, depth, block) if block else _trials(found, a, b, d, depth, inputs)
-    for trial in chosen:
-        recipes = tuple(replace(each, **way) if way else each for each in trial.recipes for way in ways)
+    usual = [way for way in ways if len(way) <= min(map(len, ways)) + 1]
+    for i, trial in enumerate(chosen):
+        tried = ways if i < len(found) else usual  # all of them with a few walks along k
+        recipes = tuple(replace(each, **way) if way else each for each in trial.recipes for way in tried)
         yield replace(trial, recipes=recipes)
 
 

@@ -25,6 +25,8 @@ Array = npt.NDArray[Any]
 Ends: TypeAlias = list[list[tuple[int, int]]]
 #: The most elements among which the search looks for these.
 _MOST = 1 << 20
+#: The fields that determine how the sums of blocks with scales are added.
+_OF_BLOCKS = attrgetter("scales", "promotion")
 #: The fields that determine the order of k.
 _ORDER_OF_K = attrgetter("splits", "size", "slices", "tile", "residue", "every", "lead", "order", "pairs", "step")
 
@@ -136,9 +138,12 @@ class Elements:
         for tree in {id(tree): tree for _, tree, _ in plans}.values():
             tree.compute()
         found: list[Tried] = []
+        last: tuple[object, ...] = ()
         for recipe, tree, ends in plans:
             kind = engine(recipe.instruction, recipe.target).sums
-            sums = self._splits(recipe, tree, ends)
+            same = (id(tree), id(ends), recipe.join, *_OF_BLOCKS(recipe))
+            if same != last:  # recipes that differ only in what comes after the sums follow each other
+                sums, last = self._splits(recipe, tree, ends), same
             found.append(Tried(recipe, self._same(finished(recipe, sums, kind, self._plus))))
             if reductions and len(sums) > 2 and not (recipe.size or recipe.total or recipe.reduce):
                 found += self._in_trees(recipe, sums, kind)

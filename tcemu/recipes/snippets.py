@@ -85,35 +85,97 @@ def raw(x):
 np.savez("product.npz", a=raw(A), b=raw(B), d=raw(D), types=f"{{A.dtype}} {{B.dtype}} {{D.dtype}}")
 ''',
 }
+_RANDOM = '''import numpy as np
+
+M, N, K = 512, 512, 512  # your shape
+rng = np.random.default_rng(0)
+A, B = {draw}
+'''
+_INTEGERS = "(rng.integers(-128, 128, shape) for shape in ((M, K), (K, N)))"
+_FLOATS = "rng.standard_normal((M, K)), rng.standard_normal((K, N))"
+_RAW = '''
+
+def raw(x):
+    return x.contiguous().view(torch.uint8).cpu().numpy()
+
+
+'''
+_SAVED = '''np.savez("product.npz", a=raw(A), b=raw(B), d=raw(D), {more}types=f"{{A.dtype}} {{B.dtype}} {{D.dtype}}")
+'''
+_INT_MM = (
+    '''import torch
+
+A, B = (torch.from_numpy(x).to("cuda", torch.int8) for x in (A, B))
+B = B.t().contiguous().t()  # column-major
+D = torch._int_mm(A, B)  # your call
+'''
+    + _RAW
+    + _SAVED.replace("{more}", "")
+)
+_SCALED_MM = (
+    '''import torch
+
+A = torch.from_numpy(A).to("cuda", torch.{torch})
+B = torch.from_numpy(B).to("cuda", torch.float8_e4m3fn).t().contiguous().t()  # column-major; e5m2 only as A
+{scales}
+D = torch._scaled_mm(A, B, scale_a=scale_a, scale_b=scale_b, out_dtype=torch.bfloat16)  # your call
+'''
+    + _RAW
+    + _SAVED.replace("{more}", "scale_a=scale_a.cpu().numpy(), scale_b=scale_b.cpu().numpy(),\n         ")
+)
+#: The scales of torch._scaled_mm by their mode: one each; (M, 1) and (1, N); 1 x 128 of A and 128 x 128 of B.
+_SCALES = {
+    "tensor": "scale_a, scale_b = (torch.tensor(x, device=\"cuda\") for x in (0.37, 1.7))",
+    "row": "scale_a, scale_b = torch.rand(M, 1, device=\"cuda\") + 0.5, torch.rand(1, N, device=\"cuda\") + 0.5",
+    "block": "# torch 2.8 or later, on Hopper\n"
+    "scale_a = (torch.rand(K // 128, M, device=\"cuda\") + 0.5).t()  # column-major\n"
+    "scale_b = torch.rand(K // 128, N // 128, device=\"cuda\") + 0.5",
+}
 _NAMES = {
     "f16": ("float16", "float16"),
     "bf16": ("bfloat16", "bfloat16"),
     "f32": ("float32", "float32"),
     "f64": ("float64", "float64"),
     "e5m2": ("float8_e5m2", "float8_e5m2"),
+    "e4m3": ("float8_e4m3fn", "float8_e4m3fn"),
+    "s8": ("int8", "int8"),
 }
 LIBRARIES = tuple(_CALLS)
 
 
 @explained
-def snippet(library: str, kind: str = "f32") -> str:
-    """Python that multiplies a probe of type `kind` with a library and saves the product; change it to your call.
+def snippet(library: str, kind: str = "f32", scale: str = "") -> str:
+    """Python that multiplies matrices of type `kind` with a library and saves the product; change it to your call.
+
+    The matrices are a probe where the type can hold one. `scale` is "tensor", "row" or "block", for torch's products of
+    fp8, which have scales; "tensor" by default.
 
     >>> from tcemu.recipes import snippet
     >>> "D = A @ B  # your call" in snippet("torch", "bf16")
     True
+    >>> "torch._scaled_mm" in snippet("torch", "e4m3", "row"), "torch._int_mm" in snippet("torch", "s8")
+    (True, True)
     """
     if library not in _CALLS:
         known = listing(LIBRARIES)
         raise OperandError(f"there is code for {known}; got {library!r}.{did_you_mean(str(library), LIBRARIES)}")
-    if kind not in MARKS or (library == "cupy" and kind not in ("f16", "f32", "f64")):
-        raise OperandError(f"{library}'s probe must have elements of {listing(_kinds(library))}; got {kind!r}")
-    small, big = MARKS[kind]
+    if kind not in _kinds(library):
+        raise OperandError(f"{library}'s matrices must have elements of {listing(_kinds(library))}; got {kind!r}")
+    scaled = library == "torch" and kind in ("e4m3", "e5m2")
+    if scale and not (scaled and scale in _SCALES):
+        raise OperandError(f"scales are {listing(_SCALES)}, for torch's products of e4m3 or e5m2; got {scale!r}")
     torch, jax = _NAMES[kind]
-    return _NUMPY.format(small=small, big=big) + "\n" + _CALLS[library].format(
-        torch=torch, jax=jax, cupy=torch, x64=kind == "f64"
-    )
+    if kind in MARKS:
+        small, big = MARKS[kind]
+        head = _NUMPY.format(small=small, big=big)
+    else:
+        head = _RANDOM.format(draw=_INTEGERS if kind == "s8" else _FLOATS)
+    call = _SCALED_MM if scaled else _INT_MM if kind == "s8" else _CALLS[library]
+    told = _SCALES[scale or "tensor"]
+    return head + "\n" + call.format(torch=torch, jax=jax, cupy=torch, x64=kind == "f64", scales=told)
 
 
 def _kinds(library: str) -> list[str]:
-    return [kind for kind in MARKS if library != "cupy" or kind in ("f16", "f32", "f64")]
+    if library == "cupy":
+        return ["f16", "f32", "f64"]
+    return [*MARKS, "e4m3", *(("s8",) if library == "torch" else ())]

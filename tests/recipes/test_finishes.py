@@ -144,3 +144,89 @@ def test_the_default_of_every_output_is_what_ptx_has():
         d = rounded(np.float64([1e300, -1e300]), "f64", kind).astype(float)
         form = lookup(kind)
         assert d.tolist() == ([np.inf, -np.inf] if kind in ("f16", "bf16") else [form.largest, form.lowest])
+
+
+def fused(x, y, z):
+    """x y + z of f32, rounded once: exact in f64 here, because the factors are short."""
+    return (np.float64(x) * np.float64(y) + z).astype(np.float32)
+
+
+def short(rng, shape):
+    """Scales of 8 bits, so that their product with a sum of 24 bits, and one addition, are exact in f64."""
+    return (rng.integers(128, 256, shape) * 2.0 ** rng.integers(-12, -6, shape)).astype(np.float32)
+
+
+def scaled_products():
+    """D and the scales of each mode, computed by numpy from the sums of blocks."""
+    rng = np.random.default_rng(3)
+    a, b = drawn(0, (16, 256), e4m3), drawn(1, (256, 16), e4m3)
+    blocks = [multiply(Recipe(E4M3), a[:, k : k + 128], b[k : k + 128]) for k in (0, 128)]
+    whole = multiply(Recipe(E4M3), a, b)
+    one_a, one_b = short(rng, (2,))
+    of_a, of_b = short(rng, (16, 1)), short(rng, (1, 16))
+    in_a, in_b = short(rng, (16, 2)), short(rng, (2, 1))
+    in_b128 = in_b * np.ones((1, 16), np.float32)
+    first, second = (in_a[:, i : i + 1] * in_b128[i] for i in (0, 1))
+    yield "one each", whole * (one_a * one_b), one_a, one_b, ""
+    yield "outer vectors, as CUTLASS's visitor tree", of_a * (of_b * whole), of_a, of_b, "scales=b"
+    yield "outer vectors, the other way", of_b * (of_a * whole), of_a, of_b, "scales=a"
+    yield "DeepGEMM", fused(second, blocks[1], blocks[0] * first), in_a, in_b, "every=128"
+    unfused = blocks[0] * in_a[:, :1] * in_b128[0] + blocks[1] * in_a[:, 1:] * in_b128[1]
+    yield "numpy, block by block", unfused, in_a, in_b, "every=128 scales=a promotion=add"
+    triton = fused(blocks[1] * in_a[:, 1:], in_b128[1], blocks[0] * in_a[:, :1] * in_b128[0])
+    yield "Triton: tl.dot(a, b) * a_s * b_s", triton, in_a, in_b, "every=128 scales=a"
+
+
+@pytest.mark.parametrize("case", [*scaled_products()], ids=lambda case: case[0])
+def test_every_scale_mode_is_found(case):
+    _, d, scale_a, scale_b, says = case
+    a, b = drawn(0, (16, 256), e4m3), drawn(1, (256, 16), e4m3)
+    d = np.ascontiguousarray(d, np.float32)
+    found = whose_bits(a, b, d, scale_a=scale_a, scale_b=scale_b)
+    assert any(f"sm_90a {says}".strip() == str(each).partition(" ")[2] for each in found.recipes), str(found)
+
+
+def test_scales_that_fit_nothing_say_what_would():
+    one = np.ones((4, 256), e4m3)
+    with pytest.raises(OperandError, match=r"such as \(4, 2\) and \(2, 1\); got shapes \(3, 2\) of A and \(\) of B"):
+        multiply(Recipe(E4M3, every=128), one, one.T, scale_a=np.ones((3, 2)))
+    with pytest.raises(OperandError, match=r"scales change every 128 k, .* such as every=128"):
+        multiply(Recipe(E4M3), one, one.T, scale_a=np.ones((4, 2)))
+
+
+def test_a_bias_beside_c_is_added_first_where_cs_product_is_fused():
+    """CUTLASS: fma(beta, C, fma(alpha, sums, bias)); else the bias comes last."""
+    a = np.ones((1, 16), np.float16)
+    c, bias = np.full((1, 1), 1 / 3, np.float32), np.float32([2.0**-20])
+    one, both = np.float32(16), {"bias": bias, "alpha": 0.1, "beta": 0.7}
+    alpha, beta = np.float64(np.float32(0.1)), np.float64(np.float32(0.7))
+    inner = np.float32(alpha * one + bias)
+    assert multiply(Recipe(F16), a, a.T, c, **both) == np.float32(beta * c + inner)
+    plain = np.float32(np.float32(alpha) * one + np.float32(beta) * c) + bias
+    assert multiply(Recipe(F16, fused="none"), a, a.T, c, **both) == plain
+
+
+def test_few_elements_or_narrow_ones_are_no_proof():
+    """Of a true recipe: one element, many of a narrow type, and many of a wide one."""
+    a, b = drawn(0, (32, 64), bf16), drawn(1, (64, 32), bf16)
+    wide, narrow = multiply(Recipe(BF16), a, b), multiply(Recipe(BF16, output="bf16"), a, b)
+    assert whose_bits(a, b, wide).certain
+    for found in (whose_bits(a[:2], b[:, :2], narrow[:2, :2]), whose_bits(a[:1], b[:, :1], wide[:1, :1])):
+        assert found.exact
+        assert not found.certain
+        assert "undecided" in str(found).lower()
+
+
+def test_a_wrong_recipe_is_not_called_certain():
+    """Bits of nobody, exact sums rounded to a narrow type: some recipe gives them all, and the verdict knows better."""
+    for seed in range(4):
+        a, b = drawn(seed, (6, 48), bf16), drawn(seed + 9, (48, 6), bf16)
+        found = whose_bits(a, b, (a.astype(float) @ b.astype(float)).astype(bf16))
+        assert not found.certain, str(found)
+
+
+def test_zeros_prove_nothing():
+    a = drawn(0, (8, 64), np.int8, 30)
+    found = whose_bits(a, a.T, np.zeros((8, 8), np.int8), alpha=1e-9)
+    assert found.exact
+    assert not found.certain
