@@ -31,6 +31,8 @@ class Base:
     recipe: Recipe
     #: Types of D that it is tried for; "" for all.
     d: str = ""
+    #: k of a block whose scales the instruction takes; 0 for an instruction without scales.
+    block: int = 0
 
 
 def _base(types: str, opcode: str, targets: str, d: str = "", **more: object) -> Iterator[Base]:
@@ -39,6 +41,14 @@ def _base(types: str, opcode: str, targets: str, d: str = "", **more: object) ->
         a, b = pair.split(".")
         for target in targets.split():
             yield Base(a, b, Recipe(opcode, target, **more), d)  # type: ignore[arg-type]
+
+
+def _microscaled(types: str, shape: str, kind: str, scale: str, block: int) -> Iterator[Base]:
+    """Rows for pairs of these types with scales for blocks of k."""
+    for a in types.split():
+        for b in types.split():
+            form = f"{shape}.row.col.kind::{kind}.f32.{a}.{b}.f32.{scale}"
+            yield Base(a, b, Recipe(f"mma.sync.aligned.{form}", "sm_120a"), block=block)
 
 
 _FP8 = "e4m3.e4m3 e4m3.e5m2 e5m2.e4m3 e5m2.e5m2"
@@ -84,6 +94,10 @@ BASES: tuple[Base, ...] = (
             *_base(f"{a}.{b}", _MMA.format("m16n8k32", f"f32.{a}.{b}.f32"), "sm_90a sm_89 sm_120a"),
         )
     ),
+    *_microscaled("e4m3 e5m2 e3m2 e2m3 e2m1", "m16n8k32", "mxf8f6f4.block_scale.scale_vec::1X", "ue8m0", 32),
+    *_microscaled("e2m1", "m16n8k64", "mxf4.block_scale.scale_vec::2X", "ue8m0", 32),
+    *_microscaled("e2m1", "m16n8k64", "mxf4nvf4.block_scale.scale_vec::4X", "ue4m3", 16),
+    *_base("e2m1.e2m1 e3m2.e3m2 e2m3.e2m3", _MMA.format("m16n8k16", "f32.f16.f16.f32"), "sm_90a sm_80", inputs="f16"),
     *(
         row
         for size, shape in (("8", "m16n8k32"), ("4", "m16n8k64"))
@@ -111,14 +125,14 @@ _NARROW, _DOWN = ("f16", "bf16"), 16
 _SLICES, _WARPS = 64, 4
 
 
-def bases(a: str, b: str, d: str) -> list[Recipe]:
-    """The starts of recipes for these types, in the order in which they are tried.
+def bases(a: str, b: str, d: str, block: int = 0) -> list[Recipe]:
+    """The starts of recipes for these types, in the order in which they are tried; `block`: k that share a scale.
 
     >>> from tcemu.recipes.candidates import bases
     >>> bases("bf16", "bf16", "bf16")[0].output
     'bf16'
     """
-    found = [row.recipe for row in BASES if (row.a, row.b) == (a, b) and row.d in ("", d)]
+    found = [row.recipe for row in BASES if (row.a, row.b) == (a, b) and row.d in ("", d) and row.block in (0, block)]
     return [_giving(recipe, d) for recipe in found]
 
 
@@ -182,17 +196,27 @@ def trials(
     Only those with these `inputs`. `ways`: what comes after the sums, in each of these ways; where there are splits, in
     those that are unusual in one thing at most. `block`: k of a block with scales of its own; 0 for none.
     """
-    found = [base for base in bases(a, b, d) if base.inputs in inputs]
+    found = [base for base in bases(a, b, d, block) if base.inputs in inputs]
     chosen = _of_blocks(found, depth, block) if block else _trials(found, a, b, d, depth, inputs)
     usual = [way for way in ways if len(way) <= min(map(len, ways)) + 1]
     for i, trial in enumerate(chosen):
         tried = ways if i < len(found) else usual  # all of them with a few walks along k
-        recipes = tuple(replace(each, **way) if way else each for each in trial.recipes for way in tried)
-        yield replace(trial, recipes=recipes)
+        recipes = [_in_way(each, way) for each in trial.recipes for way in tried]
+        yield replace(trial, recipes=tuple(dict.fromkeys(recipes)))
+
+
+def _in_way(recipe: Recipe, way: Way) -> Recipe:
+    """The recipe with what comes after its sums; blocks' scales do not, if the instruction takes them."""
+    if engine(recipe.instruction, recipe.target).scale:
+        way = {name: word for name, word in way.items() if name not in ("scales", "promotion")}
+    return replace(recipe, **way) if way else recipe
 
 
 def _of_blocks(found: list[Recipe], depth: int, block: int) -> Iterator[Trial]:
     """Sums that start again with each block of k, or more often, so that its scales can join them; splits of blocks."""
+    taking = [base for base in found if engine(base.instruction, base.target).scale]
+    found = [base for base in found if base not in taking]
+    yield from (Trial(tuple(walks(base, depth))) for base in taking)
     for base in found:
         depths = block, block // 2, block // 4
         sizes = [size for size in depths if size >= engine(base.instruction, base.target).depth]

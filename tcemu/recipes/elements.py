@@ -169,7 +169,7 @@ class Elements:
 
     def _slice(self, recipe: Recipe, tree: Prefixes, ends: list[tuple[int, int]]) -> Array:
         sums = [tree.sums[node] for node, _ in ends]
-        if self._blocks is None:
+        if self._blocks is None or engine(recipe.instruction, recipe.target).scale:
             return reduced(sums, "")
         return promoted(sums, [block for _, block in ends], self._blocks, recipe)
 
@@ -194,12 +194,12 @@ class Elements:
     def _planned(self, recipe: Recipe) -> list[Ends]:
         """The ends of the chains of each slice of each split; recipes with the same order of k share them."""
         by = engine(recipe.instruction, recipe.target)
-        key = (by.depth, by.batch, *_ORDER_OF_K(recipe))
+        key = (by.depth, by.batch, by.scale, *_ORDER_OF_K(recipe))
         if key not in self._ends:
             paths = self._path(recipe, by)
             self._ends[key] = [
                 [
-                    [(paths.end(chain), self._block(chain)) for chain in chains(recipe, ks, by.depth, self._depth)]
+                    [(paths.end(chain), self._block(chain, by)) for chain in chains(recipe, ks, by.depth, self._depth)]
                     for ks in slices
                     if len(ks)
                 ]
@@ -208,8 +208,8 @@ class Elements:
             ]
         return self._ends[key]
 
-    def _block(self, chain: Chain) -> int:
-        return 0 if self._blocks is None else block_of(chain, self._depth, self._blocks.size)
+    def _block(self, chain: Chain, by: Engine) -> int:
+        return 0 if self._blocks is None or by.scale else block_of(chain, self._depth, self._blocks.size)
 
     def _path(self, recipe: Recipe, by: Engine) -> Paths:
         """The paths of all chains of instructions of the same size, and of as many pairs of parts."""
@@ -220,7 +220,7 @@ class Elements:
         by = engine(recipe.instruction, recipe.target)
         key = (by.identity, recipe.inputs)
         if key not in self._trees:
-            factored = factors(recipe, by, self._a, self._b)
+            factored = factors(recipe, by, self._a, self._b, self._blocks)
             self._trees[key] = Prefixes(by, self._path(recipe, by), *factored)
         return self._trees[key]
 

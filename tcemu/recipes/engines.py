@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.arithmetic import FusedSums, Operation, compute, matmul
+from tcemu.arithmetic import FusedSums, Operation, compute, compute_scaled, matmul
 from tcemu.arithmetic.ieee import fma_nearest
 from tcemu.arithmetic.operation import conversion, numbers
 from tcemu.backend import backend
@@ -43,6 +43,10 @@ class Engine:
     grow: Tree
     #: Two engines with the same identity give the same bits.
     identity: object
+    #: The format of the scales that the instruction takes, each for `block` k; "" for none. Factors then are patterns
+    #: of elements with those of their scales above the low byte.
+    scale: str = ""
+    block: int = 0
 
 
 @cache
@@ -56,6 +60,8 @@ def engine(opcode: str, target: str) -> Engine:
     if opcode in ORDINARY:
         return Engine("f32", "f32", "f32", 1, _FMAS, _fma, _fma_tree, opcode)
     found = parse(opcode, target)
+    if found.family == "mma.block_scale" and not found.sparse:
+        return _scaled(found.operation(target_named(target)), found.facts.scales)
     dense = found.family in ("mma", "wgmma", "wmma.mma") and not found.sparse
     if not dense or found.types["a"].name == "b1":
         raise OperandError(f"a recipe cannot name {found}, only dense mma, wgmma and wmma.mma")
@@ -74,16 +80,42 @@ def engine(opcode: str, target: str) -> Engine:
     )
 
 
+def _scaled(operation: Operation, count: int) -> Engine:
+    """The engine of an instruction that takes `count` scales for its k."""
+    block = operation.depth // count
+
+    def tiles(a: Array, b: Array, c: Array) -> Array:
+        """D of tiles a (w, m, k), b (w, k, n) and c (w, m, n)."""
+        x, y = (each & 0xFF for each in (a, b))
+        of_a, of_b = a[:, :, ::block] >> 8, b[:, ::block] >> 8
+        parts = [np.ascontiguousarray(each, np.uint8) for each in (x, y, of_a, of_b)]
+        return compute_scaled(operation, parts[0], parts[1], c, parts[2], parts[3])
+
+    def run(a: Array, b: Array, c: Array) -> Array:
+        for k in range(0, a.shape[1], operation.depth):
+            c = tiles(a[None, :, k : k + operation.depth], b[None, k : k + operation.depth], c[None])[0]
+        return c
+
+    grow = _level_by_level(operation.depth, tiles)
+    depth = operation.depth
+    return Engine(operation.a, operation.b, operation.d, depth, depth, run, grow, operation, operation.scale, block)
+
+
 def _by_tiles(operation: Operation) -> Tree:
-    """Level by level: tiles of one element, for operations without a tree in the kernels."""
+    """Tiles of one element, for operations without a tree in the kernels."""
+    return _level_by_level(operation.depth, lambda a, b, c: compute(operation, a, b, c))
+
+
+def _level_by_level(depth: int, tiles: Callable[[Array, Array, Array], Array]) -> Tree:
+    """The tree, with tiles a (w, 1, k), b (w, k, 1) and c (w, 1, 1) of each level at once."""
 
     def grow(a: Array, b: Array, ks: Array, parents: Array, sums: Array, first: int) -> None:
         left = np.arange(first, len(ks))
         while left.size:
             ready = left[~np.isin(parents[left], left)]
-            x, y = (np.moveaxis(each[:, ks[ready]], 1, 0).reshape(-1, operation.depth) for each in (a, b))
+            x, y = (np.moveaxis(each[:, ks[ready]], 1, 0).reshape(-1, depth) for each in (a, b))
             before = np.where(parents[ready, None] < 0, sums.dtype.type(0), sums[parents[ready]]).reshape(-1, 1, 1)
-            sums[ready] = compute(operation, x[:, None], y[:, :, None], before).reshape(len(ready), -1)
+            sums[ready] = tiles(x[:, None], y[:, :, None], before).reshape(len(ready), -1)
             left = left[np.isin(parents[left], left)]
 
     return grow

@@ -36,7 +36,7 @@ def finishes(a: Array, b: Array, d: Array, plus: Epilogue | None, kinds: tuple[s
         choices["fused"] = get_args(Fused)
     if plus is not None and (plus.scales is not None or plus.blocks is not None) and _both_scale(plus):
         choices["scales"] = get_args(Scaled)
-    if plus is not None and plus.blocks is not None:
+    if plus is not None and plus.blocks is not None and not _powers(plus.blocks.a, plus.blocks.b):
         choices["promotion"] = get_args(Promotion)
     if plus is not None and plus.joins and kinds[1] in ("f16", "bf16"):
         choices["product"] = ("", kinds[1])
@@ -49,7 +49,12 @@ def finishes(a: Array, b: Array, d: Array, plus: Epilogue | None, kinds: tuple[s
 
 def _both_scale(plus: Epilogue) -> bool:
     pair = plus.scales or (plus.blocks and (plus.blocks.a, plus.blocks.b)) or ()
-    return all((each != 1).any() for each in pair)
+    return all((each != 1).any() for each in pair) and not _powers(*pair)
+
+
+def _powers(*scales: Array) -> bool:
+    """Whether all scales are powers of two, whose products are exact in any order."""
+    return all((np.frexp(each)[0] == 0.5).all() for each in scales)
 
 
 def _whole(plus: Epilogue) -> bool:

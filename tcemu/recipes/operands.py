@@ -15,7 +15,7 @@ from tcemu.formats.arrays import as_array
 
 Array = npt.NDArray[Any]
 #: Types that A, B and D may have.
-TYPES = ("f16", "bf16", "f32", "f64", "e4m3", "e5m2", "s8", "u8", "s32", "s4", "u4")
+TYPES = ("f16", "bf16", "f32", "f64", "e4m3", "e5m2", "s8", "u8", "s32", "s4", "u4", "e2m1", "e3m2", "e2m3")
 
 
 def matrix(given: object, what: str) -> tuple[Array, str]:

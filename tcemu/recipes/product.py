@@ -71,7 +71,7 @@ class Operands:
     def __init__(self, recipe: Recipe, a: Array, b: Array, blocks: Blocks | None = None) -> None:
         self.recipe, self.depth, self._blocks = recipe, a.shape[1], blocks
         self.engine: Engine = engine(recipe.instruction, recipe.target)
-        self._a, self._b = factors(recipe, self.engine, a, b.T)
+        self._a, self._b = factors(recipe, self.engine, a, b.T, blocks)
         self._zero = np.zeros((len(a), b.shape[1]), lookup(self.engine.sums).storage)
 
     def split(self, slices: list[Chain]) -> Array:
@@ -81,7 +81,7 @@ class Operands:
 
     def _slice(self, ks: list[Chain]) -> Array:
         sums = [self._chain(each) for each in ks]
-        if self._blocks is None:
+        if self._blocks is None or self.engine.scale:
             return reduced(sums, "")
         return promoted(sums, [block_of(each, self.depth, self._blocks.size) for each in ks], self._blocks, self.recipe)
 
@@ -93,18 +93,42 @@ class Operands:
         return lookup(self.engine.sums).matrix(sums)
 
 
-def factors(recipe: Recipe, by: Engine, a: Array, b: Array) -> tuple[Array, Array]:
-    """The patterns of A (M, K) and of B's columns (N, K), for each pair of parts side by side, and a last zero."""
+def factors(recipe: Recipe, by: Engine, a: Array, b: Array, blocks: Blocks | None = None) -> tuple[Array, Array]:
+    """The patterns of A (M, K) and of B's columns (N, K), for each pair of parts side by side, and a last zero.
+
+    With those of their scales, if the instruction takes some.
+    """
     conversion = CONVERSIONS[recipe.inputs]
     if conversion:
         left, right = converted(a, conversion), converted(b, conversion)
     else:
         left, right = [lookup(by.a).patterns(a, "A")], [lookup(by.b).patterns(b, "B")]
+    if by.scale:
+        of_a, of_b = (None, None) if blocks is None else (blocks.a, blocks.b)
+        _check_blocks(by, blocks)
+        left, right = [_with_scales(left[0], of_a, by)], [_with_scales(right[0], of_b, by)]
     ends = [np.zeros_like(each[0][:, :1]) for each in (left, right)]
     return (
         np.concatenate([*(left[i] for i, _ in recipe.pairs), ends[0]], axis=1),
         np.concatenate([*(right[j] for _, j in recipe.pairs), ends[1]], axis=1),
     )
+
+
+def _check_blocks(by: Engine, blocks: Blocks | None) -> None:
+    if blocks is not None and blocks.size != by.block:
+        raise OperandError(f"this instruction takes a scale for each {by.block} k; these are for each {blocks.size}")
+
+
+def _with_scales(patterns: Array, scales: Array | None, by: Engine) -> Array:
+    """Patterns of elements with those of their scales above the low byte; scales of 1 if there are none."""
+    form, count = lookup(by.scale), patterns.shape[1]
+    if scales is None:
+        scales = np.ones((len(patterns), -(-count // by.block)))
+    codes = form.encode(scales)
+    if not np.array_equal(form.decode(codes), scales):
+        raise OperandError(f"this instruction's scales are {by.scale}, which cannot hold all of these")
+    spread: Array = codes[:, np.arange(count) // by.block].astype(np.uint16)
+    return patterns.astype(np.uint16) | spread << 8
 
 
 def _columns(matrix: Array, ks: Chain) -> Array:
