@@ -180,16 +180,31 @@ def exact(a, b, c):
     return (sums + c.astype(np.longdouble)).astype(np.float32)
 
 
-def changed(a, b, c, cut=int, largest=lambda x, y: exponent(x) + exponent(y), digits=24, fraction=25):
+#: c's second factor.
+ONE = 1
+
+
+def changed(a, b, c, cut=int, largest=lambda x, y: exponent(x) + exponent(y), digits=24, fraction=25, down=False):
     """The rule with a part changed."""
     results = []
     for row, column, addend in zip(a.astype(float), b.astype(float), c.astype(float), strict=True):
-        terms = [*zip(row, column, strict=True), (addend, 1.0)]
+        terms = [*zip(row, column, strict=True), (addend, ONE)]
         last = max(largest(x, y) for x, y in terms if x * y) - fraction
         whole = sum(cut(x * y * 2.0**-last) for x, y in terms)
         beyond = max(abs(whole).bit_length() - digits, 0)
-        results.append(np.copysign(abs(whole) >> beyond << beyond, whole) * 2.0**last)
+        kept = whole >> beyond << beyond if down else np.copysign(abs(whole) >> beyond << beyond, whole)
+        results.append(kept * 2.0**last)
     return np.array(results, np.float32)
+
+
+def shifted_down(a, b, c):
+    """A negative sum is shifted as it is."""
+    return changed(a, b, c, down=True)
+
+
+def exponent_of_frexp(a, b, c):
+    """One too large for each factor, and for c."""
+    return changed(a, b, c, largest=lambda x, y: np.frexp(x)[1] + (np.frexp(y)[1] if y is not ONE else 0))
 
 
 def floored(a, b, c):
@@ -270,6 +285,8 @@ WRONG = {
         (rounded_terms, "cut off, not rounded"),
         (size_of_the_product, "sum of its factors' exponents"),
         (rounded_at_the_end, "rounds to the nearest"),
+        (shifted_down, "The magnitude of the sum is cut"),
+        (exponent_of_frexp, "one more than the one that counts"),
         (cut_to_23, "You kept 23 binary digits of the sum"),
         (ampere_and_nearest, "sm_90 keeps 25. The sum is cut to 24 bits, toward zero"),
         (c_exactly, "You added c at the end"),

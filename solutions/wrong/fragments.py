@@ -149,6 +149,17 @@ def by_words(warp, a, b, out):
     stored(warp, out, d)
 
 
+def by_the_map_of_a(warp, a, b, out):
+    """Rows of B by lane // 4."""
+    g, t = warp.laneid // 4, warp.laneid % 4
+    d = warp.registers(4, fill=0)
+    for k in (0, 16):
+        held_a = np.hstack([warp.ld_global(a.at(g + 8 * (r % 2), k + 8 * (r // 2) + 2 * t)) for r in range(4)])
+        held_b = np.hstack([warp.ld_global(b.at(k + 8 * r + g, 2 * t)) for r in range(2)])
+        d = warp.run(MMA, held_a, held_b, d)
+    stored(warp, out, d)
+
+
 def flipped(warp, a, b, out):
     """The halves of a register exchanged."""
     row_major(warp, a, b, out, flip=True)
@@ -378,6 +389,7 @@ WRONG = {
     "row_major_b": [
         (flipped, "two halves of each register of B are exchanged"),
         (one_step, "Only the first 16 columns"),
+        (by_the_map_of_a, "Every 8 × 8 block of B is transposed"),
         (by_words, "A load of 32 bits takes two neighbours in a row"),
         (unchained, "Only the last 16 columns"),
     ],

@@ -169,7 +169,7 @@ def no_arrival(warp, x, out):
 # ---------------------------------------------------------------------------------------------- wgmma
 
 
-def hopper(warp, a, b, d, advance=32, clear=False, flips=True, fence=True, wait=True, order=(0, 1)):
+def hopper(warp, a, b, d, advance=32, clear=False, flips=True, fence=True, wait=True, order=(0, 1), bits=(0, 0)):
     """The kernel, with mistakes to choose from."""
     steps = a.shape[1] // 64
     full, empty = (32768, 32776), (32784, 32792)
@@ -202,7 +202,7 @@ def hopper(warp, a, b, d, advance=32, clear=False, flips=True, fence=True, wait=
             warp.wgmma_fence()
         for at in range(4):
             more = at > 0 or (step > 0 and not clear)
-            warp.run(WGMMA, c, of_a.step(advance * at), of_b.step(advance * at), more, 1, 1, 0, 0)
+            warp.run(WGMMA, c, of_a.step(advance * at), of_b.step(advance * at), more, 1, 1, *bits)
         warp.wgmma_commit_group()
         if wait:
             warp.wgmma_wait_group(0)
@@ -213,6 +213,11 @@ def hopper(warp, a, b, d, advance=32, clear=False, flips=True, fence=True, wait=
     for pair in range(16):
         to = d.at(row + 8 * (pair % 2), 8 * (pair // 2) + 2 * (warp.laneid % 4))
         warp.st_global(to, c[:, 2 * pair : 2 * pair + 2], "v2.b32")
+
+
+def b_transposed(warp, a, b, d):
+    """As for a matrix that is stored k by n."""
+    hopper(warp, a, b, d, bits=(0, 1))
 
 
 def same_k(warp, a, b, d):
@@ -333,6 +338,7 @@ WRONG = {
     "wgmma_gemm": [
         (same_k, "32 bytes"), (cleared_each_time, "starts anew"), (parity_stays, "TMA"), (without_fence, "fence"),
         (released_early, "overwritten"), (exchanged, "exchanged"),
+        (b_transposed, "The transpose bit of B is set"),
     ],
     "cluster_gemm": [
         (same_columns, "second one begins"), (same_half, "its own half"), (own_readers, "overwritten"),

@@ -112,7 +112,7 @@ def right_first(left: Any, right: Any) -> Any:
 
 def _product(
     warp: Any, a: Any, b: Any, d: Any, *, order: tuple[int, ...] = (0, 1, 2, 3), down: int = 8, chain: bool = True,
-    steps: range = range(0, 64, 32), halves: int = 2, fill: int | None = 0, pair: int = 4,
+    steps: range = range(0, 64, 32), halves: int = 2, fill: int | None = 0, pair: int = 4, of_b: int = 1,
 ) -> None:
     g, t = warp.laneid // 4, warp.laneid % 4
     c = warp.registers(4, fill=fill)
@@ -122,7 +122,7 @@ def _product(
             row, column = g + 8 * (place % 2), k + pair * t + 4 * pair * (place // 2)
             held_a[:, register] = warp.ld_global(a.at(row, column))[:, 0]
         for register in range(2):
-            held_b[:, register] = warp.ld_global(b.at(g, k + pair * t + 4 * pair * register))[:, 0]
+            held_b[:, register] = warp.ld_global(b.at(g, of_b * k + pair * t + 4 * pair * register))[:, 0]
         c = warp.run(INT8, held_a, held_b, c if chain else warp.registers(4, fill=0))
     for half in range(halves):
         warp.st_global(d.at(g + down * half, 2 * t), c[:, 2 * half : 2 * half + 2], "v2.b32")
@@ -130,6 +130,11 @@ def _product(
 
 def not_accumulated(warp: Any, a: Any, b: Any, d: Any) -> None:
     _product(warp, a, b, d, chain=False)
+
+
+def same_rows_of_b(warp: Any, a: Any, b: Any, d: Any) -> None:
+    """b's address does not move along k."""
+    _product(warp, a, b, d, of_b=0)
 
 
 def a1_a2_exchanged(warp: Any, a: Any, b: Any, d: Any) -> None:
@@ -227,6 +232,7 @@ WRONG = {
     ],
     "product_of_64": [
         (not_accumulated, "pass the D of one step as the C of the next"),
+        (same_rows_of_b, "All steps multiply the same rows of B"),
         (a1_a2_exchanged, "a1 and a2 are exchanged"),
         (layout_of_f16, "misaligned"),
         (first_step_only, "Only the first 32 columns of A"),

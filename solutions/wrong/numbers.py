@@ -207,6 +207,11 @@ def twos_complement(registers):
     return np.concatenate([sizes, -sizes[::-1]])[patterns]
 
 
+def shifted_by_one(registers):
+    """Bits 4 to 1."""
+    return shifted(registers, (1, 9, 17, 25))
+
+
 def undecoded(registers):
     """The pattern for the value."""
     return (registers[:, None] >> np.array([2, 10, 18, 26], np.uint32) & 15).astype(np.float32)
@@ -279,6 +284,7 @@ WRONG = {
         (highest_first, "the other way round"),
         (packed, "a byte of its own"),
         (twos_complement, "It is not two's complement"),
+        (shifted_by_one, "You shifted by 1 in place of 2"),
         (undecoded, "These are the patterns"),
     ],
     "nearest_tf32": [

@@ -238,6 +238,9 @@ def _windowed_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
             "The hidden scores are finite, and so large that rounding leaves a large number of their difference from "
             "the largest one. In a row that sees no key of the first tile, 2 to that power overflows. Use −inf."
         ), _attended(given, seen, hidden)
+    for number, name in enumerate(("first", "second")):
+        unmasked = np.arange(128) // 64 == number
+        yield f"The {name} tile of keys is not masked.", _attended(given, seen | unmasked)
     yield "The hidden scores are 0, and 2⁰ is 1: they count like others. Use −inf.", _attended(given, seen, 0)
     half = np.arange(64).reshape(4, 2, 8)[:, ::-1].reshape(-1)
     yield "You took elements 0 and 1 for rows g + 8, and 2 and 3 for rows g.", _attended(given, seen[half])

@@ -23,6 +23,8 @@ Array = npt.NDArray[Any]
 _MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 #: Cases of one_fused_sum.
 _CASES = 64
+#: An exponent below all others.
+_FAR = 1000
 
 
 # ---------------------------------------------------------------------------------------------- first products
@@ -151,6 +153,16 @@ def _whole_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
             _carried(a, b, reset, by_rows)
         )
     yield "Only the first step along K is there.", parts[0]
+    yield "The last step along K is missing.", matmul(a[:, :48], b[:48], instruction=_MMA)
+    yield "The first step along K is missing.", matmul(a[:, 16:], b[16:], instruction=_MMA)
+    columns = np.tile(b[:, :8], 3)
+    yield "All tiles of a row have the same columns of B: they have to move with the tile.", (
+        matmul(a, columns, instruction=_MMA)
+    )
+    rows = np.tile(a[:16], (3, 1))
+    yield "All tiles of a column have the same rows of A: they have to move with the tile.", (
+        matmul(rows, b, instruction=_MMA)
+    )
     yield "Only the last step along K is there: each step must continue from the one before.", parts[-1]
     yield "This is numpy's product, not the tensor core's.", a.astype(np.float32) @ b.astype(np.float32)
 
@@ -207,6 +219,8 @@ class _Rule:
     exponent: Callable[[float, float], int] = _by_factors
     #: Binary digits of the sum that stay; None if it is rounded to the nearest float32.
     digits: int | None = 24
+    #: Whether a negative sum is cut toward minus infinity.
+    down: bool = False
     #: How c is added to the sum of the products; None if it is one of the terms.
     late: Callable[[float, float], float] | None = None
 
@@ -217,9 +231,10 @@ class _Rule:
         return np.array(sums, np.float32)
 
     def _chain(self, factors: list[tuple[float, float]], c: float) -> float:
+        """c is the term with a whole number as its second factor."""
         total = 0.0 if self.late else c
         for first in range(0, len(factors), self.block):
-            total = self._sum([*factors[first : first + self.block], (total, 1.0)])
+            total = self._sum([*factors[first : first + self.block], (total, 1)])
         return self.late(total, c) if self.late else total
 
     def _sum(self, factors: list[tuple[float, float]]) -> float:
@@ -228,6 +243,8 @@ class _Rule:
         if self.digits is None:
             return float(np.float32(math.ldexp(total, last)))
         lost = max(abs(total).bit_length() - self.digits, 0)
+        if self.down:
+            return math.ldexp(total >> lost << lost, last)
         return math.ldexp(math.copysign(abs(total) >> lost << lost, total), last)
 
 
@@ -247,6 +264,11 @@ _OTHER_RULES: tuple[tuple[str, Mapping[str, Any]], ...] = (
     )),
     ("The exponent of a product is the sum of its factors' exponents, whatever the size of the product.",
      {"exponent": lambda x, y: _exponent(x * y)}),
+    ("math.frexp gives 0.5 ≤ m < 1, so its exponent is one more than the one that counts here.",
+     {"exponent": lambda x, y: math.frexp(x)[1] + (math.frexp(y)[1] if isinstance(y, float) else 0)}),
+    ("c takes part in the search for the largest exponent, too.",
+     {"exponent": lambda x, y: _by_factors(x, y) if isinstance(y, float) else -_FAR}),
+    ("The magnitude of the sum is cut. >> and // of a negative sum go down, away from zero.", {"down": True}),
     ("Terms are cut toward zero. // and >> and floor go down, so negative terms come out one too low.",
      {"cut": math.floor}),
     ("Terms are cut off, not rounded.", {"cut": round}),

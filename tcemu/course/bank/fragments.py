@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.course.judges import Function, Kernel, registers_of, what_map, where_map
+from tcemu.course.judges.slips import beyond, slips
 from tcemu.course.record import REGISTERS, Exercise, Given
 from tcemu.instructions import parse
 from tcemu.layouts import Fragment
@@ -363,7 +364,7 @@ EXERCISES = [
             "out",
             lambda given: _product(given.A, given.B),
             {"grid": 1, "block": 32},
-            _row_major_mistakes,
+            lambda given: beyond(_row_major_mistakes(given), slips(str(_MMA), given.A, given.B)),
             needed=("mma.sync",),
             forbidden=("wmma", "ldmatrix"),
         ),

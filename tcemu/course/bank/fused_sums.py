@@ -180,6 +180,13 @@ def _wrong_chains(given: Given) -> Iterable[tuple[str, Array]]:
     }  # fmt: skip
     cases = list(zip(given.a, given.b, given.c, strict=True))
     wrong = {says: [_dot(model, *case, rounding) for case in cases] for says, (model, rounding) in ways.items()}
+    orders = {
+        "The second eight products come first: add the first eight first.": np.roll(np.arange(16), 8),
+        "You added every second product first. The first sum has the products 0 to 7.": np.arange(16).reshape(8, 2).T,
+    }
+    for says, order in orders.items():
+        ks = order.ravel()
+        wrong[says] = [_dot(ampere, a[ks], b[ks], c, _as_it_is) for a, b, c in cases]
     wrong |= {
         "This is float32 arithmetic, one addition after the other.": [_one_after_the_other(*case) for case in cases],
         "This is the exact sum, rounded once.": [_exact(*case) for case in cases],

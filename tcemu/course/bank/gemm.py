@@ -13,8 +13,9 @@ from tcemu.course.record import REGISTERS, Exercise, Given
 from tcemu.gemm import scalar
 from tcemu.gemm.mma_pipeline import MMA
 from tcemu.gemm.wgmma_tma import Plan
-from tcemu.instructions import parse
+from tcemu.instructions import parse, run
 from tcemu.instructions.matmul import matmul
+from tcemu.layouts import Descriptor, copy_tile
 
 Array = npt.NDArray[Any]
 
@@ -107,7 +108,30 @@ def _hopper_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     )
     last = matmul(a[:, 256:], b[256:], instruction=_WGMMA)
     yield "The sum starts anew with each stage: scale-d is 0 only for the very first wgmma.", last
+    yield from _transposed(given.A, given.B)
     yield from _along_k(given, _WGMMA, a, b)
+
+
+def _transposed(a: Array, b: Array) -> Iterable[tuple[str, Array]]:
+    """D = A Bᵀ with transpose bits that do not fit, computed by blocks with 64 rows of B each."""
+    for name, bits in (("A", (1, 0)), ("B", (0, 1)), ("A and B", (1, 1))):
+        yield (
+            f"The transpose bit of {name} is set, so lines of 64 k are read as lines of 64 rows. Both matrices are "
+            "K-major here, which takes the bits 0; a matrix stored k by n, MN-major, takes 1."
+        ), np.hstack([_with_bits(a, rows, bits) for rows in np.split(b, len(b) // 64)])
+
+
+def _with_bits(a: Array, b: Array, bits: tuple[int, int]) -> Array:
+    """D with these transpose bits of A and B, from tiles of 64 columns with the 128-byte swizzle."""
+    tiles = [Descriptor.for_tile("f16", 64, 64, swizzle=128, start=start) for start in (0, 8192)]
+    c: Array = np.zeros((128, 32), np.uint32)
+    for stage in range(0, a.shape[1], 64):
+        shared = np.zeros(1 << 15, np.uint8)  # MN-major, the last instructions would read beyond the tiles
+        for tile, matrix in zip(tiles, (a, b), strict=True):
+            copy_tile(np.ascontiguousarray(matrix[:, stage : stage + 64]), shared, tile)
+        for step in range(0, 128, 32):
+            c = run(_WGMMA, c, *(tile.step(step) for tile in tiles), 1, 1, 1, *bits, shared=shared)
+    return np.asarray(parse(_WGMMA).fragments["d"].unpack(c))
 
 
 # ---------------------------------------------------------------------------------------------- clusters
@@ -128,6 +152,7 @@ def _pair_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
         yield f"A's tile has rows {32 * rank} to {32 * rank + 31} twice: each block copies its own half.", (
             matmul(np.concatenate([halves[rank]] * 2), b, instruction=_WGMMA)
         )
+    yield from _transposed(a, given.B)
     yield from _along_k(given, _WGMMA, a, b)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.course.judges import Function, Kernel, Values, registers_of, where_map
+from tcemu.course.judges.slips import beyond, slips
 from tcemu.course.record import Exercise, Given
 from tcemu.instructions import parse, run
 from tcemu.instructions.matmul import matmul
@@ -166,6 +167,10 @@ def _product_mistakes(given: Given) -> Wrong:
     yield "d2 and d3 overwrite d0 and d1: they are 8 rows further down.", same
 
 
+def _every_product_mistake(given: Given) -> Wrong:
+    return beyond(_product_mistakes(given), slips(str(_INT8), given.A, given.B))
+
+
 def _narrow(given: Given) -> Array:
     """D (8, 16), computed as its transpose: D' = B' A'."""
     return np.ascontiguousarray(matmul(given.B.T, given.A.T, instruction=_MMA).T)
@@ -184,6 +189,13 @@ def _narrow_mistakes(given: Given) -> Wrong:
     half = right.copy()
     half[:, 8:] = _UNTOUCHED
     yield "Columns 8 to 15 are missing: d2 and d3 hold them.", half
+
+
+def _every_narrow_mistake(given: Given) -> Wrong:
+    """The instruction's A is the transpose of B, and its D that of D."""
+    left, right = (np.ascontiguousarray(each.T) for each in (given.B, given.A))
+    more = slips(str(_MMA), left, right, lambda D: np.ascontiguousarray(D.T))
+    return beyond(_narrow_mistakes(given), more)
 
 
 def _multiplications(result: Launch, _: Sequence[Any]) -> Mapping[str, int]:
@@ -253,7 +265,7 @@ EXERCISES = [
         "D (16, 8) of s32, in two steps of `mma.sync` m16n8k32. `a` points to A, by rows; `b` to an array (8, 64) with "
         "the columns of B; `d` to D. The notebook's kernel does it for f16: four elements share a register now.",
         Kernel(
-            _kernel_arguments, "d", _product, {}, _product_mistakes, needed=("mma.sync.aligned.m16n8k32",),
+            _kernel_arguments, "d", _product, {}, _every_product_mistake, needed=("mma.sync.aligned.m16n8k32",),
             scores=_multiplications,
         ),
         minutes=20,
@@ -276,7 +288,7 @@ EXERCISES = [
         "needs one: exchange the operands and compute the transpose of D. `a` points to A, by rows; `b` to an array "
         "(16, 16) with the columns of B; `d` to D, by rows.",
         Kernel(
-            _kernel_arguments, "d", _narrow, {}, _narrow_mistakes, needed=("mma.sync.aligned.m16n8k16",),
+            _kernel_arguments, "d", _narrow, {}, _every_narrow_mistake, needed=("mma.sync.aligned.m16n8k16",),
             scores=_multiplications, limits={"mma.sync": 1},
         ),
         minutes=25,

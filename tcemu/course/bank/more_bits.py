@@ -29,10 +29,10 @@ def _draw_fp8(rng: np.random.Generator) -> Mapping[str, Any]:
     return {"A": a.astype(found.types["a"].dtype), "B": b.astype(found.types["b"].dtype)}
 
 
-def _promoted(given: Given, every: int = 128) -> Array:
+def _promoted(given: Given, every: int = 128, instruction: str = WGMMA) -> Array:
     total = np.zeros((64, 8), np.float32)
     for k in range(0, given.A.shape[1], every):
-        total = total + matmul(given.A[:, k : k + every], given.B[k : k + every], instruction=WGMMA)
+        total = total + matmul(given.A[:, k : k + every], given.B[k : k + every], instruction=instruction)
     return total
 
 
@@ -45,9 +45,10 @@ def _wrong_promotions(given: Given) -> Iterator[tuple[str, Array]]:
     for k in range(0, 384, 128):
         chained = chained + matmul(given.A[:, : k + 128], given.B[: k + 128], instruction=WGMMA)
     yield "You do not clear the accumulator after promoting it: it is counted several times.", chained
-    yield "You multiplied with mma.sync, which turns fp8 into f16 and keeps 25 bits; use wgmma.", (
-        matmul(given.A, given.B, instruction=FP8)
-    )
+    for every in (512, 128):
+        yield "You multiplied with mma.sync, which turns fp8 into f16 and keeps 25 bits; use wgmma.", (
+            _promoted(given, every, FP8)
+        )
     exact = (given.A.astype(np.float64) @ given.B.astype(np.float64)).astype(np.float32)
     yield "This is the exact product, which no tensor core computed.", exact
     plain = given.A.astype(np.float32) @ given.B.astype(np.float32)
@@ -101,6 +102,8 @@ def _wrong_threes(given: Given) -> Iterator[tuple[str, Array]]:
             _three(given, "hh hl lh")
         ),
         "You added the product of the two low parts: here there are three products.": _three(given, "ll lh hl hh"),
+        "You multiplied the two low parts in place of A's low parts times B's high ones.": _three(given, "ll hl hh"),
+        "You multiplied the two low parts in place of A's high parts times B's low ones.": _three(given, "ll lh hh"),
         "One of the two products of a low and a high part is missing: B's low parts.": _three(given, "lh hh"),
         "One of the two products of a low and a high part is missing: A's low parts.": _three(given, "hl hh"),
         "You added the three products afterwards; each one is the C of the next here.": apart[0] + apart[1] + apart[2],

@@ -70,6 +70,12 @@ def _e5m2_mistakes() -> Iterable[tuple[str, Array]]:
         yield fours, lookup("e4m3").decode(codes)
         for bias, subnormals, ends in product((7, 8, 15, 16), (True, False), ("numbers", "NaN", "infinity")):
             yield fours, _fours(codes, bias, subnormals, ends)
+        wide = (codes & 7) / 8
+        size = np.where(exponent == 0, wide * 2.0**-14, (1 + wide) * 2.0 ** (exponent - 15.0))
+        yield "The mantissa is two bits, pattern & 3; the third one is the lowest of the exponent.", (
+            np.where(exponent == 31, np.where(codes & 7, np.nan, np.inf), size) * np.where(codes >> 7, -1.0, 1.0)
+        )
+        yield "The sign of subnormal numbers is missing.", np.where(exponent == 0, np.abs(right), right)
         last = (codes & 0x7F) == 0x7F
         yield "Only e4m3 has numbers up to the last pattern. In e5m2 the exponent field 31 is infinity or NaN.", (
             np.where(last, np.nan, ordinary)
@@ -177,6 +183,12 @@ def _e4m3_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
         np.where(subnormal, right & 0x80, right).astype(np.uint8)
     )
     yield "The sign is missing.", right & 0x7F
+    yield "240 is the largest number where all of the highest exponent is reserved, as in IEEE. e4m3's is 448.", (
+        np.where(right & 0x7F > 0x77, right & 0x80 | 0x77, right).astype(np.uint8)
+    )
+    yield "A sign bit is added to the magnitude: it is not two's complement.", (
+        np.where(right & 0x80, -(right & 0x7F).astype(np.int16), right).astype(np.uint8)
+    )
     yield "These are patterns of e5m2.", lookup("e5m2").encode(given.numbers, satfinite=True)
     yield "These are the upper bytes of f16, and so patterns of e5m2.", (
         (given.numbers.astype(np.float16).view(np.uint16) >> 8).astype(np.uint8)
@@ -201,6 +213,10 @@ def _nibbles(given: Given, *shifts: int) -> Array:
 def _nibbles_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "An e2m1 is in bits 5 to 2 of its byte. You took the low four bits.", _nibbles(given, 0, 8, 16, 24)
     yield "An e2m1 is in bits 5 to 2 of its byte. You took the high four bits.", _nibbles(given, 4, 12, 20, 28)
+    for shift in (1, 3):
+        yield f"An e2m1 is in bits 5 to 2 of its byte. You shifted by {shift} in place of 2.", (
+            _nibbles(given, shift, shift + 8, shift + 16, shift + 24)
+        )
     yield "The first element is in the lowest byte. You have the bytes the other way round.", (
         _nibbles(given, 26, 18, 10, 2)
     )
@@ -242,7 +258,15 @@ def _tf32_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "The bits stay where they are: a tf32 is a pattern of 32 bits whose low 13 bits are zero.", (
         (x + np.uint32(0x1000)) >> np.uint32(13)
     )
-    yield "tf32 has 10 mantissa bits, so 13 are dropped. You dropped 12.", (x + np.uint32(0x800)) & 0xFFFFF000
+    for dropped in (11, 12, 14, 15):
+        yield f"tf32 has 10 mantissa bits, so 13 are dropped. You dropped {dropped}.", (
+            x + np.uint32(1 << dropped - 1) & np.uint32(0xFFFFFFFF << dropped & 0xFFFFFFFF)
+        )
+    positive = x >> np.uint32(31) == 0
+    for rounds, other in ((positive, "negative"), (~positive, "positive")):
+        yield f"You truncated the {other} numbers. The sign does not matter: the magnitude is in the lower bits.", (
+            x + np.where(rounds, np.uint32(0x1000), np.uint32(0)) & 0xFFFFE000
+        )
     yield "tf32 has 10 mantissa bits, so 13 are dropped. You dropped 16, as for bf16.", (
         (x + np.uint32(0x8000)) & 0xFFFF0000
     )

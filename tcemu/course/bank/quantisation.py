@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.course.judges import Crafted, Kernel, Values
+from tcemu.course.judges.slips import beyond, slips
 from tcemu.course.record import Exercise, Given
 from tcemu.instructions import matmul
 
@@ -57,6 +58,9 @@ def _wrong_corrections(given: Given) -> Iterator[tuple[str, Array]]:
         d - zero * rows[:, None]
     )
     yield "This is D unchanged: nothing is corrected.", d
+    yield "Only A has a zero point, so only B's columns count: you subtracted A's rows, too.", (
+        d - zero * b.sum(axis=0) - zero * given.A.astype(np.int64).sum(axis=1)[:, None]
+    )
     sums = b.sum(axis=0).astype(np.int8).astype(np.int64)
     for share in (zero * sums, (zero * sums).astype(np.int8)):  # the product, too, if numpy keeps to 8 bits
         yield "A sum of 64 elements of B does not fit into 8 bits: add them up in wider integers.", d - share
@@ -110,6 +114,7 @@ def _wrong_quantisations(given: Given) -> Iterator[tuple[str, Array]]:
         (0, 127, "You used one scale for each column: each row has its own."),
     ):
         yield says, np.rint(x / _scale(x, axis, most)).astype(np.int64).astype(np.int8)
+    yield "You multiplied by the scale: the numbers are divided by it.", _quantised(x, 1 / right)
     yield "You rounded down: round to the nearest.", np.clip(np.floor(x / right), -128, 127).astype(np.int8)
     wrapped = np.rint(x / _scale(x, 1, 255)).astype(np.int64).astype(np.int8)
     yield "You divided the whole range by 255, and what is beyond 127 wrapped around.", wrapped
@@ -183,6 +188,11 @@ def _wrong_layers(given: Given) -> Iterator[tuple[str, Array]]:
     )
 
 
+def _every_wrong_layer(given: Given) -> Iterator[tuple[str, Array]]:
+    more = slips(S8, given.x, np.ascontiguousarray(given.w.T), lambda sums: _scaled(sums, given))
+    return beyond(_wrong_layers(given), more)
+
+
 # ---------------------------------------------------------------------------------------------- the rows
 
 MANUAL = "9.7.14.5.14"
@@ -252,7 +262,7 @@ EXERCISES = [
         "integer sum over k of x[i][k] w[j][k], converted to float32, times scale_x[i], times scale_w[j], each "
         "product rounded. Use `mma.sync` m16n8k32 of s8. A row of `w` is a column of B, so four of its neighbours "
         "make up a register. `warp.ld_global(x.at(row, column))` loads four bytes for each lane.",
-        Kernel(_layer_arguments, "out", _layer, {"block": 32}, _wrong_layers,
+        Kernel(_layer_arguments, "out", _layer, {"block": 32}, _every_wrong_layer,
                needed=("mma.sync.aligned.m16n8k32.row.col.s32.s8",)),
         minutes=40,
         know="a kernel with tcemu.launch (notebook 02), the fragments of m16n8k32 (notebook 04)",

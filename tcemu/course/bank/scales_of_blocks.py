@@ -116,6 +116,12 @@ def _nvfp4_mistakes(blocks: Array) -> Iterator[tuple[str, tuple[Array, Array]]]:
     yield "All blocks have one scale, that of the largest number: each block has its own.", (
         _nvfp4(blocks, lambda largest: np.full_like(largest, largest.max() / 6))
     )
+    for rounding in ("rz", "rp"):
+        low = _UE4M3.encode(np.abs(wide).max(axis=1) / 6, satfinite=True, rounding=rounding)
+        way = {"rz": "down", "rp": "up"}[rounding]
+        yield f"You rounded the scales {way}; they are rounded to the nearest.", (
+            _E2M1.encode(wide / _UE4M3.decode(low)[:, None], satfinite=True), low,
+        )  # fmt: skip
     yield "You divided by 4, but the largest e2m1 is 6.", _nvfp4(blocks, lambda largest: largest / 4)
     yield "The signs of the elements are lost.", (elements & 7, scales)
     signed = _UE4M3.encode(wide.max(axis=1) / 6, satfinite=True)

@@ -69,6 +69,11 @@ def _prune_mistakes(given: Given) -> Wrong:
     yield "You kept the first two elements of each chunk, whatever their size.", (
         np.where(np.arange(len(row)) % 4 < 2, row, np.float32(0))
     )
+    pairs = size.reshape(-1, 4)[:, [0, 2, 1, 3]].reshape(-1, 2)
+    first = np.stack([pairs[:, 0] >= pairs[:, 1], pairs[:, 0] < pairs[:, 1]], axis=1)
+    yield "You compared elements 0 with 2 and 1 with 3. The two largest of a chunk stay, wherever they are.", (
+        np.where(first.reshape(-1, 4)[:, [0, 2, 1, 3]].reshape(-1), row, np.float32(0))
+    )
     yield "You kept one element of each chunk of four: 2:4 keeps two.", _stays(row, size, 1)
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tcemu.course.judges import Function, Values, registers_of, what_map, where_map
 from tcemu.course.record import REGISTERS, Exercise, Given
+from tcemu.errors import counted
 from tcemu.instructions import parse, run
 from tcemu.layouts import Descriptor, copy_tile
 from tcemu.layouts.swizzle import swizzled
@@ -122,10 +123,10 @@ def _draw_product(rng: np.random.Generator) -> Mapping[str, Any]:
     return {"shared": shared, "a": a_tile, "b": b_tile, "d": rng.integers(0, 1 << 30, (128, 4)).astype(np.uint32)}
 
 
-def _summed(given: Given, step: Any, scale_d: Any) -> Array:
+def _summed(given: Given, step: Any, scale_d: Any, steps: int = 4) -> Array:
     """D after four wgmmas: `step` makes the descriptor of each, `scale_d` says whether it adds to D."""
     d = given.d
-    for i in range(4):
+    for i in range(steps):
         d = run(_NARROW, d, step(given.a, i), step(given.b, i), scale_d(i), 1, 1, 0, 0, shared=given.shared)
     return np.asarray(parse(_NARROW).fragments["d"].unpack(d))
 
@@ -153,6 +154,10 @@ def _sums(given: Given) -> Iterator[tuple[str, Array]]:
                      (128, "128 bytes, a whole line: 16 elements of f16 are 32")):  # fmt: skip
         yield f"You moved the descriptors by {says}.", _summed(
             given, partial(_moved, still=None, by=by), lambda i: i > 0
+        )
+    for steps in (1, 2, 3):
+        yield f"Only {counted(steps, 'step')} of 4 along K {'is' if steps == 1 else 'are'} in the sum.", (
+            _summed(given, _stepped, lambda i: i > 0, steps)
         )
     yield "You moved LBO instead of the start address; inside a swizzled line LBO is not used.", _summed(
         given, lambda tile, i: replace(tile, lbo=tile.lbo + 32 * i), lambda i: i > 0
@@ -189,6 +194,7 @@ EXERCISES = [
             (
                 ("You XOR three bits for every swizzle; 64 bytes use two bits and 32 bytes one.", _other_bits(3, 7)),
                 ("You XOR bits 8 and up; the number of the 128-byte line begins at bit 7.", _other_bits(0, 8)),
+                ("You XOR bits 6 and up; the number of the 128-byte line begins at bit 7.", _other_bits(0, 6)),
                 ("You XOR the number of the unit with itself: the line's number begins at bit 7.", _other_bits(0, 4)),
                 ("Lines are not W bytes long here: the number of the line is address // 128 for every swizzle.",
                  lambda a, s: np.where(s > 0, a ^ (a // np.maximum(s, 1) & np.maximum(s // 16, 1) - 1) << 4, a)),

@@ -143,6 +143,10 @@ def _halves_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "The two halves of the result are exchanged.", np.roll(halves((low, high), sums), 4, axis=1)
     yield "Both products use the same half of B. (b4 to b7 repeat b0 to b3.)", halves((low, low), sums)
     yield "You took every second register of B. The two of one half are neighbours.", halves((even, odd), sums)
+    nothing = np.zeros_like(given.c)
+    yield "C is left out: its registers are the third operand of each half.", np.asarray(
+        run(_WMMA, given.a, given.b, nothing), np.uint32
+    )
     yield "C is only added to one half, or the same half of C to both.", halves((low, high), (sums[0], sums[0]))
 
 
