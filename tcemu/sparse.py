@@ -4,6 +4,7 @@
     dense = sparse.prune(matrix, opcode)                        # two of every four elements stay
     values, metadata = sparse.compress(dense, opcode)           # (16, 16) and (32,)
     d = tcemu.run(opcode, fragments["a"].pack(values), b, c, metadata, 0)
+    torchs = sparse.to_cutlass(registers, opcode)               # of all tiles of a matrix, (M / 16, K / 32, 32)
 
 A row is divided into chunks: two of four elements are stored (2:4: f16, bf16, s8, fp8), one of two (1:2: tf32), or two
 of four pairs (4:8 by pairs: s4, e2m1). The metadata says which ones, in four bits for each chunk. The places that it
@@ -19,16 +20,17 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arguments import explained
-from tcemu.errors import IllegalInstruction, OperandError, did_you_mean, listing, shown
+from tcemu.errors import IllegalInstruction, OperandError, did_you_mean, listing, shown, whole
 from tcemu.formats import Format
 from tcemu.formats.arrays import as_array
 from tcemu.instructions import Instruction, parse
 from tcemu.instructions.mma_sp import metadata_registers, pattern_of, selector, stored_places
 from tcemu.instructions.sparsity import SPARSITY, Sparsity
+from tcemu.layouts import metadata_orders as orders
 
 Array = npt.NDArray[Any]
 
-__all__ = ["compress", "decompress", "prune", "tiles"]
+__all__ = ["compress", "decompress", "from_cutlass", "prune", "tiles", "to_cutlass"]
 
 _MATRIX = "the matrix to prune or tile: not an array"
 #: The patterns of sparsity by the names that `prune` takes.
@@ -174,6 +176,141 @@ def tiles(matrix: npt.ArrayLike, instruction: str | Instruction) -> Array:
         )
     cut = array.reshape(*array.shape[:-2], array.shape[-2] // m, m, array.shape[-1] // k, k)
     return np.ascontiguousarray(cut.swapaxes(-3, -2))
+
+
+@explained
+def to_cutlass(
+    metadata: npt.ArrayLike,
+    instruction: str | Instruction,
+    chosen: int = 0,
+    *,
+    order: str = "sm80",
+    tile_k: int = 128,
+) -> Array:
+    """The metadata of a whole A in the order of CUTLASS and torch, from registers (M / m, K / k, lanes) of its tiles.
+
+    The registers are those of `compress` for all `tiles` of the matrix, with the same selector. `order` "sm80" gives
+    integers (M, columns) as CUTLASS 2 and torch's SparseSemiStructuredTensor have them (torch's dtype is the signed
+    one); M must be a multiple of 32, or of 16 for elements of 8 or 4 bits, and the number of columns even. "sm90" gives
+    the bytes of CUTLASS 3's sparse kernels for wgmma, whose tiles have `tile_k` columns (CUTLASS takes at most 128); M
+    must be a multiple of 64 and K of `tile_k`. Raises OperandError for other shapes.
+
+    >>> opcode = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
+    >>> A = tcemu.sparse.prune(np.random.default_rng(0).normal(size=(64, 128)).astype(np.float16), opcode)
+    >>> values, metadata = tcemu.sparse.compress(tcemu.sparse.tiles(A, opcode), opcode)
+    >>> torchs = tcemu.sparse.to_cutlass(metadata, opcode)
+    >>> metadata.shape, torchs.shape, torchs.dtype
+    ((4, 4, 32), (64, 8), dtype('uint16'))
+    >>> np.array_equal(tcemu.sparse.from_cutlass(torchs, opcode), metadata)
+    True
+    """
+    found, _ = _sparse(instruction)
+    chosen = selector(found, chosen)
+    fragment, held = found.fragments["e"], as_array(metadata, "the metadata must be an array of registers")
+    if held.ndim != 3 or held.shape[-1] != fragment.lanes:
+        raise OperandError(
+            f"{found}: to_cutlass takes the registers of all tiles, (M / {found.shape.m}, K / {found.shape.k}, "
+            f"{fragment.lanes}); got shape {held.shape}"
+        )
+    flat = metadata_registers(found, held).reshape(-1, fragment.lanes)
+    codes = fragment.read(flat).reshape(*held.shape[:2], *fragment.shape)[:, :, chosen]
+    rows = codes.swapaxes(1, 2).reshape(held.shape[0] * fragment.shape[-2], -1)
+    return _Order(found, order, tile_k).write(np.ascontiguousarray(rows))
+
+
+@explained
+def from_cutlass(
+    metadata: npt.ArrayLike,
+    instruction: str | Instruction,
+    chosen: int = 0,
+    *,
+    shape: tuple[int, int] | None = None,
+    order: str = "sm80",
+    tile_k: int = 128,
+) -> Array:
+    """The registers (M / m, K / k, lanes) for `instruction` of metadata in the order of CUTLASS and torch.
+
+    The inverse of `to_cutlass`. In the order "sm80" the integers (M, columns) say how large A is; for "sm90", `shape`
+    is (M, K). Bits of lanes that the selector does not choose are 0.
+
+    >>> opcode = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
+    >>> first_two = np.full((32, 4), 0x4444, np.int16)  # elements 0 and 1 of each four
+    >>> registers = tcemu.sparse.from_cutlass(first_two, opcode)
+    >>> registers.shape, hex(registers[0, 0, 0])
+    ((2, 2, 32), '0x44444444')
+    """
+    found, pattern = _sparse(instruction)
+    chosen = selector(found, chosen)
+    codes = _Order(found, order, tile_k).read(as_array(metadata, "the metadata must be an array of integers"), shape)
+    fragment, (m, k) = found.fragments["e"], (found.shape.m, found.shape.k // pattern.chunk)
+    if codes.shape[0] % m or codes.shape[1] % k:
+        raise OperandError(
+            f"{found}: A must have a multiple of {m} rows and of {found.shape.k} columns; it has {codes.shape[0]} and "
+            f"{codes.shape[1] * pattern.chunk}"
+        )
+    tiled = codes.reshape(codes.shape[0] // m, m, codes.shape[1] // k, k).swapaxes(1, 2)
+    every = np.zeros((tiled.shape[0] * tiled.shape[1], *fragment.shape), np.uint8)
+    every[:, chosen] = tiled.reshape(-1, m, k)
+    return fragment.write(every.reshape(len(every), -1)).reshape(*tiled.shape[:2], fragment.lanes)
+
+
+class _Order:
+    """An order of CUTLASS for the A of an instruction."""
+
+    def __init__(self, instruction: Instruction, order: str, tile_k: int) -> None:
+        if order not in ("sm80", "sm90"):
+            raise OperandError(
+                f"order must be 'sm80' (CUTLASS 2, torch) or 'sm90' (CUTLASS 3, wgmma); got {shown(str(order))}"
+            )
+        self.name, self.chunk = order, pattern_of(instruction).chunk
+        self.bits = instruction.types["a"].container if self.chunk < 8 else 4
+        self.block = 512 // self.bits
+        self.tile_k = whole(tile_k, "tile_k", OperandError)
+        if order == "sm90" and (self.bits == 4 or self.tile_k < 1 or self.tile_k % self.block):
+            raise OperandError(
+                f"order 'sm90' is for elements of 8, 16 or 32 bits and a tile_k that is a multiple of {self.block}; "
+                f"got {instruction.types['a'].name} and {self.tile_k}"
+            )
+
+    def write(self, codes: Array) -> Array:
+        self.check(codes.shape[0], codes.shape[1] * self.chunk)
+        if self.name == "sm80":
+            return orders.to_sm80(codes, self.bits)
+        return orders.to_sm90(codes, self.bits, self.tile_k // self.chunk)
+
+    def read(self, metadata: Array, shape: tuple[int, int] | None) -> Array:
+        if metadata.dtype.kind not in "iu":
+            raise OperandError(f"the metadata must be integers; got dtype {metadata.dtype}")
+        size = orders.width(self.bits) // 8 if self.name == "sm80" else 1
+        if metadata.dtype.itemsize != size or (self.name == "sm80" and metadata.ndim != 2):
+            what = f"(M, columns) of {8 * size} bits" if self.name == "sm80" else "bytes"
+            raise OperandError(
+                f"order {self.name!r} keeps the metadata of elements of {self.bits} bits in integers, {what}; got "
+                f"dtype {metadata.dtype}, shape {metadata.shape}"
+            )
+        held = metadata.view(f"u{size}")
+        if self.name == "sm80":
+            self.check(held.shape[0], held.shape[1] * 2 * size * self.chunk)
+            return orders.from_sm80(held, self.bits)
+        if shape is None:
+            raise OperandError("order 'sm90' needs shape=(M, K), which the bytes do not say")
+        rows, columns = (whole(each, "a size of A", OperandError) for each in shape)
+        self.check(rows, columns)
+        if 2 * held.size * self.chunk != rows * columns:
+            size = rows * columns // self.chunk // 2
+            raise OperandError(f"the metadata of {rows} by {columns} elements has {size} bytes; got {held.size}")
+        return orders.from_sm90(held, rows, columns // self.chunk, self.bits, self.tile_k // self.chunk)
+
+    def check(self, rows: int, columns: int) -> None:
+        """Raise OperandError unless the order can hold the metadata of an A of this size."""
+        down, across = 64, self.tile_k
+        if self.name == "sm80":
+            down, across = orders.rows_of(self.bits), orders.width(self.bits) // 2 * self.chunk
+        if rows < 1 or columns < 1 or rows % down or columns % across:
+            raise OperandError(
+                f"order {self.name!r} needs an A whose rows are a multiple of {down} and whose columns are one of "
+                f"{across}; got {rows} by {columns}. Pad it with zeros"
+            )
 
 
 # ---------------------------------------------------------------------------------------------- what they share

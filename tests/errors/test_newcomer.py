@@ -93,6 +93,17 @@ CALLS = {
     "compress, selector": partial(sparse.compress, HALVES, SPARSE),
     "decompress": lambda given: sparse.decompress(given, np.zeros(32, np.uint32), SPARSE),
     "decompress, metadata": lambda given: sparse.decompress(np.zeros((16, 16), np.float16), given, SPARSE),
+    "to_cutlass": lambda given: sparse.to_cutlass(given, SPARSE),
+    "from_cutlass": lambda given: sparse.from_cutlass(given, SPARSE),
+    "from_cutlass, shape": lambda given: sparse.from_cutlass(
+        np.zeros(1024, np.uint8), SPARSE, shape=given, order="sm90"
+    ),
+    **{
+        f"to_cutlass, {name}": lambda given, name=name: sparse.to_cutlass(
+            np.zeros((4, 4, 32), np.uint32), SPARSE, **{"order": "sm90", name: given}
+        )
+        for name in ("order", "tile_k", "chosen")
+    },
     "tiles": lambda given: sparse.tiles(given, SPARSE),
     "quantise": lambda given: microscaling.quantise(given, "mxfp4"),
     "quantise, kind": partial(microscaling.quantise, ONES),
