@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # what an editor, Jupyter's completion and a type checker rea
     from tcemu.machine import Warp
     from tcemu.recipes import whose_bits
     from tcemu.schedules import search_schedules
+    from tcemu.stream import Stream
     from tcemu.timing import wavefronts
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "LaunchError",
     "LayoutError",
     "OperandError",
+    "Stream",
     "TargetError",
     "TcemuError",
     "UndefinedBehaviour",
@@ -88,6 +90,7 @@ _HOMES = {
     "machine": "Warp",
     "recipes": "whose_bits",
     "schedules": "search_schedules",
+    "stream": "Stream",
     "timing": "wavefronts",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 from tcemu.errors import Interrupted, LaunchError, TcemuError, briefly, counted
@@ -24,6 +26,9 @@ __all__ = ["launch", "observing", "replacing"]
 Begin = Callable[[Kernel], Sequence[Observer]]
 _BEGIN: ContextVar[Begin | None] = ContextVar("begin", default=None)
 _INSTEAD: ContextVar[Callable[..., Launch] | None] = ContextVar("instead", default=None)
+#: By the identity of an array that still exists: the array, the kernel of the launch that wrote it last, and whether
+#: that let another grid begin.
+_WRITTEN: dict[int, tuple[weakref.ref[Any], str, bool]] = {}
 
 
 @called_as_documented
@@ -104,7 +109,7 @@ def launch(
         given |= {"non_portable_cluster": non_portable_cluster, "operations": operations}
         given |= {"sanitizer": sanitizer, "observers": observers}
         return instead(kernel, grid, block, args, **given)
-    watch = Sanitizer(sanitizer if begin is None else "off")
+    watch = Sanitizer(sanitizer if begin is None else "off", _outputs(kernel, args))
     if not isinstance(observers, list | tuple):
         raise LaunchError(f"observers must be a tuple of functions that take an event; got {briefly(observers)}")
     check_arguments(kernel, args, grid, block)
@@ -127,7 +132,39 @@ def launch(
             raise
         result = ended
     result.reports = watch.reports
+    _remember(result, args)
     return result
+
+
+def replaced() -> bool:
+    """Whether something else takes the place of tcemu.launch now."""
+    return _INSTEAD.get() is not None or _BEGIN.get() is not None
+
+
+def _remember(result: Launch, args: Sequence[Any]) -> None:
+    """Which arrays this launch has written, for later ones."""
+    lets = bool(result.counts["griddepcontrol.launch_dependents"])
+    for number in result.changed:
+        key = id(args[number])
+        _WRITTEN[key] = weakref.ref(args[number], partial(_forget, key)), result.kernel, lets
+
+
+def _forget(key: int, _: object) -> None:
+    _WRITTEN.pop(key, None)
+
+
+def _outputs(kernel: object, args: object) -> dict[str, str]:
+    """The arguments that an earlier launch has written, by name: the kernel that did so last.
+
+    They matter only for kernels that are written to overlap.
+    """
+    code, found = getattr(kernel, "__code__", None), {}
+    waits = code is not None and any("griddepcontrol" in str(each) for each in (*code.co_names, *code.co_consts))
+    for number, given in enumerate(args if isinstance(args, list | tuple) else ()):
+        written, writer, lets = _WRITTEN.get(id(given), (None, "", False))
+        if written is not None and written() is given and (lets or waits):
+            found[f"argument {number}"] = writer
+    return found
 
 
 def _ended(error: Exception, watch: Sanitizer) -> Launch | None:

@@ -9,13 +9,14 @@ from dataclasses import asdict
 
 from tcemu.commands.isa_fragment import label, where
 from tcemu.commands.report import Part, Report
-from tcemu.errors import IllegalInstruction, counted, listing
+from tcemu.errors import CostUnknown, IllegalInstruction, counted, listing
 from tcemu.instructions import FAMILIES, Instruction, parse
 from tcemu.instructions.catalogue import Line, catalogue, lines, types
 from tcemu.instructions.compare import Differences, Fact, compare
 from tcemu.instructions.explain import Arithmetic, Explanation, LayoutLine, explain
 from tcemu.instructions.family import Family
 from tcemu.show import Picture, fragment_map, mma_map
+from tcemu.timing.costs import costs
 
 #: More shapes than this are shown as a series.
 _SERIES = 6
@@ -25,6 +26,8 @@ _LAYOUT = 68
 _SHOWN = 4
 #: More instructions of a family are summed up: by their types and shapes, or by their qualifiers.
 _MOST = 24
+#: Measured costs that are shown of one instruction.
+_COSTS = 8
 
 # ---------------------------------------------------------------------------------------------------- lists
 
@@ -177,10 +180,36 @@ def explanation(opcode: str, target: str | None, ptx: str | None) -> Report:
     parts += [Part("Rules", told.rules)] if told.rules else []
     parts += [_layouts(told)] if told.layouts or told.unknown else []
     parts += _arithmetic(told, told.arithmetic) if told.arithmetic else []
+    measured, cost = _measured(told)
+    parts += [cost] if measured else []
     parts += [Part("Example", lines=told.example)] if told.example else []
     columns = ("operand", "direction", "what", "registers", "elements in each", "array", "layout", "known")
     draw = (lambda: _draw(told)) if told.layouts or told.unknown else None
-    return Report(told.opcode, tuple(parts), columns, tuple(_csv(told)), asdict(told), draw)
+    return Report(told.opcode, tuple(parts), columns, tuple(_csv(told)), {**asdict(told), "costs": measured}, draw)
+
+
+def _measured(told: Explanation) -> tuple[list[dict[str, object]], Part]:
+    """What the instruction costs on the target's GPU, if that has been measured."""
+    plain = told.opcode.replace(".satfinite", "")
+    try:
+        table = costs(told.target)
+    except CostUnknown:
+        return [], Part()
+    rows = table.of(told.opcode) or table.of(plain)
+    without = "" if table.of(told.opcode) else f" They are those of {plain}."
+    about = (
+        f"In clock cycles of one SM, measured on an {table.provenance['gpu']} while nothing else ran, so a kernel "
+        f"takes at least as long. latency: from one to the next that needs its result. interval: to the next that does "
+        f"not, by one warp or warpgroup. SM interval: of all warps together.{without}"
+    )
+    shown = [
+        (row.what, ", ".join(f"{name} {value}" for name, value in row.how.items()), f"{row.median:g}")
+        for row in rows[:_COSTS]
+    ]
+    more = (f"{len(rows) - _COSTS} more: tcemu.timing.costs.costs({told.target!r}).of(opcode)",)
+    part = Part("Cost", (about,), ("what", "with", "cycles"), tuple(shown), more if len(rows) > _COSTS else ())
+    gpu = table.provenance["gpu"]
+    return [{"what": row.what, "how": dict(row.how), "cycles": row.median, "gpu": gpu} for row in rows], part
 
 
 def _head(told: Explanation, target: str | None) -> Part:

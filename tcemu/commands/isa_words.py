@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tcemu.errors import IllegalInstruction
 from tcemu.formats.table import called, lookup
 from tcemu.instructions import FAMILIES, TARGETS, Instruction, parse, targets
 from tcemu.instructions.catalogue import accepted, catalogue, families_named, shape_named, types
+from tcemu.instructions.cuda_names import opcode_of
 from tcemu.instructions.family import Family
 
 #: An element of an operand as people write it: A[3][5], A[3,5], A(3,5).
@@ -27,6 +28,8 @@ class Filters:
     shape: str | None = None
     #: How their opcodes begin.
     start: str | None = None
+    #: A name of CUDA C++, of CuTe or of SASS that stands for that.
+    called: str | None = None
 
     @property
     def selecting(self) -> dict[str, object]:
@@ -36,6 +39,7 @@ class Filters:
     def __str__(self) -> str:
         told = {"target": self.target, "PTX": self.ptx, "family": self.family}
         told |= {"type": " and ".join(self.types) or None, "shape": self.shape, "begins with": self.start}
+        told |= {"also called": self.called}
         return ", ".join(f"{what} {word}" for what, word in told.items() if word is not None)
 
     def find(self) -> list[Instruction]:
@@ -75,25 +79,31 @@ def read(words: Sequence[str], given: Filters) -> Asked:
     """What `words` and the options `given` ask for. Raises IllegalInstruction for a word that means nothing."""
     opcodes: list[str] = []
     found: dict[str, list[str]] = {"family": [], "start": [], "type": [], "shape": [], "target": []}
-    element = None
-    for word in words:
+    element, called = None, None
+    for word in _opcode_of_line(words):
         place = _ELEMENT.fullmatch(word)
         if place:
             element = place[1].lower(), tuple(map(int, re.findall(r"-?[0-9]+", place[2])))
             continue
         kind = _kind(word)
+        if kind == "opcode" and not _is_opcode(word) and opcode_of(word):
+            called, word = word, opcode_of(word)  # noqa: PLW2901 - the opcode takes the place of its other name
+            kind = _kind(word)
         (opcodes if kind == "opcode" else found[kind]).append(word)
     selecting = tuple(word for kind, every in found.items() if kind != "target" for word in every)
-    return Asked(tuple(opcodes), _merged(given, found), element, selecting)
+    return Asked(tuple(opcodes), replace(_merged(given, found), called=called), element, selecting)
+
+
+def _opcode_of_line(words: Sequence[str]) -> Sequence[str]:
+    """The opcode alone, if the words are a line of PTX with its predicate and operands."""
+    said = [word for word in words if not word.startswith("@")]
+    pasted = len(said) > 1 and "." in said[0] and any(set(word) & set("{}%;") for word in said[1:])
+    return [said[0]] if pasted else [word.removesuffix(";") for word in words]
 
 
 def _kind(word: str) -> str:
     """What a word is: an opcode, or the name of a filter. Anything else counts as a misspelt opcode."""
-    try:
-        parse(word)
-    except IllegalInstruction:
-        pass
-    else:
+    if _is_opcode(word):
         return "opcode"
     if word in TARGETS or len(targets.product(word) or ()) == 1:
         return "target"
@@ -110,6 +120,14 @@ def _kind(word: str) -> str:
             lookup(word)  # raises, and names the type
         return "start" if _begun(word) else "opcode"
     return "family"
+
+
+def _is_opcode(word: str) -> bool:
+    try:
+        parse(word)
+    except IllegalInstruction:
+        return False
+    return True
 
 
 def _begun(word: str) -> bool:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from itertools import takewhile
 
 from tcemu.errors import IllegalInstruction, TargetError, listing, nearest, shown
+from tcemu.instructions.cuda_names import opcode_of
 from tcemu.instructions.family import Family, Where, anywhere
 from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.nearness import TYPED
@@ -205,6 +206,9 @@ def _unknown(opcode: str, mnemonic: str, where: Where) -> str:
         return f"PTX has {mnemonic}, but tcemu does not run it: {INSTEAD[mnemonic]}. {known}"
     if mnemonic in _SASS:
         return f"this is SASS, which ptxas generates from PTX; the PTX instruction is {_SASS[mnemonic]}. {known}"
+    called = opcode_of(opcode)
+    if called:
+        return f"this is a name of CUDA C++; the PTX instruction is {called}. {known}"
     small = opcode.lower()
     family = next((family for family in reversed(FAMILIES) if family.claims(small.split("."))), None)
     if family is not None and small != opcode:

@@ -102,8 +102,11 @@ class Block:
         """Add the block to the scheduler: each warp will run its body."""
         shape, memory = self.shape, self.grid.memory
         given = shape.threads, shape.shared, shape.target, self.shared.seen, shape.names
-        cluster = self.cluster.numbers if shape.cluster else ()
-        self.grid.tell(BlockStarted, self.number, *given, cluster, memory.seen, memory.ranges)
+        cluster, grid = self.cluster.numbers if shape.cluster else (), self.grid
+        grid.tell(
+            BlockStarted, self.number, *given, cluster, memory.seen, memory.ranges,
+            grid.launch, grid.kernel, grid.ended_before,
+        )  # fmt: skip
         strands = []
         for core, body in bodies:
             core.strand = Strand(self.number, core.index, body)

@@ -26,7 +26,7 @@ class Cluster:
         self.blocks: list[Block] = []
         for rank, (c, b, a) in enumerate(product(*map(range, reversed(size)))):
             i, j, k = (n * each + at for n, each, at in zip(index, size, (a, b, c), strict=True))
-            self.blocks.append(Block(grid, i + x * (j + y * k), (i, j, k), self, rank, (a, b, c)))
+            self.blocks.append(Block(grid, grid.number(i + x * (j + y * k)), (i, j, k), self, rank, (a, b, c)))
         self.barrier = ClusterBarrier(self.blocks)
 
     @property

@@ -15,6 +15,7 @@ from tcemu.machine.cluster import Cluster
 from tcemu.machine.core import Core
 from tcemu.machine.dispatch import Bound
 from tcemu.machine.events import Accessed, Event, Issued, Observer, Site, Stuck, Touched, Waiting
+from tcemu.machine.labels import Labelled
 from tcemu.machine.memory import GlobalMemory
 from tcemu.machine.registers import Bank
 from tcemu.machine.scheduler import Left, Overrun, Scheduler
@@ -44,7 +45,12 @@ class Grid:
         resident: int = 1,
         strategy: InOrder | None = None,
         operations: int | None = None,
+        *,
+        kernel: str = "",
+        before: Grid | None = None,
+        programmatic: bool = False,
     ) -> None:
+        """`before` is the grid before this one in the stream; a `programmatic` one may begin before that one ends."""
         self.shape, self.memory, self.observers = shape, memory, tuple(observers)
         #: the events that observers declare that they need; observers that declare nothing need every event
         self._hears: list[Callable[[type[Event]], bool]]
@@ -64,7 +70,18 @@ class Grid:
         #: the most operations of a warp, if there is a limit
         self.operations = operations
         most = math.inf if operations is None else operations
-        self.scheduler = Scheduler(strategy or strategy_of(shape.policy, shape.seed), self._admit, most)
+        self.kernel, self.before, self.programmatic = kernel, before, programmatic
+        #: the grid after this one, and this one's number in the stream
+        self.after: Grid | None = None
+        self.launch: int = 0 if before is None else before.launch + 1
+        #: the numbers of the blocks that have let the next grid begin, and whether this one has begun
+        self.triggered: set[int] = set()
+        self.begun = False
+        self.scheduler: Scheduler
+        if before is None:
+            self.scheduler = Scheduler(strategy or strategy_of(shape.policy, shape.seed), self._admit_any, most)
+        else:
+            before.after, self.scheduler = self, before.scheduler
         #: the instructions that this launch has executed, as the kernel gave them
         self.bound: dict[str | Instruction, Bound] = {}
         #: the error that ended the launch
@@ -72,8 +89,8 @@ class Grid:
         #: number of blocks that have ended
         self.done = 0
         #: the blocks in flight, by number
-        self.blocks: dict[int, Block] = {}
-        self._cores: dict[int, list[Core]] = {}
+        self.blocks: dict[int, Block] = {} if before is None else before.blocks
+        self.cores: dict[int, list[Core]] = {} if before is None else before.cores
         #: how many blocks are in flight at most
         self.resident = resident
         #: the clusters that have not started; without clusters, each block is one
@@ -84,9 +101,16 @@ class Grid:
 
     def run(self, body: Body) -> None:
         """Run `body` for each warp of each block. Raises Deadlock, or the error that ended the launch."""
+        self.prepare(body)
+        self.drive()
+
+    def prepare(self, body: Body) -> None:
+        """Say what the warps of this grid will run."""
         self._body, self._waiting = body, deque(self._order())
-        while len(self.blocks) < self._together() and self._admit():
-            pass
+
+    def drive(self) -> None:
+        """Run this grid, which is the first of its stream, and those after it."""
+        self.begin()
         try:
             stuck = self.scheduler.run()
             if stuck:
@@ -109,12 +133,88 @@ class Grid:
         finally:
             # Registers may still be read after the end. Observers, which may hold much memory, are freed now: the grid,
             # its blocks and its warps refer to each other, so it is not.
-            self.observers, self._hears, self.followed, self.touched = (), [], {}, {}
+            for grid in self._stream():
+                grid.forget()
+
+    def forget(self) -> None:
+        """Let go of the observers and of what belongs to them."""
+        self.observers, self._hears, self.followed, self.touched = (), [], {}, {}
 
     def clock(self) -> int:
         """The instructions so far, and the readings of this clock: it grows from reading to reading."""
         self._readings += 1
         return sum(self.counts.values()) + self._readings
+
+    # ------------------------------------------------------------------------------------------ the stream
+
+    def _stream(self) -> Iterator[Grid]:
+        """This grid and those after it."""
+        grid: Grid | None = self
+        while grid is not None:
+            yield grid
+            grid = grid.after
+
+    def number(self, number: int) -> int:
+        """The number of a block in the stream; it prints as its number in the grid, with the kernel."""
+        if self.before is None and self.after is None:
+            return number
+        first, before = 0, self.before
+        while before is not None:
+            first, before = first + math.prod(before.shape.grid), before.before
+        return Labelled(first + number, f"{number} of {self.kernel}")
+
+    @property
+    def complete(self) -> bool:
+        """Whether all its blocks have ended."""
+        return self.begun and self.done == math.prod(self.shape.grid)
+
+    @property
+    def prerequisite(self) -> Grid | None:
+        """The grid that griddepcontrol.wait waits for."""
+        return self.before if self.programmatic else None
+
+    @property
+    def ended_before(self) -> tuple[int, ...]:
+        """The launches that had ended before this one began, whatever the schedule."""
+        if self.before is None:
+            return ()
+        return self.before.ended_before if self.programmatic else tuple(range(self.launch))
+
+    def trigger(self, block: Block) -> None:
+        """A block lets the next grid begin, as far as it is concerned (griddepcontrol.launch_dependents)."""
+        self.triggered.add(block.number)
+        self._advance()
+
+    def lets(self, after: Grid) -> bool:
+        """Whether the grid after this one may begin."""
+        if not after.programmatic:
+            return self.complete and (self.before is None or self.before.lets(after))
+        running = (number for number, block in self.blocks.items() if block.grid is self)
+        return self.begun and not self._waiting and self.triggered.issuperset(running)
+
+    def _advance(self) -> None:
+        """Begin the grids after this one that may."""
+        after = self.after
+        if after is not None and not after.begun and self.lets(after):
+            after.begin()
+
+    def begin(self) -> None:
+        """Start the first blocks."""
+        self.begun = True
+        while self._running() < self._together() and self.admit():
+            pass
+        self._advance()
+
+    def _running(self) -> int:
+        """How many of its blocks are in flight."""
+        alone = self.before is None and self.after is None
+        return len(self.blocks) if alone else sum(each.grid is self for each in self.blocks.values())
+
+    def _admit_any(self) -> bool:
+        """Start blocks of the first grid of the stream that can."""
+        return any(grid.begun and grid.admit() for grid in self._stream())
+
+    # ------------------------------------------------------------------------------------------ its blocks
 
     def _order(self) -> list[Index3]:
         order = [(a, b, c) for c, b, a in product(*map(range, reversed(self.shape.clusters)))]
@@ -124,23 +224,24 @@ class Grid:
         """How many blocks run concurrently even if none waits for another."""
         return min(self.scheduler.strategy.together, self.resident)
 
-    def _admit(self) -> bool:
+    def admit(self) -> bool:
         """Start the blocks of the next cluster, if there is one and places for them; return whether there were."""
         if len(self.blocks) + self.shape.ranks > self.resident or not self._waiting:
             return False
         for block in Cluster(self, self._waiting.popleft()).blocks:
             self.blocks[block.number] = block
             cores = [Core(block, warp) for warp in range(self.shape.warps)]
-            self._cores[block.number] = cores
+            self.cores[block.number] = cores
             block.start([(core, self._body(core)) for core in cores])
         return True
 
     def ended(self, block: Block) -> None:
         """A block has ended: start the next one, unless enough others run."""
-        del self.blocks[block.number], self._cores[block.number]
+        del self.blocks[block.number], self.cores[block.number]
         self.done += 1
-        if len(self.blocks) < self._together():
-            self._admit()
+        if self._running() < self._together():
+            self.admit()
+        self._advance()
 
     # ------------------------------------------------------------------------------------------ events, failures
 
@@ -199,9 +300,11 @@ class Grid:
         for number, warps in groupby(self.scheduler.interrupted, key=lambda each: each.block):
             block, left = self.blocks[number], list(warps)
             waits = _waits(each.waits for each in left if each.waits)
-            blocks.append((block, [*_came(self._cores[number], left), *waits, *_gone(block)]))
+            blocks.append((block, [*_came(self.cores[number], left), *waits, *_gone(block)]))
         told = [line for each in islice(_alike(blocks, "ran"), _TOLD) for line in each]
-        done = f"{self.done:,} of {counted(math.prod(self.shape.grid), 'block')} had ended"
+        ended = sum(grid.done for grid in self._stream())
+        blocks_of_all = sum(math.prod(grid.shape.grid) for grid in self._stream())
+        done = f"{ended:,} of {counted(blocks_of_all, 'block')} had ended"
         return "\n".join([f"{why}; {done}, and the arrays are unchanged.", *told])
 
     def _full(self) -> str:

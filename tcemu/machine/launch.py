@@ -58,6 +58,8 @@ class Launch:
     policy: str
     #: Instructions that warps executed, by opcode; if several policies were tried, under the last one.
     counts: Counter[str] = field(default_factory=Counter)
+    #: The numbers of the arguments that the kernel has changed.
+    changed: tuple[int, ...] = ()
     #: Blocks that ended; if several policies were tried, under the last one.
     blocks: int = 0
     #: The reports of observers that report, such as the sanitizer.
@@ -187,13 +189,13 @@ def launch(
         raise LaunchError(f"a kernel must be a function that takes a warp; got {shown(kernel)}")
     policies = _policies(policy)
     shape = shape_of(grid, block, shared, target, seed, policies[0], cluster, non_portable_cluster)
-    _check_resident(resident, shape)
-    _check_operations(operations)
+    check_resident(resident, shape)
+    check_operations(operations)
     if not isinstance(args, list | tuple):
         raise LaunchError(f"args must be a tuple of the kernel's arguments after the warp; got {briefly(args)}")
     buffers = [(f"argument {n}", given) for n, given in enumerate(args) if is_buffer(given)]
-    result = Launch(_name(kernel), shape.grid, shape.block, shape.target, shape.seed, ", ".join(policies))
-    listening, outcomes = _observers(observers), []
+    result = Launch(name_of(kernel), shape.grid, shape.block, shape.target, shape.seed, ", ".join(policies))
+    listening, outcomes = check_observers(observers), []
     try:
         for each in policies:
             memory = GlobalMemory(buffers)
@@ -202,11 +204,13 @@ def launch(
             running = Grid(replace(shape, policy=each), memory, listening, resident, strategy, operations)
             _run(kernel, passed, running, result)
             outcomes.append(memory)
+        changed = outcomes[0].changed()
         outcomes[0].copy_back()
     except (TcemuError, Interrupted) as error:
         error.launch = result
         raise
     places = [number for number, given in enumerate(args) if is_buffer(given)]
+    result.changed = tuple(place for place, changed in zip(places, changed, strict=True) if changed)
     result.parted = partings(places, policies, [memory.contents() for memory in outcomes]) if outcomes[1:] else []
     return result
 
@@ -218,24 +222,28 @@ def _policies(given: object) -> list[Policy]:
     return policies
 
 
-def _check_resident(given: object, shape: Shape) -> None:
+def check_resident(given: object, shape: Shape) -> None:
+    """Raise LaunchError unless it is a number of blocks in flight."""
     if not is_whole(given) or given < shape.ranks:
         least = f"{shape.ranks}" if shape.ranks == 1 else f"{shape.ranks}, the blocks of a cluster"
         raise LaunchError(f"resident must be the number of blocks in flight, at least {least}; got {briefly(given)}")
 
 
-def _check_operations(given: object) -> None:
+def check_operations(given: object) -> None:
+    """Raise LaunchError unless it is a limit on the operations of a warp, or None."""
     if given is not None and (not is_whole(given) or given < 1):
         raise LaunchError(f"operations= must be the most operations of a warp, at least 1; got {briefly(given)}")
 
 
-def _observers(given: object) -> tuple[Observer, ...]:
+def check_observers(given: object) -> tuple[Observer, ...]:
+    """The observers of a launch. Raises LaunchError for anything else."""
     if not isinstance(given, list | tuple) or not all(callable(each) for each in given):
         raise LaunchError(f"observers must be a tuple of functions that take an event; got {briefly(given)}")
     return tuple(given)
 
 
-def _name(kernel: Kernel) -> str:
+def name_of(kernel: Kernel) -> str:
+    """What a kernel is called in results and reports."""
     return getattr(kernel, "__qualname__", type(kernel).__name__)
 
 
@@ -243,9 +251,14 @@ def _run(kernel: Kernel, args: Sequence[Any], grid: Grid, result: Launch) -> Non
     """Run all blocks under one policy."""
     try:
         with launched(kernel):
-            grid.run(lambda core: _body(kernel, core, args))
+            grid.run(body_of(kernel, args))
     finally:
         result.counts, result.blocks = Counter(grid.counts), grid.done
+
+
+def body_of(kernel: Kernel, args: Sequence[Any]) -> Callable[[Core], Callable[[], None]]:
+    """What each warp of a launch runs, from its core."""
+    return lambda core: _body(kernel, core, args)
 
 
 def _body(kernel: Kernel, core: Core, args: Sequence[Any]) -> Callable[[], None]:
@@ -255,7 +268,7 @@ def _body(kernel: Kernel, core: Core, args: Sequence[Any]) -> Callable[[], None]
         if isgenerator(came) or iscoroutine(came) or isasyncgen(came):
             if iscoroutine(came):
                 came.close()  # prevents Python's warning that it was never awaited
-            raise LaunchError(f"{_name(kernel)} has a yield or is async, so it did not run; write a plain function")
+            raise LaunchError(f"{name_of(kernel)} has a yield or is async, so it did not run; write a plain function")
         core.bits = core.there
         if core.there:
             core.exit()

@@ -321,6 +321,11 @@ class GlobalMemory(Bytes):
         """Copies of the arrays as they are now, one for each pointer."""
         return [self._content(pointer).copy() for pointer in self.pointers]
 
+    def changed(self) -> list[bool]:
+        """Of each pointer, whether its array is no longer as it was."""
+        found = {id(pointer): self._changed(array, pointer) for _, array, pointer in self._buffers.values()}
+        return [found[id(pointer)] for pointer in self.pointers]
+
     def copy_back(self) -> None:
         """Copy what the kernel wrote into the arrays. Raises LaunchError, and changes none, if one cannot take it."""
         written = [each for each in self._buffers.values() if self._changed(each[1], each[2])]

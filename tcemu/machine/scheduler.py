@@ -108,6 +108,8 @@ class Scheduler:
     def add(self, block: int, pending: Pending, strands: list[Strand], ended: Callable[[], None]) -> None:
         """Start a block; `ended` is called once all its warps have exited."""
         self._pending[block], self._ended[block] = pending, ended
+        for strand in strands:
+            strand.fiber.parent = self._hub  # a warp may start the blocks of another grid
         self._strands += self.strategy.warps(strands)
 
     # ------------------------------------------------------------------------------------------ from a warp

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tcemu.instructions import Instruction
 from tcemu.instructions.elements import order_of
 from tcemu.machine.dispatch import Act, executes
-from tcemu.machine.events import Fenced, MbarriersFenced, ProxyFenced
+from tcemu.machine.events import Fenced, GridWaited, MbarriersFenced, ProxyFenced
 from tcemu.machine.lanes import lanes
 from tcemu.machine.masks import FULL, bits_of, lanes_of
 from tcemu.machine.registers import POISON, WARP, Registers
@@ -170,9 +170,23 @@ def fence_mbarrier_init(instruction: Instruction) -> Act:
 
 @executes("griddepcontrol")
 def griddepcontrol(instruction: Instruction) -> Act:
-    """griddepcontrol (9.7.13.13): grids run one at a time here, so there is nothing to wait for."""
+    """griddepcontrol (9.7.13.13): wait for the grid that this one depends on, or let the one that depends on it begin.
+
+    Neither does anything in a grid that overlaps no other, as on the hardware.
+    """
+    waits = instruction.words["action"] == "wait"
 
     def act(core: Core) -> None:
-        core.begin(instruction)
+        by = core.begin(instruction)
+        if by is None:
+            return
+        grid = core.block.grid
+        if not waits:
+            grid.trigger(core.block)
+            return
+        before = grid.prerequisite
+        if before is not None and not before.complete:
+            core.wait(by, "grid", before.launch, lambda: before.complete, lambda: f"the grid of {before.kernel} to end")
+        core.tell(GridWaited, by, -1 if before is None else before.launch)
 
     return act

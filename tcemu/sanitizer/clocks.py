@@ -28,7 +28,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 ALWAYS, NEVER, THREAD = 0, 1, 2
-_FOREVER = np.iinfo(np.int64).max
+FOREVER = np.iinfo(np.int64).max
 #: Number of agents that the first rows have room for.
 _ROOM = 64
 
@@ -59,7 +59,7 @@ class Clocks:
         self.met_base = self.fenced_base + self.lanes
         self._used = self.met_base + self.warps
         row = np.zeros(self._used + _ROOM, np.int64)
-        row[ALWAYS] = _FOREVER
+        row[ALWAYS] = FOREVER
         #: what all lanes of a warp know
         self.rows = [row] * self.warps
         #: what only some lanes of a warp know in addition, by mask

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from tcemu.machine import events
 from tcemu.machine.events import BlockStarted, By, Event, Waiting
+from tcemu.machine.labels import Labelled
 from tcemu.sanitizer.block import Block
-from tcemu.sanitizer.labels import Labelled
 from tcemu.sanitizer.report import Report
 from tcemu.sanitizer.shadow import Shadow
 

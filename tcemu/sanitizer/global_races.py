@@ -259,6 +259,9 @@ class GlobalRaces:
         why = access.strength.why(other.strength, access.away(other))
         if why and not cause:
             cause, remedy = f"nothing orders them; {why}", ALIKE
+        apart = self._apart(access, other)
+        if apart and not cause:
+            cause, remedy = apart
         cause = cause or _CAUSE[rule].format(who="warps" if access.by.block == other.by.block else "blocks")
         does = "updates" if access.strength.atomic else "writes" if access.writes else "reads"
         did = "updated" if other.strength.atomic else "wrote" if other.writes else "read"
@@ -272,6 +275,18 @@ class GlobalRaces:
         report = Report(rule, message, access.by, what, earlier, (lane,), remedy=remedy)
         report.weight = "hint" if hint else weight
         self._tell(report)
+
+    def _apart(self, access: GlobalAccess, other: GlobalAccess) -> tuple[str, str] | None:
+        """The cause and the fix, if the accesses are of two launches of a stream."""
+        one, two = sorted(self._grid.launch_of[each.by.block] for each in (access, other))
+        if one == two:
+            return None
+        before, after = self._grid.kernels[one], self._grid.kernels[two]
+        remedy = (
+            f"Execute griddepcontrol.wait (cudaGridDependencySynchronize) in {after} before its access: it returns "
+            f"once {before} has ended and all that it wrote can be seen."
+        )
+        return f"{after} may run while {before}, before it in the stream, has not ended", remedy
 
     def _tell(self, report: Report) -> None:
         if report.weight == "hint":

@@ -15,11 +15,11 @@ import numpy as np
 
 from tcemu.errors import byte_span
 from tcemu.machine.events import By, Site
+from tcemu.machine.labels import Labelled
 from tcemu.machine.sites import callers_of
-from tcemu.sanitizer.clocks import Array, Clocks, joined
+from tcemu.sanitizer.clocks import FOREVER, Array, Clocks, joined
 from tcemu.sanitizer.fences import WEAK, Strength
 from tcemu.sanitizer.global_shadow import GlobalShadow, Line
-from tcemu.sanitizer.labels import Labelled
 from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.spans import Spans
 
@@ -180,8 +180,16 @@ class Grid:
     #: the bytes of global memory as they are now, read-only, and its arrays as (first, end, name)
     memory: Array
     arrays: tuple[tuple[int, int, str], ...]
+    #: of what earlier launches have written: (first, end, the kernel that wrote it)
+    outputs: tuple[tuple[int, int, str], ...] = ()
     #: the clocks of its blocks
     clocks: list[Clocks] = field(default_factory=list)
+    #: the numbers here of the blocks of each launch of a stream, and what shows that all of them have ended
+    members: dict[int, list[int]] = field(default_factory=dict)
+    _ends: dict[int, News] = field(default_factory=dict)
+    #: the launch of each block, by the machine's number, and the kernels of the launches
+    launch_of: dict[int, int] = field(default_factory=dict)
+    kernels: dict[int, str] = field(default_factory=dict)
     #: what locations of global memory publish to all blocks
     published: dict[int, Published] = field(default_factory=dict)
     accesses: Accesses = field(default_factory=Accesses)
@@ -204,6 +212,14 @@ class Grid:
 
     def __post_init__(self) -> None:
         self.shadow = GlobalShadow(self.arrays, lambda: self.accesses.thread, self.accesses.marks)
+
+    def ends(self, launch: int) -> News:
+        """What a thread knows that has seen the end of a launch."""
+        found = self._ends.get(launch)
+        if found is None:
+            ended = ((number, self.clocks[number].rows[0]) for number in self.members.get(launch, ()))
+            found = self._ends[launch] = {number: np.full_like(row, FOREVER) for number, row in ended}
+        return found
 
     def extent(self, addresses: Array, size: int) -> str:
         """``bytes 0 to 63 of argument 1``: what `size` bytes at each of the addresses span."""
@@ -264,6 +280,10 @@ class Neighbour:
         news = {} if there is None else there.together
         if set(news) <= {self.number}:
             return None
+        return self.learn(news)
+
+    def learn(self, news: News) -> Array:
+        """The row that shows this knowledge about other blocks."""
         column = self._columns.get(id(news))
         if column is None:
             column = self._columns[id(news)] = self._clocks.agent()

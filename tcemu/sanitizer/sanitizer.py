@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, Literal, get_args
@@ -65,10 +65,11 @@ class Sanitizer:
     #: one access to registers is enough of those that repeat it
     once = frozenset({Touched})
 
-    def __init__(self, mode: Mode = "raise") -> None:
+    def __init__(self, mode: Mode = "raise", outputs: Mapping[str, str] = {}) -> None:
+        """`outputs` are the arrays that earlier launches have written, by their names here, with the kernel of each."""
         if not isinstance(mode, str) or mode not in MODES:
             raise OperandError(f"a sanitizer's mode must be {listing(map(repr, MODES))}; got {shown(mode)}")
-        self.mode = mode
+        self.mode, self._outputs = mode, outputs
         self.reports: list[Report] = []
         self._tiles: Tiles = {}
         self._known: dict[tuple[object, ...], Report] = {}
@@ -138,20 +139,29 @@ class Sanitizer:
     def _begin(self, event: BlockStarted) -> None:
         """Watch a block or, from its first block on, a cluster."""
         if self._grid is None or self._grid.memory is not event.memory:
-            self._grid = Grid(event.memory, event.arrays)
+            written = ((first, end, self._outputs.get(name)) for first, end, name in event.arrays)
+            outputs = tuple((first, end, kernel) for first, end, kernel in written if kernel is not None)
+            self._grid = Grid(event.memory, event.arrays, outputs)
+        self._grid.launch_of[event.block], self._grid.kernels[event.launch] = event.launch, event.kernel
         if not event.cluster:
-            watch = self._sections(Block(event, self._tell, self._tiles))
+            watch = self._sections(Block(event, self._tell, self._tiles), event)
             self._watches[event.block], self._handlers[event.block] = (watch, None), watch.handlers
         elif event.block == event.cluster[0]:
             cluster = Cluster(event, self._tell, self._tiles)
-            watch = self._sections(cluster.block)
+            watch = self._sections(cluster.block, event)
             for number in event.cluster:
                 self._watches[number] = watch, cluster
 
-    def _sections(self, block: Block) -> Watch:
+    def _sections(self, block: Block, event: BlockStarted) -> Watch:
         """The handlers of a block's sections; from its first wgmma on, every access to registers matters."""
         assert self._grid is not None  # noqa: S101 - for the types: it begins with the first block
-        watch = Watch(Sections(block, self._grid), self._places)
+        sections = Sections(block, self._grid)
+        self._grid.members.setdefault(event.launch, []).append(sections.neighbour.number)
+        for launch in event.ended:
+            row = sections.neighbour.learn(self._grid.ends(launch))
+            for warp, lanes in enumerate(block.clocks.there):
+                block.clocks.acquire(warp, lanes, row)
+        watch = Watch(sections, self._places)
         watch.add(BarrierCompleted, block.flush)
         for last in (BlockEnded, Stuck, Faulted):
             watch.add(last, block.end)

@@ -12,6 +12,7 @@ from tcemu.sanitizer.cluster_barrier import ClusterBarriers
 from tcemu.sanitizer.cluster_exit import ClusterExits
 from tcemu.sanitizer.copies import Copies
 from tcemu.sanitizer.deadlocks import Deadlocks
+from tcemu.sanitizer.dependencies import Dependencies
 from tcemu.sanitizer.divergence import Divergence
 from tcemu.sanitizer.faults import Faults
 from tcemu.sanitizer.flags import Flags
@@ -104,6 +105,7 @@ _MAKES: dict[str, Callable[[Sections], Section]] = {
     "global_memory": lambda its: GlobalMemory(its.block),
     "shuffles": lambda its: Shuffles(its.block),
     "membermasks": lambda its: Membermasks(its.block),
+    "dependencies": lambda its: Dependencies(its.block, its.grid, its.neighbour),
     "register_budget": lambda its: RegisterBudget(its.block),
 }
 _NAMES = tuple(_MAKES)

@@ -16,12 +16,12 @@ from typing import NamedTuple
 import numpy as np
 
 from tcemu.machine.events import Accessed, BlockEnded, By, Faulted, Site, Stuck
+from tcemu.machine.labels import Labelled
 from tcemu.machine.sites import called
 from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
 from tcemu.sanitizer.fences import ATOMIC, RELEASES
 from tcemu.sanitizer.grid import Grid, Neighbour, StrongWrite
-from tcemu.sanitizer.labels import Labelled
 from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.report import Earlier, Report
 

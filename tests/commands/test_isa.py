@@ -499,3 +499,21 @@ def test_the_command_line_starts_without_rich():
     probe = "import sys, tcemu.cli; print('rich' in sys.modules, 'tcemu.show' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"
+
+
+@pytest.mark.parametrize(
+    ("opcode", "cycles"),
+    [
+        ("mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32", "433.02"),
+        ("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32", "35.04"),
+        ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "6"),
+    ],
+)
+def test_what_an_instruction_costs_is_told_with_the_gpu(opcode, cycles):
+    """The numbers are those of the H200 in tcemu/timing/costs: 4-bit integers have no tensor cores there."""
+    told = CliRunner().invoke(tcemu.cli.commands, ["isa", opcode, "--target", "H100"]).output
+    assert "measured on an NVIDIA H200" in told
+    assert re.search(rf"interval +warps 1 +{re.escape(cycles)}\n", told)
+    data = json.loads(CliRunner().invoke(tcemu.cli.commands, ["isa", opcode, "--format", "json"]).output)
+    assert {"NVIDIA H200"} == {row["gpu"] for row in data["costs"]}
+    assert "Cost" not in CliRunner().invoke(tcemu.cli.commands, ["isa", opcode, "--target", "sm_120a"]).output

@@ -11,6 +11,7 @@ from quick import examples
 
 import tcemu
 import tcemu.cli
+from tcemu.commands import isa_words
 from tcemu.instructions import FAMILIES
 from tcemu.instructions.table import family_of
 
@@ -94,9 +95,58 @@ def test_sass_leads_to_ptx(sass, ptx):
         tcemu.parse(sass)
 
 
-def test_a_function_of_cuda_leads_to_ptx():
-    with pytest.raises(tcemu.IllegalInstruction, match="Did you mean 'shfl'"):
-        tcemu.parse("__shfl_sync")
+#: Names of CUDA C++, CUTLASS and CuTe, from their documentation, and the PTX instruction that each one is.
+CALLED = {
+    "__syncthreads": "bar.sync", "__syncthreads()": "bar.sync", "__syncwarp": "bar.warp.sync",
+    "__shfl_sync": "shfl.sync", "__shfl_xor_sync": "shfl.sync", "__ballot_sync": "vote.sync",
+    "__reduce_add_sync": "redux.sync", "atomicAdd": "atom", "__threadfence": "fence", "__ldg": "ld.global",
+    "wmma::mma_sync": "wmma.mma", "nvcuda::wmma::load_matrix_sync": "wmma.load", "store_matrix_sync": "wmma.store",
+    "__pipeline_memcpy_async": "cp.async", "cuda::memcpy_async": "cp.async", "tma": "cp.async.bulk.tensor",
+    "SM90_TMA_LOAD_MULTICAST": "cp.async.bulk.tensor", "cute::warpgroup_wait<0>": "wgmma.wait_group",
+    "cudaGridDependencySynchronize": "griddepcontrol.wait", "cute::elect_one_sync": "elect.sync",
+    "SM80_16x8x16_F32F16F16F32_TN": "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+    "SM80_16x8x32_S32U8S8S32_TN_SATURATE": "mma.sync.aligned.m16n8k32.row.col.satfinite.s32.u8.s8.s32",
+    "SM80_16x8x256_S32U1U1S32_TN_XORPOPC": "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.xor.popc",
+    "SM80_16x8x8_F32TF32TF32F32_TN": "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32",
+    "SM70_8x8x4_F32F16F16F32_NT": "mma.sync.aligned.m8n8k4.col.row.f32.f16.f16.f32",
+    "SM90_64x128x16_F32BF16BF16_SS": "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16",
+    "SM90::GMMA::MMA_64x96x32_F32E4M3E5M2_RS_TN": "wgmma.mma_async.sync.aligned.m64n96k32.f32.e4m3.e5m2",
+    "SM75_U32x4_LDSM_N": "ldmatrix.sync.aligned.m8n8.x4.shared.b16",
+    "SM75_U16x4_LDSM_T": "ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16",
+    "SM90_U16x8_STSM_T": "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16",
+}  # fmt: skip
+
+
+def test_a_name_of_cuda_leads_to_ptx(row):
+    for name, ptx in CALLED.items():
+        with row(name):
+            with pytest.raises(tcemu.IllegalInstruction, match=f"the PTX instruction is {re.escape(ptx)}[. ]"):
+                tcemu.parse(re.sub("[(<].*", "", name))
+            told = CliRunner().invoke(tcemu.cli.commands, ["isa", name])
+            assert told.exit_code == 0, told.output
+            assert ptx in told.output.replace("family ", "").replace("begins with ", "")
+            if len(ptx.split(".")) > 4:
+                assert tcemu.parse(ptx)
+
+
+def test_no_instruction_is_taken_for_a_name_of_cuda(row):
+    for name in dict.fromkeys(each for family in FAMILIES for each in (family.name, family.mnemonic)):
+        with row(name):
+            assert isa_words.read([name], isa_words.Filters()).filters.called is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f0,%f1,%f2,%f3},{%r0,%r1},{%r2},{%f4,%f5,%f6,%f7};",
+        "@%p1 mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f0, %f1, %f2, %f3}, {%r0, %r1}, {%r2}, {%f4, %f5};",
+    ],
+)
+def test_a_pasted_line_of_ptx_is_explained(line):
+    told = CliRunner().invoke(tcemu.cli.commands, ["isa", line])
+    assert told.output.startswith("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32\n")
+    split = CliRunner().invoke(tcemu.cli.commands, ["isa", *line.split()])
+    assert split.output == told.output
 
 
 def test_a_shape_that_is_none_gets_one_answer():

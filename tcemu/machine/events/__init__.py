@@ -14,8 +14,9 @@ from __future__ import annotations
 from tcemu.machine.events.barriers import *  # noqa: F403
 from tcemu.machine.events.blocks import *  # noqa: F403
 from tcemu.machine.events.copies import *  # noqa: F403
+from tcemu.machine.events.grids import *  # noqa: F403
 from tcemu.machine.events.memory import *  # noqa: F403
 from tcemu.machine.events.origins import *  # noqa: F403
 from tcemu.machine.events.wgmma import *  # noqa: F403
 
-__all__ = ["barriers", "blocks", "copies", "memory", "origins", "wgmma"]  # noqa: F405
+__all__ = ["barriers", "blocks", "copies", "grids", "memory", "origins", "wgmma"]  # noqa: F405

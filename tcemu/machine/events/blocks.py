@@ -49,6 +49,10 @@ class BlockStarted(BlockEvent):
     memory: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8), repr=False)
     #: the arrays of global memory as (first, end, name)
     arrays: tuple[tuple[int, int, str], ...] = ()
+    #: the number of its launch in the stream, the kernel's name, and the launches that had ended before this one began
+    launch: int = 0
+    kernel: str = ""
+    ended: tuple[int, ...] = ()
 
     @property
     def warps(self) -> int:
@@ -100,7 +104,7 @@ class DescriptorsDisagreed(WarpsEvent):
     instruction: Instruction
     descriptors: tuple[tuple[int, ...], tuple[int, ...]]
 #: What a warp waits for.
-WaitKind = Literal["barrier", "cluster", "mbarrier", "warpgroup", "registers", "memory", "lanes"]
+WaitKind = Literal["barrier", "cluster", "mbarrier", "warpgroup", "registers", "memory", "lanes", "grid"]
 
 
 @dataclass(eq=False)

@@ -120,5 +120,8 @@ def fence_mbarrier_init(self: Warp) -> None:
 
 
 def griddepcontrol(self: Warp, action: str) -> None:
-    """griddepcontrol: "wait" or "launch_dependents". Grids run one at a time here, so neither has an effect."""
+    """griddepcontrol: "wait" for the grid before this one in the stream, or "launch_dependents", so the next may begin.
+
+    Both matter only for a launch with programmatic_stream_serialization in a tcemu.Stream.
+    """
     self.core.execute(form("griddepcontrol", text("griddepcontrol", "action", action)))
