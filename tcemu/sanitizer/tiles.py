@@ -35,17 +35,14 @@ class Box:
         """Bytes of a line."""
         return self.tensor_map.line
 
-    @property
+    @cached_property
     def counts(self) -> tuple[int, ...]:
         """Bytes of a line, and how many lines there are in each further dimension."""
         return self.line, *self.tensor_map.copied[1:]
 
-    def key_from(self, home: Box | None) -> tuple[Any, ...]:
-        """Its places in shared memory, and where it lies in its tensor relative to another box of a tile.
-
-        The addresses must be kept alive by whoever keeps the key.
-        """
-        places = id(self.addresses), self.size, self.counts, self.tensor_map.swizzle
+    def key_from(self, home: Box | None, tile: Array) -> tuple[Any, ...]:
+        """Where it begins relative to the first element of a tile, and to another box in their tensor."""
+        places = int(self.addresses[0] - tile[0]), self.size, self.counts
         if home is None or home is self:
             return places
         same = home.tensor_map == self.tensor_map

@@ -1,4 +1,7 @@
-"""What a report advises first mends the kernel: the report goes away, and the result no longer depends on the order."""
+"""What a report advises first mends the kernel: the report goes away, and the result no longer depends on the order.
+
+And the words of reports.
+"""
 
 from itertools import product
 
@@ -10,6 +13,7 @@ from kernels_mended_variants import VARIANTS, a_store_of_the_first_part_and_a_su
 import tcemu
 from tcemu.machine.events import BlockEnded, BlockStarted
 from tcemu.sanitizer import RULES
+from tcemu.sanitizer.report import said_once
 from tcemu.sanitizer.rules import BYTES, EXAMPLES
 
 #: Orders under which the mended kernels run: each policy, with two seeds.
@@ -70,3 +74,36 @@ def test_what_only_silences_a_report_is_not_advised():
     found = {results(kernel, options, "silenced", policy="random", seed=seed)[1][0] for seed in range(10)}
     assert len(found) > 1
     assert not results(kernel, options, "silenced")[0]
+
+
+# ------------------------------------------------------------------------------------------------ words
+
+NAMES = {
+    "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16": "wgmma.mma_async",
+    "wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16": "wgmma.mma_async.sp",
+    "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32": "mma.sync",
+    "wmma.load.a.sync.aligned.row.m16n16k16.global.f16": "wmma.load.a",
+    "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes": "cp.async.bulk",
+    "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster":
+        "cp.async.bulk.tensor",
+    "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32": "st.async",
+}
+
+
+def test_a_long_opcode_is_said_in_full_once():
+    for opcode, name in NAMES.items():
+        assert tcemu.parse(opcode).opcode == opcode
+        assert said_once(f"{opcode} reads; {opcode} (A)") == f"{opcode} reads; {name} (A)"
+    kept = "st.shared.b32 writes bytes; st.shared.b32 wrote them at /a/b.c/d.py:3"
+    assert said_once(kept) == kept
+    a, b = list(NAMES)[:2]
+    assert said_once(f"{a}, {b}, {b}, {a}") == f"{a}, {b}, {NAMES[b]}, {NAMES[a]}"
+
+
+def test_a_report_of_a_multicast_names_the_arrivals_of_all_blocks():
+    kernel, _, _, options = VARIANTS["a_multicast_over_a_stage_that_the_peer_reads"]
+    report = results(kernel, options, "wrong")[0][0]
+    assert report.rule == "overwritten-early"
+    assert str(report).count("multicast::cluster") == 1
+    assert "wait_group" not in report.fix
+    assert "mbarrier.init counts the arrivals of all blocks" in report.fix

@@ -6,6 +6,7 @@ the elements; here is who reads them, and what a report says.
 
 from __future__ import annotations
 
+from itertools import count
 from math import prod
 from typing import Any
 
@@ -75,9 +76,12 @@ def a_box_of_whole_rows_and_a_descriptor_of_core_matrices(warp: Any, g: Any) -> 
     finish(warp)
 
 
-#: By what a tile, its boxes and their places have in common: the element that is misread, and these things, which keeps
-#: them alive, so that no others get their identity. It does not depend on the launch.
-_judged: dict[tuple[object, ...], tuple[Misread | None, int, list[object]]] = {}
+#: By what decides about it, the places of a tile and of its boxes relative to each other: the element that is misread,
+#: and which of the boxes it should be in. Neither depends on the launch.
+_judged: dict[tuple[object, ...], tuple[Misread | None, int]] = {}
+#: A number for each array of addresses, relative to the first.
+_numbers: dict[bytes, int] = {}
+_number = count()
 #: The most of them.
 _MOST = 2048
 
@@ -92,6 +96,8 @@ class Tiles:
 
     def __init__(self, block: Block) -> None:
         self._block = block
+        #: arrays of addresses with their numbers, by identity: a pipeline passes the same ones again and again
+        self._known: dict[int, tuple[Array, int]] = {}
         self.handlers: Handlers = {
             WgmmaIssued: self._issued,
             Accessed: ForAccesses(self._accessed, _by_rows),
@@ -130,16 +136,27 @@ class Tiles:
             unique, inverse = np.unique(marks, return_inverse=True)
             names, pattern = unique.tolist(), inverse.tobytes()
         found = [records.boxes.get(each) for each in names]
-        key = id(addresses), len(matrix), size, major, pattern, *[each and each.key_from(found[0]) for each in found]
+        places = [each and (self._number_of(each.addresses), *each.key_from(found[0], addresses)) for each in found]
+        key = self._number_of(addresses), len(matrix), size, major, pattern, *places
         if key not in _judged:
             if len(_judged) == _MOST:
                 _judged.clear()
             owners = shadow.written[matrix // shadow.cell] >> 5
             wrong = misread(matrix, size, owners, records.boxes, mn_major=major == "MN")
-            place = names.index(wrong.record) if wrong else 0
-            _judged[key] = wrong, place, [addresses, *[each and each.addresses for each in found]]
-        wrong, place, _ = _judged[key]
+            _judged[key] = wrong, names.index(wrong.record) if wrong else 0
+        wrong, place = _judged[key]
         return wrong and wrong._replace(record=names[place])
+
+    def _number_of(self, addresses: Array) -> int:
+        """A number that arrays share if they are alike but for the first address."""
+        kept = self._known.get(id(addresses))
+        if kept is None:
+            for full in (self._known, _numbers):
+                if len(full) >= _MOST:
+                    full.clear()
+            content = (addresses - addresses[0]).tobytes()
+            kept = self._known[id(addresses)] = addresses, _numbers.setdefault(content, next(_number))
+        return kept[1]
 
     def _report(
         self, wgmma: Wgmma, read: tuple[str, Array, int], matrix: Array, tile: tuple[Descriptor, Major], found: Misread
