@@ -93,7 +93,8 @@ def lab(
     NAME.new.ipynb. To start a notebook afresh, delete it. If FOLDER is the clone itself, its own notebooks are opened
     in place, to be edited.
 
-    JupyterLab opens with START.md, which shows your progress, what is next, and how long the rest takes.
+    JupyterLab opens with START.md, which shows your progress, what is next, and how long the rest takes. It follows
+    what you solve.
 
     The first time, the kernels are compiled for this processor before JupyterLab opens, so that no cell has to wait.
 
@@ -115,12 +116,12 @@ def lab(
 
 def _lay_out(folder: Path, course: Path | None) -> None:
     """Lay the course out, say what happened and how far the learner has come, and write the first page."""
-    from tcemu.course import manifest, overview  # the exercises, which no other command needs
+    from tcemu.course.manifests import manifest  # the exercises, which no other command needs
+    from tcemu.course.overviews import overview, write_first_page
 
     click.echo(report(folder, lay_out(folder, manifest(course).contents())))
-    where = overview(folder)
-    click.echo(where.summary)
-    (folder / START).write_text(where.markdown(), encoding="utf-8")
+    click.echo(overview(folder).summary)
+    write_first_page(folder)
 
 
 commands.add_command(board)

@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 
 from tcemu.classroom.settings import course
-from tcemu.course import START, lay_out, overview
+from tcemu.course import lay_out
+from tcemu.course.overviews import write_first_page
 from tcemu.course.progress import PROGRESS
 from tcemu.errors import TcemuError
 
@@ -38,8 +39,7 @@ def prepare(home: Path) -> None:
     if not (home / PROGRESS).exists():  # so that the service's requests do not fill the log with refusals
         (home / PROGRESS).write_text('{"exercises": {}}\n', encoding="utf-8")
     base = os.environ.get("JUPYTERHUB_BASE_URL", "/")
-    page = overview(home).markdown() + _HAND_IN.format(service=f"{base}services/classroom/")
-    (home / START).write_text(page, encoding="utf-8")
+    write_first_page(home, _HAND_IN.format(service=f"{base}services/classroom/"))
 
 
 def link_kernels(shared: Path, own: Path) -> int:

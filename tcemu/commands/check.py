@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tcemu.errors import CourseError, counted, require
+from tcemu.errors import CourseError, require
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,7 +39,8 @@ def check(folder: Path | None, watch: bool, name: str | None, limit: float) -> N
     """Check the exercises in the notebooks of FOLDER, or in one notebook.
 
     Without FOLDER, it checks the course that the current folder belongs to. Each notebook runs in its own process, and
-    only the cells that its checks need. Solved exercises are recorded, as when you check in the notebook.
+    only the cells that its checks need; exercises that you have not touched are not run. Solved exercises are recorded,
+    as when you check in the notebook.
 
     The exit code is 0 if everything is solved, otherwise 1.
     """
@@ -105,7 +106,8 @@ def _beside(path: Path) -> bool:
 def run(paths: Sequence[Path], limit: float) -> dict[Path, list[Result]]:
     """The results of each notebook; what is solved is written down."""
     from tcemu.commands.progress import bar
-    from tcemu.course import progress
+    from tcemu.course import START, progress
+    from tcemu.course.overviews import write_first_page
 
     held: dict[Path, list[Result]] = {}
     with ThreadPoolExecutor(os.cpu_count()) as pool, bar("{task.completed} of {task.total} notebooks") as shown:
@@ -118,15 +120,19 @@ def run(paths: Sequence[Path], limit: float) -> dict[Path, list[Result]]:
             for result in results:
                 if course and result.state == "right" and _is_news(done.get(result.name, {}), result):
                     progress.tried(course, result.name, right=True, scores=result.scores)
+    for course in {progress.folder(path.parent) for path in paths} - {None}:
+        if course and (course / START).is_file():
+            write_first_page(course)
     return held
 
 
 def _results(path: Path, limit: float) -> list[Result]:
     """The results of a notebook; one that is damaged does not keep the others from being checked."""
     from tcemu.course.running import Result, results_of
+    from tcemu.course.untouched import untouched
 
     try:
-        return results_of(path, limit)
+        return results_of(path, limit, untouched(path))
     except CourseError as error:
         return [Result(path.stem, "failed", f"{error}.")]
 
@@ -159,9 +165,14 @@ def show(console: Console, held: Mapping[Path, Sequence[Result]]) -> None:
 
 
 def _say_next(console: Console, held: Mapping[Path, Sequence[Result]]) -> None:
+    from tcemu.course.overviews import Count, tally
+
     every = [(path, result) for path, results in held.items() for result in results]
-    right = sum(result.state == "right" for _, result in every)
-    console.print(f"\n{right} of {counted(len(every), 'exercise')} solved.")
+    kinds: dict[bool, list[bool]] = {True: [], False: []}
+    for path, result in every:  # the notebooks of a course have tasks
+        kinds[path.parent.name == "notebooks"].append(result.state == "right")
+    counts = [Count(sum(kinds[kind]), len(kinds[kind])) for kind in (True, False)]
+    console.print(f"\n{tally(*counts)}.")
     for path, result in every:
         if result.state != "right":
             console.print(f"Next: {result.name} in {path}", markup=False)

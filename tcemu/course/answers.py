@@ -28,7 +28,7 @@ _PRINTED = 2000
 #: The deepest nesting of lists that can become an array.
 _DEEP = 8
 _SIGNS = "a negative number in Python has sign bits without end, so mask each one before you join them"
-_DOTS = "Replace the three dots with your answer."
+DOTS = "Replace the three dots with your answer."
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
@@ -55,7 +55,7 @@ class Unanswered(AnswerError):  # noqa: N818 - a state, not a mistake
 def answered(answer: Any) -> Any:
     """`answer`, if there is one. Raises Unanswered for the dots of the exercise."""
     if answer is ... or answer is None or any(part is ... for part in parts_of(answer)):
-        raise Unanswered(_DOTS)
+        raise Unanswered(DOTS)
     return answer
 
 
@@ -103,7 +103,7 @@ def called(answer: Callable[..., Any], names: Sequence[str], values: Sequence[An
         raise raised(title, error) from error
     if result is ... or result is None:
         returns_nothing = f"{title} returns nothing yet. It should end with a return statement."
-        raise Unanswered(_DOTS if result is ... else returns_nothing)
+        raise Unanswered(DOTS if result is ... else returns_nothing)
     if inspect.iscoroutine(result):
         result.close()
         raise AnswerError(f"{title} returns a coroutine. Leave out async.")
@@ -222,7 +222,7 @@ def array(answer: Any, shape: tuple[int, ...], dtype: npt.DTypeLike, what: str) 
     except BaseException:  # noqa: BLE001 - an object may raise anything when it is read
         given = np.array(None)
     if given.dtype == object and _has_dots(given):
-        raise Unanswered(_DOTS)
+        raise Unanswered(DOTS)
     if given.dtype.kind not in "biufcV" or given.dtype.names:
         many = f"an array {shape} of {wanted}" if shape else f"one number, {wanted}"
         raise AnswerError(f"{what} must be {many}; got {briefly(answer)}.")

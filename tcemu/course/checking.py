@@ -12,10 +12,12 @@ All three come from one import:
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,9 @@ from tcemu.course.allowed import refused
 from tcemu.course.answers import AnswerError, Unanswered, entering, named, overheard
 from tcemu.course.bank import exercise, exercises
 from tcemu.course.judges import Kernel
+from tcemu.course.overviews import place_of, write_first_page
 from tcemu.course.record import Evidence, Exercise, Finding, Given
+from tcemu.course.source import START
 from tcemu.course.verdict import Verdict
 from tcemu.errors import CourseError, TcemuError, briefly
 from tcemu.tracebacks import described
@@ -64,9 +68,26 @@ def check(*function: Any, **answer: Any) -> Verdict:
     try:
         verdict = replace(verdict, yours=progress.best(name))
         progress.note(verdict)
+        return _onward(verdict)
     except CourseError as error:
         return replace(verdict, aside=f"Your progress was not saved: {error}.")
-    return verdict
+
+
+def _onward(verdict: Verdict) -> Verdict:
+    """The verdict with what is solved now and what is next, if an exercise of a course is; its first page says so too.
+
+    Raises CourseError if that cannot be read or written.
+    """
+    folder = progress.folder()
+    if folder is None or not verdict:
+        return verdict
+    if (folder / START).is_file():
+        write_first_page(folder)
+    place = place_of(verdict.exercise.name, folder)
+    if place is None:
+        return verdict
+    links = tuple((text, Path(os.path.relpath(folder / path)).as_posix()) for text, path in place.links)
+    return replace(verdict, reached=place.told, links=links)
 
 
 def judged(wanted: Exercise, answer: Any, seed: str = "") -> Verdict:

@@ -92,6 +92,21 @@ def lay_out(folder: Path, material: Path | Mapping[str, Path] | None = None) -> 
     return done
 
 
+def unchanged(folder: Path, name: str) -> bool:
+    """Whether a file in a learner's folder is as it was laid out.
+
+    >>> from tcemu.course.lay_out import lay_out, unchanged
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     first, *_ = lay_out(Path(folder))
+    ...     unchanged(Path(folder), first.name)
+    True
+    """
+    before = (_record(folder) or {}).get(name)
+    return before is not None and (folder / name).is_file() and _digest((folder / name).read_bytes()) == before
+
+
 def _contents(material: Path | Mapping[str, Path]) -> Mapping[str, Path]:
     return {name: material / name for name in files(material)} if isinstance(material, Path) else material
 

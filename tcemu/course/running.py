@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from tcemu.course import progress
+from tcemu.course.answers import DOTS
 from tcemu.course.checking import verdicts_of
 from tcemu.course.solutions import execute
 from tcemu.errors import CourseError, TcemuError
@@ -142,12 +143,16 @@ def _without_magic(source: str) -> str:
     return "\n".join("" if line.lstrip().startswith(("%", "!", "?")) else line for line in lines)
 
 
-def needed(every: Sequence[Cell], names: Iterable[str] = ()) -> list[Cell]:
-    """The cells with checks or that make `names`, those on which they depend, and broken ones, in order."""
-    wanted = set(names)
+def needed(every: Sequence[Cell], names: Iterable[str] = (), checks: Iterable[str] | None = None) -> list[Cell]:
+    """The cells with checks or that make `names`, those on which they depend, and broken ones, in order.
+
+    With `checks`, other exercises than these do not count.
+    """
+    wanted, asked = set(names), None if checks is None else set(checks)
     kept = []
     for cell in reversed(every):
-        if cell.checks or cell.makes & wanted or cell.tree is None:
+        checked = cell.checks if asked is None else asked.intersection(cell.checks)
+        if checked or cell.makes & wanted or cell.tree is None:
             kept.append(cell)
             wanted |= cell.uses
     return kept[::-1]
@@ -208,15 +213,14 @@ def _run(cell: Cell, file: str, namespace: dict[str, Any]) -> str:
     return ""
 
 
-def results_of(path: Path, limit: float = LIMIT) -> list[Result]:
-    """The results of a notebook's checks, from a fresh process; a check that does not end is skipped.
+def results_of(path: Path, limit: float = LIMIT, untouched: Container[str] = ()) -> list[Result]:
+    """The results of a notebook's checks, from a fresh process; one that does not end in `limit` seconds is skipped.
 
-    `limit` is in seconds of processor time, so that a busy machine gives the same results.
-
-    Raises CourseError if it is not a notebook. Nothing is written down.
+    Those that are `untouched` are open, and not run. Raises CourseError if it is not a notebook. Nothing is written
+    down.
     """
     names = [name for cell in cells(path) for name in cell.checks]
-    found: dict[str, Result] = {}
+    found = {name: Result(name, "open", DOTS) for name in names if name in untouched}
     while left := [name for name in names if name not in found]:
         new, trouble, again = _ask(path, list(found), limit)
         found |= {result.name: result for result in new}

@@ -9,7 +9,8 @@ from html import escape
 from typing import Any, Literal
 
 from tcemu.course.record import BROKEN, Exercise, Finding
-from tcemu.errors import counted
+from tcemu.errors import counted, listing
+from tcemu.show.ticks import tick
 
 State = Literal["open", "wrong", "right"]
 _HEADS: dict[State, str] = {"open": "Not answered yet", "wrong": "Not right yet", "right": "Right"}
@@ -35,6 +36,10 @@ class Verdict:
     yours: Mapping[str, int] = field(default_factory=dict)
     #: What else the learner has to know, such as why nothing could be written down.
     aside: str = ""
+    #: What is solved now, and what to do next.
+    reached: str = ""
+    #: What to open next: texts and addresses, relative to the current folder.
+    links: tuple[tuple[str, str], ...] = ()
 
     def __bool__(self) -> bool:
         return self.state == "right"
@@ -60,6 +65,8 @@ class Verdict:
         lines += [self.mistake] if self._is_news(self.mistake) else []
         lines += self._scores()
         lines += [self.aside] if self.aside else []
+        lines += [self.reached] if self.reached else []
+        lines += [f"Next: {listing(f'{text} ({address})' for text, address in self.links)}."] if self.links else []
         if not self:
             lines.append(
                 f'Stuck? hint("{self.exercise.name}") gives the first of {counted(len(self.exercise.hints), "hint")}.'
@@ -90,12 +97,19 @@ class Verdict:
     def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
         """The verdict with its pictures, and the hints folded into each other, one step at a time."""
         head, rest = self._told()
-        parts = [f'<p role="status"><strong>{head}</strong>{_inline(rest)}</p>']
+        sign = "" if self.state == "open" else tick(bool(self))
+        parts = [f'<p role="status">{sign}<strong>{head}</strong>{_inline(rest)}</p>']
         parts += [f"<p>{_inline(self.mistake)}</p>"] if self._is_news(self.mistake) else []
         parts += [f"<p>{escape(line)}</p>" for line in (*self._scores(), self.aside) if line]
+        parts += [self._onward()] if self.reached else []
         parts += [picture.portable_html for picture in self.finding.pictures]
         parts += [] if self else [_folded(self.exercise.hints)]
         return {"text/html": f'<div class="tcemu-check">{"".join(parts)}</div>', "text/plain": str(self)}
+
+    def _onward(self) -> str:
+        """What is solved now, and links to what is next."""
+        links = (f'<a href="{escape(address)}">{escape(text)}</a>' for text, address in self.links)
+        return f"<p>{escape(self.reached)}{f' Next: {listing(links)}.' if self.links else ''}</p>"
 
 
 def _folded(hints: tuple[str, ...]) -> str:

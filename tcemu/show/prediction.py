@@ -30,14 +30,10 @@ from tcemu.formats import Format, lookup
 from tcemu.show.bits import number_bits
 from tcemu.show.formulas import evaluate
 from tcemu.show.picture import Picture
+from tcemu.show.ticks import tick
 from tcemu.show.view import Control, view, widget_bundle
 from tcemu.show.words import neat as written
 
-#: What stands before a verdict, by whether it is right; a screen reader hears the words that follow.
-_MARKS = {
-    True: '<span class="tcemu-mark tcemu-right" aria-hidden="true">✓</span> ',
-    False: '<span class="tcemu-mark tcemu-wrong" aria-hidden="true">✗</span> ',
-}
 #: What readers predicted, by question, so that it is still there when the cell runs again.
 _PREDICTED: dict[str, dict[str, str]] = {}
 
@@ -213,7 +209,7 @@ class Prediction:
         verdicts = self._compare()
         _PREDICTED[self._question] = dict(self._texts)
         text = "\n".join(told for told, _ in verdicts)
-        marked = "".join(f"<p>{_MARKS[right]}{_inline(told)}</p>" for told, right in verdicts)
+        marked = "".join(f"<p>{tick(right)}{_inline(told)}</p>" for told, right in verdicts)
         self._tell(text, marked + self._pictures())
         return text
 

@@ -1,5 +1,6 @@
 """tcemu check: the exercises in a folder's notebooks, each in a separate process."""
 
+import hashlib
 import json
 
 import pytest
@@ -7,9 +8,10 @@ from click.testing import CliRunner
 from rows import rows
 
 from tcemu.cli import commands
-from tcemu.commands.check import notebooks
-from tcemu.course import RECORD, progress, running
+from tcemu.commands.check import notebooks, run
+from tcemu.course import RECORD, lay_out, manifest, progress, running
 from tcemu.course.running import cells, needed, results, results_of
+from tcemu.course.untouched import untouched
 from tcemu.errors import CourseError
 
 RIGHT = "def where_of_a(row, column):\n    return 4 * (row % 8) + column % 8 // 2, column // 8 * 2 + row // 8"
@@ -103,6 +105,59 @@ def test_the_course_s_versions_and_hidden_files_are_left_out(course):
     assert notebooks(course) == [mine, also]
 
 
+def saved(path, text="", by=""):
+    """Save a notebook as JupyterLab does: with outputs, in another form; one text may be replaced."""
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    for cell in notebook["cells"]:
+        cell["source"] = "".join(cell["source"]).replace(text, by) if text else cell["source"]
+        if cell["cell_type"] == "code":
+            cell["outputs"], cell["execution_count"] = [], 7
+    path.write_text(json.dumps(notebook), encoding="utf-8")
+
+
+def test_what_nobody_has_touched_is_open_without_a_run(tmp_path, monkeypatch):
+    lay_out(tmp_path)
+    for path in notebooks(tmp_path)[::2]:
+        saved(path)  # it was opened and run
+    monkeypatch.setattr(running.subprocess, "run", lambda *_, **__: pytest.fail("a notebook is run"))
+    held = run(notebooks(tmp_path), limit=60)
+    tasks = [name for entry in manifest().notebooks for name in (*entry.tasks, *entry.exercises)]
+    assert sorted(result.name for results in held.values() for result in results) == sorted(tasks)
+    assert {result.state for results in held.values() for result in results} == {"open"}
+
+
+@pytest.mark.parametrize(
+    ("text", "by", "touched"),
+    [
+        ("def where_of_b(", "def where_of_b(*, ", {"where_of_b"}),
+        ("check(where_of_b)", "check(where_of_b)  # mine", {"where_of_b"}),
+        ("from tcemu.course import", "import tcemu.course\nfrom tcemu.course import", None),  # what all of them need
+        ("## ", "### ", set()),  # text
+    ],
+)
+def test_an_exercise_is_touched_if_what_it_needs_is_another(tmp_path, text, by, touched):
+    lay_out(tmp_path)
+    path = tmp_path / "exercises" / "02_fragments.ipynb"
+    every = untouched(path)
+    names = {name for cell in cells(path) for name in cell.checks}
+    assert every == names
+    before = path.read_bytes()
+    saved(path, text, by)
+    assert path.read_bytes() != before
+    assert names - untouched(path) == (names if touched is None else touched)
+
+
+def test_of_another_course_it_is_known_what_was_laid_out(tmp_path):
+    path = write(tmp_path / "notebooks" / "77_own.ipynb", IMPORT, "where_of_a = ...", CHECK)
+    assert untouched(path) == frozenset()
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    (tmp_path / RECORD).write_text(json.dumps({"files": {"notebooks/77_own.ipynb": digest}}), encoding="utf-8")
+    assert untouched(path) == {"where_of_a"}
+    assert [each.state for each in results_of(path, untouched=untouched(path))] == ["open"]
+    saved(path)
+    assert untouched(path) == frozenset()
+
+
 @pytest.mark.slow
 def test_the_table_says_what_is_done_and_what_is_next(course):
     write(course / "notebooks" / "02_a.ipynb", IMPORT, RIGHT, CHECK)
@@ -112,7 +167,7 @@ def test_the_table_says_what_is_done_and_what_is_next(course):
     lines = [" ".join(line.split()) for line in done.output.splitlines()]
     assert "notebooks/02_a where_of_a ✓ right 1 of 1 10" in lines
     assert "exercises/02_a where_of_a ✗ not yet 0.5 of 1 10" in lines
-    assert "1 of 2 exercises solved." in lines
+    assert "1 of 1 task and 0 of 1 exercise solved." in lines
     assert any(line.startswith("Next: where_of_a in") and line.endswith("exercises/02_a.ipynb") for line in lines)
     assert "The register does not depend on row // 8, but it should." in lines
 
@@ -138,8 +193,8 @@ def test_a_notebook_is_checked_again_when_it_is_saved(course, monkeypatch):
     monkeypatch.setattr("watchfiles.watch", saves)
     done = CliRunner().invoke(commands, ["check", "--watch"])
     assert done.exit_code == 0, done.output
-    assert "0 of 1 exercise solved." in done.output
-    assert "1 of 1 exercise solved." in done.output
+    assert "0 of 1 task solved." in done.output
+    assert "1 of 1 task solved." in done.output
 
 
 @pytest.mark.slow
@@ -154,7 +209,7 @@ def test_what_is_saved_before_the_watch_begins_is_checked_and_an_interrupt_is_qu
     monkeypatch.setattr("watchfiles.watch", nothing_is_reported)
     done = CliRunner().invoke(commands, ["check", "--watch"])
     assert done.exit_code == 0, done.output
-    assert "1 of 1 exercise solved." in done.output
+    assert "1 of 1 task solved." in done.output
 
 
 DAMAGED = {

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from click.testing import CliRunner
 from places import ROOT
 
 from tcemu.cli import commands
-from tcemu.course import RECORD, START, exercises, lay_out, manifest, overview
+from tcemu.course import RECORD, START, check, exercises, lay_out, manifest, overview, overviews, progress
+from tcemu.course.overviews import overview_of
 from tcemu.course.progress import PROGRESS
 from tcemu.errors import CourseError
 
@@ -135,10 +137,86 @@ def test_the_overview_says_what_is_done_and_what_is_next(laid):
     assert found.steps[0].open == ("other",)
     assert found.steps[0].minutes_left == 4  # half of its tasks are left
     assert found.minutes_left == 29
-    assert found.summary == "1 of 2 exercises solved; about 29 min of notebooks left. Next: A."
-    assert "| → | [A](notebooks/a.ipynb) | 4 min |  | - | 1 of 2 |" in found.markdown()
-    assert "**Continue with [A](notebooks/a.ipynb).** 1 of 2 exercises solved;" in found.markdown()
-    assert '<progress value="1" max="2" aria-label="A">' in found._repr_html_()
+    assert found.summary == "1 of 2 tasks solved; about 29 min of notebooks left. Next: A."
+    row = "| → | [A](notebooks/a.ipynb) | " + BAR.format(1, 2, "title", "A") + " 1 of 2 | 4 min |  | - |"
+    assert row in found.markdown().splitlines()
+    assert "**Continue with [A](notebooks/a.ipynb).** 1 of 2 tasks solved;" in found.markdown()
+    assert BAR.format(1, 2, "title", "A") in found._repr_html_()
+
+
+#: A bar in a page.
+BAR = '<progress value="{}" max="{}" {}="tasks of {}"></progress>'
+
+
+def solved(*names):
+    return {name: {"solved": "2026-01-01"} for name in names}
+
+
+def test_exercises_are_for_practice_and_next_does_not_wait_for_them():
+    course = manifest()
+    first, second, *_ = course.notebooks
+    done = overview_of(course, solved(*first.tasks))
+    assert done.steps[0].finished
+    assert done.next is done.steps[1]
+    assert done.steps[0].open == first.exercises
+    assert second.file in done.markdown().split("**")[1]
+    tasks = [name for entry in course.notebooks for name in entry.tasks]
+    end = overview_of(course, solved(*tasks))
+    assert end.next is None
+    assert "**You are through with the notebooks.**" in end.markdown()
+
+
+def test_all_pages_and_commands_count_the_same_tasks_and_exercises(tmp_path):
+    course = manifest()
+    solves = [*course.notebooks[0].tasks, *course.notebooks[2].exercises[:4]]
+    found = overview_of(course, solved(*solves))
+    tasks, practice = (sum(len(getattr(entry, name)) for entry in course.notebooks) for name in ("tasks", "exercises"))
+    words = f"{len(course.notebooks[0].tasks)} of {tasks} tasks and 4 of {practice} exercises solved"
+    assert all(words in page for page in (found.summary, found.markdown(), str(found), found._repr_html_()))
+    rows = [line.split("|") for line in found.markdown().splitlines() if "notebooks/" in line and line.startswith("|")]
+    shown = [re.findall(r"(\d+) of (\d+)", row[column]) for column in (3, 5) for row in rows]
+    counts = [sum(int(number) for ((*_, number),) in half) for half in (shown[: len(rows)], shown[len(rows) :])]
+    assert counts == [tasks, practice], "the columns add up"
+
+
+def test_a_notebook_without_tasks_does_not_hold_up(own):
+    course = manifest(own)
+    assert not any(entry.tasks for entry in course.notebooks)
+    with_tasks = replace(course, notebooks=(*course.notebooks, *manifest().notebooks[1:3]))
+    assert overview_of(with_tasks, {}).next.entry.file == "a.ipynb"
+    assert overview_of(with_tasks, solved(with_tasks.notebooks[2].tasks[0])).next.entry == with_tasks.notebooks[2]
+
+
+def test_the_first_page_follows_what_is_solved_and_keeps_what_is_written_below(tmp_path, monkeypatch):
+    lay_out(tmp_path)
+    overviews.write_first_page(tmp_path, "## Handing in\n")
+    monkeypatch.chdir(tmp_path / "notebooks")
+    monkeypatch.setattr(progress, "note", lambda verdict: progress.tried(tmp_path, verdict.exercise.name, True, {}))
+    right = check(where_of_a=lambda row, column: (4 * (row % 8) + column % 8 // 2, column // 8 * 2 + row // 8))
+    page = (tmp_path / START).read_text(encoding="utf-8")
+    assert "1 of 34 tasks" in page
+    assert page.endswith("## Handing in\n")
+    assert page.count("## Handing in") == 1
+    assert right.reached == "1 of 3 tasks of 02 Fragments solved. Next: what_is_in_a."
+    assert "</span> <strong>Right</strong>" in right._repr_mimebundle_()["text/html"]
+    assert "1 of 3 tasks of 02 Fragments solved. Next: what_is_in_a." in str(right)
+
+
+def test_what_is_solved_last_leads_to_the_next_notebook_and_to_practice(tmp_path):
+    lay_out(tmp_path)
+    entry = manifest().notebooks[2]
+    for name in entry.tasks:
+        progress.tried(tmp_path, name, True, {})
+    place = overviews.place_of(entry.tasks[0], tmp_path)
+    assert place.told == "3 of 3 tasks of 02 Fragments solved."
+    assert place.links == (
+        ("03 wmma", "notebooks/03_wmma.ipynb"), ("9 exercises for practice", "exercises/02_fragments.ipynb"),
+    )  # fmt: skip
+    assert all((tmp_path / path).is_file() for _, path in place.links)
+    progress.tried(tmp_path, entry.exercises[-1], True, {})
+    place = overviews.place_of(entry.exercises[-1], tmp_path)
+    assert place.told == f"1 of 9 exercises of 02 Fragments solved. Next: {entry.exercises[0]}."
+    assert overviews.place_of("unheard_of", tmp_path) is None
 
 
 def test_the_progress_survives_an_update(laid, own):

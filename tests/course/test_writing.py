@@ -158,5 +158,5 @@ def test_a_course_of_one_s_own_takes_its_exercises_along(course, tmp_path):
     assert done.exit_code == 0, done.output
     assert not (tmp_path / "learner" / "solutions").exists()
     told = run("check", tmp_path / "learner").output
-    assert "0 of 4 exercises solved." in told, told
+    assert "0 of 2 tasks and 0 of 2 exercises solved." in told, told
     assert "open" in told
