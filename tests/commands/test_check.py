@@ -229,7 +229,7 @@ def test_a_damaged_notebook_is_told_and_the_others_are_checked(course):
     assert done.exit_code == 1, done.output
     told = "".join(done.output.split())  # lines break anywhere
     assert f"01_b.ipynb is not a notebook: {says}. JupyterLab keeps a copy".replace(" ", "") in told
-    assert "1of2exercisessolved." in told
+    assert "1of2taskssolved." in told
 
 
 @rows("held, says", DAMAGED.items(), lambda held, says: says)
