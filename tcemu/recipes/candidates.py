@@ -113,8 +113,10 @@ _BF16 = ("bf16x3", "bf16x6", "bf16x9")
 _COMPILED = (*_BF16, "tf32x3", "tf32x3rna", "3xtf32")
 PARTS: tuple[tuple[str, str], ...] = (
     *((inputs, _MMA.format("m16n8k16", "f32.bf16.bf16.f32")) for inputs in _BF16),
-    *((inputs, _TF32) for inputs in ("tf32x3", "tf32x3rna", "tf32x3rn", "tf32x3rz", "tf32x3ba")),
+    *((inputs, _TF32) for inputs in ("tf32x3", "tf32x3rna", "tf32x3rn", "tf32x3rz", "tf32x3ba", "tf32x3big")),
 )
+#: Those whose parts are multiplied one after the other, along all of k.
+_APART = ("tf32+3", "tf32+3ab", "tf32+3ba")
 #: The most splits but for 128, those of any k, and those of a multiple of 4; and after how many k sums start again.
 _SPLITS, _OF_ANY, _OF_FOURS = 64, 16, 32
 _EVERY = (32, 64, 128, 256, 512, 16)
@@ -167,7 +169,7 @@ def emulated(a: str, b: str, d: str, depth: int) -> list[Recipe]:
     ] + [
         _giving(Recipe(_TF32, inputs="3xtf32", tile=tile, residue=_residue(tile, depth), every=tile, lead=8), d)
         for tile in (16, 32)
-    ]
+    ] + [_giving(Recipe(_TF32, target, inputs=inputs), d) for inputs in _APART for target in ("sm_90a", "sm_80")]
 
 
 def _residue(tile: int, depth: int) -> Residue:

@@ -16,7 +16,7 @@ from tcemu.recipes.inputs import CONVERSIONS
 from tcemu.recipes.likely import likely
 from tcemu.recipes.order import Chain, chains, splits
 from tcemu.recipes.prefixes import Paths, Prefixes
-from tcemu.recipes.product import block_of, complete, factors, finished, promoted, through
+from tcemu.recipes.product import added, block_of, factors, finished, joining, output, promoted, through
 from tcemu.recipes.recipe import Recipe
 from tcemu.recipes.reductions import reduced, trees
 
@@ -25,7 +25,8 @@ Array = npt.NDArray[Any]
 Ends: TypeAlias = list[list[tuple[int, int]]]
 #: The most elements among which the search looks for these.
 _MOST = 1 << 20
-#: The fields that determine how the sums of blocks with scales are added.
+#: The fields that determine how sums are added.
+_SUMS = attrgetter("join", "partial", "total", "reduce")
 _OF_BLOCKS = attrgetter("scales", "promotion")
 #: The fields that determine the order of k.
 _ORDER_OF_K = attrgetter("splits", "size", "slices", "tile", "residue", "every", "lead", "order", "pairs", "step")
@@ -141,10 +142,11 @@ class Elements:
         last: tuple[object, ...] = ()
         for recipe, tree, ends in plans:
             kind = engine(recipe.instruction, recipe.target).sums
-            same = (id(tree), id(ends), recipe.join, *_OF_BLOCKS(recipe))
+            same = (id(tree), id(ends), *_SUMS(recipe), *(_OF_BLOCKS(recipe) if self._blocks else ()))
             if same != last:  # recipes that differ only in what comes after the sums follow each other
                 sums, last = self._splits(recipe, tree, ends), same
-            found.append(Tried(recipe, self._same(finished(recipe, sums, kind, self._plus))))
+                total, wide = added(recipe, sums, kind, self._plus)
+            found.append(Tried(recipe, self._same(output(recipe, total, wide, kind, self._plus))))
             if reductions and len(sums) > 2 and not (recipe.size or recipe.total or recipe.reduce):
                 found += self._in_trees(recipe, sums, kind)
         return found
@@ -156,7 +158,7 @@ class Elements:
             tree.compute()
         kinds = [engine(recipe.instruction, recipe.target).sums for recipe in recipes]
         return [
-            complete(recipe, self._splits(recipe, tree, ends), kind, self._plus)[0]
+            joining(recipe, *added(recipe, self._splits(recipe, tree, ends), kind, self._plus), self._plus)[0]
             for (recipe, tree, ends), kind in zip(plans, kinds, strict=True)
         ]
 

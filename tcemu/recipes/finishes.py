@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from itertools import product
 from typing import Any, get_args
 
@@ -13,7 +14,7 @@ from tcemu.recipes.candidates import Way
 from tcemu.recipes.elements import narrow, real
 from tcemu.recipes.epilogue import Epilogue
 from tcemu.recipes.outputs import rounded
-from tcemu.recipes.recipe import Fused, Promotion, Scaled
+from tcemu.recipes.recipe import Fused, Promotion, Recipe, Scaled
 
 Array = npt.NDArray[Any]
 #: Elements of D, in whole rows, that show how results were rounded.
@@ -44,7 +45,10 @@ def finishes(a: Array, b: Array, d: Array, plus: Epilogue | None, kinds: tuple[s
         choices["epilogue"] = ("", "s32")
     last = _last(a, b, d, plus, kinds, exact=exact)
     ways = [dict(zip(choices, each, strict=True)) for each in product(*choices.values())]
-    return [{name: word for name, word in (way | end).items() if word} for end in last for way in ways]
+    usual = {field.name: field.default for field in fields(Recipe)}
+    return [
+        {name: word for name, word in (way | end).items() if word != usual[name]} for end in last for way in ways
+    ]
 
 
 def _both_scale(plus: Epilogue) -> bool:

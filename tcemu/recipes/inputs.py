@@ -28,12 +28,16 @@ class Conversion:
     pairs: tuple[tuple[int, int], ...] = ((0, 0),)
     step: int = 0
     about: str = ""
+    #: Whether each pair is a product of its own, and these products are added in f32.
+    apart: bool = False
 
 
-def _emulated(form: str, roundings: str, parts: int, pairs: str, about: str, step: int = 0) -> Conversion:
+def _emulated(
+    form: str, roundings: str, parts: int, pairs: str, about: str, step: int = 0, *, apart: bool = False
+) -> Conversion:
     rounding, _, rest = roundings.partition(" ")
     order = tuple((int(pair[0]), int(pair[1])) for pair in pairs.split())
-    return Conversion(form, rounding, rest, parts, order, step, about)
+    return Conversion(form, rounding, rest, parts, order, step, about, apart)
 
 
 #: The values of a recipe's `inputs`.
@@ -53,6 +57,10 @@ CONVERSIONS: dict[str, Conversion | None] = {
     "tf32x3rn": _emulated("tf32", "rn rn", 2, "10 01 00", "f32 as two tf32 parts, both by cvt.rn"),
     "tf32x3rz": _emulated("tf32", "rz rz", 2, "10 01 00", "f32 as two tf32 parts, both cut off by the tensor core"),
     "tf32x3ba": _emulated("tf32", "rna rna", 2, "01 10 00", "as tf32x3rna, with A's large part first"),
+    "tf32x3big": _emulated("tf32", "rna rna", 2, "00 01 10", "as tf32x3rna, with both large parts first"),
+    "tf32+3": _emulated("tf32", "rna rna", 2, "10 01 00", "as tf32x3rna, but three products added in f32", apart=True),
+    "tf32+3ab": _emulated("tf32", "rna rna", 2, "00 01 10", "as tf32+3, the large parts' product first", apart=True),
+    "tf32+3ba": _emulated("tf32", "rna rna", 2, "00 10 01", "as tf32+3ab, then that with A's small part", apart=True),
     "3xtf32": _emulated("tf32", "rz rna", 2, "10 01 00", "f32 as two tf32 parts, as CUTLASS does it", step=8),
 }
 

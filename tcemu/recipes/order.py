@@ -60,6 +60,8 @@ def chains(recipe: Recipe, ks: Chain, step: int, depth: int = 0) -> list[Chain]:
     units = [_in_order(recipe, tile, step) for tile in _tiles(recipe, ks)]
     if recipe.step:
         units = [part for tile in units for part in _cut(tile, recipe.step)]
+    if recipe.apart:
+        return [np.concatenate([np.where(u < 0, -1, u + p * depth) for u in units]) for p in range(len(pairs))]
     if len(pairs) > 1:
         units = [np.concatenate([np.where(u < 0, -1, u + p * depth) for p in range(len(pairs))]) for u in units]
     size = recipe.step or recipe.tile or recipe.every

@@ -170,30 +170,37 @@ def promoted(sums: list[Array], at: list[int], blocks: Blocks, recipe: Recipe) -
 
 def finished(recipe: Recipe, sums: list[Array], kind: str, plus: Epilogue | None = None) -> Array:
     """D from the sums of the splits, which have the accumulator's type `kind`."""
-    total, wide = complete(recipe, sums, kind, plus)
-    return rounded(total, wide, recipe.output or kind, recipe.rounding, recipe.overflow)
+    return output(recipe, *added(recipe, sums, kind, plus), kind, plus)
 
 
-def complete(recipe: Recipe, sums: list[Array], kind: str, plus: Epilogue | None = None) -> tuple[Array, str]:
-    """The result before it is rounded to D's type, and its own type."""
-    joins = plus is not None and plus.joins
+def added(recipe: Recipe, sums: list[Array], kind: str, plus: Epilogue | None) -> tuple[Array, str]:
+    """The sum of the splits, and its type."""
     if plus is not None and plus.blocks is not None and kind in ("f16", "s32"):
         kind = "f32"
-    wide = "f32" if kind == "f16" and (len(sums) > 1 or joins) else kind
+    wide = "f32" if kind == "f16" and (len(sums) > 1 or (plus is not None and plus.joins)) else kind
     sums = [each.astype(lookup(wide).dtype, copy=False) for each in sums]
     if recipe.partial:
         sums = list(through(np.stack(sums), wide, recipe.partial))
     if recipe.total:
-        total = _rounding_on(sums[::-1] if recipe.reduce == DOWN else sums, recipe.total, wide)
-    else:
-        total = reduced(sums, recipe.reduce)
+        return _rounding_on(sums[::-1] if recipe.reduce == DOWN else sums, recipe.total, wide), wide
+    return reduced(sums, recipe.reduce), wide
+
+
+def output(recipe: Recipe, total: Array, wide: str, kind: str, plus: Epilogue | None) -> Array:
+    """D from the sum of the splits."""
+    result, wide = joining(recipe, total, wide, plus)
+    return rounded(result, wide, recipe.output or kind, recipe.rounding, recipe.overflow)
+
+
+def joining(recipe: Recipe, total: Array, wide: str, plus: Epilogue | None) -> tuple[Array, str]:
+    """The result before it is rounded to D's type, and its own type."""
     if recipe.product:
         total = through(total, wide, recipe.product)
-    if plus is not None and joins:
-        if kind == "s32" and recipe.epilogue == "s32":
+    if plus is not None and plus.joins:
+        if wide == "s32" and recipe.epilogue == "s32":
             total = _integers(total, plus)
         else:
-            wide = "f32" if kind == "s32" else wide
+            wide = "f32" if wide == "s32" else wide
             total = joined(total.astype(lookup(wide).dtype, copy=False), plus, recipe)
     if recipe.activation:
         total = np.where((total > 0) | np.isnan(total), total, total.dtype.type(0))

@@ -172,6 +172,12 @@ class Recipe:
         conversion = CONVERSIONS[self.inputs]
         return conversion.step if conversion else 0
 
+    @property
+    def apart(self) -> bool:
+        """Whether each pair of parts is a product of its own."""
+        conversion = CONVERSIONS[self.inputs]
+        return conversion is not None and conversion.apart
+
     def __str__(self) -> str:
         plain = replace(self, **{f.name: f.default for f in fields(self)[2:]})  # type: ignore[arg-type]
         told = [f.name for f in fields(self)[2:] if getattr(self, f.name) != getattr(plain, f.name)]
