@@ -51,7 +51,7 @@ def whose_bits(
     scale_b: object = None,
     scale_c: float = 1.0,
     scale_d: float = 1.0,
-    effort: int = 1_000_000,
+    effort: int = 1_500_000,
 ) -> Verdict:
     """The recipes that give exactly the bits of D, which some library computed from A and B; else the nearest.
 
