@@ -51,6 +51,8 @@ BY_SEARCH = {
     "the_value_of_the_last_call_opens_this_one",
     "two_locks_in_opposite_orders",
 }
+#: These try a few times, and what they get by then depends on the order.
+BY_TIME = {"a_task_behind_a_relaxed_count"}
 named = pytest.mark.parametrize("each", PAIRS, ids=lambda each: each.name)
 
 
@@ -69,9 +71,9 @@ def test_mistakes_are_reported(each):
 
 
 @named
-def test_what_is_mended_is_silent(each):
-    for order in some(ORDERS, 2):
-        each.check_silent(**order)
+def test_what_is_mended_is_silent_and_does_not_depend_on_the_order(each):
+    left = {each.check_silent(**order) for order in some(ORDERS, 2)}
+    assert len(left) == 1 or each.name in BY_TIME
 
 
 def cutlass(warp, x, described):

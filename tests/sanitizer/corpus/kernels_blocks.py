@@ -133,9 +133,13 @@ def one_thread_waits_for_all(warp, right, data, flag):
 
 @pair("global-race", 1, 4, grid=4)
 def a_counter_read_without_an_atomic(warp, right, count, out):
+    """A strong load would only hide it; a loop that waits for all blocks finds one number."""
     with leader(warp):
         warp.red_global("add.u32", count, 1)  # <- reported
         seen = warp.ld_global(count, order="relaxed.gpu" if right else "")  # <- reported
+        while right and seen[0, 0] < 4:
+            warp.nanosleep(20)
+            seen = warp.ld_global(count, order="relaxed.gpu")
         warp.st_global(out.at(warp.ctaid[0]), seen)
 
 
