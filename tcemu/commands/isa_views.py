@@ -9,6 +9,7 @@ from dataclasses import asdict
 
 from tcemu.commands.isa_fragment import label, where
 from tcemu.commands.report import Part, Report
+from tcemu.course.manual import named
 from tcemu.errors import CostUnknown, IllegalInstruction, counted, listing
 from tcemu.instructions import FAMILIES, Instruction, parse
 from tcemu.instructions.catalogue import Line, catalogue, lines, types
@@ -218,7 +219,7 @@ def _head(told: Explanation, target: str | None) -> Part:
         "",
         (
             f"{_sentence(told.about)} {_size(told.shape)}".strip(),
-            f"Needs PTX {told.ptx} and {told.targets}. Manual: PTX ISA {told.section}.",
+            f"Needs PTX {told.ptx} and {told.targets}. Manual: {named(told.section)}.",
             f"What follows is for {told.target}{default}.",
             *([f"The machine does not execute it: {told.unsupported}."] if told.unsupported else []),
         ),

@@ -31,3 +31,14 @@ def reference(sections: Iterable[str]) -> str:
     """
     named = [f"{number} *{title}*" if (title := titles().get(number)) else number for number in sections]
     return ", ".join([f"[PTX ISA {VERSION}]({ARCHIVE})", *named])
+
+
+def named(sections: str) -> str:
+    """Sections, separated by commas, with version and titles, as plain text.
+
+    >>> from tcemu.course.manual import named
+    >>> named("9.7.14.2")
+    'PTX ISA 9.1, 9.7.14.2 Matrix Data-types'
+    """
+    with_titles = [f"{each} {titles().get(each, '')}".strip() for each in sections.split(", ")]
+    return ", ".join([f"PTX ISA {VERSION}", *with_titles])

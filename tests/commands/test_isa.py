@@ -141,7 +141,8 @@ GOLDEN_MOVE = """\
 movmatrix.sync.aligned.m8n8.trans.b16
 
   Transposes an 8 x 8 matrix across the lanes of a warp. Shape: 8 x 8.
-  Needs PTX 7.8 and sm_75 or later. Manual: PTX ISA 9.7.14.5.17.
+  Needs PTX 7.8 and sm_75 or later. Manual: PTX ISA 9.1, 9.7.14.5.17 Warp-level
+  matrix transpose instruction: movmatrix.
   What follows is for sm_80.
 
 Operands

@@ -24,6 +24,12 @@ def cited(text):
         yield from SECTION.findall(found.group(1))
 
 
+def test_the_titles_are_plain_text():
+    """Not the marks that a browser shows beside them."""
+    odd = {title for title in titles().values() if not title.replace("…", "").replace("–", "-").isascii()}
+    assert not odd
+
+
 def test_the_list_is_in_order():
     numbers = [[int(part) for part in line.partition("\t")[0].split(".")] for line in LISTED]
     assert numbers == sorted(numbers)
