@@ -19,6 +19,7 @@ from tcemu.machine.core import RUNNING, Core
 from tcemu.machine.events import Observer
 from tcemu.machine.grid import Grid
 from tcemu.machine.memory import GlobalMemory, is_buffer
+from tcemu.machine.methods.calls import wrong_call
 from tcemu.machine.pending import POLICIES, Policy, check_policy
 from tcemu.machine.sites import launched
 from tcemu.machine.strategy import InOrder
@@ -264,7 +265,13 @@ def body_of(kernel: Kernel, args: Sequence[Any]) -> Callable[[Core], Callable[[]
 def _body(kernel: Kernel, core: Core, args: Sequence[Any]) -> Callable[[], None]:
     def body() -> None:
         RUNNING.set(core)  # in this warp's own context: it is a greenlet
-        came = kernel(Warp(core), *args)
+        try:
+            came = kernel(Warp(core), *args)
+        except TypeError as error:
+            wrong = wrong_call(Warp, error)
+            if wrong is None:
+                raise
+            raise wrong.with_traceback(error.__traceback__) from None
         if isgenerator(came) or iscoroutine(came) or isasyncgen(came):
             if iscoroutine(came):
                 came.close()  # prevents Python's warning that it was never awaited

@@ -7,6 +7,7 @@ __all__ = [
     "adoption",
     "asynchronous_copy",
     "atomics",
+    "calls",
     "data_movement",
     "lanes_and_registers",
     "mbarriers",
