@@ -48,7 +48,7 @@ _FIXED = {
     "destination": "[a]", "source": "[a]", "mbarrier": "[a]", "size": "16", "src_size": "r6", "cache_policy": "d6",
     "barrier": "0", "threads": "64", "count": "r6", "tx_count": "r6", "state": "d5", "parity": "r5",
     "suspend_hint": "r7", "membermask": "-1", "predicate": "p2", "N": "0", "duration": "r5", "register_count": "40",
-    "cta": "r5", "cta_mask": "h5", "byte_mask": "h5", "tensor_map": "[a]", "ordinal": "0",
+    "cta": "r5", "response": "q5", "cta_mask": "h5", "byte_mask": "h5", "tensor_map": "[a]", "ordinal": "0",
 }  # fmt: skip
 
 
@@ -86,7 +86,7 @@ def _roles(text: str, words: Words) -> Iterator[str]:
 
 
 def _operand(role: str, words: Words, family: Family) -> str:
-    if role in family.roles:
+    if role in family.roles and role not in _FIXED:
         return _own(family.roles[role])
     if role.endswith("_value") and role != "new_value":
         return _registers(words.get("type", "b32"), words.get("vec", ""), "abcd".index(role[0]))
@@ -95,7 +95,7 @@ def _operand(role: str, words: Words, family: Family) -> str:
             return "1"
         return "d5" if words["type"] == "b64" else "r5"
     if role == "d_answer":
-        return "p1" if words.get("type") == "pred" else "r1"
+        return "p1" if words.get("type") == "pred" or family.name.endswith("is_canceled") else "r1"
     if role == "predicate_out":
         return "r1|p1" if family.name == "elect.sync" else "p1"
     if role == "address" and family.name == "st.bulk":

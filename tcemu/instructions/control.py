@@ -35,6 +35,10 @@ DEPENDENTS = family(
     signature="=",
     changes=False,
     about="waits for the grids that this one depends on, or lets the grids that depend on it start",
-    rules=("Without programmatic dependent launch it does nothing. Here grids run one after the other.",),
+    rules=(
+        "Without programmatic dependent launch it does nothing; here that is a launch outside a tcemu.Stream.",
+        "A block that exits without .launch_dependents lets the next grid begin as it exits.",
+        "Before .wait returns, nothing that the grid before writes may be relied on.",
+    ),
 )
 FAMILIES = (REGISTERS, SLEEP, DEPENDENTS)

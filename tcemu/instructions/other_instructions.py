@@ -40,9 +40,5 @@ INSTEAD: Mapping[str, str] = MappingProxyType(
         "brkpt": "it stops a debugger. Call Python's breakpoint()",
         "exit": "its short form is warp.exit(), for the active lanes",
         "ret": "the kernel is a Python function: return from it",
-        "clusterlaunchcontrol": (
-            "the machine starts every block of the grid. To hand out work, count it with warp.atom_global('add.u32', "
-            "counter, 1)"
-        ),
     }
 )

@@ -80,7 +80,7 @@ def _into_shared(instruction: Instruction, combine: Combine | None) -> Act:
             return
         far = core.block.shared if near else core.block.grid.memory
         given = {"destination": destination, "source": source, "size": size, "mbarrier": mbarrier}
-        for to, start, count, barrier in _each_lane(core, instruction, given):
+        for to, start, count, barrier in each_lane(core, instruction, given):
             for here in _ends(core, by, instruction, to, barrier, cta_mask):
                 _check_bulk(core, by, instruction, here.to, start, count, space)
                 move = _copying(far, start, here.block.shared, here.to, count, combine)
@@ -96,7 +96,7 @@ def _into_global(instruction: Instruction, combine: Combine | None) -> Act:
         if by is None:
             return
         given = {"destination": destination, "source": source, "size": size}
-        for to, start, count in _each_lane(core, instruction, given):
+        for to, start, count in each_lane(core, instruction, given):
             _check_bulk(core, by, instruction, start, to, count)
             move = _copying(core.block.shared, start, core.block.grid.memory, to, count, combine)
             reads, writes = _units("shared", start, count), _units("global", to, count)
@@ -128,7 +128,7 @@ def tensor_load(instruction: Instruction) -> Act:
         if by is None:
             return
         given = {"destination": destination, "mbarrier": mbarrier}
-        for to, barrier in _each_lane(core, instruction, given):
+        for to, barrier in each_lane(core, instruction, given):
             for here in _ends(core, by, instruction, to, barrier, cta_mask):
                 places, reads, writes = _box(core, by, instruction, tensor_map, coordinates, here.to, offsets=offsets)
                 far, near = core.block.grid.memory.bytes, here.block.shared.bytes
@@ -165,7 +165,7 @@ def _box_into_global(instruction: Instruction, combine_of: Callable[[str], Combi
         if by is None:
             return
         combine = combine_of(tensor_map.element)
-        for (start,) in _each_lane(core, instruction, {"source": source}):
+        for (start,) in each_lane(core, instruction, {"source": source}):
             places, writes, reads = _box(core, by, instruction, tensor_map, coordinates, start, storing=True)
             far, near = core.block.grid.memory.bytes, core.block.shared.bytes
             store = partial(tensor_map.store_at, places, far, near, combine)
@@ -191,7 +191,7 @@ def prefetch_tensor(instruction: Instruction) -> Act:
     return act
 
 
-def _each_lane(core: Core, instruction: Instruction, given: dict[str, npt.ArrayLike]) -> list[Any]:
+def each_lane(core: Core, instruction: Instruction, given: dict[str, npt.ArrayLike]) -> list[Any]:
     """The operands of each active lane, one tuple per lane; usually only one elected lane is active."""
     columns = [core.integers(instruction, role, each)[core.active].tolist() for role, each in given.items()]
     return list(zip(*columns, strict=True))

@@ -88,6 +88,8 @@ class Grid:
         self.failure: TcemuError | None = None
         #: number of blocks that have ended
         self.done = 0
+        #: number of blocks that will never start, because try_cancel has cancelled them
+        self.cancelled = 0
         #: the blocks in flight, by number
         self.blocks: dict[int, Block] = {} if before is None else before.blocks
         self.cores: dict[int, list[Core]] = {} if before is None else before.cores
@@ -166,7 +168,7 @@ class Grid:
     @property
     def complete(self) -> bool:
         """Whether all its blocks have ended."""
-        return self.begun and self.done == math.prod(self.shape.grid)
+        return self.begun and self.done + self.cancelled == math.prod(self.shape.grid)
 
     @property
     def prerequisite(self) -> Grid | None:
@@ -234,6 +236,14 @@ class Grid:
             self.cores[block.number] = cores
             block.start([(core, self._body(core)) for core in cores])
         return True
+
+    def cancel(self) -> Index3 | None:
+        """Cancel the cluster that would start next; the first %ctaid of it, or None if all have started."""
+        if not self._waiting:
+            return None
+        x, y, z = (at * size for at, size in zip(self._waiting.popleft(), self.shape.cluster or (1, 1, 1), strict=True))
+        self.cancelled += self.shape.ranks
+        return x, y, z
 
     def ended(self, block: Block) -> None:
         """A block has ended: start the next one, unless enough others run."""

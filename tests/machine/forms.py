@@ -2,9 +2,12 @@
 
 from functools import cache
 
+import numpy as np
+
 import tcemu
 from tcemu.instructions import FAMILIES, target_named
 from tcemu.instructions.elements import space_of
+from tcemu.machine.launch_control import CANCELLED
 
 #: Targets that together have every form.
 TARGETS = ("sm_90a", "sm_120a", "sm_100a")
@@ -73,6 +76,7 @@ def operands(instruction, warp, array, tensor_map, *, optional):
         "suspend_hint": 20,
         "duration": 20,
         "N": 0,
+        "response": np.tile(np.array([0, 0, 0, CANCELLED], np.uint32), (32, 1)),
     }
     given |= {role: near if "shared" in space else far for role, space in ends.items()}
     if shared:
@@ -82,6 +86,8 @@ def operands(instruction, warp, array, tensor_map, *, optional):
         place = {"shared::cta": 4096, "global": array, "generic": warp.generic(4096)}[space]
         given |= {"tensor_map": place, "ordinal": 1, "value": 1, "size": 128, "address": array, "destination": array}
         given["source"] = 4096
+    if instruction.family == "clusterlaunchcontrol.try_cancel" and generic:
+        given["destination"] = warp.generic(near)
     if instruction.family == "mbarrier.init":
         given["count"] = 64
     if instruction.family == "setmaxnreg":
