@@ -393,3 +393,44 @@ def bytes_left_between_nothing_and_a_whole_copy(warp, g):
     left = np.clip(24 - 16 * (warp.laneid % 4), 0, 16)
     warp.cp_async(16 * warp.laneid, g + 16 * warp.laneid, 16, left)
     warp.cp_async_wait_all()
+
+
+# ------------------------------------------------------------------------------------------------ launch control
+
+CANCEL = "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128"
+QUERY = "clusterlaunchcontrol.query_cancel"
+
+
+def ask(warp, phase):
+    """The response to a request, in all lanes."""
+    with one(warp):
+        warp.fence_proxy_async()
+        warp.mbarrier_arrive_expect_tx(64, 16)
+        warp.run(CANCEL, 16 * phase, 64)
+    warp.mbarrier_wait(64, phase % 2)
+    return warp.run("ld.shared.b128", 16 * phase)
+
+
+@faulty("cancel-after-failure", block=32, target="sm_100a")
+def the_loop_goes_on_after_a_failure(warp, g):
+    barrier(warp, 64)
+    for phase in range(3):
+        with one(warp):
+            warp.fence_proxy_async()
+            warp.mbarrier_arrive_expect_tx(64, 16)
+            warp.run(CANCEL, 16 * phase, 64)  # <- reported
+        warp.mbarrier_wait(64, phase % 2)
+        warp.run(f"{QUERY}.is_canceled.pred.b128", warp.run("ld.shared.b128", 16 * phase))
+
+
+@faulty("cancel-response", block=32, target="sm_100a")
+def all_three_of_a_failure(warp, g):
+    barrier(warp, 64)
+    warp.run(f"{QUERY}.get_first_ctaid.v4.b32.b128", ask(warp, 0))  # <- reported
+
+
+@faulty("cancel-response", block=32, target="sm_100a")
+def no_request_was_made(warp, g):
+    warp.st_shared(16 * warp.laneid, 0, "v4.b32")
+    response = warp.run("ld.shared.b128", 16 * warp.laneid)
+    warp.run(f"{QUERY}.is_canceled.pred.b128", response)  # <- reported

@@ -371,3 +371,34 @@ def four_warps_are_a_warpgroup(warp, g):
     d = started(warp)
     warp.run(MMA, d, *TILES, *ORDINARY)
     finish(warp)
+
+
+# ------------------------------------------------------------------------------------------------ launch control
+
+CANCEL = "clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128"
+QUERY = "clusterlaunchcontrol.query_cancel"
+
+
+def asked(warp):
+    """The response to a request, once the phase of its mbarrier has completed."""
+    barrier(warp, 64)
+    with warp.only(warp.elect_sync()):
+        warp.mbarrier_arrive_expect_tx(64, 16)
+        warp.run(CANCEL, 0, 64)
+    warp.mbarrier_wait(64, 0)
+    return warp.run("ld.shared.b128", 0)
+
+
+@mends("cancel-after-failure", "Leave the loop when query_cancel.is_canceled is false")
+def it_stops_when_a_request_has_failed(warp, g):
+    if not warp.run(f"{QUERY}.is_canceled.pred.b128", asked(warp)).all():
+        return
+    with warp.only(warp.elect_sync()):
+        warp.run(CANCEL, 16, 64)
+
+
+@mends("cancel-response", "ask for the first ctaid only if is_canceled is true")
+def it_asks_only_if_a_cluster_was_cancelled(warp, g):
+    response = asked(warp)
+    if warp.run(f"{QUERY}.is_canceled.pred.b128", response).all():
+        warp.run(f"{QUERY}.get_first_ctaid::x.b32.b128", response)
