@@ -641,7 +641,7 @@ WRONG = {
     "two_stage_pipeline": [
         (pipeline(stages=2, full=lambda turn: 0), "parity of the copy's phase"),
         (pipeline(stages=2, empty=lambda turn: turn % 2), "the parity of each wait"),
-        (pipeline(stages=2, release="early"), "Wait until the reader has ended"),
+        (pipeline(stages=2, release="early"), "after its wait, the reader must arrive"),
         (pipeline(stages=2, lanes="all"), "Compare the count of mbarrier.init"),
         (pipeline(stages=2, waits=False), "Wait until the reader has ended"),
         (pipeline(stages=2, add=lambda step: 0), "Only the last tile"),

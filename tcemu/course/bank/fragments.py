@@ -267,6 +267,7 @@ EXERCISES = [
             {"grid": 1, "block": 128, "shared": 2048},
             _split_mistakes,
             needed=("mma.sync",),
+            warps={"mma.sync": 4},
             partial=False,
         ),
         minutes=10,

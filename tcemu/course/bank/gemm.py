@@ -136,7 +136,6 @@ def _with_bits(a: Array, b: Array, bits: tuple[int, int]) -> Array:
 
 # ---------------------------------------------------------------------------------------------- clusters
 
-_MULTICAST = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
 
 
 def _pair(rng: np.random.Generator) -> Mapping[str, Any]:
@@ -232,6 +231,7 @@ EXERCISES = [
             {"block": 128, "shared": 8192},
             _small_mistakes,
             needed=("ldmatrix", "mma.sync"),
+            warps={"mma.sync": 4},
             counts=("wavefronts",),
         ),
         minutes=45,
@@ -314,7 +314,7 @@ EXERCISES = [
             lambda given: matmul(given.A, np.ascontiguousarray(given.B.T), instruction=_WGMMA),
             {"grid": 2, "cluster": 2, "block": 160, "shared": 33_000},
             _pair_mistakes,
-            needed=("wgmma.mma_async", _MULTICAST, "barrier.cluster"),
+            needed=("wgmma.mma_async", "cp.async.bulk.tensor", ".multicast::cluster", "barrier.cluster"),
             counts=("instructions",),
         ),
         minutes=45,

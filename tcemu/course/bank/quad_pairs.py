@@ -88,9 +88,11 @@ def _tells_apart(parts: Mapping[str, Array], given: Given) -> str:
     if not all(np.isfinite(each).all() for each in parts.values()):
         return "There are infinities or NaNs in the input: give finite numbers, so that only the sum decides."
     native, emulated = (_one_sum(parts, target) for target in ("sm_70", "sm_90a"))
+    products = np.sort(np.abs(parts["a"].astype(np.float64) * parts["b"].astype(np.float64)))[::-1]
+    if products[2]:
+        return "More than two products are not 0. With two you can say where the bits go that one of the chips loses."
     if native != emulated:
         return ""
-    products = np.sort(np.abs(parts["a"].astype(np.float64) * parts["b"].astype(np.float64)))[::-1]
     if not products[0]:
         return "All products are zero, so there is nothing to add."
     if not products[1]:
@@ -131,7 +133,7 @@ EXERCISES = [
         "Tell a native m8n8k4 from an emulated one",
         "On sm_70, m8n8k4 is a tensor-core operation; on sm_90 it is a routine of ordinary f32 operations. Write "
         "`native_or_emulated()`, which returns a row of A and a column of B, four f16 each, for which the two sums "
-        "differ in f32 (C is 0).",
+        "differ in f32 (C is 0). At most two of the four products are not 0.",
         Crafted(
             {"a": ((4,), np.float16), "b": ((4,), np.float16)},
             _tells_apart,

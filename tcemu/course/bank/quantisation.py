@@ -263,7 +263,7 @@ EXERCISES = [
         "product rounded. Use `mma.sync` m16n8k32 of s8. A row of `w` is a column of B, so four of its neighbours "
         "make up a register. `warp.ld_global(x.at(row, column))` loads four bytes for each lane.",
         Kernel(_layer_arguments, "out", _layer, {"block": 32}, _every_wrong_layer,
-               needed=("mma.sync.aligned.m16n8k32.row.col.s32.s8",)),
+               needed=("mma.sync.aligned.m16n8k32",)),
         minutes=40,
         know="a kernel with tcemu.launch (notebook 02), the fragments of m16n8k32 (notebook 04)",
         section="9.7.14.5.10",

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.course.judges import Kernel
+from tcemu.course.judges.overlap import CopiesAhead
 from tcemu.course.record import Exercise, Given
 from tcemu.instructions import parse
 from tcemu.machine.launch import Launch
@@ -157,6 +158,16 @@ def _repair(
         points=2,
         only=("tcemu.gemm.store",),
     )
+
+
+#: Bytes of 64 columns of A and B.
+_STEP = 2 * 64 * (64 + 8)
+
+
+def _alone(_: Launch, watching: Sequence[Any]) -> Mapping[str, int]:
+    """Steps whose copies began when nothing was left to multiply."""
+    (ahead,) = watching
+    return {"late steps": -(-(ahead.copied - ahead.ahead) // _STEP)}
 
 
 EXERCISES = [
@@ -360,11 +371,11 @@ EXERCISES = [
         "Write the kernel `two_stage_pipeline(warp, a, b, d)` for a block of five warps: warp 4 copies 64 columns of A "
         "(64 × 512) and B (8 × 512) in each step, and the warpgroup of warps 0 to 3 multiplies. There are two stages, "
         "with the mbarriers BAR + 8 * stage (full) and EMPTY + 8 * stage (empty). Initialise all four, and let the "
-        "copy of a step run while the step before is multiplied. A kernel with a bar.sync in its loop does not do "
-        "that: at most one bar.sync for each warp is allowed.",
+        "copy of a step run while the step before is multiplied. That is measured: of the eight steps, at most four "
+        "may begin to be copied only when all products before have been waited for.",
         Kernel(
             _with_d(), "d", _sum, _PRODUCER, _wrong_sums, needed=("wgmma.mma_async", "cp.async.bulk.tensor"),
-            scores=lambda result, _: {"bar.sync": result.counts["bar.sync"]}, limits={"bar.sync": 5},
+            observers=lambda: (CopiesAhead(_STEP, 4),), scores=_alone, limits={"late steps": 4},
         ),
         minutes=60,
         only=("tcemu.gemm.store",),

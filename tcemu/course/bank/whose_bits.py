@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.course.judges import Crafted, Values
-from tcemu.course.record import Exercise, Given
+from tcemu.course.record import REGISTERS, Exercise, Given
 from tcemu.instructions import matmul
 from tcemu.recipes import Recipe, multiply, probe
 
@@ -116,12 +116,14 @@ EXERCISES = [
     Exercise(
         "whose_bits",
         "Whose bits are these?",
-        "`given(\"whose_bits\")` has A (16, 256) and B (256, 8) of float16, and their float32 product D, computed "
+        "Write `whose_bits(A, B, D)`. A (16, 256) and B (256, 8) are float16, and D is their float32 product, computed "
         "with `mma.sync` m16n8k16: on an A100 or an H100 (target 80 or 90), with k in 1, 2 or 4 equal parts "
         "(splits), each part a chain from zero, and the parts joined by float32 additions in ascending order. Which "
-        "was it? Write the answer as `whose_bits = {\"target\": 80, \"splits\": 1}`.",
+        "was it? Return `{\"target\": 80, \"splits\": 1}` or the like, without `tcemu.recipes`. "
+        "`given(\"whose_bits\")` has an A, B and D to try it with.",
         Values(_whose, np.int64, _not_whose, names=("target", "splits")),
         minutes=20,
+        only=("tcemu.matmul", *REGISTERS),
         know="tcemu.matmul, and split-K (notebook 06)",
         section="9.7.14.5.14",
         hints=(
@@ -137,11 +139,12 @@ EXERCISES = [
         "What a probe shows",
         "A float32 kernel adds 64 products with fused multiply-adds. It distributes k: `run` neighbouring k go to "
         "part 0, the next `run` to part 1 and so on, and after the last part to part 0 again. Each part is a chain "
-        "from zero, and the parts are added from left to right. `given(\"parts_of_k\")` has the product D (64, 64) of "
-        "a probe: row i of A is ones and 2⁶⁰ at k = i, column j of B is ones and −2⁶⁰ at k = j. Read D, and write the "
-        "answer as `parts_of_k = {\"parts\": 2, \"run\": 32}`.",
+        "from zero, and the parts are added from left to right. D (64, 64) is the product of a probe: row i of A is "
+        "ones and 2⁶⁰ at k = i, column j of B is ones and −2⁶⁰ at k = j. Write `parts_of_k(A, B, D)`, which reads D "
+        "and returns `{\"parts\": 2, \"run\": 32}` or the like. `given(\"parts_of_k\")` has an A, B and D to look at.",
         Values(_parts, np.int64, _not_parts, names=("parts", "run")),
         minutes=15,
+        only=(),
         know="what a probe is (notebook 06)",
         section="9.7.14.5.14",
         hints=(

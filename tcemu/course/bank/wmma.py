@@ -312,6 +312,7 @@ EXERCISES = [
             {"grid": (2, 2), "block": 128},
             _gemm_mistakes,
             needed=("wmma.mma", "wmma.load.b.sync.aligned.col"),
+            warps={"wmma.mma": 16},
         ),
         minutes=35,
         know="the kernel of notebook 03",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,8 +13,9 @@ from tcemu.course.answers import AnswerError, Unanswered, answered, raised, watc
 from tcemu.course.judges.costs import METERS
 from tcemu.course.judges.values import Mistakes, Values, bits, none
 from tcemu.course.record import BROKEN, Evidence, Finding, Given
-from tcemu.errors import LaunchError
+from tcemu.errors import LaunchError, counted
 from tcemu.launcher import launch
+from tcemu.machine.events import Issued
 from tcemu.machine.launch import Launch
 from tcemu.sanitizer import RULES
 
@@ -37,9 +38,16 @@ class _Run:
 
     outputs: list[Array] = field(default_factory=list)
     opcodes: set[str] = field(default_factory=set)
+    #: What was issued, and by which warp of which block.
+    issued: set[tuple[str, int, int]] = field(default_factory=set)
     #: Reports and their rules; the error that ended a launch has no rule.
     reports: list[tuple[str, str]] = field(default_factory=list)
     scores: dict[str, int] = field(default_factory=dict)
+
+    def __call__(self, event: Any) -> None:
+        """Receive an event."""
+        if isinstance(event, Issued):
+            self.issued.add((event.opcode, event.by.block, event.by.warp))
 
 
 @dataclass(frozen=True)
@@ -49,7 +57,9 @@ class Kernel:
     `options` are the keywords of tcemu.launch; `args` makes its arguments, and `out` names which of them the kernel
     fills. `right` returns what they hold then. `mistakes` are other contents by the name of the mistake. `forbidden`
     opcodes may not be used, `needed` must be. `counts` names what is counted ("wavefronts", "instructions"), and
-    `scores` computes other figures from the launch and `observers`; `limits` bounds either.
+    `scores` computes other figures from the launch and `observers`; `limits` bounds either. `warps` is how many warps
+    have to issue an opcode, `heeded` are hints of the sanitizer that count as errors. A word for opcodes is how they
+    begin or, if it begins with a point, what they contain.
 
     >>> from tcemu.course import Given, judges
     >>> def doubled(warp, x):
@@ -78,6 +88,8 @@ class Kernel:
     #: (seed, policy) of each launch; the first gives the scores.
     schedules: tuple[tuple[int, Any], ...] = ((0, "late"), (0, "early"), (1, "random"))
     how: str = "every bit of the output, and the sanitizer's reports"
+    warps: Mapping[str, int] = field(default_factory=dict)
+    heeded: tuple[str, ...] = ("mbarrier-init-fence",)
     #: Whether a kernel that is partly right earns something; a repair is right or it is not.
     partial: bool = True
 
@@ -102,8 +114,16 @@ class Kernel:
             "rules": _texts(rule for rule, _ in run.reports), "scored": _texts(run.scores),
             "scores": np.array(list(run.scores.values()), np.int64),
             "missing": _texts(word for word in self.needed if not _used(word, run.opcodes)),
+            "idle": _texts(self._idle(run)),
             "refused": _texts(word for word in self.forbidden if _used(word, run.opcodes)),
         }  # fmt: skip
+
+    def _idle(self, run: _Run) -> Iterator[str]:
+        """Which opcodes too few warps issue."""
+        for word, most in self.warps.items():
+            warps = len({(block, warp) for opcode, block, warp in run.issued if _used(word, {opcode})})
+            if warps < most:
+                yield f"{word} is issued by {counted(warps, 'warp')}, and all {most} should take part."
 
     def _args(self, given: Given) -> dict[str, Any]:
         made = self.args(given).items()
@@ -113,9 +133,10 @@ class Kernel:
         watching = list(self.observers()) if scored else []
         meters = {name: METERS[name]() for name in self.counts} if scored else {}
         kernel = watched(kernel) if scored else kernel
+        observers = [*watching, *meters.values(), *([run] if self.warps else [])]
         try:
             result = launch(
-                kernel, args=tuple(args.values()), sanitizer="collect", observers=[*watching, *meters.values()],
+                kernel, args=tuple(args.values()), sanitizer="collect", observers=observers,
                 **schedule, **self.options,
             )  # fmt: skip
         except KeyboardInterrupt:
@@ -128,7 +149,10 @@ class Kernel:
             raise Unanswered("The kernel executes no instruction. Replace the three dots with your code.")
         run.outputs.append(np.array(args[self.out]))
         run.opcodes |= set(result.counts)
-        run.reports += [(report.rule, str(report)) for report in result.reports if report.severity == "error"]
+        run.reports += [
+            (report.rule, str(report)) for report in result.reports
+            if report.severity == "error" or report.rule in self.heeded
+        ]  # fmt: skip
         if result.error is not None:
             run.reports.append(("", f"The kernel does not finish: {result.error}"))
         if scored and not run.reports:
@@ -189,6 +213,8 @@ class Kernel:
     def _against_the_rules(self, evidence: Evidence, scores: Mapping[str, int]) -> str:
         for word in evidence["missing"]:
             return f"the kernel does not use {word}."
+        for says in evidence["idle"]:
+            return str(says)
         for word in evidence["refused"]:
             return f"the kernel uses {word}."
         for name, most in self.limits.items():
@@ -203,4 +229,4 @@ def _texts(words: Any) -> Array:
 
 
 def _used(word: str, opcodes: set[str]) -> bool:
-    return any(opcode.startswith(word) for opcode in opcodes)
+    return any(word in opcode if word.startswith(".") else opcode.startswith(word) for opcode in opcodes)
