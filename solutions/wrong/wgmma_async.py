@@ -615,7 +615,7 @@ WRONG = {
         (one_copy(count=128), "the parity of each wait"),
     ],
     "repair_mbarrier_fence": [
-        (one_copy(fence=False), "does not use fence.mbarrier_init"),
+        (one_copy(fence=False), "no fence between mbarrier.init and a bulk copy"),
         (one_copy(fence=False, barrier=False), "then bar.sync in all threads"),
         (one_copy(saved=False), NOTHING),
     ],

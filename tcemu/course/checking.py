@@ -98,7 +98,7 @@ def judged(wanted: Exercise, answer: Any, seed: str = "") -> Verdict:
     'wrong'
     """
     try:
-        evidence = _collected(wanted, answer, seed)
+        evidence, entered = _collected(wanted, answer, seed)
     except Unanswered as error:
         return Verdict(wanted, "open", Finding(False, str(error)))
     except AnswerError as error:
@@ -107,26 +107,26 @@ def judged(wanted: Exercise, answer: Any, seed: str = "") -> Verdict:
         finding = wanted.judge.mark(evidence, wanted.given(seed))  # the answer may have changed its own numbers
     except TcemuError as error:  # what the answer asks of the emulator is impossible
         finding = Finding(False, f"The emulator rejects it: {error}")
+    if says := refused(wanted, entered, kernel=isinstance(wanted.judge, Kernel)):
+        finding = Finding(False, says) if finding.right else replace(finding, share=0.0)
     if wanted.calls and (not callable(answer) or isinstance(answer, np.ndarray | np.generic)):
         finding = replace(finding, right=False, share=0.0, says=_NO_FUNCTION if finding.right else finding.says)
     return Verdict(wanted, "right" if finding.right else "wrong", finding)
 
 
-def _collected(wanted: Exercise, answer: Any, seed: str) -> Evidence:
-    """What the answer comes to. Raises AnswerError, whatever the answer does."""
+def _collected(wanted: Exercise, answer: Any, seed: str) -> tuple[Evidence, set[str]]:
+    """What the answer comes to, and the functions of tcemu that it enters. Raises AnswerError, whatever it does."""
     given = wanted.given(seed)
     try:
         with overheard(), entering(answer) as entered:
             evidence = wanted.judge.collect(answer, given)
+        return evidence, entered  # noqa: TRY300 - together with what it is about
     except (AnswerError, KeyboardInterrupt):
         raise
     except TcemuError as error:
         raise AnswerError(f"The emulator rejects it: {error}") from error
     except BaseException as error:
         raise AnswerError(f"The answer cannot be read. It raises {described(error)}.") from error
-    if says := refused(wanted, entered, kernel=isinstance(wanted.judge, Kernel)):
-        raise AnswerError(says)
-    return evidence
 
 
 @contextmanager

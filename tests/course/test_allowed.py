@@ -73,7 +73,8 @@ FORBIDDEN = [
                                                                  ((4, 16), (4,)), strict=True)]),
     ("fill_for_descriptor", "copy_tile",
      lambda A, descriptor: (shared := np.zeros(65536, np.uint8), copy_tile(A, shared, descriptor))[0]),
-    ("where_of_a", "", lambda row, column: MMA.fragments["a"].layout.holders(row, column)[0]),
+    ("where_of_a", "Layout.holders", lambda row, column: next(
+        (lane, slot // 2) for lane, slot in MMA.fragments["a"].layout.holders(row, column))),
     ("where_of_b", "exercise", lambda *case: exercise("where_of_b").judge.right(*map(np.array, case))),
     ("wgmma_gemm", "kernel", capstone(wgmma_tma.kernel, wgmma_tma.Plan(columns=64, stages=2))),
     ("wgmma_gemm", "kernel", lambda warp, *given: wgmma_tma.kernel(warp, wgmma_tma.Plan(columns=64, stages=2), *given)),
@@ -118,8 +119,21 @@ def test_what_the_package_calls_itself_does_not_count():
 
 
 def test_a_kernel_may_use_the_machine_and_nothing_that_multiplies_beside_it():
-    def beside(warp, a, b, d):
-        warp.bar_sync()
+    def repair_swap(warp, x, out, beside=None):
+        warp.st_shared(4 * warp.laneid, warp.ld_global(x.at(warp.laneid)))
+        warp.bar_warp_sync()
+        warp.st_global(out.at(warp.laneid), warp.ld_shared(4 * (31 - warp.laneid)))
+        if beside is not None:
+            beside()
+
+    def product():
         tcemu.matmul(np.zeros((16, 16), np.float16), np.zeros((16, 8), np.float16), instruction=MMA)
 
-    assert "calls matmul of tcemu" in judged(exercise("eight_rows"), beside).says
+    assert judged(exercise("repair_swap"), repair_swap)
+    assert "calls matmul of tcemu" in judged(exercise("repair_swap"), partial(repair_swap, beside=product)).says
+
+
+def test_a_wrong_answer_is_told_what_is_wrong_first():
+    verdict = judged(exercise("prune_a_row"), lambda row: sparse.prune(row, "1:2"))
+    assert verdict.mistake == "You kept one of every two elements: that is the pattern of tf32."
+    assert verdict.points == 0

@@ -149,10 +149,9 @@ class Kernel:
             raise Unanswered("The kernel executes no instruction. Replace the three dots with your code.")
         run.outputs.append(np.array(args[self.out]))
         run.opcodes |= set(result.counts)
-        run.reports += [
-            (report.rule, str(report)) for report in result.reports
-            if report.severity == "error" or report.rule in self.heeded
-        ]  # fmt: skip
+        errors = [report for report in result.reports if report.severity == "error"]
+        hints = [report for report in result.reports if report.severity != "error" and report.rule in self.heeded]
+        run.reports += [(report.rule, str(report)) for report in (*errors, *hints)]
         if result.error is not None:
             run.reports.append(("", f"The kernel does not finish: {result.error}"))
         if scored and not run.reports:
