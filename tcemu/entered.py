@@ -12,6 +12,7 @@ import os
 import sys
 import sysconfig
 import threading
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -27,7 +28,7 @@ _BETWEEN = (
 )  # fmt: skip
 _WRAPPERS = tuple(f"{_PACKAGE}{name}" for name in ("arguments.py", "entered.py", f"kernels{os.sep}"))
 #: The ends of names that do not count: an import, a name that is loaded when it is first used, and what print calls.
-_NOTHING = ("<module>", "__getattr__", "__repr__", "__str__", "__format__")
+_NOTHING = ("<module>", "__getattr__", "__repr__", "__str__", "__format__", "__del__")
 _OURS, _NEUTRAL, _THEIRS = "ours", "neutral", "theirs"
 
 
@@ -46,6 +47,14 @@ class _Kinds(dict[str, str]):
 
 
 _kinds = _Kinds()
+
+
+def _is_callback(frame: FrameType) -> bool:
+    """Whether Python calls this because an object is gone, at whatever line that happens to be."""
+    if frame.f_back is not None and frame.f_back.f_code.co_filename == weakref.__file__:
+        return True
+    arguments = frame.f_code.co_varnames[: frame.f_code.co_argcount]
+    return any(isinstance(frame.f_locals.get(name), weakref.ref) for name in arguments)
 
 
 class Entered:
@@ -88,7 +97,8 @@ class Entered:
             outer = outer.f_back
         if outer is None or _kinds[outer.f_code.co_filename] is _THEIRS:
             module, name = frame.f_globals.get("__name__"), frame.f_code.co_qualname
-            if module is not None and not name.endswith(_NOTHING):  # numba's frames have no module
+            # numba's own frames have no module
+            if module is not None and not name.endswith(_NOTHING) and not _is_callback(frame):
                 self.names.add(f"{module}.{name}")
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:

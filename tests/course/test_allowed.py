@@ -1,7 +1,9 @@
 """What an answer may call is judged by what ran: whatever names it uses, and in a grader's box as in a notebook."""
 
+import functools
 import sys
 import threading
+import weakref
 from functools import partial
 
 import numpy as np
@@ -116,6 +118,26 @@ def test_what_the_package_calls_itself_does_not_count():
     with Entered() as entered:
         tcemu.run(MMA, PACK(np.ones((16, 16), np.float16)), np.zeros((32, 2), np.uint32), np.zeros((32, 4), np.uint32))
     assert entered.names == {"tcemu.instructions.run.run", "tcemu.layouts.fragment.Fragment.pack"}
+
+
+def test_what_python_calls_because_an_object_is_gone_does_not_count():
+    """It is called at whatever line of the learner's that happens to be."""
+    found = []
+    name = f"{tcemu.__path__[0]}/anywhere.py"
+    made = {"__name__": "tcemu.anywhere", "found": found, "weakref": weakref, "functools": functools}
+    source = (
+        "def forget(key, _=0):\n    found.append(key)\n"
+        "def keep(one):\n    return weakref.ref(one, functools.partial(forget, 1))"
+    )
+    exec(compile(source, name, "exec"), made)  # noqa: S102 - stands for a module of the package
+    one, two = frozenset("a"), frozenset("b")
+    held = made["keep"](one), weakref.finalize(two, made["forget"], 1)
+    with Entered() as entered:
+        del one, two
+    assert (len(found), entered.names, len(held)) == (2, set(), 2)
+    with Entered() as entered:
+        made["forget"](1)
+    assert entered.names == {"tcemu.anywhere.forget"}
 
 
 def test_a_kernel_may_use_the_machine_and_nothing_that_multiplies_beside_it():

@@ -153,7 +153,8 @@ CHANGED = [
         "with warp.only(warp.elect_sync()):\n                copy"))),
     ("two_stage_pipeline", "every thread arrives", ("EMPTY + 8 * stage, 4)", "EMPTY + 8 * stage, 128)"), (
         "        with warp.only(warp.laneid == 0):\n            warp.mbarrier_arrive", "        warp.mbarrier_arrive")),
-    ("two_stage_pipeline", "the last step first", ("copy(warp, a, b, step, stage)", "copy(warp, a, b, 7 - step, stage)")),
+    ("two_stage_pipeline", "the last step first",
+     ("copy(warp, a, b, step, stage)", "copy(warp, a, b, 7 - step, stage)")),
     ("mma_gemm", "other warps, other tiles", ("16 * (warp.warpid // 2), 16 * (warp.warpid % 2)", (
         "16 * (warp.warpid % 2), 16 * (warp.warpid // 2)"))),
     ("mma_gemm", "groups of copies", ("    warp.cp_async_wait_all()\n", (
