@@ -5,13 +5,14 @@
 What differs from run to run is left out: ids and states of widgets, times, the version of Python, output to stderr,
 and the line that says that a kernel is being compiled. Cells tagged `live-gpu` show the recorded answer, even if
 there is a GPU; to record the answer for a new cell, run the notebook on an H200 with
-TCEMU_LIVE_RECORD=tcemu/live/recorded.json, without this tool. A widget is saved as its first picture; the widget
+TCEMU_LIVE_RECORD=tcemu/live/recorded.json, without this tool. The code of a question is folded. A widget is saved as its first picture; the widget
 itself appears when the cell runs.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,10 @@ def normal(notebook: Any) -> Any:
     )
     for cell in notebook.cells:
         tags = cell.metadata.get("tags", [])
-        cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
+        # The code of a question stands between the text and the question, and gives the answer away.
+        asks = cell.cell_type == "code" and re.search(r"^predict\(", cell.source, re.MULTILINE)
+        hidden = {"jupyter": {"source_hidden": True}} if asks else {}
+        cell.metadata = nbformat.from_dict(({"tags": tags} if tags else {}) | hidden)
         if "outputs" in cell:
             cell.outputs = joined([output for output in cell.outputs if output.get("name") != "stderr"])
         for output in cell.get("outputs", []):

@@ -15,9 +15,12 @@ from tcemu.layouts import Fragment
 from tcemu.layouts.formulas import axes
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
+from tcemu.show.targets import layer, outline, target
 
 #: Room for the index of a row or column beside a matrix.
 AXIS = 22
+#: Larger maps are too large for a page, and their cells too small for a pointer.
+MOST = 1200
 #: Width of a cell, normal and narrow.
 _CELL = (50, 36)
 #: The names of rows and columns, by role.
@@ -133,7 +136,9 @@ def fragment_map(
     title = f"{_name(fragment)}: lane and register of each element"
     body = [*draw(grid, focus), *legend(fragment, grid.x, grid.y + grid.height + 24)]
     width = max(grid.x + grid.width + 16, 520)
-    return picture(title, in_words([grid], focus), width, grid.y + grid.height + 38, body)
+    found = cells(fragment, batch)
+    on_top = layer(cell_target(grid, cell) for cell in found) if len(found) <= MOST else ""
+    return picture(title, in_words([grid], focus), width, grid.y + grid.height + 38, body, on_top)
 
 
 @explained
@@ -208,8 +213,16 @@ def _box(grid: Grid, cell: Cell) -> tuple[float, float, float, float]:
 
 
 def _outline(grid: Grid, cell: Cell) -> str:
-    x, y, width, height = (svg.number(length) for length in _box(grid, cell))
-    return f"M{x} {y}h{width}v{height}h-{width}z"
+    return outline(*_box(grid, cell))
+
+
+def cell_target(grid: Grid, cell: Cell, names: str = "") -> str:
+    """A cell that can be pointed at: what it holds is its title, from which view.js reads what to choose."""
+    role = grid.fragment.role
+    rows, columns = (span(first, first + size - 1, "–") for first, size in
+                     ((cell.row, cell.rows), (cell.column, cell.columns)))  # fmt: skip
+    title = f"{role.upper()}[{rows}, {columns}]: {role}{cell.register} of lane {cell.lane}"
+    return target(_outline(grid, cell), title, names)
 
 
 def _label(grid: Grid, cell: Cell) -> str:

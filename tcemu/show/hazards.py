@@ -9,23 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from textwrap import wrap
 from typing import Any
 
 from tcemu.arguments import explained
 from tcemu.errors import LaunchError, briefly, counted, ranges, span
-from tcemu.machine.events import Event, Exited
+from tcemu.machine.events import Event, Exited, Site
 from tcemu.show import svg
+from tcemu.show.code_lines import listing
 from tcemu.show.order import Order, Step, Work, order
 from tcemu.show.picture import Picture, picture
+from tcemu.show.targets import outline
 
 _LEFT, _TOP, _ROW = 64, 50, 26
-#: Widths: a bar, the gap between columns, a letter of a rule's name.
-_BAR, _GAP, _RULE = 108, 24, 8.6
+#: Widths: a bar, the gap between columns.
+_BAR, _GAP = 108, 24
+#: Height of a rule's name under the step that broke it.
+_RULE = 16
 #: Rows in a picture, and rows above the first report if not all fit.
 _ROWS, _BEFORE = 30, 22
 #: Widths of a warp's column, of a letter in it, and of a letter of the notes.
 _WARP, _LETTERS, _LETTER = 198, 6.7, 5.8
+#: Letters of a function's name.
+_FUNCTION = 24
 #: Letters in a line of the notes: as many as fit beside a page's contents.
 _LINE = 130
 _COLUMNS = ("wgmma", "bulk copies", "cp.async")
@@ -54,10 +61,16 @@ class _Sheet:
         self.found, self.marks = found, marks
         self.first, self.rows = first, found.steps[first : first + count]
         self._number = {step: number for number, step in enumerate(found.steps)}
-        self.warps = {warp: _LEFT + place * (_WARP + _GAP) for place, warp in enumerate(found.warps)}
+        broken = {mark.step: len({each.report.rule for each in marks if each.step is mark.step}) for mark in marks}
+        heights = (_ROW + _RULE * broken.get(step, 0) for step in self.rows)
+        self._tops = [_TOP - _ROW, *accumulate(heights, initial=_TOP)]
+        functions = {_function(step.site) for step in self.rows if step.site is not None}
+        #: where the numbers of lines end; the functions' names are left of them
+        self.left = _LEFT + _LETTERS * max(map(len, functions), default=0) * (len(functions) > 1)
+        self.warps = {warp: self.left + place * (_WARP + _GAP) for place, warp in enumerate(found.warps)}
         self.work = [work for work in found.work if self._shown(work)]
         self.lanes = self._lanes()
-        self.edge = _LEFT + len(self.warps) * (_WARP + _GAP)
+        self.edge = self.left + len(self.warps) * (_WARP + _GAP)
 
     def _shown(self, work: Work) -> bool:
         """Whether a bar crosses the rows that are drawn."""
@@ -79,7 +92,7 @@ class _Sheet:
 
     def y(self, step: Step) -> float:
         """The upper edge of a row, at most a row outside the picture."""
-        return _TOP + _ROW * max(-1, min(self._number[step] - self.first, len(self.rows)))
+        return self._tops[1 + max(-1, min(self._number[step] - self.first, len(self.rows)))]
 
     def span(self, work: Work) -> tuple[float, float]:
         """Upper and lower edge of a bar."""
@@ -93,7 +106,7 @@ class _Sheet:
     @property
     def bottom(self) -> float:
         """Lower edge of the rows."""
-        return _TOP + _ROW * len(self.rows)
+        return self._tops[-1]
 
     @property
     def right(self) -> float:
@@ -124,16 +137,17 @@ def hazards(
     chosen, found, marks = _read(events, reports, block)
     sheet = _Sheet(found, marks, _first(found, marks, first), _ROWS)
     drawn = [mark for mark in marks if mark.step in sheet.rows]
-    body = [*_heads(sheet), *_names(sheet, drawn), *_rows(sheet)]
-    body += [each for mark in drawn for each in _marked(sheet, mark)]
+    body = [*_heads(sheet), *_rows(sheet), *(each for mark in drawn for each in _marked(sheet, mark))]
+    body += _names(sheet, drawn)
     body += _bars(sheet, {mark.other for mark in drawn})
     notes, low = [line for note in _notes(sheet) for line in wrap(note, _LINE)], sheet.bottom + 30
-    body += [svg.text(_LEFT, low + 18 * number, note, "s") for number, note in enumerate(notes)]
+    body += [svg.text(10, low + 18 * number, note, "s") for number, note in enumerate(notes)]
     rules = sorted({mark.report.rule for mark in marks})
     told = f"{counted(len(rules), 'broken rule')}, {', '.join(rules)}" if rules else "no broken rule"
-    margin = 30 + _RULE * max(map(len, rules), default=0)
-    width = max(sheet.right + margin, _LEFT + _LETTER * max(map(len, notes)) + 16)
-    return picture(f"Block {chosen} in order: {told}", _in_words(sheet), width, low + 18 * len(notes), body)
+    low += 18 * len(notes) + 14
+    code, on_top, high = listing(_places(sheet), low)
+    width = max(sheet.right + 16, _LETTER * max(map(len, notes)) + 16)
+    return picture(f"Block {chosen} in order: {told}", _in_words(sheet), width, low + high, body + code, on_top)
 
 
 def first_rows(events: Sequence[Event], reports: Sequence[Any] = (), block: int | None = None) -> tuple[int, int]:
@@ -202,7 +216,7 @@ def _first(found: Order, marks: Sequence[_Mark], first: int | None) -> int:
 
 def _heads(sheet: _Sheet) -> list[str]:
     """The names of the columns."""
-    elements = [svg.text(_LEFT - 10, _TOP - 12, "line", "s", "end")]
+    elements = [svg.text(sheet.left - 10, _TOP - 12, "function, line" if sheet.left > _LEFT else "line", "s", "end")]
     for warp, x in sheet.warps.items():
         same = sheet.found.warps[warp]
         name = f"warp{'s' * (len(same) > 1)} {ranges(same, '–')}"
@@ -220,18 +234,26 @@ def _heads(sheet: _Sheet) -> list[str]:
 def _rows(sheet: _Sheet) -> list[str]:
     """The steps of the warps, and lines across for what all of them notice."""
     elements, marked = [], {mark.step for mark in sheet.marks}
-    end = max(sheet.edge - _GAP, _LEFT + _WARP)
+    end, before = max(sheet.edge - _GAP, sheet.left + _WARP), ""
     for step in sheet.rows:
         y = sheet.y(step)
         if step.site is None:
-            elements.append(svg.line(_LEFT - 44, y + _ROW / 2, end, y + _ROW / 2, "k", dash="2 3"))
-            elements.append(svg.text((_LEFT + end) / 2, y + 17, step.label, "s c clear"))
+            elements.append(svg.line(sheet.left - 44, y + _ROW / 2, end, y + _ROW / 2, "k", dash="2 3"))
+            elements.append(svg.text((sheet.left + end) / 2, y + 17, step.label, "s c clear"))
             continue
         x = sheet.warps[step.warp]
-        elements.append(svg.text(_LEFT - 10, y + 17, step.site.line, "n q", "end"))
+        if sheet.left > _LEFT and _function(step.site) != before:
+            before = _function(step.site)
+            elements.append(svg.text(sheet.left - 40, y + 17, before, "n q", "end"))
+        elements.append(svg.text(sheet.left - 10, y + 17, step.site.line, "n q", "end"))
         elements.append(svg.rect(x, y + 2, _WARP, _ROW - 4, _tone(step)))
         elements += [] if step in marked else [svg.text(x + 8, y + 17, _label(step), "n")]
     return elements
+
+
+def _function(site: Site) -> str:
+    """The name of a function, shortened to the room that there is."""
+    return site.function if len(site.function) <= _FUNCTION else f"{site.function[: _FUNCTION - 1]}…"
 
 
 def _tone(step: Step) -> str:
@@ -269,14 +291,13 @@ def _bars(sheet: _Sheet, framed: Container[Any]) -> list[str]:
 
 
 def _names(sheet: _Sheet, marks: Sequence[_Mark]) -> list[str]:
-    """The names of the broken rules in the margin, and a line behind the bars from each step to its own."""
+    """The names of the broken rules, under the steps that broke them."""
     elements = []
     for step in {mark.step: None for mark in marks}:
-        start, middle = sheet.warps[step.warp] + _WARP, sheet.y(step) + _ROW / 2
-        elements.append(svg.line(start, middle, sheet.right + 4, middle, "ko", dash="3 3"))
         rules = {mark.report.rule: None for mark in marks if mark.step is step}
         for number, rule in enumerate(rules):
-            elements.append(svg.text(sheet.right + 8, middle + 4 + 14 * number, f"✗ {rule}", "b to clear"))
+            low = sheet.y(step) + _ROW + 10 + _RULE * number
+            elements.append(svg.text(sheet.warps[step.warp] + 8, low, f"✗ {rule}", "b to clear"))
     return elements
 
 
@@ -348,6 +369,15 @@ def _against(reports: Sequence[Any]) -> str:
     """The lines that the reports conflict with."""
     lines = sorted({report.earlier.site.line for report in reports if report.earlier is not None})
     return f", against line{'s' * (len(lines) > 1)} {ranges(lines)}" if lines else ""
+
+
+def _places(sheet: _Sheet) -> list[tuple[Site, str, str]]:
+    """The steps that are drawn: their lines, what they are, and their outlines."""
+    return [
+        (step.site, f"warp {step.warp}: {_label(step, 999)}",
+         outline(sheet.warps[step.warp], sheet.y(step) + 2, _WARP, _ROW - 4))
+        for step in sheet.rows if step.site is not None
+    ]  # fmt: skip
 
 
 def _in_words(sheet: _Sheet) -> str:

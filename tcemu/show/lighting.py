@@ -9,22 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tcemu.errors import span
 from tcemu.show import svg
-from tcemu.show.fragment_map import Cell, Grid, cells
+from tcemu.show.fragment_map import MOST, Cell, Grid, cell_target, cells
+from tcemu.show.targets import LOOK
 
 #: The names of rows and columns, by role.
 _AXES = {"a": ("i", "k"), "b": ("k", "j"), "d": ("i", "j")}
 #: What a cell of an operand lights: the bands of another, along an axis that both have.
 _LIGHTS = (("d", "i", "a"), ("d", "j", "b"), ("a", "i", "d"), ("a", "k", "b"), ("b", "k", "a"), ("b", "j", "d"))
-#: Larger maps are too large for a page, and their cells too small for a pointer.
-_MOST = 1200
 
 def layer(grids: Sequence[Grid]) -> str:
     """The layer over a map of these grids; empty if it has no product in it, or too many cells."""
     drawn = {grid.fragment.role: grid for grid in grids if grid.fragment.role in _AXES}
     found = {role: cells(grid.fragment, grid.batch) for role, grid in drawn.items()}
-    if len(drawn) < len(_AXES) or sum(map(len, found.values())) > _MOST:
+    if len(drawn) < len(_AXES) or sum(map(len, found.values())) > MOST:
         return ""
     bands = [band for role, grid in drawn.items() for band in _bands(role, grid)]
     order = sorted(drawn, reverse=True)  # the arrow keys start in D
@@ -52,10 +50,7 @@ def _target(grid: Grid, cell: Cell) -> str:
     down, across = _AXES[role]
     names = [f"{down}{row}" for row in range(cell.row, cell.row + cell.rows)]
     names += [f"{across}{column}" for column in range(cell.column, cell.column + cell.columns)]
-    box = _box(grid, cell.row, cell.column, cell.rows, cell.columns)
-    where = f"{role.upper()}[{_span(cell.row, cell.rows)}, {_span(cell.column, cell.columns)}]"
-    title = f"<title>{where}: {role}{cell.register} of lane {cell.lane}</title>"
-    return f'<path d="{box}" class="{" ".join(names)}">{title}</path>'
+    return cell_target(grid, cell, " ".join(names))
 
 
 def _box(grid: Grid, row: int, column: int, rows: int, columns: int) -> str:
@@ -65,10 +60,6 @@ def _box(grid: Grid, row: int, column: int, rows: int, columns: int) -> str:
     return f"{corner}h{svg.number(columns * wide)}v{svg.number(rows * high)}h-{svg.number(columns * wide)}z"
 
 
-def _span(start: int, size: int) -> str:
-    return span(start, start + size - 1, "–")
-
-
 def _rules(drawn: dict[str, Grid]) -> str:
     """The style of the layer; every picture has its own, because rows with the same number are elsewhere in others.
 
@@ -76,8 +67,7 @@ def _rules(drawn: dict[str, Grid]) -> str:
     """
     look = (
         "& .y path{opacity:0;fill:var(--tc-mark);fill-opacity:.08;stroke:var(--tc-ink);stroke-width:3;"
-        "pointer-events:none}"
-        "& .z path{fill:transparent}& .z :is(:hover,.on){stroke:var(--tc-ink);stroke-width:3}"
+        f"pointer-events:none}}{LOOK}"
     )
     rules = []
     depth = {role: drawn[role].fragment.shape[-2:][_AXES[role].index("k")] for role in "ab"}

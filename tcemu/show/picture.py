@@ -69,7 +69,7 @@ class Picture:
 
     def _live(self) -> str:
         """The drawing with its layer, under the picture's name."""
-        return self.svg.removesuffix("</svg>") + self.layer.replace("&", f"#{self.key}") + "</svg>"
+        return self.svg.removesuffix("</svg>") + re.sub("&(?=[ :])", f"#{self.key}", self.layer) + "</svg>"
 
     def _figure(self, drawing: str) -> str:
         """A figure. A drawing that is wider than the page scrolls, by keyboard too: it does not become unreadable."""
@@ -113,7 +113,10 @@ class Picture:
 def picture(
     title: str, description: str, width: float, height: float, body: Iterable[str], layer: str = ""
 ) -> Picture:
-    """Assemble a picture of `width` by `height` pixels from SVG elements; in the `layer`, & is the picture."""
+    """Assemble a picture of `width` by `height` pixels from SVG elements.
+
+    In the rules of the `layer`, & is the picture.
+    """
     drawing = "".join(body)
     size = f'width="{number(width)}" height="{number(height)}" viewBox="0 0 {number(width)} {number(height)}"'
     content = f"{title}\n{description}\n{size}\n{drawing}"

@@ -19,7 +19,6 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import product
 from numbers import Real
 from typing import Any, Protocol
@@ -29,7 +28,7 @@ from tcemu.errors import OperandError, TcemuError, briefly, counted, is_whole, l
 from tcemu.formats import Format, lookup
 from tcemu.show.bits import number_bits
 from tcemu.show.formulas import evaluate
-from tcemu.show.picture import Picture
+from tcemu.show.prose import html, inline, paragraphs
 from tcemu.show.ticks import tick
 from tcemu.show.view import Control, view, widget_bundle
 from tcemu.show.words import neat as written
@@ -209,7 +208,7 @@ class Prediction:
         verdicts = self._compare()
         _PREDICTED[self._question] = dict(self._texts)
         text = "\n".join(told for told, _ in verdicts)
-        marked = "".join(f"<p>{tick(right)}{_inline(told)}</p>" for told, right in verdicts)
+        marked = "".join(f"<p>{tick(right)}{inline(told)}</p>" for told, right in verdicts)
         self._tell(text, marked + self._pictures())
         return text
 
@@ -234,7 +233,7 @@ class Prediction:
         try:
             self.say(*self._texts.values())
         except TcemuError as error:
-            self._tell(str(error), _paragraphs(str(error)), button="Compare")
+            self._tell(str(error), paragraphs(str(error)), button="Compare")
 
     def _tell(self, said: str, html: str, button: str = "Compare again") -> None:
         """Show a verdict or an error in the page, under what it is about."""
@@ -260,16 +259,16 @@ class Prediction:
         return self._view
 
     def _pictures(self, *, stored: bool = False) -> str:
-        return "".join(_html(each, stored=stored) for each in self._reveal)
+        return "".join(html(each, stored=stored) for each in self._reveal)
 
     def _answers(self) -> str:
         return "\n".join(f"{name}: {part.answer}" if name else part.answer for name, part in self._parts.items())
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
         """The question with its controls for a page with a kernel; without one, the answer is folded away."""
-        answer = _paragraphs(self._answers()) + self._pictures(stored=True)
+        answer = paragraphs(self._answers()) + self._pictures(stored=True)
         folded = f"<details><summary>Answer</summary>{answer}</details>"
-        page = f'<div class="tcemu-prediction"><p><strong>Predict.</strong> {_inline(self._question)}</p>{folded}</div>'
+        page = f'<div class="tcemu-prediction"><p><strong>Predict.</strong> {inline(self._question)}</p>{folded}</div>'
         return widget_bundle(self._shown()) | {"text/html": page, "text/plain": str(self)}
 
     def __str__(self) -> str:
@@ -380,27 +379,3 @@ def _chosen(right: Any, choices: Mapping[str, Any] | Iterable[str]) -> _Choice:
     if len(meant) != 1 or meant[0] not in options:
         raise OperandError(f"the answer {briefly(right)} is not one of the choices, {listing(map(repr, options))}")
     return _Choice(meant[0], options)
-
-
-# ---------------------------------------------------------------------------------------------- as HTML
-
-
-def _html(shown_then: Any, *, stored: bool) -> str:
-    """Anything that a notebook can show."""
-    if isinstance(shown_then, Picture):
-        return shown_then.quiet().portable_html if stored else shown_then.html
-    for name in ("html", "_repr_html_"):
-        found = getattr(shown_then, name, None)
-        if found is not None:
-            return str(found() if callable(found) else found)
-    return f"<pre>{escape(str(shown_then))}</pre>"
-
-
-def _paragraphs(text: str) -> str:
-    return "".join(f"<p>{_inline(line)}</p>" for line in text.splitlines())
-
-
-def _inline(text: str) -> str:
-    """Text with `code` in backquotes."""
-    pieces = escape(text).split("`")
-    return "".join(f"<code>{piece}</code>" if number % 2 else piece for number, piece in enumerate(pieces))

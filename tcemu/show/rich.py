@@ -57,11 +57,11 @@ def _map(instruction: Any) -> str:
         return ""
     if {"a", "d"} <= set(instruction.fragments):
         return mma_map(instruction).quiet().portable_html
-    return "".join(fragment_map(each).portable_html for each in fragments)
+    return "".join(fragment_map(each).quiet().portable_html for each in fragments)
 
 
 def _fragment(fragment: Any) -> str | None:
-    return fragment_map(fragment).portable_html if len(cells(fragment)) <= _MOST else None
+    return fragment_map(fragment).quiet().portable_html if len(cells(fragment)) <= _MOST else None
 
 
 def _layout(layout: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -14,6 +15,7 @@ from tcemu.arguments import explained
 from tcemu.errors import OperandError, briefly, counted, listing, ranges
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
+from tcemu.show.targets import layer, outline, target
 from tcemu.timing import Timeline
 from tcemu.timing.spans import Group, Span
 
@@ -74,6 +76,10 @@ class _Scale(NamedTuple):
         """The place of a moment, inside the drawing."""
         return _LEFT + _WIDE * min(max((cycle - self.start) / (self.end - self.start), 0.0), 1.0)
 
+    def cycle(self, x: float) -> float:
+        """The moment of a place in the drawing."""
+        return self.start + (self.end - self.start) * (x - _LEFT) / _WIDE
+
     def shows(self, start: float, end: float) -> bool:
         """Whether some of it is in the window."""
         return end > self.start and start < self.end
@@ -85,7 +91,8 @@ def timeline(run: Timeline, block: int = 0, start: float | None = None, end: flo
 
     A row for each warp, the tensor cores and the copy engine; below, a bar for each group of asynchronous work, from
     its first operation to its completion, with a mark where it was committed. Waits are hatched and named, with the
-    block that ended them if it is another one. Raises OperandError for a block that the launch did not have, or a
+    block that ended them if it is another one. What is pointed at says which cycles and which line of the kernel it
+    was. Raises OperandError for a block that the launch did not have, or a
     window outside it.
 
     >>> from tcemu.gemm import wgmma_tma
@@ -101,18 +108,22 @@ def timeline(run: Timeline, block: int = 0, start: float | None = None, end: flo
     spans = [span for span in run.spans if span.block == block]
     groups = [group for group in run.groups if group.block == block]
     rows = _rows(spans)
-    body, y = _axis(scale), float(_TOP)
+    body, y, targets = _axis(scale), float(_TOP), list[str]()
     for name, mine in rows:
-        body += _row(name, _pieces(mine, scale), y)
+        pieces = _pieces(mine, scale)
+        body += _row(name, pieces, y)
+        targets += _targets(name, pieces, mine, scale, y)
         y += _HIGH + _GAP
     y += 6
     for kind, name in _ASYNC.items():
         shown = [each for each in groups if each.kind == kind and scale.shows(each.issued, _last(each))]
         if shown:
-            drawn, y = _bars(name, shown, scale, y)
+            drawn, told, y = _bars(name, shown, scale, y)
             body += drawn
+            targets += told
     body += _legend(y + 20)
-    return picture(_title(run, block, scale), _words(run, block, rows, groups), _LEFT + _WIDE + 16, y + 34, body)
+    words = _words(run, block, rows, groups)
+    return picture(_title(run, block, scale), words, _LEFT + _WIDE + 16, y + 34, body, layer(targets))
 
 
 def _window(run: Timeline, block: int, start: float | None, end: float | None) -> _Scale:
@@ -199,6 +210,30 @@ def _row(name: str, pieces: Sequence[_Piece], y: float) -> list[str]:
     return [*elements, *labels]
 
 
+def _targets(name: str, pieces: Sequence[_Piece], spans: Sequence[Span], scale: _Scale, y: float) -> list[str]:
+    """For each piece of a row, what it is: the cycles and, of what took longest there, the line of the kernel."""
+    alike: dict[tuple[str, bool], list[Span]] = defaultdict(list)
+    for span in sorted(spans, key=lambda span: span.start):
+        alike[span.named, span.waits].append(span)
+    found = []
+    for piece in pieces:
+        first, last, same = scale.cycle(piece.start), scale.cycle(piece.end), alike[piece.what, piece.waits]
+        begin = bisect_left(same, last, key=lambda span: span.start)
+        # spans of a unit do not overlap by much: what is in the piece is among the last that begin before its end
+        most = max(same[max(0, begin - 16) : begin], key=lambda span: min(span.end, last) - max(span.start, first))
+        does = _LOOKS[piece.what].name if piece.what in _LOOKS and most.unit != "copy engine" else piece.what
+        told = f"waits for {piece.what}" if piece.waits else does
+        title = f"{name}: {told}, cycles {first:,.0f} to {last:,.0f}, {_line(most)}"
+        found.append(target(outline(piece.start, y, piece.end - piece.start, _HIGH), title))
+    return found
+
+
+def _line(span: Span) -> str:
+    """The function and the line of the kernel, and what it executes, in short."""
+    opcode = ".".join(span.opcode.split(".")[:2])
+    return f"{span.site.function} line {span.site.line}{f', {opcode}' if opcode else ''}"
+
+
 # ---------------------------------------------------------------------------------------------- groups
 
 
@@ -206,9 +241,10 @@ def _last(group: Group) -> float:
     return max(group.completed, group.waited)
 
 
-def _bars(name: str, groups: Sequence[Group], scale: _Scale, y: float) -> tuple[list[str], float]:
-    """A bar for each group, in as few lanes as there are groups at a time, and where the next row begins."""
+def _bars(name: str, groups: Sequence[Group], scale: _Scale, y: float) -> tuple[list[str], list[str], float]:
+    """A bar for each group, in as few lanes as there are groups at a time; the targets, and where the next row is."""
     lanes: list[float] = []
+    targets: list[str] = []
     elements = [svg.text(_LEFT - 10, y + 11, name, "s", "end")]
     left_out = 0
     for group in groups:
@@ -218,11 +254,21 @@ def _bars(name: str, groups: Sequence[Group], scale: _Scale, y: float) -> tuple[
             continue
         lanes[free : free + 1] = [_last(group)]
         elements += _bar(group, scale, y + free * (_BAR + 3))
+        start, end = scale.x(group.issued), scale.x(_last(group))
+        targets.append(target(outline(start, y + free * (_BAR + 3), max(end - start, 1), _BAR), _told(name, group)))
     y += len(lanes) * (_BAR + 3) + 6
     if left_out:
         elements.append(svg.text(_LEFT, y + 8, f"{left_out} more at the same time are not shown", "s t"))
         y += 14
-    return elements, y
+    return elements, targets, y
+
+
+def _told(name: str, group: Group) -> str:
+    """What became of a group, and when."""
+    moments = {"issued": group.issued, "committed": group.committed, "complete": group.completed,
+               "waited for until": group.waited}  # fmt: skip
+    told = [f"{what} {cycle:,.0f}" for what, cycle in moments.items() if cycle >= 0]
+    return f"{name}, {group.number}: {', '.join(told)}"
 
 
 def _bar(group: Group, scale: _Scale, y: float) -> list[str]:

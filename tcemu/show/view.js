@@ -197,6 +197,25 @@ function render({ model, el }) {
     if (button) ask();
   });
   const figure = element(el, "div", { className: "tcemu-figure" });
+  // A cell that is clicked, or reached with the arrow keys and entered, is chosen: its lane, and its register and operand
+  // if there are controls for them.
+  const choose = (cell) => {
+    const told = /: ([a-z_]+?)(\d+) of lane (\d+)$/.exec(cell?.querySelector("title")?.textContent);
+    if (!told) return false;
+    const held = { operand: told[1], register: told[2], lane: told[3] };
+    const chosen = shows.filter((show, number) => {
+      const { name, kind } = model.get("controls")[number];
+      if (!(name in held)) return false;
+      values[name] = kind === "range" ? Number(held[name]) : held[name];
+      return true;
+    });
+    if (chosen.length && !button) ask();
+    return chosen.length > 0;
+  };
+  figure.addEventListener("click", (event) => choose(event.target.closest(".z path")));
+  figure.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && choose(figure.querySelector(".z .on"))) event.preventDefault();
+  });
   const status = element(el, "div", { className: "tcemu-said", role: "status", "aria-live": "polite" });
 
   // A late answer does not set back a control that the reader is still moving, nor what was typed since.

@@ -114,6 +114,7 @@ def test_answers_are_folded_away(notebook: Any) -> None:
         if cell.cell_type == "markdown":
             assert not re.search(r"\*\*predict", cell.source, re.IGNORECASE), cell.source
         elif "predict(" in cell.source:
+            assert cell.metadata.jupyter.source_hidden, f"the code gives the answer away. {SAVE}"
             (output,) = cell.outputs
             assert output.data["text/plain"].startswith("Predict. ")
             assert "<details><summary>Answer</summary><p>" in output.data["text/html"]

@@ -6,7 +6,7 @@ a server for each build.)
 
 from __future__ import annotations
 
-import shutil
+import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -35,10 +35,20 @@ def lay_out_sources(sources: Path, wanted: Manifest) -> None:
     for name, path in wanted.contents().items():
         if path.suffix == ".ipynb":
             (sources / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, sources / name)
+            (sources / name).write_text(_folded(path.read_text(encoding="utf-8")), encoding="utf-8")
     for name, text in generated(wanted, {name for name in wanted.contents() if name.endswith(".ipynb")}):
         (sources / name).parent.mkdir(parents=True, exist_ok=True)
         (sources / name).write_text(text, encoding="utf-8")
+
+
+def _folded(notebook: str) -> str:
+    """A notebook in which the code that is hidden in JupyterLab has myst-nb's tag for it."""
+    held = json.loads(notebook)
+    for cell in held["cells"]:
+        metadata = cell["metadata"]
+        if metadata.get("jupyter", {}).get("source_hidden"):
+            metadata["tags"] = [*metadata.get("tags", []), "hide-input"]
+    return json.dumps(held)
 
 
 def _sphinx(sources: Path, doctrees: Path, out: Path, wanted: Manifest, strict: bool) -> None:

@@ -1,0 +1,29 @@
+"""Text and values as HTML, for questions and their answers."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+from tcemu.show.picture import Picture
+
+
+def html(shown_then: Any, *, stored: bool) -> str:
+    """Anything that a notebook can show."""
+    if isinstance(shown_then, Picture):
+        return shown_then.quiet().portable_html if stored else shown_then.html
+    for name in ("html", "_repr_html_"):
+        found = getattr(shown_then, name, None)
+        if found is not None:
+            return str(found() if callable(found) else found)
+    return f"<pre>{escape(str(shown_then))}</pre>"
+
+
+def paragraphs(text: str) -> str:
+    return "".join(f"<p>{inline(line)}</p>" for line in text.splitlines())
+
+
+def inline(text: str) -> str:
+    """Text with `code` in backquotes."""
+    pieces = escape(text).split("`")
+    return "".join(f"<code>{piece}</code>" if number % 2 else piece for number, piece in enumerate(pieces))
