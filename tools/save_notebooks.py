@@ -5,8 +5,8 @@
 What differs from run to run is left out: ids and states of widgets, times, the version of Python, output to stderr,
 and the line that says that a kernel is being compiled. Cells tagged `live-gpu` show the recorded answer, even if
 there is a GPU; to record the answer for a new cell, run the notebook on an H200 with
-TCEMU_LIVE_RECORD=tcemu/live/recorded.json, without this tool. The code of a question is folded. A widget is saved as its first picture; the widget
-itself appears when the cell runs.
+TCEMU_LIVE_RECORD=tcemu/live/recorded.json, without this tool. A widget is saved as its first picture; the widget
+itself appears when the cell runs. The code of a question is folded.
 """
 
 from __future__ import annotations

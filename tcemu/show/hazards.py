@@ -31,10 +31,8 @@ _RULE = 16
 _ROWS, _BEFORE = 30, 22
 #: Widths of a warp's column, of a letter in it, and of a letter of the notes.
 _WARP, _LETTERS, _LETTER = 198, 6.7, 5.8
-#: Letters of a function's name.
-_FUNCTION = 24
-#: Letters in a line of the notes: as many as fit beside a page's contents.
-_LINE = 130
+#: Letters of a function's name, and of a line of the notes: as many as fit beside a page's contents.
+_FUNCTION, _LINE = 24, 130
 _COLUMNS = ("wgmma", "bulk copies", "cp.async")
 #: The text's name for one entry of a column, if it is not the column's name.
 _ONE = {"bulk copies": "A bulk copy of"}

@@ -20,6 +20,7 @@ def html(shown_then: Any, *, stored: bool) -> str:
 
 
 def paragraphs(text: str) -> str:
+    """Each line as a paragraph."""
     return "".join(f"<p>{inline(line)}</p>" for line in text.splitlines())
 
 
