@@ -20,6 +20,11 @@ _LIT = (
 )
 
 
+def function_of(site: Site) -> str:
+    """The name of a line's function, without that of the function around it."""
+    return site.function.rpartition("<locals>.")[2]
+
+
 def listing(steps: Sequence[tuple[Site, str, str]], low: float) -> tuple[list[str], str, float]:
     """The lines of some steps, from `low` on: their elements, the layer over them and the steps, and their height.
 
@@ -27,7 +32,7 @@ def listing(steps: Sequence[tuple[Site, str, str]], low: float) -> tuple[list[st
     """
     did: dict[tuple[str, str, int], list[tuple[str, str]]] = defaultdict(list)
     for site, title, box in steps:
-        did[site.file, site.function, site.line].append((title, box))
+        did[site.file, function_of(site), site.line].append((title, box))
     functions = list(dict.fromkeys((file, function) for file, function, _ in did))
     code = {place: linecache.getline(place[0], place[2]).strip() for place in did}
     if not all(code.values()):

@@ -17,7 +17,7 @@ from tcemu.arguments import explained
 from tcemu.errors import LaunchError, briefly, counted, ranges, span
 from tcemu.machine.events import Event, Exited, Site
 from tcemu.show import svg
-from tcemu.show.code_lines import listing
+from tcemu.show.code_lines import function_of, listing
 from tcemu.show.order import Order, Step, Work, order
 from tcemu.show.picture import Picture, picture
 from tcemu.show.targets import outline
@@ -251,7 +251,8 @@ def _rows(sheet: _Sheet) -> list[str]:
 
 def _function(site: Site) -> str:
     """The name of a function, shortened to the room that there is."""
-    return site.function if len(site.function) <= _FUNCTION else f"{site.function[: _FUNCTION - 1]}…"
+    name = function_of(site)
+    return name if len(name) <= _FUNCTION else f"{name[: _FUNCTION - 1]}…"
 
 
 def _tone(step: Step) -> str:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tcemu.arguments import explained
 from tcemu.errors import OperandError, briefly, counted, listing, ranges
 from tcemu.show import svg
+from tcemu.show.code_lines import function_of
 from tcemu.show.picture import Picture, picture
 from tcemu.show.targets import layer, outline, target
 from tcemu.timing import Timeline
@@ -231,7 +232,7 @@ def _targets(name: str, pieces: Sequence[_Piece], spans: Sequence[Span], scale: 
 def _line(span: Span) -> str:
     """The function and the line of the kernel, and what it executes, in short."""
     opcode = ".".join(span.opcode.split(".")[:2])
-    return f"{span.site.function} line {span.site.line}{f', {opcode}' if opcode else ''}"
+    return f"{function_of(span.site)} line {span.site.line}{f', {opcode}' if opcode else ''}"
 
 
 # ---------------------------------------------------------------------------------------------- groups

@@ -230,7 +230,10 @@ function render({ model, el }) {
   const draw = () => {
     const made = figure.cloneNode();
     made.innerHTML = named(model.get("html"), id);
+    const cells = () => [...figure.querySelectorAll(".z path")];
+    const on = cells().findIndex((each) => each.classList.contains("on")); // where the arrow keys are
     become(figure, made);
+    if (on >= 0) cells()[on]?.classList.add("on");
   };
   // Announce a dragged slider only where it stops.
   const say = () => {

@@ -147,6 +147,25 @@ def test_the_number_box_has_a_name_and_takes_keys(first_light: Lab) -> None:
     first_light.shot("who-holds-what", explorer)
 
 
+def test_a_clicked_cell_chooses_its_lane(first_light: Lab) -> None:
+    explorer = first_light.view(MAP)
+    explorer.locator(".zd .i3.j4").click()
+    first_light.settle()
+    assert "lane 14 holds the marked cells" in explorer.inner_html()
+    assert explorer.get_by_label("lane", exact=True).input_value() == "14"
+    box = explorer.get_by_label("lane", exact=True)
+    box.fill("22")
+    box.press("Enter")
+    first_light.settle()
+
+
+def test_the_code_of_a_question_is_folded_and_can_be_unfolded(first_light: Lab) -> None:
+    cell = first_light.page.locator(".jp-CodeCell", has_text="Which elements of D change?").first
+    assert not cell.locator(".cm-content").is_visible()
+    cell.locator(".jp-InputPlaceholder, .jp-Placeholder-content").first.click()
+    assert cell.locator(".cm-content").is_visible()
+
+
 def test_what_is_open_stays_open_and_what_changes_is_announced(first_light: Lab) -> None:
     explorer = first_light.view(MAP)
     explorer.locator("summary").first.click()

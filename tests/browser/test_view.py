@@ -156,3 +156,48 @@ def test_enter_in_a_number_box_moves_the_slider(page: Any) -> None:
     box.fill("99")
     box.press("Enter")
     assert (box.input_value(), page.get_by_role("slider").input_value()) == ("31", "31")
+
+
+REGISTER = LANE | {"name": "register", "label": "register", "high": 3}
+
+
+def test_a_clicked_cell_chooses_its_lane_and_so_does_enter(page: Any) -> None:
+    _view(page, MOVES["map"][0].html, LANE)
+    page.locator(".zd .i3.j4").click()
+    assert page.evaluate("asked()") == {"values": {"lane": 14}, "count": 1}
+    _answer(page, 1, LANE | {"value": 14})
+    page.evaluate("html => show(html)", MOVES["map"][1].html)
+    page.locator(".tcemu-scroll").focus()
+    for key in ("ArrowDown", "ArrowRight", "ArrowDown", "Enter"):
+        page.keyboard.press(key)
+    assert page.locator("[role=status]").first.text_content() == "D[1, 1]: d1 of lane 4"
+    assert page.evaluate("asked()") == {"values": {"lane": 4}, "count": 2}
+    page.evaluate("html => show(html)", MOVES["map"][2].html)
+    page.keyboard.press("ArrowRight")
+    assert page.locator("[role=status]").first.text_content() == "D[1, 2]: d0 of lane 5", "the keys stay where they are"
+
+
+def test_a_clicked_cell_chooses_what_there_are_controls_for(page: Any) -> None:
+    _view(page, show.fragment_map(MMA.fragments["a"]).html, REGISTER, ROLE | {"name": "operand"})
+    page.locator(".z path", has_text="A[8, 2–3]: a1 of lane 1").click()
+    assert page.evaluate("asked()") == {"values": {"register": 1, "operand": "a"}, "count": 1}
+    _view(page, show.number_bits("e4m3", 1).html, LANE)
+    page.locator("figure svg").click()
+    assert page.evaluate("asked()") == {}
+
+
+def hasty(warp: Any) -> None:
+    warp.st_shared(4 * warp.threads, warp.threads)
+    warp.ld_shared(4 * (63 - warp.threads))
+
+
+def test_a_step_and_its_line_light_each_other(page: Any) -> None:
+    events: list[Any] = []
+    tcemu.launch(hasty, block=64, shared=256, sanitizer="off", observers=[events.append])
+    page.set_content(show.hazards(events).html)
+    lit = "all => all.filter(each => getComputedStyle(each).opacity > 0).map(each => each.getAttribute('class'))"
+    for name in ("n0", "n1"):
+        both = page.locator(f".z .{name}")  # the line, and the step of warps that do the same
+        for each in both.all():
+            each.hover()
+            assert page.locator(".y path").evaluate_all(lit) == [name] * both.count() == [name] * 2

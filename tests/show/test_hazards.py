@@ -187,3 +187,50 @@ def test_a_block_and_a_row_can_be_chosen():
 def test_something_other_than_events_is_refused():
     with pytest.raises(TcemuError, match=r"observers=\[events.append\]"):
         show.hazards(["Issued"])
+
+
+def put(warp):
+    warp.st_shared(4 * warp.threads, warp.threads)
+
+
+def hasty(warp):
+    put(warp)
+    warp.ld_shared(4 * (63 - warp.threads))
+
+
+def _hasty():
+    events = []
+    result = tcemu.launch(hasty, block=64, shared=256, sanitizer="collect", observers=[events.append])
+    return show.hazards(events, result.reports)
+
+
+def test_lines_are_those_of_a_function_and_their_code_is_below():
+    shown = [element.text for element in ET.fromstring(_hasty().svg).iter(f"{SVG}text")]  # noqa: S314 - our own text
+    (first,), (second,) = _lines(put, 1), _lines(hasty, 2)
+    assert "function, line" in shown
+    assert shown.index("put") < shown.index(str(first)) < shown.index("hasty") < shown.index(str(second))
+    below = shown[len(shown) - shown[::-1].index("put") - 1 :]
+    assert below == [
+        "put", str(first), "warp.st_shared(4 * warp.threads, warp.threads)",
+        "hasty", str(second), "warp.ld_shared(4 * (63 - warp.threads))",
+    ]  # fmt: skip
+
+
+def test_a_line_and_what_it_did_light_each_other():
+    layer = _hasty().layer
+    titles = re.findall(r'<path d="[^"]*" class="(n\d)"><title>([^<]*)</title>', layer)
+    (first,), (second,) = _lines(put, 1), _lines(hasty, 2)
+    assert set(titles) == {
+        ("n0", f"put line {first}: 2 steps"), ("n0", "warp 0: st.shared.b32"), ("n0", "warp 1: st.shared.b32"),
+        ("n1", f"hasty line {second}: 2 steps"), ("n1", "warp 0: ld.shared.b32"), ("n1", "warp 1: ld.shared.b32"),
+    }  # fmt: skip
+    assert all(f"&:has(.z .n{each}:is(:hover,.on)) .y .n{each}{{opacity:1}}" in layer for each in range(2))
+
+
+def test_the_name_of_a_rule_is_beside_its_step_not_at_the_edge():
+    picture = _hasty()
+    texts = list(ET.fromstring(picture.svg).iter(f"{SVG}text"))  # noqa: S314 - our own text
+    (name,) = (element for element in texts if element.text == "✗ shared-race")
+    (step,) = (element for element in texts if element.text == "ld.shared.b32" and "halo" in element.get("class"))
+    assert name.get("x") == step.get("x")
+    assert 10 < float(name.get("y")) - float(step.get("y")) < 26

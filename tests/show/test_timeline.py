@@ -136,3 +136,31 @@ def test_products_that_are_too_narrow_for_a_border_have_the_full_colour(pipeline
     first, last = pipeline.blocks[0]
     near = {"start": (first + last) / 2, "end": (first + last) / 2 + (last - first) / 40}
     assert min(widths("fb", **near)) >= 4, "what is wide enough has a border and the pale fill"
+
+
+def test_what_is_pointed_at_is_named_with_its_cycles_and_its_line(hopper):
+    layer = show.timeline(hopper).layer
+    titles = re.findall("<title>([^<]*)</title>", layer)
+    first, last = hopper.blocks[0]
+    for title in titles:
+        row, _, told = title.partition(": ")
+        if found := re.search(r", cycles ([\d,]+) to ([\d,]+), (\w+) line \d+", told):
+            begin, end = (int(found[number].replace(",", "")) for number in (1, 2))
+            assert first <= begin <= end <= last + 1, title
+            assert re.fullmatch(r"warp \d|tensor cores 0–3|copies in flight", row), title
+        else:
+            assert re.match(r"(product groups|mbarrier phases), \d+: issued [\d,]+", title), title
+    slivers = re.findall(r"h([\d.]+)v20", layer)
+    assert min(map(float, slivers)) <= 2, "what has no room for a word has a name"
+
+
+def test_what_took_longest_is_the_line_that_is_named():
+    def slow(warp, x):
+        warp.ld_global(x.at(warp.threads))
+        warp.bar_sync()
+
+    run = Timeline()
+    tcemu.launch(slow, block=64, args=(np.zeros(64, np.uint32),), observers=[run])
+    titles = re.findall("<title>([^<]*)</title>", show.timeline(run).layer)
+    line = slow.__code__.co_firstlineno + 1
+    assert any(re.match(rf"warp 0: .*global.*, cycles .*, slow line {line}, ld\.global", each) for each in titles)
