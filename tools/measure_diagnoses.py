@@ -12,6 +12,15 @@ counts those
 
 and, of the named ones, checks what can be checked without reading them: that the arguments which the diagnosis names
 are among those that the change concerns. --show prints every change and diagnosis for reading.
+
+    .venv/bin/python tools/measure_diagnoses.py --answers FILE
+
+measures answers that people gave instead, and prints each with its diagnosis, so that a reader can say whether it names
+the mistake, another one or none. Before each answer in the file, a line says of which exercise it is and what is wrong:
+
+    #### where_of_a | the row's half is forgotten
+    def where_of_a(row, column):
+        return 4 * (row % 8) + column % 8 // 2, column // 8 * 2
 """
 
 from __future__ import annotations
@@ -161,14 +170,31 @@ def measure(case: Case, each: int, rng: random.Random, show: bool) -> Counter[st
     return count
 
 
+def read(held: list[Case], path: Path) -> Counter[str]:
+    """Print the diagnosis of each answer in a file, and count how they fared."""
+    known = {case.exercise.name: case for case in held}
+    count: Counter[str] = Counter()
+    for answer in path.read_text(encoding="utf-8").split("#### ")[1:]:
+        says, _, code = answer.partition("\n")
+        verdict = judge(known[says.partition(" | ")[0]], code)
+        count[outcome(verdict, set(), set())] += 1
+        told = verdict if isinstance(verdict, str) else f"{verdict.mistake or '-'} [{verdict.says.splitlines()[0]}]"
+        print(f"{says}\n    {told}", flush=True)
+    return count
+
+
 def main() -> None:
     """Measure and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--each", type=int, default=12, help="wrong answers for each exercise")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--show", action="store_true", help="print every change and its diagnosis")
+    parser.add_argument("--answers", type=Path, help="a file of wrong answers to measure instead")
     parser.add_argument("exercises", nargs="*")
     given = parser.parse_args()
+    if given.answers:
+        print(dict(read(cases(ROOT), given.answers)))
+        return
     kinds: dict[str, Counter[str]] = {}
     for case in cases(ROOT):
         if not given.exercises or case.exercise.name in given.exercises:

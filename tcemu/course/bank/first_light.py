@@ -49,6 +49,7 @@ def _three_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "You added C after the instruction. That rounds once more; let the instruction add it.", (
         matmul(a, b, nothing, instruction=_MMA) + c
     )
+    yield "C is added twice: the instruction adds it already.", matmul(a, b, c, instruction=_MMA) + c
     yield "This is numpy's product, not the tensor core's: float32 rounds after every addition.", (
         a.astype(np.float32) @ b.astype(np.float32) + c
     )

@@ -187,6 +187,9 @@ def _wrong_chains(given: Given) -> Iterable[tuple[str, Array]]:
     for says, order in orders.items():
         ks = order.ravel()
         wrong[says] = [_dot(ampere, a[ks], b[ks], c, _as_it_is) for a, b, c in cases]
+    wrong["You added c after both sums. It is a term of the first one."] = [
+        _dot(ampere, a, b, 0.0, _as_it_is) + np.float32(c) for a, b, c in cases
+    ]
     wrong |= {
         "This is float32 arithmetic, one addition after the other.": [_one_after_the_other(*case) for case in cases],
         "This is the exact sum, rounded once.": [_exact(*case) for case in cases],

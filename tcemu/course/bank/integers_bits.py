@@ -86,6 +86,10 @@ def _wrong_halves(given: Given) -> Iterator[tuple[str, Array]]:
     yield "These are the lower four numbers and the upper four; here it is the even ones and the odd ones.", (
         np.stack([_bytes(signed[:, :4]), _bytes(signed[:, 4:])])
     )
+    shifted = words >> np.uint32(8) & np.uint32(0x0F0F0F0F)
+    yield "You shifted by 8 bits to get the odd numbers: an s4 has four.", (
+        np.stack([_bytes(signed[:, ::2]), shifted | (shifted & np.uint32(0x08080808)) * np.uint32(0x1E)])
+    )
     low = np.where(evens & np.uint32(8), evens | np.uint32(0xFFFFFFF0), evens)
     high = np.where(odds & np.uint32(8), odds | np.uint32(0xFFFFFFF0), odds)
     yield "You extended the sign of the lowest byte only.", np.stack([low, high])

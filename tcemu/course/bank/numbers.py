@@ -178,6 +178,9 @@ def _e4m3_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
         np.where(right & 0x7F == 0, 0, right).astype(np.uint8)
     )
     yield "Numbers that are too large become 448 with .satfinite, not NaN.", _e4m3(given, satfinite=False)
+    yield "Numbers below 2⁻⁶ are not zero: e4m3 has subnormals, down to 2⁻⁹.", (
+        np.where(np.abs(given.numbers) < 2.0**-6, right & 0x80, right).astype(np.uint8)
+    )
     subnormal = right & 0x78 == 0
     yield "Numbers below 2⁻⁶ are not zero: e4m3 has subnormals, down to 2⁻⁹.", (
         np.where(subnormal, right & 0x80, right).astype(np.uint8)

@@ -161,6 +161,10 @@ EXERCISES = [
                     lambda row, column: np.stack([row // 32, row // 32 << 16 | column], axis=-1),
                 ),
                 (
+                    "The upper half of the address names the warp's first lane among all 128, not a lane of the warp.",
+                    lambda row, column: np.stack([row // 32, row % 32 << 16 | column], axis=-1),
+                ),
+                (
                     "Lane and column are exchanged: the lane is in the upper half of the address.",
                     lambda row, column: np.stack([row // 32, column << 16 | row // 32 * 32], axis=-1),
                 ),

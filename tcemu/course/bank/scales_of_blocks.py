@@ -51,6 +51,8 @@ def _scale_mistakes(given: Given) -> Wrong:
     yield "The largest e4m3 is 448, not 256: a block may have a smaller scale than that of its next power of two.", (
         _power(ceiling - 8)
     )
+    for top in (240, 480, 464):
+        yield f"You divided by {top}; the largest e4m3 is 448.", _power(np.ceil(np.log2(largest / top)).astype(int))
     yield "This is the exponent without the bias: the pattern is the exponent + 127.", (
         (right.astype(int) - 127).astype(np.uint8)
     )

@@ -60,6 +60,8 @@ def _metadata_mistakes(given: Given) -> Wrong:
     yield "You counted bytes: four bits belong to a chunk, so eight chunks are 32 bits.", (
         np.uint32(sum(int(code) << 8 * group for group, code in enumerate(right)) & 0xFFFFFFFF)
     )
+    for name, codes in (("second", first), ("first", second << 2), ("first", second)):
+        yield f"The {name} index of each chunk is missing: four bits hold two of them.", _word(codes)
     yield "The second index is shifted by one bit instead of two.", _word((first | second << 1) & 15)
     yield "This is the metadata of the first chunk only.", np.uint32(right[0])
 

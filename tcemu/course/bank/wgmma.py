@@ -194,6 +194,8 @@ EXERCISES = [
             (
                 ("You XOR three bits for every swizzle; 64 bytes use two bits and 32 bytes one.", _other_bits(3, 7)),
                 ("You XOR bits 8 and up; the number of the 128-byte line begins at bit 7.", _other_bits(0, 8)),
+                ("The number of the line is XORed into bits 4 and up, the number of the unit: shift it left by 4.",
+                 lambda a, s: a ^ (a // 128 & np.maximum(s // 16, 1) - 1) << 3),
                 ("You XOR bits 6 and up; the number of the 128-byte line begins at bit 7.", _other_bits(0, 6)),
                 ("You XOR the number of the unit with itself: the line's number begins at bit 7.", _other_bits(0, 4)),
                 ("Lines are not W bytes long here: the number of the line is address // 128 for every swizzle.",
