@@ -152,7 +152,7 @@ def multiply(a: Array, b: Array, c: Array, mode: int) -> Array:
     """C after c[m, n] = fma(a[m, k], b[k, n], c[m, n]) for ascending k; matrices of uint64 patterns."""
     more = -len(c) % _ROWS, -c.shape[1] % _LANES
     left, right, results = (
-        np.pad(each, ((0, rows), (0, columns)))
+        np.ascontiguousarray(np.pad(each, ((0, rows), (0, columns))))  # np.pad keeps the order of columns first
         for each, rows, columns in ((a, more[0], 0), (b, 0, more[1]), (c, more[0], more[1]))
     )
     _tile(left, right, results, mode)

@@ -547,6 +547,15 @@ def test_f64_with_subnormal_numbers(kind, mode):
     assert_same(matmul.f64(a, b, c, mode=mode), want)
 
 
+def test_f64_takes_matrices_in_any_order_of_memory():
+    rng = np.random.default_rng(0)
+    a, b, c = (rng.standard_normal(shape).view(np.uint64) for shape in ((14, 64), (64, 15), (14, 15)))
+    want = matmul.f64(a, b, c)
+    for order in (np.asfortranarray, lambda x: np.repeat(x, 2, axis=1)[:, ::2], lambda x: np.flip(np.flip(x).copy())):
+        for operands in ((order(a), b, c), (a, order(b), c), (a, b, order(c))):
+            assert_same(matmul.f64(*operands), want)
+
+
 def test_f64_rounds_once():
     a, b = np.array([[1 + 2.0**-30, 3.0]]), np.array([[1 + 2.0**-30], [2.0**-60]])
     got = matmul.f64(a.view(np.uint64), b.view(np.uint64), np.array([[-1.0]]).view(np.uint64))
