@@ -77,6 +77,7 @@ class Work:
         core, block, shape = self._core, self._core.block, self._core.block.shape
         return {
             "number": block.number, "shared": shape.shared, "resident": block.grid.resident,
+            "launch": block.grid.launch,
             "cluster": shape.cluster, "clusterid": block.cluster.index, "place": block.place,
             "ctaid": core.block.index, "grid": shape.grid, "block": shape.block, "warps": core.block.warps,
             "rank": core.block.rank, "index": core.index, "there": core.there, "target": core.target,

@@ -123,11 +123,12 @@ class RemoteCore(Core):
     def __init__(self, session: Session, place: SimpleNamespace) -> None:
         given = place.grid, place.block, place.shared, place.target
         shape = Shape(*given, policy="late", seed=0, registers=0, cluster=place.cluster)  # nothing uses the policy
-        grid = SimpleNamespace(resident=place.resident, clock=_CLOCK.__next__)
+        grid: Any = SimpleNamespace(resident=place.resident, launch=place.launch, clock=_CLOCK.__next__)
         self.block: Any = SimpleNamespace(
             index=place.ctaid, shape=shape, warps=place.warps, rank=place.rank, number=place.number, grid=grid,
             cluster=SimpleNamespace(index=place.clusterid), place=place.place,
         )  # fmt: skip
+        self.grid = grid
         self.index, self.there, self.bits, self.at = place.index, place.there, place.there, None
         self.target, self.watched = shape.target, True
         #: counts the operations that let other warps run
