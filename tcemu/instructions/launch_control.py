@@ -35,17 +35,18 @@ TRY_CANCEL = family(
     ),
 )
 IS_CANCELED = family(
-    "clusterlaunchcontrol.query_cancel.is_canceled",
+    "clusterlaunchcontrol.is_canceled",
     "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128",
     "9.7.13.18",
     [one("8.6", "sm_100", Facts(lanes=1, answers="predicate"))],
+    stems=["clusterlaunchcontrol.query_cancel.is_canceled"],
     signature="d_answer = response",
     roles=_RESPONSE,
     changes=False,
     about="says whether try_cancel has cancelled a cluster",
 )
 FIRST = family(
-    "clusterlaunchcontrol.query_cancel.get_first_ctaid",
+    "clusterlaunchcontrol.first_ctaid",
     "clusterlaunchcontrol.query_cancel.{what}[.{vec}].{type}.b128",
     "9.7.13.18",
     [

@@ -70,6 +70,7 @@ def immediates(instruction: Instruction, given: Sequence[Any], described: bool) 
         how = "a descriptor" if described else "registers"
         raise OperandError(
             f"{instruction} with A in {how} ends with {told}; got {len(given)} of them (PTX ISA {SECTION})"
+            f"{_k_major(instruction) if len(given) > 1 + len(names) else ''}"
         )
     values = dict(zip(names, given[1:], strict=True))
     for name, value in values.items():
@@ -84,6 +85,18 @@ def immediates(instruction: Instruction, given: Sequence[Any], described: bool) 
         values.get("imm_scale_b") == -1,
         values.get("imm_trans_a") == 1,
         values.get("imm_trans_b") == 1,
+    )
+
+
+def _k_major(instruction: Instruction) -> str:
+    """Why types other than f16 and bf16 have no immediates that transpose; empty for those two."""
+    if instruction.facts.transposes:
+        return ""
+    a, b = instruction.types["a"].name, instruction.types["b"].name
+    said = f"{a} and {b} are" if a != b else f"{a} is"
+    return (
+        f". {said} K-major only: imm_trans_a and imm_trans_b exist for f16 and bf16. Store the tile so that k is "
+        "contiguous, or transpose it on its way into shared memory"
     )
 
 

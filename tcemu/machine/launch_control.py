@@ -91,7 +91,7 @@ def _words(core: Core, instruction: Instruction, response: npt.ArrayLike) -> Arr
     return np.ascontiguousarray(array).view("<u4")
 
 
-@executes("clusterlaunchcontrol.query_cancel.is_canceled")
+@executes("clusterlaunchcontrol.is_canceled")
 def is_canceled(instruction: Instruction) -> Act:
     """Whether the request cancelled a cluster, a predicate of each lane."""
 
@@ -105,7 +105,7 @@ def is_canceled(instruction: Instruction) -> Act:
     return act
 
 
-@executes("clusterlaunchcontrol.query_cancel.get_first_ctaid")
+@executes("clusterlaunchcontrol.first_ctaid")
 def get_first_ctaid(instruction: Instruction) -> Act:
     """%ctaid of the first block of the cancelled cluster: x, y, z and an unspecified register, or one of them."""
     axis = "xyz".find(instruction.words["what"][-1]) if "::" in instruction.words["what"] else -1

@@ -166,7 +166,7 @@ WRITTEN = {
     "prefetch.param.tensormap": "prefetch.tensormap",
     "griddepcontrol.launch_dependents": "griddepcontrol",
     "clusterlaunchcontrol.try_cancel.async.mbarrier::complete_tx::bytes.b128": "clusterlaunchcontrol.try_cancel",
-    "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128": "clusterlaunchcontrol.query_cancel.is_canceled",
+    "clusterlaunchcontrol.query_cancel.is_canceled.pred.b128": "clusterlaunchcontrol.is_canceled",
     "multimem.red.relaxed.gpu.global.add.v4.bf16x2": "multimem.red",
     "tensormap.replace.tile.rank.shared::cta.b1024.b32": "tensormap.replace",
 }

@@ -4,6 +4,7 @@ import re
 from itertools import product
 
 import ask_assembler
+import numpy as np
 import pytest
 from quick import some, spread, turn
 
@@ -131,3 +132,24 @@ def test_the_nearest_form_is_legal_there_and_has_the_types_that_were_asked_for(f
             same = [each for each in there_types if sorted(filter(None, each)) == sorted(said)]
             if same and len(said) == len([*filter(None, same[0])]):
                 assert sorted(filter(None, there[near[1]])) == sorted(said), told
+
+
+@pytest.mark.parametrize(
+    ("opcode", "scales", "said"),
+    [
+        ("wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32", (1, 1), "tf32 is K-major only"),
+        ("wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e5m2", (1, 1), "e4m3 and e5m2 are K-major only"),
+        ("wgmma.mma_async.sync.aligned.m64n8k32.s32.s8.s8", (), "s8 is K-major only"),
+    ],
+)
+def test_types_without_transpose_bits_are_k_major_only(opcode, scales, said):
+    """The assembler says "Arguments mismatch": it takes the two immediates for f16 and bf16 alone."""
+    d = np.zeros((128, 4), np.uint32)
+    a = b = tcemu.layouts.Descriptor.for_tile("f16", 64, 16).encode()
+    for more in ((0, 1), (0, 0)):
+        with pytest.raises(tcemu.OperandError, match=said):
+            tcemu.run(opcode, d, a, b, True, *scales, *more, shared=np.zeros(8192, np.uint8))
+    f16 = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
+    with pytest.raises(tcemu.OperandError) as error:
+        tcemu.run(f16, d, a, b, True, 1, 1, shared=np.zeros(8192, np.uint8))
+    assert "K-major" not in str(error.value)

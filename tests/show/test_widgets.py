@@ -341,7 +341,7 @@ def test_a_sum_of_a_wgmma_can_be_drawn() -> None:
     [
         (lambda: show.fused_sums_of(MMA, (A, B, C), targets="sm_80"), "targets must be a list of names"),
         (lambda: show.fused_sums_of(MMA, (A, B, C), targets=[]), r"such as \['sm_80', 'sm_90a'\]; got \[\]"),
-        (lambda: show.fused_sums_of(MMA, (A, B, C), targets=["h100"]), "no target is called 'h100'"),
+        (lambda: show.fused_sums_of(MMA, (A, B, C), targets=["ampere"]), "no target is called 'ampere'"),
         (lambda: show.fused_sums_of(MMA, (A, B, C), targets=["sm_75"]), "does not exist on sm_75"),
         (lambda: widgets.one_among_powers(power=31), "power cannot be 31: it takes whole numbers from 0 to 30"),
         (lambda: widgets.one_among_powers(second="sm_75"), "second cannot be 'sm_75'"),
