@@ -19,9 +19,12 @@ _ALWAYS = (
 #: What no answer may call unless its row says so: the judges know what is right.
 _NEVER = ("tcemu.course", "tcemu.grade")
 #: What a kernel may call, whatever its row says: the machine, and what describes operands to it.
-_MACHINE = ("tcemu.machine", "tcemu.layouts", "tcemu.formats", "tcemu.instructions", "tcemu.wmma")
+_MACHINE = ("tcemu.machine", "tcemu.layouts", "tcemu.formats", "tcemu.instructions")
 #: ... and what of this computes products outside the machine.
-_OUTSIDE = ("tcemu.instructions.matmul", "tcemu.instructions.run", "tcemu.machine.launch")
+_OUTSIDE = (
+    "tcemu.instructions.matmul", "tcemu.instructions.run", "tcemu.instructions.multiply", "tcemu.machine.launch",
+    "tcemu.machine.stream",
+)  # fmt: skip
 
 
 def refused(exercise: Exercise, entered: Iterable[str], *, kernel: bool = False) -> str:
