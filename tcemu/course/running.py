@@ -1,6 +1,7 @@
 """Check the exercises of a notebook outside Jupyter: its cells run in a fresh process, which prints the verdicts.
 
-Only cells that the checks need are run: those that define a name that is used there, and what these need in turn.
+Cells of the course that no check needs are not run: a lesson's pictures take longer than its checks. All others run in
+order, as they do in Jupyter.
 
     python -m tcemu.course.running 60 exercises/02_fragments.ipynb   prints a line of JSON for each check; 60 s at most
 """
@@ -16,17 +17,19 @@ import sys
 import threading
 import time
 from collections.abc import Container, Iterable, Iterator, Sequence
-from contextlib import redirect_stdout
+from contextlib import closing, redirect_stdout, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from tcemu.cells import Cells, python_of
 from tcemu.course import progress
 from tcemu.course.answers import DOTS
 from tcemu.course.checking import verdicts_of
-from tcemu.course.solutions import execute
-from tcemu.errors import CourseError, TcemuError
+from tcemu.course.source import source
+from tcemu.course.verdict import Verdict
+from tcemu.errors import CourseError, TcemuError, listing
 from tcemu.tracebacks import described
 
 #: Seconds of processor time that a notebook may take, and how many times as many may pass while it waits for something.
@@ -37,16 +40,17 @@ _OVERDUE = 124
 
 @dataclass(frozen=True)
 class Cell:
-    """A code cell: its id and its source as Python; magic lines are left out."""
+    """A code cell: its id, and its source as it was typed."""
 
     id: str
     source: str
 
     @cached_property
     def tree(self) -> ast.Module | None:
-        """The source, parsed; None if it is not Python."""
+        """The source, parsed, without lines that only IPython understands; None if it is not Python."""
         try:
-            return ast.parse(self.source)
+            code = compile(python_of(self.source), "", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST)
+            return code if isinstance(code, ast.Module) else None
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
 
@@ -120,7 +124,7 @@ def cells_of(content: bytes) -> list[Cell]:
         code = [cell for cell in held if cell["cell_type"] == "code"]
         sources = ["".join(cell["source"]) for cell in code]
         names = [str(cell.get("id", number)) for number, cell in enumerate(code)]
-        return [Cell(name, _without_magic(source)) for name, source in zip(names, sources, strict=True)]
+        return [Cell(name, source) for name, source in zip(names, sources, strict=True)]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise CourseError(_damage(error)) from error
 
@@ -136,26 +140,29 @@ def _damage(error: Exception) -> str:
     return "it has no list of cells"
 
 
-def _without_magic(source: str) -> str:
-    lines = source.splitlines()
-    if lines and lines[0].startswith("%%"):
-        return ""
-    return "\n".join("" if line.lstrip().startswith(("%", "!", "?")) else line for line in lines)
+def needed(
+    every: Sequence[Cell], checks: Iterable[str] | None = None, given: Container[str] | None = None
+) -> list[Cell]:
+    """The cells with `checks`, those on which they depend, and broken ones, in order; by default, with any check.
 
-
-def needed(every: Sequence[Cell], names: Iterable[str] = (), checks: Iterable[str] | None = None) -> list[Cell]:
-    """The cells with checks or that make `names`, those on which they depend, and broken ones, in order.
-
-    With `checks`, other exercises than these do not count.
+    If the sources that the course has `given` are known, all other cells are needed, too: they may do anything.
     """
-    wanted, asked = set(names), None if checks is None else set(checks)
+    wanted, asked = set[str](), None if checks is None else set(checks)
     kept = []
     for cell in reversed(every):
         checked = cell.checks if asked is None else asked.intersection(cell.checks)
-        if checked or cell.makes & wanted or cell.tree is None:
+        own = given is not None and cell.source not in given
+        if checked or own or cell.makes & wanted or cell.tree is None:
             kept.append(cell)
             wanted |= cell.uses
     return kept[::-1]
+
+
+def _given(path: Path) -> frozenset[str]:
+    """The sources of the cells that the course gave a notebook; none if it is not the course's."""
+    with suppress(CourseError):
+        return frozenset(cell.source for cell in cells(source() / path.parent.name / path.name))
+    return frozenset()
 
 
 @dataclass(frozen=True)
@@ -179,35 +186,44 @@ class Result:
 
 def results(path: Path, skipped: Sequence[str] = ()) -> Iterator[Result]:
     """Run the cells of a notebook here, and give the result of each check that is not skipped."""
-    namespace: dict[str, Any] = {"__name__": "__main__"}
+    skipped_lines: list[str] = []
     trouble = ""
-    for cell in needed([cell for cell in cells(path) if not set(cell.checks) & set(skipped)]):
-        told = f"Cell {cell.id} is not valid Python." if cell.tree is None else ""
-        with verdicts_of(progress.learner()) as verdicts:
-            if not told:
-                told = _run(cell, f"{path}#{cell.id}", namespace)
-        seen = {verdict.exercise.name for verdict in verdicts}
-        for verdict in verdicts:
-            wanted = verdict.exercise
-            yield Result(
-                wanted.name, verdict.state, verdict.says, verdict.mistake, verdict.points,
-                dict(verdict.finding.scores), len(wanted.hints),
-            )  # fmt: skip
-        for name in cell.checks:
-            if name not in seen:
-                yield Result(name, "failed", trouble or told or "The check was not reached.")
-        trouble = trouble or told
+    with closing(Cells(skipped_lines.append)) as runner:
+        every = [cell for cell in cells(path) if not set(cell.checks) & set(skipped)]
+        for cell in needed(every, given=_given(path)):
+            with verdicts_of(progress.learner()) as verdicts:
+                told = _run(cell, f"{path}#{cell.id}", runner)
+            seen = {verdict.exercise.name for verdict in verdicts}
+            for verdict in verdicts:
+                wanted = verdict.exercise
+                yield Result(
+                    wanted.name, verdict.state, _with_note(verdict, skipped_lines), verdict.mistake, verdict.points,
+                    dict(verdict.finding.scores), len(wanted.hints),
+                )  # fmt: skip
+            for name in cell.checks:
+                if name not in seen:
+                    yield Result(name, "failed", trouble or told or "The check was not reached.")
+            trouble = trouble or told
 
 
-def _run(cell: Cell, file: str, namespace: dict[str, Any]) -> str:
+def _with_note(verdict: Verdict, skipped: Sequence[str]) -> str:
+    """What a verdict says; if it is not "right", also what `tcemu check` did not run, which may be why."""
+    if verdict.state == "right" or not skipped:
+        return verdict.says
+    return f"{verdict.says}\ntcemu check does not run {listing(dict.fromkeys(skipped), 'and')}."
+
+
+def _run(cell: Cell, file: str, runner: Cells) -> str:
     """Run a cell without its output; the error that it raised, in words."""
     try:
         with redirect_stdout(io.StringIO()):
-            execute(cell.source, file, namespace)
+            runner.run(cell.source, file)
     except KeyboardInterrupt:
         raise
     except TcemuError as error:
         return str(error)
+    except SyntaxError:
+        return f"Cell {cell.id} is not valid Python."
     except BaseException as error:  # noqa: BLE001 - a learner's cell may raise anything
         return f"Cell {cell.id} raises {described(error)}"
     return ""

@@ -1,24 +1,25 @@
 """Marks one notebook: its cells run in a box, and the answers that they send are judged here.
 
-The marking tells the box what to run, cell by cell. A check in the notebook sends its answer, which is judged at
-once, while the box waits; what the notebook prints, returns or claims about its own answers counts for nothing. A
-cell that does not end, or ends its process, is left out when the notebook runs again in a new box, and costs the
-exercises that it checks.
+The marking tells the box what to run: every cell, in order, as Jupyter does. A check in the notebook sends its answer,
+which is judged at once, while the box waits; of several, the last counts. What the notebook prints, returns or claims
+about its own answers counts for nothing. A cell that does not end, or ends its process, is left out when the notebook
+runs again in a new box, and costs the exercises that it checks; so is a check whose answer does so.
 """
 
 from __future__ import annotations
 
 import linecache
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from tcemu.course.answers import named
 from tcemu.course.record import Exercise
-from tcemu.course.running import Cell, cells_of, needed
+from tcemu.course.running import Cell, cells_of
 from tcemu.course.verdict import Verdict
-from tcemu.errors import CourseError, TcemuError
+from tcemu.errors import CourseError, TcemuError, listing
 from tcemu.grade.box import Box, BoxEnded, Seat
 from tcemu.grade.outside import Remote
 from tcemu.grade.records import Mark
@@ -26,10 +27,12 @@ from tcemu.grade.unseen import judged_twice
 from tcemu.grade.warps import legible
 from tcemu.tracebacks import described
 
-#: The most times that one exercise is judged; the last check counts.
-_CHECKS = 3
+#: Checks of one exercise that are judged at once; of further ones, the last is judged when the notebook has ended.
+_CHECKS = 20
 #: Boxes that one notebook may use up.
 _BOXES = 6
+#: What a cell left out and is reported, at most.
+_SKIPPED = 5
 #: Characters of a mark's message, and decimals of its points.
 _SAYS, _DECIMALS = 4000, 4
 _UNREACHED = "The check was not reached."
@@ -88,13 +91,16 @@ class Marking:
     key: str = ""
     content: bytes = b""
     marks: dict[str, Mark] = field(default_factory=dict)
-    #: cells that ended their box, and how often each exercise was judged
+    #: cells and checks, by exercise and number, that ended their box
     _left_out: set[int] = field(default_factory=set)
-    _judged: dict[str, int] = field(default_factory=dict)
-    #: the exercise that is being judged
-    _current: str = ""
-    #: why the first cell that ended its box was left out
+    _stuck: set[tuple[str, int]] = field(default_factory=set)
+    #: in this box: how often each exercise was checked, the check that is being judged, and answers for later
+    _checked: Counter[str] = field(default_factory=Counter)
+    _current: tuple[str, int] | None = None
+    late: dict[str, Any] = field(default_factory=dict)
+    #: why the first cell that ended its box was left out, and what else the grader did not run
     trouble: str = ""
+    skipped: dict[str, None] = field(default_factory=dict)
 
     def run(self) -> None:
         """Run the notebook until every exercise has a mark, or the time is up."""
@@ -112,6 +118,15 @@ class Marking:
         for name in self.wanted:
             if name not in self.marks:
                 self.marks[name] = failed(self.stem, self.wanted[name], says)
+        self._note_what_was_skipped()
+
+    def _note_what_was_skipped(self) -> None:
+        """Say so where it may be why an answer is not right."""
+        if self.skipped:
+            note = f"The grader does not run {legible(listing(self.skipped, 'and'), 200)}."
+            for name, mark in self.marks.items():
+                if mark.state != "right":
+                    self.marks[name] = replace(mark, says=f"{mark.says}\n{note}")
 
     @property
     def overdue(self) -> str:
@@ -119,21 +134,30 @@ class Marking:
         return f"The notebook did not finish within {self.seat.limits.notebook:g} seconds."
 
     def todo(self) -> list[tuple[int, Cell]]:
-        """The cells to run, with their numbers: those that the exercises without a mark need."""
-        kept = [(number, cell) for number, cell in enumerate(self.cells) if number not in self._left_out]
-        run = needed([cell for _, cell in kept], self.wanted)
-        return [(number, cell) for number, cell in kept if any(cell is each for each in run)]
+        """The cells to run in a new box, with their numbers."""
+        self._checked.clear()
+        self.late.clear()
+        return [(number, cell) for number, cell in enumerate(self.cells) if number not in self._left_out]
 
     def file(self, cell: Cell) -> str:
         """The cell's name in reports."""
         return f"{self.stem}.ipynb#{legible(cell.id, 40)}"
 
     def judge(self, name: str, answer: Any, box: Box) -> None:
-        """Judge an answer, unless the exercise was judged too often. Raises BoxEnded."""
-        if name not in self.wanted or self._judged.get(name, 0) >= _CHECKS or self._current:
+        """Judge an answer, or keep it for later if the exercise was checked too often. Raises BoxEnded."""
+        if name not in self.wanted or self._current:
             return
-        self._current = name
-        self._judged[name] = self._judged.get(name, 0) + 1
+        self._checked[name] += 1
+        check = name, self._checked[name]
+        if self._checked[name] > _CHECKS:
+            self.late[name] = answer
+        elif check not in self._stuck:
+            self._current = check
+            self.judge_now(name, answer, box)
+            self._current = None
+
+    def judge_now(self, name: str, answer: Any, box: Box) -> None:
+        """Judge an answer. Raises BoxEnded."""
         try:
             verdict = judged_twice(self.wanted[name], answer, self.student, self.key, self.content, self.cells)
             mark = mark_of(self.stem, verdict)
@@ -141,14 +165,14 @@ class Marking:
             mark = failed(self.stem, self.wanted[name], f"It cannot be judged: {legible(described(error))}.")
         box.check_alive()  # judges mistake the box's end for an error in the answer
         self.marks[name] = mark
-        self._current = ""
 
     def spoilt(self, number: int, cell: Cell, told: str) -> None:
         """A box ended in a cell: if a check was running, its exercise fails; otherwise the cell is left out."""
         if self._current:
-            self.marks[self._current] = failed(self.stem, self.wanted[self._current], told)
-            self._judged[self._current] = _CHECKS
-            self._current = ""
+            name, _ = self._current
+            self.marks[name] = failed(self.stem, self.wanted[name], told)
+            self._stuck.add(self._current)
+            self._current = None
             return
         self._left_out.add(number)
         if cell.id:
@@ -187,14 +211,14 @@ class Run:
         return self._unchecked()
 
     def _cell(self, cell: Cell) -> None:
-        file = self._marking.file(cell)
-        if cell.tree is None:
-            told = f"Cell {legible(cell.id, 40)} is not valid Python."
-        else:
-            self._quotable(file, cell.source)
-            self._clock()
-            _, error = self.ask("cell", cell.source, file)
-            told = f"Cell {legible(cell.id, 40)} raises {legible(error)}" if error else ""
+        file, told = self._marking.file(cell), ""
+        self._quotable(file, cell.source)
+        self._clock()
+        _, error, skipped = self.ask("cell", cell.source, file)
+        self._marking.skipped |= dict.fromkeys(legible(each, 60) for each in skipped[:_SKIPPED])
+        if error:
+            told = f"Cell {legible(cell.id, 40)} raises {legible(error)}"
+            told = f"Cell {legible(cell.id, 40)} is not valid Python." if cell.tree is None else told
         for name in cell.checks if told else ():
             wanted = self._marking.wanted.get(name)
             if wanted and name not in self._marking.marks:
@@ -202,15 +226,16 @@ class Run:
         self._trouble = self._trouble or told
 
     def _unchecked(self) -> bool:
-        """Judge the answers that exist but that no cell has checked."""
+        """Judge the answers that were kept for later, and those that exist but that no cell has checked."""
         for name, exercise in self._marking.wanted.items():
-            if name in self._marking.marks:
+            late = name in self._marking.late
+            if name in self._marking.marks and not late:
                 continue
             try:
                 self._clock()
-                _, there, answer = self.ask("value", name)
+                there, answer = (True, self._marking.late[name]) if late else self.ask("value", name)[1:]
                 if there:
-                    self._marking.judge(name, answer, self._box)
+                    self._marking.judge_now(name, answer, self._box)
             except BoxEnded as error:
                 self._marking.marks[name] = failed(self._marking.stem, exercise, self._said(error))
                 self._marking.spoilt(-1, Cell("", ""), self._said(error))
@@ -298,6 +323,6 @@ _ANSWERS = {
     "start": ("operations", "end", "raised at"), "resume": ("operations", "end", "raised at"),
 }  # fmt: skip
 _FORMS: Mapping[str, tuple[type, ...]] = {
-    "ran": (str,), "value": (bool, object), "returned": (list, object), "entered": (list,),
+    "ran": (str, list), "value": (bool, object), "returned": (list, object), "entered": (list,),
     "operations": (list,), "end": (list, str), "raised at": (list, object, str, str),
 }  # fmt: skip

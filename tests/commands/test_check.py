@@ -43,12 +43,11 @@ def states(path):
     return [(result.name, result.state) for result in results(path)]
 
 
-def test_only_what_the_checks_need_is_run(tmp_path):
-    every = cells(write(
-        tmp_path / "a.ipynb", "import numpy as np", "import sys", "n = 8", "sys.exit()", "m = []", "m.append(n)",
-        "unused = np.zeros(n)", RIGHT.replace("8 * 2", "m[0] * 2"), IMPORT, CHECK,
-    ))  # fmt: skip
-    assert [cell.id for cell in needed(every)] == ["c2", "c4", "c5", "c7", "c8", "c9"]
+def test_of_the_courses_cells_only_what_the_checks_need_is_run(tmp_path):
+    given = ["import numpy as np", "import sys", "n = 8", "draw()", "m = []", "m.append(n)", "unused = np.zeros(n)"]
+    every = cells(write(tmp_path / "a.ipynb", *given, RIGHT.replace("8 * 2", "m[0] * 2"), "mine()", IMPORT, CHECK))
+    assert [cell.id for cell in needed(every, given=given)] == ["c2", "c4", "c5", "c7", "c8", "c9", "c10"]
+    assert needed(every, given=()) == every
 
 
 def test_magic_lines_and_broken_cells_do_no_harm(tmp_path):

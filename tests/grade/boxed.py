@@ -51,6 +51,6 @@ class Probe:
 
     def finds(self, source):
         """The value of X after the code; the error in words if it raises one."""
-        kind, error = self.ask("cell", f"X = None\n{source}", "probe")
+        kind, error, _ = self.ask("cell", f"X = None\n{source}", "probe")
         assert kind == "ran"
         return error or self.ask("value", "X")[2]

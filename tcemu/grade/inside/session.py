@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import builtins
 import inspect
-import linecache
 import os
 import sys
 from collections import defaultdict
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 
 import tcemu.errors
+from tcemu.cells import Cells
 from tcemu.entered import Entered
 from tcemu.errors import CourseError
 from tcemu.grade.inside import course
@@ -29,6 +29,8 @@ from tcemu.tracebacks import described
 
 #: Characters of an error's description.
 _TOLD = 400
+#: Notes of one cell about what was left out.
+_NOTES = 5
 
 
 class Session:
@@ -36,7 +38,9 @@ class Session:
 
     def __init__(self, incoming: int, outgoing: int) -> None:
         self._in, self._out = incoming, outgoing
-        self.namespace: dict[str, Any] = {"__name__": "__main__"}
+        #: what the cell that runs asks for and does not get
+        self._skipped: list[str] = []
+        self._cells = Cells(self._skipped.append)
         #: what the outside may call, by number
         self.functions: list[Callable[..., Any]] = []
         self._numbers: dict[int, int] = {}
@@ -111,17 +115,19 @@ class Session:
     # ------------------------------------------------------------------------------------------ commands
 
     def do_cell(self, source: str, file: str) -> list[Any]:
-        """Run a cell; the answer is the error that it raised, in words."""
-        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+        """Run a cell; the answer is the error that it raised, in words, and what was left out."""
+        told = ""
         try:
-            exec(compile(source, file, "exec"), self.namespace)  # noqa: S102 - what the box is for
+            self._cells.run(source, file)
         except BaseException as error:  # noqa: BLE001 - a learner's cell may raise anything
-            return ["ran", said(error)]
-        return ["ran", ""]
+            told = said(error)
+        skipped = [str(each)[:_TOLD] for each in self._skipped[:_NOTES]]
+        self._skipped.clear()
+        return ["ran", told, skipped]
 
     def do_value(self, name: str) -> list[Any]:
         """The value of a name at the end of the notebook, and whether there is one."""
-        return ["value", name in self.namespace, self.namespace.get(name)]
+        return ["value", name in self._cells.namespace, self._cells.namespace.get(name)]
 
     def do_call(self, number: int, cases: list[tuple[Any, ...]]) -> list[Any]:
         """Call a function in several cases, up to the first error."""
