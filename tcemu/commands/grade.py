@@ -40,9 +40,9 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 @click.option("--jobs", type=click.IntRange(1), help="Submissions at a time; by default one for each core.")
 @click.option("--scheduler", metavar="ADDRESS", help="Grade on the workers of this dask scheduler: tcp://host:8786.")
 @click.option("--limit-cell", type=click.FloatRange(0.5), default=20.0, show_default=True,
-              help="Seconds for a cell and its checks.")  # fmt: skip
+              help="Processor seconds for a cell and its checks.")  # fmt: skip
 @click.option("--limit-notebook", type=click.FloatRange(1), default=90.0, show_default=True,
-              help="Seconds for a notebook.")  # fmt: skip
+              help="Processor seconds for a notebook.")  # fmt: skip
 @click.option("--limit-memory", default="3G", show_default=True, metavar="BYTES", help="Memory of a process: 500M, 3G.")
 @click.option("--trusted", is_flag=True, help="Run without a box; only for your own work.")
 @click.option("--retry-quarantined", is_flag=True, help="Grade again what crashed its workers before.")

@@ -1,16 +1,19 @@
 """The box: a process that holds Python, tcemu without its exercises, and nothing else. It ends on request.
 
 bubblewrap gives it separate namespaces (files, processes, network, IPC, host name), limits bound what it uses, and
-the clock is outside: when time is up, the first process of its namespace is killed, and with it all the others. What
-comes out is read as messages of plain values (`inside.wire`); a message that breaks the rules counts like an end.
+the clock is outside: when its processor time is up, the first process of its namespace is killed, and with it all the
+others. What comes out is read as messages of plain values (`inside.wire`); a message that breaks the rules counts like
+an end.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
@@ -27,8 +30,9 @@ import numpy
 
 import tcemu
 from tcemu.errors import CourseError
+from tcemu.grade.cgroups import made
 from tcemu.grade.inside.wire import PREFIX, READY, Malformed, Reader, Reads, Writes, framed, lengths
-from tcemu.grade.scales import Scales
+from tcemu.grade.scales import Scales, processor_time
 from tcemu.grade.syscalls import opened
 
 _PACKAGE = Path(tcemu.__file__).parent
@@ -48,8 +52,10 @@ _ENVIRONMENT = {
 }  # fmt: skip
 #: The only folder in which it may write.
 _TMP = "/tmp"  # noqa: S108 - in the box, which no other process uses
-#: Seconds that a box may take to start.
+#: Seconds of processor time that a box may take to start.
 _STARTS = 30.0
+#: How many times its processor time may pass while a box waits for something; and seconds between two looks at it.
+PATIENCE, _LOOKS = 10, 0.2
 #: Bytes of standard error that are kept before the notebook begins.
 _NOTED = 4096
 
@@ -62,6 +68,10 @@ class BoxEnded(Exception):  # noqa: N818 - what happened
     """The box is gone: its time was up, its process ended, or it broke the rules of the messages."""
 
 
+class BoxKilled(Exception):  # noqa: N818 - what happened
+    """Somebody outside has killed the box, such as a machine that is out of memory: that says nothing about it."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """The resources that a submission may use.
@@ -71,7 +81,7 @@ class Limits:
     1073741824
     """
 
-    #: Seconds for a cell, and for a notebook.
+    #: Seconds of processor time for a cell, and for a notebook; the judges' time counts, too.
     cell: float = 20.0
     notebook: float = 90.0
     #: Bytes of address space of a process, and of memory of all; processes and threads, of which the notebook needs one
@@ -231,9 +241,11 @@ class Box:
     def __init__(self, seat: Seat, special: Writes, known: Mapping[str, Reads]) -> None:
         self._special, self._reader = special, Reader(known)
         calls = -1 if seat.trusted else opened()
+        self._group = None if seat.trusted else made(seat.limits.memory)
+        command = seat.command(calls) if self._group is None else self._group.enter(seat.command(calls))
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
-                seat.command(calls), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                 env=seat.environment, cwd="/", pass_fds=[calls] if calls >= 0 else [], start_new_session=True,
             )  # fmt: skip
         finally:
@@ -242,14 +254,26 @@ class Box:
         incoming, outgoing = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
         self._in, self._out = incoming.fileno(), outgoing.fileno()
         os.set_blocking(self._in, False)
-        #: the time at which it is over, on the clock of `time.monotonic`
-        self.deadline = time.monotonic() + _STARTS
-        self.trouble = ""
+        #: the processor time at which it is over, on the clock of `used`, and the latest time, on that of `monotonic`
+        self.most, self.latest, self._looks = _STARTS, time.monotonic() + PATIENCE * _STARTS, 0.0
+        self._before, self._seen = time.process_time(), 0.0
+        self._heavier, self._killed, self.trouble = seat.limits.heavier, False, ""
         self._scales: Scales | None = None
         self._begin()
         # Only now are the folders in place: before, the process sees this machine's.
         place = "" if seat.trusted else _TMP
-        self._scales = Scales(self._process.pid, place, seat.limits.memory, partial(self._over, seat.limits.heavier))
+        if not self._group:
+            self._scales = Scales(self._process.pid, place, seat.limits.memory, partial(self._over, self._heavier))
+
+    @property
+    def used(self) -> float:
+        """Seconds of processor time: the box's, and this process's since the box began, which judges its answers."""
+        self._seen = max(self._seen, processor_time(self._process.pid))  # once it has ended, nothing says so any more
+        return self._seen + time.process_time() - self._before
+
+    def allow(self, seconds: float, latest: float = math.inf) -> None:
+        """Let it use so many seconds of processor time from now on, until `latest` at most if it waits."""
+        self.most, self.latest = self.used + seconds, min(time.monotonic() + PATIENCE * seconds, latest)
 
     def _begin(self) -> None:
         """Wait until it is ready. Earlier failures are not the notebook's fault: the box has not received it yet."""
@@ -282,6 +306,8 @@ class Box:
         self._process.wait()
         if self._scales:
             self._scales.stop()
+        if self._group:
+            self._group.remove()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             if pipe:
                 pipe.close()
@@ -298,7 +324,9 @@ class Box:
         return self._over(f"The box sent something that is not an answer: {told}.")
 
     def check_alive(self) -> None:
-        """Raise BoxEnded if the box is gone."""
+        """Raise BoxEnded if the box is gone, and BoxKilled if somebody else has ended it."""
+        if self._killed:
+            raise BoxKilled
         if self.trouble:
             raise BoxEnded(self.trouble)
 
@@ -335,12 +363,22 @@ class Box:
         return bytes(held)
 
     def _wait(self, descriptor: int, *, writes: bool) -> None:
-        """Wait until a pipe is ready, or the time is up."""
+        """Wait until a pipe is ready, or the time is up, also for a box that keeps sending."""
         poll = select.poll()
         poll.register(descriptor, select.POLLOUT if writes else select.POLLIN)
-        left = self.deadline - time.monotonic()  # no time is left, even for a box that keeps sending
-        if left <= 0 or not poll.poll(1000 * left):
-            raise self._over("time")
+        while True:
+            ready = poll.poll(0 if time.monotonic() >= self._looks else 1000 * _LOOKS)
+            if ready and time.monotonic() < self._looks:
+                return
+            if self._group and self._group.full:
+                raise self._over(self._heavier)
+            if self.used > self.most:
+                raise self._over("time")
+            if time.monotonic() > self.latest:
+                raise self._over("waits")
+            self._looks = time.monotonic() + _LOOKS
+            if ready:
+                return
 
     def _gone(self) -> BoxEnded:
         """Why the process has ended, as far as that is known."""
@@ -348,5 +386,10 @@ class Box:
             code = self._process.wait(2)
         except subprocess.TimeoutExpired:  # it has only closed its pipe
             return self._over("The notebook closed the pipe to the grader.")
+        if self._group and self._group.full:
+            return self._over(self._heavier)
+        if code in (-signal.SIGKILL, 128 + signal.SIGKILL) and not self.trouble:
+            self._killed = True
+            raise BoxKilled
         what = f"by signal {-code}" if code < 0 else f"by signal {code - 128}" if code > 128 else f"with code {code}"
         return self._over(f"The process ended {what}.")

@@ -20,7 +20,7 @@ from tcemu.course.record import Exercise
 from tcemu.course.running import Cell, cells_of
 from tcemu.course.verdict import Verdict
 from tcemu.errors import CourseError, TcemuError, listing
-from tcemu.grade.box import Box, BoxEnded, Seat
+from tcemu.grade.box import PATIENCE, Box, BoxEnded, Seat
 from tcemu.grade.outside import Remote
 from tcemu.grade.records import Mark
 from tcemu.grade.unseen import judged_twice
@@ -98,23 +98,23 @@ class Marking:
     _checked: Counter[str] = field(default_factory=Counter)
     _current: tuple[str, int] | None = None
     late: dict[str, Any] = field(default_factory=dict)
+    #: seconds of processor time that earlier boxes took, and the time at which the notebook has waited too long
+    spent: float = 0.0
+    latest: float = 0.0
     #: why the first cell that ended its box was left out, and what else the grader did not run
     trouble: str = ""
     skipped: dict[str, None] = field(default_factory=dict)
 
     def run(self) -> None:
         """Run the notebook until every exercise has a mark, or the time is up."""
-        until = time.monotonic() + self.seat.limits.notebook
+        self.latest = time.monotonic() + PATIENCE * self.seat.limits.notebook
         for _ in range(_BOXES):
-            left = [name for name in self.wanted if name not in self.marks]
-            if not left:
-                return
-            if time.monotonic() > until:
+            if self.left <= 0:
                 break
-            with Run(self, until) as run:
+            with Run(self) as run:
                 if run.everything():
                     break
-        says = self.overdue if time.monotonic() > until else _UNREACHED
+        says = _UNREACHED if self.left > 0 else self.overdue
         for name in self.wanted:
             if name not in self.marks:
                 self.marks[name] = failed(self.stem, self.wanted[name], says)
@@ -131,7 +131,12 @@ class Marking:
     @property
     def overdue(self) -> str:
         """The message for a notebook whose time is up."""
-        return f"The notebook did not finish within {self.seat.limits.notebook:g} seconds."
+        return f"The notebook did not finish within {self.seat.limits.notebook:g} seconds of processor time."
+
+    @property
+    def left(self) -> float:
+        """Seconds of processor time that are left for the notebook; none if it has waited too long."""
+        return 0.0 if time.monotonic() > self.latest else self.seat.limits.notebook - self.spent
 
     def todo(self) -> list[tuple[int, Cell]]:
         """The cells to run in a new box, with their numbers."""
@@ -185,8 +190,8 @@ class Marking:
 class Run:
     """One run of a notebook in one box."""
 
-    def __init__(self, marking: Marking, until: float) -> None:
-        self._marking, self._until = marking, until
+    def __init__(self, marking: Marking) -> None:
+        self._marking = marking
         self._todo = marking.todo()
         self._remote = Remote(self.ask, [marking.file(cell) for _, cell in self._todo])
         self._box = Box(marking.seat, self._remote.special, self._remote.known)
@@ -196,12 +201,18 @@ class Run:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._marking.spent += self._box.used
         self._box.end()
+
+    @property
+    def _left(self) -> float:
+        """Seconds of processor time that are left for the notebook."""
+        return self._marking.left - self._box.used
 
     def everything(self) -> bool:
         """Run all cells, and judge the exercises that no cell has checked; False if the box ended before that."""
         for number, cell in self._todo:
-            if time.monotonic() > self._until:
+            if self._left <= 0:
                 return True
             try:
                 self._cell(cell)
@@ -246,14 +257,15 @@ class Run:
 
     def _clock(self) -> None:
         """Start the time limit of a cell and its checks."""
-        self._box.deadline = min(time.monotonic() + self._marking.seat.limits.cell, self._until)
+        self._box.allow(min(self._marking.seat.limits.cell, self._left), self._marking.latest)
 
     def _said(self, error: BoxEnded) -> str:
-        if str(error) == "time" and time.monotonic() > self._until:
-            return self._marking.overdue
+        cell = self._marking.seat.limits.cell
         if str(error) == "time":
-            return f"It did not finish within {self._marking.seat.limits.cell:g} seconds."
-        return legible(error)
+            overdue = self._left <= 0
+            return self._marking.overdue if overdue else f"It did not finish within {cell:g} seconds of processor time."
+        waits = f"It still waited for something after {PATIENCE * cell:g} seconds."
+        return waits if str(error) == "waits" else legible(error)
 
     @staticmethod
     def _quotable(file: str, source: str) -> None:

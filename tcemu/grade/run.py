@@ -25,7 +25,7 @@ from typing import Any, Protocol
 from filelock import FileLock, Timeout
 
 from tcemu.errors import CourseError, require
-from tcemu.grade.box import check_box
+from tcemu.grade.box import BoxKilled, check_box
 from tcemu.grade.plain import file_name
 from tcemu.grade.records import Grade, Submission
 from tcemu.grade.work import Task, quarantined, wanted_in
@@ -157,6 +157,18 @@ def _alone(out: Path) -> Iterator[None]:
 # ---------------------------------------------------------------------------------------------- on this machine
 
 
+def alone(task: Task, work: Callable[[Task], Grade]) -> Grade:
+    """The grade of a task whose box was killed from outside, while nothing else runs.
+
+    If it is killed again, the teacher has to look. A machine that is out of memory kills one box for what all of them
+    use, so that says nothing about this one.
+    """
+    try:
+        return work(task)
+    except BoxKilled:
+        return quarantined(task, "Its box was killed from outside, twice: was the machine out of memory?")
+
+
 @dataclass(frozen=True)
 class Local:
     """`jobs` workers of this machine."""
@@ -182,8 +194,14 @@ class Local:
         pool = ThreadPoolExecutor(max(1, len(workers)))
         try:
             waiting: dict[Future[Grade], Task] = {pool.submit(work, task): task for task in tasks}
+            killed = []
             for done in as_completed(waiting):
-                yield waiting.pop(done), done.result()
+                task = waiting.pop(done)
+                try:
+                    yield task, done.result()
+                except BoxKilled:
+                    killed.append(task)
+            yield from ((task, alone(task, work)) for task in killed)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
             for worker in workers:
@@ -289,7 +307,7 @@ class Scheduled:
                 raise CourseError(told) from None
 
     def _together(self, distributed: Any, client: Any, tasks: Sequence[Task]) -> Iterator[tuple[Task, Grade]]:
-        """All tasks at once. Those on a worker that died are tried again, one after the other.
+        """All tasks at once. Those whose worker died or whose box was killed are tried again, one after the other.
 
         The scheduler blames every task that a dead worker had, not only the one that it was grading.
         """
@@ -299,12 +317,12 @@ class Scheduled:
             task = futures[future]
             try:
                 yield task, self._grade(future)
-            except distributed.scheduler.KilledWorker:
+            except (distributed.scheduler.KilledWorker, BoxKilled):
                 suspects.append(task)
             future.release()
         for task in suspects:
             try:
-                yield task, self._grade(self._submitted(client, task, "alone"))
+                yield task, alone(task, lambda task: self._grade(self._submitted(client, task, "alone")))
             except distributed.scheduler.KilledWorker:
                 yield task, quarantined(task, f"Grading it crashed {DEATHS} workers, so it is not tried again.")
 

@@ -19,7 +19,7 @@ import sys
 import time
 from typing import IO, Any, cast
 
-from tcemu.grade.box import BoxUnavailable
+from tcemu.grade.box import PATIENCE, BoxKilled, BoxUnavailable
 from tcemu.grade.records import Grade
 from tcemu.grade.work import Task, grade, quarantined
 
@@ -27,9 +27,9 @@ _LENGTH = struct.Struct("<I")
 #: How many workers a submission may kill.
 DEATHS = 3
 #: Bytes of address space of a child, and seconds beyond the limits of its notebooks.
-_MEMORY, _SPARE = 8 << 30, 60.0
-#: Seconds before another attempt to start a box; and what stands for a grade if no box starts.
-_PAUSE, _NO_BOX = 1.0, "no-box"
+_MEMORY, _SPARE = 4 << 30, 60.0
+#: Seconds before another attempt to start a box; and what stands for a grade if no box starts, or if one was killed.
+_PAUSE, _NO_BOX, _KILLED = 1.0, "no-box", "killed"
 
 
 class WorkerDied(Exception):  # noqa: N818 - what happened
@@ -76,6 +76,8 @@ class Worker:
         seconds, _, text = answer.decode().partition(" ")
         if seconds == _NO_BOX:
             raise BoxUnavailable(text)
+        if seconds == _KILLED:
+            raise BoxKilled
         found = Grade.of_json(text)
         return Grade(**{**vars(found), "seconds": float(seconds)})
 
@@ -164,7 +166,7 @@ def serve() -> None:
 def _forked(text: bytes, cache: str) -> bytes:
     """The grade that a child makes, with its seconds in front; nothing if the child dies."""
     task = Task.of_json(text.decode())
-    until = time.monotonic() + _SPARE + task.limits.notebook * max(1, len(task.asked))
+    until = time.monotonic() + _SPARE + PATIENCE * task.limits.notebook * max(1, len(task.asked))
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -188,6 +190,8 @@ def _child(task: Task, cache: str, writing: int) -> Any:
         _write(writing, f"{found.seconds} {found.to_json()}".encode())
     except BoxUnavailable as error:
         _write(writing, f"{_NO_BOX} {error}".encode())
+    except BoxKilled:
+        _write(writing, f"{_KILLED} ".encode())
     except BaseException as error:  # noqa: BLE001 - the error is reported, and the process ends
         print(f"{type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
     finally:

@@ -1,7 +1,5 @@
 """Boxes for tests: notebooks from cells, their marks, and what code in a box finds out."""
 
-import time
-
 import pytest
 from handed import notebook
 
@@ -45,7 +43,7 @@ class Probe:
         self.box = Box(seat, self.remote.special, self.remote.known)
 
     def ask(self, *command):
-        self.box.deadline = time.monotonic() + 30
+        self.box.allow(30)
         self.box.send(list(command))
         return self.box.receive()
 

@@ -17,8 +17,8 @@ from places import ROOT
 from rows import rows
 
 import tcemu
-from tcemu.grade import box
-from tcemu.grade.box import BoxEnded, BoxUnavailable, Seat, check_box
+from tcemu.grade import box, cgroups, scales
+from tcemu.grade.box import BoxEnded, BoxKilled, BoxUnavailable, Seat, check_box
 from tcemu.grade.records import Submission
 from tcemu.grade.scales import in_files, resident
 from tcemu.grade.work import Task
@@ -133,7 +133,73 @@ def test_it_ends_with_all_of_its_processes():
     assert probe.box._process.returncode == -9
 
 
-def test_what_many_processes_hold_together_is_limited():
+@pytest.fixture(params=["a cgroup", "scales"])
+def weighed(request, monkeypatch):
+    """By the kernel, where it lets the grader make a cgroup, and by the grader."""
+    if request.param == "scales":
+        monkeypatch.setattr(box, "made", lambda memory: None)
+    elif (group := cgroups.made(1 << 30)) is None:
+        pytest.skip("this machine lets nobody make a cgroup")
+    else:
+        group.remove()
+
+
+#: Memory that several processes share, of which each gives its pages back at once.
+SHARED = """import mmap, os, time
+for _ in range(4):
+    shared = mmap.mmap(-1, 150 << 20)
+    for start in range(0, 150 << 20, 1 << 20):
+        shared[start : start + (1 << 20)] = b"x" * (1 << 20)
+    shared.madvise(mmap.MADV_DONTNEED)
+    if not os.fork():
+        time.sleep(60)
+    shared.close()
+time.sleep(60)"""
+
+
+def test_shared_memory_is_weighed_whole(weighed):
+    probe = Probe(Seat(limits=box.Limits(memory=500 << 20, cell=20)))
+    with pytest.raises(BoxEnded, match="more than 500 MB of memory"):
+        probe.finds(SHARED)
+    probe.box.end()
+
+
+def test_a_box_that_somebody_else_kills_is_no_end_of_its_own():
+    probe = Probe()
+    family = list(scales._family(probe.box._process.pid))
+    probe.box._process.kill()
+    while any(map(resident, family)):
+        time.sleep(0.01)
+    with pytest.raises(BoxKilled):
+        probe.finds("X = 1")
+    with pytest.raises(BoxKilled):
+        probe.box.check_alive()
+    probe.box.end()
+
+
+def test_time_is_what_it_computes_not_what_passes():
+    probe = Probe()
+    probe.box.allow(2)
+    probe.box.send(["cell", "import time; time.sleep(3)", "probe"])
+    assert probe.box.receive()[:2] == ["ran", ""]
+    probe.box.allow(1)
+    probe.box.send(["cell", "while True: pass", "probe"])
+    with pytest.raises(BoxEnded, match="time"):
+        probe.box.receive()
+    assert 1 < probe.box.used < 60
+    probe.box.end()
+
+
+def test_what_waits_for_ever_is_ended():
+    probe = Probe()
+    probe.box.allow(0.1)
+    probe.box.send(["cell", "import time; time.sleep(3600)", "probe"])
+    with pytest.raises(BoxEnded, match="waits"):
+        probe.box.receive()
+    probe.box.end()
+
+
+def test_what_many_processes_hold_together_is_limited(weighed):
     probe = Probe(Seat(limits=box.Limits(memory=500 << 20, cell=20)))
     with pytest.raises(BoxEnded, match="more than 500 MB of memory"):
         probe.finds("import os, time\nfor _ in range(4):\n    if not os.fork():\n        held = b'x' * (150 << 20)\n"
@@ -146,13 +212,14 @@ def test_what_comes_too_late_is_not_read():
     probe = Probe()
     probe.box.send(["value", "X"])
     select.select([probe.box._out], [], [])
-    probe.box.deadline = time.monotonic()
+    probe.box.most = probe.box._looks = 0.0
     with pytest.raises(BoxEnded, match="time"):
         probe.box.receive()
     probe.box.end()
 
 
-def test_it_is_weighed_while_nobody_waits_for_it():
+def test_it_is_weighed_while_nobody_waits_for_it(monkeypatch):
+    monkeypatch.setattr(box, "made", lambda memory: None)
     probe = Probe(Seat(limits=box.Limits(memory=500 << 20)))
     probe.finds("import os, time\nfor _ in range(4):\n    if not os.fork():\n        time.sleep(0.2)\n"
                 "        held = b'x' * (150 << 20)\n        time.sleep(60)")  # fmt: skip

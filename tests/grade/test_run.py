@@ -3,6 +3,8 @@
 Here engines are played; test_kills.py kills processes.
 """
 
+import csv
+import io
 import os
 import signal
 import threading
@@ -18,9 +20,10 @@ from handed import folder, notebook
 
 from tcemu.cli import commands
 from tcemu.errors import CourseError
-from tcemu.grade.box import Limits
+from tcemu.grade.box import BoxKilled, Limits
+from tcemu.grade.output.sheet import sheet
 from tcemu.grade.records import Grade, Mark, Submission
-from tcemu.grade.run import Scheduled, Store, remotely, run
+from tcemu.grade.run import Local, Scheduled, Store, remotely, run
 from tcemu.grade.work import Task, quarantined
 from tcemu.grade.worker import DEATHS, Worker, WorkerDied
 
@@ -258,3 +261,32 @@ def test_where_there_is_no_box_nothing_is_run(tmp_path, monkeypatch):
     result = CliRunner().invoke(commands, ["grade", str(handed), "--out", "out", "--no-warm"])
     assert "apt-get install bubblewrap" in str(result.exception)
     assert not (tmp_path / "ran").exists()
+
+
+class Killing:
+    """A worker whose boxes are killed from outside, so many times."""
+
+    def __init__(self, times, says):
+        self.times, self.says = times, says
+
+    def grade(self, task):
+        name = task.submission.student
+        self.says.append(name)
+        if self.says.count(name) <= self.times.get(name, 0):
+            raise BoxKilled
+        return Grade(name, task.submission.digest, tcemu="1", course="c")
+
+    def close(self):
+        pass
+
+
+def test_what_was_killed_from_outside_is_run_again_alone_and_is_never_a_zero(tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr("tcemu.grade.run.Worker", lambda: Killing({"ada": 1, "eve": 2}, said))
+    monkeypatch.setattr("tcemu.grade.run.check_box", lambda: None)
+    tasks = [task(name) for name in ("ada", "bob", "eve")]
+    ada, bob, eve = run(tasks, tmp_path, Local(2))
+    assert (ada.state, bob.state, eve.state) == ("graded", "graded", "quarantined")
+    assert "killed from outside, twice" in eve.says
+    assert sorted(said[3:]) == ["ada", "eve"]
+    assert next(csv.DictReader(io.StringIO(sheet([eve]))))["points"] == ""

@@ -40,6 +40,8 @@ _DEEP, _SAID = 40, 300
 _BITS = 4096
 #: Elements of an array of objects that is sent as a list, and of a range; keys of a dict.
 _OBJECTS, _ENTRIES = 1 << 16, 1 << 12
+#: Elements of all ranges of a message: who reads them makes numbers of a few bytes in a message.
+_SPANNED = 1 << 20
 _LENGTHS = struct.Struct("<II")
 #: Exceptions from reading something that is not a message.
 _NONSENSE = (
@@ -196,6 +198,8 @@ class Reader:
     known: Mapping[str, Reads] = field(default_factory=dict)
     #: The bytes of the arrays by their numbers; each is for one of them, or a short message could fill the memory.
     parts: dict[int, bytes] = field(default_factory=dict)
+    #: how many elements the ranges of this message have
+    _spanned: int = 0
 
     def read(self, header: bytes, body: bytes) -> Any:
         """The value of a message. Raises Malformed."""
@@ -204,6 +208,7 @@ class Reader:
             if not all(type(size) is int and 0 <= size <= len(body) for size in sizes) or sum(sizes) != len(body):
                 raise Malformed("the sizes of the arrays are not those of the body")
             ends = enumerate(zip(accumulate(sizes), sizes, strict=True))
+            self._spanned = 0
             self.parts = {number: body[end - size : end] for number, (end, size) in ends}
             return self.value(held)
         except Malformed:
@@ -249,6 +254,14 @@ class Reader:
         """A scalar of numpy."""
         return self.array(which, name, shape)[()]
 
+    def range(self, *parts: Any) -> Any:
+        """A range."""
+        made = _span(range, *parts)
+        self._spanned += min(len(made), _SPANNED)
+        if len(made) > _OBJECTS or self._spanned > _SPANNED:
+            raise Malformed("ranges that are too long")
+        return made
+
     def bytes(self, which: Any) -> Any:
         """The bytes of a part, which no other value has."""
         return self.parts.pop(_whole(which))
@@ -269,10 +282,7 @@ def _integer(digits: Any) -> int:
 def _span(kind: Callable[..., Any], *parts: Any) -> Any:
     if len(parts) != 3 or not all(part is None or type(part) is int for part in parts):
         raise Malformed("not a range")
-    made = kind(*parts)
-    if kind is range and len(made) > _OBJECTS:
-        raise Malformed("a range that is too long")
-    return made
+    return kind(*parts)
 
 
 def _other(_: Reader, kind: str, said: str) -> Other:
@@ -286,7 +296,7 @@ _PLAIN: Mapping[str, Reads] = {
     "int": lambda _, digits: _integer(digits),
     "float": lambda _, digits: struct.unpack("<d", bytes.fromhex(digits))[0],
     "complex": lambda _, digits: complex(*struct.unpack("<dd", bytes.fromhex(digits))),
-    "range": lambda _, *parts: _span(range, *parts),
+    "range": Reader.range,
     "slice": lambda _, *parts: _span(slice, *parts),
     "dots": lambda _: ...,
     "other": _other,

@@ -33,7 +33,10 @@ def sheet(grades: Sequence[Grade]) -> str:
     writer.writerow([*COLUMNS, *map(cell, names)])
     for grade in grades:
         points = {mark.exercise: number(mark.points) for mark in grade.marks}
-        about = (grade.student, grade.state, number(grade.points), number(grade.of), grade.says, grade.folder)
+        if grade.state == "quarantined":  # nobody knows what it is worth
+            points = dict.fromkeys(points, "")
+        earned = "" if grade.state == "quarantined" else number(grade.points)
+        about = (grade.student, grade.state, earned, number(grade.of), grade.says, grade.folder)
         row = (*about, grade.tcemu, grade.course, grade.digest, *(points.get(name, "") for name in names))
         writer.writerow(map(cell, row))
     return held.getvalue()
