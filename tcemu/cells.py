@@ -185,6 +185,20 @@ def _loop() -> Any:
     return Loop()
 
 
+def parsed(source: str) -> ast.Module | None:
+    """Code as a syntax tree, `await` outside functions included; None if it is not Python.
+
+    >>> from tcemu.cells import parsed
+    >>> parsed("await x") is None, parsed("def broken(:") is None
+    (False, True)
+    """
+    try:
+        tree: ast.Module = compile(source, "", "exec", _AWAIT | ast.PyCF_ONLY_AST)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    return tree
+
+
 def python_of(source: str) -> str:
     r"""A cell without the lines that only IPython understands: its other lines keep their numbers.
 

@@ -23,7 +23,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from tcemu.cells import Cells, python_of
+from tcemu.cells import Cells, parsed, python_of
 from tcemu.course import progress
 from tcemu.course.answers import DOTS
 from tcemu.course.checking import verdicts_of
@@ -48,11 +48,7 @@ class Cell:
     @cached_property
     def tree(self) -> ast.Module | None:
         """The source, parsed, without lines that only IPython understands; None if it is not Python."""
-        try:
-            code = compile(python_of(self.source), "", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST)
-            return code if isinstance(code, ast.Module) else None
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return None
+        return parsed(self.source) or parsed(python_of(self.source))
 
     @cached_property
     def checks(self) -> tuple[str, ...]:

@@ -125,7 +125,7 @@ class SpecialRegisters:
     @property
     def gridid(self) -> int:
         """%gridid: the number of the launch in its stream, from 1 on; a launch outside a stream is the first."""
-        return self.core.grid.launch + 1
+        return self.core.block.grid.launch + 1
 
     @property
     def current_graph_exec(self) -> int:
