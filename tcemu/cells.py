@@ -36,8 +36,7 @@ class Cells:
     >>> from tcemu.cells import Cells
     >>> cells = Cells(print)
     >>> cells.run("1 + 2", "first")
-    >>> cells.run("%time x = _ * 2", "second")
-    CPU times: ...
+    >>> cells.run("x = _ * 2", "second")
     >>> cells.run("%pip install something", "third")
     %pip
     >>> cells.namespace["x"]
