@@ -16,12 +16,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, redirect_stdout, suppress
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from tcemu.cells import Cells, parsed, python_of
 from tcemu.course import progress
@@ -34,6 +34,9 @@ from tcemu.tracebacks import described
 
 #: Seconds of processor time that a notebook may take, and how many times as many may pass while it waits for something.
 LIMIT, _WAITS = 60.0, 10
+#: Cells of a notebook that are stopped, at most.
+_STOPPED = 4
+_UNREACHED = "The check was not reached."
 #: The exit code of a process whose time is up.
 _OVERDUE = 124
 
@@ -180,13 +183,16 @@ class Result:
     hints: int = 0
 
 
-def results(path: Path, skipped: Sequence[str] = ()) -> Iterator[Result]:
-    """Run the cells of a notebook here, and give the result of each check that is not skipped."""
+def results(path: Path, left_out: Mapping[str, str] = {}) -> Iterator[Result]:
+    """Run the cells of a notebook here, and give the result of each check.
+
+    `left_out` has cells that do not run, by their ids, and why.
+    """
     skipped_lines: list[str] = []
-    trouble = ""
+    trouble = next(iter(left_out.values()), "")
     with closing(Cells(skipped_lines.append)) as runner:
-        every = [cell for cell in cells(path) if not set(cell.checks) & set(skipped)]
-        for cell in needed(every, given=_given(path)):
+        for cell in needed([cell for cell in cells(path) if cell.id not in left_out], given=_given(path)):
+            _report(cell.id)
             with verdicts_of(progress.learner()) as verdicts:
                 told = _run(cell, f"{path}#{cell.id}", runner)
             seen = {verdict.exercise.name for verdict in verdicts}
@@ -198,7 +204,7 @@ def results(path: Path, skipped: Sequence[str] = ()) -> Iterator[Result]:
                 )  # fmt: skip
             for name in cell.checks:
                 if name not in seen:
-                    yield Result(name, "failed", trouble or told or "The check was not reached.")
+                    yield Result(name, "failed", trouble or told or _UNREACHED)
             trouble = trouble or told
 
 
@@ -226,45 +232,68 @@ def _run(cell: Cell, file: str, runner: Cells) -> str:
 
 
 def results_of(path: Path, limit: float = LIMIT, untouched: Container[str] = ()) -> list[Result]:
-    """The results of a notebook's checks, from a fresh process; one that does not end in `limit` seconds is skipped.
+    """The results of a notebook's checks, from a fresh process; a cell that takes more than `limit` seconds is left out.
 
     Those that are `untouched` are open, and not run. Raises CourseError if it is not a notebook. Nothing is written
     down.
     """
-    names = [name for cell in cells(path) for name in cell.checks]
+    every = cells(path)
+    names = [name for cell in every for name in cell.checks]
     found = {name: Result(name, "open", DOTS) for name in names if name in untouched}
-    while left := [name for name in names if name not in found]:
-        new, trouble, again = _ask(path, list(found), limit)
-        found |= {result.name: result for result in new}
-        stuck = [name for name in left if name not in found]
-        for name in stuck[:1] if new or again else stuck:
-            found[name] = Result(name, "failed", trouble or "The check was not reached.")
+    left_out = {cell.id: "" for cell in every if cell.checks and all(name in found for name in cell.checks)}
+    stopped: dict[str, str] = {}
+    while any(name not in found for name in names):
+        new, where, trouble = _ask(path, stopped | left_out, limit)
+        found |= {result.name: result for result in new if result.name not in untouched}
+        if not where or where in stopped or len(stopped) == _STOPPED:
+            found |= {name: Result(name, "failed", trouble or _UNREACHED) for name in names if name not in found}
+        stopped[where] = trouble
+        found |= {
+            name: Result(name, "failed", trouble)
+            for cell in every for name in cell.checks if cell.id == where and name not in found
+        }  # fmt: skip
     return [found[name] for name in dict.fromkeys(names)]
 
 
-def _ask(path: Path, skipped: list[str], limit: float) -> tuple[list[Result], str, bool]:
-    """Run a notebook in a separate process: its results, what went wrong, and whether the others may continue."""
-    command = [sys.executable, "-m", "tcemu.course.running", f"{limit:g}", path.name, *skipped]
+def _ask(path: Path, left_out: Mapping[str, str], limit: float) -> tuple[list[Result], str, str]:
+    """Run a notebook in a separate process: its results, the cell in which it was stopped, and what went wrong."""
+    command = [sys.executable, "-m", "tcemu.course.running", f"{limit:g}", path.name, json.dumps(dict(left_out))]
     options: Any = {"cwd": path.parent, "stdin": subprocess.DEVNULL, "capture_output": True}
     longest = _WAITS * limit
     try:
         done = subprocess.run(command, check=False, timeout=longest, **options)  # noqa: S603 - the learner's notebook
     except subprocess.TimeoutExpired as error:
-        return _printed(error.stdout or b""), f"It still waited for something after {longest:g} seconds.", True
+        return *_printed(error.stdout or b""), f"It still waited for something after {longest:g} seconds."
+    results, last = _printed(done.stdout)
     if done.returncode == _OVERDUE:
-        return _printed(done.stdout), f"It did not finish within {limit:g} seconds of processor time.", True
-    last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-    trouble = f"The process ended before the check. {last}".strip() if done.returncode else ""
-    return _printed(done.stdout), trouble, False
+        return results, last, f"It did not finish within {limit:g} seconds of processor time."
+    said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+    return results, "", f"The process ended before the check. {said}".strip() if done.returncode else ""
 
 
-def _printed(output: bytes) -> list[Result]:
-    lines = output.decode(errors="replace").split("\n")
-    return [Result(**json.loads(line.removeprefix(_MARK))) for line in lines if line.startswith(_MARK)]
+def _printed(output: bytes) -> tuple[list[Result], str]:
+    """The results that a process has printed, and the cell that it ran last."""
+    found, last = [], ""
+    for line in output.decode(errors="replace").split("\n"):
+        if line.startswith(_MARK):
+            held = json.loads(line.removeprefix(_MARK))
+            if isinstance(held, str):
+                last = held
+            else:
+                found.append(Result(**held))
+    return found, last
 
 
-#: Begins a line with a result, and no line of a learner's.
+#: Begins a line with a result or with the id of the cell that runs next, and no line of a learner's.
 _MARK = "\0tcemu-check "
+#: Where these lines go in a process of its own.
+_reports: list[TextIO] = []
+
+
+def _report(what: object) -> None:
+    """Tell the process that has started this one, if there is one."""
+    for out in _reports:
+        print(_MARK + json.dumps(what), file=out, flush=True)
 
 
 def _end_after(limit: float) -> None:
@@ -279,7 +308,7 @@ def _end_after(limit: float) -> None:
 
 
 if __name__ == "__main__":
-    out = sys.stdout
+    _reports.append(sys.stdout)
     _end_after(float(sys.argv[1]))
-    for each in results(Path(sys.argv[2]).absolute(), sys.argv[3:]):
-        print(_MARK + json.dumps(asdict(each)), file=out, flush=True)
+    for each in results(Path(sys.argv[2]).absolute(), json.loads("".join(sys.argv[3:4]) or "{}")):
+        _report(asdict(each))
