@@ -232,7 +232,7 @@ def _run(cell: Cell, file: str, runner: Cells) -> str:
 
 
 def results_of(path: Path, limit: float = LIMIT, untouched: Container[str] = ()) -> list[Result]:
-    """The results of a notebook's checks, from a fresh process; a cell that takes more than `limit` seconds is left out.
+    """The results of a notebook's checks, from a fresh process; a cell that takes more than `limit` s is left out.
 
     Those that are `untouched` are open, and not run. Raises CourseError if it is not a notebook. Nothing is written
     down.
