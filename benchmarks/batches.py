@@ -25,7 +25,7 @@ import tcemu
 from benchmarks.turns import best
 from tcemu.backend import on_all_cores
 from tcemu.formats import Format
-from tcemu.kernels.threads import cores
+from tcemu.kernels.host.threads import cores
 from tcemu.layouts import Descriptor
 from tcemu.vectors.cases import cases
 

@@ -29,7 +29,7 @@ from tcemu.grade.records import Grade, Submission
 from tcemu.grade.run import Local, Scheduled, run
 from tcemu.grade.scales import resident
 from tcemu.grade.work import Task, grade, wanted_in
-from tcemu.kernels.threads import cores
+from tcemu.kernels.host.threads import cores
 
 BOOKS = sorted((Path(__file__).parents[1] / "solutions").glob("[0-9][0-9]_*.ipynb"))
 #: Every how many exercises of a notebook a student has solved one; the others are as they were handed out.

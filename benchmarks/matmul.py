@@ -36,7 +36,7 @@ import tcemu
 from benchmarks.sizes import multiple_of
 from benchmarks.turns import ROUNDS, rest, times
 from tcemu.backend import on_all_cores
-from tcemu.kernels.threads import cores
+from tcemu.kernels.host.threads import cores
 
 Array = npt.NDArray[Any]
 #: What is timed besides the products: numpy's, a pause, and the bound; how often that repeats its own products.

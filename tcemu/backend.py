@@ -16,8 +16,8 @@ from threading import Thread
 from typing import TypeVar
 
 from tcemu.errors import KernelsUnavailable, did_you_mean, install, listing
-from tcemu.kernels import threads
-from tcemu.kernels.threads import cores
+from tcemu.kernels.host import threads
+from tcemu.kernels.host.threads import cores
 
 Part = TypeVar("Part")
 BACKENDS = ("numba", "reference")
@@ -54,7 +54,7 @@ def load_soon() -> None:
 def _load_quietly() -> None:
     with suppress(KernelsUnavailable):  # the next computation raises it
         if backend() == "numba":
-            from tcemu.kernels.announce import prepare
+            from tcemu.kernels.host.compiling import prepare
 
             prepare()
 
@@ -98,7 +98,7 @@ def _load(asked: str) -> str:
         )
     if obstacle:
         return "reference"
-    from tcemu.kernels.announce import announce_compilation
+    from tcemu.kernels.host.compiling import announce_compilation
     from tcemu.notice import Notice
 
     notice = Notice()

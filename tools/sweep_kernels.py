@@ -27,7 +27,7 @@ from tcemu.gemm import (
     wgmma_tma,
     wmma_global,
 )
-from tcemu.kernels.threads import cores
+from tcemu.kernels.host.threads import cores
 
 POLICIES = ("late", "early", "random")
 #: Seeds that one task of a process runs.

@@ -173,7 +173,7 @@ def _(model: FusedSums, operation: Operation) -> Kernel | None:
 
 def _with_own_exponents(model: FusedSums, operation: Operation) -> Kernel:
     """The sums of a chip that does not widen C: a subnormal C keeps the exponent that its own format gives it."""
-    from tcemu.kernels.fused import chain
+    from tcemu.kernels.exact import chain
 
     through = {role: lookup(model.through or getattr(operation, role)) for role in "ab"}
     result = lookup(model.via) if model.via else operation.formats["d"]
@@ -181,14 +181,14 @@ def _with_own_exponents(model: FusedSums, operation: Operation) -> Kernel:
     tables = tuple(numbers(form) for form in (through["a"], through["b"], operation.formats["c"], result))
     floor = model.floor if model.floor is not None else -(1 << 19)
     keep = model.keep if model.keep is not None else result.mantissa
-    nearest, first = ROUNDING[result.name] == "rn", model.addend == "first"
-    block, nan = len(model.sums(operation.depth)[0]), CANONICAL_NAN[result.name]
+    nearest, nan = ROUNDING[result.name] == "rn", CANONICAL_NAN[result.name]
+    block = len(model.sums(operation.depth)[0])
 
     def run(a: Array, b: Array, c: Array, d: Array) -> None:
         if model.through is not None:
             a, b = conversion(operation.a, model.through)[a], conversion(operation.b, model.through)[b]
         sums = d if model.via is None else np.empty(d.shape, result.storage)
-        chain(a, b, c, sums, *tables, order, block, model.fraction, floor, keep, nearest, first, nan)
+        chain(a, b, c, sums, *tables, order, block, model.fraction, floor, keep, nearest, nan)
         if model.via is not None:
             d[...] = narrow(sums)
 
@@ -197,7 +197,7 @@ def _with_own_exponents(model: FusedSums, operation: Operation) -> Kernel:
 
 @_build.register
 def _(model: FmaGroups, operation: Operation) -> Kernel:
-    from tcemu.kernels.groups import add_groups
+    from tcemu.kernels.chains import add_groups
 
     tables = tuple(numbers(lookup(name)) for name in (operation.a, operation.b, operation.c, operation.d, "f32"))
     group = np.array([next(g for g, ks in enumerate(model.groups) if k in ks) for k in range(operation.depth)])

@@ -51,7 +51,7 @@ def _whole(model: Model, operation: Operation, a: Array, b: Array, c: Array) -> 
 
 @_whole.register
 def _(model: FusedSums, operation: Operation, a: Array, b: Array, c: Array) -> Array:
-    from tcemu.kernels import matmul as kernels
+    from tcemu.kernels import matrix
 
     if operation.keeps_addend:
         return _step_by_step(operation, a, b, c)  # one step: its D cannot be the C of another
@@ -59,7 +59,7 @@ def _(model: FusedSums, operation: Operation, a: Array, b: Array, c: Array) -> A
     result = lookup(model.via or operation.d)
     if operation.c != result.name:
         c = conversion(operation.c, result.name)[c]
-    sums = kernels.fused(
+    sums = matrix.multiply(
         a,
         b,
         c,
@@ -77,16 +77,14 @@ def _(model: FusedSums, operation: Operation, a: Array, b: Array, c: Array) -> A
 
 @_whole.register
 def _(model: FmaGroups, operation: Operation, a: Array, b: Array, c: Array) -> Array:
-    from tcemu.kernels import matmul as kernels
+    from tcemu.kernels import chains
 
-    found = None
-    if model.added_to_c is not None and takes_groups(operation):
-        half, order = operation.d == "f16", np.array(model.added_to_c)
-        left, right = (each.view(np.float16).astype(np.float32) for each in (a, b))
-        addend = c.view(np.float16 if half else np.float32).astype(np.float32)
-        found = kernels.groups(left, right, addend, order=order, from_zero=model.from_zero, half=half)
-    if found is None:
+    if model.added_to_c is None or not takes_groups(operation):
         return _step_by_step(operation, a, b, c)
+    half, order = operation.d == "f16", np.array(model.added_to_c)
+    left, right = (each.view(np.float16).astype(np.float32) for each in (a, b))
+    addend = c.view(np.float16 if half else np.float32).astype(np.float32)
+    found = chains.multiply(left, right, addend, order=order, from_zero=model.from_zero, half=half)
     result = operation.formats["d"]
     bits = found.astype(np.float16 if half else np.float32).view(result.storage)
     return np.where(np.isnan(found), result.storage.type(CANONICAL_NAN[result.name]), bits)
@@ -94,18 +92,18 @@ def _(model: FmaGroups, operation: Operation, a: Array, b: Array, c: Array) -> A
 
 @_whole.register
 def _(model: FmaChain, operation: Operation, a: Array, b: Array, c: Array) -> Array:
-    from tcemu.kernels import matmul as kernels
+    from tcemu.kernels import f64
 
-    return kernels.f64(a, b, c, mode=MODES[dict(operation.qualifiers).get("rounding") or "rn"])
+    return f64.multiply(a, b, c, mode=MODES[dict(operation.qualifiers).get("rounding") or "rn"])
 
 
 @_whole.register
 def _(model: IntegerDot, operation: Operation, a: Array, b: Array, c: Array) -> Array:
-    from tcemu.kernels import matmul as kernels
+    from tcemu.kernels import integers
 
     left, right = _values(operation.formats["a"], a), _values(operation.formats["b"], b)
     saturate = "satfinite" in dict(operation.qualifiers)
-    sums = kernels.integer(left, right, c.view(np.int32), step=operation.depth, saturate=saturate)
+    sums = integers.multiply(left, right, c.view(np.int32), step=operation.depth, saturate=saturate)
     return sums.view(np.uint32)
 
 
@@ -123,6 +121,6 @@ def _values(form: Format, patterns: Array) -> Array:
 
 @_whole.register
 def _(model: BitDot, operation: Operation, a: Array, b: Array, c: Array) -> Array:
-    from tcemu.kernels import matmul as kernels
+    from tcemu.kernels import integers
 
-    return kernels.bits(a, b, c.view(np.int32), xor=dict(operation.qualifiers)["op"] == "xor").view(np.uint32)
+    return integers.multiply_bits(a, b, c.view(np.int32), xor=dict(operation.qualifiers)["op"] == "xor").view(np.uint32)

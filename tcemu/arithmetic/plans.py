@@ -19,8 +19,7 @@ from tcemu.arithmetic.operation import MODES, Operation, normalised, numbers
 from tcemu.formats import Format, lookup, unpack
 
 if TYPE_CHECKING:
-    from tcemu.kernels.places import Place, Pruned
-    from tcemu.kernels.tiles import Tiles
+    from tcemu.kernels.batch.plan import Place, Pruned, Tiles
 
 Array = npt.NDArray[Any]
 #: Takes words of A, B and C; by name the metadata of a sparse A, scales, room for D, and whether arrays like these have
@@ -90,7 +89,7 @@ def _plan(model: Model, operation: Operation, shape: tuple[int, int, int], opera
 
 def _places(operation: Operation, operands: Operands) -> dict[str, Place]:
     """A, B and C as the kernels take them."""
-    from tcemu.kernels.places import Place
+    from tcemu.kernels.batch.plan import Place
 
     forms = operation.formats
     return {
@@ -100,8 +99,7 @@ def _places(operation: Operation, operands: Operands) -> dict[str, Place]:
 
 
 def _tiles(operation: Operation, shape: tuple[int, int, int], operands: Operands, **more: Any) -> Tiles:
-    from tcemu.kernels.places import Results
-    from tcemu.kernels.tiles import Tiles
+    from tcemu.kernels.batch.plan import Results, Tiles
 
     given = _places(operation, operands) | {"d": Results(operands.d, operands.width), "pruned": operands.pruned}
     return Tiles(shape, **given | more)
@@ -113,8 +111,8 @@ def _(model: FusedSums, operation: Operation, shape: tuple[int, int, int], opera
 
 
 def _fused(model: FusedSums, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> Tiles:
-    from tcemu.kernels.moves import FLOATS, HALVES, SAME
-    from tcemu.kernels.tiles import Rule
+    from tcemu.kernels.batch.load import FLOAT16, FLOAT32, UNCHANGED
+    from tcemu.kernels.batch.plan import Rule
 
     result = lookup(model.via or operation.d)
     half = result.name == "f16"
@@ -124,9 +122,9 @@ def _fused(model: FusedSums, operation: Operation, shape: tuple[int, int, int], 
         keep=result.mantissa if model.keep is None else model.keep,
         half=half,
         join=model.addend == "last",
-        addends=HALVES if operation.c == "f16" else SAME,
+        addends=FLOAT16 if operation.c == "f16" else UNCHANGED,
         # Chains in float32 leave results as they should be; those in float16 may leave -0.
-        results=HALVES if operation.d == "f16" else FLOATS if half else SAME,
+        results=FLOAT16 if operation.d == "f16" else FLOAT32 if half else UNCHANGED,
     )
     sums = tuple(tuple(ks) for ks in model.sums(shape[2]))
     return _tiles(operation, shape, operands, rule=rule, formats=_formats(operation), sums=sums)
@@ -139,15 +137,15 @@ def _formats(operation: Operation) -> tuple[list[int], list[int]]:
 
 @_plan.register
 def _(model: IntegerDot, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> Plan | None:
-    from tcemu.kernels.rule import INTEGERS
+    from tcemu.kernels.sums import INTEGERS
 
     return _whole(operation, shape, operands, INTEGERS, "satfinite" in dict(operation.qualifiers))
 
 
 @_plan.register
 def _(model: BitDot, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> Plan | None:
-    from tcemu.kernels.places import Place
-    from tcemu.kernels.rule import BITS
+    from tcemu.kernels.batch.plan import Place
+    from tcemu.kernels.sums import BITS
 
     every = {role: Place(one.word, one.bit, -1) for role, one in zip("ab", operands[:2], strict=True)}
     return _whole(operation, shape, operands, BITS, dict(operation.qualifiers)["op"] == "xor", **every)
@@ -157,7 +155,7 @@ def _whole(
     operation: Operation, shape: tuple[int, int, int], operands: Operands, kind: int, option: bool, **more: Any
 ) -> Tiles:
     """The plan for exact integer sums: all of k is one."""
-    from tcemu.kernels.tiles import Rule
+    from tcemu.kernels.batch.plan import Rule
 
     signs = [[operation.formats[role].sign_bit, *[0] * 6] for role in "ab"]
     rule = Rule(kind, option)
@@ -175,15 +173,15 @@ def _(model: FmaChain, operation: Operation, shape: tuple[int, int, int], operan
 
 @_plan.register
 def _(model: FmaGroups, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> Plan | None:
-    from tcemu.kernels.groups import FROM_PRODUCT, FROM_ZERO
-    from tcemu.kernels.moves import HALVES, SAME
-    from tcemu.kernels.rule import CHAINS
-    from tcemu.kernels.tiles import Rule
+    from tcemu.kernels.batch.load import FLOAT16, UNCHANGED
+    from tcemu.kernels.batch.plan import Rule
+    from tcemu.kernels.chains import FROM_PRODUCT, FROM_ZERO
+    from tcemu.kernels.sums import CHAINS
 
     if model.added_to_c is None or not takes_groups(operation):
         return None
     half = operation.d == "f16"
-    kind = HALVES if half else SAME
+    kind = FLOAT16 if half else UNCHANGED
     rule = Rule(CHAINS, FROM_ZERO if model.from_zero else FROM_PRODUCT, half=half, addends=kind, results=kind)
     sums = tuple(tuple(ks) for ks in model.added_to_c)
     return _tiles(operation, shape, operands, rule=rule, formats=_formats(operation), sums=sums)
@@ -209,9 +207,9 @@ def _(model: ScaledSums, operation: Operation, shape: tuple[int, int, int], oper
 def _fits(operation: Operation, model: ScaledSums) -> bool:
     """Whether a group's sum, times the significands of two scales, is exact in the kernels, and never infinite or NaN.
 
-    `tcemu.kernels.scaled` says why.
+    `tcemu.kernels.sums.scaled` says why.
     """
-    from tcemu.kernels.scaled import EXACT, SIGNIFICAND
+    from tcemu.kernels.sums.scaled import EXACT, SIGNIFICAND
 
     forms = [operation.formats["a"], operation.formats["b"]]
     bits = sum(form.emax - form.emin + form.mantissa + 1 for form in forms) + (model.group - 1).bit_length()
@@ -221,8 +219,8 @@ def _fits(operation: Operation, model: ScaledSums) -> bool:
 
 
 def _groups(model: ScaledSums, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> Plan:
-    from tcemu.kernels.rule import GROUPED
-    from tcemu.kernels.tiles import Rule
+    from tcemu.kernels.batch.plan import Rule
+    from tcemu.kernels.sums import GROUPED
 
     form, ks = operation.formats["scale"], range(shape[2])
     floor = Rule().floor if model.floor is None else model.floor
@@ -250,7 +248,7 @@ class _WithScales:
 
     def _looking_up(self, order_a: Array, order_b: Array) -> Plan:
         """The plan that takes these scales, one after the other, of two arrays (tiles, scales)."""
-        from tcemu.kernels.scaled import looked_up
+        from tcemu.kernels.sums.scaled import looked_up
 
         tiles, table = self.tiles, self._table
 
@@ -273,9 +271,9 @@ class _WithScales:
 
 
 def _scales(form: Format) -> Array:
-    """Every scale as `tcemu.kernels.scaled` takes it."""
-    from tcemu.kernels.rule import SCALE_NAN
-    from tcemu.kernels.scaled import SIGNIFICAND
+    """Every scale as `tcemu.kernels.sums.scaled` takes it."""
+    from tcemu.kernels.sums import SCALE_NAN
+    from tcemu.kernels.sums.scaled import SIGNIFICAND
 
     found = [unpack(form, pattern) for pattern in range(1 << form.container)]
     words = [
@@ -287,6 +285,6 @@ def _scales(form: Format) -> Array:
 
 def _powers(form: Format) -> Array:
     """The exponent of every scale that is a power of two."""
-    from tcemu.kernels.scaled import SIGNIFICAND
+    from tcemu.kernels.sums.scaled import SIGNIFICAND
 
     return _scales(form) >> SIGNIFICAND

@@ -123,7 +123,7 @@ def _kernels() -> Kernels | None:
     """Where the compiled kernels are, for the boxes."""
     if backend() != "numba":
         return None
-    from tcemu.kernels.compiling import below_cache_dir, cache_folder
+    from tcemu.kernels.host.compiling import below_cache_dir, cache_folder
 
     folder = cache_folder()
     return Kernels(str(folder), below_cache_dir()) if folder else None

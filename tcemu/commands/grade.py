@@ -14,7 +14,7 @@ import click
 from tcemu.commands.progress import bar
 from tcemu.commands.warm import warm_up
 from tcemu.errors import CourseError, did_you_mean, require
-from tcemu.kernels.threads import cores
+from tcemu.kernels.host.threads import cores
 
 if TYPE_CHECKING:
     from tcemu.grade.box import Limits

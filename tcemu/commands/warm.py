@@ -23,7 +23,7 @@ from tcemu.formats import Format
 from tcemu.instructions import FAMILIES, TARGETS, Instruction, Shape, Target
 from tcemu.instructions.catalogue import catalogue
 from tcemu.instructions.table import family_of
-from tcemu.kernels.threads import cores
+from tcemu.kernels.host.threads import cores
 from tcemu.machine import memory
 from tcemu.sanitizer import marks
 from tcemu.vectors import cases, classes, elements, emulator
@@ -133,7 +133,7 @@ def warm_up() -> str:
     """Compile what is not compiled for this processor yet, and return a sentence about it; "" if nothing was left."""
     if backend() != "numba":
         return "There is nothing to compile: the reference computes, because numba is not installed or is switched off."
-    from tcemu.kernels.compiling import cache_folder, fingerprint
+    from tcemu.kernels.host.compiling import cache_folder, fingerprint
 
     folder, wanted = cache_folder(), fingerprint()
     if folder is None:

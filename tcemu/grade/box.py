@@ -48,7 +48,7 @@ _DEVICES = ("null", "zero", "full", "random", "urandom")
 _ENVIRONMENT = {
     "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0",
     "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1",
-    "TCEMU_QUIET": "1", "NUMBA_CACHE_LOCATOR_CLASSES": "tcemu.kernels.frozen.Frozen",
+    "TCEMU_QUIET": "1", "NUMBA_CACHE_LOCATOR_CLASSES": "tcemu.kernels.host.compiling.ReadOnlyCache",
 }  # fmt: skip
 #: The only folder in which it may write.
 _TMP = "/tmp"  # noqa: S108 - in the box, which no other process uses

@@ -145,7 +145,7 @@ def load() -> str:
         if isinstance(exercise.judge, Values | Kernel):
             with contextlib.suppress(Exception):  # a row that fails says so when it is used
                 exercise.judge.right(exercise.given())
-    from tcemu.kernels.compiling import cache_folder
+    from tcemu.kernels.host.compiling import cache_folder
 
     folder = cache_folder()
     return "" if folder is None or folder.name == "__pycache__" else str(folder)

@@ -74,7 +74,7 @@ class Memory:
     def check(self, addresses: Array, count: int, align: int, who: str, rule: str, first: int = 0) -> None:
         """Raise AddressError if one of `addresses` (warps from `first` on, who) is not aligned or not inside."""
         if backend_of_move(addresses.size) == "numba":
-            from tcemu.kernels.memory import misplaced
+            from tcemu.kernels.host.memory import misplaced
 
             if not misplaced(addresses, count, align, self.size):
                 return
@@ -103,7 +103,7 @@ class Memory:
         if self._tell:
             self._tell(False, addresses, count)
         if backend_of_move(addresses.size * count) == "numba":
-            from tcemu.kernels.memory import load
+            from tcemu.kernels.host.memory import load
 
             lines = np.empty((*addresses.shape, count), np.uint8)
             load(self._flat, addresses, which, lines)
@@ -130,7 +130,7 @@ class Memory:
         if self._tell:
             self._tell(True, addresses, lines.shape[-1])
         if backend_of_move(lines.size) == "numba":
-            from tcemu.kernels.memory import store
+            from tcemu.kernels.host.memory import store
 
             store(self._flat, addresses, which, np.ascontiguousarray(lines))
         else:
@@ -142,7 +142,7 @@ class Memory:
     def repeated(self, addresses: Array, unit: int) -> Array:
         """(warps,): whether two of a warp's checked addresses (warps, n), all multiples of `unit`, are equal."""
         if backend_of_move(addresses.size) == "numba":
-            from tcemu.kernels.memory import repeated
+            from tcemu.kernels.host.memory import repeated
 
             found = np.empty(len(addresses), np.bool_)
             repeated(addresses, self.size, unit, found)

@@ -17,7 +17,7 @@ from tcemu.errors import OperandError
 from tcemu.formats import Container, Format, lookup
 from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.spelling import Words
-from tcemu.kernels.threads import cores
+from tcemu.kernels.host.threads import cores
 
 Array = npt.NDArray[Any]
 #: Takes some warps' part of an operand: registers (warps, lanes * registers), or (warps, ...) of another kind.

@@ -14,56 +14,28 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
 from numba import types, uint64
-from numba.core import cgutils
 from numba.extending import intrinsic
 
-from tcemu.kernels.compiling import njit
-from tcemu.kernels.lanes import DOUBLE
-from tcemu.kernels.registers import check_words, reach
-from tcemu.kernels.sharing import finish_some, share_tiles, take, wait_for_all
-from tcemu.kernels.simd import Slot, vector_code
+from tcemu.kernels.batch.run import finish_some, share_tiles, take, wait_for_all
+from tcemu.kernels.emit.code import Variable, multiply_add, round_as, vector_code
+from tcemu.kernels.emit.lanes import DOUBLE, vector_of
+from tcemu.kernels.host.compiling import njit
+from tcemu.kernels.host.memory import check_words, reach
+from tcemu.kernels.host.threads import Corner, check_shapes, share_matrix
 
 Array = npt.NDArray[Any]
 #: The rounding of programs; the others are 1 toward zero, 2 down, 3 up.
 NEAREST = 0
 _ROWS, _LANES = 4, 8
-_DOUBLES = ir.VectorType(DOUBLE, _LANES)
+_DOUBLES = vector_of(DOUBLE, _LANES)
+#: Products of a chain that are computed at a time.
+CHUNK = 256
 #: Tiles that a thread takes at a time.
 PART = 256
 _SIGN, _INFINITY, _QUIET = np.uint64(1 << 63), np.uint64(0x7FF << 52), np.uint64(1 << 51)
 #: What an invalid operation returns, such as 0 * infinity.
 _INVALID = np.uint64(0xFFF8 << 48)
-
-
-@intrinsic
-def _fma(typingctx, a, b, c):  # type: ignore[no-untyped-def]
-    """a * b + c, rounded once: numba has no such function."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        return builder.fma(*args)
-
-    return types.float64(types.float64, types.float64, types.float64), codegen
-
-
-@intrinsic
-def _round_as(typingctx, mode):  # type: ignore[no-untyped-def]
-    """Set how the processor rounds floats in this thread; numba has no such function.
-
-    Until it is NEAREST again, compute only with operands loaded from memory: LLVM does not know that results depend on
-    the rounding, and may move other computations.
-    """
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        word = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [word])
-        found = cgutils.get_or_insert_function(builder.module, kind, "llvm.set.rounding")
-        number = builder.xor(builder.trunc(args[0], word), ir.Constant(word, 1))  # LLVM's: 1, 0, 3, 2
-        builder.call(found, [number])
-        return context.get_dummy_value()
-
-    return types.none(types.int64), codegen
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -82,10 +54,10 @@ def _multiply(typingctx, a, b, c, rows, columns, depth):  # type: ignore[no-unty
         code = vector_code(builder)
         a, b, c = args[:3]
         rows, columns, depth = (code.number(each) for each in args[3:])
-        nan = Slot(code.long(0))
+        nan = Variable(code.long(0))
         with code.each(columns.down(3)) as group, code.each(rows.down(2)) as four:
             begin = [(four.up(2) + row) * columns + group.up(3) for row in range(_ROWS)]
-            running = [Slot(code.load(c, place, _DOUBLES, unit=8)) for place in begin]
+            running = [Variable(code.load(c, place, _DOUBLES, unit=8)) for place in begin]
             with code.each(depth) as k:
                 y = code.load(b, k * columns + group.up(3), _DOUBLES, unit=8)
                 for row, so_far in enumerate(running):
@@ -115,7 +87,7 @@ def _with_nan(a, b, c):  # type: ignore[no-untyped-def]
         running[:] = results[m]
         for k in range(depth):
             for n in range(running.size):
-                running[n] = _fma(left[m, k], right[k, n], running[n])
+                running[n] = multiply_add(left[m, k], right[k, n], running[n])
         for n in range(running.size):
             if last[n]:
                 c[m, n] = last[n]
@@ -141,14 +113,14 @@ def _chain(a, b, c, before):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _tile(a, b, c, mode):  # type: ignore[no-untyped-def]
-    """`multiply` where rows are a multiple of 4, and columns of 8; C in place."""
+    """`_padded` where rows are a multiple of 4, and columns of 8; C in place."""
     before = np.empty(c.shape, np.uint64)
-    _round_as(mode)
+    round_as(mode)
     _chain(a, b, c, before)
-    _round_as(NEAREST)
+    round_as(NEAREST)
 
 
-def multiply(a: Array, b: Array, c: Array, mode: int) -> Array:
+def _padded(a: Array, b: Array, c: Array, mode: int) -> Array:
     """C after c[m, n] = fma(a[m, k], b[k, n], c[m, n]) for ascending k; matrices of uint64 patterns."""
     more = -len(c) % _ROWS, -c.shape[1] % _LANES
     left, right, results = (
@@ -157,6 +129,26 @@ def multiply(a: Array, b: Array, c: Array, mode: int) -> Array:
     )
     _tile(left, right, results, mode)
     return results[: len(c), : c.shape[1]]
+
+
+def multiply(a: Array, b: Array, c: Array, *, mode: int = 0, threads: int | None = None) -> npt.NDArray[np.uint64]:
+    """c, then a fused multiply-add for each ascending k; all uint64 patterns. mode: 0 rn, 1 rz, 2 rm, 3 rp.
+
+    a (M, K), b (K, N), c (M, N).
+    """
+    check_shapes(a, b, c)
+    if any(x.dtype != np.uint64 for x in (a, b, c)):
+        raise ValueError(f"uint64 patterns, not {a.dtype}, {b.dtype}, {c.dtype}")
+    d = np.array(c, np.uint64, order="C")
+
+    def work(corner: Corner) -> None:
+        m0, m1, n0, n1 = corner
+        for k0 in range(0, a.shape[1], CHUNK):
+            left, right = a[m0:m1, k0 : k0 + CHUNK], b[k0 : k0 + CHUNK, n0:n1]
+            d[m0:m1, n0:n1] = _padded(left, right, d[m0:m1, n0:n1], mode)
+
+    share_matrix(work, a.shape[0], b.shape[1], a.shape[1] * 4, threads)
+    return d
 
 
 @njit(cache=True, nogil=True)
@@ -179,7 +171,7 @@ def _chains(a, b, c, of_a, of_b, of_c, of_d, mode, d, sharing, wait):  # type: i
     before = np.empty(of_c.shape, np.uint64)
     in_a, in_b, in_c = of_a.reshape(-1), of_b.reshape(-1), of_c.reshape(-1)
     shares, count = uint64(sharing.ctypes.data), d.shape[0]
-    _round_as(mode)
+    round_as(mode)
     part = take(shares, PART)
     while part < count:
         stop = min(part + PART, count)
@@ -191,7 +183,7 @@ def _chains(a, b, c, of_a, of_b, of_c, of_d, mode, d, sharing, wait):  # type: i
             _pick(z, of_d, d[t])
         finish_some(shares, stop - part)
         part = take(shares, PART)
-    _round_as(NEAREST)
+    round_as(NEAREST)
     if wait:
         wait_for_all(shares, count)
 

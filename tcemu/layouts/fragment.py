@@ -145,7 +145,7 @@ class Fragment:
             table = table._replace(source=table.source[some], place=table.place[some])
         if backend_of_move(registers.size) == "reference":
             return (registers[:, table.source] >> table.place & table.mask).astype(table.storage)
-        from tcemu.kernels.registers import read
+        from tcemu.kernels.host.memory import read
 
         elements = np.empty((len(registers), table.source.size), table.storage)
         read(registers, table.source, table.place, table.mask, elements)
@@ -156,7 +156,7 @@ class Fragment:
         self._check_flat(patterns, prod(self.shape), "patterns")
         if backend_of_move(patterns.size) == "reference":
             return self.container.pack(patterns[:, self.layout.gather]).reshape(len(patterns), -1)
-        from tcemu.kernels.registers import write
+        from tcemu.kernels.host.memory import write
 
         registers = np.empty((len(patterns), self.lanes * self.registers), self.container.register_dtype)
         write(patterns, self._gather, self.container.width, self.container.shift, registers)

@@ -185,7 +185,7 @@ def extent_of(addresses: Array, size: int) -> Extent:
 def _fastest() -> Callable[[Array, int, Array], tuple[int, int, int]]:
     """The kernel that does the same as `units`, if numba is loaded anyway; otherwise `units`."""
     if backend(0) == "numba":
-        from tcemu.kernels import memory
+        from tcemu.kernels.host import memory
 
         kernel: Callable[[Array, int, Array], tuple[int, int, int]] = memory.units
         return kernel

@@ -135,7 +135,7 @@ def _tree(operation: Operation) -> Tree:
         if backend(ks.size * len(a)) != "numba":
             by_tiles(a, b, ks, parents, sums, first)
             return
-        from tcemu.kernels.elements import fused_tree
+        from tcemu.kernels.exact import fused_tree
 
         if model.through:
             a, b = conversion(operation.a, model.through)[a], conversion(operation.b, model.through)[b]
@@ -149,7 +149,7 @@ def _tree(operation: Operation) -> Tree:
 def _fma(a: Array, b: Array, c: Array) -> Array:
     """c, then a fused multiply-add of f32 for each ascending k; uint32 patterns."""
     if backend(c.size * a.shape[1]) == "numba":
-        from tcemu.kernels.chain32 import chains32
+        from tcemu.kernels.chains import chains32
 
         d = c.copy()
         chains32(np.ascontiguousarray(a), np.ascontiguousarray(b), d)
@@ -163,7 +163,7 @@ def _fma(a: Array, b: Array, c: Array) -> Array:
 
 def _fma_tree(a: Array, b: Array, ks: Array, parents: Array, sums: Array, first: int) -> None:
     if backend(ks.size * len(a)) == "numba":
-        from tcemu.kernels.elements import fma_tree
+        from tcemu.kernels.chains import fma_tree
 
         fma_tree(a, b, ks, parents, sums, first)
         return

@@ -41,13 +41,13 @@ def test_every_model_of_the_arithmetic_table_is_warmed(known):
 
 def test_the_second_time_there_is_nothing_to_do(tmp_path, monkeypatch, known):
     done = []
-    monkeypatch.setattr("tcemu.kernels.compiling.cache_folder", lambda: tmp_path)
+    monkeypatch.setattr("tcemu.kernels.host.compiling.cache_folder", lambda: tmp_path)
     monkeypatch.setattr(warm, "perform_all", lambda some: done.extend(some) or iter(some))
     first, second = (CliRunner().invoke(tcemu.cli.commands, ["warm"]) for _ in range(2))
     assert first.output.endswith(f"The kernels are compiled, in {tmp_path}.\n")
     assert sorted(map(str, done)) == sorted(map(str, known)), "each once"
     assert second.output == "The kernels are already compiled; there is nothing to do.\n"
-    monkeypatch.setattr("tcemu.kernels.compiling.fingerprint", lambda: "another processor")
+    monkeypatch.setattr("tcemu.kernels.host.compiling.fingerprint", lambda: "another processor")
     assert "The kernels are compiled, in" in CliRunner().invoke(tcemu.cli.commands, ["warm"]).output
 
 
@@ -56,7 +56,7 @@ def test_the_course_opens_even_if_compiling_fails(tmp_path, monkeypatch, known):
         raise OSError("no space left")
         yield
 
-    monkeypatch.setattr("tcemu.kernels.compiling.cache_folder", lambda: tmp_path)
+    monkeypatch.setattr("tcemu.kernels.host.compiling.cache_folder", lambda: tmp_path)
     monkeypatch.setattr(warm, "perform_all", fail)
     assert warm.warm_up() == (
         "Not all kernels could be compiled in advance (no space left); each is compiled when it is first needed."
@@ -84,7 +84,7 @@ def test_works_are_performed_in_processes_of_their_own(known):
 
 #: Prints which kernels the process needed, compiled by it or by others before: (name, types of the arguments).
 NEEDED = """
-from tcemu.kernels.compiling import functions
+from tcemu.kernels.host.compiling import functions
 print(*sorted({f"{each.py_func.__qualname__}{types}" for each in functions() for types in each.overloads}), sep="\\n")
 """
 #: What `tcemu warm` performs, in one process.

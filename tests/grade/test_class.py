@@ -14,7 +14,7 @@ from tcemu.grade.intake import submissions
 from tcemu.grade.output import write_all
 from tcemu.grade.run import Local, run
 from tcemu.grade.work import Task
-from tcemu.kernels.threads import cores
+from tcemu.kernels.host.threads import cores
 
 pytestmark = [needs_box, pytest.mark.slow]
 

@@ -11,7 +11,7 @@ pytest.importorskip("numba")
 
 from llvmlite.binding import get_host_cpu_features
 
-from tcemu.kernels.lanes import whole_vectors_of_words
+from tcemu.kernels.emit.lanes import whole_vectors_of_words
 
 TESTS = Path(__file__).parent
 

@@ -14,7 +14,7 @@ from quick import some
 
 import tcemu
 from tcemu.backend import on_all_cores
-from tcemu.kernels.threads import cores
+from tcemu.kernels.host.threads import cores
 
 ROOT = Path(tcemu.__file__).parents[1]
 
@@ -252,7 +252,7 @@ AT_ONCE = """
 import json, threading
 from tcemu.backend import load_soon
 load_soon()
-import tcemu.kernels.tiles  # makes kernels while numba prepares itself: both take numba's locks
+import tcemu.kernels.batch.plan  # makes kernels while numba prepares itself: both take numba's locks
 for thread in threading.enumerate():
     if thread.name == "tcemu-load":
         thread.join()
@@ -314,7 +314,7 @@ def test_an_error_comes_before_a_kernel_is_chosen():
 
 def test_numba_is_prepared_although_names_are_added_meanwhile(monkeypatch):
     """numba goes through Python's builtins; a name that another thread adds at that time is an error there."""
-    from tcemu.kernels import announce
+    from tcemu.kernels.host import compiling
 
     tried, refreshed = [], []
 
@@ -330,6 +330,6 @@ def test_numba_is_prepared_although_names_are_added_meanwhile(monkeypatch):
                 raise RuntimeError("dictionary changed size during iteration")
             return SimpleNamespace(refresh=lambda: refreshed.append("functions"))
 
-    monkeypatch.setattr(announce, "cpu_target", Target())
-    announce.prepare()
+    monkeypatch.setattr(compiling, "cpu_target", Target())
+    compiling.prepare()
     assert refreshed == ["types", "functions"]

@@ -14,7 +14,7 @@ import tcemu
 from tcemu import notice
 
 pytest.importorskip("numba")
-from tcemu.kernels import compiling
+from tcemu.kernels.host import compiling
 
 PACKAGE = Path(tcemu.__file__).parent
 LINE = "tcemu is compiling its kernels for this processor, once; `tcemu warm` compiles all of them in advance\n"
@@ -27,7 +27,7 @@ import numpy as np
 from tcemu.backend import backend
 backend()
 from numba.core import event
-from tcemu.kernels import registers
+from tcemu.kernels.host import memory
 class Count(event.Listener):
     found = 0
     def on_start(self, event): self.found += 1
@@ -37,7 +37,7 @@ if len(sys.argv) > 1:
     Path(sys.argv[1]).touch()
     while not Path(sys.argv[2]).exists(): pass
 index, out = np.zeros(4, np.int64), np.zeros((1, 4), np.uint8)
-registers.read(np.zeros((1, 4), np.uint32), index, index.astype(np.uint32), np.uint32(1), out)
+memory.read(np.zeros((1, 4), np.uint32), index, index.astype(np.uint32), np.uint32(1), out)
 print(count.found)
 """
 
@@ -51,15 +51,17 @@ def start(folder, *arguments, **environment):
 
 def test_what_is_compiled_belongs_to_all_sources():
     """A kernel contains functions of other files; numba itself would keep using it when only those have changed."""
-    sources = {path.name for path in (PACKAGE / "kernels").glob("*.py")}
+    room = PACKAGE / "kernels"
+    sources = {path.relative_to(room).as_posix() for path in room.rglob("*.py")}
     assert {name for name, _, _ in compiling.stamp()} == sources
+    assert len({name.split("/")[0] for name in sources}) < len(sources), "those of sub-rooms, too"
     for function in compiling.functions():
         assert function._cache._cache_file._source_stamp == compiling.stamp(), function
 
 
 def test_every_kernel_is_compiled_by_the_one_decorator():
     """numba's own njit would compile one kernel in as many processes as need it."""
-    for path in (PACKAGE / "kernels").glob("*.py"):
+    for path in (PACKAGE / "kernels").rglob("*.py"):
         nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         taken = [alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names
                  if (node.module or "").split(".")[0] == "numba"]
@@ -123,7 +125,7 @@ def test_an_installation_that_cannot_be_written_to_keeps_its_kernels_in_the_user
     (tmp_path / "tcemu" / "kernels" / "__pycache__").touch()
     environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     environment |= {"PYTHONPATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache"), "HOME": str(tmp_path)}
-    code = "from tcemu.kernels.compiling import cache_folder; print(cache_folder())"
+    code = "from tcemu.kernels.host.compiling import cache_folder; print(cache_folder())"
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
     )

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from published import published
 from quick import examples, some
 
-matmul = pytest.importorskip("tcemu.kernels.matmul", reason="numba is not installed", exc_type=ImportError)
+matrix = pytest.importorskip("tcemu.kernels.matrix", reason="numba is not installed", exc_type=ImportError)
+chains, f64, integers = (pytest.importorskip(f"tcemu.kernels.{name}") for name in ("chains", "f64", "integers"))
 
 binary64 = pytest.importorskip("binary64")
 
@@ -180,7 +181,7 @@ def product(a, b, c, one):
 
 
 def run(a, b, c, one, **more):
-    return matmul.fused(
+    return matrix.multiply(
         a, b, c, format_a=FORMATS[one["a"]], format_b=FORMATS[one["b"]],
         **{key: one[key] for key in ("sums", "fraction", "floor", "keep", "join")}, **more,
     )  # fmt: skip
@@ -434,7 +435,7 @@ def test_sums_of_small_formats_as_long_as_float32_and_longer(row, fraction, bloc
             with np.errstate(invalid="ignore"):
                 a, b = a.astype(dtype), b.astype(dtype)
             with row((name, size)):
-                got = matmul.fused(
+                got = matrix.multiply(
                     a.view(np.uint8), b.view(np.uint8), c, format_a=FORMATS[name], format_b=FORMATS[name],
                     normal=(True, True), **{key: one[key] for key in ("sums", "fraction", "floor", "keep", "join")},
                 )  # fmt: skip
@@ -470,7 +471,7 @@ def check_integers(signed, saturate, shape, step):
     for k in range(0, steps * step, step):
         want += a[:, k : k + step].astype(np.int64) @ b[k : k + step].astype(np.int64)
         want = np.clip(want, -(2**31), 2**31 - 1) if saturate else want
-    assert_same(matmul.integer(a, b, c, step=step, saturate=saturate), want.astype(np.int32))
+    assert_same(integers.multiply(a, b, c, step=step, saturate=saturate), want.astype(np.int32))
 
 
 @pytest.mark.parametrize("xor", [False, True])
@@ -483,7 +484,7 @@ def test_bits(xor, shape):
     c[0] = 2**31 - 1
     both = a[:, :, None] ^ b if xor else a[:, :, None] & b
     want = (c.astype(np.int64) + np.bitwise_count(both).sum(axis=1, dtype=np.int64)).astype(np.int32)
-    assert_same(matmul.bits(a, b, c, xor=xor), want)
+    assert_same(integers.multiply_bits(a, b, c, xor=xor), want)
 
 
 @pytest.mark.parametrize("mode", range(4))
@@ -498,7 +499,7 @@ def test_f64_chains(mode):
         a[0] = 0
         want = np.empty_like(c)
         binary64.chain64(a[None], b[None], c[None], want[None], mode)
-        assert_same(matmul.f64(a, b, c, mode=mode), want)
+        assert_same(f64.multiply(a, b, c, mode=mode), want)
 
 
 @pytest.mark.parametrize("mode", range(4))
@@ -519,7 +520,7 @@ def test_f64_specials_in_long_chains(mode):
         a, b, c = operands
         want = np.empty_like(c)
         binary64.chain64(a[None], b[None], c[None], want[None], mode)
-        assert_same(matmul.f64(a, b, c, mode=mode), want)
+        assert_same(f64.multiply(a, b, c, mode=mode), want)
 
 
 @pytest.mark.parametrize("kind", ["all", "half", "tiny", "cancel", "vanish", "with NaN"])
@@ -544,21 +545,21 @@ def test_f64_with_subnormal_numbers(kind, mode):
         c = np.where(rng.random(c.shape) < 0.5, c & np.uint64(1 << 63), c)
     want = np.empty_like(c)
     binary64.chain64(a[None], b[None], c[None], want[None], mode)
-    assert_same(matmul.f64(a, b, c, mode=mode), want)
+    assert_same(f64.multiply(a, b, c, mode=mode), want)
 
 
 def test_f64_takes_matrices_in_any_order_of_memory():
     rng = np.random.default_rng(0)
     a, b, c = (rng.standard_normal(shape).view(np.uint64) for shape in ((14, 64), (64, 15), (14, 15)))
-    want = matmul.f64(a, b, c)
+    want = f64.multiply(a, b, c)
     for order in (np.asfortranarray, lambda x: np.repeat(x, 2, axis=1)[:, ::2], lambda x: np.flip(np.flip(x).copy())):
         for operands in ((order(a), b, c), (a, order(b), c), (a, b, order(c))):
-            assert_same(matmul.f64(*operands), want)
+            assert_same(f64.multiply(*operands), want)
 
 
 def test_f64_rounds_once():
     a, b = np.array([[1 + 2.0**-30, 3.0]]), np.array([[1 + 2.0**-30], [2.0**-60]])
-    got = matmul.f64(a.view(np.uint64), b.view(np.uint64), np.array([[-1.0]]).view(np.uint64))
+    got = f64.multiply(a.view(np.uint64), b.view(np.uint64), np.array([[-1.0]]).view(np.uint64))
     exact = float(Fraction(a[0, 0]) ** 2 - 1)
     assert got.view(np.float64)[0, 0] == float(Fraction(exact) + 3 * Fraction(2) ** -60)
 

@@ -15,9 +15,10 @@ from tcemu.vectors import cases, emulator
 
 pytest.importorskip("numba")
 
-from tcemu.kernels import rooms, tiles
+from tcemu.kernels.batch import plan
+from tcemu.kernels.host import threads
 
-KERNELS = Path(tiles.__file__).parent
+KERNELS = Path(plan.__file__).parents[1]
 #: Elements before and behind an array, and the byte that they consist of.
 GUARD, BYTE = 64, 0xA5
 
@@ -29,7 +30,7 @@ def computing():
 
 def functions():
     """Every function of the kernels that numba compiles."""
-    for path in sorted(KERNELS.glob("*.py")):
+    for path in sorted(KERNELS.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.FunctionDef) and any("njit" in ast.unparse(each) for each in node.decorator_list):
                 yield path.stem, node
@@ -85,14 +86,14 @@ class Guarded:
 def test_nothing_is_written_beside_an_array(row, monkeypatch):
     guarded, by_address = Guarded(), 0
     monkeypatch.setenv("TCEMU_KERNELS", "numba")
-    for module in (rooms, tiles):
+    for module in (threads, plan):
         monkeypatch.setattr(module, "np", guarded)
     asked = some(computing(), 40)
     for work in asked:
         with row(f"{work.opcode} on {work.target}"):
             for case in cases(tcemu.parse(work.opcode, work.target), "bits", warps=3):
                 guarded.rooms = []
-                monkeypatch.setattr(tiles, "_KEPT", rooms.Kept())  # so that it is made between guards
+                monkeypatch.setattr(plan, "_KEPT", threads.Kept())  # so that it is made between guards
                 case.answer(emulator(work.target))
                 assert not guarded.broken(), case.key
             by_address += bool(guarded.rooms)
@@ -115,6 +116,7 @@ def test_a_guard_shows_what_is_written_beside():
 )
 def test_a_mistake_of_the_caller_reads_nothing(words, says):
     mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
-    plan = tcemu.arithmetic.registers.plan_of(mma.operation(tcemu.instructions.target_named("sm_90a")), mma.fragments)
+    operation = mma.operation(tcemu.instructions.target_named("sm_90a"))
+    product = tcemu.arithmetic.registers.plan_of(operation, mma.fragments)
     with pytest.raises(ValueError, match=says):
-        plan(words, np.zeros((2, 64), np.uint32), np.zeros((2, 128), np.uint32))
+        product(words, np.zeros((2, 64), np.uint32), np.zeros((2, 128), np.uint32))

@@ -7,8 +7,9 @@ import pytest
 
 pytest.importorskip("numba")
 
-from tcemu.kernels import sharing, threads
-from tcemu.kernels.compiling import njit
+from tcemu.kernels.batch import run as sharing
+from tcemu.kernels.host import threads
+from tcemu.kernels.host.compiling import njit
 
 
 @njit(nogil=True)

@@ -350,7 +350,7 @@ def test_an_access_is_told_by_lane():
 @examples(60)
 @given(st.lists(st.integers(0, 1 << 40), min_size=1, max_size=40), st.integers(0, 5))
 def test_units(kernel, addresses, shift):
-    module = pytest.importorskip("tcemu.kernels.memory") if kernel else memory
+    module = pytest.importorskip("tcemu.kernels.host.memory") if kernel else memory
     found = np.empty((len(addresses), 1), np.int64)
     beside, low, high = module.units(np.array(addresses), shift, found)
     assert found[:, 0].tolist() == [address // 2**shift for address in addresses]

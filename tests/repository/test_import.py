@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from rows import rows
 
 import tcemu
 
@@ -219,9 +220,18 @@ def strangers(source):
     }
 
 
-@pytest.mark.parametrize("path", sorted((PACKAGE / "kernels").rglob("*.py")), ids=lambda path: path.name)
+@rows("path", sorted((PACKAGE / "kernels").rglob("*.py")), ids=str)
 def test_kernels_import_numpy_and_numba_only(path):
     assert strangers(path.read_text(encoding="utf-8")) == set()
+
+
+def test_only_emit_makes_llvm():
+    makes = {
+        path.relative_to(PACKAGE / "kernels").parts[0]
+        for path in (PACKAGE / "kernels").rglob("*.py")
+        if "llvmlite" in imported(path.read_text(encoding="utf-8"))
+    }
+    assert makes == {"emit"}
 
 
 def test_a_stranger_among_the_imports_of_a_kernel_is_seen():

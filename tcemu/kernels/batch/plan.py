@@ -1,0 +1,433 @@
+"""Products of many small tiles at once, from registers into registers: batches of instructions, or one large one.
+
+Index tables, which the layouts make once, say where each element is: its word, and its first bit there. The kernel
+reads the elements of a tile by one such table, in the order in which the blocks take them, and writes the results to
+registers by another. Matrices count as registers too, with a layout of their own: C order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.kernels.batch.gather import gather_table, pick_at, words_read
+from tcemu.kernels.batch.load import (
+    ADDENDS,
+    BLOCKS,
+    ENTRIES,
+    FORMAT_X,
+    FORMAT_Y,
+    FORMATS_END,
+    HELD,
+    ILLEGAL,
+    NUMBERS,
+    OPTION,
+    PICK,
+    PICKED,
+    QUICK,
+    ROOM,
+    SPREAD,
+    SPREAD_ROWS,
+    SPREADS,
+    STORE,
+    TOGETHER,
+    UNCHANGED,
+    VECTORS,
+)
+from tcemu.kernels.batch.multiply import NOTES, chains_at
+from tcemu.kernels.batch.run import LEFT, SHARED, SHARES, run_fused, run_grouped, run_plainly, share_tiles
+from tcemu.kernels.emit.lanes import WIDTH
+from tcemu.kernels.host.memory import check_words
+from tcemu.kernels.host.threads import Kept, aligned, whole
+from tcemu.kernels.sums import CHAINS, FUSED, GROUPED, ROWS, SAFE, above, of_few_bits, space, start_of_window
+
+Array = npt.NDArray[Any]
+#: The number of values of four bits of metadata.
+CODES = 16
+_WORD, _NOTHING = 0xFFFFFFFF, np.empty(0, np.int64)
+
+
+class Load(NamedTuple):
+    """How an operand is loaded: three tables and three numbers, see `tcemu.kernels.loading`."""
+
+    picks: Array
+    source: Array
+    bits: Array
+    vectors: int
+    mask: int
+    flip: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the elements of a matrix are in registers: the word and first bit of each, in C order, and its mask."""
+
+    word: Array
+    bit: Array
+    mask: int
+    #: the bits of each element to flip
+    flip: int = 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether each element is a word, as it is."""
+        return self.mask & _WORD == _WORD and not self.flip and not self.bit.any()
+
+    def load(self, elements: Array) -> Load:
+        """How elements, a multiple of 16, are loaded; each vector of words is picked only once."""
+        words, bits, vectors = self.word.ravel()[elements.ravel()], self.bit.ravel()[elements.ravel()], elements.size
+        if self.whole:
+            return Load(gather_table(words), _NOTHING, _NOTHING, vectors // WIDTH, 0, 0)
+        picked, source = np.unique(words.reshape(-1, WIDTH), axis=0, return_inverse=True)
+        return Load(gather_table(picked.ravel()), source.ravel(), bits, vectors // WIDTH, self.mask, self.flip)
+
+
+@dataclass(frozen=True)
+class Results:
+    """Where the results go: `elements` (words, per) are their numbers in C order, `width` bits each."""
+
+    elements: Array
+    width: int
+
+
+@dataclass(frozen=True, eq=False)
+class Pruned:
+    """Which elements of a sparse A are stored: four bits of metadata for each chunk of a row say it.
+
+    word and bit: where the bits of each chunk are in the words of metadata, (m, chunks). places: for each legal value,
+    the places in the chunk, in the order in which the elements are stored. chunk: the elements of a chunk.
+    """
+
+    word: Array
+    bit: Array
+    places: Mapping[int, Sequence[int]]
+    chunk: int
+
+    @property
+    def stored(self) -> int:
+        """Stored elements of a chunk."""
+        return self.chunk // 2
+
+    @property
+    def illegal(self) -> int:
+        """A word with a bit for each value that is not legal."""
+        return sum(1 << code for code in range(CODES) if code not in self.places)
+
+    def codes_with(self, stored: int, place: int) -> int:
+        """A word with a bit for each value that puts a stored element of the chunk at a place."""
+        return sum(1 << code for code, places in self.places.items() if places[stored] == place)
+
+
+class Parts:
+    """Tables of words, one after another; each begins at a whole vector."""
+
+    def __init__(self) -> None:
+        self._found: list[Array] = []
+
+    def add(self, table: Array) -> int:
+        """Add a table; returns where it begins."""
+        begin = sum(each.size for each in self._found)
+        self._found.append(np.pad(table.ravel(), (0, whole(table.size) - table.size)))
+        return begin
+
+    def together(self) -> Array:
+        """All of them as words."""
+        found = np.concatenate([*self._found, np.empty(0, np.int64)])
+        words = aligned(found.size, np.uint32)
+        words[...] = found
+        return words
+
+
+_NO_SCALES, _NO_METADATA = np.empty((0, 0), np.int32), np.empty((1, 0), np.uint32)
+#: Tiles that are computed together, at most, and the words of room that they may take.
+_TOGETHER, _ROOM = 8, 1 << 16
+_KEPT = Kept()
+_NOTHING = np.empty(0, np.int64)
+
+
+class Rule(NamedTuple):
+    """The arithmetic in numbers.
+
+    kind: of the arithmetic. option: what else it takes, see `tcemu.kernels.products`. fraction to join: see
+    `tcemu.kernels.blocks`. addends and results: what C and D hold, see `tcemu.kernels.moves`.
+    """
+
+    kind: int = FUSED
+    option: int = 0
+    fraction: int = 0
+    floor: int = -(1 << 19)
+    keep: int = 23
+    half: bool = False
+    join: bool = False
+    addends: int = UNCHANGED
+    results: int = UNCHANGED
+
+
+def _four_for_two(ks: Sequence[int]) -> tuple[int, ...]:
+    """The k of B's elements that the stored elements `ks` of a sparse A may meet: two of them stand for four."""
+    return tuple(4 * pair + i for pair in sorted({k // 2 for k in ks}) for i in range(4))
+
+
+def _computed(count: int, compute: Callable[[Array, bool], None], *, alone: bool = False) -> int:
+    """Let a function compute so many tiles, on all cores if there are many: see `share_tiles`."""
+    if count > SHARED and not alone:
+        return share_tiles(count, compute)
+    # The call of another module would be one more on the way of a single wgmma.
+    numbers = np.zeros(SHARES, np.int64)
+    numbers[LEFT] = count
+    compute(numbers, True)
+    return int(numbers[LEFT])
+
+
+@dataclass(frozen=True, eq=False)
+class Tiles:
+    """A batched product D = A B + C with everything known in advance: formats, rule and index tables.
+
+    shape: (m, n, k) of a tile; k counts the stored elements of a sparse A. formats: of A's and of B's elements, seven
+    numbers each: a format as for `matmul.fused`, and whether subnormals are normalised, as in a wider format; for
+    integers the first is the sign bit. sums: the k of each fused sum, or of each group of products.
+    """
+
+    shape: tuple[int, int, int]
+    rule: Rule
+    formats: tuple[Sequence[int], Sequence[int]]
+    sums: tuple[tuple[int, ...], ...]
+    a: Place
+    b: Place
+    c: Place
+    d: Results
+    pruned: Pruned | None = None
+    #: Whether vectors must run along m: only there may words of ones stand for elements that are not stored.
+    lengthwise: bool = False
+
+    def stretched(self) -> Tiles:
+        """The same for an A with all its elements: words of ones stand for those that a sparse A does not store."""
+        m, n, k = self.shape
+        sums = tuple(_four_for_two(ks) for ks in self.sums)
+        return replace(self, shape=(m, n, 2 * k), sums=sums, a=Place(self.a.word, self.a.bit, -1), lengthwise=True)
+
+    @cached_property
+    def along_n(self) -> bool:
+        """Whether vectors run along n; otherwise along m."""
+        m, n, _ = self.shape
+        return not self.pruned and not self.lengthwise and m % WIDTH != 0 and n > m
+
+    @property
+    def lanes(self) -> Array:
+        """The rows (or columns) of the vectors, (groups, 16); lanes after the last repeat others."""
+        across = self.shape[self.along_n]
+        return (np.arange(-(-across // WIDTH) * WIDTH) % across).reshape(-1, WIDTH)
+
+    @property
+    def rows(self) -> Array:
+        """The columns (or rows) that are taken one at a time, (groups, 4)."""
+        along = self.shape[not self.along_n]
+        return (np.arange(-(-along // ROWS) * ROWS) % along).reshape(-1, ROWS)
+
+    @cached_property
+    def in_order(self) -> Array:
+        """(sums, products): the k of A's elements. The order in a sum does not matter."""
+        as_given = self.pruned or self.rule.kind == CHAINS
+        return np.array([ks if as_given else self.ordered(ks, self._bits) for ks in self.sums])
+
+    @cached_property
+    def longer(self) -> Array:
+        """(sums, products): the k of B's elements. Two stored elements stand for four that may be met."""
+        if self.pruned is None:
+            return self.in_order
+        return np.array([self.ordered(_four_for_two(ks), self._bits) for ks in self.sums])
+
+    def ordered(self, ks: Sequence[int], bits: Array) -> list[int]:
+        """The k of a sum in the order of its products; a long sum is ordered in two halves, see SAFE.
+
+        bits: for each k, the first bit of an element in its word. Elements of one word are then at the same place of
+        different vectors, which are made from the same words.
+        """
+        size = len(ks) // 2 if len(ks) > 2 * SAFE else len(ks)
+        halves = ks[:size], ks[size:]
+        return [k for half in halves for k in sorted(half, key=lambda k: int(bits[k]))]
+
+    @property
+    def _bits(self) -> Array:
+        """For each k, the first bit of an element of B in its word."""
+        return self.b.bit.ravel()[:: self.shape[1]]
+
+    def _elements(self) -> tuple[Array, Array, Array, Array]:
+        """Element numbers, C order, in the order of the blocks: for x, y, accumulators, and where each result is.
+
+        What repeats others is not read.
+        """
+        m, n, k = self.shape
+        lanes, rows = self.lanes[:, None, None], self.rows[:, None, None]
+        if self.along_n:
+            x, y = self.in_order[None, :, :, None] * n + lanes, rows * k + self.in_order[None, :, :, None]
+            c = rows.reshape(1, -1, ROWS, 1) * n + lanes
+        else:
+            x, y = lanes * k + self.in_order[None, :, :, None], self.longer[None, :, :, None] * n + rows
+            c = lanes * n + rows.reshape(1, -1, ROWS, 1)
+        where = np.empty(m * n, np.int64)
+        where[c.ravel()[::-1]] = np.arange(c.size)[::-1]
+        return x, y, c, where
+
+    @cached_property
+    def _spread(self) -> Array:
+        """The table of `spread` for all vectors of the longer operand; empty if A is dense."""
+        if self.pruned is None:
+            return _NOTHING
+        stored, chunk, chunks = self.pruned.stored, self.pruned.chunk, self._chunks
+        at, rows = ({k: i for i, k in enumerate(each.ravel().tolist())} for each in (self.in_order, self.longer))
+        # Stored elements i and i + apart may take the same places.
+        apart = max(stored // 2, 1)
+        order = sorted(rows, key=lambda k: (k // chunk, k % chunk % apart, k))
+        heads, groups = set(), []
+        for lanes, first in product(range(len(self.lanes)), range(0, len(order), SPREAD_ROWS)):
+            ks = order[first : first + SPREAD_ROWS]
+            every = ({(k // chunk, i): self.pruned.codes_with(i, k % chunk) for i in range(stored)} for k in ks)
+            met = [{source: codes for source, codes in each.items() if codes} for each in every]
+            sources = sorted(set().union(*met))
+            heads.add(tuple(each.get(source, 0) for source in sources for each in met))
+            of_codes = (lanes * chunks + number for number, _ in sources)
+            of_stored = (lanes * len(at) + at[number * stored + i] for number, i in sources)
+            groups.append([*of_codes, *of_stored, *(lanes * len(rows) + rows[k] for k in ks)])
+        [head] = heads
+        return np.concatenate([np.pad(head, (0, WIDTH - len(head))), np.array(groups).ravel()])
+
+    @property
+    def _chunks(self) -> int:
+        """Chunks of a row of A."""
+        return self.shape[2] // self.pruned.stored if self.pruned else 0
+
+    def _loads(self, x: Array, y: Array, c: Array) -> list[Load]:
+        """How x, y, c and the metadata are loaded."""
+        sides = (self.b, self.a) if self.along_n else (self.a, self.b)
+        found = [place.load(elements) for place, elements in zip((*sides, self.c), (x, y, c), strict=True)]
+        if self.pruned is None:
+            return [*found, Load(_NOTHING, _NOTHING, _NOTHING, 0, 0, 0)]
+        codes = self.lanes[:, None] * self._chunks + np.arange(self._chunks)[:, None]
+        return [*found, Place(self.pruned.word, self.pruned.bit, CODES - 1).load(codes)]
+
+    @cached_property
+    def tables(self) -> tuple[Array, Array]:
+        """The tables and numbers that `run` takes."""
+        x, y, c, where = self._elements()
+        formats, rule = self.formats[::-1] if self.along_n else self.formats, self.rule
+        numbers = np.zeros(NUMBERS, np.int64)
+        numbers[:FORMAT_X] = self.rule_in_numbers
+        numbers[FORMAT_X:FORMAT_Y], numbers[FORMAT_Y:FORMATS_END] = formats
+        parts, given, loads = Parts(), self._loads(x, y, c), []
+        for load in given:
+            loads += [*(parts.add(each) for each in load[:3]), *load[3:]]
+        out = [gather_table(row) for row in where[self.d.elements].T]
+        size = whole(max(map(len, out)))
+        # networks of different lengths: the shorter are filled up
+        begin, *_ = [parts.add(np.pad(each, (0, size - len(each)))) for each in out]
+        numbers[FORMATS_END:STORE] = loads
+        numbers[STORE:ADDENDS] = begin, size, len(out), self.d.width, len(self.d.elements), rule.results
+        numbers[ADDENDS], numbers[OPTION] = rule.addends, rule.option
+        numbers[ILLEGAL] = self.pruned.illegal if self.pruned else 0
+        numbers[SPREAD:VECTORS] = parts.add(self._spread), max(self._spread.size - WIDTH, 0) // SPREADS
+        vectors = len(self.lanes) * self.longer.size if self.pruned else loads[3], loads[9], loads[15]
+        numbers[VECTORS:QUICK] = vectors
+        numbers[QUICK:PICK], numbers[PICK] = self._quickly(formats, given, parts), pick_at()
+        # `multiply` and `_grouped` have room for what they pack
+        most = whole(max(int(table[0]) for table in (*out, *(load.picks for load in given)) if table.size))
+        packed = (vectors[0] + vectors[1]) * 3 + len(self.sums) * 2 * ROWS
+        counts = loads[3], loads[21], *vectors, packed
+        sizes = most, most, most, *(WIDTH * count for count in counts), whole(2 * NOTES + 2)
+        together = min(max(_ROOM // sum(sizes), 1), _TOGETHER)
+        numbers[TOGETHER], numbers[PICKED] = together, 4 * most
+        numbers[HELD:BLOCKS] = np.cumsum([0, *sizes]) * together
+        numbers[BLOCKS] = len(self.lanes) * len(self.rows)
+        return parts.together(), numbers
+
+    @property
+    def rule_in_numbers(self) -> tuple[int, ...]:
+        """The numbers of `tcemu.kernels.rule`."""
+        rule = self.rule
+        # of two products with a stored element, only one is not zero
+        products = self.longer.shape[1], len(self.sums), space(rule.fraction, self.in_order.shape[1], self.formats)
+        return rule.fraction, rule.floor, rule.keep, rule.half, rule.join, *products
+
+    @cached_property
+    def _room(self) -> int:
+        """The words that a call needs besides."""
+        return int(self.tables[1][ROOM])
+
+    def _quickly(self, formats: Sequence[Sequence[int]], given: list[Load], parts: Parts) -> tuple[int, ...]:
+        """What `tcemu.kernels.products` reads from QUICK on."""
+        simple = not self.lengthwise and all(load.mask and not load.flip for load in given[:2])
+        if simple and self.rule.kind == GROUPED:
+            return all(load.mask == ENTRIES - 1 for load in given[:2]), 0, 0, 0, 0, 0
+        if not simple or self.rule.kind != FUSED:
+            return 0, 0, 0, 0, 0, 0
+        ups = [parts.add(above(form) - load.bits) for form, load in zip(formats, given[:2], strict=True)]
+        return 1, self.few_bits, *ups, *map(start_of_window, formats)
+
+    @property
+    def few_bits(self) -> bool:
+        """Whether both formats have few bits."""
+        return all(map(of_few_bits, self.formats))
+
+    @cached_property
+    def reach(self) -> list[int]:
+        """The words that there must be of A, B, C, metadata and D."""
+        of_e = words_read(self.pruned.word) if self.pruned else 0
+        return [*(words_read(place.word) for place in (self.a, self.b, self.c)), of_e, len(self.d.elements)]
+
+    def __call__(
+        self,
+        a: Array,
+        b: Array,
+        c: Array,
+        *,
+        metadata: Array | None = None,
+        scales: tuple[Array, Array] | None = None,
+        out: Array | None = None,
+        known: bool = False,
+    ) -> Array | None:
+        """D as uint32 words (tiles, words), from contiguous words (tiles, words) of A, B and C; `out` or a new array.
+
+        known: arrays like these, contiguous and with these dtypes and shapes, have been checked by an earlier call.
+
+        None if the metadata of a sparse A has bits that are not legal; it comes in contiguous words too. scales: of A
+        and of B, (tiles, scales) int32. For fused sums they are the exponents, one for each row of A and each column
+        of B; for groups they are in the order of the blocks, see `tcemu.kernels.scaled`.
+        """
+        x, y = (b, a) if self.along_n else (a, b)
+        of_x, of_y = (_NO_SCALES, _NO_SCALES) if scales is None else scales[::-1] if self.along_n else scales
+        d = np.empty((len(c), len(self.d.elements)), np.uint32) if out is None else out
+        met = _NO_METADATA if metadata is None else metadata
+        if not known:
+            check_words(np.uint32, self.reach, (a, b, c, met, d))
+        return d if self._run(x, y, c, met, of_x, of_y, d) else None
+
+    def _run(self, x: Array, y: Array, c: Array, met: Array, of_x: Array, of_y: Array, d: Array) -> bool:
+        """Compute D in the order of the blocks; whether all metadata was legal."""
+        tables, numbers = self.tables
+        if self.rule.kind == FUSED:
+            return self._run_fused(x, y, c, met, of_x, of_y, d)
+        room = _KEPT.take("room", self._room, np.int32)
+        if self.rule.kind == GROUPED:
+            return bool(run_grouped(x, y, c, met, of_x, of_y, tables, numbers, room, d))
+        return bool(run_plainly(x, y, c, met, self.rule.kind, tables, numbers, room, d))
+
+    def _run_fused(self, x: Array, y: Array, c: Array, met: Array, of_x: Array, of_y: Array, d: Array) -> bool:
+        tables, numbers = self.tables
+
+        def compute(sharing: Array, wait: bool) -> None:
+            room = _KEPT.take("room", self._room, np.int32)
+            run_fused(x, y, c, met, of_x, of_y, tables, numbers, room, d, chains_at(), sharing, wait)
+
+        # Scales are looked up by the caller, who shares tiles among cores for that.
+        return _computed(len(d), compute, alone=len(of_x) > 0) == len(d)
+
+    @property
+    def shares(self) -> bool:
+        """Whether many tiles, in one call without scales, are computed on all cores."""
+        return self.rule.kind == FUSED
