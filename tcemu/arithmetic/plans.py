@@ -19,7 +19,8 @@ from tcemu.arithmetic.operation import MODES, Operation, normalised, numbers
 from tcemu.formats import Format, lookup, unpack
 
 if TYPE_CHECKING:
-    from tcemu.kernels.batch.plan import Place, Pruned, Tiles
+    from tcemu.kernels.batch.gather import Place, Pruned
+    from tcemu.kernels.batch.plan import BatchPlan
 
 Array = npt.NDArray[Any]
 #: Takes words of A, B and C; by name the metadata of a sparse A, scales, room for D, and whether arrays like these have
@@ -89,7 +90,7 @@ def _plan(model: Model, operation: Operation, shape: tuple[int, int, int], opera
 
 def _places(operation: Operation, operands: Operands) -> dict[str, Place]:
     """A, B and C as the kernels take them."""
-    from tcemu.kernels.batch.plan import Place
+    from tcemu.kernels.batch.gather import Place
 
     forms = operation.formats
     return {
@@ -98,11 +99,12 @@ def _places(operation: Operation, operands: Operands) -> dict[str, Place]:
     }
 
 
-def _tiles(operation: Operation, shape: tuple[int, int, int], operands: Operands, **more: Any) -> Tiles:
-    from tcemu.kernels.batch.plan import Results, Tiles
+def _tiles(operation: Operation, shape: tuple[int, int, int], operands: Operands, **more: Any) -> BatchPlan:
+    from tcemu.kernels.batch.gather import Results
+    from tcemu.kernels.batch.plan import BatchPlan
 
     given = _places(operation, operands) | {"d": Results(operands.d, operands.width), "pruned": operands.pruned}
-    return Tiles(shape, **given | more)
+    return BatchPlan(shape, **given | more)
 
 
 @_plan.register
@@ -110,7 +112,7 @@ def _(model: FusedSums, operation: Operation, shape: tuple[int, int, int], opera
     return None if operation.keeps_addend else _fused(model, operation, shape, operands)
 
 
-def _fused(model: FusedSums, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> Tiles:
+def _fused(model: FusedSums, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> BatchPlan:
     from tcemu.kernels.batch.load import FLOAT16, FLOAT32, UNCHANGED
     from tcemu.kernels.batch.plan import Rule
 
@@ -144,7 +146,7 @@ def _(model: IntegerDot, operation: Operation, shape: tuple[int, int, int], oper
 
 @_plan.register
 def _(model: BitDot, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> Plan | None:
-    from tcemu.kernels.batch.plan import Place
+    from tcemu.kernels.batch.gather import Place
     from tcemu.kernels.sums import BITS
 
     every = {role: Place(one.word, one.bit, -1) for role, one in zip("ab", operands[:2], strict=True)}
@@ -153,7 +155,7 @@ def _(model: BitDot, operation: Operation, shape: tuple[int, int, int], operands
 
 def _whole(
     operation: Operation, shape: tuple[int, int, int], operands: Operands, kind: int, option: bool, **more: Any
-) -> Tiles:
+) -> BatchPlan:
     """The plan for exact integer sums: all of k is one."""
     from tcemu.kernels.batch.plan import Rule
 
@@ -233,7 +235,7 @@ def _groups(model: ScaledSums, operation: Operation, shape: tuple[int, int, int]
 class _WithScales:
     """A plan whose scales are patterns (tiles, m, s) of A and (tiles, s, n) of B."""
 
-    def __init__(self, tiles: Tiles, table: Array, groups: int) -> None:
+    def __init__(self, tiles: BatchPlan, table: Array, groups: int) -> None:
         self.tiles, self._table, self._groups = tiles, table, groups
         self._of = cache(lambda count: self._looking_up(*self._order_of(count)))
 

@@ -17,7 +17,7 @@ from tcemu.backend import backend
 from tcemu.layouts import Fragment
 
 if TYPE_CHECKING:
-    from tcemu.kernels.batch.plan import Pruned
+    from tcemu.kernels.batch.gather import Pruned
 
 Array = npt.NDArray[Any]
 _BYTE = np.dtype(np.uint8)
@@ -240,7 +240,7 @@ def _plan_of_several(operation: Operation, a: Fragment, b: Fragment, c: Fragment
 def _pruned(e: Fragment, chosen: Chosen) -> Pruned | None:
     if backend() != "numba":
         return None
-    from tcemu.kernels.batch.plan import Pruned
+    from tcemu.kernels.batch.gather import Pruned
 
     word, bit = (each.reshape(e.shape)[chosen.selector] for each in e.places)
     return Pruned(word, bit, dict(chosen.places), chosen.chunk)

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import float32, int32, int64, types, uint32
+from numba import float32, int32, int64, types, uint32, uint64
 from numba.extending import intrinsic
 
-from tcemu.kernels.emit.code import Variable, vector_code
-from tcemu.kernels.emit.lanes import LONG, REAL, REALS, WORD, WORDS, Lanes
+from tcemu.kernels.emit.code import Variable, bits32, vector_code, whole_vectors, words_at
+from tcemu.kernels.emit.lanes import REAL, REALS, WORD, WORDS, Lanes
 from tcemu.kernels.host.compiling import njit
 from tcemu.kernels.host.threads import COLUMNS, Corner, Kept, check_shapes, share_matrix
 from tcemu.kernels.sums import ROWS
@@ -32,22 +32,14 @@ CHUNK, BLOCK = 256, 16
 _LOWEST, _HIGHEST = -(1 << 31), (1 << 31) - 1
 
 
-@intrinsic
-def integers(typingctx, patterns, form, vectors, values):  # type: ignore[no-untyped-def]
-    """values[v] = the patterns[v], small integers whose sign bit (or 0) is at `form`, as float32; pruned ones are 0."""
-
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        patterns, form, vectors, values = args
-        code = vector_code(builder)
-        sign = code.short(code.load(form, 0, LONG, unit=8)).everywhere()
-        with code.each(vectors) as v:
-            pattern = code.load(patterns, v, WORDS, unit=64)
-            value = (pattern ^ sign) - sign
-            value = pattern.compare("==", -1).choose(code.lanes(0), value)
-            code.store(value.converted(), values, v, unit=64)
-        return context.get_dummy_value()
-
-    return types.none(types.uint64, types.uint64, types.int64, types.uint64), codegen
+@njit(cache=True, nogil=True)
+def integers(patterns, sign, count, values):  # type: ignore[no-untyped-def]
+    """`count` patterns, small integers whose sign bit (or 0) is `sign`, as float32; pruned ones are 0. Addresses."""
+    whole_vectors()
+    given, into = words_at(patterns, count), words_at(values, count)
+    for i in range(uint64(count)):  # in 32 bits: numba widens sums, which halves the lanes
+        value = int32(int32(given[i] ^ sign) - sign)
+        into[i] = bits32(float32(value if given[i] != int32(-1) else int32(0)))
 
 
 @intrinsic

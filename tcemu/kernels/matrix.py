@@ -9,28 +9,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from numba import int64, uint32, uint64
 
-from tcemu.kernels.batch.load import FLOAT16, FLOAT32, FORMATS_END, finish, widen
-from tcemu.kernels.batch.multiply import chains_at, multiply_tiles
-from tcemu.kernels.emit.code import address_of, call, put_number, whole_vectors
+from tcemu.kernels.batch.abi import PLAN, WORK
+from tcemu.kernels.batch.load import FLOAT16, FLOAT32, finish, widen
+from tcemu.kernels.batch.run import with_functions
+from tcemu.kernels.emit.code import call, whole_vectors
 from tcemu.kernels.emit.lanes import WIDTH
 from tcemu.kernels.exact import ALL_ONES, plain
 from tcemu.kernels.host.compiling import njit
 from tcemu.kernels.host.threads import Corner, Kept, check_shapes, share_matrix
-from tcemu.kernels.sums import HALF, JOIN, KEEP, LOWEST, OUTSIDE, QUIET, QUIET_HALF, ROWS, SUMS, space
+from tcemu.kernels.sums import LOWEST, OUTSIDE, QUIET, QUIET_HALF, ROWS, space
 
 Array = npt.NDArray[Any]
 _KEPT = Kept()
 #: Products packed at a time for each output.
 CHUNK = 256
-#: Where `_multiply` notes what `pack` found, after the number that says that nothing is fetched ahead.
-FOUND = FORMATS_END + 1
 
 
 def multiply(
@@ -106,11 +104,11 @@ def _suits(formats: tuple[Array, Array], block: int, rule: Rule) -> bool:
     narrow = all(form[0] <= 8 and form[1] <= 10 for form in formats)
     # The sum of 32 products and c must fit in 32 bits without its sign.
     largest = math.prod(2.0 - 2.0 ** -int(form[1]) for form in formats)
-    room = block <= 16 or (32 * largest + 2) * 2.0**rule.fraction < 2.0**32
+    scratch = block <= 16 or (32 * largest + 2) * 2.0**rule.fraction < 2.0**32
     # An accumulator that passes must pass with all its bits.
     emin, floor = (-14, 0) if rule.half else (-126, LOWEST)
     whole = rule.keep <= rule.fraction <= 25 and rule.floor - rule.fraction <= emin - rule.keep
-    return narrow and room and whole and rule.floor <= floor
+    return narrow and scratch and whole and rule.floor <= floor
 
 
 def _without_nan(x: Array, form: Array, *, along: int) -> tuple[Array, Array | None]:
@@ -209,54 +207,29 @@ def _close(running, corner, d):  # type: ignore[no-untyped-def]
 # --------------------------------------------------------------------------------------------------------- the products
 
 
-@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
-def _multiply(x, vectors_x, y, vectors_y, steps, numbers, room, c, chains, blocks):  # type: ignore[no-untyped-def]
-    """`batch.multiply` for one tile, without scales; all but counts are addresses."""
-    none, no = uint64(0), int64(0)
-    ahead = numbers + uint64(8 * FORMATS_END)  # nothing is fetched ahead: the number after the formats is 0
-    seen = multiply_tiles(
-        int64(1), x, vectors_x, y, vectors_y, steps, numbers, room, c, (none, none, no, no, none),
-        (chains, blocks), ahead, no,
-    )  # fmt: skip
-    put_number(numbers, int64(FOUND), seen)
-
-
-@cache
-def _multiply_at() -> int:
-    """The address of the compiled `_multiply`."""
-    places = [uint64, int64, uint64, int64, int64, *[uint64] * 5]
-    return address_of(_multiply, *places)
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
-def _add(  # type: ignore[no-untyped-def]
-    a, b, k, corner, ks, straight, counts, masks, numbers, rooms, running, code
-):
+def _add(a, b, k, corner, ks, straight, counts, masks, plans, works, places, running):  # type: ignore[no-untyped-def]
     """running += a @ b of a tile, from k on; returns the k at which the fast path fails, or else their number.
 
     ks: what `_load_x` takes, for some instructions. counts: these instructions, and the products of each. masks: of the
-    bits of an element of B and of A. rooms: for x, y and what is packed. code: the addresses of `_multiply` and of all
-    that `chains_at` returns.
+    bits of an element of B and of A. plans, works: a PLAN and a WORK. rooms: for x, y and what is packed.
     """
-    x, y, room = rooms
-    m0, m1, n0, n1 = corner
-    steps, deep = counts
-    per = ks.shape[0] // steps
+    x, y, scratch = places
+    (m0, m1, n0, n1), (steps, deep), plan, work = corner, counts, plans[0], works[0]
+    per, sums = ks.shape[0] // steps, plan.rule.sums
+    work.tiles, work.x, work.y, work.packed = 1, x.ctypes.data, y.ctypes.data, scratch.ctypes.data
+    work.c = running.ctypes.data
     while k < a.shape[1]:
         many = min(steps, (a.shape[1] - k) // deep)
         some = ks[: many * per]
         _load_x(b, k, some, n0, n1, masks[0], x)
         _load_y(a, k, some, straight, m0, m1, masks[1], y)
-        chains = many if numbers[JOIN] else 1
-        numbers[SUMS] *= many // chains
-        vectors_x, vectors_y = -(-(n1 - n0) // WIDTH) * len(some), -(-(m1 - m0) // ROWS) * len(some) * ROWS // WIDTH
-        call(
-            code[0],
-            (uint64(x.ctypes.data), int64(vectors_x), uint64(y.ctypes.data), int64(vectors_y), int64(chains),
-             uint64(numbers.ctypes.data), uint64(room.ctypes.data), uint64(running.ctypes.data), *code[1]),
-        )  # fmt: skip
-        numbers[SUMS] //= many // chains
-        if numbers[FOUND] & OUTSIDE and (numbers[KEEP] != 23 or numbers[HALF]):
+        chains = many if plan.rule.join else 1
+        work.tiles, work.steps, plan.rule.sums = 1, chains, sums * (many // chains)
+        plan.x.vectors = -(-(n1 - n0) // WIDTH) * len(some)
+        plan.y.vectors = -(-(m1 - m0) // ROWS) * len(some) * ROWS // WIDTH
+        call(plan.multiply_tiles, (uint64(plans.ctypes.data), uint64(works.ctypes.data)))
+        if work.seen & OUTSIDE and (plan.rule.keep != 23 or plan.rule.half):
             return k
         k += many * deep
     return k
@@ -281,9 +254,11 @@ class _Product:
     def __init__(self, rule: Rule, formats: Sequence[Array], normal: Sequence[bool], join: bool, places: Array):
         self._rule, self._formats, self._join = np.array(rule), formats, join
         self._sums = [ks[ks >= 0] for ks in places]
-        forms = [*formats[1], normal[1], *formats[0], normal[0]]
-        room = space(rule.fraction, places.shape[1], [form.tolist() for form in formats])
-        self._numbers = np.array([*rule, join, places.shape[1], len(places), room, *forms, 0, 0], np.int64)
+        held = space(rule.fraction, places.shape[1], [form.tolist() for form in formats])
+        self._plan = np.zeros(1, PLAN)
+        self._plan["rule"] = (*rule, join, places.shape[1], len(places), held)
+        self._plan["x"]["format"], self._plan["y"]["format"] = (*formats[1], normal[1]), (*formats[0], normal[0])
+        with_functions(self._plan)
         self._deep = sum(map(len, self._sums))
         self._steps = max(1, CHUNK // places.size)  # instructions at a time
         ks = np.arange(self._steps)[:, None, None] * self._deep + places
@@ -316,10 +291,11 @@ class _Product:
     def _add(self, a: Array, b: Array, k: int, corner: Corner, rows: int, columns: int, running: Array) -> int:
         size_x, size_y = columns * self._ks.size, rows * self._ks.size
         x, y = _KEPT.take("x", size_x, np.uint32), _KEPT.take("y", size_y, np.uint32)
-        rooms = x, y, _KEPT.take("packed", 3 * (size_x + size_y), np.int32)
-        counts, code = (self._steps, self._deep), (_multiply_at(), chains_at())
+        places = x, y, _KEPT.take("packed", 3 * (size_x + size_y), np.int32)
+        # What a tile needs of its own: the number of sums changes, and nothing is fetched ahead.
+        counts, plans, works = (self._steps, self._deep), self._plan.copy(), np.zeros(1, WORK)
         reached: int = _add(
-            a, b, k, corner, self._ks, self._straight, counts, self._masks, self._numbers.copy(), rooms, running, code
+            a, b, k, corner, self._ks, self._straight, counts, self._masks, plans, works, places, running
         )
         return reached
 

@@ -1,3 +1,3 @@
 """Many small tiles at once, from registers into registers; one file for each step, see README.md."""
 
-__all__ = ["gather", "load", "multiply", "plan", "run"]
+__all__ = ["abi", "gather", "load", "others", "plan", "run"]

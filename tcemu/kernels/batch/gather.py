@@ -23,6 +23,8 @@ vectors of words for each that is picked from; half of these words are left out.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from typing import Any, NamedTuple
@@ -163,51 +165,51 @@ def _merged(low: list[list[int]], high: list[list[int]], picked: Array, lanes: l
 
 
 @intrinsic
-def _picks(typingctx, tiles, words, step, picks, into, apart):  # type: ignore[no-untyped-def]
+def _gather_words(typingctx, tiles, words, step, table, into, apart):  # type: ignore[no-untyped-def]
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        tiles, words, step, picks, into, apart = args
+        tiles, words, step, table, into, apart = args
         code = vector_code(builder)
         words, into = Strided(words, code.number(step)), Strided(into, code.number(apart))
-        _pick(code, code.number(tiles), words, picks, into)
+        _pick(code, code.number(tiles), words, table, into)
         return context.get_dummy_value()
 
     return types.none(types.int64, types.uint64, types.int64, types.uint64, types.uint64, types.int64), codegen
 
 
 @njit(cache=True, nogil=True, no_cpython_wrapper=True)
-def pick(tiles, words, step, picks, into, apart):  # type: ignore[no-untyped-def]
+def gather_words(tiles, words, step, table, into, apart):  # type: ignore[no-untyped-def]
     """into[i] = the words that a table of `tcemu.kernels.picks` picks, for so many tiles.
 
     words, picks and into are addresses of 32-bit words. step and apart: the bytes from a tile's `words` and `into` to
     those of the next.
     """
-    _picks(tiles, words, step, picks, into, apart)
+    _gather_words(tiles, words, step, table, into, apart)
 
 
 @cache
-def pick_at() -> int:
-    """The address of the compiled `pick`, which kernels call."""
+def gather_words_at() -> int:
+    """The address of the compiled `gather_words`, which kernels call."""
     kinds = types.int64, types.uint64, types.int64, types.uint64, types.uint64, types.int64
-    return address_of(pick, *kinds)
+    return address_of(gather_words, *kinds)
 
 
-def _pick(code: Code, tiles: Lanes, words: Strided, picks: Any, into: Strided) -> None:
+def _pick(code: Code, tiles: Lanes, words: Strided, table: Any, into: Strided) -> None:
     """Pick words as a table of `tcemu.kernels.picks` says."""
-    count, together, *more = (code.wide(code.load(picks, i, WORD, unit=4)) for i in range(5))
+    count, together, *more = (code.wide(code.load(table, i, WORD, unit=4)) for i in range(5))
     if not whole_vectors_of_words():
-        _gather(code, tiles, words, picks, count, into)
+        _gather(code, tiles, words, table, count, into)
         return
 
     def network() -> None:
         for size in MERGED:
             fits = code.wide(together.compare("==", size))
-            code.branch(fits, lambda size=size: _merge(code, tiles, size, more, words, picks, into))  # type: ignore[misc]
+            code.branch(fits, lambda size=size: _merge(code, tiles, size, more, words, table, into))  # type: ignore[misc]
 
-    code.branch(together, network, lambda: _gather(code, tiles, words, picks, count, into))
+    code.branch(together, network, lambda: _gather(code, tiles, words, table, count, into))
 
 
 def _merge(
-    code: Code, tiles: Lanes, together: int, numbers: list[Lanes], words: Strided, picks: Any, into: Strided
+    code: Code, tiles: Lanes, together: int, numbers: list[Lanes], words: Strided, table: Any, into: Strided
 ) -> None:
     """Pick by a network that merges so many vectors at once: they stay in registers until that is done.
 
@@ -215,7 +217,7 @@ def _merge(
     """
     units, half, twice = numbers
     stages = together.bit_length() - 1
-    taken, *indices = (code.load(picks, HEADER // WIDTH + i, WORDS, unit=64) for i in range(1 + 2 * stages))
+    taken, *indices = (code.load(table, HEADER // WIDTH + i, WORDS, unit=64) for i in range(1 + 2 * stages))
     starts = HEADER + (1 + 2 * stages) * WIDTH
 
     def loaded(source: Any, place: Lanes) -> Lanes:
@@ -223,8 +225,8 @@ def _merge(
 
     with code.loop(0, units) as unit, code.loop(0, tiles) as t:
         source, target, first = words.of(t), into.of(t), unit * together + starts
-        places = [code.wide(code.load(picks, first + i, WORD, unit=4)) for i in range(together)]
-        targets = [code.wide(code.load(picks, first + (units * together + i), WORD, unit=4)) for i in range(together)]
+        places = [code.wide(code.load(table, first + i, WORD, unit=4)) for i in range(together)]
+        targets = [code.wide(code.load(table, first + (units * together + i), WORD, unit=4)) for i in range(together)]
         vectors = [loaded(source, place) for place in places]
         for stage in range(stages):
             apart, merged = 1 << stage, []
@@ -252,14 +254,99 @@ def halved(code: Code, words: Lanes, source: Any, place: Lanes, half: Lanes, tak
     return found.get()
 
 
-def _gather(code: Code, tiles: Lanes, words: Strided, picks: Any, count: Lanes, into: Strided) -> None:
+def _gather(code: Code, tiles: Lanes, words: Strided, table: Any, count: Lanes, into: Strided) -> None:
     """into[i] = words[picks[HEADER + i]]."""
     vectors = count.down(4)
     with code.loop(0, tiles) as t:
         source, target = words.of(t), into.of(t)
         with code.each(vectors) as v:
-            picked = code.load(picks, v.up(4) + HEADER, WORDS, unit=4)
+            picked = code.load(table, v.up(4) + HEADER, WORDS, unit=4)
             code.store(code.gather(source, picked), target, v, unit=64)
         with code.loop(vectors.up(4), count, unrolled=False) as i:
-            at = code.wide(code.load(picks, i + HEADER, WORD, unit=4))
+            at = code.wide(code.load(table, i + HEADER, WORD, unit=4))
             code.store(code.load(source, at, WORD, unit=4), target, i, unit=4)
+
+
+# ------------------------------------------------------------------------------------- where elements are in registers
+
+#: The number of values of four bits of metadata.
+CODES = 16
+_WORD, _NOTHING = 0xFFFFFFFF, np.empty(0, np.int64)
+
+
+class Load(NamedTuple):
+    """How an operand is loaded: three tables and three numbers, see `tcemu.kernels.loading`."""
+
+    table: Array
+    source: Array
+    bits: Array
+    vectors: int
+    mask: int
+    flip: int
+
+    @property
+    def tables(self) -> tuple[Array, Array, Array]:
+        """Those that the fields gather, source and bits are the addresses of."""
+        return self.table, self.source, self.bits
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the elements of a matrix are in registers: the word and first bit of each, in C order, and its mask."""
+
+    word: Array
+    bit: Array
+    mask: int
+    #: the bits of each element to flip
+    flip: int = 0
+
+    @property
+    def whole(self) -> bool:
+        """Whether each element is a word, as it is."""
+        return self.mask & _WORD == _WORD and not self.flip and not self.bit.any()
+
+    def load(self, elements: Array) -> Load:
+        """How elements, a multiple of 16, are loaded; each vector of words is picked only once."""
+        words, bits, vectors = self.word.ravel()[elements.ravel()], self.bit.ravel()[elements.ravel()], elements.size
+        if self.whole:
+            return Load(gather_table(words), _NOTHING, _NOTHING, vectors // WIDTH, 0, 0)
+        picked, source = np.unique(words.reshape(-1, WIDTH), axis=0, return_inverse=True)
+        return Load(gather_table(picked.ravel()), source.ravel(), bits, vectors // WIDTH, self.mask, self.flip)
+
+
+@dataclass(frozen=True)
+class Results:
+    """Where the results go: `elements` (words, per) are their numbers in C order, `width` bits each."""
+
+    elements: Array
+    width: int
+
+
+@dataclass(frozen=True, eq=False)
+class Pruned:
+    """Which elements of a sparse A are stored: four bits of metadata for each chunk of a row say it.
+
+    word and bit: where the bits of each chunk are in the words of metadata, (m, chunks). places: for each legal value,
+    the places in the chunk, in the order in which the elements are stored. chunk: the elements of a chunk.
+    """
+
+    word: Array
+    bit: Array
+    places: Mapping[int, Sequence[int]]
+    chunk: int
+
+    @property
+    def stored(self) -> int:
+        """Stored elements of a chunk."""
+        return self.chunk // 2
+
+    @property
+    def illegal(self) -> int:
+        """A word with a bit for each value that is not legal."""
+        return sum(1 << code for code in range(CODES) if code not in self.places)
+
+    def codes_with(self, stored: int, place: int) -> int:
+        """A word with a bit for each value that puts a stored element of the chunk at a place."""
+        return sum(1 << code for code, places in self.places.items() if places[stored] == place)
+
+

@@ -9,10 +9,12 @@ from numba import int64, types, uint64
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from tcemu.kernels.emit.code import Strided, Variable, call, number, vector_code
+from tcemu.kernels.batch.abi import WORK, Fields
+from tcemu.kernels.emit.code import Code, Strided, Variable, call, vector_code
 from tcemu.kernels.emit.lanes import SIGN, WIDTH, WORD, WORDS, Lanes, whole_vectors_of_words
 from tcemu.kernels.host.compiling import merged, njit
-from tcemu.kernels.sums import INFINITY, QUIET
+from tcemu.kernels.sums import ABSENT, INFINITY, QUIET
+from tcemu.kernels.sums.pack import pack_words
 from tcemu.kernels.sums.rounding import clean
 
 #: Kinds of accumulators and results; those of the last kind stay as they are.
@@ -23,108 +25,182 @@ SPREAD_ROWS, SPREADS = 4, 8
 #: The entries of a table that `look_up` takes.
 ENTRIES = WIDTH
 
-#: The places of the numbers that the kernels read besides the rule, which is first: the formats of x and y; for each of
-#: x, y, c and the metadata, how it is loaded (where three tables begin, vectors, mask, bits to flip, see `extract`; if
-#: mask is 0, elements are the words that are picked); what `store` takes (where its tables begin, their size, results
-#: of a word, bits of a result, words, kind); the kind of addends; what else an arithmetic takes; the codes of metadata
-#: that are not legal; what `spread` takes (where its table begins, groups); the vectors of x, y and c as the blocks
-#: take them; whether `pack_words` is tried, or `look_up`, whether both formats have few bits, where the tables of
-#: `pack_words` for x and y begin, and the starts of their windows; the address of `pick`; how many tiles are computed
-#: together, and the bytes of a tile in the rooms of words that are picked; where room begins for results, for picked
-#: words of x and of y, stored elements, codes, x, y, c, packed elements and what is fetched ahead, and all its words;
-#: the blocks of products of a tile.
-FORMAT_X, FORMAT_Y, FORMATS_END, STORE, ADDENDS, OPTION, ILLEGAL, SPREAD, VECTORS = map(
-    np.int64, (8, 15, 22, 46, 52, 53, 54, 55, 57)
-)
-QUICK, FEW, UPS_X, UPS_Y, START_X, START_Y, PICK, TOGETHER, PICKED = map(np.int64, range(60, 69))
-HELD, WORDS_X, WORDS_Y, STORED, CODES, IN_X, IN_Y, IN_C, PACKED, AHEAD, ROOM = map(np.int64, range(69, 80))
-BLOCKS, NUMBERS = map(np.int64, range(80, 82))
-#: The numbers of an operand, in the order of FORMATS_END.
-X, Y, C, E = (np.int64(FORMATS_END + 6 * operand) for operand in range(4))
+#: Four times the exponent of an element that a sparse A does not store.
+_ABSENT = np.int64((ABSENT & 0xFF) * 0x01010101)
 #: The word of an element that a sparse A does not store.
 _PRUNED = np.int64(-1)
 
 
-@njit(cache=True, nogil=True)
-def within(room, numbers, place):  # type: ignore[no-untyped-def]
-    """The address of what begins at the word that is the number at a place; room and numbers are addresses."""
-    return room + uint64(number(numbers, place)) * uint64(4)
+#: Bytes of a line of the processor's caches, and lines that are fetched without a loop.
+LINE, RUN = 64, 4
 
 
 @merged
-def picked(tiles, words, step, table, numbers, into, apart):  # type: ignore[no-untyped-def]
-    """`pick` by its address."""
-    call(uint64(number(numbers, PICK)), (tiles, words, step, table, into, apart))
+def expect(prefetch, t, count, given, steps, to_d, step_d, blocks):  # type: ignore[no-untyped-def]
+    """Note in a record AHEAD what blocks fetch for the tiles from tile t on, while products need no memory.
+
+    given and steps: see `addresses`; to_d and step_d: the same of the results. blocks: of a tile. Each block fetches a
+    few lines: a processor that is asked for more than it can note at a time waits. It is worth a third of the time.
+    """
+    most = _note(prefetch.d, to_d + uint64(t * step_d), step_d, blocks)
+    most = max(most, _note(prefetch.x, given[0] + uint64(t * steps[0]), steps[0], blocks))
+    most = max(most, _note(prefetch.y, given[1] + uint64(t * steps[1]), steps[1], blocks))
+    most = max(most, _note(prefetch.c, given[2] + uint64(t * steps[2]), steps[2], blocks))
+    most = max(most, _note(prefetch.e, given[3] + uint64(t * steps[3]), steps[3], blocks))
+    prefetch.runs = (most + RUN - 1) // RUN if t < count else 0
+
+
+@merged
+def _note(stream, words, step, blocks):  # type: ignore[no-untyped-def]
+    """Note an address, and how many lines from there on belong to each block; returns how many."""
+    stream.words = words
+    stream.lines = (step + blocks * LINE - 1) // (blocks * LINE)
+    return stream.lines
+
+
+def fetch_lines(code: Code, prefetch: Fields, block: Lanes) -> None:
+    """Emit `fetch`. A branch that depends on an argument alone would make LLVM copy the loops around it."""
+    runs = prefetch.runs
+
+    def fetched() -> None:
+        streams = [(each.words, each.lines) for each in (getattr(prefetch, name) for name in "xyced")]
+        # One loop for all: some lines of the shorter ones are fetched twice, which costs less than more loops.
+        with code.loop(0, runs) as run:
+            for words, lines in streams:
+                begin = words + (block * lines + run * RUN) * LINE
+
+                def some(begin: Lanes = begin) -> None:
+                    for i in range(RUN):
+                        code.prefetch(begin.value, code.long(i), unit=LINE)
+
+                code.branch(lines, some)
+
+    code.branch(runs, fetched)
+
+
+@intrinsic
+def fetch(typingctx, work, block):  # type: ignore[no-untyped-def]
+    """Let the processor fetch, while it goes on, what a block of products has to fetch, if anything; see `expect`."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        code = vector_code(builder)
+        fetch_lines(code, Fields(code, args[0], WORK).prefetch, code.number(args[1]))
+        return context.get_dummy_value()
+
+    return types.none(types.uint64, types.int64), codegen
+
+
+@merged
+def _gather(tiles, words, step, table, plan, into, apart):  # type: ignore[no-untyped-def]
+    """`gather_words` by its address, so that it is compiled once."""
+    call(plan.gather_words, (tiles, words, step, table, into, apart))
 
 
 @njit(cache=True, nogil=True)
-def _load_operand(tiles, words, step, tables, numbers, room, first, through, into):  # type: ignore[no-untyped-def]
-    """The elements of an operand of some tiles; `through`: room for the words that are picked."""
-    vectors, mask, apart = number(numbers, first + 3), number(numbers, first + 4), number(numbers, PICKED)
-    if mask:
-        picked(tiles, words, step, within(tables, numbers, first), numbers, through, apart)
-        source, bits = within(tables, numbers, first + 1), within(tables, numbers, first + 2)
-        extract(tiles, through, apart, source, bits, vectors, mask, number(numbers, first + 5), into)
+def _load_operand(tiles, words, step, operand, plan, through, into):  # type: ignore[no-untyped-def]
+    """The elements of an operand of some tiles; `through`: room for the words that are gathered."""
+    vectors = operand.loaded
+    if operand.mask:
+        _gather(tiles, words, step, operand.gather, plan, through, plan.gathered)
+        extract(
+            tiles, through, plan.gathered, operand.source, operand.bits, vectors, operand.mask, operand.flip, into
+        )
     else:
-        picked(tiles, words, step, within(tables, numbers, first), numbers, into, 64 * vectors)
+        _gather(tiles, words, step, operand.gather, plan, into, 64 * vectors)
 
 
 @merged
-def spread_stored(tiles, stored, tables, numbers, room, nothing, into):  # type: ignore[no-untyped-def]
+def spread_stored(tiles, stored, plan, scratch, nothing, into):  # type: ignore[no-untyped-def]
     """The vectors of a sparse A from those of its stored words, of some kinds; its codes are loaded. See `spread`."""
-    groups, table, codes = number(numbers, SPREAD + 1), within(tables, numbers, SPREAD), within(room, numbers, CODES)
-    of_x, of_e, rows = number(numbers, X + 3), number(numbers, E + 3), number(numbers, VECTORS)
-    spread(tiles, stored, 64 * of_x, codes, 64 * of_e, table, groups, rows, nothing, into)
+    codes, of_x, of_e = scratch + uint64(plan.scratch.codes), 64 * plan.x.loaded, 64 * plan.e.loaded
+    spread(tiles, stored, of_x, codes, of_e, plan.spread, plan.spread_groups, plan.x.vectors, nothing, into)
 
 
 @merged
-def load_codes(tiles, e, step, tables, numbers, room):  # type: ignore[no-untyped-def]
+def load_codes(tiles, e, step, plan, scratch):  # type: ignore[no-untyped-def]
     """Load the metadata of some tiles; whether all of it is legal. There is none if A is dense."""
-    if not number(numbers, SPREAD + 1):
+    if not plan.spread_groups:
         return True
-    codes = within(room, numbers, CODES)
-    _load_operand(tiles, e, step, tables, numbers, room, int64(E), within(room, numbers, WORDS_Y), codes)
-    return not mark(codes, tiles * number(numbers, E + 3), number(numbers, ILLEGAL))
+    codes = scratch + uint64(plan.scratch.codes)
+    _load_operand(tiles, e, step, plan.e, plan, scratch + uint64(plan.scratch.words_y), codes)
+    return not mark(codes, tiles * plan.e.loaded, plan.illegal)
 
 
 @merged
-def load_addends(tiles, c, step, tables, numbers, room):  # type: ignore[no-untyped-def]
+def load_addends(tiles, c, step, plan, scratch):  # type: ignore[no-untyped-def]
     """Load the accumulators of some tiles."""
-    into, through = within(room, numbers, IN_C), within(room, numbers, WORDS_Y)
-    _load_operand(tiles, c, step, tables, numbers, room, int64(C), through, into)
+    through, into = scratch + uint64(plan.scratch.words_y), scratch + uint64(plan.scratch.c)
+    _load_operand(tiles, c, step, plan.c, plan, through, into)
 
 
 @merged
-def widen_addends(tiles, numbers, room):  # type: ignore[no-untyped-def]
+def widen_addends(tiles, plan, scratch):  # type: ignore[no-untyped-def]
     """Accumulators as float32 patterns."""
-    if number(numbers, ADDENDS) == FLOAT16:
-        c = within(room, numbers, IN_C)
-        widen(c, int64(1), tiles * number(numbers, VECTORS + 2), c)
+    if plan.addends == FLOAT16:
+        c = scratch + uint64(plan.scratch.c)
+        widen(c, int64(1), tiles * plan.c.vectors, c)
 
 
 @merged
-def load_factors(tiles, x, y, steps, tables, numbers, room):  # type: ignore[no-untyped-def]
+def load_factors(tiles, x, y, steps, plan, scratch):  # type: ignore[no-untyped-def]
     """Load the elements of x and y of some tiles; the metadata is loaded. x, y: addresses of words."""
-    in_x, in_y, stored = within(room, numbers, IN_X), within(room, numbers, IN_Y), within(room, numbers, STORED)
-    of_x, of_y, sparse = within(room, numbers, WORDS_X), within(room, numbers, WORDS_Y), number(numbers, SPREAD + 1)
-    _load_operand(tiles, x, steps[0], tables, numbers, room, int64(X), of_x, stored if sparse else in_x)
-    if sparse:
-        spread_stored(tiles, (stored,), tables, numbers, room, (_PRUNED,), (in_x,))
-    _load_operand(tiles, y, steps[1], tables, numbers, room, int64(Y), of_y, in_y)
+    in_x, in_y = scratch + uint64(plan.scratch.x), scratch + uint64(plan.scratch.y)
+    stored = scratch + uint64(plan.scratch.stored)
+    to_x = stored if plan.spread_groups else in_x
+    _load_operand(tiles, x, steps[0], plan.x, plan, scratch + uint64(plan.scratch.words_x), to_x)
+    if plan.spread_groups:
+        spread_stored(tiles, (stored,), plan, scratch, (_PRUNED,), (in_x,))
+    _load_operand(tiles, y, steps[1], plan.y, plan, scratch + uint64(plan.scratch.words_y), in_y)
 
 
 @merged
-def store_results(tiles, tables, numbers, room, words, step):  # type: ignore[no-untyped-def]
+def packed_places(scratch, vectors_x, vectors_y):  # type: ignore[no-untyped-def]
+    """Where values, exponents and signs of packed elements go, of x and then of y, for so many vectors of all tiles."""
+    size_x, size_y = uint64(64 * vectors_x), uint64(64 * vectors_y)
+    other = scratch + uint64(3) * size_x
+    return scratch, scratch + size_x, scratch + uint64(2) * size_x, other, other + size_y, other + uint64(2) * size_y
+
+
+@merged
+def _pack(tiles, words, step, operand, plan, scratch, value, exponent, fourfold, bare):  # type: ignore[no-untyped-def]
+    """Gather and pack an operand of some tiles; see `pack_words`."""
+    through = scratch + uint64(plan.scratch.words_x)
+    call(plan.gather_words, (tiles, words, step, operand.gather, through, plan.gathered))
+    return pack_words(tiles, through, plan.gathered, operand, plan.few, value, exponent, fourfold, bare)
+
+
+@merged
+def load_quickly(tiles, x, y, steps, plan, scratch, bare):  # type: ignore[no-untyped-def]
+    """Load and pack x and y of some tiles if all their elements are zeros or in a window; whether they are.
+
+    bare: without exponents.
+    """
+    packed = scratch + uint64(plan.scratch.packed)
+    value_x, word_x, _, value_y, word_y, _ = packed_places(packed, tiles * plan.x.vectors, tiles * plan.y.vectors)
+    value, word = value_x, word_x
+    if plan.spread_groups:
+        value, word = scratch + uint64(plan.scratch.stored), scratch + uint64(plan.scratch.x)
+    if _pack(tiles, x, steps[0], plan.x, plan, scratch, value, word, int64(1), bare):
+        return False
+    if plan.spread_groups and bare:
+        spread_stored(tiles, (value,), plan, scratch, (int64(0),), (value_x,))
+    elif plan.spread_groups:
+        spread_stored(tiles, (value, word), plan, scratch, (int64(0), _ABSENT), (value_x, word_x))
+    return not _pack(tiles, y, steps[1], plan.y, plan, scratch, value_y, word_y, int64(0), bare)
+
+
+@merged
+def store_results(tiles, plan, scratch, words, step):  # type: ignore[no-untyped-def]
     """Store the results of some tiles into words."""
-    c, at, held = within(room, numbers, IN_C), within(tables, numbers, STORE), within(room, numbers, HELD)
-    size, per, width = number(numbers, STORE + 1), number(numbers, STORE + 2), number(numbers, STORE + 3)
-    count, vectors, apart = number(numbers, STORE + 4), number(numbers, VECTORS + 2), number(numbers, PICKED)
-    finish(c, tiles * vectors, number(numbers, STORE + 5))
-    picked(tiles, c, 64 * vectors, at, numbers, words, step)
-    for e in range(1, per):
-        picked(tiles, c, 64 * vectors, at + uint64(4 * e * size), numbers, held, apart)
+    c, held = scratch + uint64(plan.scratch.c), scratch + uint64(plan.scratch.results)
+    vectors, results = plan.c.vectors, plan.results
+    finish(c, tiles * vectors, results.kind)
+    _gather(tiles, c, 64 * vectors, results.gather, plan, words, step)
+    for e in range(1, results.per):
+        _gather(tiles, c, 64 * vectors, results.gather + uint64(e * results.size), plan, held, plan.gathered)
         for t in range(tiles):
-            join_words(held + uint64(t * apart), count, e * width, words + uint64(t * step))
+            into = words + uint64(t * step)
+            join_words(held + uint64(t * plan.gathered), results.words, e * results.width, into)
 
 
 @merged
@@ -204,12 +280,12 @@ def spread(  # type: ignore[no-untyped-def]
         # Tile by tile: the vectors of one row of all tiles would compete for the same places of a cache.
         with code.each(tiles) as t, code.each(groups) as group:
             places = (group * SPREADS + (WIDTH + i) for i in range(SPREADS))
-            told = [code.wide(code.load(table, place, WORD, unit=4)) for place in places]
-            held = [code.load(codes.of(t), each, WORDS, unit=64) for each in told[:2] for _ in range(SPREAD_ROWS)]
-            masks = [(met & those).compare("!=", 0) for met, those in zip(held, own, strict=True)]
+            numbers = [code.wide(code.load(table, place, WORD, unit=4)) for place in places]
+            held = [code.load(codes.of(t), each, WORDS, unit=64) for each in numbers[:2] for _ in range(SPREAD_ROWS)]
+            masks = [(metadata & those).compare("!=", 0) for metadata, those in zip(held, own, strict=True)]
             for source, none, into in zip(stored, absent, patterns, strict=True):
-                one, other = (code.load(source.of(t), each, WORDS, unit=64) for each in told[2:4])
-                for row, first, second in zip(told[4:], masks[:SPREAD_ROWS], masks[SPREAD_ROWS:], strict=True):
+                one, other = (code.load(source.of(t), each, WORDS, unit=64) for each in numbers[2:4])
+                for row, first, second in zip(numbers[4:], masks[:SPREAD_ROWS], masks[SPREAD_ROWS:], strict=True):
                     code.store(second.choose(other, first.choose(one, none)), into, t * rows + row, unit=64)
         return context.get_dummy_value()
 

@@ -7,7 +7,7 @@ registers by another. Matrices count as registers too, with a layout of their ow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -16,119 +16,23 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.kernels.batch.gather import gather_table, pick_at, words_read
-from tcemu.kernels.batch.load import (
-    ADDENDS,
-    BLOCKS,
-    ENTRIES,
-    FORMAT_X,
-    FORMAT_Y,
-    FORMATS_END,
-    HELD,
-    ILLEGAL,
-    NUMBERS,
-    OPTION,
-    PICK,
-    PICKED,
-    QUICK,
-    ROOM,
-    SPREAD,
-    SPREAD_ROWS,
-    SPREADS,
-    STORE,
-    TOGETHER,
-    UNCHANGED,
-    VECTORS,
-)
-from tcemu.kernels.batch.multiply import NOTES, chains_at
-from tcemu.kernels.batch.run import LEFT, SHARED, SHARES, run_fused, run_grouped, run_plainly, share_tiles
+from tcemu.kernels.batch.abi import FORMAT, PLAN, RULE, SCRATCH, WORK_WORDS
+from tcemu.kernels.batch.gather import CODES, Load, Place, Pruned, Results, gather_table, gather_words_at, words_read
+from tcemu.kernels.batch.load import ENTRIES, SPREAD_ROWS, SPREADS, UNCHANGED
+from tcemu.kernels.batch.others import run_grouped, run_plainly
+from tcemu.kernels.batch.run import LEFT, SHARED, SHARES, run_fused, share_tiles, with_functions
 from tcemu.kernels.emit.lanes import WIDTH
 from tcemu.kernels.host.memory import check_words
 from tcemu.kernels.host.threads import Kept, aligned, whole
 from tcemu.kernels.sums import CHAINS, FUSED, GROUPED, ROWS, SAFE, above, of_few_bits, space, start_of_window
 
 Array = npt.NDArray[Any]
-#: The number of values of four bits of metadata.
-CODES = 16
-_WORD, _NOTHING = 0xFFFFFFFF, np.empty(0, np.int64)
-
-
-class Load(NamedTuple):
-    """How an operand is loaded: three tables and three numbers, see `tcemu.kernels.loading`."""
-
-    picks: Array
-    source: Array
-    bits: Array
-    vectors: int
-    mask: int
-    flip: int
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where the elements of a matrix are in registers: the word and first bit of each, in C order, and its mask."""
-
-    word: Array
-    bit: Array
-    mask: int
-    #: the bits of each element to flip
-    flip: int = 0
-
-    @property
-    def whole(self) -> bool:
-        """Whether each element is a word, as it is."""
-        return self.mask & _WORD == _WORD and not self.flip and not self.bit.any()
-
-    def load(self, elements: Array) -> Load:
-        """How elements, a multiple of 16, are loaded; each vector of words is picked only once."""
-        words, bits, vectors = self.word.ravel()[elements.ravel()], self.bit.ravel()[elements.ravel()], elements.size
-        if self.whole:
-            return Load(gather_table(words), _NOTHING, _NOTHING, vectors // WIDTH, 0, 0)
-        picked, source = np.unique(words.reshape(-1, WIDTH), axis=0, return_inverse=True)
-        return Load(gather_table(picked.ravel()), source.ravel(), bits, vectors // WIDTH, self.mask, self.flip)
-
-
-@dataclass(frozen=True)
-class Results:
-    """Where the results go: `elements` (words, per) are their numbers in C order, `width` bits each."""
-
-    elements: Array
-    width: int
-
-
-@dataclass(frozen=True, eq=False)
-class Pruned:
-    """Which elements of a sparse A are stored: four bits of metadata for each chunk of a row say it.
-
-    word and bit: where the bits of each chunk are in the words of metadata, (m, chunks). places: for each legal value,
-    the places in the chunk, in the order in which the elements are stored. chunk: the elements of a chunk.
-    """
-
-    word: Array
-    bit: Array
-    places: Mapping[int, Sequence[int]]
-    chunk: int
-
-    @property
-    def stored(self) -> int:
-        """Stored elements of a chunk."""
-        return self.chunk // 2
-
-    @property
-    def illegal(self) -> int:
-        """A word with a bit for each value that is not legal."""
-        return sum(1 << code for code in range(CODES) if code not in self.places)
-
-    def codes_with(self, stored: int, place: int) -> int:
-        """A word with a bit for each value that puts a stored element of the chunk at a place."""
-        return sum(1 << code for code, places in self.places.items() if places[stored] == place)
-
-
 class Parts:
     """Tables of words, one after another; each begins at a whole vector."""
 
     def __init__(self) -> None:
         self._found: list[Array] = []
+        self.address = 0
 
     def add(self, table: Array) -> int:
         """Add a table; returns where it begins."""
@@ -141,6 +45,7 @@ class Parts:
         found = np.concatenate([*self._found, np.empty(0, np.int64)])
         words = aligned(found.size, np.uint32)
         words[...] = found
+        self.address = int(words.ctypes.data)
         return words
 
 
@@ -186,7 +91,7 @@ def _computed(count: int, compute: Callable[[Array, bool], None], *, alone: bool
 
 
 @dataclass(frozen=True, eq=False)
-class Tiles:
+class BatchPlan:
     """A batched product D = A B + C with everything known in advance: formats, rule and index tables.
 
     shape: (m, n, k) of a tile; k counts the stored elements of a sparse A. formats: of A's and of B's elements, seven
@@ -206,7 +111,7 @@ class Tiles:
     #: Whether vectors must run along m: only there may words of ones stand for elements that are not stored.
     lengthwise: bool = False
 
-    def stretched(self) -> Tiles:
+    def stretched(self) -> BatchPlan:
         """The same for an A with all its elements: words of ones stand for those that a sparse A does not store."""
         m, n, k = self.shape
         sums = tuple(_four_for_two(ks) for ks in self.sums)
@@ -289,9 +194,9 @@ class Tiles:
         for lanes, first in product(range(len(self.lanes)), range(0, len(order), SPREAD_ROWS)):
             ks = order[first : first + SPREAD_ROWS]
             every = ({(k // chunk, i): self.pruned.codes_with(i, k % chunk) for i in range(stored)} for k in ks)
-            met = [{source: codes for source, codes in each.items() if codes} for each in every]
-            sources = sorted(set().union(*met))
-            heads.add(tuple(each.get(source, 0) for source in sources for each in met))
+            metadata = [{source: codes for source, codes in each.items() if codes} for each in every]
+            sources = sorted(set().union(*metadata))
+            heads.add(tuple(each.get(source, 0) for source in sources for each in metadata))
             of_codes = (lanes * chunks + number for number, _ in sources)
             of_stored = (lanes * len(at) + at[number * stored + i] for number, i in sources)
             groups.append([*of_codes, *of_stored, *(lanes * len(rows) + rows[k] for k in ks)])
@@ -305,69 +210,86 @@ class Tiles:
 
     def _loads(self, x: Array, y: Array, c: Array) -> list[Load]:
         """How x, y, c and the metadata are loaded."""
-        sides = (self.b, self.a) if self.along_n else (self.a, self.b)
-        found = [place.load(elements) for place, elements in zip((*sides, self.c), (x, y, c), strict=True)]
+        operands = (self.b, self.a) if self.along_n else (self.a, self.b)
+        found = [place.load(elements) for place, elements in zip((*operands, self.c), (x, y, c), strict=True)]
         if self.pruned is None:
             return [*found, Load(_NOTHING, _NOTHING, _NOTHING, 0, 0, 0)]
         codes = self.lanes[:, None] * self._chunks + np.arange(self._chunks)[:, None]
         return [*found, Place(self.pruned.word, self.pruned.bit, CODES - 1).load(codes)]
 
     @cached_property
-    def tables(self) -> tuple[Array, Array]:
-        """The tables and numbers that `run` takes."""
+    def _made(self) -> tuple[Array, Array]:
+        """The PLAN, and all its tables, which live as long."""
         x, y, c, where = self._elements()
-        formats, rule = self.formats[::-1] if self.along_n else self.formats, self.rule
-        numbers = np.zeros(NUMBERS, np.int64)
-        numbers[:FORMAT_X] = self.rule_in_numbers
-        numbers[FORMAT_X:FORMAT_Y], numbers[FORMAT_Y:FORMATS_END] = formats
-        parts, given, loads = Parts(), self._loads(x, y, c), []
-        for load in given:
-            loads += [*(parts.add(each) for each in load[:3]), *load[3:]]
+        parts, given = Parts(), self._loads(x, y, c)
+        plan = np.zeros(1, PLAN)
+        for field, value in zip(RULE.names or (), self.rule_in_numbers, strict=True):
+            plan["rule"][field] = value
+        formats = self.formats[::-1] if self.along_n else self.formats
+        begin = [[parts.add(table) for table in load.tables] for load in given]
         out = [gather_table(row) for row in where[self.d.elements].T]
         size = whole(max(map(len, out)))
         # networks of different lengths: the shorter are filled up
-        begin, *_ = [parts.add(np.pad(each, (0, size - len(each)))) for each in out]
-        numbers[FORMATS_END:STORE] = loads
-        numbers[STORE:ADDENDS] = begin, size, len(out), self.d.width, len(self.d.elements), rule.results
-        numbers[ADDENDS], numbers[OPTION] = rule.addends, rule.option
-        numbers[ILLEGAL] = self.pruned.illegal if self.pruned else 0
-        numbers[SPREAD:VECTORS] = parts.add(self._spread), max(self._spread.size - WIDTH, 0) // SPREADS
-        vectors = len(self.lanes) * self.longer.size if self.pruned else loads[3], loads[9], loads[15]
-        numbers[VECTORS:QUICK] = vectors
-        numbers[QUICK:PICK], numbers[PICK] = self._quickly(formats, given, parts), pick_at()
-        # `multiply` and `_grouped` have room for what they pack
-        most = whole(max(int(table[0]) for table in (*out, *(load.picks for load in given)) if table.size))
+        of_results, *_ = [parts.add(np.pad(each, (0, size - len(each)))) for each in out]
+        above_sign = self._above(formats, given)
+        of_above, of_spread = [parts.add(each) for each in above_sign], parts.add(self._spread)
+        tables, start = parts.together(), parts.address
+        for name, load, places in zip("xyce", given, begin, strict=True):
+            operand = plan[name]
+            for field, place in zip(("gather", "source", "bits"), places, strict=True):
+                operand[field] = start + 4 * place
+            operand["loaded"], operand["mask"], operand["flip"] = load.vectors, load.mask, load.flip
+            operand["vectors"] = len(self.lanes) * self.longer.size if name == "x" and self.pruned else load.vectors
+        for name, form, place in zip("xy", formats, of_above, strict=False):
+            plan[name]["above"], plan[name]["start"] = start + 4 * place, start_of_window(form)
+        for name, form in zip("xy", formats, strict=True):
+            for field, value in zip(FORMAT.names or (), form, strict=True):
+                plan[name]["format"][field] = value
+        results, rule = plan["results"], self.rule
+        results["gather"], results["size"], results["per"] = start + 4 * of_results, 4 * size, len(out)
+        results["width"], results["words"], results["kind"] = self.d.width, len(self.d.elements), rule.results
+        plan["addends"], plan["option"] = rule.addends, rule.option
+        plan["illegal"] = self.pruned.illegal if self.pruned else 0
+        plan["spread"], plan["spread_groups"] = start + 4 * of_spread, max(self._spread.size - WIDTH, 0) // SPREADS
+        plan["quick"], plan["few"] = self._is_quick(given), self.few_bits
+        plan["blocks"], plan["gather_words"] = len(self.lanes) * len(self.rows), gather_words_at()
+        if rule.kind == FUSED:
+            with_functions(plan)
+        gathered = (*out, *(load.table for load in given))
+        self._lay_out(plan, whole(max(int(table[0]) for table in gathered if table.size)))
+        return plan, tables
+
+    def _lay_out(self, plan: Array, most: int) -> None:
+        """Note where a thread's memory has what. most: words that are gathered of an operand."""
+        vectors = [int(plan[name]["vectors"][0]) for name in "xyc"]
+        # blocks and groups have room for what they pack
         packed = (vectors[0] + vectors[1]) * 3 + len(self.sums) * 2 * ROWS
-        counts = loads[3], loads[21], *vectors, packed
-        sizes = most, most, most, *(WIDTH * count for count in counts), whole(2 * NOTES + 2)
+        counts = int(plan["x"]["loaded"][0]), int(plan["e"]["loaded"][0]), *vectors, packed
+        sizes = most, most, most, *(WIDTH * count for count in counts), whole(WORK_WORDS)
         together = min(max(_ROOM // sum(sizes), 1), _TOGETHER)
-        numbers[TOGETHER], numbers[PICKED] = together, 4 * most
-        numbers[HELD:BLOCKS] = np.cumsum([0, *sizes]) * together
-        numbers[BLOCKS] = len(self.lanes) * len(self.rows)
-        return parts.together(), numbers
+        plan["together"], plan["gathered"] = together, 4 * most
+        for name, words in zip(SCRATCH.names or (), np.cumsum([0, *sizes]) * together, strict=True):
+            plan["scratch"][name] = words if name == "all" else 4 * words
 
     @property
     def rule_in_numbers(self) -> tuple[int, ...]:
-        """The numbers of `tcemu.kernels.rule`."""
+        """The fields of RULE."""
         rule = self.rule
         # of two products with a stored element, only one is not zero
         products = self.longer.shape[1], len(self.sums), space(rule.fraction, self.in_order.shape[1], self.formats)
         return rule.fraction, rule.floor, rule.keep, rule.half, rule.join, *products
 
-    @cached_property
-    def _room(self) -> int:
-        """The words that a call needs besides."""
-        return int(self.tables[1][ROOM])
+    def _above(self, formats: Sequence[Sequence[int]], given: list[Load]) -> list[Array]:
+        """How far up the elements of x and y are in their words, where `pack_words` is tried."""
+        if not self._is_quick(given) or self.rule.kind != FUSED:
+            return []
+        return [above(form) - load.bits for form, load in zip(formats, given[:2], strict=True)]
 
-    def _quickly(self, formats: Sequence[Sequence[int]], given: list[Load], parts: Parts) -> tuple[int, ...]:
-        """What `tcemu.kernels.products` reads from QUICK on."""
+    def _is_quick(self, given: list[Load]) -> bool:
+        """Whether `pack_words` is tried, or for groups `look_up`."""
         simple = not self.lengthwise and all(load.mask and not load.flip for load in given[:2])
-        if simple and self.rule.kind == GROUPED:
-            return all(load.mask == ENTRIES - 1 for load in given[:2]), 0, 0, 0, 0, 0
-        if not simple or self.rule.kind != FUSED:
-            return 0, 0, 0, 0, 0, 0
-        ups = [parts.add(above(form) - load.bits) for form, load in zip(formats, given[:2], strict=True)]
-        return 1, self.few_bits, *ups, *map(start_of_window, formats)
+        codes = all(load.mask == ENTRIES - 1 for load in given[:2])
+        return simple and (self.rule.kind == FUSED or (self.rule.kind == GROUPED and codes))
 
     @property
     def few_bits(self) -> bool:
@@ -402,30 +324,38 @@ class Tiles:
         x, y = (b, a) if self.along_n else (a, b)
         of_x, of_y = (_NO_SCALES, _NO_SCALES) if scales is None else scales[::-1] if self.along_n else scales
         d = np.empty((len(c), len(self.d.elements)), np.uint32) if out is None else out
-        met = _NO_METADATA if metadata is None else metadata
+        metadata = _NO_METADATA if metadata is None else metadata
         if not known:
-            check_words(np.uint32, self.reach, (a, b, c, met, d))
-        return d if self._run(x, y, c, met, of_x, of_y, d) else None
+            check_words(np.uint32, self.reach, (a, b, c, metadata, d))
+        plan, kind = self._address, self.rule.kind
+        if kind == FUSED:
+            # Scales are looked up by the caller, who shares tiles among cores for that.
+            alone = len(of_x) > 0
+            done = _computed(
+                len(d),
+                lambda sharing, wait: run_fused(
+                    x, y, c, metadata, of_x, of_y, plan, self._scratch(), d, sharing, wait
+                ),
+                alone=alone,
+            ) == len(d)
+        elif kind == GROUPED:
+            done = run_grouped(x, y, c, metadata, of_x, of_y, plan, self._scratch(), d)
+        else:
+            done = run_plainly(x, y, c, metadata, kind, plan, self._scratch(), d)
+        return d if done else None
 
-    def _run(self, x: Array, y: Array, c: Array, met: Array, of_x: Array, of_y: Array, d: Array) -> bool:
-        """Compute D in the order of the blocks; whether all metadata was legal."""
-        tables, numbers = self.tables
-        if self.rule.kind == FUSED:
-            return self._run_fused(x, y, c, met, of_x, of_y, d)
-        room = _KEPT.take("room", self._room, np.int32)
-        if self.rule.kind == GROUPED:
-            return bool(run_grouped(x, y, c, met, of_x, of_y, tables, numbers, room, d))
-        return bool(run_plainly(x, y, c, met, self.rule.kind, tables, numbers, room, d))
+    def _scratch(self) -> Array:
+        """This thread's memory for a call."""
+        return _KEPT.take("batch", self._scratch_words, np.int32)
 
-    def _run_fused(self, x: Array, y: Array, c: Array, met: Array, of_x: Array, of_y: Array, d: Array) -> bool:
-        tables, numbers = self.tables
+    @cached_property
+    def _scratch_words(self) -> int:
+        return int(self._made[0]["scratch"]["all"][0])
 
-        def compute(sharing: Array, wait: bool) -> None:
-            room = _KEPT.take("room", self._room, np.int32)
-            run_fused(x, y, c, met, of_x, of_y, tables, numbers, room, d, chains_at(), sharing, wait)
-
-        # Scales are looked up by the caller, who shares tiles among cores for that.
-        return _computed(len(d), compute, alone=len(of_x) > 0) == len(d)
+    @cached_property
+    def _address(self) -> int:
+        """The address of the PLAN."""
+        return int(self._made[0].ctypes.data)
 
     @property
     def shares(self) -> bool:

@@ -1,69 +1,48 @@
-"""The kernels that compute batches: each takes tiles, loads their elements, multiplies, and stores the results.
+"""The kernel that computes batches of fused sums: it takes tiles, loads their elements, multiplies, stores the results.
 
-Which arithmetic they do, and where everything is, are numbers and tables, so that they are compiled once for all of
-them. Threads share the tiles of a batch: each takes some, computes them, and takes more until none are left. A thread
-that joins late, or not at all, delays nothing: the others take its tiles. The caller waits for tiles and not for
-threads, in the kernel: to wake a thread takes longer than to compute hundreds of tiles.
+Which sums they are, and where everything is, a PLAN says, so that it is compiled once for all of them. Threads share
+the tiles of a batch: each takes some, computes them, and takes more until none are left. A thread that joins late, or
+not at all, delays nothing: the others take its tiles. The caller waits for tiles and not for threads, in the kernel: to
+wake a thread takes longer than to compute hundreds of tiles.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from threading import get_ident
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import int64, uint64
+from numba import int64, types, uint64
+from numba.extending import intrinsic
 
+from tcemu.kernels.batch.abi import PLAN, WORK, Fields, Packed, plan_at, work_at
 from tcemu.kernels.batch.load import (
-    ADDENDS,
-    AHEAD,
-    BLOCKS,
-    ENTRIES,
-    FEW,
-    FLOAT16,
-    FORMAT_X,
-    FORMAT_Y,
-    IN_C,
-    IN_X,
-    IN_Y,
-    OPTION,
-    PACKED,
-    PICKED,
-    QUICK,
-    SPREAD,
-    START_X,
-    START_Y,
-    STORED,
-    TOGETHER,
-    UPS_X,
-    UPS_Y,
-    VECTORS,
-    WORDS_X,
-    X,
-    Y,
     addresses,
+    expect,
+    fetch,
+    fetch_lines,
     load_addends,
     load_codes,
     load_factors,
-    look_up,
-    picked,
-    spread_stored,
+    load_quickly,
+    packed_places,
     store_results,
     widen_addends,
-    within,
 )
-from tcemu.kernels.batch.multiply import CARE, WIDE, expect, fetch, multiply_tiles, rooms_of
-from tcemu.kernels.chains import chain_block, widen_halves
-from tcemu.kernels.emit.code import atomic_add, atomic_load, atomic_min, call, number, put_number
-from tcemu.kernels.emit.lanes import WIDTH
+from tcemu.kernels.emit.code import Code, Variable, address_of, atomic_add, atomic_load, atomic_min, call, vector_code
+from tcemu.kernels.emit.lanes import REAL, WIDTH, Lanes
 from tcemu.kernels.host.compiling import merged, njit
 from tcemu.kernels.host.threads import cores, join
-from tcemu.kernels.integers import bit_block, integer_block, integers
-from tcemu.kernels.sums import ABSENT, BARE, BITS, CENTRE, CHAINS, DEPTH, INTEGERS, OUTSIDE, ROWS, SUMS
-from tcemu.kernels.sums.pack import PLACES, pack, pack_words, survey
-from tcemu.kernels.sums.scaled import grouped_block
-from tcemu.kernels.sums.short import may_be_short
+from tcemu.kernels.sums import BARE, CENTRE, OUTSIDE, QUIET, ROWS, SPECIAL
+from tcemu.kernels.sums.block import Chain
+from tcemu.kernels.sums.pack import PLACES, SEARCHED, exponents, pack, survey
+from tcemu.kernels.sums.rounding import added_toward_zero
+from tcemu.kernels.sums.short import added, bits_below, is_short, may_be_short, squares
+from tcemu.kernels.sums.specials import pack_special
+from tcemu.kernels.sums.wide import pack_wide
 
 #: More tiles are shared; and a thread takes so many times as many as the kernel computes together.
 SHARED, PART = 1024, 32
@@ -117,279 +96,292 @@ def wait_for_all(shares, count):  # type: ignore[no-untyped-def]
 
 #: After tiles with NaN, an infinity or an element outside the window, so many are not expected to be better.
 PATIENCE = 16
-#: Four times the exponent of an element that a sparse A does not store.
-_ABSENT = np.int64((ABSENT & 0xFF) * 0x01010101)
+#: What is expected of elements: that there are NaN and infinities, and some outside any window.
+CARE, WIDE = 1, 2
 
 
-@merged
-def _plainly(tiles, numbers, room, kind, ahead):  # type: ignore[no-untyped-def]
-    """c += x times y for some tiles, by integers, bits or chains; numbers, room and ahead are addresses."""
-    x, y, at = within(room, numbers, IN_X), within(room, numbers, IN_Y), within(room, numbers, IN_C)
-    vectors_x, vectors_y = number(numbers, VECTORS), number(numbers, VECTORS + 1)
-    per, sums, option = number(numbers, DEPTH), number(numbers, SUMS), number(numbers, OPTION)
-    depth, size, packed = per * sums, uint64(4), within(room, numbers, PACKED)
-    value_y = packed + uint64(64 * tiles * vectors_x)
-    if kind == INTEGERS:
-        integers(x, numbers + uint64(8 * FORMAT_X), tiles * vectors_x, packed)
-        integers(y, numbers + uint64(8 * FORMAT_Y), tiles * vectors_y, value_y)
-    elif kind == CHAINS:
-        widen_halves(x, tiles * vectors_x, packed)
-        widen_halves(y, tiles * vectors_y, value_y)
-        if number(numbers, ADDENDS) == FLOAT16:
-            widen_halves(at, tiles * number(numbers, VECTORS + 2), at)
-    if kind != BITS:
-        x, y = packed, value_y
-    block = int64(0)
-    for t in range(tiles):
-        for i in range(vectors_x // depth):
-            for j in range(vectors_y * WIDTH // (depth * ROWS)):
-                fetch(ahead, block)
-                block += 1
-                at_x = x + uint64((t * vectors_x + i * depth) * WIDTH) * size
-                at_y = y + uint64(t * vectors_y * WIDTH + j * depth * ROWS) * size
-                if kind == INTEGERS:
-                    integer_block(at_x, at_y, at, depth, option)
-                elif kind == BITS:
-                    bit_block(at_x, at_y, at, depth, option)
-                else:
-                    chain_block(at_x, at_y, at, per, sums, option)
-                at += uint64(ROWS * WIDTH) * size
+# ------------------------------------------------------------------------------------------------------ some tiles
 
 
-@merged
-def _pack(tiles, words, step, tables, numbers, room, first, ups, start, form, into):  # type: ignore[no-untyped-def]
-    """Pick and pack an operand of some tiles, whose numbers begin at `first`; see `pack_words`."""
-    through, apart = within(room, numbers, WORDS_X), number(numbers, PICKED)
-    picked(tiles, words, step, within(tables, numbers, first), numbers, through, apart)
-    source, vectors, few = within(tables, numbers, first + 1), number(numbers, first + 3), number(numbers, FEW)
-    places, begin = within(tables, numbers, ups), number(numbers, start)
-    value, exponent, fourfold, bare = into
-    return pack_words(
-        tiles, through, apart, source, places, vectors, numbers + uint64(8 * form), begin, few, value, exponent,
-        fourfold, bare,
-    )  # fmt: skip
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
+def _multiply_tiles(plan_address, work_address):  # type: ignore[no-untyped-def]
+    """c = `steps` chains that start from c, one after the other, for each of some tiles; WORK says where all is.
 
-
-@merged
-def _quickly(tiles, x, y, steps, tables, numbers, room, bare):  # type: ignore[no-untyped-def]
-    """Load and pack x and y of some tiles if all their elements are zeros or in a window; whether they are.
-
-    bare: without exponents.
+    x (tiles, groups, steps, sums, depth, 16) has the elements in vectors, and y (tiles, groups, steps, sums, depth, 4)
+    those taken one at a time. c (tiles, groups of x, groups of y, 4, 16): float32 patterns. `packed`: three words for
+    each pattern. If an exponent is outside the window, only float32 results with all their bits are computed; `seen`
+    says it.
     """
-    vectors_x, vectors_y = number(numbers, VECTORS), number(numbers, VECTORS + 1)
-    packed = within(room, numbers, PACKED)
-    value_x, word_x, _, value_y, word_y, _ = rooms_of(packed, tiles * vectors_x, tiles * vectors_y)
-    sparse = number(numbers, SPREAD + 1)
-    value, word = value_x, word_x
-    if sparse:
-        value, word = within(room, numbers, STORED), within(room, numbers, IN_X)
-    into = value, word, int64(1), bare
-    if _pack(tiles, x, steps[0], tables, numbers, room, int64(X), UPS_X, START_X, FORMAT_X, into):
-        return False
-    if sparse and bare:
-        spread_stored(tiles, (value,), tables, numbers, room, (int64(0),), (value_x,))
-    elif sparse:
-        spread_stored(tiles, (value, word), tables, numbers, room, (int64(0), _ABSENT), (value_x, word_x))
-    into = value_y, word_y, int64(0), bare
-    return not _pack(tiles, y, steps[1], tables, numbers, room, int64(Y), UPS_Y, START_Y, FORMAT_Y, into)
+    plan, work = plan_at(plan_address), work_at(work_address)
+    all_x, all_y, x, y = work.tiles * plan.x.vectors, work.tiles * plan.y.vectors, work.x, work.y
+    value_x, word_x, sign_x, value_y, word_y, sign_y = packed_places(work.packed, all_x, all_y)
+    form_x, form_y, rule = plan.x.format, plan.y.format, plan.rule
+    may_be_wide, found, base = rule.keep == 23 and not rule.half, int64(OUTSIDE), int64(0)
+    if not (may_be_wide and work.expected & WIDE):
+        care = int64(work.expected & CARE)
+        seen_x, seen_y = survey(x, form_x, all_x), survey(y, form_y, all_y)
+        base = (seen_x >> PLACES) + (seen_y >> PLACES)
+        found = (seen_x | seen_y) >> 1 & (SPECIAL | OUTSIDE)
+        if not (found & OUTSIDE and seen_x & seen_y & SEARCHED):
+            found = pack(x, form_x, all_x, seen_x | care, value_x, word_x, int64(1))
+            found |= pack(y, form_y, all_y, seen_y | care, value_y, word_y, int64(0))
+    if found & OUTSIDE and may_be_wide:
+        found |= pack_wide(x, form_x, all_x, value_x, word_x, int64(1))
+        found |= pack_wide(y, form_y, all_y, value_y, word_y, int64(0))
+    if found & SPECIAL:
+        pack_special(x, form_x, all_x, sign_x)
+        pack_special(y, form_y, all_y, sign_y)
+    work.seen, work.base = found, base
+    if may_be_wide or not found & OUTSIDE:
+        call(plan.compute_chains, (plan_address, work_address))
+
+
+class _Place:
+    """How far the loop over all chains has come: tile, group of x, group of y, block, and the chain of x and of y."""
+
+    def __init__(self, code: Code, of_x: Lanes, of_y: Lanes, steps: Lanes) -> None:
+        self._of_x, self._of_y, self._steps, self._one = of_x, of_y, steps, code.long(1)
+        zeros = (Variable(code.long(0)) for _ in range(7))
+        self._tile, self._i, self._j, self._step, self._block, self._x, self._y = zeros
+
+    def now(self) -> list[Lanes]:
+        """The numbers of the tile, both groups, the block, and both chains."""
+        return [each.get() for each in (self._tile, self._i, self._j, self._block, self._x, self._y)]
+
+    def go_on(self) -> None:
+        """To the next chain: steps first, then groups of y, then groups of x, then tiles."""
+        done = self._count(self._step, self._steps, self._one)
+        done_y = self._count(self._j, self._of_y, done)
+        done_x = self._count(self._i, self._of_x, done_y)
+        # The same chains of x for the next group of y; the same chains of y for the next group of x.
+        self._x.set(self._x.get() + 1 - (done - done_y) * self._steps)
+        self._y.set(self._y.get() + 1 - (done_y - done_x) * self._of_y * self._steps)
+        self._block.set(self._block.get() + done)
+        self._tile.set(self._tile.get() + done_x)
+
+    def _count(self, number: Variable, most: Lanes, step: Lanes) -> Lanes:
+        """Add to a number, which becomes 0 when it reaches `most`; returns 1 if it does, else 0."""
+        found = number.get() + step
+        done = found.compare("==", most)
+        number.set(done.choose(found - most, found))
+        return done.choose(self._one, 0)
+
+
+@intrinsic
+def blocks(typingctx, plan, work):  # type: ignore[no-untyped-def]
+    """All blocks of some tiles: c[row, lane] = chains of fused sums that start from it. Addresses of PLAN and WORK.
+
+    x (k, 16) float32 and its exponents (k, 16), each byte four times; y (k, 4) float32 and bytes, from `pack`. With
+    `wide`, all come from `pack_wide`, and exponents have 16 bits. Specials come from `pack_special`; or if `short` is
+    not 0, from `short.squares`. With `scaled`, scales (16) of x and (4) of y are int32 exponents, which add to those of
+    the products, or SCALE_NAN; results are float32 with all their bits.
+    """
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        code = vector_code(builder)
+        plan, work = Fields(code, args[0], PLAN), Fields(code, args[1], WORK)
+        tiles, steps, of_x, of_y, chain = work.tiles, work.steps, work.groups_x, work.groups_y, work.chain
+        values = [work.values_x, work.exponents_x, work.specials_x, work.values_y, work.exponents_y, work.specials_y]
+        scales, apart = (work.scales_x, work.scales_y), (work.scale_step_x, work.scale_step_y)
+        into, first, emitted = work.into, work.first, Chain(code, plan.rule, work.base)
+        wide, special, scaled, short = work.wide, work.special, work.scaled, work.short
+        unit = wide.compare("!=", 0).choose(code.long(2), code.long(1))
+
+        def all_blocks(wide: Any, special: Any, scaled: Any, of_scales: Lanes, short: Any) -> None:
+            place = _Place(code, of_x, of_y, steps)
+            # One loop instead of four nested ones, which are often short, and each has addresses to prepare.
+            with code.loop(0, tiles * of_x * of_y * steps):
+                tile, i, j, block, chain_x, chain_y = place.now()
+                fetch_lines(code, work.prefetch, first + block)
+                of_lanes = scales[0] + (tile * apart[0] + i * (4 * WIDTH)) * of_scales
+                of_rows = scales[1] + (tile * apart[1] + j * (4 * ROWS)) * of_scales
+                x, y = chain_x * chain * WIDTH, chain_y * chain * ROWS
+                moves = [x * 4, x * 4, x * 4, y * 4, y * unit, y * 4]
+                if short is not False:  # a number for each chain
+                    moves[2], moves[5] = chain_x * 4, chain_y * 4
+                places = [value + move for value, move in zip(values, moves, strict=True)]
+                operands = Packed(code, *(each.value for each in (*places, into + block * (4 * WIDTH * ROWS))))
+                flags = {"wide": wide, "special": special, "scaled": scaled, "short": short}
+                emitted.emit(operands, (of_lanes.value, of_rows.value), **flags)
+                place.go_on()
+
+        # Each case has a loop of its own, because the addresses that all of them need do not fit the registers.
+        code.branch(
+            wide | special,
+            lambda: all_blocks(wide, special, scaled, scaled, False),
+            lambda: code.branch(
+                scaled,
+                lambda: all_blocks(False, False, True, scaled, short),
+                lambda: all_blocks(False, False, False, scaled, False),
+            ),
+        )
+        return context.get_dummy_value()
+
+    return types.none(types.uint64, types.uint64), codegen
+
+
+@intrinsic
+def short_block(typingctx, x, y, c, sums, depth, base):  # type: ignore[no-untyped-def]
+    """c[row, lane] += a chain of `sums` sums of `depth` products, an even number; see `blocks` for the others."""
+
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        code, (x, y, c, sums, depth, base) = vector_code(builder), args
+        operands, count = Packed(code, x, None, None, y, None, None, c), code.number(depth)
+        chains = [Variable(code.lanes(0.0, REAL)) for _ in range(ROWS)]
+        with code.each(sums) as i:
+            for chain, part in zip(chains, added(code, operands, i * count, count), strict=True):
+                chain.set(added_toward_zero(chain.get(), part))
+        power = (code.short(code.number(base)) + (2 * CENTRE + 127)).up(23).seen_as(REAL).everywhere()
+        found = [given.floats() + chain.get() * power for given, chain in zip(operands.given(), chains, strict=True)]
+        operands.put([each.compare("==", each).choose(each.bits(), code.lanes(QUIET)) for each in found])
+        return context.get_dummy_value()
+
+    return types.none(*[types.uint64] * 3, *[types.int64] * 3), codegen
+
+
+@merged
+def _mostly_short(work, of_x, of_y, fraction):  # type: ignore[no-untyped-def]
+    """Whether most chains of some tiles are short, by what `squares` has stored for specials.
+
+    If fewer are, all of them together take less time as ordinary chains.
+    """
+    size, steps, count = uint64(4), work.steps, int64(0)
+    for group in range(work.tiles * of_x):
+        first = group // of_x * of_y
+        for column in range(of_y):
+            for step in range(steps):
+                at_x, at_y = uint64(group * steps + step) * size, uint64((first + column) * steps + step) * size
+                count += is_short(work.specials_x + at_x, work.specials_y + at_y, fraction)
+    return 2 * count > work.tiles * of_x * of_y * steps
+
+
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
+def _compute_blocks(plan, work):  # type: ignore[no-untyped-def]
+    """`blocks` as a function of its own."""
+    blocks(plan, work)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
+def _compute_chains(plan_address, work_address):  # type: ignore[no-untyped-def]
+    """The blocks of `_multiply_tiles`, whose elements are packed: all at once, or if most are short, one by one."""
+    plan, work = plan_at(plan_address), work_at(work_address)
+    rule, scaled, steps, tiles = plan.rule, work.scaled, work.steps, work.tiles
+    all_x, all_y, size = tiles * plan.x.vectors, tiles * plan.y.vectors, uint64(4)
+    wide, special, bare = int64(work.seen & OUTSIDE), int64(work.seen & SPECIAL), int64(work.seen & BARE)
+    chain = rule.depth * rule.sums
+    of_x, of_y = plan.x.vectors // (chain * steps), plan.y.vectors * WIDTH // (chain * steps * ROWS)
+    value_x, word_x, sign_x, value_y, word_y, sign_y = packed_places(work.packed, all_x, all_y)
+    work.groups_x, work.groups_y, work.chain, work.into, work.first = of_x, of_y, chain, work.c, 0
+    work.values_x, work.exponents_x, work.specials_x = value_x, word_x, sign_x
+    work.values_y, work.exponents_y, work.specials_y = value_y, word_y, sign_y
+    possible = not (wide | special) and may_be_short(plan, scaled)
+    if possible:
+        squares(value_x, tiles * of_x * steps, rule.sums, rule.depth, int64(0), sign_x)
+        squares(value_y, tiles * of_y * steps, rule.sums, rule.depth // (WIDTH // ROWS), int64(1), sign_y)
+    # With scales, `blocks` looks at each chain. Without, each is looked at here if most are short; if not, all are
+    # computed at once.
+    work.wide, work.special = wide, special
+    work.short = 1 + bits_below(plan.x.format) + bits_below(plan.y.format) if possible and scaled else 0
+    if not (possible and not scaled and _mostly_short(work, of_x, of_y, rule.fraction)):
+        if bare:
+            exponents(value_x, all_x, word_x, int64(1))
+            exponents(value_y, all_y, word_y, int64(0))
+        call(plan.compute_blocks, (plan_address, work_address))
+        return
+    work.tiles, work.groups_x, work.groups_y, work.steps = 1, 1, 1, 1
+    for group in range(tiles * of_x):
+        for column in range(of_y):
+            block = group * of_y + column
+            work.first, work.into = block, work.c + uint64(block * ROWS * WIDTH) * size
+            for step in range(steps):
+                number_x, number_y = group * steps + step, (group // of_x * of_y + column) * steps + step
+                at_x, at_y = uint64(number_x * chain * WIDTH), uint64(number_y * chain * ROWS)
+                work.values_x, work.exponents_x = value_x + at_x * size, word_x + at_x * size
+                work.values_y, work.exponents_y = value_y + at_y * size, word_y + at_y
+                short_x, short_y = sign_x + uint64(number_x) * size, sign_y + uint64(number_y) * size
+                if is_short(short_x, short_y, rule.fraction):
+                    fetch(work_address, block)
+                    short_block(work.values_x, work.values_y, work.into, rule.sums, rule.depth, work.base)
+                    continue
+                if bare:
+                    exponents(value_x, all_x, word_x, int64(1))
+                    exponents(value_y, all_y, word_y, int64(0))
+                    bare = int64(0)
+                call(plan.compute_blocks, (plan_address, work_address))
+
+
+@cache
+def _functions() -> dict[str, int]:
+    """The addresses of compiled functions by their fields of a PLAN: large ones, which are compiled once for all."""
+    found = {"multiply_tiles": _multiply_tiles, "compute_chains": _compute_chains, "compute_blocks": _compute_blocks}
+    return {name: address_of(function, uint64, uint64) for name, function in found.items()}
+
+
+def with_functions(plan: npt.NDArray[Any]) -> None:
+    """Note the addresses of functions in a PLAN of fused sums."""
+    for name, address in _functions().items():
+        plan[name] = address
 
 
 # ------------------------------------------------------------------------------------------------------ many tiles
 # d[t] = the results of tile t, for words x, y, c and metadata e (tiles, words). x is the operand whose elements are in
-# vectors, y the one whose elements are taken one at a time. e has no words if x is dense. tables and numbers: see
-# `tcemu.kernels.batch.load`; the numbers of `multiply_tiles` are first. scratch: numbers[ROOM] words; the caller makes
-# them, because numba frees an array after its last use, and does not count the uses of its address. There is a
-# function for each arithmetic, so that no process compiles what it does not compute. All others take addresses: numba
-# counts the users of an array that is passed on, with an instruction that stops the processor for some twenty cycles.
+# vectors, y the one whose elements are taken one at a time. e has no words if x is dense. plan_address: of a PLAN.
+# scratch: as much memory as it says; the caller makes it, because numba frees an array after its last use, and does not
+# count the uses of its address. There is a function for each arithmetic, so that no process compiles what it does not
+# compute. All others take addresses: numba counts the users of an array that is passed on, with an instruction that
+# stops the processor for some twenty cycles.
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def run_fused(  # type: ignore[no-untyped-def]
-    x, y, c, e, scale_x, scale_y, tables, numbers, scratch, d, chains, sharing, wait
-):
+def run_fused(x, y, c, e, scale_x, scale_y, plan_address, memory, d, sharing, wait):  # type: ignore[no-untyped-def]
     """Chains of fused sums; scale_x and scale_y (tiles, scales): as `blocks` takes them, or empty.
 
     Only of tiles that nobody else has taken; those with illegal metadata are left out. sharing: from `share_tiles`.
     With `wait`, all tiles are done when it returns.
     """
-    room, at, told = uint64(scratch.ctypes.data), uint64(tables.ctypes.data), uint64(numbers.ctypes.data)
-    given, steps = addresses(x, y, c, e)
-    to_d, count, together = uint64(d.ctypes.data), d.shape[0], numbers[TOGETHER]
-    scaled = uint64(1 if scale_x.shape[0] else 0)
+    scratch, address = uint64(memory.ctypes.data), uint64(plan_address)
+    plan = plan_at(address)
+    work_address = scratch + uint64(plan.scratch.work)
+    work, (given, steps) = work_at(work_address), addresses(x, y, c, e)
+    to_d, step_d, count, together = uint64(d.ctypes.data), 4 * d.shape[1], d.shape[0], plan.together
     scales_x, scales_y = uint64(scale_x.ctypes.data), uint64(scale_y.ctypes.data)
-    step_x, step_y, step_d = 4 * scale_x.shape[1], 4 * scale_y.shape[1], 4 * d.shape[1]
-    in_x, in_y, in_c = within(room, told, IN_X), within(room, told, IN_Y), within(room, told, IN_C)
-    packed = within(room, told, PACKED)
-    vectors_x, vectors_y = numbers[VECTORS], numbers[VECTORS + 1]
-    base = numbers[START_X] + numbers[START_Y]
-    later = 0 if numbers[QUICK] else count
-    # Short chains need no exponents; if some are not short, `_chains` makes them from the values.
-    # Where `_quickly` has failed, now or lately, NaN and infinities are likely.
-    care, wide = int64(CARE) if numbers[QUICK] else int64(0), int64(0)
-    bare = int64(BARE) if not scaled and may_be_short(told, FORMAT_X, FORMAT_Y, uint64(0)) else int64(0)
+    scaled = int64(1 if scale_x.shape[0] else 0)
+    work.scale_step_x, work.scale_step_y, work.scaled = 4 * scale_x.shape[1], 4 * scale_y.shape[1], scaled
+    work.x, work.y = scratch + uint64(plan.scratch.x), scratch + uint64(plan.scratch.y)
+    work.c, work.packed = scratch + uint64(plan.scratch.c), scratch + uint64(plan.scratch.packed)
+    later = 0 if plan.quick else count
+    # Where `load_quickly` has failed, now or lately, NaN and infinities are likely.
+    care, wide = int64(CARE) if plan.quick else int64(0), int64(0)
+    # Short chains need no exponents; if some are not short, `_compute_chains` makes them from the values.
+    bare = int64(BARE) if not scaled and may_be_short(plan, int64(0)) else int64(0)
     shares, size = uint64(sharing.ctypes.data), PART * together
     part = take(shares, size)
     while part < count:
         stop = min(part + size, count)
         for t in range(part, stop, together):
             tiles = min(together, stop - t)
-            scales = scales_x + uint64(t * step_x), scales_y + uint64(t * step_y), step_x, step_y, scaled
+            work.tiles, work.steps = tiles, 1
+            work.scales_x = scales_x + uint64(t * work.scale_step_x)
+            work.scales_y = scales_y + uint64(t * work.scale_step_y)
             at_x, at_y = given[0] + uint64(t * steps[0]), given[1] + uint64(t * steps[1])
-            ahead = expect(within(room, told, AHEAD), t + tiles, stop, given, steps, to_d, step_d, numbers[BLOCKS])
-            if not load_codes(tiles, given[3] + uint64(t * steps[3]), steps[3], at, told, room):
+            expect(work.prefetch, t + tiles, stop, given, steps, to_d, step_d, plan.blocks)
+            if not load_codes(tiles, given[3] + uint64(t * steps[3]), steps[3], plan, scratch):
                 leave(shares, t)
                 break
-            load_addends(tiles, given[2] + uint64(t * steps[2]), steps[2], at, told, room)
-            widen_addends(tiles, told, room)
-            if t >= later and _quickly(tiles, at_x, at_y, steps, at, told, room, bare):
-                counts = tiles, packed, vectors_x, vectors_y, 1
-                call(chains[0], (*counts, told, in_c, *scales, base, bare, ahead, chains[1]))
+            load_addends(tiles, given[2] + uint64(t * steps[2]), steps[2], plan, scratch)
+            widen_addends(tiles, plan, scratch)
+            if t >= later and load_quickly(tiles, at_x, at_y, steps, plan, scratch, bare):
+                work.seen, work.base = bare, plan.x.start + plan.y.start
+                call(plan.compute_chains, (address, work_address))
             else:
                 later = later if t < later else t + PATIENCE
-                load_factors(tiles, at_x, at_y, steps, at, told, room)
-                expected = care | (int64(WIDE) if t < wide else int64(0))
-                found = multiply_tiles(
-                    tiles, in_x, vectors_x, in_y, vectors_y, 1, told, packed, in_c, scales, chains, ahead, expected,
-                )  # fmt: skip
-                if found & OUTSIDE and t >= wide:
+                load_factors(tiles, at_x, at_y, steps, plan, scratch)
+                work.expected = care | (int64(WIDE) if t < wide else int64(0))
+                call(plan.multiply_tiles, (address, work_address))
+                if work.seen & OUTSIDE and t >= wide:
                     wide = t + PATIENCE * together
-            store_results(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
+            store_results(tiles, plan, scratch, to_d + uint64(t * step_d), step_d)
         finish_some(shares, stop - part)
         part = take(shares, size)
     if wait:
         wait_for_all(shares, count)
-
-
-@merged
-def _operands(t, tiles, given, steps, tables, numbers, room):  # type: ignore[no-untyped-def]
-    """Load all elements of some tiles from tile t on; whether their metadata is legal. given: addresses of words."""
-    if not load_codes(tiles, given[3] + uint64(t * steps[3]), steps[3], tables, numbers, room):
-        return False
-    at_x, at_y = given[0] + uint64(t * steps[0]), given[1] + uint64(t * steps[1])
-    load_factors(tiles, at_x, at_y, steps, tables, numbers, room)
-    load_addends(tiles, given[2] + uint64(t * steps[2]), steps[2], tables, numbers, room)
-    return True
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def run_plainly(x, y, c, e, kind, tables, numbers, scratch, d):  # type: ignore[no-untyped-def]
-    """Sums of small integers, of bits, or of chains of multiply_tiles-adds; whether all metadata was legal."""
-    room, at, told = uint64(scratch.ctypes.data), uint64(tables.ctypes.data), uint64(numbers.ctypes.data)
-    given, steps = addresses(x, y, c, e)
-    to_d, count, together, step_d = uint64(d.ctypes.data), d.shape[0], numbers[TOGETHER], 4 * d.shape[1]
-    for t in range(0, count, together):
-        tiles = min(together, count - t)
-        if not _operands(t, tiles, given, steps, at, told, room):
-            return False
-        ahead = expect(within(room, told, AHEAD), t + tiles, count, given, steps, to_d, step_d, numbers[BLOCKS])
-        _plainly(tiles, told, room, kind, ahead)
-        store_results(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
-    return True
-
-
-# ------------------------------------------------------------------------------------------------------------ groups
-
-
-@merged
-def _packed_groups(x, y, all_x, all_y, value_x, value_y, rest, numbers):  # type: ignore[no-untyped-def]
-    """Pack so many vectors of x and of y without exponents; returns what `grouped_block` calls `unit`."""
-    form_x, form_y = numbers + uint64(8 * FORMAT_X), numbers + uint64(8 * FORMAT_Y)
-    seen_x, seen_y = survey(x, form_x, all_x), survey(y, form_y, all_y)
-    pack(x, form_x, all_x, seen_x, value_x, rest, int64(0))
-    pack(y, form_y, all_y, seen_y, value_y, rest, int64(0))
-    return (seen_x >> PLACES) + (seen_y >> PLACES) + int64(2 * CENTRE) - number(numbers, OPTION)
-
-
-@merged
-def _value_tables(numbers, room):  # type: ignore[no-untyped-def]
-    """Make tables of the values of all codes of x and of y, where elements are loaded otherwise; returns the unit."""
-    x, y, every = within(room, numbers, IN_X), within(room, numbers, IN_Y), within(room, numbers, IN_C)
-    for i in range(ENTRIES // 2):
-        put_number(every, i, int64(2 * i) | int64(2 * i + 1) << 32)
-    return _packed_groups(every, every, int64(1), int64(1), x, y, within(room, numbers, PACKED), numbers)
-
-
-@merged
-def _looked_up_values(tiles, words, step, tables, numbers, room, first, table, into):  # type: ignore[no-untyped-def]
-    """The values of an operand of some tiles, whose numbers begin at `first`, from a table of those of all codes."""
-    through, apart, vectors = within(room, numbers, WORDS_X), number(numbers, PICKED), number(numbers, first + 3)
-    picked(tiles, words, step, within(tables, numbers, first), numbers, through, apart)
-    source, bits = within(tables, numbers, first + 1), within(tables, numbers, first + 2)
-    look_up(tiles, through, apart, source, bits, vectors, table, into)
-
-
-@merged
-def _all_looked_up_values(tiles, x, y, steps, tables, numbers, room):  # type: ignore[no-untyped-def]
-    """The values of x and y of some tiles; the metadata is loaded. x, y: addresses of words."""
-    value_x, stored, sparse = within(room, numbers, PACKED), within(room, numbers, STORED), number(numbers, SPREAD + 1)
-    value_y = value_x + uint64(64 * tiles * number(numbers, VECTORS))
-    to_x = stored if sparse else value_x
-    _looked_up_values(tiles, x, steps[0], tables, numbers, room, int64(X), within(room, numbers, IN_X), to_x)
-    if sparse:
-        spread_stored(tiles, (stored,), tables, numbers, room, (int64(0),), (value_x,))
-    _looked_up_values(tiles, y, steps[1], tables, numbers, room, int64(Y), within(room, numbers, IN_Y), value_y)
-
-
-@merged
-def _grouped(tiles, numbers, room, scale_x, scale_y, step_x, step_y, unit, ahead):  # type: ignore[no-untyped-def]
-    """c += the groups of x times y with their scales, for some tiles; all but `tiles` and steps are addresses.
-
-    unit: see `grouped_block`; x and y are packed.
-    """
-    value_x, at = within(room, numbers, PACKED), within(room, numbers, IN_C)
-    vectors_x, vectors_y, size = number(numbers, VECTORS), number(numbers, VECTORS + 1), uint64(4)
-    depth, groups = number(numbers, DEPTH), number(numbers, SUMS)
-    value_y = value_x + uint64(64 * tiles * vectors_x)
-    rest = value_y + uint64(64 * tiles * vectors_y)
-    block = int64(0)
-    for t in range(tiles):
-        of_x, of_y = scale_x + uint64(t * step_x), scale_y + uint64(t * step_y)
-        for i in range(vectors_x // (depth * groups)):
-            for j in range(vectors_y * WIDTH // (depth * groups * ROWS)):
-                fetch(ahead, block)
-                block += 1
-                grouped_block(
-                    value_x + uint64((t * vectors_x + i * groups * depth) * WIDTH) * size,
-                    value_y + uint64(t * vectors_y * WIDTH + j * groups * depth * ROWS) * size,
-                    of_x + uint64(i * groups * WIDTH) * size, of_y + uint64(j * groups * ROWS) * size, at, rest,
-                    numbers, depth, groups, unit,
-                )  # fmt: skip
-                at += uint64(ROWS * WIDTH) * size
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def run_grouped(  # type: ignore[no-untyped-def]
-    x, y, c, e, scale_x, scale_y, tables, numbers, scratch, d
-):
-    """Sums of groups of scaled products; whether all metadata was legal.
-
-    scale_x and scale_y (tiles, scales): as `grouped_block` takes them.
-    """
-    room, at, told = uint64(scratch.ctypes.data), uint64(tables.ctypes.data), uint64(numbers.ctypes.data)
-    given, steps = addresses(x, y, c, e)
-    to_d, count, together = uint64(d.ctypes.data), d.shape[0], numbers[TOGETHER]
-    scales_x, scales_y = uint64(scale_x.ctypes.data), uint64(scale_y.ctypes.data)
-    step_x, step_y, step_d = 4 * scale_x.shape[1], 4 * scale_y.shape[1], 4 * d.shape[1]
-    in_x, in_y, packed = within(room, told, IN_X), within(room, told, IN_Y), within(room, told, PACKED)
-    quick = numbers[QUICK] != 0
-    unit = _value_tables(told, room) if quick else int64(0)
-    for t in range(0, count, together):
-        tiles = min(together, count - t)
-        if not load_codes(tiles, given[3] + uint64(t * steps[3]), steps[3], at, told, room):
-            return False
-        at_x, at_y = given[0] + uint64(t * steps[0]), given[1] + uint64(t * steps[1])
-        if quick:
-            _all_looked_up_values(tiles, at_x, at_y, steps, at, told, room)
-        else:
-            load_factors(tiles, at_x, at_y, steps, at, told, room)
-            all_x, all_y = tiles * numbers[VECTORS], tiles * numbers[VECTORS + 1]
-            value_y = packed + uint64(64 * all_x)
-            rest = value_y + uint64(64 * all_y)
-            unit = _packed_groups(in_x, in_y, all_x, all_y, packed, value_y, rest, told)
-        load_addends(tiles, given[2] + uint64(t * steps[2]), steps[2], at, told, room)
-        widen_addends(tiles, told, room)
-        of_x, of_y = scales_x + uint64(t * step_x), scales_y + uint64(t * step_y)
-        ahead = expect(within(room, told, AHEAD), t + tiles, count, given, steps, to_d, step_d, numbers[BLOCKS])
-        _grouped(tiles, told, room, of_x, of_y, step_x, step_y, unit, ahead)
-        store_results(tiles, at, told, room, to_d + uint64(t * step_d), step_d)
-    return True

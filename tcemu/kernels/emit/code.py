@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
@@ -46,6 +47,13 @@ class Code:
     def number(self, value: Any) -> Lanes:
         """A number that was passed as an argument, or is one already."""
         return value if isinstance(value, Lanes) else Lanes(self.builder, value)
+
+    def as_address(self, value: Any) -> Lanes:
+        """An address that was passed as a number or as a pointer."""
+        if isinstance(value, Lanes):
+            return value
+        pointer = isinstance(value.type, ir.PointerType)
+        return Lanes(self.builder, self.builder.ptrtoint(value, LONG) if pointer else value)
 
     def word(self, value: int) -> Lanes:
         """A constant of 32 bits."""
@@ -95,7 +103,7 @@ class Code:
         place = self._pointer(address, BYTE, index, unit)
         kind = ir.FunctionType(ir.VoidType(), [place.type, *[WORD] * 3])
         found = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.prefetch.p0")
-        self.builder.call(found, [place, *(ir.Constant(WORD, told) for told in (0, 3, 1))])
+        self.builder.call(found, [place, *(ir.Constant(WORD, option) for option in (0, 3, 1))])
 
     def signed(self, number: Lanes) -> Lanes:
         """A signed 32-bit number in 64 bits."""
@@ -277,26 +285,33 @@ def call(typingctx, address, numbers):  # type: ignore[no-untyped-def]
 
 
 @intrinsic
-def number(typingctx, numbers, place):  # type: ignore[no-untyped-def]
-    """The 64-bit number at a place of the numbers at an address."""
+def _pointer_to_words(typingctx, address):  # type: ignore[no-untyped-def]
+    kind = types.CPointer(types.int32)
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        at = builder.add(args[0], builder.mul(args[1], ir.Constant(_LONG, 8)))
-        return builder.load(builder.inttoptr(at, _LONG.as_pointer()))
+        return builder.inttoptr(args[0], WORD.as_pointer())
 
-    return types.int64(types.uint64, types.int64), codegen
+    return kind(types.uint64), codegen
 
 
-@intrinsic
-def put_number(typingctx, numbers, place, value):  # type: ignore[no-untyped-def]
-    """Store a 64-bit number at a place of the numbers at an address."""
+@inlined
+def words_at(address, count):  # type: ignore[no-untyped-def]
+    """An array of so many int32 at an address."""
+    return numba.carray(_pointer_to_words(address), count)
 
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        at = builder.add(args[0], builder.mul(args[1], ir.Constant(_LONG, 8)))
-        builder.store(args[2], builder.inttoptr(at, _LONG.as_pointer()))
-        return context.get_dummy_value()
 
-    return types.none(types.uint64, types.int64, types.int64), codegen
+def record_at(dtype: np.dtype[Any]) -> Any:
+    """A function for compiled code: the record of a structured dtype at an address."""
+    record = numba.from_dtype(dtype)
+
+    @intrinsic
+    def at(typingctx, address):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            return builder.inttoptr(args[0], context.get_value_type(record))
+
+        return record(types.uint64), codegen
+
+    return at
 
 
 @cache

@@ -39,8 +39,8 @@ def _features() -> dict[str, bool]:
     """The features of the processor for which numba compiles: this one's, or those that NUMBA_CPU_FEATURES lists."""
     if config.CPU_NAME is None and config.CPU_FEATURES is None:
         return dict(get_host_cpu_features())
-    told = (config.CPU_FEATURES or "").split(",")
-    return {name[1:]: name.startswith("+") for name in told}
+    features = (config.CPU_FEATURES or "").split(",")
+    return {name[1:]: name.startswith("+") for name in features}
 
 
 @cache

@@ -141,20 +141,20 @@ def aligned(words: int, dtype: Any) -> Array:
 
     A vector that crosses a line takes two accesses.
     """
-    room = np.empty(words + VECTOR, dtype)
-    begin = -addressof(c_char.from_buffer(room.data)) % (4 * VECTOR) // 4  # room.ctypes.data takes ten times as long
-    return room[begin : begin + words]
+    scratch = np.empty(words + VECTOR, dtype)
+    begin = -addressof(c_char.from_buffer(scratch.data)) % (4 * VECTOR) // 4  # room.ctypes.data takes ten times as long
+    return scratch[begin : begin + words]
 
 
 class Kept(local):
     """Room by names. Each thread has its own, keeps it from one call to the next, and makes it larger where needed."""
 
     def __init__(self) -> None:
-        self._rooms: dict[str, Array] = {}
+        self._kept: dict[str, Array] = {}
 
     def take(self, name: str, size: int, kind: Any) -> Array:
         """An array without initial content; the next call with this name returns the same memory."""
-        room = self._rooms.get(name)
-        if room is None or room.size < size:
-            room = self._rooms[name] = aligned(size, kind)
-        return room[:size]
+        scratch = self._kept.get(name)
+        if scratch is None or scratch.size < size:
+            scratch = self._kept[name] = aligned(size, kind)
+        return scratch[:size]

@@ -9,8 +9,7 @@ with a power of two while both stay in range. With E known, a term is therefore
 
 and the power of two is an integer addition to the exponent field of a * b. E itself is a maximum over bytes: the
 exponents of a tile's elements, relative to the start of its *window*, fit in 0..SPAN. The window stays where no
-result can leave the normal range of float32. Most chains take the usual sum there, which leaves out what they do not
-need.
+result can leave the normal range of float32. Most sums are simple (`block`), and leave out what they do not need.
 
 The wide path (`wide`): if an element is outside the window, as may happen with bf16 and tf32, each product needs its
 own power of two to align it. That takes some eight vector operations; with the window it takes four.
@@ -37,12 +36,6 @@ __all__ = ["block", "fast", "pack", "rounding", "scaled", "short", "specials", "
 FUSED, GROUPED, INTEGERS, BITS, CHAINS = range(5)
 #: Rows of a block.
 ROWS = 4
-#: The numbers of a rule, in this order: fraction bits F, the floor of E, fraction bits kept, whether results are
-#: float16, whether chains start from zero and c is added last, products of a sum, sums of a chain, and how much
-#: of a sum fits in 32 bits, see `sums.space`.
-FRACTION, FLOOR, KEEP, HALF, JOIN, DEPTH, SUMS, SPACE = range(8)
-#: How many numbers a rule has.
-RULE = SPACE + 1
 #: A sum of this many products always fits in 32 bits; one of twice as many does so without its sign. Longer sums
 #: include the zeros of a sparse A; `tiles` orders them so that each half has at most this many other products.
 SAFE = 16
@@ -86,8 +79,8 @@ def space(fraction: int, products: int, formats: Sequence[Sequence[int]]) -> int
 
     0: it does so with an accumulator, which is below 2 * 2^E; 1: without; 2: not always. formats: see `matmul.fused`.
     """
-    most, room = products * prod(2 - 2.0 ** -int(form[1]) for form in formats), 2.0 ** (31 - fraction)
-    return (most + 2 >= room) + (most >= room)
+    most, scratch = products * prod(2 - 2.0 ** -int(form[1]) for form in formats), 2.0 ** (31 - fraction)
+    return (most + 2 >= scratch) + (most >= scratch)
 
 
 #: Fraction bits of a small format, at most, and where the window of large ones begins if their numbers are near 1.

@@ -6,29 +6,31 @@
 
 `tcemu.kernels.sums` explains how a sum is computed. The depth, the rule and the path are numbers, so that one compiled
 function serves every instruction. Emitted, because LLVM does not make these vectors of loops: four times as fast.
+
+Simple sums have half the overhead of those of `fast`:
+
+    rule             results are float32; the products of a sum fit in 32 bits, and so does the sum if results are cut
+    accumulators     zero, or normal: not below the smallest E of products, and far from overflow
+
+Two cases need no path of their own there. If an accumulator is far above all products, their power of two stops where
+they all vanish, and those of the accumulator's 24 bits that results keep pass through the sum without loss. If all
+products are zero, E is the smallest E of products, and no accumulator has a bit below 2^(E - F), with F fraction bits,
+that results keep: at the start by the condition above, and later because each sum leaves a multiple of 2^(E - F).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from operator import or_
-from typing import Any, NamedTuple
+from typing import Any
 
-from numba import types
-from numba.extending import intrinsic
-
-from tcemu.kernels.emit.code import Code, Variable, vector_code
+from tcemu.kernels.batch.abi import Fields
+from tcemu.kernels.emit.code import Code, Variable
 from tcemu.kernels.emit.lanes import (
     BYTE,
-    BYTES,
-    LONG,
-    REAL,
-    REALS,
-    SHORTS,
     SIGN,
     WIDTH,
-    WORD,
     WORDS,
     Lanes,
     whole_vectors_of_words,
@@ -36,18 +38,9 @@ from tcemu.kernels.emit.lanes import (
 from tcemu.kernels.sums import (
     BOTTOM,
     CENTRE,
-    DEPTH,
-    FLOOR,
-    FRACTION,
-    HALF,
     INFINITY,
-    JOIN,
-    KEEP,
     QUIET,
     ROWS,
-    RULE,
-    SPACE,
-    SUMS,
     fast,
     specials,
 )
@@ -55,96 +48,35 @@ from tcemu.kernels.sums import scaled as scaled_sums
 from tcemu.kernels.sums import wide as wide_sums
 from tcemu.kernels.sums.rounding import (
     SignedSum,
-    added_toward_zero,
     clean,
     converted_to_odd,
     subnormal_term,
     to_float16,
 )
-from tcemu.kernels.sums.short import added
-
-
-class Packed(NamedTuple):
-    """All in the order of the blocks: addresses of what `nests.blocks` takes, those of one block.
-
-    `y` has one element for each row, which all lanes take.
-    """
-
-    code: Code
-    values_x: Any
-    exponents_x: Any
-    specials_x: Any
-    values_y: Any
-    exponents_y: Any
-    specials_y: Any
-    accumulators: Any
-
-    def x(self, k: Lanes) -> Lanes:
-        """The elements of x, a float in each lane."""
-        return self.code.load(self.values_x, k, REALS, unit=64)
-
-    def y(self, k: Lanes, row: int) -> Lanes:
-        """The elements of y in a row, in the lanes in which they are multiplied."""
-        return self.code.load(self.values_y, k.up(2) + row, REAL, unit=4).everywhere()
-
-    def bytes_x(self, k: Lanes) -> Lanes:
-        """The exponents of x, one byte for each row in each lane."""
-        return self.code.load(self.exponents_x, k, BYTES, unit=64)
-
-    def bytes_y(self, k: Lanes) -> Lanes:
-        """The exponents of y, in the same order."""
-        return self.code.load(self.exponents_y, k, WORD, unit=4).everywhere().seen_as(BYTES)
-
-    def shorts_x(self, k: Lanes) -> Lanes:
-        """Exponents of any size, twice in each lane: in the lower and in the upper half of a word."""
-        return self.code.load(self.exponents_x, k, SHORTS, unit=64)
-
-    def shorts_y(self, k: Lanes, pair: int) -> Lanes:
-        """The same of y in two rows."""
-        words = self.code.load(self.exponents_y, k.up(1) + pair, WORD, unit=4).everywhere()
-        return words.seen_as(SHORTS)
-
-    def special_x(self, k: Lanes) -> Lanes:
-        """What `pack_special` has made of the elements of x."""
-        return self.code.load(self.specials_x, k, REALS, unit=64)
-
-    def special_y(self, k: Lanes, row: int) -> Lanes:
-        """The same of y in a row."""
-        return self.code.load(self.specials_y, k.up(2) + row, REAL, unit=4).everywhere()
-
-    def given(self) -> list[Lanes]:
-        """The accumulators of each row, which do not change before `put`."""
-        return [self.code.load(self.accumulators, row, WORDS, unit=64) for row in range(ROWS)]
-
-    def put(self, results: list[Lanes]) -> None:
-        """Store the results of each row."""
-        for row, result in enumerate(results):
-            self.code.store(result, self.accumulators, row, unit=64)
 
 
 class Chain:
     """The chain of a block, while it is emitted: what all blocks share first, then the code for one."""
 
-    def __init__(self, code: Code, rule: Any, base: Any) -> None:
+    def __init__(self, code: Code, rule: Fields, base: Lanes) -> None:
         self.code = code
         # Stores could change these numbers, as far as the compiler knows: a block does not load them again.
-        numbers = [self.code.load(rule, i, LONG, unit=8) for i in range(RULE)]
-        self.depth, self.sums = numbers[DEPTH], numbers[SUMS]
-        self.half, self.join, self.space = numbers[HALF], numbers[JOIN], numbers[SPACE]
+        self.depth, self.sums = rule.depth, rule.sums
+        self.half, self.join, self.space = rule.half, rule.join, rule.space
         self.fits = self.space.compare("==", 0)
-        fraction, floor, keep = (self.code.short(numbers[i]) for i in (FRACTION, FLOOR, KEEP))
-        self._constants(fraction, floor, keep, self.code.short(self.code.number(base)))
+        fraction, floor, keep = (self.code.short(each) for each in (rule.fraction, rule.floor, rule.keep))
+        self._constants(fraction, floor, keep, self.code.short(base))
 
     def emit(
-        self, sides: Any, scales: Sequence[Any] = (), *, wide: Any = False, special: Any = False, scaled: Any = False,
-        short: Any = False,
+        self, operands: Any, scales: Sequence[Any] = (), *,
+        wide: Any = False, special: Any = False, scaled: Any = False, short: Any = False,
     ) -> None:  # fmt: skip
         """One block: all sums, one after the other. A flag may be known when this is emitted.
 
-        sides: where everything is, as in `tcemu.kernels.sides`. scales: addresses of those of x and of y. short: 0, or
-        what `nests.blocks` takes to look for short sums.
+        sides: where everything is, see `Packed`. scales: addresses of those of x and of y. short: 0, or
+        what `blocks` takes to look for short sums.
         """
-        self.sides = sides
+        self.operands = operands
         self.running = self._begin()
         self.scales = [Variable(self.code.lanes(0)) for _ in range(ROWS)]
         self._if(scaled, lambda: scaled_sums.add_scales(self, *scales))
@@ -154,19 +86,23 @@ class Chain:
             self._add_sums(wide, special, scaled)
             self.code.branch(self.half, lambda: None, lambda: self._clean(self.running))
 
+        def simple_sums() -> None:
+            yes, no = (partial(add_simple_sums, self, fits=fits) for fits in (True, False))
+            self.code.branch(self.fits, yes, no)
+
         if wide is special is scaled is False:
-            self.code.branch(fast.suits(self), lambda: fast.add_sums(self), any_sums)
+            self.code.branch(is_simple(self), simple_sums, any_sums)
         else:
             left = Variable(self.code.long(1))
             self._if(short, lambda: left.set(scaled_sums.add_short(self, short - 1)))
             self.code.branch(left.get(), any_sums)
         self.code.branch(self.join, self._join)
         self._if(scaled, lambda: scaled_sums.put_nan(self))
-        sides.put(self.accumulators())
+        operands.put(self.accumulators())
 
     def _begin(self) -> list[Variable]:
         """The accumulators as they are at first, or zeros if the chain is added to them."""
-        found = [Variable(each) for each in self.sides.given()]
+        found = [Variable(each) for each in self.operands.given()]
 
         def start_from_zero() -> None:
             for running in found:
@@ -211,8 +147,8 @@ class Chain:
         #: whether results do not keep all bits of a float32
         self.cuts = (keep - 23).compare("!=", 0)
         whole = self.space.compare("<", 2).but_not(self.cuts)
-        self.usual = self.half.compare("==", 0).both(whole.either(self.fits))
-        self.reach = (self.code.word(fast.LARGE + (1 << 23) - 1) - start.up(23)).everywhere()
+        self.may_be_simple = self.half.compare("==", 0).both(whole.either(self.fits))
+        self.reach = (self.code.word(_LARGE + (1 << 23) - 1) - start.up(23)).everywhere()
         self.base = base.everywhere()
         floor = floor.larger(BOTTOM)
         self.fraction, self.floor = fraction.everywhere(), floor.everywhere()
@@ -230,7 +166,7 @@ class Chain:
         """
         peaks = Variable(self.code.lanes(-128, BYTE, 4 * WIDTH))
         with self.code.loop(0, self.depth) as k:
-            peaks.set((self.sides.bytes_x(first + k) + self.sides.bytes_y(first + k)).larger(peaks.get()))
+            peaks.set((self.operands.bytes_x(first + k) + self.operands.bytes_y(first + k)).larger(peaks.get()))
         return peaks.get()
 
     def spread(self, fields: Lanes) -> list[Lanes]:
@@ -333,13 +269,13 @@ class Chain:
         """Add `term` over these k of a sum to each row."""
         with self.code.loop(start, stop) as k:
             at = first + k
-            x = self.sides.x(at)
+            x = self.operands.x(at)
             for row, total in enumerate(into):
-                total.set(total.get() + term(x, self.sides.y(at, row), at, row))
+                total.set(total.get() + term(x, self.operands.y(at, row), at, row))
 
     def _join(self) -> None:
         """c plus the result of the chain: the format's ordinary addition, rounded to nearest even."""
-        given = [Variable(each) for each in self.sides.given()]
+        given = [Variable(each) for each in self.operands.given()]
         # The sum of two -0 is -0; a float32 chain never leaves one.
         self.code.branch(self.half, lambda: self._clean(given))
         for c, running in zip(given, self.running, strict=True):
@@ -354,20 +290,78 @@ class Chain:
             running.set(found.compare("==", found).choose(found.bits(), QUIET))
 
 
-@intrinsic
-def short_block(typingctx, x, y, c, sums, depth, base):  # type: ignore[no-untyped-def]
-    """c[row, lane] += a chain of `sums` sums of `depth` products, an even number; see `blocks` for the others."""
+# --------------------------------------------------------------------------------------------------- simple sums
 
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        code, (x, y, c, sums, depth, base) = vector_code(builder), args
-        sides, count = Packed(code, x, None, None, y, None, None, c), code.number(depth)
-        chains = [Variable(code.lanes(0.0, REAL)) for _ in range(ROWS)]
-        with code.each(sums) as i:
-            for chain, part in zip(chains, added(code, sides, i * count, count), strict=True):
-                chain.set(added_toward_zero(chain.get(), part))
-        power = (code.short(code.number(base)) + (2 * CENTRE + 127)).up(23).seen_as(REAL).everywhere()
-        found = [given.floats() + chain.get() * power for given, chain in zip(sides.given(), chains, strict=True)]
-        sides.put([each.compare("==", each).choose(each.bits(), code.lanes(QUIET)) for each in found])
-        return context.get_dummy_value()
+#: Exponent field of accumulators that are too large: below it, no chain of up to 2^16 sums in the window overflows.
+_LARGE = 230 << 23
 
-    return types.none(*[types.uint64] * 3, *[types.int64] * 3), codegen
+
+def is_simple(chain: Chain) -> Lanes:
+    """Whether the rule and all accumulators of a block are of this kind."""
+    code = chain.code
+    sizes = [bits & ~SIGN for bits in chain.accumulators()]
+    # A zero is, unsigned, as far above everything as what is too small.
+    apart = reduce(lambda one, other: one.larger(other, unsigned=True), (size - chain.least for size in sizes))
+    outside = Variable(code.number(code.number_of_any(apart.compare(">", chain.reach, unsigned=True))))
+
+    def look_again() -> None:
+        found = [(size - chain.least).compare(">", chain.reach, unsigned=True) for size in sizes]
+        found = [each.both(size.compare("!=", 0)) for each, size in zip(found, sizes, strict=True)]
+        outside.set(code.number(code.number_of_any(reduce(Lanes.either, found))))
+
+    code.branch(outside.get(), look_again)
+    return outside.get().compare("==", 0).both(chain.may_be_simple)
+
+
+def add_simple_sums(chain: Chain, *, fits: bool) -> None:
+    """All sums of the chain of a block, one after the other. fits: whether each fits in 32 bits with C."""
+    with chain.code.loop(0, chain.sums) as i:
+        _simple_sum(chain, i * chain.depth, fits)
+
+
+def _simple_sum(chain: Chain, first: Lanes, fits: bool) -> None:
+    running, peaks = chain.running, chain.spread(chain.largest(first).larger(0) + chain.offset)
+    exponents, addends, terms = [], [], []
+    for bits, peak in zip(chain.accumulators(), peaks, strict=True):
+        e = peak.larger(bits & INFINITY)
+        exponents.append(e)
+        # All products vanish at 2^1, so it need not be less, where a zero that is packed as NaN would stay: see CENTRE.
+        addends.append((chain.top - e).larger(1 << 23))
+        terms.append((bits.floats() * (chain.scale - e).floats()).truncated())
+    totals = [Variable(term if fits else chain.code.lanes(0)) for term in terms]
+    chain.add(totals, first, 0, chain.depth, lambda x, y, _, row: ((x * y).bits() + addends[row]).floats().truncated())
+    powers = [(e - chain.unit).floats() for e in exponents]
+    parts = [total.get() for total in totals]
+    if fits:
+        _put(running, [_toward_zero(part) for part in parts], powers)
+        chain.code.branch(chain.cuts, lambda: _cut(chain, running))
+        return
+    wholes = [part + term for part, term in zip(parts, terms, strict=True)]
+    # Negative where both signs agree, but not with that of the sum.
+    wrapped = [(part ^ whole) & (term ^ whole) for part, term, whole in zip(parts, terms, wholes, strict=True)]
+
+    def by_magnitude() -> None:
+        totals = [SignedSum(whole, whole ^ wrong) for whole, wrong in zip(wholes, wrapped, strict=True)]
+        _put(running, [total.toward_zero() for total in totals], powers)
+
+    chain.code.branch(
+        chain.code.any_set(reduce(or_, wrapped).compare("<", 0)),
+        by_magnitude,
+        lambda: _put(running, [_toward_zero(whole) for whole in wholes], powers),
+    )
+
+
+def _cut(chain: Chain, running: list[Variable]) -> None:
+    for each in running:
+        each.set(each.get() & chain.mask)
+
+
+def _toward_zero(sums: Lanes) -> Lanes:
+    if whole_vectors_of_words():
+        return sums.converted_toward_zero()
+    return SignedSum(sums, sums).toward_zero()
+
+
+def _put(running: list[Variable], values: list[Lanes], powers: list[Lanes]) -> None:
+    for each, value, power in zip(running, values, powers, strict=True):
+        each.set((value * power).bits())

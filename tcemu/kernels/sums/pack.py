@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 from numba import types
 from numba.extending import intrinsic
 
+from tcemu.kernels.batch.abi import FORMAT, OPERAND, Fields
 from tcemu.kernels.emit.code import Code, Strided, Variable, vector_code
-from tcemu.kernels.emit.lanes import BYTES, LONG, REAL, SIGN, WIDTH, WORD, WORDS, Lanes
+from tcemu.kernels.emit.lanes import BYTES, REAL, SIGN, WIDTH, WORD, WORDS, Lanes
 from tcemu.kernels.sums import ABSENT, CENTRE, HIGHEST, LOWEST, OUTSIDE, QUIET, SMALL, SPAN, SPECIAL
 
 #: What `survey` finds is in so many bits below the start; one of them says that it has looked at all elements.
@@ -26,8 +27,10 @@ class Elements:
     def __init__(self, code: Code, patterns: Any, form: Any) -> None:
         self.code, self.patterns = code, patterns
         one = code.word(1)
+        fields = form if isinstance(form, Fields) else Fields(code, form, FORMAT)
         self.exponent, mantissa, self.bias, padding, nan, self.normalised = (
-            code.short(code.load(form, i, LONG, unit=8)) for i in (0, 1, 2, 3, 5, 6)
+            code.short(each)
+            for each in (fields.exponent, fields.mantissa, fields.bias, fields.padding, fields.nan, fields.normalised)
         )
         magnitudes = one.up(self.exponent + mantissa) - 1
         ieee = one.up(self.exponent + mantissa) - one.up(mantissa)
@@ -90,7 +93,7 @@ def survey(typingctx, patterns, form, count):  # type: ignore[no-untyped-def]
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         return _Survey(vector_code(builder), *args[:2]).emit(args[2])
 
-    return types.int64(types.uint64, types.uint64, types.int64), codegen
+    return types.int64(types.uint64, form, types.int64), codegen
 
 
 class _Pack(Elements):
@@ -183,9 +186,9 @@ class _Pack(Elements):
 
 @intrinsic
 def pack(typingctx, patterns, form, count, found, value, exponent, fourfold):  # type: ignore[no-untyped-def]
-    """Pack `count` times 16 patterns; all but count, found and fourfold are addresses.
+    """Pack `count` times 16 patterns of a FORMAT; all but count, found and fourfold are addresses.
 
-    form: the six numbers of a format, and whether subnormals are normalised, as in a wider format. found: what `survey`
+    found: what `survey`
     has found. value: float32, scaled by 2^-(start + CENTRE). exponent: bytes relative to `start`; with `fourfold`, each
     four times.
 
@@ -195,7 +198,7 @@ def pack(typingctx, patterns, form, count, found, value, exponent, fourfold):  #
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         return _Pack(vector_code(builder), args).emit()
 
-    kinds = [types.uint64] * 2 + [types.int64] * 2 + [types.uint64] * 2 + [types.int64]
+    kinds = [types.uint64, form, *[types.int64] * 2, *[types.uint64] * 2, types.int64]
     return types.int64(*kinds), codegen
 
 
@@ -336,25 +339,24 @@ class Packer(Elements):
 
 
 @intrinsic
-def pack_words(  # type: ignore[no-untyped-def]
-    typingctx, tiles, words, step, source, ups, vectors, form, start, few, value, exponent, fourfold,
-    bare,
-):
-    """Like `pack`, for vector v of a tile from words[source[v]] << ups[v], where an element's sign is the topmost bit.
+def pack_words(typingctx, tiles, words, step, operand, few, value, exponent, fourfold, bare):  # type: ignore[no-untyped-def]
+    """Like `pack`, for vector v of a tile from words[source[v]] << above[v], where an element's sign is on top.
 
-    step: the bytes from a tile's words to the next. few: whether the format has few bits, see `Packer.few_bits`. bare:
-    if so, exponents are left out. Returns whether an element is no number, or outside the window from `start` on: not
-    0. Nothing is packed then.
+    step: the bytes from a tile's words to the next. operand: OPERAND, which has these tables. few: whether the format
+    has few bits, see `Packer.few_bits`. bare: if so, exponents are left out. Returns whether an element is no number,
+    or outside the window: not 0. Nothing is packed then.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        tiles, words, step, source, ups, vectors, form, start, few, value, exponent, fourfold, bare = args
+        tiles, words, step, operand, few, value, exponent, fourfold, bare = args
         code = vector_code(builder)
-        packer, words, vectors = Packer(code, form, start), Strided(words, code.number(step)), code.number(vectors)
+        given = Fields(code, operand, OPERAND)
+        packer, words = Packer(code, given.format, given.start), Strided(words, code.number(step))
+        vectors, source, above = given.loaded, given.source.value, given.above.value
 
         def each(packed: Callable[[Lanes], PackedVector]) -> None:
             with code.each(vectors) as v:
-                picked, up = code.wide(code.load(source, v, WORD, unit=4)), code.load(ups, v, WORDS, unit=64)
+                picked, up = code.wide(code.load(source, v, WORD, unit=4)), code.load(above, v, WORDS, unit=64)
                 with code.loop(0, code.number(tiles)) as t:
                     found, at = packed(code.load(words.of(t), picked, WORDS, unit=64).up(up)), t * vectors + v
                     code.store(found.value, value, at, unit=64)
@@ -368,5 +370,5 @@ def pack_words(  # type: ignore[no-untyped-def]
         code.branch(few, each_of_few_bits, lambda: each(packer.any_bits_of))
         return packer.misfits().value
 
-    kinds = [types.int64, types.uint64, types.int64, types.uint64, types.uint64, types.int64, types.uint64]
-    return types.int64(*kinds, types.int64, types.int64, types.uint64, types.uint64, types.int64, types.int64), codegen
+    kinds = [types.int64, types.uint64, types.int64, operand, types.int64, types.uint64, types.uint64]
+    return types.int64(*kinds, types.int64, types.int64), codegen

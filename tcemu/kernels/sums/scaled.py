@@ -29,10 +29,11 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
+from tcemu.kernels.batch.abi import RULE, Fields
 from tcemu.kernels.emit.code import Variable, vector_code
-from tcemu.kernels.emit.lanes import DOUBLES, LONG, LONGS, REAL, REALS, SIGN, WORD, WORDS, Lanes
+from tcemu.kernels.emit.lanes import DOUBLES, LONGS, REAL, REALS, SIGN, WORD, WORDS, Lanes
 from tcemu.kernels.host.compiling import njit
-from tcemu.kernels.sums import CENTRE, FLOOR, FRACTION, INFINITY, NOWHERE, QUIET, ROWS, SCALE_NAN
+from tcemu.kernels.sums import CENTRE, INFINITY, NOWHERE, QUIET, ROWS, SCALE_NAN
 from tcemu.kernels.sums import wide as wide_sums
 from tcemu.kernels.sums.rounding import added_toward_zero, clean
 from tcemu.kernels.sums.short import EXACT_BITS, added, is_bounded
@@ -82,7 +83,7 @@ def add_short(chain: Chain, below: Lanes) -> Lanes:
     start of the window.
     """
     code, left = chain.code, Variable(chain.code.long(1))
-    x, y = (code.load(at, 0, REAL, unit=4) for at in (chain.sides.specials_x, chain.sides.specials_y))
+    x, y = (code.load(at, 0, REAL, unit=4) for at in (chain.operands.specials_x, chain.operands.specials_y))
     below = code.short(below)
 
     def try_it() -> None:
@@ -110,7 +111,7 @@ def add_short(chain: Chain, below: Lanes) -> Lanes:
 def _add_short(chain: Chain, exponents: list[Lanes]) -> None:
     """Compute the sum. exponents: E of each row, in float32's exponent field, before the scale moves it."""
     code = chain.code
-    products = added(code, chain.sides, code.long(0), chain.depth)
+    products = added(code, chain.operands, code.long(0), chain.depth)
     for running, scale, e, product in zip(chain.running, chain.scales, exponents, products, strict=True):
         bits, moved = running.get(), scale.get().up(23)
         given = (bits & ~SIGN).compare("==", 0).choose(code.lanes(0), bits - moved)
@@ -133,9 +134,10 @@ class _Grouped:
 
     def __init__(self, builder: Any, places: Any) -> None:
         self.code = vector_code(builder)
-        self.x, self.y, self.scale_x, self.scale_y, self.c, self.room, rule, depth, groups, unit = places
+        self.x, self.y, self.scale_x, self.scale_y, self.c, self.scratch, rule, depth, groups, unit = places
         self.depth, self.groups = self.code.number(depth), self.code.number(groups)
-        fraction, floor = (self.code.short(self.code.load(rule, i, LONG, unit=8)) for i in (FRACTION, FLOOR))
+        held = Fields(self.code, rule, RULE)
+        fraction, floor = self.code.short(held.fraction), self.code.short(held.floor)
         self.fraction, self.floor = fraction.everywhere(), floor.everywhere()
         self.unit = self.code.short(self.code.number(unit)).everywhere()
 
@@ -169,8 +171,8 @@ class _Grouped:
             # A group counts if any of its products does, even if they cancel. A scale that is NaN always counts.
             lives = (products[row].get() & QUIET).compare("!=", 0).both(significands.compare(">", 0.0))
             lives = lives.either(both.compare(">", SCALE_NAN // 2))
-            code.store(sums[row].get() * significands, self.room, self._at(group, 0, row), unit=64)
-            code.store(lives.choose(both, NOWHERE), self.room, self._at(group, 1, row), unit=64)
+            code.store(sums[row].get() * significands, self.scratch, self._at(group, 0, row), unit=64)
+            code.store(lives.choose(both, NOWHERE), self.scratch, self._at(group, 1, row), unit=64)
 
     def _sum(self, row: Lanes) -> None:
         """The sum of a row's groups and its accumulators, rounded toward zero."""
@@ -178,12 +180,12 @@ class _Grouped:
         own = bits.up(1).down(24).larger(1) - 127
         largest = Variable((bits & QUIET).compare("==", 0).choose(self.floor, self.floor.larger(own)))
         with code.loop(0, self.groups) as group:
-            largest.set(largest.get().larger(code.load(self.room, self._at(group, 1, row), WORDS, unit=64)))
+            largest.set(largest.get().larger(code.load(self.scratch, self._at(group, 1, row), WORDS, unit=64)))
         raised = self.fraction - largest.get()
         total = Variable(_moved(_significand(bits).as_doubles(), own + raised - 23))
         with code.loop(0, self.groups) as group:
-            value = code.load(self.room, self._at(group, 0, row), REALS, unit=64)
-            exponent = code.load(self.room, self._at(group, 1, row), WORDS, unit=64)
+            value = code.load(self.scratch, self._at(group, 0, row), REALS, unit=64)
+            exponent = code.load(self.scratch, self._at(group, 1, row), WORDS, unit=64)
             total.set(total.get() + _moved(value.as_doubles(), exponent + raised + self.unit))
         result = _cut_off(total.get() * _power(code.lanes(0) - raised))
         result = (bits & INFINITY).compare("==", INFINITY).choose(bits, result)
@@ -224,20 +226,20 @@ def _cut_off(value: Lanes) -> Lanes:
 
 @intrinsic
 def grouped_block(  # type: ignore[no-untyped-def]
-    typingctx, x, y, scale_x, scale_y, c, room, rule, depth, groups, unit
+    typingctx, x, y, scale_x, scale_y, c, scratch, rule, depth, groups, unit
 ):
     """c[row, lane] = the sum of c[row, lane] and of groups of scaled products; all but the last three are addresses.
 
     x (groups * depth, 16) and y (groups * depth, 4): values from `pack`; scale_x (groups, 16) and scale_y (groups, 4):
     see SIGNIFICAND, and SCALE_NAN for the exponent of a NaN; c (4, 16): float32 patterns. room: 128 words for each
-    group. rule: as for `blocks.block`. unit: the exponent of a sum of 1 times two significands of 1.
+    group. rule: RULE. unit: the exponent of a sum of 1 times two significands of 1.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         _Grouped(builder, args).emit()
         return context.get_dummy_value()
 
-    return types.none(*[types.uint64] * 7, *[types.int64] * 3), codegen
+    return types.none(*[types.uint64] * 6, rule, *[types.int64] * 3), codegen
 
 
 @njit(cache=True, nogil=True)

@@ -20,10 +20,10 @@ from typing import Any
 from numba import int64, types
 from numba.extending import intrinsic
 
-from tcemu.kernels.emit.code import Code, Variable, number, vector_code
-from tcemu.kernels.emit.lanes import LONG, REAL, REALS, WIDTH, Lanes
+from tcemu.kernels.emit.code import Code, Variable, vector_code
+from tcemu.kernels.emit.lanes import REAL, REALS, WIDTH, Lanes
 from tcemu.kernels.host.compiling import merged
-from tcemu.kernels.sums import CENTRE, DEPTH, FLOOR, FRACTION, HALF, JOIN, KEEP, ROWS, SMALL, SUMS
+from tcemu.kernels.sums import CENTRE, ROWS, SMALL
 
 #: Bits of a float32's significand, fraction bits of a small format, and a floor of E that no unit comes near.
 EXACT_BITS, FEW_BITS, LOW = 24, 3, -96
@@ -36,27 +36,25 @@ TURNS = 2
 
 
 @merged
-def bits_below(numbers, form):  # type: ignore[no-untyped-def]
+def bits_below(form):  # type: ignore[no-untyped-def]
     """The bits that the elements of a small format may have below the start of their window."""
-    return int64(0) if number(numbers, form + 6) else number(numbers, form + 1)
+    return int64(0) if form.normalised else form.mantissa
 
 
 @merged
-def may_be_short(numbers, form_x, form_y, scaled):  # type: ignore[no-untyped-def]
+def may_be_short(plan, scaled):  # type: ignore[no-untyped-def]
     """Whether results have all float32 bits, formats are small, and chains are as they have to be.
 
-    That is: a few sums that start from zero, of normalised formats, or with scales a single sum. form_x and form_y:
-    where the formats are in the numbers at an address, see `tcemu.kernels.products`.
+    That is: a few sums that start from zero, of normalised formats, or with scales a single sum.
     """
-    plain = not number(numbers, HALF) and number(numbers, KEEP) == EXACT_BITS - 1 and number(numbers, FLOOR) <= LOW
-    few = number(numbers, form_x + 1) <= FEW_BITS and number(numbers, form_y + 1) <= FEW_BITS
-    small = few and number(numbers, form_x) <= SMALL and number(numbers, form_y) <= SMALL
-    if not plain or not small or number(numbers, DEPTH) % (WIDTH // ROWS):
+    rule, x, y = plan.rule, plan.x.format, plan.y.format
+    plain = not rule.half and rule.keep == EXACT_BITS - 1 and rule.floor <= LOW
+    small = x.mantissa <= FEW_BITS and y.mantissa <= FEW_BITS and x.exponent <= SMALL and y.exponent <= SMALL
+    if not plain or not small or rule.depth % (WIDTH // ROWS):
         return False
     if scaled:
-        return number(numbers, JOIN) == 0 and number(numbers, SUMS) == 1
-    normalised = bits_below(numbers, form_x) + bits_below(numbers, form_y) == 0
-    return normalised and number(numbers, JOIN) != 0 and number(numbers, SUMS) <= SUMS_AT_MOST
+        return rule.join == 0 and rule.sums == 1
+    return bits_below(x) + bits_below(y) == 0 and rule.join != 0 and rule.sums <= SUMS_AT_MOST
 
 
 def _of_squares(code: Code, values: Any, first: Lanes, count: Lanes, rows: Any) -> Lanes:
@@ -113,25 +111,24 @@ def is_bounded(x: Lanes, y: Lanes, bits: Lanes) -> Lanes:
 
 
 @intrinsic
-def is_short(typingctx, squares_x, squares_y, rule):  # type: ignore[no-untyped-def]
-    """Whether two of the results of `squares` leave the sums so short; all are addresses, `rule` as for `blocks`."""
+def is_short(typingctx, squares_x, squares_y, fraction):  # type: ignore[no-untyped-def]
+    """Whether two of the results of `squares`, at addresses, leave sums so short; `fraction`: see RULE."""
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         code = vector_code(builder)
         x, y = (code.load(at, 0, REAL, unit=4) for at in args[:2])
-        fraction = code.short(code.load(args[2], FRACTION, LONG, unit=8))
-        return is_bounded(x, y, fraction.smaller(EXACT_BITS)).value
+        return is_bounded(x, y, code.short(code.number(args[2])).smaller(EXACT_BITS)).value
 
-    return types.boolean(*[types.uint64] * 3), codegen
+    return types.boolean(types.uint64, types.uint64, types.int64), codegen
 
 
-def added(code: Code, sides: Any, first: Lanes, count: Lanes) -> list[Lanes]:
+def added(code: Code, operands: Any, first: Lanes, count: Lanes) -> list[Lanes]:
     """The sum of `count` products from the first k on, an even number, for each row; see `tcemu.kernels.sides`."""
     parts = [[Variable(code.lanes(0.0, REAL)) for _ in range(ROWS)] for _ in range(TURNS)]
     with code.each(count.down(TURNS.bit_length() - 1)) as turn:
         for place, part in enumerate(parts):
             k = first + (turn * TURNS + place)
-            lanes = sides.x(k)
+            lanes = operands.x(k)
             for row, total in enumerate(part):
-                total.set(lanes.exactly_times_plus(sides.y(k, row), total.get()))
+                total.set(lanes.exactly_times_plus(operands.y(k, row), total.get()))
     return [even.get() + odd.get() for even, odd in zip(*parts, strict=True)]

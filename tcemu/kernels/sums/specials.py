@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from numba import types
 from numba.extending import intrinsic
 
+from tcemu.kernels.batch.abi import FORMAT, Fields
 from tcemu.kernels.emit.code import Variable, vector_code
-from tcemu.kernels.emit.lanes import LONG, SIGN, WORDS, Lanes
+from tcemu.kernels.emit.lanes import SIGN, WORDS, Lanes
 from tcemu.kernels.sums import INFINITY, QUIET
 from tcemu.kernels.sums.pack import Elements
 
@@ -24,14 +25,14 @@ def look(chain: Chain, first: Lanes, marks: list[Variable]) -> None:
         sums.append(Variable(infinite.choose(bits, 0).floats()))
     pruned = Variable(chain.code.long(0))
     with chain.code.loop(0, chain.depth) as k:
-        absent = chain.sides.special_x(first + k).compare("==", 2.0)
+        absent = chain.operands.special_x(first + k).compare("==", 2.0)
         pruned.set(pruned.get() | chain.code.number(chain.code.number_of_any(absent)))
 
     def add(stored_only: bool) -> None:
         with chain.code.loop(0, chain.depth) as k:
-            x = chain.sides.special_x(first + k)
+            x = chain.operands.special_x(first + k)
             for row, so_far in enumerate(sums):
-                found = x.exactly_times_plus(chain.sides.special_y(first + k, row), so_far.get())
+                found = x.exactly_times_plus(chain.operands.special_y(first + k, row), so_far.get())
                 if stored_only:
                     found = x.compare("!=", 2.0, unordered=True).choose(found, so_far.get())
                 so_far.set(found)
@@ -56,7 +57,7 @@ class _PackSpecial(Elements):
     def emit(self, count: Any, form: Any, value: Any) -> None:
         """The loop."""
         code = self.code
-        infinities = code.short(code.load(form, 4, LONG, unit=8)).compare("!=", 0)
+        infinities = Fields(code, form, FORMAT).infinities.compare("!=", 0)
         top = code.word(1).up(self.exponent + self.fraction) - code.word(1).up(self.fraction)
         infinite = infinities.choose(top, -1).everywhere()
         sign = (code.word(31) - self.exponent - self.fraction).everywhere()
@@ -78,4 +79,4 @@ def pack_special(typingctx, patterns, form, count, value):  # type: ignore[no-un
         _PackSpecial(vector_code(builder), *args[:2]).emit(args[2], args[1], args[3])
         return context.get_dummy_value()
 
-    return types.none(types.uint64, types.uint64, types.int64, types.uint64), codegen
+    return types.none(types.uint64, form, types.int64, types.uint64), codegen

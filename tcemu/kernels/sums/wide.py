@@ -61,8 +61,8 @@ def round_sum(chain: Chain, totals: list[SignedSum], raised: list[Lanes], tiny: 
 
 def _exponents(chain: Chain, at: Lanes) -> list[Lanes]:
     """The exponents of the products for one k: those of two rows in the halves of words."""
-    x = chain.sides.shorts_x(at)
-    return [x + chain.sides.shorts_y(at, pair) for pair in range(ROWS // 2)]
+    x = chain.operands.shorts_x(at)
+    return [x + chain.operands.shorts_y(at, pair) for pair in range(ROWS // 2)]
 
 
 def _two_rows(shorts: Lanes) -> tuple[Lanes, Lanes]:
@@ -115,4 +115,4 @@ def pack_wide(typingctx, patterns, form, count, value, exponent, of_x):  # type:
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         return _PackWide(vector_code(builder), *args[:2]).emit(*args[2:])
 
-    return types.int64(*[types.uint64] * 2, types.int64, *[types.uint64] * 2, types.int64), codegen
+    return types.int64(types.uint64, form, types.int64, *[types.uint64] * 2, types.int64), codegen
