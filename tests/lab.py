@@ -159,7 +159,7 @@ class Lab:
         """Run every cell, as a person does, and wait until everything is drawn."""
         self.page.get_by_role("menuitem", name="Run", exact=True).click()
         self.page.get_by_text("Run All Cells", exact=True).first.click()
-        prompts = "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')]"
+        prompts = "[...document.querySelectorAll('.jp-CodeCell .jp-InputArea-prompt')]"  # what is folded has none
         done = f"() => {prompts}.every(each => /\\d/.test(each.textContent))"
         self.page.wait_for_function(done, polling=200, timeout=600_000)
         self.drawn()

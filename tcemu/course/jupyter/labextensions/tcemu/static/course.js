@@ -1,8 +1,11 @@
 // What JupyterLab does differently in the course. This is a federated extension as JupyterLab loads it: there is nothing
 // to build.
 
-// 80 to 90 characters in a line of text, as in a book.
-const STYLE = ".jp-RenderedHTMLCommon :is(p, ul, ol, dl, blockquote) { max-width: 72ch; }";
+// 80 to 90 characters in a line of text, as in a book. The code of a question is folded; its first line would show, which
+// may give the answer away.
+const STYLE = `
+.jp-RenderedHTMLCommon :is(p, ul, ol, dl, blockquote) { max-width: 72ch; }
+.jp-InputPlaceholder .jp-PlaceholderText { display: none; }`;
 // START.md is written anew when an exercise is solved. Milliseconds between looks at it, while it can be seen.
 const [PAGE, PAUSE] = ["START.md", 2000];
 
