@@ -32,7 +32,6 @@ from tcemu.show.shared_rows import shared_rows
 from tcemu.show.shared_tile import shared_tile
 from tcemu.show.sparsity import sparsity
 from tcemu.show.table import Table, format_table
-from tcemu.show.tensor_box import tensor_box
 from tcemu.show.tensor_memory import tensor_memory
 from tcemu.show.tile_read import tile_read
 from tcemu.show.timeline import timeline
@@ -81,7 +80,6 @@ __all__ = [
     "shared_tile",
     "sparsity",
     "target_table",
-    "tensor_box",
     "tensor_memory",
     "tile_read",
     "timeline",

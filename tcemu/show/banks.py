@@ -8,10 +8,9 @@ from tcemu.arguments import explained
 from tcemu.errors import counted, ranges
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
+from tcemu.show.sheet import Grid, cell
 from tcemu.timing.banks import BANKS, WORD
 from tcemu.timing.wavefronts import Part, Wavefronts
-
-_LEFT, _TOP, _CELL, _HIGH = 118, 38, 22, 26
 
 
 @explained
@@ -26,17 +25,16 @@ def banks(wavefronts: Wavefronts) -> Picture:
     """
     parts = wavefronts.parts
     loads = [_loads(wavefronts, part) for part in parts]
-    body = [svg.text(_LEFT + (bank + 0.5) * _CELL, _TOP - 8, bank, "s t", "middle") for bank in range(BANKS)]
-    body.append(svg.text(_LEFT - 8, _TOP - 8, "bank", "s t", "end"))
+    grid = Grid(118, 38, 22, 26, len(parts), BANKS)
+    body = [*grid.above(range(BANKS)), svg.text(grid.left - 8, grid.top - 8, "bank", "s t", "end")]
     for row, (part, load) in enumerate(zip(parts, loads, strict=True)):
-        body += _row(row, part, load)
-    bottom = _TOP + len(parts) * _HIGH + 22
+        body += _row(grid, row, part, load)
+    bottom = grid.bottom + 22
     body.append(svg.text(16, bottom, "A number: different words that the bank delivers, one in each wavefront.", "s"))
-    width = _LEFT + BANKS * _CELL + 130
     count = counted(int(wavefronts.count), "wavefront")
     title = f"{wavefronts.access}: {count}, {wavefronts.least} without conflicts"
     words = ". ".join(map(_in_words, range(len(parts)), parts, loads))
-    return picture(title, f"{words}.", width, bottom + 14, body)
+    return picture(title, f"{words}.", grid.right + 130, bottom + 14, body)
 
 
 def _loads(wavefronts: Wavefronts, part: Part) -> Counter[int]:
@@ -46,18 +44,15 @@ def _loads(wavefronts: Wavefronts, part: Part) -> Counter[int]:
     return Counter((start + offset) // WORD % BANKS for start in starts for offset in range(0, granule, WORD))
 
 
-def _row(row: int, part: Part, load: Counter[int]) -> list[str]:
-    y = _TOP + row * _HIGH
-    elements = [svg.text(16, y + 17, f"lanes {ranges(part.lanes, '–')}", "s")]
+def _row(grid: Grid, row: int, part: Part, load: Counter[int]) -> list[str]:
+    low = grid.at(row, 0).base
+    elements = [svg.text(16, low, f"lanes {ranges(part.lanes, '–')}", "s")]
     for bank in range(BANKS):
-        x, words = _LEFT + bank * _CELL, load[bank]
-        busiest = words == part.wavefronts > 1
-        elements.append(svg.rect(x, y, _CELL, _HIGH, "x" if busiest else "f" if words else "p"))
-        elements += [svg.hatch(x + 1, y + 1, _CELL - 2, _HIGH - 2)] if busiest else []
-        look = "n b c halo" if busiest else "n c" if words else "n c q"
-        elements.append(svg.text(x + _CELL / 2, y + 17, words or "·", look))
+        words = load[bank]
+        tone, look = ("f", "n c") if words else ("p", "n c q")
+        elements += cell(grid.at(row, bank), words or "·", tone, look, words == part.wavefronts > 1)
     note = counted(part.wavefronts, "wavefront")
-    return [*elements, svg.text(_LEFT + BANKS * _CELL + 12, y + 17, note, "b" if part.wavefronts > 1 else "s")]
+    return [*elements, svg.text(grid.right + 12, low, note, "b" if part.wavefronts > 1 else "s")]
 
 
 def _in_words(number: int, part: Part, load: Counter[int]) -> str:

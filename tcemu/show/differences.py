@@ -13,9 +13,9 @@ from tcemu.formats import Format
 from tcemu.show import svg
 from tcemu.show.given import format_of
 from tcemu.show.picture import Picture, picture
+from tcemu.show.sheet import Cell, Grid, cells
 from tcemu.show.words import compact, value
 
-_LEFT, _TOP, _WIDE, _HIGH = 44, 44, 62, 24
 #: How many changes are listed beside the matrix, and how many in the text alternative.
 _LISTED, _TOLD = 4, 16
 
@@ -41,12 +41,15 @@ def changes(
     moved = old != new
     count = int(moved.sum())
     told = [_change(form, old, new, (int(row), int(column))) for row, column in np.argwhere(moved)[:_TOLD]]
-    body = [*_cells(form.decode(new), moved), *_axes(*old.shape), *_list(told, old.shape[1], count)]
+    grid, values = Grid(44, 44, 62, 24, *old.shape), form.decode(new)
+    shown = {at: Cell(compact(values[at].item()), marked=bool(changed)) for at, changed in np.ndenumerate(moved)}
+    names = (["column 0", *range(1, grid.columns)], ["row 0", *range(1, grid.rows)])
+    body = [*cells(grid, shown, frame=True), *grid.above(names[0]), *grid.beside(names[1])]
+    body += _list(told, grid.right + 32, grid.top + 12, count)
     title = f"{_how_many(count, old.size)} of {what} changed" + (f": {cause}" if cause else "")
     words = " ".join(f"{where}: {first} became {second}." for where, first, second in told)
-    height = max(_TOP + old.shape[0] * _HIGH + 16, 280 if count else 60)
-    width = _LEFT + old.shape[1] * _WIDE + 330
-    return picture(title, words or "No element changed.", width, height, body)
+    height = max(grid.bottom + 16, 280 if count else 60)
+    return picture(title, words or "No element changed.", grid.right + 330, height, body)
 
 
 def _how_many(changed: int, total: int) -> str:
@@ -66,30 +69,8 @@ def _hex(form: Format, pattern: Any) -> str:
     return f"{int(pattern):#0{2 + -(-form.container // 4)}x}"
 
 
-def _cells(values: npt.NDArray[Any], moved: npt.NDArray[np.bool_]) -> list[str]:
-    """The matrix; boxes of one look are one path, because a page draws that faster than an element for each."""
-    labels: dict[bool, list[str]] = {False: [], True: []}
-    paths: dict[str, str] = {"p": "", "x": "", "h": ""}
-    for (row, column), changed in np.ndenumerate(moved):
-        x, y = _LEFT + column * _WIDE, _TOP + row * _HIGH
-        labels[bool(changed)].append(svg.text(x + _WIDE / 2, y + _HIGH / 2 + 4, compact(values[row, column].item())))
-        paths["x" if changed else "p"] += f"M{x} {y}h{_WIDE}v{_HIGH}h-{_WIDE}z"
-        paths["h"] += svg.hatch_lines(x + 1, y + 1, _WIDE - 2, _HIGH - 2) if changed else ""
-    plain, marked, hatches = ([svg.path(data, style)] if data else [] for style, data in paths.items())
-    frame = svg.rect(_LEFT, _TOP, moved.shape[1] * _WIDE, moved.shape[0] * _HIGH, "k")
-    quiet, loud = svg.group(labels[False], "n q c"), svg.group(labels[True], "n b c halo")
-    return [*plain, quiet, frame, *marked, *hatches, loud]
-
-
-def _axes(rows: int, columns: int) -> list[str]:
-    across = [svg.text(_LEFT + (j + 0.5) * _WIDE, _TOP - 8, j or "column 0", "s t", "middle") for j in range(columns)]
-    down = [svg.text(_LEFT - 6, _TOP + i * _HIGH + 16, i or "row 0", "s t", "end") for i in range(rows)]
-    return across + down
-
-
-def _list(changed: list[tuple[str, str, str]], columns: int, total: int) -> list[str]:
+def _list(changed: list[tuple[str, str, str]], x: float, y: float, total: int) -> list[str]:
     """The first few changes in full, to the right of the matrix."""
-    x, y = _LEFT + columns * _WIDE + 32, _TOP + 12
     elements = []
     for where, first, second in changed[:_LISTED]:
         elements.append(svg.text(x, y, where, "b"))

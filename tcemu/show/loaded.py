@@ -12,8 +12,7 @@ from tcemu.errors import OperandError, counted
 from tcemu.instructions import Instruction, parse, run
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
-
-_LEFT, _TOP, _WIDE, _HIGH = 40, 44, 15, 11
+from tcemu.show.sheet import Grid
 
 
 @explained
@@ -65,18 +64,18 @@ def _drawn(
     title += f", {counted(beyond, 'element')} beyond the matrix" if beyond else ""
     row, column = np.divmod(inside, columns)
     note = f"The matrix is {rows} × {columns}, row-major; thick lines every 16. Shaded: what the load reads"
-    body = [svg.text(_LEFT, 16, note, "s"), svg.rect(_LEFT, _TOP, columns * _WIDE, rows * _HIGH, "p")]
-    body += [svg.text(_LEFT + (at + 0.5) * _WIDE, _TOP - 6, at, "s t", "middle") for at in range(0, columns, 8)]
-    body += [svg.text(_LEFT - 6, _TOP + (at + 0.9) * _HIGH, at, "s t", "end") for at in range(0, rows, 8)]
-    places = zip(_LEFT + column * _WIDE, _TOP + row * _HIGH, strict=True)
-    body += [svg.rect(x, y, _WIDE, _HIGH, "fo") for x, y in places]
-    grid = "".join(f"M{_LEFT} {_TOP + r * _HIGH}h{columns * _WIDE}" for r in range(0, rows + 1, 16))
-    grid += "".join(f"M{_LEFT + c * _WIDE} {_TOP}v{rows * _HIGH}" for c in range(0, columns + 1, 16))
-    body.append(svg.path(grid, "k"))
+    grid = Grid(40, 44, 15, 11, rows, columns)
+    body = [svg.text(grid.left, 16, note, "s"), grid.box.rect("p")]
+    body += [svg.text(grid.at(0, at).middle, grid.top - 6, at, "s t", "middle") for at in range(0, columns, 8)]
+    body += [svg.text(grid.left - 6, grid.top + (at + 0.9) * grid.high, at, "s t", "end") for at in range(0, rows, 8)]
+    body += [grid.at(*place).rect("fo") for place in zip(row.tolist(), column.tolist(), strict=True)]
+    every = [f"M{grid.left} {grid.at(r, 0).y}h{grid.box.wide}" for r in range(0, rows + 1, 16)]
+    every += [f"M{grid.at(0, c).x} {grid.top}v{grid.box.high}" for c in range(0, columns + 1, 16)]
+    body.append(svg.path("".join(every), "k"))
     runs = _runs(row, column)
     words = "; ".join(f"row {r}, columns {a} to {b}" for r, a, b in runs[:20])
-    width = max(_LEFT + columns * _WIDE + 16, 560)
-    return picture(title, f"It reads {words}." if words else "It reads nothing.", width, _TOP + rows * _HIGH + 16, body)
+    said = f"It reads {words}." if words else "It reads nothing."
+    return picture(title, said, max(grid.right + 16, 560), grid.bottom + 16, body)
 
 
 def _runs(row: npt.NDArray[Any], column: npt.NDArray[Any]) -> list[tuple[int, int, int]]:

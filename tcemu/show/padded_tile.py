@@ -16,6 +16,7 @@ from tcemu.arguments import explained
 from tcemu.errors import OperandError, briefly, counted, listing, span, whole
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
+from tcemu.show.sheet import Grid, cell, notes
 from tcemu.timing.banks import BANKS, WORD
 from tcemu.timing.wavefronts import Wavefronts, wavefronts
 
@@ -23,8 +24,7 @@ LDMATRIX = "ldmatrix.sync.aligned.m8n8.x4.shared.b16"
 #: Bytes of a unit: a row of an 8 by 8 matrix of 16-bit elements.
 UNIT = 16
 ROWS = 16
-_LEFT, _TOP, _WIDE, _HIGH = 58, 58, 448, 26
-_GAP, _COUNT = 108, 36
+_LEFT, _TOP, _HIGH = 58, 58, 26
 
 
 @dataclass(frozen=True)
@@ -78,17 +78,16 @@ def padded_tile(row_bytes: int = 128, padding: int = 0, swizzle: int = 1, unit: 
     """
     tile = _tile(row_bytes, padding, swizzle, unit)
     found = wavefronts(tile.addresses, LDMATRIX)
-    right = _LEFT + _WIDE + _GAP + 8 * _COUNT + 116
-    body = [*_cells(tile), *_parts(tile, found)]
-    low = _TOP + ROWS * _HIGH + 22
-    notes = (
+    grid = Grid(_LEFT, _TOP, 448 / tile.units, _HIGH, ROWS, tile.units)
+    parts = Grid(grid.right + 108, _TOP, 36, 2 * _HIGH, len(found.parts), 8)
+    legend = (
         "A number: the first of the unit's four banks. Framed: the 8 × 8 matrices that ldmatrix.x4 reads, one by one.",
         "Marked: other units of the same part are in the same banks.",
     )
-    body += [svg.text(_LEFT, low + 18 * line, note, "s") for line, note in enumerate(notes)]
+    body = [*_cells(tile, grid), *_parts(tile, parts, found), *notes(_LEFT, grid.bottom + 22, legend)]
     count = counted(int(found.count), "wavefront")
     title = f"{row_bytes}-byte rows, {_how(tile)}: {count}, {found.least} without conflicts"
-    return picture(title, _in_words(tile, found), right, low + 32, body)
+    return picture(title, _in_words(tile, found), parts.right + 116, grid.bottom + 54, body)
 
 
 def _tile(row_bytes: object, padding: object, swizzle: object, unit: object) -> Tile:
@@ -124,61 +123,42 @@ def _busy(tile: Tile, part: int) -> Counter[int]:
     return Counter(tile.bank(row, unit) for row, unit in tile.read(part))
 
 
-def _cells(tile: Tile) -> list[str]:
+def _cells(tile: Tile, grid: Grid) -> list[str]:
     """The units, those that are read on top, those in conflict marked."""
-    wide = _WIDE / tile.units
     plain, loud = list[str](), list[str]()
     read = {place: part for part in range(4) for place in tile.read(part)}
     busy = [_busy(tile, part) for part in range(4)]
     for row in range(ROWS):
         for unit in range(tile.units):
-            x, y, bank = _LEFT + unit * wide, _TOP + row * _HIGH, tile.bank(row, unit)
-            part = read.get((row, unit))
-            clash = part is not None and busy[part][bank] > 1
-            drawn = [svg.rect(x, y, wide, _HIGH, "x" if clash else "fb" if part is not None else "p")]
-            drawn += [svg.hatch(x + 1, y + 1, wide - 2, _HIGH - 2)] if clash else []
-            look = "n b c halo" if clash else "n b c" if part is not None else "n c q"
-            drawn.append(svg.text(x + wide / 2, y + 17, bank, look))
-            (plain if part is None else loud).extend(drawn)
-    frames = []
-    for part in range(4):
-        row, unit = tile.read(part)[0]
-        x, y = _LEFT + unit * wide, _TOP + row * _HIGH
-        frames.append(svg.rect(x, y, wide, 8 * _HIGH, "k"))
-    return [*plain, *loud, *frames, *_axes(tile, wide)]
+            part, bank = read.get((row, unit)), tile.bank(row, unit)
+            if part is None:
+                plain += cell(grid.at(row, unit), bank, "p", "n c q", marked=False)
+            else:
+                loud += cell(grid.at(row, unit), bank, "fb", "n b c", marked=busy[part][bank] > 1)
+    frames = [grid.block(*tile.read(part)[0], 8, 1).rect("k") for part in range(4)]
+    title = svg.text(_LEFT, 20, "16 rows of the tile, in units of 16 bytes", "b")
+    units = [unit if unit or grid.wide < 36 else "unit 0" for unit in range(tile.units)]
+    return [*plain, *loud, *frames, title, *grid.beside(["row 0", *range(1, ROWS)], gap=8), *grid.above(units, "s t c")]
 
 
-def _axes(tile: Tile, wide: float) -> list[str]:
-    elements = [svg.text(_LEFT, 20, "16 rows of the tile, in units of 16 bytes", "b")]
-    rows = ("row 0", *range(1, ROWS))
-    elements += [svg.text(_LEFT - 8, _TOP + row * _HIGH + 17, name, "s t", "end") for row, name in enumerate(rows)]
-    for unit in range(tile.units):
-        name = unit if unit or wide < 36 else "unit 0"
-        elements.append(svg.text(_LEFT + (unit + 0.5) * wide, _TOP - 8, name, "s t c"))
-    return elements
-
-
-def _parts(tile: Tile, found: Wavefronts) -> list[str]:
+def _parts(tile: Tile, grid: Grid, found: Wavefronts) -> list[str]:
     """For each part, how many units each four banks deliver."""
-    left = _LEFT + _WIDE + _GAP
+    left = grid.left
     elements = [svg.text(left - 70, 20, "ldmatrix.x4, part by part: units from each four banks", "b")]
-    middles = ((place, left + (place + 0.5) * _COUNT) for place in range(8))
-    elements += [svg.text(x, _TOP - 8, f"{4 * place}–{4 * place + 3}", "s t c") for place, x in middles]
+    elements += grid.above([f"{4 * place}–{4 * place + 3}" for place in range(8)], "s t c")
     for part, each in enumerate(found.parts):
-        y, busy = _TOP + part * 2 * _HIGH, _busy(tile, part)
+        y, busy = grid.at(part, 0).y, _busy(tile, part)
         rows, unit = tile.read(part), tile.read(part)[0][1]
         elements.append(svg.text(left - 8, y + 13, f"rows {span(rows[0][0], rows[-1][0], '–')}", "s t", "end"))
         elements.append(svg.text(left - 8, y + 27, f"unit {unit}", "s t", "end"))
         for place in range(8):
-            x, units = left + place * _COUNT, busy[4 * place]
-            elements.append(svg.rect(x, y, _COUNT, 34, "x" if units > 1 else "fb" if units else "p"))
-            elements += [svg.hatch(x + 1, y + 1, _COUNT - 2, 32)] if units > 1 else []
-            look = "n b c halo" if units > 1 else "n c" if units else "n c q"
-            elements.append(svg.text(x + _COUNT / 2, y + 21, units or "·", look))
+            units = busy[4 * place]
+            tone, look = ("fb", "n c") if units else ("p", "n c q")
+            elements += cell(grid.at(part, place)._replace(high=34), units or "·", tone, look, marked=units > 1)
         note = counted(each.wavefronts, "wavefront")
-        elements.append(svg.text(left + 8 * _COUNT + 10, y + 21, note, "b" if each.wavefronts > 1 else "s"))
+        elements.append(svg.text(grid.right + 10, y + 21, note, "b" if each.wavefronts > 1 else "s"))
     total = f"{counted(int(found.count), 'wavefront')}; without conflicts {found.least}"
-    return [*elements, svg.text(left, _TOP + 8 * _HIGH + 20, total, "b")]
+    return [*elements, svg.text(left, grid.bottom + 20, total, "b")]
 
 
 def _in_words(tile: Tile, found: Wavefronts) -> str:

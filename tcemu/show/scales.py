@@ -16,13 +16,12 @@ from tcemu.instructions.mma_block_scale import byte_and_thread
 from tcemu.layouts import Fragment
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
+from tcemu.show.sheet import Grid, cell, notes
 from tcemu.show.words import neat
 
 _LEFT, _TOP, _HIGH = 62, 76, 24
-#: Width of A, and of a column of B.
-_A, _COLUMN = 280, 44
-#: Between the matrix and the lanes; a lane's number; a byte of its register.
-_GAP, _LANE, _BYTE = 44, 28, 31
+#: The number of a lane, and a byte of its register.
+_LANE, _BYTE = 28, 31
 
 
 @dataclass(frozen=True)
@@ -55,14 +54,11 @@ class _Sheet:
         return self.instruction.shape.m if self.role == "a" else self.instruction.shape.n
 
     @property
-    def right(self) -> float:
-        """Right edge of the matrix."""
-        return _LEFT + (_A if self.role == "a" else self.lines * _COLUMN)
-
-    @property
-    def bottom(self) -> float:
-        """Lower edge of the matrix."""
-        return _TOP + (self.lines if self.role == "a" else 2 * self.count) * _HIGH
+    def grid(self) -> Grid:
+        """The matrix: a box for each block."""
+        if self.role == "a":
+            return Grid(_LEFT, _TOP, 280 / self.count, _HIGH, self.lines, self.count)
+        return Grid(_LEFT, _TOP, 44, 2 * _HIGH, self.count, self.lines)
 
     def holder(self, line: int, block: int) -> tuple[int, int]:
         """The lane and the byte that hold the scale of a block."""
@@ -114,14 +110,13 @@ def scales(
     """
     sheet = _sheet(parse(instruction), role, (byte_id, thread_id), (line, block), registers)
     lane, byte = sheet.holder(sheet.line, sheet.block)
-    right = sheet.right + _GAP + 4 * (_LANE + 4 * _BYTE)
-    low = max(sheet.bottom, _TOP + 8 * _HIGH) + 24
-    body = [*_matrix(sheet), *_lanes(sheet, sheet.right + _GAP)]
-    body += [svg.text(_LEFT, low + 18 * number, words, "s") for number, words in enumerate(_legend(sheet))]
+    grid = sheet.grid
+    left, low = grid.right + 44, max(grid.bottom, _TOP + 8 * _HIGH) + 24
+    body = [*_matrix(sheet, grid), *_lanes(sheet, left), *notes(_LEFT, low, _legend(sheet))]
     name, where = sheet.role.upper(), f"byte {byte} of lane {lane}"
     marked = f"{sheet.noun} {sheet.line}, k = {sheet.ks(sheet.block, ' to ')}"
     title = f"Scales of {name}, {sheet.count} for each {sheet.noun}: {marked} has its scale in {where}"
-    return picture(title, _in_words(sheet), right + 16, low + 18 * 2 + 4, body)
+    return picture(title, _in_words(sheet), left + 4 * (_LANE + 4 * _BYTE) + 16, low + 40, body)
 
 
 def _sheet(
@@ -151,35 +146,23 @@ def _sheet(
 # ---------------------------------------------------------------------------------------------- the matrix, the lanes
 
 
-def _matrix(sheet: _Sheet) -> list[str]:
-    """A or B in blocks, with the lane and byte of the scale in each."""
-    wide = _A / sheet.count if sheet.role == "a" else _COLUMN
-    high = _HIGH if sheet.role == "a" else 2 * _HIGH
-    (m, n, k), ids = sheet.instruction.shape, f"byte-id {sheet.byte}, thread-id {sheet.thread}"
+def _matrix(sheet: _Sheet, grid: Grid) -> list[str]:
+    """A or B in blocks, with the lane and byte of the scale in each; rows of A and columns of B are lines."""
+    (m, n, k), ids, is_a = sheet.instruction.shape, f"byte-id {sheet.byte}, thread-id {sheet.thread}", sheet.role == "a"
     form = sheet.instruction.types[sheet.role].name
-    size = f"{m} × {k}" if sheet.role == "a" else f"{k} × {n}"
+    size = f"{m} × {k}" if is_a else f"{k} × {n}"
     elements = [svg.text(_LEFT, 20, f"{sheet.role.upper()}  {size}  {form}", "b"), svg.text(_LEFT, 38, ids, "s")]
     loud: list[str] = []  # over its neighbours
     for line in range(sheet.lines):
         for block in range(sheet.count):
-            column, row = (block, line) if sheet.role == "a" else (line, block)
-            x, y = _LEFT + column * wide, _TOP + row * high
-            mine = (line, block) == (sheet.line, sheet.block)
-            lane, byte = sheet.holder(line, block)
-            label = svg.text(x + wide / 2, y + high / 2 + 4, f"{lane}.{byte}", "n b c halo" if mine else "n c")
-            cell = [*_cell(x, y, wide, high, mine, "fb" if (line + block) % 2 else "p"), label]
-            (loud if mine else elements).extend(cell)
-    return [*elements, *loud, *_axes(sheet, wide, high)]
-
-
-def _axes(sheet: _Sheet, wide: float, high: float) -> list[str]:
-    """The rows of A on the left and its k above; the columns of B above and its k on the left."""
-    lines = [f"{'m' if sheet.role == 'a' else 'n'}=0", *map(str, range(1, sheet.lines))]
+            mine, (lane, byte) = (line, block) == (sheet.line, sheet.block), sheet.holder(line, block)
+            box = grid.at(line, block) if is_a else grid.at(block, line)
+            drawn = cell(box, f"{lane}.{byte}", "fb" if (line + block) % 2 else "p", "n c", mine)
+            (loud if mine else elements).extend(drawn)
+    lines = [f"{'m' if is_a else 'n'}=0", *map(str, range(1, sheet.lines))]
     blocks = [f"k={sheet.ks(0)}", *map(sheet.ks, range(1, sheet.count))]
-    down, across = (lines, blocks) if sheet.role == "a" else (blocks, lines)
-    left = [svg.text(_LEFT - 6, _TOP + (row + 0.5) * high + 4, name, "s t", "end") for row, name in enumerate(down)]
-    above = [svg.text(_LEFT + (x + 0.5) * wide, _TOP - 6, name, "s t", "middle") for x, name in enumerate(across)]
-    return left + above
+    down, across = (lines, blocks) if is_a else (blocks, lines)
+    return [*elements, *loud, *grid.beside(down), *grid.above(across, up=6)]
 
 
 def _lanes(sheet: _Sheet, left: float) -> list[str]:
@@ -187,28 +170,21 @@ def _lanes(sheet: _Sheet, left: float) -> list[str]:
     chosen = sheet.holder(sheet.line, sheet.block)
     heading = f"scale_{sheet.role}: four bytes of each lane, {sheet.fragment.type}"
     elements, loud = [svg.text(left + _LANE, 20, heading, "b")], list[str]()
+    grids = [Grid(left + each * (_LANE + 4 * _BYTE) + _LANE, _TOP, _BYTE, _HIGH, 8, 4) for each in range(4)]
     for lane in range(sheet.fragment.lanes):
-        x, y = left + lane % 4 * (_LANE + 4 * _BYTE) + _LANE, _TOP + lane // 4 * _HIGH
-        elements.append(svg.text(x - 5, y + 16, lane, "n b" if lane == chosen[0] else "n q", "end"))
+        row, grid = lane // 4, grids[lane % 4]
+        number = "n b" if lane == chosen[0] else "n q"
+        elements.append(svg.text(grid.left - 5, grid.at(row, 0).base, lane, number, "end"))
         for byte in range(4):
-            at, scaled = x + (3 - byte) * _BYTE, sheet.scaled(lane, byte)
-            mine = (lane, byte) == chosen
-            cell = _cell(at, y, _BYTE, _HIGH, mine, "fb" if scaled else "p")
+            box, scaled, mine = grid.at(row, 3 - byte), sheet.scaled(lane, byte), (lane, byte) == chosen
+            drawn = box.marked() if mine else [box.rect("fb" if scaled else "p")]
             if scaled:
-                label = ".".join(map(str, scaled))
-                cell.append(svg.text(at + _BYTE / 2, y + 16, label, "n b c t halo" if mine else "n c t"))
-            (loud if mine else elements).extend(cell)
-    for column in range(4):
-        x = left + column * (_LANE + 4 * _BYTE) + _LANE
-        elements.append(svg.text(x - 5, _TOP - 6, "lane", "s t", "end"))
-        elements += [svg.text(x + (3.5 - byte) * _BYTE, _TOP - 6, byte, "s t c") for byte in range(4)]
+                drawn.append(box.label(".".join(map(str, scaled)), "n b c t halo" if mine else "n c t"))
+            (loud if mine else elements).extend(drawn)
+    for grid in grids:
+        elements.append(svg.text(grid.left - 5, _TOP - 6, "lane", "s t", "end"))
+        elements += [svg.text(grid.at(0, 3 - byte).middle, _TOP - 6, byte, "s t c") for byte in range(4)]
     return elements + loud
-
-
-def _cell(x: float, y: float, wide: float, high: float, marked: bool, tone: str) -> list[str]:
-    """A box; a marked one is framed and hatched."""
-    box = [svg.rect(x, y, wide, high, "x" if marked else tone)]
-    return [*box, svg.hatch(x + 1, y + 1, wide - 2, high - 2)] if marked else box
 
 
 # ---------------------------------------------------------------------------------------------- words

@@ -1,13 +1,15 @@
-"""128-byte lines of shared memory, one below the other: shared by the pictures of tiles and of boxes."""
+"""128-byte lines of shared memory, one below the other, in 16-byte units."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from tcemu.layouts.swizzle import turn
 from tcemu.show import svg
+from tcemu.show.sheet import Cell, Grid, cells
 
 
 @dataclass(frozen=True)
@@ -18,22 +20,13 @@ class SharedLines:
     lines: list[int]
     swizzle: int
     base_offset: int = 0
-    left: float = 84
-    top: float = 56
-    unit: float = 92
-    height: float = 22
     #: Room to the right of the units.
     margin: float = 84
 
     @property
-    def right(self) -> float:
-        """Right edge of the units."""
-        return self.left + 8 * self.unit
-
-    @property
-    def bottom(self) -> float:
-        """Lower edge of the units."""
-        return self.top + len(self.lines) * self.height
+    def grid(self) -> Grid:
+        """A row for each line, a box for each unit."""
+        return Grid(84, 56, 92, 22, len(self.lines), 8)
 
     @property
     def jumps(self) -> bool:
@@ -44,34 +37,30 @@ class SharedLines:
         """What the unit numbers of a line are XORed with."""
         return int(turn(np.array(line), self.swizzle, self.base_offset))
 
-    def corner(self, row: int, column: int) -> tuple[float, float]:
-        """The upper left corner of a unit."""
-        return self.left + column * self.unit, self.top + row * self.height
+    def drawn(self, held: Callable[[int], Cell]) -> list[str]:
+        """The lines with what each unit (address div 16) holds, and the labels around them."""
+        units = {(row, column): held(8 * line + column) for row, line in enumerate(self.lines) for column in range(8)}
+        return [*self._head(), *cells(self.grid, units, apart=True), *self._beside()]
 
-    def box(self, row: int, column: int) -> str:
-        """The outline of a unit, for a path."""
-        x, y = self.corner(row, column)
-        wide, high = svg.number(self.unit), svg.number(self.height)
-        return f"M{svg.number(x)} {svg.number(y)}h{wide}v{high}h-{wide}z"
-
-    def head(self) -> list[str]:
+    def _head(self) -> list[str]:
         """The bytes and banks of the units, above the lines."""
-        elements = [svg.text(self.left - 10, self.top - 8, "address", "s t", "end")]
+        grid = self.grid
+        elements = [svg.text(grid.left - 10, grid.top - 8, "address", "s t", "end")]
         for unit in range(8):
-            x = self.left + (unit + 0.5) * self.unit
-            elements.append(svg.text(x, self.top - 24, f"bytes {16 * unit}–{16 * unit + 15}", "s", "middle"))
-            elements.append(svg.text(x, self.top - 8, f"banks {4 * unit}–{4 * unit + 3}", "s t", "middle"))
+            x = grid.at(0, unit).middle
+            elements.append(svg.text(x, grid.top - 24, f"bytes {16 * unit}–{16 * unit + 15}", "s", "middle"))
+            elements.append(svg.text(x, grid.top - 8, f"banks {4 * unit}–{4 * unit + 3}", "s t", "middle"))
         return elements
 
-    def beside(self) -> list[str]:
+    def _beside(self) -> list[str]:
         """Addresses on the left, the swizzle's XOR on the right, and a thick line where its pattern starts."""
-        elements, start, end = [], self.left - 70, self.right + self.margin - 10
+        grid, elements = self.grid, list[str]()
+        start, end = grid.left - 70, grid.right + self.margin - 10
         for row, line in enumerate(self.lines):
-            y = self.top + row * self.height
-            elements.append(svg.text(self.left - 10, y + 15, f"{128 * line:#x}", "n q", "end"))
-            turned = self.turn(line)
+            box, y, turned = grid.at(row, 0), grid.at(row, 0).y, self.turn(line)
+            elements.append(svg.text(grid.left - 10, box.base, f"{128 * line:#x}", "n q", "end"))
             if self.swizzle:
-                elements.append(svg.text(self.right + 10, y + 15, f"unit XOR {turned}", "n q t"))
+                elements.append(svg.text(grid.right + 10, box.base, f"unit XOR {turned}", "n q t"))
             if row and line != self.lines[row - 1] + 1:
                 elements.append(svg.line(start, y, end, y, "k", dash="6 4"))
             elif self.swizzle and not turned:

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from tcemu.arguments import explained
 from tcemu.errors import OperandError, briefly, counted
 from tcemu.formats.arrays import as_array
-from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 from tcemu.show.shared_lines import SharedLines
+from tcemu.show.sheet import Cell, notes
 from tcemu.timing.wavefronts import Wavefronts, wavefronts
 
 Array = npt.NDArray[Any]
@@ -51,12 +51,19 @@ def shared_rows(addresses: npt.ArrayLike, unit: int = 0, first: int = 0) -> Pict
     lines = SharedLines(touched[:_LINES], 0, margin=16)
     asked = where[first : first + _ROWS, unit]
     cost = wavefronts(np.resize(asked, 32), _LOAD)
-    body = [*lines.head(), *_cells(lines, where, set(asked.tolist())), *lines.beside(), *_legend(lines, cost, touched)]
+    held = {int(address): place for place, address in np.ndenumerate(where)}
+
+    def unit_at(number: int) -> Cell:
+        row, column = held.get(16 * number, (0, -1))
+        label = "·" if column < 0 else f"row {row}, {column}"
+        return Cell(label, "pf"[row % 2], 16 * number in asked)
+
+    body = lines.drawn(unit_at) + notes(lines.grid.left, lines.grid.bottom + 20, _legend(cost, touched))
     told = counted(int(cost.count), "wavefront")
     ideal = "no conflict" if cost.count == cost.least else f"{told} where {cost.least} would do"
     which = f"Unit {unit} of rows {first} to {first + _ROWS - 1}"
     title = f"{which}: {ideal if cost.count > cost.least else f'{told}, {ideal}'}"
-    return picture(title, _words(where, unit, first), lines.right + lines.margin, lines.bottom + 48, body)
+    return picture(title, _words(where, unit, first), lines.grid.right + lines.margin, lines.grid.bottom + 48, body)
 
 
 def _repeated(stored: Array) -> Array:
@@ -67,34 +74,12 @@ def _repeated(stored: Array) -> Array:
     return seen.reshape(stored.shape)
 
 
-def _cells(lines: SharedLines, where: Array, asked: set[int]) -> list[str]:
-    held = {int(address): (row, unit) for (row, unit), address in np.ndenumerate(where)}
-    quiet: dict[str, list[str]] = {"p": [], "f": []}
-    labels, loud, bold = [], [], []
-    for row, line in enumerate(lines.lines):
-        for column in range(8):
-            (x, y), address = lines.corner(row, column), 128 * line + 16 * column
-            here, place = held.get(address), (x + lines.unit / 2, y + 15)
-            quiet["p" if here is None or here[0] % 2 == 0 else "f"].append(lines.box(row, column))
-            if here is None:
-                labels.append(svg.text(*place, "·"))
-            elif address in asked:
-                loud += [svg.rect(x + 1, y + 1, lines.unit - 2, lines.height - 2, "x")]
-                loud += [svg.hatch(x + 2, y + 2, lines.unit - 4, lines.height - 4, step=10)]
-                bold.append(svg.text(*place, f"row {here[0]}, {here[1]}"))
-            else:
-                labels.append(svg.text(*place, f"row {here[0]}, {here[1]}"))
-    boxes = [svg.path("".join(data), tone) for tone, data in quiet.items() if data]
-    return [*boxes, svg.group(labels, "n q c"), *loud, svg.group(bold, "n b c halo")]
-
-
-def _legend(lines: SharedLines, cost: Wavefronts, touched: list[int]) -> list[str]:
+def _legend(cost: Wavefronts, touched: list[int]) -> tuple[str, str]:
     (part,) = cost.parts
-    more = f" {counted(len(touched) - len(lines.lines), 'more line')} below." if len(touched) > _LINES else ""
+    more = f" {counted(len(touched) - _LINES, 'more line')} below." if len(touched) > _LINES else ""
     told = "Framed and hatched: the units that ldmatrix reads for one 8 × 8 matrix. “row 3, 1”: row 3, unit 1."
     busiest = f"Banks {part.bank}–{part.bank + 3} have to deliver {counted(part.wavefronts, 'unit')}, one after the"
-    second = f"{busiest} other." if part.wavefronts > 1 else "No two of them share a bank."
-    return [svg.text(lines.left, lines.bottom + 20 + 18 * n, text, "s") for n, text in enumerate((told, second + more))]
+    return told, (f"{busiest} other." if part.wavefronts > 1 else "No two of them share a bank.") + more
 
 
 def _words(where: Array, unit: int, first: int) -> str:

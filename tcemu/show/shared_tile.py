@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -16,9 +17,9 @@ from tcemu.layouts import Descriptor
 from tcemu.layouts.canonical import Canonical, Element, Major
 from tcemu.layouts.descriptor import as_bits, tile_addresses
 from tcemu.layouts.swizzle import swizzled
-from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 from tcemu.show.shared_lines import SharedLines
+from tcemu.show.sheet import Cell, notes
 
 
 class _Unit(NamedTuple):
@@ -97,12 +98,13 @@ def shared_tile(
     columns = slice(None) if at_k is None else slice(_several(at_k)[0] // per, _several(at_k)[-1] // per + 1)
     named = ((name, _several(at)) for name, at in (("mn", at_mn), ("k", at_k)) if at is not None)
     chosen = " and ".join(f"{name} = {span(at[0], at[-1], '–')}" for name, at in named)
-    marked = np.unique(where[rows, columns]).tolist()
-    low = shown.bottom + 22
-    body = [*shown.head(), *_cells(sheet, set(marked)), *shown.beside(), *_legend(sheet, chosen, low)]
+    marked = set(where[rows, columns].ravel().tolist())
+    low = shown.grid.bottom + 22
+    body = shown.drawn(lambda unit: _cell(sheet, unit, unit in marked))
+    body += notes(shown.grid.left, low, _legend(sheet, chosen))
     title = f"A tile of {mn} × {k} elements of {layout.bits} bit{'s' * (layout.bits > 1)} in shared memory: {layout}"
     height = low + 18 * (2 + len(sum_))
-    return picture(title, _in_words(sheet, marked, chosen), shown.right + shown.margin, height, body)
+    return picture(title, _in_words(sheet, marked, chosen), shown.grid.right + shown.margin, height, body)
 
 
 def _several(at: int | range) -> range:
@@ -137,59 +139,36 @@ def _placed(descriptor: Descriptor, layout: Canonical, mn: int, k: int) -> tuple
     return where, dict(zip(numbers.tolist(), units, strict=True))
 
 
-def _cells(sheet: _Sheet, marked: set[int]) -> list[str]:
-    quiet: dict[str, list[str]] = {"p": [], "f": []}
-    labels: list[str] = []
-    loud: list[str] = []
-    bold: list[str] = []
-    shown = sheet.lines
-    for row, line in enumerate(shown.lines):
-        for column in range(8):
-            (x, y), unit = shown.corner(row, column), 8 * line + column
-            what = sheet.units.get(unit)
-            middle, base = x + shown.unit / 2, y + 15
-            if what is None:
-                labels.append(svg.text(middle, base, "·"))
-            elif unit in marked:
-                loud += [
-                    svg.rect(x + 1, y + 1, shown.unit - 2, shown.height - 2, "x"),
-                    svg.hatch(x + 2, y + 2, shown.unit - 4, shown.height - 4, step=10),
-                ]
-                bold.append(svg.text(middle, base, what.label()))
-            else:
-                labels.append(svg.text(middle, base, what.label()))
-            tone = "p" if what is None or not _group(sheet, what) % 2 else "f"
-            quiet[tone].append(shown.box(row, column))
-    elements = [svg.path("".join(data), tone) for tone, data in quiet.items() if data]
-    return [*elements, svg.group(labels, "n q c"), *loud, svg.group(bold, "n b c halo")]
+def _cell(sheet: _Sheet, number: int, marked: bool) -> Cell:
+    """What a unit holds; its atom decides its background."""
+    unit = sheet.units.get(number)
+    if unit is None:
+        return Cell("·")
+    atom = unit.mn[0] // sheet.layout.atom[0] + unit.k[0] // sheet.layout.atom[1]
+    return Cell(unit.label(), "pf"[atom % 2], marked)
 
 
-def _group(sheet: _Sheet, what: _Unit) -> int:
-    """The number of the unit's atom, which decides its background."""
-    return what.mn[0] // sheet.layout.atom[0] + what.k[0] // sheet.layout.atom[1]
-
-
-def _legend(sheet: _Sheet, marks: str, y: float) -> list[str]:
+def _legend(sheet: _Sheet, marks: str) -> list[str]:
     example = sheet.units[min(sheet.units)]
     chosen = f"{span(*example.mn, '–')}, {span(*example.k, '–')}"
     first = f"{chosen} means: mn {span(*example.mn)}, k {span(*example.k)}."
-    notes = [f"Framed and hatched: {marks}."]
+    told = [f"Framed and hatched: {marks}."]
     if any(8 * line + column not in sheet.units for line in sheet.lines.lines for column in range(8)):
-        notes.append("A dot: not part of the tile.")
+        told.append("A dot: not part of the tile.")
     if any(what.more for what in sheet.units.values()):
-        notes.append("A plus: other elements overlap these.")
+        told.append("A plus: other elements overlap these.")
     if sheet.layout.swizzle:
-        notes.append("A thick line: the swizzle's pattern starts.")
+        told.append("A thick line: the swizzle's pattern starts.")
     if sheet.lines.jumps:
-        notes.append("Dashed: lines are left out.")
+        told.append("Dashed: lines are left out.")
     for hidden, where in zip(sheet.hidden, ("above", "below"), strict=True):
         if hidden:
-            notes.append(f"{counted(hidden, 'more line')} {where}.")
-    lines = f"{first} {notes[0]}", " ".join(notes[1:]), *sheet.sum
-    return [svg.text(sheet.lines.left, y + 18 * row, line, "s") for row, line in enumerate(filter(None, lines))]
+            told.append(f"{counted(hidden, 'more line')} {where}.")
+    lines = f"{first} {told[0]}", " ".join(told[1:]), *sheet.sum
+    return [line for line in lines if line]
 
 
-def _in_words(sheet: _Sheet, marked: list[int], chosen: str) -> str:
+def _in_words(sheet: _Sheet, marked: Collection[int], chosen: str) -> str:
     """The text alternative: the descriptor, and where the marked units are."""
     order = sorted(marked, key=lambda unit: (sheet.units[unit].mn, sheet.units[unit].k))
     places = [f"{sheet.units[unit].label()} at {16 * unit:#x}, unit {unit % 8} of its line" for unit in order[:16]]

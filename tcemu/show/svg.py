@@ -66,8 +66,8 @@ def rect(x: float, y: float, width: float, height: float, style: str) -> str:
 
 
 def text(x: float, y: float, content: object, style: str = "", anchor: str = "start") -> str:
-    """Text with its baseline at y; `anchor` is start, middle or end."""
-    return _text(x, y, str(content), style, anchor)
+    """Text with its baseline at y; `anchor` is start, middle or end, and start if the style c centres it already."""
+    return _text(x, y, str(content), style, "start" if "c" in style.split() else anchor)
 
 
 @lru_cache(1 << 14)  # and most of a map's hundreds of labels stay as they were

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,10 @@ from tcemu.errors import LayoutError, counted, span
 from tcemu.layouts import Descriptor
 from tcemu.layouts.canonical import Canonical, Element, Major
 from tcemu.layouts.descriptor import as_bits, tile_addresses
-from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
+from tcemu.show.sheet import LINE, Cell, Grid, cells
+from tcemu.show.sheet import notes as lines
 
-_LEFT, _TOP, _HIGH = 70, 46, 22
 #: Elements of a tile: more than fit into shared memory.
 _MOST = 1 << 18
 
@@ -69,14 +69,12 @@ def tile_read(
     read = _read(tile, given, element, (mn, k), major, (at_k, whole))
     count, size = int(read.wrong.sum()), read.wrong.size
     title = f"What the descriptor finds: {count or 'none'} of {size} units {'is' if count == 1 else 'are'} wrong"
-    wide = _wide(read)
-    low = _TOP + read.wrong.shape[0] * _HIGH
-    lines = [_legend(read), str(given), *notes]
-    texts = [svg.text(_LEFT, low + 24 + 18 * row, line, "s" if row < 2 else "") for row, line in enumerate(lines)]
-    width = max(_LEFT + read.wrong.shape[1] * wide + 16, 720)
-    return picture(
-        title, f"{_words(read)} {' '.join(lines[1:])}", width, low + 18 * len(lines) + 18, [*_drawn(read, wide), *texts]
-    )
+    grid = Grid(70, 46, 52 if read.wrong.shape[1] > 8 else 84, 22, *read.wrong.shape)
+    low = grid.bottom + 24
+    body = _drawn(read, grid) + lines(grid.left, low, [_legend(read), str(given)])
+    body += lines(grid.left, low + 2 * LINE, notes, "")
+    words = " ".join([_words(read), str(given), *notes])
+    return picture(title, words, max(grid.right + 16, 720), low + LINE * (len(notes) + 2) - 6, body)
 
 
 def _read(
@@ -105,52 +103,23 @@ def _placed(units: npt.NDArray[Any], major: Major) -> npt.NDArray[Any]:
     return units.reshape(-1, 8, across, 2).transpose(1, 0, 2, 3).reshape(8, -1, 2)
 
 
-def _label(read: _Read, unit: npt.NDArray[np.int64]) -> str:
-    if unit[0] < 0:
-        return "—"
-    return f"{unit[0]}, {unit[1]}"
-
-
-def _wide(read: _Read) -> float:
-    return 52 if read.wrong.shape[1] > 8 else 84
-
-
-def _drawn(read: _Read, wide: float) -> list[str]:
-    quiet: dict[str, list[str]] = {"p": [], "f": []}
-    labels: list[str] = []
-    marks: list[str] = []
-    loud: list[str] = []
-    across = read.wrong.shape[1] // max(read.wanted[0, :, 0].max() // 8 + 1, 1) if read.layout.major == "K" else 1
+def _drawn(read: _Read, grid: Grid) -> list[str]:
+    """The units, in two tones for groups of mn beside each other."""
+    across = grid.columns // max(read.wanted[0, :, 0].max() // 8 + 1, 1) if read.layout.major == "K" else 1
+    shown = {}
     for (row, column), wrong in np.ndenumerate(read.wrong):
-        x, y = _LEFT + column * wide, _TOP + row * _HIGH
-        label = svg.text(x + wide / 2, y + 15, _label(read, read.found[row, column]))
-        tone = "pf"[column // across % 2]
-        quiet[tone].append(f"M{svg.number(x)} {y}h{svg.number(wide)}v{_HIGH}h-{svg.number(wide)}z")
-        if wrong:
-            marks.append(svg.rect(x + 1, y + 1, wide - 2, _HIGH - 2, "x"))
-            marks.append(svg.hatch(x + 2, y + 2, wide - 4, _HIGH - 4, step=10))
-        (loud if wrong else labels).append(label)
-    back = [svg.path("".join(data), tone) for tone, data in quiet.items() if data]
-    return [*_axes(read, wide, across), *back, svg.group(labels, "n q c"), *marks, svg.group(loud, "n b c halo")]
+        mn, k = read.found[row, column]
+        shown[row, column] = Cell("—" if mn < 0 else f"{mn}, {k}", "pf"[column // across % 2], bool(wrong))
+    return [*_axes(read, grid, across), *cells(grid, shown, apart=True)]
 
 
-def _axes(read: _Read, wide: float, across: int) -> list[str]:
+def _axes(read: _Read, grid: Grid, across: int) -> list[str]:
     """Above: the mn of a group of columns, and each column's k; on the left the rows."""
-    first = read.wanted[0]
-    elements, high = [], _TOP - (26 if read.layout.major == "K" else 8)
-    for column in range(0, len(first), across):
-        middle = _LEFT + (column + across / 2) * wide
-        elements.append(svg.text(middle, high, f"mn {span(first[column, 0], first[column, 0] + 7, '–')}", "s",
-                                 "middle"))  # fmt: skip
-    unit = 16 // read.layout.size
-    if read.layout.major == "K":
-        for column, (_, k) in enumerate(first.tolist()):
-            elements.append(svg.text(_LEFT + (column + 0.5) * wide, _TOP - 8, f"k {span(k, k + unit - 1, '–')}", "s t",
-                                     "middle"))  # fmt: skip
-    for row, (mn, k) in enumerate(read.wanted[:, 0].tolist()):
-        name = f"+{mn}" if read.layout.major == "K" else f"k {k}"
-        elements.append(svg.text(_LEFT - 10, _TOP + row * _HIGH + 15, name, "s t", "end"))
-    return elements
+    first, is_k, unit = read.wanted[0].tolist(), read.layout.major == "K", 16 // read.layout.size
+    groups = replace(grid, wide=across * grid.wide)
+    elements = groups.above([f"mn {span(mn, mn + 7, '–')}" for mn, _ in first[::across]], "s", up=26 if is_k else 8)
+    elements += grid.above([f"k {span(k, k + unit - 1, '–')}" for _, k in first]) if is_k else []
+    return elements + grid.beside([f"+{mn}" if is_k else f"k {k}" for mn, k in read.wanted[:, 0].tolist()], gap=10)
 
 
 def _legend(read: _Read) -> str:

@@ -19,7 +19,6 @@ from tcemu.errors import TcemuError
 from tcemu.formats import FORMATS, Container, lookup, unpack
 from tcemu.instructions import parse
 from tcemu.layouts import Descriptor, Fragment, Layout
-from tcemu.machine.tensor_map import TensorMap
 from tcemu.show import widgets
 from tcemu.show.palette import INKS, ROLES, SURFACES, contrast
 from tcemu.show.picture import Picture
@@ -84,10 +83,6 @@ PICTURES: dict[str, Callable[[], Picture]] = {
     "descriptor with bits in no field": lambda: show.descriptor(0x4030004000014100),
     "shared tile": lambda: show.shared_tile(Descriptor(4096, 16, 1024, 128), "f16", 64, 64),
     "shared tile on top of itself": lambda: show.shared_tile(Descriptor(0, 64, 256), "b1", 64, 256, lines=36),
-    "tensor box": lambda: show.tensor_box(TensorMap(0, "f16", (256, 128), (512,), (64, 36), 128), (64, 120), lines=32),
-    "tensor box of five dimensions": lambda: show.tensor_box(
-        TensorMap(0, "f32", (40, 6, 5, 4, 3), (160, 960, 4800, 19200), (8, 2, 2, 2, 2), 32, "nan"), (-4, -1, 4, 0, 2)
-    ),
     "banks": lambda: show.banks(wavefronts(np.arange(32) * 144, "ldmatrix.sync.aligned.m8n8.x4.shared.b16")),
     "banks in conflict": lambda: show.banks(wavefronts(np.arange(32) * 8, "ld.shared.b32")),
     "sparsity": lambda: show.sparsity(SPARSE, np.ones((16, 32), np.float16), np.full(32, 0x44EE4E90, np.uint32), 9, 3),

@@ -1,0 +1,152 @@
+"""What pictures are made of: boxes with labels, grids of boxes, rows of bits, scales with ticks, lines of notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tcemu.show import svg
+from tcemu.show.targets import outline
+
+#: From one line of notes to the next.
+LINE = 18
+
+
+class Box(NamedTuple):
+    """A rectangle of the drawing: its corner and its size."""
+
+    x: float
+    y: float
+    wide: float
+    high: float
+
+    @property
+    def middle(self) -> float:
+        """Half-way from the left to the right."""
+        return self.x + self.wide / 2
+
+    def inset(self, by: float) -> Box:
+        """A smaller box in this one."""
+        return Box(self.x + by, self.y + by, self.wide - 2 * by, self.high - 2 * by)
+
+    def rect(self, style: str) -> str:
+        """The box itself."""
+        return svg.rect(*self, style)
+
+    def hatch(self, style: str = "g", step: float = 6) -> str:
+        """Hatching that fills it: grey for what is dropped or not used."""
+        return svg.hatch(*self, style, step=step)
+
+    def outline(self) -> str:
+        """Its edge, as the data of a path."""
+        return outline(*self)
+
+    @property
+    def base(self) -> float:
+        """Where small text in it stands."""
+        return self.y + self.high / 2 + 4
+
+    def label(self, content: object, look: str) -> str:
+        """Text in its middle."""
+        larger = look.startswith("m")
+        return svg.text(self.middle, self.base + larger, content, look, "middle")
+
+    def marked(self, step: float = 6) -> list[str]:
+        """The box as what the picture is about: a thick frame, and yellow hatching."""
+        return [self.rect("x"), self.inset(1).hatch("h", step)]
+
+    def bracket(self, inset: float, down: float = 5) -> str:
+        """A bracket under it."""
+        return svg.bracket(self.x + inset, self.x + self.wide - inset, self.y + self.high + down)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Boxes of one size in rows and columns."""
+
+    left: float
+    top: float
+    wide: float
+    high: float
+    rows: int
+    columns: int
+
+    @property
+    def right(self) -> float:
+        """Right edge."""
+        return self.left + self.columns * self.wide
+
+    @property
+    def bottom(self) -> float:
+        """Lower edge."""
+        return self.top + self.rows * self.high
+
+    @property
+    def box(self) -> Box:
+        """The whole grid."""
+        return Box(self.left, self.top, self.columns * self.wide, self.rows * self.high)
+
+    def at(self, row: int, column: int) -> Box:
+        """One of its boxes."""
+        return Box(self.left + column * self.wide, self.top + row * self.high, self.wide, self.high)
+
+    def block(self, row: int, column: int, rows: int, columns: int) -> Box:
+        """Some rows and columns as one box."""
+        return self.at(row, column)._replace(wide=columns * self.wide, high=rows * self.high)
+
+    def above(self, names: Iterable[object], look: str = "s t", up: float = 8) -> list[str]:
+        """The names of the columns."""
+        return [svg.text(self.at(0, n).middle, self.top - up, name, look, "middle") for n, name in enumerate(names)]
+
+    def beside(self, names: Iterable[object], look: str = "s t", gap: float = 6) -> list[str]:
+        """The names of the rows, on the left."""
+        down = self.top + self.high / 2 + 4
+        return [svg.text(self.left - gap, down + n * self.high, name, look, "end") for n, name in enumerate(names)]
+
+
+class Cell(NamedTuple):
+    """What a box of a grid says, its tone, and whether it is marked."""
+
+    label: object
+    tone: str = "p"
+    marked: bool = False
+
+
+def cell(box: Box, label: object, tone: str, look: str, marked: bool) -> list[str]:
+    """A box on its own: its `tone` and the `look` of its label, unless it is marked."""
+    drawn = box.marked() if marked else [box.rect(tone)]
+    return [*drawn, box.label(label, "n b c halo" if marked else look)]
+
+
+def cells(
+    grid: Grid, given: Mapping[tuple[int, int], Cell], *, frame: bool = False, apart: bool = False
+) -> list[str]:
+    """The boxes of a grid by row and column: those of a tone as one path, the marked ones on top of the others.
+
+    A `frame` is around the grid. Marked boxes that are `apart` are a little smaller, and their tone is around them.
+    """
+    tones, loud = dict[str, list[str]](), list[Box]()
+    labels: tuple[list[str], list[str]] = [], []
+    for place, cell in given.items():
+        box = grid.at(*place)
+        labels[cell.marked].append(svg.text(box.middle, box.base, cell.label))
+        if cell.marked:
+            loud.append(box)
+        if apart or not cell.marked:
+            tones.setdefault(cell.tone, []).append(box.outline())
+    quiet = [svg.path("".join(tones[tone]), tone) for tone in sorted(tones, reverse=True)]
+    edge = [grid.box.rect("k")] if frame else []
+    marks = [each for box in loud for each in box.inset(1).marked(step=10)] if apart else _joined(loud)
+    return [*quiet, svg.group(labels[0], "n q c"), *edge, *marks, svg.group(labels[1], "n b c halo")]
+
+
+def _joined(boxes: Sequence[Box]) -> list[str]:
+    """Marked boxes as two paths, because a page draws those faster than two elements for each of many."""
+    hatches = (svg.hatch_lines(*box.inset(1)) for box in boxes)
+    return [svg.path("".join(map(Box.outline, boxes)), "x"), svg.path("".join(hatches), "h")] if boxes else []
+
+
+def notes(x: float, y: float, lines: Iterable[str], look: str = "s") -> list[str]:
+    """Lines of text, from y on."""
+    return [svg.text(x, y + LINE * number, line, look) for number, line in enumerate(lines)]
