@@ -5,6 +5,7 @@ import itertools
 import ml_dtypes
 import numpy as np
 import pytest
+from places import ROOT
 
 import tcemu
 from tcemu import microscaling
@@ -302,3 +303,15 @@ def test_tf32x3_with_both_parts_by_cvt_rna_is_found(case):
     found = whose_bits(a, b, d)
     assert found.recipes, str(found)
     assert all(each.inputs.startswith("tf32") for each in found.recipes)
+
+
+def test_integers_are_scaled_as_cublaslt_scales_them_on_an_h100():
+    """Recorded: tests/golden/README.md says how."""
+    with np.load(ROOT / "tests" / "golden" / "sm_90a-int8-scales.npz") as held:
+        recorded = dict(held)
+    for number in range(4):
+        alpha, beta = map(float, recorded[f"scales{number}"])
+        c = recorded.get(f"c{number}")
+        more = {} if c is None else {"c": c, "beta": beta}
+        d = multiply(Recipe(S8, output="s8"), recorded["a"], recorded["b"], alpha=alpha, **more)
+        assert np.array_equal(d, recorded[f"d{number}"])
