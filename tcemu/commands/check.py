@@ -105,16 +105,16 @@ def _beside(path: Path) -> bool:
 
 def run(paths: Sequence[Path], limit: float) -> dict[Path, list[Result]]:
     """The results of each notebook; what is solved is written down."""
-    from tcemu.commands.progress import bar
     from tcemu.course import START, progress
     from tcemu.course.overviews import write_first_page
+    from tcemu.progress import Progress
 
     held: dict[Path, list[Result]] = {}
-    with ThreadPoolExecutor(os.cpu_count()) as pool, bar("{task.completed} of {task.total} notebooks") as shown:
-        shown.show("checking", 0, len(paths))
+    with ThreadPoolExecutor(os.cpu_count()) as pool, Progress("checking", len(paths), "notebooks") as shown:
+        shown.show()
         for path, results in zip(paths, pool.map(lambda path: _results(path, limit), paths), strict=True):
             held[path] = results
-            shown.show("checking", len(held), len(paths))
+            shown.show(len(held))
             course = progress.folder(path.parent)
             done = progress.read(course)["exercises"] if course else {}
             for result in results:

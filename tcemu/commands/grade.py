@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tcemu.commands.progress import bar
 from tcemu.commands.warm import warm_up
 from tcemu.errors import CourseError, did_you_mean, require
 from tcemu.kernels.host.threads import cores
+from tcemu.progress import Progress
 
 if TYPE_CHECKING:
     from tcemu.grade.box import Limits
@@ -94,8 +94,8 @@ def grade(
         click.echo(warmed)
     said = partial(click.echo, err=True)
     engine = Scheduled(scheduler, warm=not no_warm, says=said) if scheduler else Local(jobs or cores())
-    with bar("{task.completed} of {task.total}") as shown:
-        grades = run(tasks, out, engine, retry=retry_quarantined, progress=partial(shown.show, "grading"))
+    with Progress("grading") as shown:
+        grades = run(tasks, out, engine, retry=retry_quarantined, progress=shown.show)
     report = write_all(grades, out, handed, course=manifest(course), nbgrader=not no_nbgrader)
     console = Console(highlight=False)
     for table in tables(report):

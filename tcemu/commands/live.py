@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tcemu.commands.progress import bar
 from tcemu.errors import counted
+from tcemu.progress import Progress
 
 if TYPE_CHECKING:
     from tcemu.instructions import Instruction
@@ -44,10 +44,10 @@ def record(folder: Path, families: tuple[str, ...], shapes: tuple[str, ...]) -> 
     total = sum(1 for pair in every_case(instructions) for _ in cases(*pair, warps=1))
     click.echo(f"{device}: {counted(len(instructions), 'instruction')}, {counted(total, 'case')}")
     done = iter(range(total))
-    with bar("{task.completed:,} of {task.total:,} cases  {task.fields[now]}") as shown:
+    with Progress("recording", total, "cases") as shown:
 
         def progress(case: Case) -> None:
-            shown.show("recording", next(done), total, now=case.key)
+            shown.show(next(done), note=case.key)
 
         files = write(folder, device, instructions, command, progress=progress)
     for file in files:
@@ -81,11 +81,11 @@ def verify(
     instructions = _chosen(device, families, shapes)
     seed = seed or secrets.token_hex(4)
     click.echo(f"{device}: {counted(len(instructions), 'instruction')}, seed {seed}")
-    with bar("{task.fields[now]}") as shown:
+    with Progress("comparing", seconds, "s") as shown:
 
         def progress(outcome: Outcome) -> None:
             now = f"{outcome.total:,} elements, {len(outcome.instructions):,} instructions, 0 differences"
-            shown.show("comparing", min(outcome.seconds, seconds), seconds, now=now)
+            shown.show(min(outcome.seconds, seconds), note=now)
 
         outcome = compare(device, instructions, seconds, processes or _cores(), seed, progress)
     if outcome.failing is not None:

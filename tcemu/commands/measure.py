@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tcemu.commands.progress import bar
+from tcemu.progress import Progress
 
 
 @click.command()
@@ -29,12 +29,8 @@ def measure(folder: Path, suites: tuple[str, ...], runs: int) -> None:
     click.echo(str(device()))
     words = "".join(f' --suite "{name}"' for name in suites)
     command = f"tcemu measure{words}{f' --runs {runs}' if runs != 15 else ''} FOLDER"
-    with bar("{task.completed} of {task.total} kernels") as shown:
-
-        def progress(done: int, of: int, what: str) -> None:
-            shown.show(what, done, of)
-
-        path = write(folder, suites or tuple(SUITES), runs, progress, command)
+    with Progress("measuring", unit="kernels") as shown:
+        path = write(folder, suites or tuple(SUITES), runs, shown.show, command)
     table = read(path)
     click.echo(f"{path}: {len(table):,} costs in cycles of {table.provenance['gpu']}")
     for name, why in table.provenance["failed"].items():

@@ -17,7 +17,6 @@ import numpy.typing as npt
 
 import tcemu
 from tcemu.backend import backend
-from tcemu.commands.progress import bar
 from tcemu.errors import ArithmeticUnknown
 from tcemu.formats import Format
 from tcemu.instructions import FAMILIES, TARGETS, Instruction, Shape, Target
@@ -25,6 +24,7 @@ from tcemu.instructions.catalogue import catalogue
 from tcemu.instructions.table import family_of
 from tcemu.kernels.host.threads import cores
 from tcemu.machine import memory
+from tcemu.progress import Progress
 from tcemu.sanitizer import marks
 from tcemu.vectors import cases, classes, elements, emulator
 
@@ -148,10 +148,10 @@ def warm_up() -> str:
     )
     some = _spread(works())
     try:
-        with bar("{task.completed} of {task.total}") as shown:
-            shown.show("compiling", 0, len(some))
+        with Progress("compiling", len(some)) as shown:
+            shown.show()
             for done, _ in enumerate(perform_all(some), 1):
-                shown.show("compiling", done, len(some))
+                shown.show(done)
             compile_small()
         stamp.write_text(wanted, encoding="utf-8")
     except (OSError, BrokenExecutor) as error:  # no space, no memory: the course opens anyway

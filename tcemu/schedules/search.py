@@ -17,7 +17,7 @@ from typing import Any
 from tcemu.errors import LaunchError, briefly, whole
 from tcemu.machine.launch import Kernel
 from tcemu.machine.schedule import Schedule
-from tcemu.progress import Progress
+from tcemu.progress import PATIENCE, Progress
 from tcemu.schedules.result import Failure, Level, ScheduleSearch, failures_of
 from tcemu.schedules.run import Case, Run, attempt
 from tcemu.schedules.trace import Point
@@ -101,7 +101,7 @@ def search_schedules(
             f"runs={briefly(runs)}, work={briefly(work)}"
         )
     case = Case(kernel, args, options, check)
-    with Progress(f"schedules of {case.name}", max(runs, len(BASES))) as bar:
+    with Progress(f"schedules of {case.name}", max(runs, len(BASES)), patience=PATIENCE) as bar:
         return _Search(case, delays, runs, work, bar, ScheduleSearch(case.name), limited).search()
 
 

@@ -11,7 +11,7 @@ from tcemu.machine.arguments import fresh
 from tcemu.machine.launch import Kernel, Launch, partings
 from tcemu.machine.launch import launch as run
 from tcemu.machine.memory import is_buffer
-from tcemu.progress import Progress
+from tcemu.progress import PATIENCE, Progress
 
 #: More seeds would take hours, even of the shortest kernel.
 MOST = 1_000_000
@@ -36,7 +36,7 @@ def sweep(
     before = fresh(args)
     result: Launch | None = None
     failing: int | None = None
-    with Progress("seeds", len(numbers)) as progress:
+    with Progress("seeds", len(numbers), patience=PATIENCE) as progress:
         for done, seed in enumerate(numbers):
             given = fresh(before) if done else args
             try:

@@ -148,7 +148,7 @@ class Display:
 def test_in_a_notebook_a_bar_stands_there_while_kernels_are_compiled(monkeypatch, capfd):
     shown = []
     monkeypatch.delenv("TCEMU_QUIET")
-    monkeypatch.setattr(notice, "_notebook", lambda: SimpleNamespace(execution_count=len(shown) // 2))
+    monkeypatch.setattr("tcemu.progress.shell", lambda: SimpleNamespace(kernel=True, execution_count=len(shown) // 2))
     monkeypatch.setattr("IPython.display.display", lambda line, **_: shown.append(Display(line)) or shown[-1])
     told = notice.Notice()
     for kernel in ("prepare", "store"):
@@ -165,7 +165,7 @@ def test_in_a_notebook_a_bar_stands_there_while_kernels_are_compiled(monkeypatch
 
 def test_quiet_is_quiet_in_a_notebook(monkeypatch):
     monkeypatch.setenv("TCEMU_QUIET", "1")
-    monkeypatch.setattr(notice, "_notebook", lambda: pytest.fail("nobody asks"))
+    monkeypatch.setattr("tcemu.progress.shell", lambda: pytest.fail("nobody asks"))
     told = notice.Notice()
     told.begin("prepare")
     told.end()

@@ -1,6 +1,5 @@
 """tcemu record, verify and measure with GPUs that are none: recordings, processes, the commands."""
 
-import io
 import json
 
 import fake_gpus
@@ -8,12 +7,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from places import TESTS
-from rich.console import Console
 
 import tcemu
 import tcemu.cli
 from tcemu import live
-from tcemu.commands.progress import bar
 from tcemu.errors import GpuUnavailable, TcemuError
 from tcemu.live.campaigns.record import record
 from tcemu.live.campaigns.verify import verify
@@ -131,19 +128,6 @@ def test_the_commands_first_say_what_is_missing(monkeypatch, command, tmp_path):
     assert str(done.exception).startswith("cuda-bindings and cuda-core are not installed; in the clone of tcemu run: ")
     assert done.output == ""
     assert not list(tmp_path.iterdir())
-
-
-def test_no_bar_is_drawn_before_work_begins():
-    terminal = Console(file=io.StringIO(), force_terminal=True, width=80)
-    with bar("{task.completed} of {task.total}", terminal) as shown:
-        assert terminal.file.getvalue() == ""
-        shown.show("comparing", 3, 7)
-        shown.progress.refresh()
-    assert "comparing" in terminal.file.getvalue()
-    assert "3 of 7" in terminal.file.getvalue()
-    with bar("", quiet := Console(file=io.StringIO(), force_terminal=True)), pytest.raises(GpuUnavailable):
-        raise GpuUnavailable
-    assert quiet.file.getvalue() == ""
 
 
 def test_record_on_the_command_line(card, tmp_path):

@@ -1,7 +1,6 @@
 """tcemu.launch under several seeds: one result, and how the others differ or fail."""
 
 from itertools import count
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +8,6 @@ from kernels_rare import leader
 
 import tcemu
 from tcemu.errors import Deadlock, LaunchError, UndefinedBehaviour
-from tcemu.progress import Progress, rest
 
 
 def last(warp, out):
@@ -111,54 +109,3 @@ def test_seed_and_seeds():
         tcemu.launch(lambda warp: None, args=3, seeds=2)
     with pytest.raises(LaunchError, match="seeds lists every seed: leave out seed"):
         tcemu.launch(lambda warp: None, seed=3, seeds=5)
-
-
-def test_progress_is_silent_for_two_seconds_and_where_nobody_looks(capsys, monkeypatch):
-    monkeypatch.setattr("tcemu.progress._PATIENCE", 0)
-    with Progress("seeds", 5) as progress:
-        for done in range(6):
-            progress.show(done)
-    assert capsys.readouterr() == ("", "")
-
-
-def test_progress_in_a_notebook(monkeypatch):
-    shown = []
-
-    class Handle:
-        def update(self, data, raw):
-            shown.append(data["text/html"])
-
-    monkeypatch.setattr("tcemu.progress._PATIENCE", 0)
-    monkeypatch.setattr("tcemu.progress._PAUSE", 0)
-    monkeypatch.delenv("TCEMU_QUIET", raising=False)
-    monkeypatch.setattr("tcemu.progress.shell", lambda: SimpleNamespace(kernel=True))
-    monkeypatch.setattr("IPython.display.display", lambda *_, **__: Handle())
-    now = iter([0.0, 40.0, 80.0])
-    monkeypatch.setattr("tcemu.progress.time.monotonic", lambda: next(now))
-    with Progress("seeds", 1000) as progress:
-        progress.show(1)
-        progress.show(1000)
-    assert shown == [
-        '<label>seeds: 1 of 1,000, about 11 h left <progress value="1" max="1000"></progress></label>',
-        '<label>seeds: 1,000 of 1,000 <progress value="1000" max="1000"></progress></label>',
-        "",
-    ]
-
-
-def test_how_long_the_rest_takes():
-    told = {1: "1 s", 89.6: "90 s", 100: "2 min", 5400: "90 min", 5500: "2 h", 170_000: "47 h", 200_000: "2 days"}
-    for seconds, words in told.items():
-        assert rest(seconds) == words
-
-
-def test_progress_in_a_terminal(capsys, monkeypatch):
-    monkeypatch.setattr("tcemu.progress._PATIENCE", 0)
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    monkeypatch.delenv("TCEMU_QUIET", raising=False)
-    with Progress("seeds", 5) as progress:
-        progress.show(3)
-        assert progress._end is not None
-    monkeypatch.setenv("TCEMU_QUIET", "1")
-    with Progress("seeds", 5) as progress:
-        progress.show(3)
-        assert progress._end is None
