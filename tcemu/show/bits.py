@@ -10,9 +10,8 @@ from tcemu.formats import Format
 from tcemu.show import svg
 from tcemu.show.given import format_of
 from tcemu.show.picture import Picture, picture
+from tcemu.show.sheet import Grid, bit
 from tcemu.show.words import power, superscript, value
-
-_LEFT, _TOP, _HEIGHT = 16, 24, 34
 
 
 class _Field(NamedTuple):
@@ -40,15 +39,14 @@ def number_bits(form: Format | str, pattern: int) -> Picture:
         raise FormatError(f"pattern {pattern:#x}: {form.name} patterns have {form.container} bits, 0 to {top:#x}")
     pattern = int(pattern)
     fields = _fields(form, pattern)
-    box = 64.0 if form.container <= 4 else max(12.5, min(48.0, 800 / form.container))
-    width = max(2 * _LEFT + box * form.container, 640)
+    wide = 64.0 if form.container <= 4 else max(12.5, min(48.0, 800 / form.container))
+    grid = Grid(16, 24, wide, 34, 1, form.container)
     shown, formula, why = reading(form, pattern)
-    body = [*_boxes(form, pattern, fields, box), *_braces(fields, box)]
-    body.append(svg.text(_LEFT, 146, formula))
-    body.append(svg.text(_LEFT, 168, why, "s"))
+    body = [*_boxes(grid, pattern, fields), *_braces(grid, fields)]
+    body += [svg.text(grid.left, 146, formula), svg.text(grid.left, 168, why, "s")]
     title = f"{form.name} pattern {pattern:#0{2 + -(-form.container // 4)}x} is {shown}"
     parts = "; ".join(f"{field.name} {_digits(pattern, form, fields, field)}, {field.meaning}" for field in fields)
-    return picture(title, f"Bits from the highest: {parts}. {formula}. {why}.", width, 180, body)
+    return picture(title, f"Bits from the highest: {parts}. {formula}. {why}.", max(grid.right + 16, 640), 180, body)
 
 
 def reading(form: Format, pattern: int) -> tuple[str, str, str]:
@@ -137,31 +135,22 @@ def _digits(pattern: int, form: Format, fields: list[_Field], field: _Field) -> 
     return f"{pattern:0{form.container}b}"[start : start + field.bits]
 
 
-def _boxes(form: Format, pattern: int, fields: list[_Field], box: float) -> list[str]:
-    styles = [field.style for field in fields for _ in range(field.bits)]
-    elements = []
-    for place, (style, digit) in enumerate(zip(styles, f"{pattern:0{form.container}b}", strict=True)):
-        x, bit = _LEFT + place * box, form.container - 1 - place
-        elements.append(svg.rect(x, _TOP, box, _HEIGHT, style))
-        if style == "p":
-            elements.append(svg.hatch(x, _TOP, box, _HEIGHT, style="g"))
-        weight = "m b" if digit == "1" else "m"
-        look = f"{weight} clear" if style == "p" else weight
-        elements.append(svg.text(x + box / 2, _TOP + 22, digit, look, "middle"))
-        if box >= 20 or bit % 8 == 0 or not place:
-            elements.append(svg.text(x + box / 2, _TOP - 6, bit, "s t", "middle"))
+def _boxes(grid: Grid, pattern: int, fields: list[_Field]) -> list[str]:
+    elements = list[str]()
+    for place, style in enumerate(field.style for field in fields for _ in range(field.bits)):
+        number = grid.columns - 1 - place
+        numbered = grid.wide >= 20 or number % 8 == 0 or not place
+        hatch = "g" if style == "p" else ""
+        elements += bit(grid.at(0, place), number, pattern >> number & 1, style, hatch, numbered=numbered)
     return elements
 
 
-def _braces(fields: list[_Field], box: float) -> list[str]:
-    elements, x = [], float(_LEFT)
+def _braces(grid: Grid, fields: list[_Field]) -> list[str]:
+    elements, start = list[str](), 0
     for field in fields:
-        span = field.bits * box
-        middle = x + span / 2
-        elements.append(svg.bracket(x + 2, x + span - 2, _TOP + _HEIGHT + 5))
-        elements.append(svg.text(middle, _TOP + _HEIGHT + 26, field.name, "b", "middle"))
-        elements.append(svg.text(middle, _TOP + _HEIGHT + 43, _fitting(field, span), "", "middle"))
-        x += span
+        box = grid.block(0, start, 1, field.bits)
+        elements += [box.bracket(2), box.below(field.name, "b", 26), box.below(_fitting(field, box.wide), "", 43)]
+        start += field.bits
     return elements
 
 

@@ -10,8 +10,9 @@ from tcemu.layouts.descriptor import FIELDS, RESERVED, Field, as_bits
 from tcemu.layouts.tensor_memory import TCGEN05_FIELDS, TCGEN05_SWIZZLES, tcgen05_descriptor
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
+from tcemu.show.sheet import Box, bit
 
-_LEFT, _TOP, _HEIGHT, _BOX, _ROW = 24, 28, 34, 26.0, 122
+_LEFT, _TOP, _BOX, _ROW = 24, 28, 26.0, 122
 #: Fields in colours of their own; the others have none.
 _STYLES = {"start": "fb", "lbo": "fo", "sbo": "fg"}
 #: The width of a character in a label, generously, and the least space between two labels.
@@ -58,23 +59,18 @@ def _drawn(bits: int, fields: Sequence[Field], title: str, legend: str, faults: 
     return picture(title, f"{'; '.join(told)}.{faults}", width, _TOP + 2 * _ROW + 14, body)
 
 
-def _place(bit: int) -> tuple[float, float]:
-    """The corner of a bit's box: two rows of 32 bits, the highest bit first."""
-    return _LEFT + (31 - bit % 32) * _BOX, _TOP + (0 if bit >= 32 else _ROW)
+def _place(bits: range) -> Box:
+    """The box of some bits: two rows of 32 bits, the highest bit first."""
+    x, y = _LEFT + (31 - bits[-1] % 32) * _BOX, _TOP + (0 if bits[0] >= 32 else _ROW)
+    return Box(x, y, len(bits) * _BOX, 34)
 
 
-def _bit(bits: int, bit: int, fields: Sequence[Field]) -> list[str]:
-    field = next((field for field in fields if field.mask >> bit & 1), None)
-    digit = bits >> bit & 1
-    style = _STYLES.get(field.attribute, "f") if field else "x" if digit else "p"
-    x, y = _place(bit)
-    elements = [svg.rect(x, y, _BOX, _HEIGHT, style)]
-    if not field:
-        elements.append(svg.hatch(x, y, _BOX, _HEIGHT, "h" if digit else "g"))
-    clear = "" if field else " halo" if digit else " clear"
-    elements.append(svg.text(x + _BOX / 2, y + 22, digit, f"m{' b' * digit}{clear}", "middle"))
-    elements.append(svg.text(x + _BOX / 2, y - 6, bit, "s t", "middle"))
-    return elements
+def _bit(bits: int, number: int, fields: Sequence[Field]) -> list[str]:
+    field = next((field for field in fields if field.mask >> number & 1), None)
+    digit, box = bits >> number & 1, _place(range(number, number + 1))
+    if field:
+        return bit(box, number, digit, _STYLES.get(field.attribute, "f"))
+    return bit(box, number, digit, *(("x", "h") if digit else ("p", "g")))
 
 
 def _labels(meanings: Iterable[tuple[Field, str]]) -> list[str]:
@@ -82,29 +78,20 @@ def _labels(meanings: Iterable[tuple[Field, str]]) -> list[str]:
     elements: list[str] = []
     row, limit = -1.0, 0.0
     for field, meaning in meanings:
-        left, y = _place(field.low + field.bits - 1)
-        right = left + field.bits * _BOX
+        box = _place(range(field.low, field.low + field.bits))
         half = max(len(field.name), len(meaning)) * _CHARACTER / 2
         # the label of a narrow field at the edge is shifted so that it fits
-        middle = max((left + right) / 2, _LEFT + 30)
-        touches = y == row and middle + half + _SPACE > limit
-        elements += _outline(left, right, y) + (_lower if touches else _label)(middle, y + _HEIGHT, field.name, meaning)
-        row, limit = y, limit if touches else middle - half
+        middle, low = max(box.middle, _LEFT + 30), box.y + box.high
+        elements += [box.rect("k"), box.bracket(3)]
+        touches = box.y == row and middle + half + _SPACE > limit
+        if touches:  # one line of text, to which a line leads
+            elements.append(svg.line(middle, low + 10, middle, low + 47, "i"))
+            elements.append(svg.text(middle, low + 60, f"{field.name} {meaning}".strip(), "b", "middle"))
+        else:
+            elements.append(svg.text(middle, low + 26, field.name, "b", "middle"))
+            elements.append(svg.text(middle, low + 44, meaning, "", "middle"))
+        row, limit = box.y, limit if touches else middle - half
     return elements
-
-
-def _outline(left: float, right: float, y: float) -> list[str]:
-    return [svg.rect(left, y, right - left, _HEIGHT, "k"), svg.bracket(left + 3, right - 3, y + _HEIGHT + 5)]
-
-
-def _label(middle: float, y: float, name: str, meaning: str) -> list[str]:
-    return [svg.text(middle, y + 26, name, "b", "middle"), svg.text(middle, y + 44, meaning, "", "middle")]
-
-
-def _lower(middle: float, y: float, name: str, meaning: str) -> list[str]:
-    """A label in one line below the others, with a line that leads to it."""
-    label = svg.text(middle, y + 60, f"{name} {meaning}".strip(), "b", "middle")
-    return [svg.line(middle, y + 10, middle, y + 47, "i"), label]
 
 
 def _value(bits: int, field: Field) -> str:

@@ -6,8 +6,7 @@ from tcemu.arguments import explained
 from tcemu.errors import OperandError, counted, whole
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
-
-_LEFT, _TOP, _BOX, _ROW = 64, 34, 22, 38
+from tcemu.show.sheet import Grid
 
 
 @explained
@@ -28,25 +27,25 @@ def popcount(a: int, b: int, operation: str = "xor") -> Picture:
         raise OperandError(f"the operation must be xor or and; got {operation!r}")
     both = words["a"] ^ words["b"] if operation == "xor" else words["a"] & words["b"]
     ones, differ = both.bit_count(), (words["a"] ^ words["b"]).bit_count()
-    body = [svg.text(_LEFT + (31 - bit + 0.5) * _BOX, _TOP - 8, bit, "s t", "middle") for bit in range(0, 32, 4)]
-    for row, (name, word) in enumerate({**words, operation: both}.items()):
-        body += _word(_TOP + row * _ROW, name, word, marked=name == operation)
-    y = _TOP + 3 * _ROW + 14
-    body.append(svg.text(_LEFT, y, f"popc = {ones}", "b"))
+    grids = [Grid(64, 34 + 38 * row, 22, 26, 1, 32) for row in range(3)]
+    left, y = grids[0].left, grids[-1].bottom + 26
+    body = [grids[0].at(0, 31 - bit).above(bit, "s t", 8) for bit in range(0, 32, 4)]
+    for grid, (name, word) in zip(grids, {**words, operation: both}.items(), strict=True):
+        body += _word(grid, name, word, "x" if name == operation else "fb")
+    body.append(svg.text(left, y, f"popc = {ones}", "b"))
     signs = f"as signs, 1 for +1 and 0 for −1: {32 - differ} agree, {differ} differ, dot product {32 - 2 * differ}"
-    body.append(svg.text(_LEFT + 110, y, signs.replace("product -", "product −"), "s"))
+    body.append(svg.text(left + 110, y, signs.replace("product -", "product −"), "s"))
     title = f"popc(a {operation} b) = {ones}"
     words_said = f"a {words['a']:#010x} {operation} b {words['b']:#010x} is {both:#010x}, "
     words_said += f"which has {counted(ones, 'one')}. As signs: {32 - differ} agree and {differ} differ, "
     words_said += f"dot product {32 - 2 * differ}."
-    return picture(title, words_said.replace("product -", "product −"), _LEFT + 32 * _BOX + 16, y + 18, body)
+    return picture(title, words_said.replace("product -", "product −"), grids[0].right + 16, y + 18, body)
 
 
-def _word(y: float, name: str, word: int, *, marked: bool) -> list[str]:
-    """One word; ones are filled, and framed where they are counted."""
-    elements = [svg.text(_LEFT - 10, y + 19, name, "b", "end")]
-    for bit in range(31, -1, -1):
-        x, one = _LEFT + (31 - bit) * _BOX, word >> bit & 1
-        elements.append(svg.rect(x, y, _BOX, 26, "x" if one and marked else "fb" if one else "p"))
-        elements.append(svg.text(x + _BOX / 2, y + 18, one, "m b" if one else "m q", "middle"))
+def _word(grid: Grid, name: str, word: int, tone: str) -> list[str]:
+    """One word; its ones have the tone."""
+    elements = [svg.text(grid.left - 10, grid.top + 19, name, "b", "end")]
+    for place, digit in enumerate(f"{word:032b}"):
+        box, one = grid.at(0, place), digit == "1"
+        elements += [box.rect(tone if one else "p"), box.label(digit, "m b" if one else "m q")]
     return elements

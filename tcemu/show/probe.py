@@ -16,9 +16,10 @@ from tcemu.instructions import Instruction, parse, run
 from tcemu.layouts import Fragment
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
+from tcemu.show.sheet import Grid
 
-#: Corner of the grid of lanes, four to a row as in a fragment map; a lane's label, the height and the gap of lanes.
-_LEFT, _TOP, _LABEL, _HIGH, _GAP = 16, 44, 30, 26, 12
+#: Corner of the grid of lanes, four to a row as in a fragment map; a lane's label and height.
+_LEFT, _TOP, _LABEL, _HIGH = 16, 44, 30, 26
 _ACROSS = 4
 #: An element's place in its register, by how many share the register.
 _HALVES = ("lo", "hi")
@@ -140,26 +141,23 @@ def _drawn(hit: npt.NDArray[np.bool_], names: Sequence[str], where: str, answers
     lanes = np.flatnonzero(hit.any(axis=1))
     title = f"A one in {where}: {_who(lanes)}"
     place = 9 + 6.2 * max(map(len, names))
-    wide = _LABEL + place * len(names) + _GAP
-    rows = -(-len(hit) // _ACROSS)
+    grid = Grid(_LEFT, _TOP, _LABEL + place * len(names) + 12, _HIGH, -(-len(hit) // _ACROSS), _ACROSS)
     what, note = _SAID[answers]
     body = [svg.text(_LEFT, _TOP - 16, f"Each line: four lanes and their registers; marked: {note}", "s")]
     quiet, marked, labels = [], [], []
     for lane, row in enumerate(hit):
-        x, y = _LEFT + lane % _ACROSS * wide, _TOP + lane // _ACROSS * _HIGH
-        body.append(svg.text(x + _LABEL - 6, y + _HIGH / 2 + 2, lane, "n b" if row.any() else "n q", "end"))
+        x, y, *_ = grid.at(*divmod(lane, _ACROSS))
+        registers = Grid(x + _LABEL, y, place, _HIGH - 4, 1, len(names))
+        body += registers.beside([lane], "n b" if row.any() else "n q")
         for number, (name, is_hit) in enumerate(zip(names, row, strict=True)):
-            left = x + _LABEL + number * place
-            box = (left, y, place, _HIGH - 4)
+            box = registers.at(0, number)
             if is_hit:
-                marked += [svg.rect(*box, "x"), svg.hatch(left + 1, y + 1, place - 2, _HIGH - 6)]
+                marked += box.marked()
             else:
-                quiet.append(svg.rect(*box, "p"))
-            labels.append(svg.text(left + place / 2, y + _HIGH / 2 + 2, name, "n b c halo t" if is_hit else "n q c t"))
+                quiet.append(box.rect("p"))
+            labels.append(box.label(name, "n b c halo t" if is_hit else "n q c t"))
     words = f"{what}: {'; '.join(told)}." if told else "All outputs are zero."
-    return picture(
-        title, words, 2 * _LEFT + _ACROSS * wide, _TOP + rows * _HIGH + 16, [*body, *quiet, *marked, *labels]
-    )
+    return picture(title, words, grid.right + _LEFT, grid.bottom + 16, [*body, *quiet, *marked, *labels])
 
 
 def _who(lanes: npt.NDArray[np.intp]) -> str:

@@ -7,9 +7,8 @@ from tcemu.errors import FormatError, counted, span, whole
 from tcemu.formats import Container
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
+from tcemu.show.sheet import Grid, bit
 from tcemu.show.words import compact, value
-
-_LEFT, _TOP, _HEIGHT, _BOX = 16, 24, 34, 26.0
 
 
 @explained
@@ -28,20 +27,20 @@ def register_bits(container: Container, register: int, where: str = "") -> Pictu
         raise FormatError(f"register {register:#x}: it has {bits} bits, 0 to {(1 << bits) - 1:#x}")
     form = container.form
     numbers = form.decode([_element(container, register, index) for index in range(elements)]).tolist()
-    box = min(_BOX, 832 / bits)
-    body = _bits(container, register, box)
-    if container.width * box >= 48:
-        for index, number in enumerate(numbers):
-            body += _group(container, index, number, box)
+    grid = Grid(16, 24, min(26.0, 832 / bits), 34, 1, bits)
+    body, roomy = _bits(grid, container, register), container.width * grid.wide >= 48
+    for index, number in enumerate(numbers if roomy else ()):
+        box = grid.block(0, bits - (index + 1) * container.width, 1, container.width)
+        body += [box.bracket(3), box.below(f"element {index}", "s", 26), box.below(_fitting(number), "b", 44)]
     name = f"Register {register:#0{2 + bits // 4}x}{where and f' ({where})'}"
     title = f"{name}: {counted(elements, 'element')} of {form.name}"
     values = ", ".join(value(number) for number in numbers)
     high = container.shift + form.bits + form.padding - 1
     used = f"bit{'s' * (high > container.shift)} {span(high, container.shift)} of its {container.width}"
     words = f"Elements from the lowest bits: {values}. Each element is in {used}."
-    height = 142 if container.width * box >= 48 else 100
-    body.append(svg.text(_LEFT, height - 12, _legend(container), "s"))
-    return picture(title, words, 2 * _LEFT + bits * box, height, body)
+    height = 142 if roomy else 100
+    body.append(svg.text(grid.left, height - 12, _legend(container), "s"))
+    return picture(title, words, grid.right + 16, height, body)
 
 
 def _element(container: Container, register: int, index: int) -> int:
@@ -60,20 +59,16 @@ def _style(container: Container, bit: int) -> str:
     return "fo" if place < form.mantissa else "fb" if form.kind == "float" else "f"
 
 
-def _bits(container: Container, register: int, box: float) -> list[str]:
-    elements = []
-    bits = container.register_bits
-    for bit in range(bits - 1, -1, -1):
-        x, style, digit = _LEFT + (bits - 1 - bit) * box, _style(container, bit), register >> bit & 1
-        elements.append(svg.rect(x, _TOP, box, _HEIGHT, style))
-        if style == "p":
-            elements.append(svg.hatch(x, _TOP, box, _HEIGHT, "g"))
-        look = f"m{' b' * digit}{' clear' * (style == 'p')}"
-        elements.append(svg.text(x + box / 2, _TOP + 22, digit, look, "middle"))
-        if box >= 20 or bit % 8 == 0:
-            elements.append(svg.text(x + box / 2, _TOP - 6, bit, "s t", "middle"))
-        if bit < bits - 1 and style != _style(container, bit + 1):
-            elements.append(svg.line(x, _TOP - 2, x, _TOP + _HEIGHT + 2, "k"))
+def _bits(grid: Grid, container: Container, register: int) -> list[str]:
+    """The bits; thick lines divide the fields."""
+    elements = list[str]()
+    for place in range(grid.columns):
+        box, number = grid.at(0, place), grid.columns - 1 - place
+        style, hatched = _style(container, number), _style(container, number) == "p"
+        numbered = grid.wide >= 20 or number % 8 == 0
+        elements += bit(box, number, register >> number & 1, style, "g" * hatched, numbered=numbered)
+        if place and style != _style(container, number + 1):
+            elements.append(svg.line(box.x, box.y - 2, box.x, grid.bottom + 2, "k"))
     return elements
 
 
@@ -88,18 +83,6 @@ def _legend(container: Container) -> str:
     )
     unused = "; hatched: not part of the number" if form.bits < container.width else ""
     return f"each element from the left: {', '.join(names)}{unused}"
-
-
-def _group(container: Container, index: int, number: float, box: float) -> list[str]:
-    """The bracket of one element, its number and its value."""
-    right = _LEFT + (container.register_bits - index * container.width) * box
-    left = right - container.width * box
-    middle = (left + right) / 2
-    return [
-        svg.bracket(left + 3, right - 3, _TOP + _HEIGHT + 5),
-        svg.text(middle, _TOP + _HEIGHT + 26, f"element {index}", "s", "middle"),
-        svg.text(middle, _TOP + _HEIGHT + 44, _fitting(number), "b", "middle"),
-    ]
 
 
 def _fitting(number: float) -> str:

@@ -56,6 +56,14 @@ class Box(NamedTuple):
         """The box as what the picture is about: a thick frame, and yellow hatching."""
         return [self.rect("x"), self.inset(1).hatch("h", step)]
 
+    def above(self, content: object, look: str, up: float = 6) -> str:
+        """Text over its middle."""
+        return svg.text(self.middle, self.y - up, content, look, "middle")
+
+    def below(self, content: object, look: str, down: float) -> str:
+        """Text under its middle."""
+        return svg.text(self.middle, self.y + self.high + down, content, look, "middle")
+
     def bracket(self, inset: float, down: float = 5) -> str:
         """A bracket under it."""
         return svg.bracket(self.x + inset, self.x + self.wide - inset, self.y + self.high + down)
@@ -145,6 +153,35 @@ def _joined(boxes: Sequence[Box]) -> list[str]:
     """Marked boxes as two paths, because a page draws those faster than two elements for each of many."""
     hatches = (svg.hatch_lines(*box.inset(1)) for box in boxes)
     return [svg.path("".join(map(Box.outline, boxes)), "x"), svg.path("".join(hatches), "h")] if boxes else []
+
+
+def bit(box: Box, number: int, digit: int, tone: str, hatch: str = "", *, numbered: bool = True) -> list[str]:
+    """One bit of a word, with its number above it; hatched in grey if it is not used, in yellow if it is wrong."""
+    clear = {"": "", "g": " clear", "h": " halo"}[hatch]
+    hatched = [box.hatch(hatch)] if hatch else []
+    name = [box.above(number, "s t")] if numbered else []
+    return [box.rect(tone), *hatched, box.label(digit, f"m{' b' * digit}{clear}"), *name]
+
+
+class Scale(NamedTuple):
+    """Where numbers are along an axis: `low` at the pixel `start`, `high` at the pixel `end`."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def at(self, number: float) -> float:
+        """The pixel of a number."""
+        return self.start + (number - self.low) / (self.high - self.low) * (self.end - self.start)
+
+    def ticks(self, y: float, labels: Mapping[float, object], size: float = 5, down: float = 20) -> list[str]:
+        """Ticks and labels under a horizontal axis at y, by number."""
+        elements = []
+        for number, label in labels.items():
+            x = self.at(number)
+            elements += [svg.line(x, y, x, y + size, "k"), svg.text(x, y + down, label, "s", "middle")]
+        return elements
 
 
 def notes(x: float, y: float, lines: Iterable[str], look: str = "s") -> list[str]:

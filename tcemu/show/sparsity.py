@@ -14,12 +14,13 @@ from tcemu.instructions.mma_sp import selector as checked
 from tcemu.layouts import Fragment
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
+from tcemu.show.sheet import Grid
 from tcemu.show.words import compact, value
 
 _LEFT, _WIDE = 24, 832
 #: Tops of the four parts: the row, the chunk, the register, the lanes.
 _ROW, _CHUNK, _REGISTER, _LANES = 46, 112, 242, 368
-_HIGH, _BOX, _SMALL = 30, 64, 26.0
+_HIGH, _SMALL = 30, 26.0
 
 
 @dataclass(frozen=True)
@@ -133,24 +134,20 @@ def _sheet(
 
 def _row(sheet: _Sheet) -> list[str]:
     """The whole row of A, pruned elements hatched, chunks divided by thick lines."""
-    box = _WIDE / len(sheet.numbers)
+    grid = Grid(_LEFT, _ROW, _WIDE / len(sheet.numbers), _HIGH, 1, len(sheet.numbers))
     elements = [svg.text(_LEFT, _ROW - 20, f"row {sheet.row} of A, {len(sheet.numbers)} elements", "b")]
     for number, group in enumerate(sheet.groups):
-        x, wide = _LEFT + number * sheet.size * box, sheet.size * box
+        first = number * sheet.size
         for place in range(sheet.size):
-            k, left = number * sheet.size + place, x + place * box
-            kept = place in group.kept
-            elements.append(svg.rect(left, _ROW, box, _HIGH, "fb" if kept else "p"))
-            if not kept:
-                elements.append(svg.hatch(left, _ROW, box, _HIGH, "g", step=8))
-            if box >= 24:
-                look = "t c" if kept else "t c q clear"
-                elements.append(svg.text(left + box / 2, _ROW + 19, _narrow(sheet.numbers[k]), look))
-        elements.append(svg.rect(x, _ROW, wide, _HIGH, "k"))
-        look = "t b c" if number == sheet.chunk else "s t c"
-        elements.append(svg.text(x + wide / 2, _ROW - 6, f"chunk {number}" if wide >= 50 else number, look))
-    x, wide = _LEFT + sheet.chunk * sheet.size * box, sheet.size * box
-    return [*elements, svg.rect(x, _ROW + _HIGH + 3, wide, 6, "x")]
+            box, kept = grid.at(0, first + place), place in group.kept
+            elements += [box.rect("fb")] if kept else [box.rect("p"), box.hatch(step=8)]
+            if box.wide >= 24:
+                elements.append(box.label(_narrow(sheet.numbers[first + place]), "t c" if kept else "t c q clear"))
+        chunk = grid.block(0, first, 1, sheet.size)
+        name = f"chunk {number}" if chunk.wide >= 50 else number
+        elements += [chunk.rect("k"), chunk.above(name, "t b c" if number == sheet.chunk else "s t c")]
+    chosen = grid.block(0, sheet.first, 1, sheet.size)
+    return [*elements, chosen._replace(y=grid.bottom + 3, high=6).rect("x")]
 
 
 def _narrow(number: float) -> str:
@@ -161,26 +158,22 @@ def _narrow(number: float) -> str:
 
 def _chunk(sheet: _Sheet) -> list[str]:
     """The chosen chunk in large boxes, with its four bits, and the columns of the stored A that it fills."""
-    group, size = sheet.chosen, sheet.size
-    y = _CHUNK + 22
+    group, size, grid = sheet.chosen, sheet.size, Grid(_LEFT, _CHUNK + 22, 64, _HIGH, 1, sheet.size)
     heading = f"chunk {sheet.chunk}: k = {span(sheet.first, sheet.first + size - 1, '–')}"
     elements = [svg.text(_LEFT, _CHUNK + 8, heading, "b")]
-    unit = 2 if size == 8 else 1
     for place in range(size):
-        x, kept = _LEFT + place * _BOX, place in group.kept
-        elements.append(svg.rect(x, y, _BOX, _HIGH, "fb" if kept else "p"))
-        if not kept:
-            elements.append(svg.hatch(x, y, _BOX, _HIGH, "g"))
+        box, kept = grid.at(0, place), place in group.kept
+        elements += [box.rect("fb")] if kept else [box.rect("p"), box.hatch()]
         shown = compact(sheet.numbers[sheet.first + place], 7)
-        elements.append(svg.text(x + _BOX / 2, y + 20, shown, "n b c" if kept else "n c q clear"))
+        elements.append(box.below(shown, "n b c" if kept else "n c q clear", -10))
+    unit = 2 if size == 8 else 1
     for index in range(size // unit):
-        x, wide = _LEFT + index * unit * _BOX, unit * _BOX
         what = f"pair {index} = {index:02b}" if unit == 2 else f"{index} = {index:02b}"
         shown = what if len(pattern_of(sheet.instruction).places) > 2 else f"element {index}"
-        elements.append(svg.bracket(x + 4, x + wide - 4, y + _HIGH + 4))
-        elements.append(svg.text(x + wide / 2, y + _HIGH + 24, shown, "s c"))
-    x = max(_LEFT + size * _BOX + 24, 340)
-    return [*elements, *(svg.text(x, y + 2 + 20 * line, text, "") for line, text in enumerate(_meaning(sheet)))]
+        box = grid.block(0, index * unit, 1, unit)
+        elements += [box.bracket(4, 4), box.below(shown, "s c", 24)]
+    x = max(grid.right + 24, 340)
+    return [*elements, *(svg.text(x, grid.top + 2 + 20 * line, text) for line, text in enumerate(_meaning(sheet)))]
 
 
 def _meaning(sheet: _Sheet) -> list[str]:
@@ -204,24 +197,22 @@ def _meaning(sheet: _Sheet) -> list[str]:
 
 def _register(sheet: _Sheet) -> list[str]:
     """The 32 bits of the lane's register, in groups of four, and the row and chunk of each."""
-    group, y = sheet.chosen, _REGISTER + 28
+    group, grid, layout = sheet.chosen, Grid(_LEFT, _REGISTER + 28, _SMALL, _HIGH, 1, 32), sheet.fragment.layout
     heading = f"register e of lane {group.lane}: {sheet.register:#010x}"
     elements = [svg.text(_LEFT, _REGISTER, heading, "b")]
     for bit in range(31, -1, -1):
-        x, mine = _LEFT + (31 - bit) * _SMALL, bit // 4 == group.place
-        digit = sheet.register >> bit & 1
-        used = sheet.fragment.layout.position(group.lane, bit // 4)[0] == sheet.selector
-        elements.append(svg.rect(x, y, _SMALL, _HIGH, "x" if mine else "fb" if used else "p"))
-        elements += [] if used else [svg.hatch(x, y, _SMALL, _HIGH, "g")]
-        elements.append(svg.text(x + _SMALL / 2, y + 20, digit, f"m c{' b' * mine}{'' if used else ' clear'}"))
-        elements.append(svg.text(x + _SMALL / 2, y - 6, bit, "s t c"))
+        box, mine = grid.at(0, 31 - bit), bit // 4 == group.place
+        used = layout.position(group.lane, bit // 4)[0] == sheet.selector
+        elements.append(box.rect("x" if mine else "fb" if used else "p"))
+        elements += [] if used else [box.hatch()]
+        elements.append(box.label(sheet.register >> bit & 1, f"m c{' b' * mine}{'' if used else ' clear'}"))
+        elements.append(box.above(bit, "s t c"))
     for place in range(8):
-        x, wide = _LEFT + (7 - place) * 4 * _SMALL, 4 * _SMALL
-        elements += [svg.rect(x, y, wide, _HIGH, "k"), svg.bracket(x + 4, x + wide - 4, y + _HIGH + 4)]
-        f, row, chunk = sheet.fragment.layout.position(group.lane, place)
-        look = "b c t" if place == group.place else "s c t"
+        f, row, chunk = layout.position(group.lane, place)
         label = f"row {row}, chunk {chunk}" if f == sheet.selector else f"selector {f}"
-        elements.append(svg.text(x + wide / 2, y + _HIGH + 22, label, look))
+        box = grid.block(0, 4 * (7 - place), 1, 4)
+        look = "b c t" if place == group.place else "s c t"
+        elements += [box.rect("k"), box.bracket(4, 4), box.below(label, look, 22)]
     return elements
 
 
@@ -231,13 +222,11 @@ def _lanes(sheet: _Sheet) -> list[str]:
     whose = f"selector {sheet.selector} of {span(0, last)}" if last else "the only selector, 0"
     elements = [svg.text(_LEFT, _LANES - 12, f"lanes whose metadata counts, {whose}", "b")]
     for lane in range(sheet.fragment.lanes):
-        x, y = _LEFT + lane % 32 * _SMALL, _LANES + lane // 32 * 22
+        box = Grid(_LEFT, _LANES + lane // 32 * 22, _SMALL, 20, 1, 32).at(0, lane % 32)
         mine = lane == sheet.chosen.lane
-        elements.append(svg.rect(x, y, _SMALL, 20, "x" if mine else "fb" if lane in used else "p"))
-        if lane not in used:
-            elements.append(svg.hatch(x, y, _SMALL, 20, "g"))
-        look = "n b c" if mine else "n c" if lane in used else "n c q clear"
-        elements.append(svg.text(x + _SMALL / 2, y + 14, lane, look))
+        elements.append(box.rect("x" if mine else "fb" if lane in used else "p"))
+        elements += [] if lane in used else [box.hatch()]
+        elements.append(box.label(lane, "n b c" if mine else "n c" if lane in used else "n c q clear"))
     return elements
 
 

@@ -6,8 +6,10 @@ from tcemu.arguments import explained
 from tcemu.layouts.tensor_memory import COLUMNS, LANES, LANES_OF_WARP, lanes_of_warp, tensor_memory_address
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
+from tcemu.show.sheet import Grid
 
-_LEFT, _TOP, _WIDE, _HIGH = 96, 44, 512, 56
+#: A quarter of the lanes in each row.
+_GRID = Grid(96, 44, 512, 56, LANES // LANES_OF_WARP, 1)
 
 
 @explained
@@ -22,27 +24,28 @@ def tensor_memory(warp: int, lane: int, column: int) -> Picture:
     address, reached = tensor_memory_address(lane, column), lanes_of_warp(warp)
     can = "can" if lane in reached else "cannot"
     title = f"Tensor Memory: lane {lane}, column {column} has the address {address:#010x}; warp {warp} {can} load it"
-    body = [element for quarter in range(4) for element in _quarter(quarter, reached)]
+    body = [element for quarter in range(_GRID.rows) for element in _quarter(quarter, reached)]
     body += _cell(lane, column, lane in reached)
-    body.append(svg.text(_LEFT, _TOP - 10, f"columns 0 to {COLUMNS - 1}, 32 bits each", "s"))
+    body.append(svg.text(_GRID.left, _GRID.top - 10, f"columns 0 to {COLUMNS - 1}, 32 bits each", "s"))
     legend = f"Bits 31 to 16 of an address are the lane, {lane} = {lane:#x}; bits 15 to 0 are the column, "
     legend += f"{column} = {column:#x}."
-    body.append(svg.text(_LEFT, _TOP + 4 * _HIGH + 28, legend, "s"))
+    body.append(svg.text(_GRID.left, _GRID.bottom + 28, legend, "s"))
     words = f"Warp {warp} reaches lanes {reached[0]} to {reached[-1]} of {LANES}. {legend}"
-    return picture(title, words, _LEFT + _WIDE + 90, _TOP + 4 * _HIGH + 44, body)
+    return picture(title, words, _GRID.right + 90, _GRID.bottom + 44, body)
 
 
 def _quarter(quarter: int, reached: range) -> list[str]:
-    y, first = _TOP + quarter * _HIGH, quarter * LANES_OF_WARP
+    box, first = _GRID.at(quarter, 0), quarter * LANES_OF_WARP
     mine = first in reached
-    own = [svg.rect(_LEFT, y, _WIDE, _HIGH, "fg k" if mine else "p")]
-    own.append(svg.text(_LEFT - 8, y + _HIGH / 2 + 4, f"lanes {first}–{first + 31}", "b s" if mine else "s", "end"))
-    return own + ([svg.text(_LEFT + _WIDE + 8, y + _HIGH / 2 + 4, "this warp", "b s")] if mine else [])
+    own = [box.rect("fg k" if mine else "p")]
+    own.append(svg.text(box.x - 8, box.base, f"lanes {first}–{first + 31}", "b s" if mine else "s", "end"))
+    return own + ([svg.text(_GRID.right + 8, box.base, "this warp", "b s")] if mine else [])
 
 
 def _cell(lane: int, column: int, can: bool) -> list[str]:
-    x, y = _LEFT + column * _WIDE / COLUMNS, _TOP + lane * _HIGH / LANES_OF_WARP
-    cross = [svg.line(_LEFT, y, _LEFT + _WIDE, y), svg.line(x, _TOP, x, _TOP + 4 * _HIGH)]
+    all_ = _GRID.box
+    x, y = all_.x + column * all_.wide / COLUMNS, all_.y + lane * all_.high / LANES
+    cross = [svg.line(all_.x, y, _GRID.right, y), svg.line(x, all_.y, x, _GRID.bottom)]
     side, anchor = (10, "start") if column < COLUMNS / 2 else (-10, "end")
     label = f"lane {lane}, column {column}" + ("" if can else ": out of reach")
     told = svg.text(x + side, y + (20 if lane < 64 else -10), label, "b halo", anchor)
