@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,10 +13,10 @@ from tcemu.errors import OperandError, counted
 from tcemu.formats.arrays import as_array
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
+from tcemu.show.sheet import Box, Grid, Scale
 from tcemu.show.words import compact
 
-_LEFT, _TOP, _HIGH, _MOST, _WIDTH = 60, 58, 160, 64, 800
-_LISTED = 8
+_MOST, _LISTED = 64, 8
 
 
 @explained
@@ -39,22 +38,22 @@ def before_and_after(
             f"before_and_after takes two rows of at most {_MOST} numbers, in blocks of at most as many; got shapes "
             f"{old.shape} and {new.shape}, and blocks of {block}"
         )
-    wide = min(_WIDTH / len(old), 48)
-    scale = _Scale.of(old, new)
+    grid = Grid(60, 58, min(800 / len(old), 48), 160, 1, len(old))
+    scale = _scale(grid, np.concatenate([old, new]))
     gone, moved = (old != 0) & (new == 0), (old != new) & (new != 0)
-    body = _axis(scale, len(old) * wide)
+    ends = dict.fromkeys((scale.low, 0.0, scale.high))  # one of them may be 0
+    body = [svg.text(grid.left - 8, scale.at(end) + 4, _short(end), "s", "end") for end in ends]
+    body.append(svg.line(grid.left, scale.at(0), grid.right, scale.at(0), "k"))
     for place in range(len(old)):
-        body += _bar(place * wide, wide, scale, (float(old[place]), float(new[place])), bool(gone[place]))
-    body += _blocks(len(old), wide, block, captions)
-    body += _key(len(old) * wide, bool(gone.any()))
+        body += _bar(grid.at(0, place), scale, (float(old[place]), float(new[place])), bool(gone[place]))
+    body += [*_blocks(grid, block, captions), *_key(grid.left, bool(gone.any()))]
     told = _told(int(gone.sum()), int(moved.sum()), len(old))
     words = "; ".join(f"{place}: {_short(old[place])} became {_short(new[place])}"
                       for place in np.flatnonzero(old != new)[:_LISTED])  # fmt: skip
     more = int((old != new).sum()) - _LISTED
     says = f"{words}{f'; and {more} more' if more > 0 else ''}." if words else "Every number is unchanged."
     blocks = f" Blocks: {'; '.join(captions)}." if captions else ""
-    width = _LEFT + max(len(old) * wide, 460) + 24
-    return picture(title or told, says + blocks, width, _TOP + _HIGH + 56, body)
+    return picture(title or told, says + blocks, max(grid.right, grid.left + 460) + 24, grid.bottom + 56, body)
 
 
 def _numbers(given: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
@@ -76,67 +75,42 @@ def _short(number: float) -> str:
     return compact(float(number), 7)
 
 
-@dataclass(frozen=True)
-class _Scale:
-    """The largest number above 0, and the largest magnitude below it; a side that has numbers is wide enough to see."""
-
-    top: float
-    bottom: float
-
-    @classmethod
-    def of(cls, *rows: npt.NDArray[Any]) -> _Scale:
-        both = np.concatenate(rows)
-        top, bottom = (float(max((sign * both).max(), 0)) for sign in (1, -1))
-        most = max(top, bottom) or 1.0
-        return cls(*(max(side, 0.2 * most) if side else 0.0 for side in (top or most * (not bottom), bottom)))
-
-    def y(self, number: float) -> float:
-        return _TOP + _HIGH * (self.top - number) / (self.top + self.bottom)
+def _scale(grid: Grid, numbers: npt.NDArray[Any]) -> Scale:
+    """From the largest number down to the smallest; a side of 0 that has numbers is wide enough to see."""
+    top, bottom = (float(max((sign * numbers).max(), 0)) for sign in (1, -1))
+    most = max(top, bottom) or 1.0
+    above, below = (max(side, 0.2 * most) if side else 0.0 for side in (top or most * (not bottom), bottom))
+    return Scale(above, -below, grid.top, grid.bottom)
 
 
-def _axis(scale: _Scale, length: float) -> list[str]:
-    labels = {number: scale.y(number) for number in (scale.top, 0.0, -scale.bottom)}
-    return [
-        *(svg.text(_LEFT - 8, y + 4, _short(number), "s", "end") for number, y in labels.items()),
-        svg.line(_LEFT, scale.y(0), _LEFT + length, scale.y(0), "k"),
-    ]
-
-
-def _bar(x: float, wide: float, scale: _Scale, numbers: tuple[float, float], gone: bool) -> list[str]:
-    left, inner = _LEFT + x + 0.15 * wide, 0.7 * wide
-    (y, high), (new_y, new_high) = (
-        (scale.y(max(number, 0)), abs(scale.y(number) - scale.y(0))) for number in numbers
+def _bar(box: Box, scale: Scale, numbers: tuple[float, float], gone: bool) -> list[str]:
+    """The outline of what a number was, filled up to what it is."""
+    old, new = (
+        Box(box.x + 0.15 * box.wide, scale.at(max(number, 0)), 0.7 * box.wide, abs(scale.at(number) - scale.at(0)))
+        for number in numbers
     )
-    elements = [svg.rect(left, new_y, inner, new_high, "fb")] if numbers[1] else []
-    if gone and high > 1:
-        elements.append(svg.hatch(left, y, inner, high, "g", step=4))
-    if numbers[0]:
-        elements.append(svg.rect(left, y, inner, high, "k"))
-    return elements
+    elements = [new.rect("fb")] if numbers[1] else []
+    elements += [old.hatch(step=4)] if gone and old.high > 1 else []
+    return elements + ([old.rect("k")] if numbers[0] else [])
 
 
-def _blocks(size: int, wide: float, block: int, captions: Sequence[str]) -> list[str]:
+def _blocks(grid: Grid, block: int, captions: Sequence[str]) -> list[str]:
     elements = []
-    for number, start in enumerate(range(0, size, block)):
-        end = min(start + block, size)
+    for number, start in enumerate(range(0, grid.columns, block)):
+        box = grid.block(0, start, 1, min(block, grid.columns - start))
         if start:
-            x = _LEFT + start * wide
-            elements.append(svg.line(x, _TOP - 6, x, _TOP + _HIGH + 6, "l", dash="4 3"))
-        elements.append(svg.bracket(_LEFT + start * wide + 2, _LEFT + end * wide - 2, _TOP + _HIGH + 14))
-        if number < len(captions):
-            middle = _LEFT + (start + end) / 2 * wide
-            elements.append(svg.text(middle, _TOP + _HIGH + 38, captions[number], "n", "middle"))
+            elements.append(svg.line(box.x, grid.top - 6, box.x, grid.bottom + 6, "l", dash="4 3"))
+        elements.append(box.bracket(2, 14))
+        elements += [box.below(captions[number], "n", 38)] if number < len(captions) else []
     return elements
 
 
-def _key(length: float, gone: bool) -> list[str]:
-    entries = [("k", "before"), ("fb", "after")]
-    elements, x = [], float(_LEFT)
-    for style, says in entries:
-        elements += [svg.rect(x, 18, 18, 14, style), svg.text(x + 26, 30, says, "s")]
+def _key(x: float, gone: bool) -> list[str]:
+    """What outlines, fillings and hatching mean."""
+    elements = []
+    for style, says in [("k", "before"), ("fb", "after"), *([("k", "now zero")] if gone else [])]:
+        box = Box(x, 18, 18, 14)
+        elements += [box.hatch(step=4)] if says == "now zero" else []
+        elements += [box.rect(style), svg.text(x + 26, 30, says, "s")]
         x += 90
-    if gone:
-        elements += [
-            svg.hatch(x, 18, 18, 14, "g", step=4), svg.rect(x, 18, 18, 14, "k"), svg.text(x + 26, 30, "now zero", "s"),
-        ]  # fmt: skip
     return elements

@@ -9,6 +9,7 @@ from tcemu.arguments import explained
 from tcemu.errors import OperandError
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
+from tcemu.show.sheet import Box
 
 _LEFT, _TOP, _BAND, _BOX, _GAP, _MOST = 24, 40, 132, 118, 10, 7
 
@@ -60,27 +61,25 @@ def element_sums(bands: Sequence[ElementSums], title: str, given: str) -> Pictur
 
 
 def _drawn(band: ElementSums, top: float, known: set[tuple[str, float]]) -> list[str]:
-    y, elements = top + 30, [svg.text(_LEFT, top + 16, band.name, "n")]
+    elements = [svg.text(_LEFT, top + 16, band.name, "n")]
     shown = _short(band.parts)
     for place, part in enumerate(shown):
-        x = _LEFT + place * (_BOX + _GAP)
+        box = Box(_LEFT + place * (_BOX + _GAP), top + 30, _BOX, 44)
         if part is None:
-            elements.append(svg.text(x + _BOX / 2, y + 26, "…", "m", "middle"))
-            continue
-        same = part in known
-        elements += [
-            svg.rect(x, y, _BOX, 44, "p" if same else "fo"),
-            svg.text(x + 6, y + 16, part[0], "s"),
-            svg.text(x + 6, y + 34, f"{part[1]:.9g}", "n" if same else "n b"),
-        ]
-    x = _LEFT + len(shown) * (_BOX + _GAP) + 10
-    elements += [
-        svg.arrow(x - 12, y + 22, x, y + 22),
-        svg.rect(x + 4, y, 2 * _BOX, 44, "fg" if band.agrees else "fo"),
-        svg.text(x + 10, y + 16, f"in all {band.total:.9g}", "s"),
-        svg.text(x + 10, y + 34, f"{band.bits} {'agrees' if band.agrees else 'differs'}", "n b"),
-    ]
-    return elements
+            elements.append(box.label("…", "m"))
+        else:
+            elements += _said(box, "p" if part in known else "fo", part[0], f"{part[1]:.9g}", bold=part not in known)
+    x, y = _LEFT + len(shown) * (_BOX + _GAP) + 10, top + 30
+    elements.append(svg.arrow(x - 12, y + 22, x, y + 22))
+    verdict = f"{band.bits} {'agrees' if band.agrees else 'differs'}"
+    box = Box(x + 4, y, 2 * _BOX, 44)
+    return elements + _said(box, "fg" if band.agrees else "fo", f"in all {band.total:.9g}", verdict, bold=True)
+
+
+def _said(box: Box, tone: str, first: str, second: str, *, bold: bool) -> list[str]:
+    """A box with two lines."""
+    look = "n b" if bold else "n"
+    return [box.rect(tone), svg.text(box.x + 6, box.y + 16, first, "s"), svg.text(box.x + 6, box.y + 34, second, look)]
 
 
 def _short(parts: Sequence[tuple[str, float]]) -> list[tuple[str, float] | None]:

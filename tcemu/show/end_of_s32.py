@@ -6,11 +6,14 @@ from tcemu.arguments import explained
 from tcemu.errors import OperandError, whole
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
+from tcemu.show.sheet import Scale
 from tcemu.show.words import value
 
 #: The first and the last s32, and how far the picture reaches from either.
 LOW, HIGH, SPAN = -(2**31), 2**31 - 1, 20_000
-_LEFT, _GAP, _WIDTH, _Y = 24, 70, 270, 112
+#: The axis: the lower end on the left, then a gap, then the upper end and what is beyond it.
+_LEFT, _GAP, _RIGHT, _Y = 294, 364, 904, 112
+_LOW_END, _HIGH_END = Scale(LOW, LOW + SPAN, 24, _LEFT), Scale(HIGH - SPAN, HIGH + SPAN, _GAP, _RIGHT)
 
 
 @explained
@@ -37,28 +40,26 @@ def end_of_s32(c: int, product: int, wraps: int, clamps: int) -> Picture:
         body += _mark(name, number, row)
     title = f"{value(c)} + {value(product)} {'does not fit' if beyond else 'fits'} into s32"
     says = f"The exact sum is {value(exact)}. Without .satfinite the result is {value(wraps)}, with it {value(clamps)}."
-    return picture(title, says, _LEFT + _WIDTH + _GAP + 2 * _WIDTH + 190, _Y + 130, body)
+    return picture(title, says, _RIGHT + 190, _Y + 130, body)
 
 
 def _x(number: int) -> float:
-    """The place of a number: the lower end on the left, then a gap, then the upper end and what is beyond it."""
-    if number < 0:
-        return _LEFT + _WIDTH * min(number - LOW, SPAN) / SPAN
-    return _LEFT + _WIDTH + _GAP + _WIDTH * (number - (HIGH - SPAN)) / SPAN
+    """The place of a number."""
+    return _LOW_END.at(min(number, LOW + SPAN)) if number < 0 else _HIGH_END.at(number)
 
 
 def _axis() -> list[str]:
-    low, high, end = _x(LOW), _x(HIGH), _LEFT + _GAP + 3 * _WIDTH
+    low, high = _x(LOW), _x(HIGH)
     return [
-        svg.hatch(high, _Y - 10, end - high, 20, "g"),
-        svg.line(low, _Y, _LEFT + _WIDTH, _Y, "k"),
-        svg.line(_LEFT + _WIDTH + _GAP, _Y, high, _Y, "k"),
-        svg.text(_LEFT + _WIDTH + _GAP / 2, _Y + 5, "· · ·", "b", "middle"),
+        svg.hatch(high, _Y - 10, _RIGHT - high, 20, "g"),
+        svg.line(low, _Y, _LEFT, _Y, "k"),
+        svg.line(_GAP, _Y, high, _Y, "k"),
+        svg.text((_LEFT + _GAP) / 2, _Y + 5, "· · ·", "b", "middle"),
         svg.line(low, _Y - 12, low, _Y + 12, "k"),
         svg.line(high, _Y - 12, high, _Y + 12, "k"),
         svg.text(low, _Y + 28, value(LOW), "s"),
         svg.text(high, _Y + 28, value(HIGH), "s", "middle"),
-        svg.text((high + end) / 2, _Y + 28, "no s32", "s", "middle"),
+        svg.text((high + _RIGHT) / 2, _Y + 28, "no s32", "s", "middle"),
     ]
 
 

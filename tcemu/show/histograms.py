@@ -13,9 +13,10 @@ from tcemu.errors import OperandError
 from tcemu.formats.arrays import as_array
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
+from tcemu.show.sheet import Box, Scale, notes
 from tcemu.show.words import compact
 
-_LEFT, _TOP, _WIDTH, _HIGH, _GAP, _LABELS = 150, 24, 540, 72, 22, 140
+_LEFT, _WIDTH, _HIGH, _GAP = 150, 540, 72, 22
 
 
 @explained
@@ -39,13 +40,15 @@ def histograms(
     edges = np.linspace(low, high, bins + 1)
     body, words = [], []
     for number, (name, array) in enumerate(arrays.items()):
-        y = _TOP + number * (_HIGH + _GAP)
         counts, outside = _counts(array, edges)
-        body += _one(y, name, counts, f"mean {_short(array[np.isfinite(array)].mean())}", outside)
+        box = Box(_LEFT, 24 + number * (_HIGH + _GAP), _WIDTH, _HIGH)
+        body += _one(box, name, counts, f"mean {_short(array[np.isfinite(array)].mean())}", outside)
         words.append(_words(name, array, counts, edges, outside))
-    bottom = _TOP + len(arrays) * (_HIGH + _GAP) - _GAP
-    body += _axis(bottom, low, high, axis)
-    return picture(title or "Histograms", " ".join(words), _LEFT + _WIDTH + _LABELS, bottom + 54, body)
+    bottom = box.y + _HIGH
+    body += [svg.text(box.middle, bottom + 40, axis, "s", "middle")] if axis else []
+    labels = (low + share * (high - low) for share in (0, 0.25, 0.5, 0.75, 1))
+    body += Scale(low, high, box.x, box.x + _WIDTH).ticks(bottom, {label: _short(label) for label in labels})
+    return picture(title or "Histograms", " ".join(words), _LEFT + _WIDTH + 140, bottom + 54, body)
 
 
 def _counts(array: npt.NDArray[Any], edges: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
@@ -53,17 +56,15 @@ def _counts(array: npt.NDArray[Any], edges: npt.NDArray[Any]) -> tuple[npt.NDArr
     return counts, int(array.size - counts.sum())
 
 
-def _one(y: float, name: str, counts: npt.NDArray[Any], told: str, outside: int) -> list[str]:
-    wide, top = _WIDTH / len(counts), max(int(counts.max()), 1)
-    elements = [svg.text(_LEFT - 10, y + _HIGH / 2 + 4, name, "b", "end")]
+def _one(box: Box, name: str, counts: npt.NDArray[Any], told: str, outside: int) -> list[str]:
+    wide, most = box.wide / len(counts), max(int(counts.max()), 1)
+    right, bottom = box.x + box.wide, box.y + box.high
+    elements = [svg.text(box.x - 10, box.base, name, "b", "end")]
     for place, count in enumerate(counts.tolist()):
-        high = _HIGH * count / top
-        if count:
-            elements.append(svg.rect(_LEFT + place * wide, y + _HIGH - high, wide, high, "fb"))
-    elements.append(svg.line(_LEFT, y + _HIGH, _LEFT + _WIDTH, y + _HIGH, "k"))
-    elements.append(svg.text(_LEFT + _WIDTH + 10, y + _HIGH / 2 - 4, told, "s"))
-    elements.append(svg.text(_LEFT + _WIDTH + 10, y + _HIGH / 2 + 14, f"{outside:,} outside", "s"))
-    return elements
+        high = box.high * count / most
+        elements += [svg.rect(box.x + place * wide, bottom - high, wide, high, "fb")] if count else []
+    elements.append(svg.line(box.x, bottom, right, bottom, "k"))
+    return elements + notes(right + 10, box.base - 8, [told, f"{outside:,} outside"])
 
 
 def _words(name: str, array: npt.NDArray[Any], counts: npt.NDArray[Any], edges: npt.NDArray[Any], outside: int) -> str:
@@ -71,15 +72,6 @@ def _words(name: str, array: npt.NDArray[Any], counts: npt.NDArray[Any], edges: 
     mean = _short(array[np.isfinite(array)].mean())
     where = f"from {_short(edges[most])} to {_short(edges[most + 1])}"
     return f"{name}: {array.size:,} numbers, mean {mean}, {outside:,} outside; most are {where}."
-
-
-def _axis(bottom: float, low: float, high: float, axis: str) -> list[str]:
-    elements = [svg.text(_LEFT + _WIDTH / 2, bottom + 40, axis, "s", "middle")] if axis else []
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        x = _LEFT + share * _WIDTH
-        elements.append(svg.line(x, bottom, x, bottom + 5, "k"))
-        elements.append(svg.text(x, bottom + 20, _short(low + share * (high - low)), "s", "middle"))
-    return elements
 
 
 def _short(number: float) -> str:

@@ -12,6 +12,7 @@ from tcemu.formats import Format
 from tcemu.show import svg
 from tcemu.show.given import format_of
 from tcemu.show.picture import Picture, picture
+from tcemu.show.sheet import Scale
 from tcemu.show.words import value
 
 #: PTX's rounding modifiers and what they mean.
@@ -22,7 +23,9 @@ _MODES = {
     "rm": "down, toward −∞",
     "rp": "up, toward +∞",
 }
-_LEFT, _LENGTH, _TOP, _ROW = 290, 380, 66, 30
+_LEFT, _RIGHT, _TOP, _ROW = 290, 670, 66, 30
+#: Lower end of the lines through the rows.
+_LOW = _TOP + 40 + _ROW * len(_MODES)
 
 
 @explained
@@ -46,33 +49,27 @@ def rounding(form: Format | str, number: float) -> Picture:
         above = form.encode(math.nextafter(number, math.inf), "rp").item()
     low, high = (form.decode(pattern).item() for pattern in (below, above))
     results = {mode: form.encode(number, mode).item() for mode in _MODES}
-    body = [*_scale(low, high, number), *_ends(form, (below, low), (above, high))]
+    scale = Scale(low, high, _LEFT, _RIGHT)
+    body = [*_axis(scale, number), *_ends(form, (below, low), (above, high))]
     for row, (mode, pattern) in enumerate(results.items()):
         result = form.decode(pattern).item()
-        ends = _x(low, high, number), _x(low, high, result)
+        ends = scale.at(number), scale.at(result)
         body += _way(mode, ends, result, _TOP + 56 + row * _ROW, "b" if mode in form.cvt.split() else "q")
-    each = "; ".join(f"{mode} ({_MODES[mode]}) gives {value(form.decode(p).item())}" for mode, p in results.items())
-    description = f"{value(number)} is between the {form.name} numbers {value(low)} and {value(high)}: {each}."
-    height = _TOP + 76 + len(results) * _ROW
     offered = _offered(form)
-    description += f" {offered}"
-    body.append(svg.text(16, height - 14, offered, "s"))
-    return picture(f"Rounding {value(number)} to {form.name}", description, _LEFT + _LENGTH + 160, height, body)
+    each = "; ".join(f"{mode} ({_MODES[mode]}) gives {value(form.decode(p).item())}" for mode, p in results.items())
+    words = f"{value(number)} is between the {form.name} numbers {value(low)} and {value(high)}: {each}. {offered}"
+    body.append(svg.text(16, _LOW + 22, offered, "s"))
+    return picture(f"Rounding {value(number)} to {form.name}", words, _RIGHT + 160, _LOW + 36, body)
 
 
-def _x(low: float, high: float, number: float) -> float:
-    return _LEFT + (number - low) / (high - low) * _LENGTH
-
-
-def _scale(low: float, high: float, number: float) -> list[str]:
+def _axis(scale: Scale, number: float) -> list[str]:
     """The axis between the two neighbours, with its middle and the number."""
-    x, bottom = _x(low, high, number), _TOP + 40 + len(_MODES) * _ROW
-    elements = [svg.line(_LEFT - 20, _TOP, _LEFT + _LENGTH + 20, _TOP, "k")]
-    middle = _LEFT + _LENGTH / 2
-    elements.append(svg.line(middle, _TOP - 6, middle, bottom, dash="2 4"))
+    x, middle = scale.at(number), (_LEFT + _RIGHT) / 2
+    elements = [svg.line(_LEFT - 20, _TOP, _RIGHT + 20, _TOP, "k")]
+    elements.append(svg.line(middle, _TOP - 6, middle, _LOW, dash="2 4"))
     if abs(x - middle) >= 60:
-        elements.append(svg.text(middle, _TOP - 14, value((low + high) / 2), "n q", "middle"))
-    elements.append(svg.line(x, _TOP, x, bottom, "k", dash="4 3"))
+        elements.append(svg.text(middle, _TOP - 14, value((scale.low + scale.high) / 2), "n q", "middle"))
+    elements.append(svg.line(x, _TOP, x, _LOW, "k", dash="4 3"))
     elements.append(svg.polygon([(x, _TOP), (x - 6, _TOP - 10), (x + 6, _TOP - 10)], "d"))
     return [*elements, svg.text(x, _TOP - 32, value(number, 12), "m b", "middle")]
 
@@ -80,9 +77,9 @@ def _scale(low: float, high: float, number: float) -> list[str]:
 def _ends(form: Format, below: tuple[int, float], above: tuple[int, float]) -> list[str]:
     """The two neighbours: value and pattern."""
     elements = []
-    for x, anchor, (pattern, number) in ((_LEFT, "end", below), (_LEFT + _LENGTH, "start", above)):
+    for x, anchor, (pattern, number) in ((_LEFT, "end", below), (_RIGHT, "start", above)):
         side = -10 if anchor == "end" else 10
-        elements.append(svg.line(x, _TOP - 10, x, _TOP + 40 + len(_MODES) * _ROW, "k"))
+        elements.append(svg.line(x, _TOP - 10, x, _LOW, "k"))
         elements.append(svg.text(x + side, _TOP - 14, value(number, 12), "m", anchor))
         elements.append(svg.text(x + side, _TOP + 18, f"{pattern:#0{2 + -(-form.container // 4)}x}", "n q", anchor))
     return elements
@@ -102,4 +99,4 @@ def _way(mode: str, ends: tuple[float, float], result: float, y: float, look: st
     start, end = ends
     elements = [svg.text(16, y + 4, f".{mode}", f"m {look}"), svg.text(64, y + 4, _MODES[mode], "s")]
     elements.append(svg.arrow(start, y, end, y) if start != end else svg.text(start + 8, y + 4, "exact", "s clear"))
-    return [*elements, svg.text(_LEFT + _LENGTH + 60, y + 4, f"→ {value(result, 12)}", "m")]
+    return [*elements, svg.text(_RIGHT + 60, y + 4, f"→ {value(result, 12)}", "m")]

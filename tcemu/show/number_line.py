@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Literal, get_args
@@ -16,7 +16,7 @@ from tcemu.show.given import formats_of
 from tcemu.show.picture import Picture, picture
 from tcemu.show.words import neat, power, value
 
-_LEFT, _RIGHT, _TOP, _ROW = 116, 146, 24, 52
+_LEFT, _TOP, _ROW = 116, 24, 52
 _LENGTH = 680
 
 Scale = Literal["logarithmic", "linear"]
@@ -47,6 +47,10 @@ class _Axis:
         return elements
 
 
+#: What draws a format at a height.
+_Draw = Callable[[Format, _Axis, float], list[str]]
+
+
 @explained
 def number_lines(formats: Iterable[Format | str], scale: Scale = "logarithmic") -> Picture:
     """Every positive value of each format as a tick on one axis; a format of more than 8 bits is drawn as a band.
@@ -65,15 +69,8 @@ def number_lines(formats: Iterable[Format | str], scale: Scale = "logarithmic") 
         axis = _Axis(scale, 0, largest)
     else:
         axis = _Axis(scale, math.floor(math.log2(smallest)) - 2, math.ceil(math.log2(largest)))
-    body = axis.draw(_TOP + _ROW * len(rows))
-    for index, form in enumerate(rows):
-        body += _line(form, axis, _TOP + _ROW * index + 30)
-    names = ", ".join(form.name for form in rows)
-    height = _TOP + _ROW * len(rows) + 56
     note = "long tick: normal number (longest: a power of two); short tick: subnormal"
-    body.append(svg.text(_LEFT, height - 10, note, "s"))
-    description = f"Positive values on a {scale} axis. " + " ".join(_in_words(form) for form in rows)
-    return picture(f"Positive numbers of {names}", description, _LEFT + _LENGTH + _RIGHT, height, body)
+    return _compared("Positive numbers", "Positive values", rows, axis, _line, note)
 
 
 @explained
@@ -90,15 +87,22 @@ def number_ranges(formats: Iterable[Format | str]) -> Picture:
     low = min(math.log2(form.smallest_subnormal) for form in rows)
     high = max(math.log2(form.largest) for form in rows)
     axis = _Axis("logarithmic", math.floor(low) - 1, math.ceil(high) + 1)
-    body = axis.draw(_TOP + _ROW * len(rows) + 6)
-    for index, form in enumerate(rows):
-        body += _band(form, axis, _TOP + _ROW * index + 30)
-    names = ", ".join(form.name for form in rows)
-    height = _TOP + _ROW * len(rows) + 62
     note = "height of a band: bits of the significand; tapering end: subnormals"
-    body.append(svg.text(_LEFT, height - 10, note, "s"))
-    description = "Range and precision on a logarithmic axis. " + " ".join(_in_words(form) for form in rows)
-    return picture(f"Range and precision of {names}", description, _LEFT + _LENGTH + _RIGHT, height, body)
+    return _compared("Range and precision", "Range and precision", rows, axis, _band, note, low=6)
+
+
+def _compared(
+    what: str, words: str, rows: list[Format], axis: _Axis, draw: _Draw, note: str, low: float = 0
+) -> Picture:
+    """The formats one below the other, and the axis, moved down by `low`."""
+    bottom = _TOP + _ROW * len(rows) + low
+    body = axis.draw(bottom)
+    for index, form in enumerate(rows):
+        body += draw(form, axis, _TOP + _ROW * index + 30)
+    body.append(svg.text(_LEFT, bottom + 46, note, "s"))
+    title = f"{what} of {', '.join(form.name for form in rows)}"
+    said = " ".join([f"{words} on a {axis.scale} axis.", *map(_in_words, rows)])
+    return picture(title, said, _LEFT + _LENGTH + 146, bottom + 56, body)
 
 
 def _floats(formats: Iterable[Format | str]) -> list[Format]:

@@ -9,9 +9,10 @@ from tcemu.arguments import explained
 from tcemu.errors import OperandError, briefly
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
+from tcemu.show.sheet import Scale
 from tcemu.show.words import compact
 
-_LEFT, _TOP, _WIDTH, _HEIGHT, _LABELS = 70, 44, 520, 220, 250
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 590, 44, 264
 #: The look of each line; dashes and the label at its end tell them apart without colour.
 _LOOKS = (("ko", ""), ("kb", "7 4"), ("kg", "2 3"))
 
@@ -31,19 +32,17 @@ def running_error(ks: Sequence[int], errors: Mapping[str, Sequence[float]], titl
         raise OperandError(f"the last k must be positive: it is at the right end of the picture; got {briefly(ks)}")
     sizes = {name: [abs(float(error)) for error in line] for name, line in errors.items()}
     top = max(max(line) for line in sizes.values()) or 1.0
-    body = _axes(ks, top)
+    along, up = Scale(0, ks[-1], _LEFT, _RIGHT), Scale(0, top, _BOTTOM, _TOP)
+    body = _axes(along, up)
     ends: list[float] = []
     for (name, line), (look, dash) in zip(sizes.items(), _LOOKS, strict=False):
-        points = [(_x(k, ks), _y(error, top)) for k, error in zip(ks, line, strict=True)]
-        body += [
-            svg.line(x1, y1, x2, y2, look, dash=dash)
-            for (x1, y1), (x2, y2) in pairwise(points)
-        ]
+        points = [(along.at(k), up.at(error)) for k, error in zip(ks, line, strict=True)]
+        body += [svg.line(*start, *end, look, dash=dash) for start, end in pairwise(points)]
         ends.append(_free(points[-1][1], ends))
-        body.append(svg.text(_LEFT + _WIDTH + 8, ends[-1] + 4, f"{name}: {_part(line[-1])}"))
+        body.append(svg.text(_RIGHT + 8, ends[-1] + 4, f"{name}: {_part(line[-1])}"))
     says = "; ".join(f"{name} is off by {_part(line[-1])}, at most {_part(max(line))}" for name, line in sizes.items())
     words = f"After k = {ks[-1]}: {says}."
-    return picture(title or "Error of a sum along k", words, _LEFT + _WIDTH + _LABELS, _TOP + _HEIGHT + 44, body)
+    return picture(title or "Error of a sum along k", words, _RIGHT + 250, _BOTTOM + 44, body)
 
 
 def _free(y: float, taken: Sequence[float]) -> float:
@@ -56,28 +55,16 @@ def _part(error: float) -> str:
     return compact(error, 8) if error else "0"
 
 
-def _x(k: int, ks: Sequence[int]) -> float:
-    return _LEFT + _WIDTH * k / ks[-1]
-
-
-def _y(error: float, top: float) -> float:
-    return _TOP + _HEIGHT * (1 - error / top)
-
-
-def _axes(ks: Sequence[int], top: float) -> list[str]:
-    bottom, right = _TOP + _HEIGHT, _LEFT + _WIDTH
+def _axes(along: Scale, up: Scale) -> list[str]:
     elements = [
-        svg.line(_LEFT, bottom, right, bottom, "k"),
-        svg.line(_LEFT, _TOP, _LEFT, bottom, "k"),
+        svg.line(_LEFT, _BOTTOM, _RIGHT, _BOTTOM, "k"),
+        svg.line(_LEFT, _TOP, _LEFT, _BOTTOM, "k"),
         svg.text(16, 22, "error, as a part of the exact sum", "s"),
-        svg.text((_LEFT + right) / 2, bottom + 34, "k", "s", "middle"),
+        svg.text((_LEFT + _RIGHT) / 2, _BOTTOM + 34, "k", "s", "middle"),
     ]
     for share in (0.0, 0.5, 1.0):
-        y = _y(share * top, top)
+        y = up.at(share * up.high)
         elements.append(svg.line(_LEFT - 4, y, _LEFT, y, "k"))
-        elements.append(svg.text(_LEFT - 8, y + 4, _part(share * top), "s", "end"))
-    for share in (0.25, 0.5, 0.75, 1.0):
-        x = _LEFT + share * _WIDTH
-        elements.append(svg.line(x, bottom, x, bottom + 4, "k"))
-        elements.append(svg.text(x, bottom + 18, f"{round(share * ks[-1])}", "s", "middle"))
-    return elements
+        elements.append(svg.text(_LEFT - 8, y + 4, _part(share * up.high), "s", "end"))
+    labels = {share * along.high: round(share * along.high) for share in (0.25, 0.5, 0.75, 1.0)}
+    return elements + along.ticks(_BOTTOM, labels, size=4, down=18)
