@@ -10,7 +10,7 @@ lanes, and the addend and the rounding take about 12 operations for each sum, or
 (float16 results take about 20, accumulators near the ends of their range 25).
 The line "four operations" runs only those four, with everything in the first-level cache: this scheme cannot be faster
 on this machine, and the last column is the fraction of that limit. Only sums of elements of few bits that lose nothing
-(`tcemu.kernels.short_sums`) are faster: those of e4m3 into f32 on sm_90, which are one multiply-add for each product.
+(`tcemu.kernels.sums.short`) are faster: those of e4m3 into f32 on sm_90, which are one multiply-add for each product.
 They lose nothing because the numbers here have a standard deviation of one; twice that, and few sums are so short.
 """
 

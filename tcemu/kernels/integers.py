@@ -20,7 +20,8 @@ from numba.extending import intrinsic
 from tcemu.kernels.emit.code import Variable, bits32, vector_code, whole_vectors, words_at
 from tcemu.kernels.emit.lanes import REAL, REALS, WORD, WORDS, Lanes
 from tcemu.kernels.host.compiling import njit
-from tcemu.kernels.host.threads import COLUMNS, Corner, Kept, check_shapes, share_matrix
+from tcemu.kernels.host.memory import Kept
+from tcemu.kernels.host.threads import COLUMNS, Corner, check_shapes, share_matrix
 from tcemu.kernels.sums import ROWS
 
 Array = npt.NDArray[Any]

@@ -22,7 +22,8 @@ from tcemu.kernels.emit.code import call, whole_vectors
 from tcemu.kernels.emit.lanes import WIDTH
 from tcemu.kernels.exact import ALL_ONES, plain
 from tcemu.kernels.host.compiling import njit
-from tcemu.kernels.host.threads import Corner, Kept, check_shapes, share_matrix
+from tcemu.kernels.host.memory import Kept
+from tcemu.kernels.host.threads import Corner, check_shapes, share_matrix
 from tcemu.kernels.sums import LOWEST, OUTSIDE, QUIET, QUIET_HALF, ROWS, space
 
 Array = npt.NDArray[Any]
@@ -248,7 +249,7 @@ class _Product:
     """A product with everything that its tiles share.
 
     places: for one instruction, the k of each fused sum, (sums, depth), with -1 behind those of a shorter sum. formats,
-    normal and join: see `matmul.fused`.
+    normal and join: see `multiply`.
     """
 
     def __init__(self, rule: Rule, formats: Sequence[Array], normal: Sequence[bool], join: bool, places: Array):

@@ -41,6 +41,14 @@ def test_every_file_is_on_the_map():
     assert files <= named, files - named
 
 
+def test_modules_that_prose_names_exist():
+    sources = [path for room in ("tcemu", "benchmarks", "tools") for path in (ROOT / room).rglob("*.py")]
+    for path in sources:
+        for name in re.findall(r"`tcemu\.kernels\.([a-z0-9_.]+)`", path.read_text(encoding="utf-8")):
+            module = KERNELS / name.replace(".", "/")
+            assert module.is_dir() or module.with_suffix(".py").exists(), f"{path}: {name}"
+
+
 def test_the_way_from_run_is_short():
     """Eight hops in six files, as counted in the map."""
     way = MAP.split("## From tcemu.run")[1].split("## ")[0]

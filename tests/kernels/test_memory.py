@@ -16,7 +16,7 @@ from tcemu.vectors import cases, emulator
 pytest.importorskip("numba")
 
 from tcemu.kernels.batch import plan
-from tcemu.kernels.host import threads
+from tcemu.kernels.host import memory
 
 KERNELS = Path(plan.__file__).parents[1]
 #: Elements before and behind an array, and the byte that they consist of.
@@ -86,14 +86,14 @@ class Guarded:
 def test_nothing_is_written_beside_an_array(row, monkeypatch):
     guarded, by_address = Guarded(), 0
     monkeypatch.setenv("TCEMU_KERNELS", "numba")
-    for module in (threads, plan):
-        monkeypatch.setattr(module, "np", guarded)
+    monkeypatch.setattr(plan, "np", guarded)
+    monkeypatch.setattr(memory, "empty", guarded.empty)
     asked = some(computing(), 40)
     for work in asked:
         with row(f"{work.opcode} on {work.target}"):
             for case in cases(tcemu.parse(work.opcode, work.target), "bits", warps=3):
                 guarded.rooms = []
-                monkeypatch.setattr(plan, "_KEPT", threads.Kept())  # so that it is made between guards
+                monkeypatch.setattr(plan, "_KEPT", memory.Kept())  # so that it is made between guards
                 case.answer(emulator(work.target))
                 assert not guarded.broken(), case.key
             by_address += bool(guarded.rooms)

@@ -178,7 +178,7 @@ def _gather_words(typingctx, tiles, words, step, table, into, apart):  # type: i
 
 @njit(cache=True, nogil=True, no_cpython_wrapper=True)
 def gather_words(tiles, words, step, table, into, apart):  # type: ignore[no-untyped-def]
-    """into[i] = the words that a table of `tcemu.kernels.picks` picks, for so many tiles.
+    """into[i] = the words that a table picks, for so many tiles.
 
     words, picks and into are addresses of 32-bit words. step and apart: the bytes from a tile's `words` and `into` to
     those of the next.
@@ -194,7 +194,7 @@ def gather_words_at() -> int:
 
 
 def _pick(code: Code, tiles: Lanes, words: Strided, table: Any, into: Strided) -> None:
-    """Pick words as a table of `tcemu.kernels.picks` says."""
+    """Gather words as a table says."""
     count, together, *more = (code.wide(code.load(table, i, WORD, unit=4)) for i in range(5))
     if not whole_vectors_of_words():
         _gather(code, tiles, words, table, count, into)
@@ -275,7 +275,7 @@ _WORD, _NOTHING = 0xFFFFFFFF, np.empty(0, np.int64)
 
 
 class Load(NamedTuple):
-    """How an operand is loaded: three tables and three numbers, see `tcemu.kernels.loading`."""
+    """How an operand is loaded: the fields of OPERAND in `tcemu.kernels.batch.abi`."""
 
     table: Array
     source: Array

@@ -22,8 +22,7 @@ from tcemu.kernels.batch.load import ENTRIES, SPREAD_ROWS, SPREADS, UNCHANGED
 from tcemu.kernels.batch.others import run_grouped, run_plainly
 from tcemu.kernels.batch.run import LEFT, SHARED, SHARES, run_fused, share_tiles, with_functions
 from tcemu.kernels.emit.lanes import WIDTH
-from tcemu.kernels.host.memory import check_words
-from tcemu.kernels.host.threads import Kept, aligned, whole
+from tcemu.kernels.host.memory import Kept, aligned, check_words, whole
 from tcemu.kernels.sums import CHAINS, FUSED, GROUPED, ROWS, SAFE, above, of_few_bits, space, start_of_window
 
 Array = npt.NDArray[Any]
@@ -59,8 +58,8 @@ _NOTHING = np.empty(0, np.int64)
 class Rule(NamedTuple):
     """The arithmetic in numbers.
 
-    kind: of the arithmetic. option: what else it takes, see `tcemu.kernels.products`. fraction to join: see
-    `tcemu.kernels.blocks`. addends and results: what C and D hold, see `tcemu.kernels.moves`.
+    kind: of the arithmetic. option: what else it takes, see `tcemu.kernels.batch.others`. fraction to join: see
+    RULE. addends and results: what C and D hold: FLOAT32, FLOAT16 or UNCHANGED of `tcemu.kernels.batch.load`.
     """
 
     kind: int = FUSED
@@ -95,7 +94,7 @@ class BatchPlan:
     """A batched product D = A B + C with everything known in advance: formats, rule and index tables.
 
     shape: (m, n, k) of a tile; k counts the stored elements of a sparse A. formats: of A's and of B's elements, seven
-    numbers each: a format as for `matmul.fused`, and whether subnormals are normalised, as in a wider format; for
+    numbers each: those of FORMAT in `tcemu.kernels.batch.abi`; for
     integers the first is the sign bit. sums: the k of each fused sum, or of each group of products.
     """
 
@@ -319,7 +318,7 @@ class BatchPlan:
 
         None if the metadata of a sparse A has bits that are not legal; it comes in contiguous words too. scales: of A
         and of B, (tiles, scales) int32. For fused sums they are the exponents, one for each row of A and each column
-        of B; for groups they are in the order of the blocks, see `tcemu.kernels.scaled`.
+        of B; for groups they are in the order of the blocks, see `tcemu.kernels.sums.scaled`.
         """
         x, y = (b, a) if self.along_n else (a, b)
         of_x, of_y = (_NO_SCALES, _NO_SCALES) if scales is None else scales[::-1] if self.along_n else scales

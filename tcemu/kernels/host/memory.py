@@ -1,12 +1,15 @@
-"""Moves elements between registers and arrays, and rows of bytes between memories; checks addresses."""
+"""Moves elements between registers and arrays, and rows of bytes between memories; the memory that threads keep."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ctypes import addressof, c_char
+from threading import local
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy import empty
 
 from tcemu.kernels.host.compiling import njit
 
@@ -116,3 +119,38 @@ def write(elements, gather, width, shift, registers):  # type: ignore[no-untyped
                 one = registers.dtype.type(elements[w, np.uint64(gather[i, j])])
                 value |= one << registers.dtype.type(j * np.uint64(width) + np.uint64(shift))
             registers[w, i] = value
+
+
+# -------------------------------------------------------------------------------------------- memory of each thread
+
+#: Words of a vector, which is a line of the processor's cache.
+VECTOR = 16
+
+
+def whole(words: int) -> int:
+    """A number of 32-bit words, rounded up to whole vectors."""
+    return -(-words // VECTOR) * VECTOR
+
+
+def aligned(words: int, dtype: Any) -> Array:
+    """An uninitialised array of 32-bit words, whose vectors are aligned to the lines of the processor's cache.
+
+    A vector that crosses a line takes two accesses.
+    """
+    scratch = empty(words + VECTOR, dtype)
+    begin = -addressof(c_char.from_buffer(scratch.data)) % (4 * VECTOR) // 4  # room.ctypes.data takes ten times as long
+    return scratch[begin : begin + words]
+
+
+class Kept(local):
+    """Room by names. Each thread has its own, keeps it from one call to the next, and makes it larger where needed."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Array] = {}
+
+    def take(self, name: str, size: int, kind: Any) -> Array:
+        """An array without initial content; the next call with this name returns the same memory."""
+        scratch = self._kept.get(name)
+        if scratch is None or scratch.size < size:
+            scratch = self._kept[name] = aligned(size, kind)
+        return scratch[:size]

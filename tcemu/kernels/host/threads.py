@@ -1,7 +1,7 @@
-"""The threads that compute, one for each core, how they share a matrix, and the memory that each of them keeps.
+"""The threads that compute, one for each core, and how they share a matrix.
 
 They wait for the next call, because starting one takes a while. How they share a batch, `tcemu.kernels.batch.run` says.
-Nothing here needs numba.
+Nothing here needs numpy or numba.
 """
 
 from __future__ import annotations
@@ -9,18 +9,15 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from ctypes import addressof, c_char
 from functools import cache
-from threading import local
 from typing import TYPE_CHECKING, Any, TypeVar
-
-import numpy as np
-import numpy.typing as npt
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-Array = npt.NDArray[Any]
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
 
 
 Part = TypeVar("Part")
@@ -123,38 +120,3 @@ def share_matrix(work: Callable[[Corner], None], rows: int, columns: int, depth:
         for n in range(0, columns, COLUMNS)
     ]
     share(work, tiles, most)
-
-
-# -------------------------------------------------------------------------------------------- memory of each thread
-
-#: Words of a vector, which is a line of the processor's cache.
-VECTOR = 16
-
-
-def whole(words: int) -> int:
-    """A number of 32-bit words, rounded up to whole vectors."""
-    return -(-words // VECTOR) * VECTOR
-
-
-def aligned(words: int, dtype: Any) -> Array:
-    """An uninitialised array of 32-bit words, whose vectors are aligned to the lines of the processor's cache.
-
-    A vector that crosses a line takes two accesses.
-    """
-    scratch = np.empty(words + VECTOR, dtype)
-    begin = -addressof(c_char.from_buffer(scratch.data)) % (4 * VECTOR) // 4  # room.ctypes.data takes ten times as long
-    return scratch[begin : begin + words]
-
-
-class Kept(local):
-    """Room by names. Each thread has its own, keeps it from one call to the next, and makes it larger where needed."""
-
-    def __init__(self) -> None:
-        self._kept: dict[str, Array] = {}
-
-    def take(self, name: str, size: int, kind: Any) -> Array:
-        """An array without initial content; the next call with this name returns the same memory."""
-        scratch = self._kept.get(name)
-        if scratch is None or scratch.size < size:
-            scratch = self._kept[name] = aligned(size, kind)
-        return scratch[:size]

@@ -77,10 +77,10 @@ BOTTOM = -300
 def space(fraction: int, products: int, formats: Sequence[Sequence[int]]) -> int:
     """Whether a sum of so many products that are not zero always fits in 32 bits, in units of 2^(E - fraction).
 
-    0: it does so with an accumulator, which is below 2 * 2^E; 1: without; 2: not always. formats: see `matmul.fused`.
+    0: it does so with an accumulator, which is below 2 * 2^E; 1: without; 2: not always. formats: see `FORMAT`.
     """
-    most, scratch = products * prod(2 - 2.0 ** -int(form[1]) for form in formats), 2.0 ** (31 - fraction)
-    return (most + 2 >= scratch) + (most >= scratch)
+    most, limit = products * prod(2 - 2.0 ** -int(form[1]) for form in formats), 2.0 ** (31 - fraction)
+    return (most + 2 >= limit) + (most >= limit)
 
 
 #: Fraction bits of a small format, at most, and where the window of large ones begins if their numbers are near 1.

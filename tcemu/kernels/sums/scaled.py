@@ -79,7 +79,7 @@ def put_nan(chain: Chain) -> None:
 def add_short(chain: Chain, below: Lanes) -> Lanes:
     """Compute a chain of a single sum if it is short. Returns 1 if it is not, else 0.
 
-    Instead of specials, there are results of `short_sums.squares`. below: the bits that products may have below the
+    Instead of specials, there are results of `short.squares`. below: the bits that products may have below the
     start of the window.
     """
     code, left = chain.code, Variable(chain.code.long(1))

@@ -123,7 +123,7 @@ def is_short(typingctx, squares_x, squares_y, fraction):  # type: ignore[no-unty
 
 
 def added(code: Code, operands: Any, first: Lanes, count: Lanes) -> list[Lanes]:
-    """The sum of `count` products from the first k on, an even number, for each row; see `tcemu.kernels.sides`."""
+    """The sum of `count` products from the first k on, an even number, for each row; see `Packed`."""
     parts = [[Variable(code.lanes(0.0, REAL)) for _ in range(ROWS)] for _ in range(TURNS)]
     with code.each(count.down(TURNS.bit_length() - 1)) as turn:
         for place, part in enumerate(parts):
