@@ -1,21 +1,57 @@
-"""What `tcemu sanitize` found in the formats that code hosts read: SARIF 2.1.0 and JUnit's XML."""
+"""What `tcemu sanitize` found, and the same in the formats that code hosts read: SARIF 2.1.0 and JUnit's XML."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from xml.etree import ElementTree
 
 from tcemu.version import __version__
 
-if TYPE_CHECKING:
-    from tcemu.commands.sanitize import Checked, Found
-
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+#: Used in place of a rule's name for findings that no rule of the sanitizer describes.
+ERROR, RESULT = "launch-error", "result-depends-on-order"
 #: SARIF's words for severities.
 _LEVELS = {"error": "error", "warning": "warning", "hint": "note"}
+
+
+@dataclass(frozen=True)
+class Found:
+    """One thing that is wrong: the rule, the text, where, and what it conflicts with."""
+
+    rule: str
+    severity: str
+    title: str
+    text: str
+    #: (file, line, function), or None if no line of the kernel is concerned
+    site: tuple[str, int, str] | None = None
+    earlier: tuple[str, int, str] | None = None
+    #: the argument of tcemu.launch under which it happened
+    replay: str = ""
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The same for the same mistake in several launches."""
+        return self.rule, self.site, self.earlier
+
+
+@dataclass
+class Checked:
+    """A launch, and what is wrong with it."""
+
+    kernel: str
+    found: list[Found] = field(default_factory=list)
+    #: what the search covered, in words
+    covered: str = ""
+    seconds: float = 0.0
+
+    @property
+    def failed(self) -> bool:
+        """Whether an error was found, not only hints."""
+        return any(each.severity == "error" for each in self.found)
 
 
 def as_sarif(done: Sequence[Checked], what: str) -> str:
@@ -29,7 +65,6 @@ def as_sarif(done: Sequence[Checked], what: str) -> str:
 
 
 def _rule(name: str) -> dict[str, Any]:
-    from tcemu.commands.sanitize import RESULT
     from tcemu.sanitizer import RULES
 
     known = RULES.get(name)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tcemu.commands.exchange import ERROR, RESULT, Checked, Found, as_junit, as_sarif
 from tcemu.commands.functions import function_named, save
 from tcemu.errors import LaunchError, TcemuError, Unending
 
@@ -22,46 +23,8 @@ if TYPE_CHECKING:
     from tcemu.schedules import ScheduleSearch
 
 POLICIES = ("late", "early", "random")
-#: Used in place of a rule's name for findings that no rule of the sanitizer describes.
-ERROR, RESULT = "launch-error", "result-depends-on-order"
 #: Colours of the first word of a report.
 _STYLES = {"error": "bold red", "warning": "bold yellow", "hint": "bold cyan"}
-
-
-@dataclass(frozen=True)
-class Found:
-    """One thing that is wrong: the rule, the text, where, and what it conflicts with."""
-
-    rule: str
-    severity: str
-    title: str
-    text: str
-    #: (file, line, function), or None if no line of the kernel is concerned
-    site: tuple[str, int, str] | None = None
-    earlier: tuple[str, int, str] | None = None
-    #: the argument of tcemu.launch under which it happened
-    replay: str = ""
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """The same for the same mistake in several launches."""
-        return self.rule, self.site, self.earlier
-
-
-@dataclass
-class Checked:
-    """A launch, and what is wrong with it."""
-
-    kernel: str
-    found: list[Found] = field(default_factory=list)
-    #: what the search covered, in words
-    covered: str = ""
-    seconds: float = 0.0
-
-    @property
-    def failed(self) -> bool:
-        """Whether an error was found, not only hints."""
-        return any(each.severity == "error" for each in self.found)
 
 
 @click.command()
@@ -139,8 +102,6 @@ def _policies(given: str) -> tuple[str, ...]:
 
 
 def _write(sarif: Path | None, junit: Path | None, done: Sequence[Checked], what: str) -> None:
-    from tcemu.commands.exchange import as_junit, as_sarif
-
     for path, text in ((sarif, as_sarif), (junit, as_junit)):
         if path is not None:
             save(path, text(done, what))

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tcemu.errors import IllegalInstruction, OperandError, listing, shown
 from tcemu.instructions import Instruction, parse
 from tcemu.instructions.table import FAMILIES, family_of
-from tcemu.machine.methods.other_names import hint_for
+from tcemu.machine.other_names import hint_for
 
 if TYPE_CHECKING:
     from tcemu.machine.core import Core

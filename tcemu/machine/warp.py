@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tcemu.instructions import Instruction
+from tcemu.machine import other_names
 from tcemu.machine.lanes import Lanes, lanes
 from tcemu.machine.methods import (
     asynchronous_copy,
@@ -13,7 +14,6 @@ from tcemu.machine.methods import (
     lanes_and_registers,
     mbarriers,
     miscellaneous,
-    other_names,
     synchronization,
     warpgroup_matrix,
 )

@@ -8,7 +8,7 @@ import pytest
 from tcemu import Warp, launch, parse
 from tcemu.errors import UnknownName
 from tcemu.layouts import Descriptor
-from tcemu.machine.methods.plain_names import WORDS, plain
+from tcemu.machine.plain_names import WORDS, plain
 from tcemu.machine.tensor_map import TensorMap
 
 #: A word, and what the answer must contain.

@@ -8,7 +8,7 @@ import pytest
 
 from tcemu.errors import IllegalInstruction, OperandError, TcemuError, UnknownName
 from tcemu.machine.launch import launch
-from tcemu.machine.methods.other_names import OTHERS
+from tcemu.machine.other_names import OTHERS
 
 LANES = np.arange(32)
 
@@ -102,7 +102,7 @@ def test_clocks_grow_from_reading_to_reading_in_all_warps(name, seed):
     assert seen == sorted(seen)
 
 
-def test_names_of_cuda_and_of_before_say_what_to_write(row):
+def test_names_of_cuda_say_what_to_write(row):
     def body(warp):
         for name, instead in OTHERS.items():
             with row(name), pytest.raises(UnknownName, match=re.escape(f"a warp has no {name} here; write {instead}")):

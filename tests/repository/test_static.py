@@ -4,8 +4,10 @@ import os
 import shutil
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 from places import ROOT
 
@@ -29,3 +31,9 @@ def test_static_check_passes(check):
         [found, *arguments], cwd=ROOT, capture_output=True, text=True, env={**os.environ, "NO_COLOR": "1"}, check=False
     )
     assert done.returncode == 0, f"{program} {' '.join(arguments)}\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.slow
+def test_modules_import_each_other_only_for_types():
+    graph = grimp.build_graph("tcemu", exclude_type_checking_imports=True, cache_dir=None)
+    TopologicalSorter({name: graph.find_modules_directly_imported_by(name) for name in graph.modules}).prepare()

@@ -24,11 +24,9 @@ from tcemu.cells import Cells
 from tcemu.entered import Entered
 from tcemu.errors import CourseError
 from tcemu.grade.inside import course
+from tcemu.grade.inside.outcomes import TOLD, raised, said, unawaited
 from tcemu.grade.inside.wire import PREFIX, READY, Reader, Writer, framed, lengths, record, recorded
-from tcemu.tracebacks import described
 
-#: Characters of an error's description.
-_TOLD = 400
 #: Notes of one cell about what was left out.
 _NOTES = 5
 
@@ -121,7 +119,7 @@ class Session:
             self._cells.run(source, file)
         except BaseException as error:  # noqa: BLE001 - a learner's cell may raise anything
             told = said(error)
-        skipped = [str(each)[:_TOLD] for each in self._skipped[:_NOTES]]
+        skipped = [str(each)[:TOLD] for each in self._skipped[:_NOTES]]
         self._skipped.clear()
         return ["ran", told, skipped]
 
@@ -139,7 +137,7 @@ class Session:
                 return ["returned", results, raised(error)]
             if inspect.iscoroutine(result):
                 result.close()
-            results.append((_awaited(result), result))
+            results.append((unawaited(result), result))
         return ["returned", results, None]
 
     def do_start(self, token: int, number: int, place: dict[str, Any], arguments: tuple[Any, ...]) -> Any:
@@ -177,32 +175,9 @@ class Session:
         return error
 
 
-def said(error: BaseException) -> str:
-    """An error in words, whatever its methods do."""
-    try:
-        return described(error)[:_TOLD]
-    except BaseException:  # noqa: BLE001 - an error may have any message
-        return type(error).__name__[:_TOLD]
-
-
-def raised(error: BaseException) -> tuple[str, str]:
-    """An error's type, and its message with the learner's line."""
-    text = said(error)
-    name = type(error).__name__
-    return name, text.removeprefix(name).removeprefix(": ").lstrip()
-
-
-def _awaited(result: Any) -> str:
-    """What kind of object a result is that has not been run yet."""
-    kinds: dict[str, Callable[[Any], bool]] = {
-        "coroutine": inspect.iscoroutine, "generator": inspect.isgenerator, "asyncgen": inspect.isasyncgen,
-    }  # fmt: skip
-    return next((name for name, is_it in kinds.items() if is_it(result)), "")
-
-
 def _name(function: Any) -> str:
     try:
-        return str(function.__qualname__)[:_TOLD]
+        return str(function.__qualname__)[:TOLD]
     except Exception:  # noqa: BLE001 - an object may raise anything
         return type(function).__name__
 

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from tcemu.errors import LaunchError
+from tcemu.grade.inside.outcomes import raised, unawaited
 from tcemu.instructions import Instruction, parse
 from tcemu.instructions.elements import elements_of
 from tcemu.instructions.table import family_of
@@ -316,8 +317,6 @@ class Running:
 
 def begin(session: Session, token: int, kernel: Callable[..., Any], place: Any, arguments: tuple[Any, ...]) -> Any:
     """Begin a kernel for one warp; the answer is its first operations."""
-    from tcemu.grade.inside.session import _awaited, raised
-
     core = RemoteCore(session, place)
 
     def body() -> Any:
@@ -327,7 +326,7 @@ def begin(session: Session, token: int, kernel: Callable[..., Any], place: Any, 
             return ["dropped"]
         except BaseException as error:  # noqa: BLE001 - a learner's kernel may raise anything
             return ["raised at", core.taken(), session.errors.get(id(error)), *raised(error)]
-        kind = _awaited(came)
+        kind = unawaited(came)
         if kind == "coroutine":
             came.close()
         return ["end", core.taken(), kind]

@@ -13,7 +13,6 @@ __all__ = [
     "mbarriers",
     "miscellaneous",
     "opcodes",
-    "other_names",
     "synchronization",
     "warpgroup_matrix",
 ]

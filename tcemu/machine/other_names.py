@@ -1,4 +1,4 @@
-"""Names from CUDA C++ and from older versions of tcemu; the error for each says what to write instead.
+"""Names from CUDA C++; the error for each says what to write instead.
 
 The code that a row suggests is complete except for its operands, which have the same names in all rows: address, value,
 mask and so on. A test executes the code of each row.
@@ -9,24 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tcemu.errors import UnknownName, did_you_mean
 from tcemu.instructions import FAMILIES
-from tcemu.machine.methods.plain_names import WORDS, by_plain_name, plain
+from tcemu.machine.plain_names import WORDS, by_plain_name, plain
 
-if TYPE_CHECKING:
-    from tcemu.machine.warp import Warp
-
-_BEFORE: dict[str, str] = {
-    "block": "warp.ctaid",
-    "grid": "warp.nctaid",
-    "block_shape": "warp.ntid",
-    "thread": "warp.tid",
-    "lanes": "warp.laneid",
-    "lane": "warp.laneid",
-    "index": "warp.warpid",
-}
 _PLACES: dict[str, str] = {
     "threadIdx": "warp.tid, arrays x, y and z (32,); warp.threads numbers the threads of the block",
     "blockIdx": "warp.ctaid, (x, y, z)",
@@ -167,8 +155,7 @@ def _reductions() -> dict[str, str]:
 
 #: By name: what to write.
 OTHERS: Mapping[str, str] = MappingProxyType(
-    _BEFORE
-    | _PLACES
+    _PLACES
     | _BARRIERS
     | _LANES
     | _CLUSTERS
@@ -187,7 +174,7 @@ _AXIS = re.compile("[_.]?[xyz]$")
 def instead_of(name: str) -> str:
     """What to write in place of a name that a warp does not have; empty if no row has it.
 
-    >>> from tcemu.machine.methods.other_names import instead_of
+    >>> from tcemu.machine.other_names import instead_of
     >>> instead_of("__syncthreads"), instead_of("block_idx_x")
     ('warp.bar_sync()', 'warp.ctaid, (x, y, z)')
     """
@@ -209,7 +196,7 @@ def _as_opcode(name: str) -> str:
     return ""
 
 
-def missing(self: Warp, name: str) -> Any:
+def missing(self: object, name: str) -> Any:
     """Raise UnknownName for a name that a warp does not have; the message names the right one."""
     known = [each for each in dir(self) if not each.startswith("_")]
     same = [] if name in OTHERS else [each for each in known if plain(each) == plain(name)]
@@ -223,7 +210,7 @@ def missing(self: Warp, name: str) -> Any:
 def hint_for(text: str) -> str:
     """A phrase that says what to write in place of C++ given as an opcode; empty for anything else.
 
-    >>> from tcemu.machine.methods.other_names import hint_for
+    >>> from tcemu.machine.other_names import hint_for
     >>> hint_for("cuda::atomic_thread_fence(order)"), hint_for("bar.alinged")
     ("this is CUDA C++; write warp.fence('acq_rel', 'gpu')", '')
     """
