@@ -120,7 +120,8 @@ LONGEST = """() => {
     document.querySelector(".bd-article p").append(one);
     const letter = one.getBoundingClientRect().width / textContent.length;
     one.remove();
-    return Math.max(...[...document.querySelectorAll(".bd-article p")].map((each) => each.clientWidth)) / letter;
+    const all = [...document.querySelectorAll(".bd-article p:not(th p)")]; // the letters of a heading are wider
+    return Math.max(...all.map((each) => each.clientWidth)) / letter;
 }"""
 THEMES = "theme => Object.assign(document.documentElement.dataset, { theme, mode: theme })"
 
