@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy.typing as npt
 
@@ -15,8 +14,9 @@ from tcemu.formats import Format
 from tcemu.instructions import Instruction, parse
 from tcemu.instructions.targets import target_named
 from tcemu.show import svg
-from tcemu.show.given import format_of
+from tcemu.show.given import format_of, patterns_of
 from tcemu.show.picture import Picture, picture
+from tcemu.show.sheet import Box
 from tcemu.show.words import neat, power, value
 
 _LEFT, _TOP, _ROW, _COLUMN = 132, 74, 28, 12.5
@@ -182,17 +182,14 @@ def _bits(sheet: _Sheet, y: float, whole: tuple[int, int], style: str, lowest: i
     magnitude, unit = whole
     weights = range(_top(magnitude, unit), max(unit, sheet.low) - 1, -1)
     kept, lost = [w for w in weights if w >= lowest], [w for w in weights if w < lowest]
-    elements = [svg.path("".join(_box(sheet.x(w), y) for w in kept), style)] if kept else []
-    elements += [svg.hatch(sheet.x(weight), y, _COLUMN, 20, "g", step=4) for weight in lost]
-    elements += [svg.path("".join(_box(sheet.x(w), y) for w in lost), "l")] if lost else []
+    boxes = {weight: Box(sheet.x(weight), y, _COLUMN, 20) for weight in weights}
+    elements = [svg.path("".join(boxes[w].outline() for w in kept), style)] if kept else []
+    elements += [boxes[w].hatch(step=4) for w in lost]
+    elements += [svg.path("".join(boxes[w].outline() for w in lost), "l")] if lost else []
     for chosen, look in ((kept, "n c"), (lost, "n c q clear")):
-        digits = (svg.text(sheet.x(w) + _COLUMN / 2, y + 14, magnitude >> (w - unit) & 1) for w in chosen)
+        digits = (svg.text(boxes[w].middle, boxes[w].base, magnitude >> (w - unit) & 1) for w in chosen)
         elements.append(svg.group(digits, look))
     return elements
-
-
-def _box(x: float, y: float) -> str:
-    return f"M{svg.number(x)} {svg.number(y)}h{_COLUMN}v20h-{_COLUMN}z"
 
 
 def _sum(sheet: _Sheet, row: int, steps: FusedSum, form: Format) -> list[str]:
@@ -297,17 +294,10 @@ def _sums_of(
     instruction: Instruction, matrices: Sequence[npt.ArrayLike], row: int, column: int, target: str
 ) -> Sequence[FusedSum]:
     """The fused sums behind one output, in the order in which the target chains them. Raises OperandError."""
-    if not isinstance(matrices, list | tuple) or len(matrices) != 3:
-        raise OperandError(f"the matrices must be a list of A, B and C of {instruction}; got {briefly(matrices)}")
-    row, column = whole(row, "a row"), whole(column, "a column")
     model = fused_model(parse(instruction, target), target)
     if model is None:
         raise OperandError(f"{target} does not compute {instruction} as fused sums of A, B and C")
-    m, n, _ = instruction.shape
-    if not (0 <= row < m and 0 <= column < n):
-        raise OperandError(f"row {row}, column {column}: there are rows {span(0, m - 1)}, columns {span(0, n - 1)}")
-    a, b, c = (_operand(instruction, role, matrix) for role, matrix in zip("abc", matrices, strict=True))
-    return fused_sums(model, a[row].tolist(), b[:, column].tolist(), int(c[row, column]), dict(instruction.types))
+    return fused_sums(model, *patterns_of(instruction, matrices, row, column), dict(instruction.types))
 
 
 def fused_model(instruction: Instruction, target: str) -> FusedSums | None:
@@ -324,12 +314,3 @@ def fused_model(instruction: Instruction, target: str) -> FusedSums | None:
 
 #: Operands that choose or scale products.
 _MORE = ("e", "scale_a", "scale_b")
-
-
-def _operand(instruction: Instruction, role: str, matrix: npt.ArrayLike) -> npt.NDArray[Any]:
-    m, n, k = instruction.shape
-    shape = {"a": (m, k), "b": (k, n), "c": (m, n)}[role]
-    patterns = instruction.types[role].patterns(matrix, role)
-    if patterns.shape != shape:
-        raise OperandError(f"{role} must be a matrix of shape {shape}; got {patterns.shape}")
-    return patterns

@@ -6,7 +6,7 @@ Everything comes from the fragment's layout. Neighbouring elements that share a 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from tcemu.arguments import explained
@@ -15,7 +15,8 @@ from tcemu.layouts import Fragment
 from tcemu.layouts.formulas import axes
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
-from tcemu.show.targets import layer, outline, target
+from tcemu.show.sheet import Box, Grid
+from tcemu.show.targets import layer, target
 
 #: Room for the index of a row or column beside a matrix.
 AXIS = 22
@@ -68,25 +69,21 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Grid:
-    """A fragment's place in the picture: its corner, and the size of one element."""
+class Placed(Grid):
+    """A fragment in the picture: a box for each element, of which a cell has one or several."""
 
     fragment: Fragment
-    x: float
-    y: float
-    element_width: float
-    element_height: float
     batch: int
 
-    @property
-    def width(self) -> float:
-        """Width of the matrix without its labels."""
-        return self.fragment.shape[-1] * self.element_width
+    @classmethod
+    def at_corner(cls, fragment: Fragment, batch: int, left: float, top: float, size: tuple[float, float]) -> Placed:
+        """The fragment at that corner, with elements of that width and height."""
+        *_, rows, columns = fragment.shape
+        return cls(left, top, *size, rows, columns, fragment, batch)
 
-    @property
-    def height(self) -> float:
-        """Height of the matrix without its labels."""
-        return self.fragment.shape[-2] * self.element_height
+    def cell(self, cell: Cell) -> Box:
+        """The box of a cell."""
+        return self.block(cell.row, cell.column, cell.rows, cell.columns)
 
 
 @lru_cache(maxsize=64)
@@ -131,14 +128,12 @@ def fragment_map(
     focus = Focus(lane, register)
     focus.check(fragment)
     batch = batch_of(fragment, lane, batch)
-    wide, high = element(fragment)
-    grid = Grid(fragment, 2 * AXIS, 3 * AXIS - 12, wide, high, batch)
+    grid = Placed.at_corner(fragment, batch, 2 * AXIS, 3 * AXIS - 12, element(fragment))
     title = f"{_name(fragment)}: lane and register of each element"
-    body = [*draw(grid, focus), *legend(fragment, grid.x, grid.y + grid.height + 24)]
-    width = max(grid.x + grid.width + 16, 520)
+    body = [*draw(grid, focus), *legend(fragment, grid.left, grid.bottom + 24)]
     found = cells(fragment, batch)
     on_top = layer(cell_target(grid, cell) for cell in found) if len(found) <= MOST else ""
-    return picture(title, in_words([grid], focus), width, grid.y + grid.height + 38, body, on_top)
+    return picture(title, in_words([grid], focus), max(grid.right + 16, 520), grid.bottom + 38, body, on_top)
 
 
 @explained
@@ -186,84 +181,60 @@ def is_wide(fragment: Fragment) -> bool:
     return fragment.shape[-1] > 8 * cells(fragment)[0].columns
 
 
-def draw(grid: Grid, focus: Focus) -> list[str]:
+def draw(grid: Placed, focus: Focus) -> list[str]:
     """The ordinary cells as two paths (even and odd registers) and a group of labels; the marked cells on top."""
     found = cells(grid.fragment, grid.batch)
     quiet = [cell for cell in found if not focus.takes(cell.lane, cell.register)]
     marked = [cell for cell in found if focus.takes(cell.lane, cell.register)]
     tones = [(style, [b for b in quiet if b.register % 2 == odd]) for odd, style in enumerate(("p", "f"))]
-    elements = [svg.path("".join(_outline(grid, cell) for cell in same), style) for style, same in tones if same]
-    small = " t" if found[0].columns * grid.element_width < 40 else ""
+    elements = [svg.path("".join(grid.cell(cell).outline() for cell in same), style) for style, same in tones if same]
+    small = " t" if grid.cell(found[0]).wide < 40 else ""
     elements += [*_notches(grid, found), svg.group((_label(grid, cell) for cell in quiet), f"n q c{small}")]
-    elements += [svg.rect(grid.x, grid.y, grid.width, grid.height, "k")]
-    for cell in marked:
-        x, y, width, height = _box(grid, cell)
-        elements += [svg.rect(x, y, width, height, "x"), svg.hatch(x + 1, y + 1, width - 2, height - 2)]
+    elements += [grid.box.rect("k"), *(each for cell in marked for each in grid.cell(cell).marked())]
     elements.append(svg.group((_label(grid, cell) for cell in marked), f"n b c halo{small}"))
     return elements + _axes(grid, found)
 
 
-def _box(grid: Grid, cell: Cell) -> tuple[float, float, float, float]:
-    return (
-        grid.x + cell.column * grid.element_width,
-        grid.y + cell.row * grid.element_height,
-        cell.columns * grid.element_width,
-        cell.rows * grid.element_height,
-    )
-
-
-def _outline(grid: Grid, cell: Cell) -> str:
-    return outline(*_box(grid, cell))
-
-
-def cell_target(grid: Grid, cell: Cell, names: str = "") -> str:
+def cell_target(grid: Placed, cell: Cell, names: str = "") -> str:
     """A cell that can be pointed at: what it holds is its title, from which view.js reads what to choose."""
     role = grid.fragment.role
     rows, columns = (span(first, first + size - 1, "–") for first, size in
                      ((cell.row, cell.rows), (cell.column, cell.columns)))  # fmt: skip
     title = f"{role.upper()}[{rows}, {columns}]: {role}{cell.register} of lane {cell.lane}"
-    return target(_outline(grid, cell), title, names)
+    return target(grid.cell(cell).outline(), title, names)
 
 
-def _label(grid: Grid, cell: Cell) -> str:
+def _label(grid: Placed, cell: Cell) -> str:
     """Lane and register; a lane of one digit is padded with a space."""
-    x, y, width, height = _box(grid, cell)
+    box = grid.cell(cell)
     lane = f"{cell.lane:\N{NO-BREAK SPACE}>2}{'+' if cell.copies > 1 else ''}"
     role = grid.fragment.role
     # there is no room for a long name, and a lane with one register needs none
-    return svg.text(x + width / 2, y + height / 2 + 4, lane if len(role) > 1 else f"{lane} {role}{cell.register}")
+    return svg.text(box.middle, box.base, lane if len(role) > 1 else f"{lane} {role}{cell.register}")
 
 
-def _notches(grid: Grid, found: Sequence[Cell]) -> list[str]:
+def _notches(grid: Placed, found: Sequence[Cell]) -> list[str]:
     """Short marks on the edges of the cells between one element and the next, if there is room for them."""
-    rows, columns = grid.fragment.shape[-2:]
     cell, data = found[0], ""
-    if grid.element_width >= 5 and cell.columns > 1:
-        xs = [grid.x + column * grid.element_width for column in range(columns) if column % cell.columns]
-        ys = [grid.y + row * grid.element_height for row in range(1, rows)]
+    if grid.wide >= 5 and cell.columns > 1:
+        xs = [grid.at(0, column).x for column in range(grid.columns) if column % cell.columns]
+        ys = [grid.at(row, 0).y for row in range(1, grid.rows)]
         data = "".join(f"M{svg.number(x)} {svg.number(y - 3)}v6" for x in xs for y in ys)
-    elif grid.element_height >= 5 and cell.rows > 1:
-        ys = [grid.y + row * grid.element_height for row in range(rows) if row % cell.rows]
-        xs = [grid.x + column * grid.element_width for column in range(1, columns)]
+    elif grid.high >= 5 and cell.rows > 1:
+        ys = [grid.at(row, 0).y for row in range(grid.rows) if row % cell.rows]
+        xs = [grid.at(0, column).x for column in range(1, grid.columns)]
         data = "".join(f"M{svg.number(x - 3)} {svg.number(y)}h6" for x in xs for y in ys)
     return [svg.path(data, "l")] if data else []
 
 
-def _axes(grid: Grid, found: Sequence[Cell]) -> list[str]:
-    fragment = grid.fragment
-    rows, columns = fragment.shape[-2:]
-    row_step, column_step = found[0].rows, found[0].columns
-    down, across = _INDICES.get(fragment.role, ("m", "n"))
-    elements = [svg.text(grid.x, grid.y - AXIS, heading(fragment), "b")]
-    which = _which(grid)
-    elements += [svg.text(grid.x, grid.y - AXIS - 16, which, "s")] if which else []
-    for column in range(0, columns, column_step):
-        x = grid.x + (column + column_step / 2) * grid.element_width
-        elements.append(svg.text(x, grid.y - 6, _range(across, column, column_step), "s t", "middle"))
-    for row in range(0, rows, row_step):
-        y = grid.y + (row + row_step / 2) * grid.element_height
-        elements.append(svg.text(grid.x - 6, y + 4, _range(down if not row else "", row, row_step), "s t", "end"))
-    return elements
+def _axes(grid: Placed, found: Sequence[Cell]) -> list[str]:
+    rows, columns, which = found[0].rows, found[0].columns, _which(grid)
+    down, across = _INDICES.get(grid.fragment.role, ("m", "n"))
+    elements = [svg.text(grid.left, grid.top - AXIS, heading(grid.fragment), "b")]
+    elements += [svg.text(grid.left, grid.top - AXIS - 16, which, "s")] if which else []
+    coarse = replace(grid, wide=columns * grid.wide, high=rows * grid.high)
+    elements += coarse.above([_range(across, column, columns) for column in range(0, grid.columns, columns)], up=6)
+    return elements + coarse.beside([_range(down, row, rows) for row in range(0, grid.rows, rows)])
 
 
 def _range(name: str, start: int, size: int) -> str:
@@ -291,7 +262,7 @@ def _title(fragment: Fragment) -> str:
     return fragment.role.upper() if fragment.role in "abcd" else fragment.role
 
 
-def _which(grid: Grid) -> str:
+def _which(grid: Placed) -> str:
     """Which one of several is drawn: "product 2", "selector 0"."""
     fragment = grid.fragment
     several = len(fragment.shape) == 3 and fragment.shape[0] > 1
@@ -302,7 +273,7 @@ def _name(fragment: Fragment) -> str:
     return f"{_title(fragment)} ({' × '.join(str(size) for size in fragment.shape)} {fragment.type})"
 
 
-def in_words(grids: Sequence[Grid], focus: Focus) -> str:
+def in_words(grids: Sequence[Placed], focus: Focus) -> str:
     """The text alternative: what is marked, register by register, then the layouts."""
     fragments = [grid.fragment for grid in grids]
     each = [f"{counted(fragment.registers, 'register')} in each of {fragment.lanes} lanes" for fragment in fragments]
@@ -316,7 +287,7 @@ def in_words(grids: Sequence[Grid], focus: Focus) -> str:
     return " ".join(words)
 
 
-def _held(grid: Grid, focus: Focus) -> str:
+def _held(grid: Placed, focus: Focus) -> str:
     fragment, parts = grid.fragment, []
     for register in range(fragment.registers):
         mine = [b for b in cells(fragment, grid.batch) if (b.lane, b.register) == (focus.lane, register)]

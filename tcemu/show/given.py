@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from tcemu.errors import FormatError, briefly
+import numpy.typing as npt
+
+from tcemu.errors import FormatError, OperandError, briefly, span, whole
 from tcemu.formats import Format, lookup
+from tcemu.instructions import Instruction
 
 
 def format_of(given: object) -> Format:
@@ -20,3 +23,23 @@ def formats_of(given: object) -> list[Format]:
     if not isinstance(given, Iterable):
         raise FormatError(f"formats must be a list of names, such as ['e4m3', 'e5m2']; got {briefly(given)}")
     return [format_of(each) for each in given]
+
+
+def patterns_of(
+    instruction: Instruction, matrices: Sequence[npt.ArrayLike], row: int, column: int
+) -> tuple[list[int], list[int], int]:
+    """The patterns of a row of A, of a column of B and of an element of C, from A, B and C. Raises OperandError."""
+    if not isinstance(matrices, list | tuple) or len(matrices) != 3:
+        raise OperandError(f"the matrices must be a list of A, B and C of {instruction}; got {briefly(matrices)}")
+    row, column, (m, n, k) = whole(row, "a row"), whole(column, "a column"), instruction.shape
+    if not (0 <= row < m and 0 <= column < n):
+        there = f"rows {span(0, m - 1)} and columns {span(0, n - 1)}"
+        raise OperandError(f"row {row}, column {column}: there are {there}")
+    read = []
+    for role, matrix, shape in zip("abc", matrices, ((m, k), (k, n), (m, n)), strict=True):
+        patterns = instruction.types[role].patterns(matrix, role)
+        if patterns.shape != shape:
+            raise OperandError(f"{role} must be a matrix of shape {shape}; got {patterns.shape}")
+        read.append(patterns)
+    a, b, c = read
+    return a[row].tolist(), b[:, column].tolist(), int(c[row, column])

@@ -20,7 +20,8 @@ from tcemu.show import svg
 from tcemu.show.code_lines import function_of, listing
 from tcemu.show.order import Order, Step, Work, order
 from tcemu.show.picture import Picture, picture
-from tcemu.show.targets import outline
+from tcemu.show.sheet import Box
+from tcemu.show.sheet import notes as lines
 
 _LEFT, _TOP, _ROW = 64, 50, 26
 #: Widths: a bar, the gap between columns.
@@ -97,9 +98,14 @@ class _Sheet:
         end = self.bottom if work.last is None else min(self.bottom, self.y(work.last) + _ROW - 4)
         return max(float(_TOP), self.y(work.first) + 3), end
 
-    def x(self, work: Work) -> float:
-        """Left edge of a bar."""
-        return self.edge + self.lanes[work] * (_BAR + 10)
+    def box(self, step: Step) -> Box:
+        """The box of a step."""
+        return Box(self.warps[step.warp], self.y(step) + 2, _WARP, _ROW - 4)
+
+    def bar(self, work: Work) -> Box:
+        """The bar of asynchronous work."""
+        top, bottom = self.span(work)
+        return Box(self.edge + self.lanes[work] * (_BAR + 10), top, _BAR, bottom - top)
 
     @property
     def bottom(self) -> float:
@@ -139,7 +145,7 @@ def hazards(
     body += _names(sheet, drawn)
     body += _bars(sheet, {mark.other for mark in drawn})
     notes, low = [line for note in _notes(sheet) for line in wrap(note, _LINE)], sheet.bottom + 30
-    body += [svg.text(10, low + 18 * number, note, "s") for number, note in enumerate(notes)]
+    body += lines(10, low, notes)
     rules = sorted({mark.report.rule for mark in marks})
     told = f"{counted(len(rules), 'broken rule')}, {', '.join(rules)}" if rules else "no broken rule"
     low += 18 * len(notes) + 14
@@ -239,13 +245,13 @@ def _rows(sheet: _Sheet) -> list[str]:
             elements.append(svg.line(sheet.left - 44, y + _ROW / 2, end, y + _ROW / 2, "k", dash="2 3"))
             elements.append(svg.text((sheet.left + end) / 2, y + 17, step.label, "s c clear"))
             continue
-        x = sheet.warps[step.warp]
+        box = sheet.box(step)
         if sheet.left > _LEFT and _function(step.site) != before:
             before = _function(step.site)
             elements.append(svg.text(sheet.left - 40, y + 17, before, "n q", "end"))
         elements.append(svg.text(sheet.left - 10, y + 17, step.site.line, "n q", "end"))
-        elements.append(svg.rect(x, y + 2, _WARP, _ROW - 4, _tone(step)))
-        elements += [] if step in marked else [svg.text(x + 8, y + 17, _label(step), "n")]
+        elements.append(box.rect(_tone(step)))
+        elements += [] if step in marked else [svg.text(box.x + 8, box.base, _label(step), "n")]
     return elements
 
 
@@ -275,16 +281,16 @@ def _bars(sheet: _Sheet, framed: Container[Any]) -> list[str]:
     """The asynchronous work, over the arrows from the steps that issue it; one that no wait covers ends dashed."""
     arrows, elements = [], []
     for work in sheet.work:
-        (top, bottom), x = sheet.span(work), sheet.x(work)
+        box = sheet.bar(work)
+        x, top, bottom = box.x, box.y, box.y + box.high
         if sheet.y(work.first) >= _TOP:
             arrows.append(svg.arrow(sheet.warps[work.first.warp] + _WARP, top + 10, x, top + 10, "l"))
-        elements.append(svg.rect(x, top, _BAR, bottom - top, "fg"))
-        elements += [svg.rect(x, top, _BAR, bottom - top, "ko")] if work in framed else []
+        elements += [box.rect("fg"), box.rect("ko")] if work in framed else [box.rect("fg")]
         elements.append(svg.text(x + 6, top + 14, f"{work.label}{_times(work)}", "n b"))
-        if bottom - top > 36:
+        if box.high > 36:
             elements.append(svg.text(x + 6, top + 30, work.detail, "s"))
         if work.last is None:
-            elements.append(svg.text(x + 6, bottom - 6 if bottom - top > 52 else bottom + 14, "no wait", "s b"))
+            elements.append(svg.text(x + 6, bottom - 6 if box.high > 52 else bottom + 14, "no wait", "s b"))
             elements.append(svg.line(x, bottom, x + _BAR, bottom, "k", dash="4 4"))
     return arrows + elements
 
@@ -302,13 +308,12 @@ def _names(sheet: _Sheet, marks: Sequence[_Mark]) -> list[str]:
 
 def _marked(sheet: _Sheet, mark: _Mark) -> list[str]:
     """The step that broke a rule, and the arrow from what it conflicts with."""
-    x, y, other = sheet.warps[mark.step.warp], sheet.y(mark.step), mark.other
-    middle = y + _ROW / 2
-    elements = [svg.rect(x, y + 2, _WARP, _ROW - 4, "x"), svg.hatch(x + 2, y + 4, _WARP - 4, _ROW - 8)]
-    elements.append(svg.text(x + 8, y + 17, _label(mark.step), "n b halo"))
+    box, other = sheet.box(mark.step), mark.other
+    elements = [box.rect("x"), box.inset(2).hatch("h")]
+    elements.append(svg.text(box.x + 8, box.base, _label(mark.step), "n b halo"))
     if isinstance(other, Work) and other in sheet.lanes:
-        top, bottom = sheet.span(other)
-        return [*elements, _pointer(sheet.x(other), min(max(middle, top), bottom), x + _WARP + 2, middle)]
+        bar, middle = sheet.bar(other), box.y + box.high / 2
+        return [*elements, _pointer(bar.x, min(max(middle, bar.y), bar.y + bar.high), box.x + _WARP + 2, middle)]
     if isinstance(other, Step) and other is not mark.step and other.warp in sheet.warps:
         return elements + _from_step(sheet, other, mark.step)
     return elements
@@ -318,7 +323,7 @@ def _from_step(sheet: _Sheet, other: Step, step: Step) -> list[str]:
     """The arrow from one step to another: beside their column, or from one column to the next."""
     left, x = sheet.warps[other.warp], sheet.warps[step.warp]
     top, middle = sheet.y(other) + _ROW / 2, sheet.y(step) + _ROW / 2
-    frame = [svg.rect(left, sheet.y(other) + 2, _WARP, _ROW - 4, "ko")] if other in sheet.rows else []
+    frame = [sheet.box(other).rect("ko")] if other in sheet.rows else []
     if left == x:
         out = x + _WARP + 20
         turn = svg.path(f"M{svg.number(x + _WARP)} {svg.number(top)}H{svg.number(out)}V{svg.number(middle)}", "ko")
@@ -373,10 +378,10 @@ def _against(reports: Sequence[Any]) -> str:
 def _places(sheet: _Sheet) -> list[tuple[Site, str, str]]:
     """The steps that are drawn: their lines, what they are, and their outlines."""
     return [
-        (step.site, f"warp {step.warp}: {_label(step, 999)}",
-         outline(sheet.warps[step.warp], sheet.y(step) + 2, _WARP, _ROW - 4))
-        for step in sheet.rows if step.site is not None
-    ]  # fmt: skip
+        (step.site, f"warp {step.warp}: {_label(step, 999)}", sheet.box(step).outline())
+        for step in sheet.rows
+        if step.site is not None
+    ]
 
 
 def _in_words(sheet: _Sheet) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tcemu.show import svg
-from tcemu.show.fragment_map import MOST, Cell, Grid, cell_target, cells
+from tcemu.show.fragment_map import MOST, Cell, Placed, cell_target, cells
 from tcemu.show.targets import LOOK
 
 #: The names of rows and columns, by role.
@@ -18,7 +18,7 @@ _AXES = {"a": ("i", "k"), "b": ("k", "j"), "d": ("i", "j")}
 #: What a cell of an operand lights: the bands of another, along an axis that both have.
 _LIGHTS = (("d", "i", "a"), ("d", "j", "b"), ("a", "i", "d"), ("a", "k", "b"), ("b", "k", "a"), ("b", "j", "d"))
 
-def layer(grids: Sequence[Grid]) -> str:
+def layer(grids: Sequence[Placed]) -> str:
     """The layer over a map of these grids; empty if it has no product in it, or too many cells."""
     drawn = {grid.fragment.role: grid for grid in grids if grid.fragment.role in _AXES}
     found = {role: cells(grid.fragment, grid.batch) for role, grid in drawn.items()}
@@ -30,21 +30,21 @@ def layer(grids: Sequence[Grid]) -> str:
     return f"<style>{_rules(drawn)}</style>{svg.group(bands, 'y')}{''.join(targets)}"
 
 
-def _bands(role: str, grid: Grid) -> Iterator[str]:
+def _bands(role: str, grid: Placed) -> Iterator[str]:
     """A rectangle over every row and every column of a matrix, and over those along k that share registers."""
-    rows, columns = grid.fragment.shape[-2:]
+    rows, columns = grid.rows, grid.columns
     down, across = _AXES[role]
     first = cells(grid.fragment, grid.batch)[0]
     high, wide = first.rows if down == "k" else 1, first.columns if across == "k" else 1
     for row in range(0, rows, high):
         names = " ".join(f"{role}{down}{each}" for each in range(row, row + high))
-        yield svg.path(_box(grid, row, 0, high, columns), names)
+        yield svg.path(grid.block(row, 0, high, columns).outline(), names)
     for column in range(0, columns, wide):
         names = " ".join(f"{role}{across}{each}" for each in range(column, column + wide))
-        yield svg.path(_box(grid, 0, column, rows, wide), names)
+        yield svg.path(grid.block(0, column, rows, wide).outline(), names)
 
 
-def _target(grid: Grid, cell: Cell) -> str:
+def _target(grid: Placed, cell: Cell) -> str:
     """A cell that can be pointed at: its rows and columns as classes, and what it holds as its title."""
     role = grid.fragment.role
     down, across = _AXES[role]
@@ -53,14 +53,7 @@ def _target(grid: Grid, cell: Cell) -> str:
     return cell_target(grid, cell, " ".join(names))
 
 
-def _box(grid: Grid, row: int, column: int, rows: int, columns: int) -> str:
-    """The outline of some rows and columns."""
-    wide, high = grid.element_width, grid.element_height
-    corner = f"M{svg.number(grid.x + column * wide)} {svg.number(grid.y + row * high)}"
-    return f"{corner}h{svg.number(columns * wide)}v{svg.number(rows * high)}h-{svg.number(columns * wide)}z"
-
-
-def _rules(drawn: dict[str, Grid]) -> str:
+def _rules(drawn: dict[str, Placed]) -> str:
     """The style of the layer; every picture has its own, because rows with the same number are elsewhere in others.
 
     `&` is the picture, whose name replaces it.

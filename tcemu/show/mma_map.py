@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from tcemu.arguments import explained
 from tcemu.instructions import Instruction, parse
 from tcemu.show import svg
-from tcemu.show.fragment_map import AXIS, Focus, Grid, batch_of, draw, element, heading, in_words, is_wide, legend
+from tcemu.show.fragment_map import AXIS, Focus, Placed, batch_of, draw, element, heading, in_words, is_wide, legend
 from tcemu.show.lighting import layer
 from tcemu.show.picture import Picture, picture
 
@@ -26,7 +26,7 @@ _BESIDE, _ABOVE = ("scale_a", "e", "a"), ("scale_b", "b")
 class _Sheet:
     """The fragments that are drawn, and the corner of D."""
 
-    grids: list[Grid] = field(default_factory=list)
+    grids: list[Placed] = field(default_factory=list)
     x: float = 2 * AXIS
     y: float = 2 * AXIS + 8
 
@@ -59,10 +59,10 @@ def mma_map(
     sheet = _arranged(instruction, lane, batch)
     body = [shape for grid in sheet.grids for shape in draw(grid, focus)]
     body += _note(instruction, focus)
-    bottom = sheet.y + sheet.grids[-1].height
+    bottom = sheet.grids[-1].bottom
     scaled = "; scales show the lane only" if "scale_a" in fragments else ""
     body += legend(a, 2 * AXIS, bottom + 24, scaled)
-    width = sheet.x + sheet.grids[-1].width + 16
+    width = sheet.grids[-1].right + 16
     which = f", product {batch} of {a.shape[0]}" if len(a.shape) == 3 else ""
     title = f"{_short(instruction)}{which}: lane and register of each element"
     return picture(title, in_words(sheet.grids, focus), width, bottom + 38, body, layer(sheet.grids))
@@ -83,14 +83,14 @@ def _arranged(instruction: Instruction, lane: int | None, batch: int) -> _Sheet:
     corner = max(sum(heights[role] + _GAP + AXIS for role in above), _LEAST) if above else _NOTE[1]
     top, sheet.y = sheet.y, 2 * AXIS + corner
     for role in (role for role in _BESIDE if role in fragments):
-        grid = Grid(fragments[role], sheet.x, sheet.y, sizes[role][0], high, batches[role])
+        grid = Placed.at_corner(fragments[role], batches[role], sheet.x, sheet.y, (sizes[role][0], high))
         sheet.grids.append(grid)
-        sheet.x += max(grid.width + _GAP + AXIS, _LETTER * len(heading(grid.fragment)) + AXIS)
+        sheet.x += max(grid.box.wide + _GAP + AXIS, _LETTER * len(heading(grid.fragment)) + AXIS)
     sheet.x = max(sheet.x, 2 * AXIS + _NOTE[0] + _GAP + AXIS)
     for role in above:
-        sheet.grids.append(Grid(fragments[role], sheet.x, top, wide, sizes[role][1], batches[role]))
+        sheet.grids.append(Placed.at_corner(fragments[role], batches[role], sheet.x, top, (wide, sizes[role][1])))
         top += heights[role] + _GAP + AXIS
-    sheet.grids.append(Grid(fragments["d"], sheet.x, sheet.y, wide, high, batches["d"]))
+    sheet.grids.append(Placed.at_corner(fragments["d"], batches["d"], sheet.x, sheet.y, (wide, high)))
     return sheet
 
 

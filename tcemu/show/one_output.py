@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy.typing as npt
 
 from tcemu.arguments import explained
 from tcemu.arithmetic import FusedSum, FusedSums, Term, dot, fused_sums
 from tcemu.arithmetic.words import in_words
-from tcemu.errors import OperandError, TargetError, briefly, span, whole
+from tcemu.errors import TargetError, briefly
 from tcemu.instructions import Instruction, parse
 from tcemu.instructions.targets import target_named
 from tcemu.show import svg
+from tcemu.show.given import patterns_of
 from tcemu.show.picture import Picture, picture
+from tcemu.show.sheet import Box
 from tcemu.show.words import compact, neat, power, value
-
-Array = npt.NDArray[Any]
 
 _LEFT, _TOP, _BAND, _CELL = 92, 16, 102, 24
 #: Width of a cell if there are few, the gap between two sums, the room for the result; the least and largest width.
@@ -52,7 +51,7 @@ def one_output(
     targets = list(targets)
     if not targets:
         raise TargetError("targets must name at least one target, such as ['sm_90a']")
-    a, b, c = _line(found, matrices, whole(row, "a row"), whole(column, "a column"))
+    a, b, c = patterns_of(found, matrices, row, column)
     bands = [_band(parse(found, name), name, a, b, c) for name in targets]
     wide = min(_WIDE, *((_MOST - _LEFT - 30 - _RESULT - _gaps(band)) / _cells_of(band) for band in bands))
     right = _LEFT + max(_gaps(band) + wide * _cells_of(band) for band in bands) + 30
@@ -77,28 +76,6 @@ class _Band:
     sums: tuple[FusedSum, ...]
     last: float | None
     result: str
-
-
-
-def _line(
-    instruction: Instruction, matrices: Sequence[npt.ArrayLike], row: int, column: int
-) -> tuple[list[int], list[int], int]:
-    """The patterns of a row of A, a column of B and an element of C."""
-    if not isinstance(matrices, list | tuple) or len(matrices) != 3:
-        raise OperandError(f"the matrices must be a list of A, B and C of {instruction}; got {briefly(matrices)}")
-    m, n, k = instruction.shape
-    if not (0 <= row < m and 0 <= column < n):
-        raise OperandError(
-            f"row {row}, column {column}: there are rows {span(0, m - 1)} and columns {span(0, n - 1)}"
-        )
-    found = []
-    for role, given, shape in zip("abc", matrices, ((m, k), (k, n), (m, n)), strict=True):
-        patterns: Array = instruction.types[role].patterns(given, role)
-        if patterns.shape != shape:
-            raise OperandError(f"{role} must be a matrix of shape {shape}; got {patterns.shape}")
-        found.append(patterns)
-    a, b, c = found
-    return a[row].tolist(), b[:, column].tolist(), int(c[row, column])
 
 
 def _band(instruction: Instruction, name: str, a: list[int], b: list[int], c: int) -> _Band:
@@ -155,31 +132,27 @@ def _drawn(y: float, band: _Band, wide: float, right: float) -> list[str]:
         x += wide * _cells_in(steps) + _GAP
     if band.last is not None:
         elements.append(svg.text(x - _GAP / 2, y + 33, "+", "b", "middle"))
-        elements.append(svg.text(x + wide / 2, y + 10, "c", "s t", "middle"))
-        elements += _cell(x, y, wide, band.last, cut=False)
+        elements += _cell(Box(x, y + 16, wide, _CELL), "c", band.last, cut=False)
         x += wide + _GAP
     elements.append(svg.arrow(x - _GAP + 8 if band.sums else _LEFT, y + 28, right - 4, y + 28))
     return [*elements, svg.text(right + 4, y + 32, band.result, "b")]
 
 
-def _cell(x: float, y: float, wide: float, number: float, *, cut: bool) -> list[str]:
-    marks = [svg.hatch(x + 1, y + 17, wide - 2, _CELL - 2, "g", step=4)] if cut else []
-    box = svg.rect(x, y + 16, wide, _CELL, "p" if cut else "fb")
-    return [box, *marks, svg.text(x + wide / 2, y + 32, _short(number, wide), "n clear" if cut else "n", "middle")]
+def _cell(box: Box, name: str, number: float, *, cut: bool) -> list[str]:
+    fill = [box.rect("p"), box.inset(1).hatch(step=4)] if cut else [box.rect("fb")]
+    return [box.above(name, "s t"), *fill, box.label(_short(number, box.wide), "n clear" if cut else "n")]
 
 
 def _cells(x: float, y: float, wide: float, steps: FusedSum, *, carried: bool) -> list[str]:
     """The terms of one sum; the addend of a later sum is the result of the one before."""
-    elements = []
-    for place, term in enumerate(_terms(steps)):
-        left = x + place * wide
-        front, back = ("k ", "sum") if wide >= _ROOM else ("", "Σ")
-        label = f"{front}{term.k}" if term.k is not None else back if carried else "c"
-        elements.append(svg.text(left + wide / 2, y + 10, label, "s t", "middle"))
-        elements += _cell(left, y, wide, _exact(term), cut=term.cut)
-    if steps.special or not _terms(steps):
+    elements, terms = list[str](), _terms(steps)
+    front, back = ("k ", "sum") if wide >= _ROOM else ("", "Σ")
+    for place, term in enumerate(terms):
+        name = f"{front}{term.k}" if term.k is not None else back if carried else "c"
+        elements += _cell(Box(x + place * wide, y + 16, wide, _CELL), name, _exact(term), cut=term.cut)
+    if steps.special or not terms:
         return [*elements, svg.text(x, y + 32, steps.special or "only zeros", "s")]
-    elements.append(svg.bracket(x + 2, x + len(_terms(steps)) * wide - 2, y + 44))
+    elements.append(Box(x, y + 16, len(terms) * wide, _CELL).bracket(2, 4))
     return [*elements, svg.text(x + 2, y + 64, f"cut below {power(steps.largest - steps.fraction)}", "s")]
 
 
