@@ -5,10 +5,11 @@ import json
 import numpy as np
 import pytest
 from handed import STEM, notebook
+from honest import disguised, works
 from places import ROOT
 
 from tcemu.course import exercise, judged
-from tcemu.grade.output.similarity import groups
+from tcemu.grade.output.similarity import groups, shapes
 from tcemu.grade.output.variants import elsewhere, literals
 from tcemu.grade.records import Grade, Mark, Submission
 from tcemu.grade.syntax import CELL, CELLS, parsed
@@ -84,6 +85,49 @@ def test_what_half_of_the_class_wrote_is_no_copy_but_the_same_notebook_is_a_grou
     assert found.students == ("ada", "bob", "cid", "dee", "eve", "fay")
 
 
+@pytest.mark.parametrize(("number", "ring"), [(2, 2), (5, 5), (12, 5), (18, 3), (18, 8), (30, 12), (60, 6)])
+def test_a_ring_of_any_size_is_one_group_of_copies_that_differ(number, ring):
+    first, *others = works(number - ring + 1, seed=5)
+    copies = [disguised(first, seed) for seed in range(ring)]
+    assert len({tuple(cells) for cells in copies}) == ring
+    found = groups([handed(f"s{place:02}", *cells) for place, cells in enumerate([*copies, *others])])
+    members = {f"s{place:02}" for place in range(ring)}
+    assert [set(group.students) for group in found if members & {*group.students}] == [members]
+
+
+def test_people_who_worked_alone_are_left_alone():
+    """Obvious answers, repairs that everybody finds, and long answers of common parts: a few pairs in ten classes."""
+    named = 0
+    for seed in range(10):
+        found = groups([handed(f"s{place:02}", *cells) for place, cells in enumerate(works(18, seed))])
+        named += sum(len(group.students) for group in found)
+    assert named <= 0.03 * 10 * 18
+
+
+SAME = [
+    ("x = f(a) * 8 + b", "y = c + g(d) * (7 + 1)"),
+    ("x = f(a) * 8 + b", "y = c + (g(d) << 3)"),
+    ("x = f(a) // 4 % 8 - b", "y = -c + (g(d) >> 2 & 7)"),
+    ("if f(a) < 3 * g(b):\n    pass", "if 3 * g(d) > f(c):\n    print"),
+    ("x = f(a, b=1, c=2)", "y = g(d, c=3 - 1, b=1)"),
+    ("def f(a, b):\n    return g(a) | b << 16", "def h(a: int, b) -> int:\n    'b, a'\n    return (b << 16) | g(a)"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_operands_constants_and_notation_hide_nothing(one, other):
+    assert shapes([one]) == shapes([other]) != frozenset()
+
+
+DIFFERENT = [("x = f(a) - 8 * b", "x = 8 * b - f(a)"), ("x = f(a) * 8 + b", "x = f(a) * 4 + b"),
+             ("x = f(a) % 8 + b", "x = f(a) // 8 + b"), ("x = f(a) < 3 * b", "x = f(a) > 3 * b")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "other"), DIFFERENT)
+def test_what_computes_something_else_has_another_shape(one, other):
+    assert shapes([one]) != shapes([other])
+
+
 UNFIT = ["def broken(:", "\0", "(" * 5000, "-" * 20_000 + "1", "+".join(["1"] * 16_000), "f'" + "{1}" * 200_000 + "'"]
 
 
@@ -109,15 +153,15 @@ def right_for(row, student):
 
 
 def test_an_answer_to_somebody_else_s_numbers_is_named():
-    row = exercise("first_product")
+    row = exercise("fused_sum_by_hand")
     answer = right_for(row, "ada")
     assert judged(row, answer, "ada")
-    students = ["ada", "bob", "cid", "eve"]
-    stem = "00_first_light"
+    students = ["ada", "gus", "cid", "eve"]
+    stem = "06_exact_arithmetic"
     states = {name: "right" if name == "ada" else "wrong" for name in students}
     grades = [Grade(name, "0", (Mark(row.name, stem, states[name], 0.0, 1),)) for name in students]
-    sources = {"ada": f"check(first_product={answer})", "bob": "check(first_product=-12345)",
-               "cid": "check(first_product=made())", "eve": f"first_product = np.float32({answer})"}  # fmt: skip
+    sources = {"ada": f"check({row.name}={answer})", "gus": f"check({row.name}=-12345)",
+               "cid": f"check({row.name}=made())", "eve": f"{row.name} = np.float32({answer})"}  # fmt: skip
     found = elsewhere(grades, [handed(name, source, stem=stem) for name, source in sources.items()])
     assert [(each.student, each.exercise, each.right_for) for each in found] == [("eve", row.name, ("ada",))]
 

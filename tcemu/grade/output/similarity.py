@@ -1,35 +1,31 @@
-"""Which submissions look like each other, from the shape of their code; nothing of it is run.
+"""Which submissions look like each other, from the shapes in their code; nothing of it is run.
 
-Names of variables, comments and layout do not count, nor does what the released notebook contains. The shape is the
-sequence of nodes of Python's syntax tree. Of all runs of GRAM nodes, winnowing keeps so many that two sequences with
-the same GRAM + WINDOW - 1 nodes somewhere have one in common (Schleimer, Wilkerson and Aiken, "Winnowing: local
-algorithms for document fingerprinting", 2003). What many students wrote is how the exercise is solved; only what few
-have tells.
+What can be changed without work does not count (`shapes`), nor does what the released notebook contains. Each shape
+that two students share counts by how few others have it: what many wrote is how the exercise is solved. Those who are
+alike with both do not count among the others, so a ring of ten tells as much as one of two.
 """
 
 from __future__ import annotations
 
-import ast
-import hashlib
 import json
-import zlib
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+import numpy as np
+import numpy.typing as npt
+
 from tcemu.grade.output.catalogue import Catalogue, installed
+from tcemu.grade.output.shapes import shapes_in
 from tcemu.grade.records import Submission
 from tcemu.grade.syntax import parsed
 
-GRAM, WINDOW = 12, 4
-#: A fingerprint is rare if at most this many students have it, or this part of the class.
-_FEW, _PART = 4, 0.1
-#: The fewest rare fingerprints that reported pairs share, and the smallest part of those of one of them. The same
-#: short answer makes about ten, with the runs that begin or end in the released cells beside it.
-_SHARED, _ALIKE = 16, 0.6
-#: Code with fewer fingerprints than this is the same by chance.
-_SHORT = 30
+#: The parts of the code of one of a pair that are also the other's: of all shapes, and of all weight.
+_NEAR, _ALIKE = 0.75, 0.88
+#: The fewest shapes that a pair shares, and their weight: 1 for each that nobody else has. Short answers have fewer.
+_SHAPES, _WEIGHT = 20, 12
+#: A ring of more than this many, and of half of the class, is none: what they share was given to them.
+_MANY = 10
 
 
 @dataclass(frozen=True)
@@ -50,78 +46,68 @@ def groups(submissions: Sequence[Submission], course: Catalogue | None = None) -
     """
     found: list[Group] = []
     for stem in sorted({stem for each in submissions for stem in each.files}):
-        shapes = {each.student: shape(sources(each.read(stem))) for each in submissions if stem in each.files}
-        released = fingerprints(shape((course or installed()).released(stem)))
-        found += _in_notebook(stem, {name: nodes for name, nodes in shapes.items() if nodes}, released)
+        held = {each.student: shapes(sources(each.read(stem))) for each in submissions if stem in each.files}
+        released = shapes((course or installed()).released(stem))
+        found += _in_notebook(stem, {name: each - released for name, each in sorted(held.items())})
     return sorted(found, key=lambda group: (-group.part, group.notebook, group.students))
 
 
-def _in_notebook(
-    stem: str, shapes: Mapping[str, tuple[str, ...]], released: frozenset[int]
-) -> Iterator[Group]:
-    prints = {name: fingerprints(nodes) - released for name, nodes in shapes.items()}
-    same: dict[str, list[str]] = {}
-    for name, nodes in sorted(shapes.items()):
-        if len(prints[name]) >= _SHORT:
-            same.setdefault(hashlib.sha256(json.dumps(nodes).encode()).hexdigest(), []).append(name)
-    twins = [names for names in same.values() if len(names) > 1]
-    told = {pair for names in twins for pair in combinations(names, 2)}
-    yield from (Group(tuple(names), stem, 1.0) for names in twins)
-    yield from (Group(pair, stem, part) for pair, part in _pairs(prints) if pair not in told)
+def _in_notebook(stem: str, held: Mapping[str, frozenset[int]]) -> Iterator[Group]:
+    names = [name for name in held if len(held[name]) >= _SHAPES]
+    same: dict[frozenset[int], list[int]] = {}
+    for number, name in enumerate(names):
+        same.setdefault(held[name], []).append(number)
+    alike = _pairs(_table([held[name] for name in names]))
+    alike |= {pair: 1.0 for twins in same.values() for pair in combinations(twins, 2)}
+    for ring in _rings(alike):
+        part = min(alike[pair] for pair in combinations(ring, 2) if pair in alike)
+        yield Group(tuple(names[number] for number in ring), stem, part)
 
 
-def _pairs(prints: Mapping[str, Collection[int]]) -> Iterator[tuple[tuple[str, str], float]]:
-    """The pairs that share much of what few have."""
-    holders: dict[int, list[str]] = {}
-    for name in sorted(prints):
-        for each in prints[name]:
-            holders.setdefault(each, []).append(name)
-    few = max(_FEW, int(_PART * len(prints)))
-    rare = [names for names in holders.values() if len(names) <= few]
-    sizes = Counter(name for names in rare for name in names)
-    shared = Counter(pair for names in rare for pair in combinations(names, 2))
-    for pair, number in sorted(shared.items()):
-        part = number / min(sizes[name] for name in pair)
-        if number >= _SHARED and part >= _ALIKE:
-            yield pair, part
+def _table(held: Sequence[Collection[int]]) -> npt.NDArray[np.float32]:
+    """Which student, row by row, has which shape."""
+    columns = {each: number for number, each in enumerate(sorted({each for shapes in held for each in shapes}))}
+    made = np.zeros((len(held), len(columns)), np.float32)
+    for row, shapes in zip(made, held, strict=True):
+        row[[columns[each] for each in shapes]] = 1
+    return made
 
 
-def shape(sources: Iterable[str]) -> tuple[str, ...]:
-    """The nodes of the syntax trees of cells, from left to right; a cell that is not Python has none.
+def _pairs(held: npt.NDArray[np.float32]) -> dict[tuple[int, int], float]:
+    """The pairs that share much of what few others have, and how much."""
+    holders, sizes, shared = held.sum(axis=0), held.sum(axis=1), held @ held.T
+    most = np.log1p(max(len(held), 1))
+    near = (shared >= _SHAPES) & (shared >= _NEAR * np.minimum(sizes[:, None], sizes))
+    found: dict[tuple[int, int], float] = {}
+    for one in range(len(held)):
+        others = one + 1 + np.flatnonzero(near[one, one + 1 :])
+        rings = (near[one] & near[others]).astype(np.float32)
+        outside = holders - rings @ held
+        weight = 1 - np.log1p(outside) / most
+        both = (weight * held[one] * held[others]).sum(axis=1)
+        part = both / np.maximum(np.minimum(weight @ held[one], (weight * held[others]).sum(axis=1)), 1)
+        tells = (both >= _WEIGHT) & (part >= _ALIKE) & (rings.sum(axis=1) <= max(_MANY, len(held) // 2))
+        found |= {(one, int(other)): float(value) for other, value in zip(others[tells], part[tells], strict=True)}
+    return found
 
-    >>> from tcemu.grade.output.similarity import shape
-    >>> shape(["x = 1  # mine"]) == shape(["other=1"])
+
+def _rings(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, ...]]:
+    """Who is alike with somebody who is alike with somebody."""
+    rings: dict[int, set[int]] = {}
+    for one, other in pairs:
+        joined = rings.get(one, {one}) | rings.get(other, {other})
+        rings.update(dict.fromkeys(joined, joined))
+    return sorted({tuple(sorted(ring)) for ring in rings.values()})
+
+
+def shapes(sources: Iterable[str]) -> frozenset[int]:
+    """The shapes in cells; a cell that is not Python has none.
+
+    >>> from tcemu.grade.output.similarity import shapes
+    >>> shapes(["x = 2 * f(y) + 1  # mine"]) == shapes(["other=1+f(z)*(1+1)"])
     True
     """
-    return tuple(node for cell in parsed(sources) if cell.tree for node in _nodes(cell.tree))
-
-
-def _nodes(tree: ast.AST) -> Iterator[str]:
-    """The nodes in order, without recursion: constants, attributes and operators tell two answers apart."""
-    waiting = [tree]
-    while waiting:
-        node = waiting.pop()
-        match node:
-            case ast.Constant(value=bool() | int() | float() | None as value) if abs(value or 0) < 1 << 64:
-                yield repr(value)
-            case ast.Attribute(attr=name):
-                yield f".{name}"
-            case ast.Load() | ast.Store() | ast.Del() | ast.Expr():
-                pass
-            case _:
-                yield type(node).__name__
-        waiting.extend(reversed([*ast.iter_child_nodes(node)]))
-
-
-def fingerprints(nodes: Sequence[str]) -> frozenset[int]:
-    """The smallest hash of each window of runs of nodes.
-
-    >>> from tcemu.grade.output.similarity import fingerprints
-    >>> len(fingerprints(["Name"] * 100))
-    1
-    """
-    hashes = [zlib.crc32("\n".join(nodes[at : at + GRAM]).encode()) for at in range(len(nodes) - GRAM + 1)]
-    return frozenset(min(hashes[at : at + WINDOW]) for at in range(max(len(hashes) - WINDOW + 1, min(len(hashes), 1))))
+    return frozenset(shape for cell in parsed(sources) if cell.tree for shape in shapes_in(cell.tree))
 
 
 def sources(content: bytes) -> list[str]:
