@@ -53,7 +53,7 @@ def explained(function: Function) -> Function:
         except Exception as error:
             told = _misfit(function, args, options)
             if told is None and isinstance(error, MemoryError):
-                told = f"{function.__qualname__}: the memory does not suffice for arguments of this size: {error}"
+                told = f"{function.__qualname__}: there is not enough memory for arguments of this size: {error}"
             if told is None:
                 raise
         raise OperandError(told)
@@ -175,7 +175,7 @@ _TESTS: dict[Any, Callable[[object], bool]] = {
 _NOUNS: dict[Any, tuple[str, str]] = {
     int: ("a whole number", "whole numbers"),
     float: ("a number", "numbers"),
-    str: ("a text", "texts"),
+    str: ("a string", "strings"),
     Path: ("a path", "paths"),
     PathLike: ("a path", "paths"),
     bool: ("True or False", "True or False"),

@@ -1,4 +1,4 @@
-"""How much the tests ask: the quick part, `-m "not slow"`, a choice; the suite more; with `--thorough` everything."""
+"""Test depth: the quick part, `-m "not slow"`, tests a choice; the suite more; with `--thorough` everything."""
 
 import os
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The function that FILE:FUNCTION names, for commands that run what launches kernels."""
+"""The function that FILE:FUNCTION names, for the commands that run kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be said about a wrong map without knowing how it came about: facts, which cannot mislead.
+"""What can be said about a wrong map without guessing the cause: facts, which cannot mislead.
 
 Each argument of a map is taken apart into digits, as in a layout line, and every digit is an axis of a grid of values.
 Whether a value depends on a digit, and by which factor, is then read along that axis.

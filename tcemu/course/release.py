@@ -1,4 +1,4 @@
-"""Make the learners' exercises from the solutions. Needs nbgrader, whose form the notebooks have.
+"""Make the learners' exercises from the solutions. Requires nbgrader, whose notebook format they have.
 
 From solutions/02_fragments.ipynb follow its own task cards, filled in from the rows, and exercises/02_fragments.ipynb,
 without solutions and hidden tests.

@@ -122,7 +122,7 @@ class Recipe:
         for name in _TEXTS:
             given = getattr(self, name)
             if not isinstance(given, str):
-                raise OperandError(f"a recipe's {name} must be a text; got {briefly(given)}")
+                raise OperandError(f"a recipe's {name} must be a string; got {briefly(given)}")
         for name, accepted in _WORDS.items():
             given = getattr(self, name)
             if given not in accepted:

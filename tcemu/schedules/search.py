@@ -26,9 +26,9 @@ from tcemu.schedules.trace import Point
 BASES = (Schedule(), Schedule("early"), Schedule(backwards=True), Schedule("early", backwards=True))
 #: The other arguments of tcemu.launch that concern blocks.
 _SHAPE = ("resident", "cluster", "non_portable_cluster", "operations")
-#: What a warp may execute in the first run, unless the caller sets it. In further runs, so many times the operations of
-#: all warps in the first one, and some more: a warp that polls memory while another is held back executes more than
-#: usual, but not that many.
+#: What a warp may execute in the first run, unless the caller sets it. Later runs allow `_TIMES` the operations of all
+#: warps in the first one, and some more: a warp that polls memory while another is held back executes more than usual,
+#: but not that many.
 OPERATIONS, _TIMES, _MORE = 1_000_000, 10, 50_000
 #: The operations of all warps in all runs together, about a minute's: a budget of time would find less on a busy
 #: machine.
