@@ -1,6 +1,20 @@
 """``python -m tcemu``: the command line."""
 
-from tcemu.cli import main
+import sys
+
+#: The exit code of a command that Ctrl + C ended: 128, as shells count, and the number of the signal.
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """Load the command line, and run it; Ctrl + C ends both without a traceback."""
+    try:
+        from tcemu import cli
+
+        cli.main()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
 
 if __name__ == "__main__":
     main()

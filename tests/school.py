@@ -41,19 +41,22 @@ class School:
         return "\n".join(f"== {path.name}\n{path.read_text()[-3000:]}" for path in logs if path.exists())
 
 
+def started(folder: Path, *options: str) -> "subprocess.Popen[bytes]":
+    """The documented command, in a group of processes of its own, as a terminal starts it; it writes to `log`."""
+    command = [sys.executable, "-m", "tcemu", "classroom", str(folder), "--no-warm", *options]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    with (folder.parent / "log").open("w") as out:
+        return subprocess.Popen(command, env=environment, stdout=out, stderr=out, start_new_session=True)
+
+
 @contextmanager
 def classroom(folder: Path, *options: str) -> Iterator[School]:
-    """A classroom, started with the documented command."""
-    port = free_port()
-    command = [sys.executable, "-m", "tcemu", "classroom", str(folder), "--no-warm", f"--password={PASSWORD}"]
-    command += ["--address=127.0.0.1", f"--port={port}", *options]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-    log = folder.parent / "log"
-    with log.open("w") as out:
-        hub = subprocess.Popen(command, env=environment, stdout=out, stderr=out)
+    """A classroom that runs."""
+    port, log = free_port(), folder.parent / "log"
+    with started(folder, f"--password={PASSWORD}", "--address=127.0.0.1", f"--port={port}", *options) as hub:
         try:
             url = f"http://127.0.0.1:{port}"
-            _wait_for(f"{url}/services/classroom/static/classroom.css", hub, log)
+            wait_for(f"{url}/services/classroom/static/classroom.css", hub, log)
             (password,) = re.findall(r"as teacher with the password +(\w+)", log.read_text())
             yield School(folder, url, password)
         finally:
@@ -61,7 +64,7 @@ def classroom(folder: Path, *options: str) -> Iterator[School]:
             hub.wait(600)
 
 
-def _wait_for(address: str, hub: "subprocess.Popen[bytes]", log: Path) -> None:
+def wait_for(address: str, hub: "subprocess.Popen[bytes]", log: Path) -> None:
     for _ in range(6000):
         assert hub.poll() is None, log.read_text()
         with suppress(OSError), urllib.request.urlopen(address, timeout=2):  # noqa: S310 - our own server

@@ -73,9 +73,11 @@ class Box:
         """The learner's home inside the box."""
         return INSIDE / self.name
 
-    def command(self, *inner: str) -> list[str]:
-        """The command that runs `inner` in the box."""
-        return [*self._together(), "bwrap", *self._files(), *self._apart(), "--", *self._user(), *self._each(), *inner]
+    def command(self, *inner: str, calls: int = -1) -> list[str]:
+        """The command that runs `inner` in the box; `calls` is the descriptor with the system calls it may not make."""
+        refused = ["--seccomp", str(calls)] if calls >= 0 else []
+        box = [*self._together(), "bwrap", *self._files(), *self._apart(), *refused, "--"]
+        return [*box, *self._user(), *self._each(), *inner]
 
     def _together(self) -> Iterator[str]:
         """Limits for all processes of the box together."""
@@ -119,7 +121,8 @@ class Box:
         """What the learner does not share with anyone: processes, semaphores, the machine's name."""
         yield from ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
         if self.uid is None:
-            yield from ("--unshare-user", "--uid", "1000", "--gid", "1000")  # names for the hub's user, in here
+            # Names for the hub's user, in here, and no further namespaces, which would open more of the kernel.
+            yield from ("--unshare-user", "--disable-userns", "--uid", "1000", "--gid", "1000")
         yield from ("--die-with-parent", "--new-session")
 
     def _user(self) -> Iterator[str]:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tcemu.classroom.settings import course
+from tcemu.course.keeping import keep
 
 #: Bytes of the largest notebook that is accepted.
 LARGEST = 8 << 20
@@ -60,23 +61,22 @@ class Desk:
         if not isinstance(cells, list):
             raise NotTakenError("The file is not a notebook.")
         place = self._place(learner, lesson)
-        place.mkdir(parents=True, exist_ok=True)
-        _write(place / f"{lesson.stem}.ipynb", text)
-        _write(place / "timestamp.txt", (now or datetime.now(UTC)).strftime(_FORM) + "\n")
+        keep(place / f"{lesson.stem}.ipynb", text)
+        keep(place / "timestamp.txt", (now or datetime.now(UTC)).strftime(_FORM) + "\n")
 
     def when(self, learner: str, lesson: Lesson) -> datetime | None:
         """When a learner handed a lesson in last; None if never."""
         try:
             text = (self._place(learner, lesson) / "timestamp.txt").read_text(encoding="utf-8").strip()
             return datetime.strptime(text, _FORM).replace(tzinfo=UTC)
-        except (OSError, ValueError):
+        except (OSError, ValueError, NotTakenError):
             return None
 
     def feedback(self, learner: str) -> str | None:
         """The feedback page of a learner; None if there is none yet."""
         try:
             return (self.grades / "feedback" / f"{_safe(learner)}.html").read_text(encoding="utf-8")
-        except OSError:
+        except (OSError, NotTakenError):
             return None
 
     def _place(self, learner: str, lesson: Lesson) -> Path:
@@ -88,10 +88,3 @@ def _safe(name: str) -> str:
     if not re.fullmatch(r"[\w@+-][\w.@+-]{0,63}", name):
         raise NotTakenError(f"{name!r} cannot be the name of a folder. Ask your teacher for another one.")
     return name
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file in one step: the grader never sees half of it."""
-    draft = path.with_name(f".{path.name}.new")
-    draft.write_text(text, encoding="utf-8")
-    draft.replace(path)

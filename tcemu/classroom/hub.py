@@ -3,21 +3,62 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from secrets import compare_digest, token_hex
 from typing import Any
 
 from jupyterhub.authenticators.shared import SharedPasswordAuthenticator
+from jupyterhub_traefik_proxy.fileprovider import TraefikFileProviderProxy
+from tornado.httpclient import HTTPClientError
+from tornado.ioloop import PeriodicCallback
 from traitlets import Dict, Unicode
 
+from tcemu.classroom.running import MARK, mark
 from tcemu.classroom.settings import COURSE, FOLDER, NAMES, Classroom
 from tcemu.classroom.spawner import BoxedSpawner
 
 #: The service's name, and so its address: /services/classroom/.
 SERVICE = "classroom"
+#: The program of the service. The hub ends it with SIGINT, at any moment: that is no reason for a traceback.
+_SERVE = "import signal; signal.signal(signal.SIGINT, signal.SIG_DFL); from tcemu.classroom.service import run; run()"
+#: Milliseconds between two looks at the proxy.
+_LOOKS = 2000
 #: The service's rights: see who is there, and call a learner's server in the learner's own name.
 SCOPES = ("list:users", "read:users", "read:servers", "tokens", "access:servers")
+
+
+class ClassroomProxy(TraefikFileProviderProxy):  # type: ignore[misc] # JupyterHub has no types
+    """The proxy, started again if it ends. Its files still have the routes."""
+
+    _looking: PeriodicCallback | None = None
+
+    async def start(self) -> None:
+        """Start it, and look after it."""
+        await super().start()
+        self._looking = PeriodicCallback(self._look, _LOOKS)
+        self._looking.start()
+
+    def _look(self) -> None:
+        if self.traefik_process.poll() is not None:
+            self.log.error("The proxy ended (%s) and is started again", self.traefik_process.returncode)
+            self._start_traefik()
+
+    async def _check_for_traefik_service(self, routespec: str, kind: str) -> bool:
+        """Whether it knows a route; no, and without a traceback, while it starts again."""
+        with suppress(OSError, HTTPClientError):
+            await self._traefik_api_request("/api/overview")
+            return bool(await super()._check_for_traefik_service(routespec, kind))
+        return False
+
+    async def stop(self) -> None:
+        """Stop it."""
+        if self._looking:
+            self._looking.stop()
+        await super().stop()
 
 
 class ClassroomAuthenticator(SharedPasswordAuthenticator):  # type: ignore[misc] # JupyterHub has no types
@@ -67,10 +108,15 @@ def _logins(c: Any, classroom: Classroom) -> None:
     c.Authenticator.username_pattern = NAMES
     c.Authenticator.admin_users = {classroom.teacher}
     c.Authenticator.allow_all = not classroom.own
-    c.Authenticator.allowed_users = set(classroom.own)
+    # A database that was lost has everybody again who has a home.
+    c.Authenticator.allowed_users = set(classroom.own) or set(_homes(classroom))
     c.SharedPasswordAuthenticator.user_password = classroom.password
     c.SharedPasswordAuthenticator.admin_password = classroom.teacher_password
     c.ClassroomAuthenticator.own = dict(classroom.own)
+
+
+def _homes(classroom: Classroom) -> Iterator[str]:
+    yield from (place.name for place in classroom.learners.iterdir() if re.fullmatch(NAMES, place.name))
 
 
 def _servers(c: Any, classroom: Classroom) -> None:
@@ -86,7 +132,7 @@ def _servers(c: Any, classroom: Classroom) -> None:
 
 def _proxy(c: Any, classroom: Classroom) -> None:
     hub = classroom.hub.absolute()
-    c.JupyterHub.proxy_class = "traefik_file"
+    c.JupyterHub.proxy_class = ClassroomProxy
     c.TraefikFileProviderProxy.traefik_api_url = f"http://127.0.0.1:{free_port()}"
     c.TraefikFileProviderProxy.traefik_api_username = "hub"
     c.TraefikFileProviderProxy.traefik_api_password = token_hex(16)
@@ -96,14 +142,14 @@ def _proxy(c: Any, classroom: Classroom) -> None:
 
 def _service(c: Any, classroom: Classroom) -> None:
     folder = str(classroom.folder.absolute())
-    environment = {FOLDER: folder, COURSE: classroom.course}
+    environment = {FOLDER: folder, COURSE: classroom.course, MARK: mark(classroom.folder)}
     if "PYTHONPATH" in os.environ:
         environment["PYTHONPATH"] = os.environ["PYTHONPATH"]
     c.JupyterHub.services = [
         {
             "name": SERVICE,
             "url": f"http://127.0.0.1:{free_port()}",
-            "command": [sys.executable, "-m", "tcemu.classroom.service"],
+            "command": [sys.executable, "-c", _SERVE],
             "environment": environment,
             "oauth_no_confirm": True,
             "display": True,

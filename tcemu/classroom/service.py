@@ -241,5 +241,10 @@ async def main() -> None:
     await asyncio.Event().wait()
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """Serve until somebody ends this process."""
     asyncio.run(main())
+
+
+if __name__ == "__main__":
+    run()

@@ -6,11 +6,13 @@ import json
 import os
 import secrets
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tcemu.course import Manifest, manifest
+from tcemu.course.keeping import keep
 from tcemu.errors import CourseError
 
 #: Names that the login page accepts: they are also names of folders, and of the learners' variants.
@@ -19,6 +21,10 @@ NAMES = "[a-z](?:[a-z0-9_-]{0,30}[a-z0-9])?"
 FOLDER = "TCEMU_CLASSROOM"
 #: The environment variable that names the folder of the class's course.toml.
 COURSE = "TCEMU_CLASSROOM_COURSE"
+#: The file with the settings in the hub's folder, and a copy of it, which counts if a crash has damaged the file.
+SETTINGS, COPY = "settings.json", "settings-copy.json"
+#: What a damaged file raises.
+_DAMAGE = OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError
 #: The shortest passwords that JupyterHub's authenticator accepts, for learners and for the teacher.
 SHORTEST, SHORTEST_TEACHER = 8, 32
 
@@ -120,35 +126,46 @@ class Classroom:
         'abcdefgh'
         """
         try:
-            for place in (self.folder, self.hub, self.learners, self.submitted):
+            for place in (self.folder, self.hub, self.learners, self.submitted, self.grades):
                 place.mkdir(parents=True, exist_ok=True)
-            for place in (self.hub, self.submitted):
+            for place in (self.hub, self.submitted, self.grades):
                 place.chmod(0o700)
             self.learners.chmod(0o711)  # a learner's processes find their own home, and cannot list the others
-            path = self.hub / "settings.json"
-            path.touch(0o600)
-            path.write_text(json.dumps(asdict(self) | {"folder": str(self.folder)}, indent=1) + "\n", encoding="utf-8")
+            text = json.dumps(asdict(self) | {"folder": str(self.folder)}, indent=1) + "\n"
+            for name in (COPY, SETTINGS):
+                keep(self.hub / name, text)
         except OSError as error:
-            raise CourseError(
-                f"cannot make a classroom in {self.folder}: {error.strerror or error}. Give a folder that you may "
-                "write to, or the name of a new one, for example: tcemu classroom my-class"
-            ) from error
+            raise cannot_make(self.folder, error) from error
+
+
+def cannot_make(folder: Path, error: OSError) -> CourseError:
+    """The error for a folder that cannot hold a classroom."""
+    return CourseError(
+        f"cannot make a classroom in {folder}: {error.strerror or error}. Give a folder that you may write to, or the "
+        "name of a new one, for example: tcemu classroom my-class"
+    )
 
 
 def load(folder: Path) -> Classroom | None:
-    """The classroom kept in `folder`, or None where there is none yet. Raises CourseError for a damaged file."""
-    path = folder / "hub" / "settings.json"
-    try:
-        held: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        kernels = Kernels(**held.pop("kernels")) if held["kernels"] else held.pop("kernels")
-        return Classroom(**held | {"folder": folder, "limits": Limits(**held["limits"]), "kernels": kernels})
-    except FileNotFoundError:
+    """The classroom kept in `folder`, or None where there is none yet. Raises CourseError for damaged files."""
+    path = folder / "hub" / SETTINGS
+    if not path.exists():
         return None
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    try:
+        return _read(folder, path)
+    except _DAMAGE as error:
+        with suppress(*_DAMAGE):
+            return _read(folder, path.with_name(COPY))
         raise CourseError(
-            f"{path} is damaged ({error}). Delete it to start the classroom with new passwords; the learners' work is "
-            "not affected"
+            f"{path} is damaged ({error}), and so is its copy. Delete it to start the classroom with new passwords; "
+            "the learners' work is not affected"
         ) from error
+
+
+def _read(folder: Path, path: Path) -> Classroom:
+    held: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    kernels = Kernels(**held.pop("kernels")) if held["kernels"] else held.pop("kernels")
+    return Classroom(**held | {"folder": folder, "limits": Limits(**held["limits"]), "kernels": kernels})
 
 
 def from_environment() -> Classroom:

@@ -12,7 +12,9 @@ from traitlets import Instance
 
 from tcemu.classroom import settings as of
 from tcemu.classroom.box import COURSE, KERNELS, Box, modest, systemd_runs, user_for
+from tcemu.classroom.running import MARK, mark
 from tcemu.classroom.settings import Classroom
+from tcemu.grade.syscalls import NAMESPACES, opened
 
 #: The compiled kernels that this learner's processes use: links to the shared ones, and what is compiled in addition.
 CACHE = "/tmp/kernels"  # noqa: S108 - in the box
@@ -32,22 +34,32 @@ class BoxedSpawner(SimpleLocalProcessSpawner):  # type: ignore[misc] # JupyterHu
     def make_preexec_fn(self, name: str) -> None:
         """Nothing: the box changes the user and the folder."""
 
+    def load_state(self, state: dict[str, Any]) -> None:
+        """What the database says, without the number of a process: no box outlives its hub, so it is another's."""
+        super().load_state(state)
+        self.pid = 0
+
     def user_env(self, env: dict[str, str]) -> dict[str, str]:
         """The environment inside the box."""
         settings, box = self.classroom, self._box()
         mine = {"USER": self.user.name, "HOME": str(box.inside), "SHELL": "/bin/bash", **modest(settings.limits)}
         if settings.course:
             mine[of.COURSE] = str(COURSE)
+        mine[MARK] = mark(settings.folder)
         return env | mine | {"NUMBA_CACHE_DIR": CACHE, "TCEMU_CLASSROOM_KERNELS": str(KERNELS)}
 
     async def start(self) -> Any:
         """Start the server; what it prints goes to a log of the hub."""
-        self.cmd = self._box().command(sys.executable, "-m", "tcemu.classroom.learner")
         logs = self.classroom.hub / "logs"
         logs.mkdir(exist_ok=True)
+        calls = opened(NAMESPACES)
+        self.cmd = self._box().command(sys.executable, "-m", "tcemu.classroom.learner", calls=calls)
         with (logs / f"{self.user.name}.log").open("wb") as log:
             self.popen_kwargs = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
+            self.popen_kwargs["pass_fds"] = [calls] if calls >= 0 else []
             try:
                 return await super().start()
             finally:
                 self.popen_kwargs = {}
+                if calls >= 0:
+                    os.close(calls)

@@ -52,19 +52,26 @@ def classroom(folder: Path, learners: Path | None, no_warm: bool, **given: objec
     Run it as root to give each learner a separate user as well. The repository's classroom/README.md is the guide.
     """
     _check_machine(folder)
-    here = _settings(folder, {name: value for name, value in given.items() if value is not None}, learners)
-    here.save()
-    if not no_warm and (warmed := warm_up()):
-        click.echo(warmed)
-    here = replace(here, kernels=_kernels())
-    here.save()
-    click.echo(_welcome(here))
-    os.environ[settings.FOLDER] = str(here.folder.absolute())
-    # The proxy, traefik, is beside this interpreter.
-    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-    os.chdir(here.hub)
-    config = str(Path(settings.__file__).with_name("jupyter") / "jupyterhub_config.py")
-    os.execv(sys.executable, [sys.executable, "-m", "jupyterhub", f"--config={config}"])  # noqa: S606
+    from tcemu.classroom import running
+
+    with running.alone(folder):
+        if ended := running.end(folder):
+            click.echo(f"Ended what an earlier start left behind (processes: {ended})")
+        here = _settings(folder, {name: value for name, value in given.items() if value is not None}, learners)
+        running.check_port(here.address, here.port)
+        here.save()
+        if not no_warm and (warmed := warm_up()):
+            click.echo(warmed)
+        here = replace(here, kernels=_kernels())
+        here.save()
+        for damage in running.mend(here.hub):
+            click.echo(damage)
+        click.echo(_welcome(here))
+        config = str(Path(settings.__file__).with_name("jupyter") / "jupyterhub_config.py")
+        # The proxy, traefik, is beside this interpreter.
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+        environment = os.environ | {settings.FOLDER: str(here.folder.absolute()), "PATH": path}
+        running.watch(folder, [sys.executable, "-m", "jupyterhub", f"--config={config}"], environment, click.echo)
 
 
 def _check_machine(folder: Path) -> None:

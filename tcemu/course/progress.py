@@ -20,6 +20,7 @@ from typing import Any
 from filelock import FileLock
 
 from tcemu.arguments import explained
+from tcemu.course.keeping import keep
 from tcemu.course.lay_out import RECORD
 from tcemu.course.verdict import Verdict
 from tcemu.errors import CourseError
@@ -118,7 +119,7 @@ def _change(place: Path, change: Callable[[dict[str, Any]], None]) -> None:
         with FileLock(place / f"{PROGRESS}.lock"):
             held = read(place)
             change(held)
-            _write(place / PROGRESS, held)
+            keep(place / PROGRESS, json.dumps(held, indent=1, ensure_ascii=False) + "\n", 0o644)
     except OSError as error:
         raise CourseError(f"cannot write your progress to {place / PROGRESS}: {error.strerror or error}") from error
 
@@ -146,10 +147,3 @@ def _whole_numbers(held: object) -> dict[str, int]:
     """What a file that anybody may have edited says about scores or mistakes."""
     numbers = held.items() if isinstance(held, dict) else ()
     return {name: value for name, value in numbers if isinstance(value, int)}
-
-
-def _write(path: Path, held: Mapping[str, Any]) -> None:
-    """Write it in one step: an interrupted run leaves the old file."""
-    new = path.with_name(path.name + ".new")
-    new.write_text(json.dumps(held, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    new.replace(path)

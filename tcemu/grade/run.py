@@ -24,6 +24,7 @@ from typing import Any, Protocol
 
 from filelock import FileLock, Timeout
 
+from tcemu.course.keeping import keep, private_folder
 from tcemu.errors import CourseError, require
 from tcemu.grade.box import BoxKilled, check_box
 from tcemu.grade.plain import file_name
@@ -80,26 +81,10 @@ class Store:
     def save(self, task: Task, grade: Grade) -> None:
         """Write a grade to its file, so that it survives a crash of the machine. Raises CourseError."""
         path = self.path(task)
-        draft = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with draft.open("w", encoding="utf-8") as file:
-                file.write(grade.to_json())
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(path)
-            _sync(self.folder)
+            keep(path, grade.to_json())
         except OSError as error:
             raise CourseError(f"cannot write {path}: {error.strerror or error}") from error
-
-
-def _sync(folder: Path) -> None:
-    """Make a file's new name in the folder survive a crash of the machine."""
-    held = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(held)
-    finally:
-        os.close(held)
 
 
 class Engine(Protocol):
@@ -145,7 +130,7 @@ def run(
 def _alone(out: Path) -> Iterator[None]:
     """Hold the lock of a folder. Raises CourseError if another grader holds it."""
     try:
-        out.mkdir(parents=True, exist_ok=True)
+        private_folder(out)
         with FileLock(out / _LOCK, timeout=0):
             yield
     except Timeout:

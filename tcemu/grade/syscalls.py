@@ -2,7 +2,8 @@
 
 Limits count the pages of processes, and `Scales` the files in the box's folder. Neither counts the memory of
 memfd_create, shmget, socket buffers, inotify queues and pages lent to a pipe, so a box gets none of these. The other
-calls make namespaces, look into other processes, or use up something that the whole machine shares.
+calls make namespaces, look into other processes, or use up something that the whole machine shares. To a
+learner's box in a classroom, in which Jupyter needs sockets and more, only new namespaces are denied.
 """
 
 from __future__ import annotations
@@ -10,22 +11,27 @@ from __future__ import annotations
 import os
 import platform
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from errno import ENOSYS, EPERM
 
 #: A call that 64-bit ARM does not have.
 _NONE = -1
-#: Each call's number on x86-64, and on 64-bit ARM as in the kernel's asm-generic/unistd.h.
-_DENIED = {
+#: Names of calls, and the number of each on x86-64, and on 64-bit ARM as in the kernel's asm-generic/unistd.h.
+Calls = Mapping[str, tuple[int, int]]
+#: The calls that make namespaces and file systems.
+NAMESPACES: Calls = {
+    "unshare": (272, 97), "setns": (308, 268),
+    "mount": (165, 40), "fsopen": (430, 430), "open_tree": (428, 428), "move_mount": (429, 429), "fsmount": (432, 432),
+}  # fmt: skip
+#: All that a grading box may not make.
+ALL: Calls = {
+    **NAMESPACES,
     # memory that is in no process
     "memfd_create": (319, 279), "memfd_secret": (447, 447),
     "shmget": (29, 194), "msgget": (68, 186), "semget": (64, 190), "mq_open": (240, 180),
     "socket": (41, 198), "socketpair": (53, 199), "vmsplice": (278, 75), "splice": (275, 76), "tee": (276, 77),
     "inotify_init": (253, _NONE), "inotify_init1": (294, 26), "fanotify_init": (300, 262),
     "keyctl": (250, 219), "add_key": (248, 217), "request_key": (249, 218),
-    # namespaces and file systems
-    "unshare": (272, 97), "setns": (308, 268),
-    "mount": (165, 40), "fsopen": (430, 430), "open_tree": (428, 428), "move_mount": (429, 429), "fsmount": (432, 432),
     # other processes, and the kernel
     "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "pidfd_getfd": (438, 438),
     "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
@@ -37,7 +43,7 @@ _LOCKS = (72, 25), 1, (6, 7, 37, 38)  # fcntl: each locked range of a file takes
 #: clone makes processes and threads, and with one of these flags namespaces. The flags of clone3 are in memory, where
 #: seccomp cannot look, so the call is reported as missing, and libraries use clone.
 _CLONE, _CLONE3 = (56, 220), 435
-_NAMESPACES = 0x7E02_0000
+_NEW = 0x7E02_0000
 #: The machines, by what `platform.machine` calls them, and by what the kernel does.
 _MACHINES = {"x86_64": 0xC000_003E, "aarch64": 0xC000_00B7}
 #: Calls of the x32 ABI of x86-64 have this bit in their numbers.
@@ -53,8 +59,10 @@ _REFUSE, _ALLOW = (_RETURN, 0, 0, _REFUSED | EPERM), (_RETURN, 0, 0, _ALLOWED)
 Code = Iterator[tuple[int, int, int, int]]
 
 
-def program(machine: str = "") -> bytes:
+def program(machine: str = "", denied: Calls = ALL) -> bytes:
     """The program for a machine, by default this one; empty if its calls are not known here.
+
+    Whatever is `denied`, no process or thread gets a namespace of its own; locks are limited where memory is.
 
     >>> from tcemu.grade.syscalls import program
     >>> len(program("x86_64")) % 8, program("pdp11")
@@ -63,10 +71,10 @@ def program(machine: str = "") -> bytes:
     machine = machine or platform.machine()
     if machine not in _MACHINES:
         return b""
-    return b"".join(struct.pack("<HBBI", *each) for each in _instructions(machine))
+    return b"".join(struct.pack("<HBBI", *each) for each in _instructions(machine, denied))
 
 
-def _instructions(machine: str) -> Code:
+def _instructions(machine: str, denied: Calls) -> Code:
     """Code, the two jumps and the constant of each instruction. A jump skips the return after it."""
     column = list(_MACHINES).index(machine)
     yield _LOAD, 0, 0, _MACHINE
@@ -75,15 +83,16 @@ def _instructions(machine: str) -> Code:
     yield _LOAD, 0, 0, _NUMBER
     yield _AT_LEAST, 0, 1, _X32
     yield _REFUSE
-    for numbers in _DENIED.values():
+    for numbers in denied.values():
         if numbers[column] != _NONE:
             yield _EQUAL, 0, 1, numbers[column]
             yield _REFUSE
     yield _EQUAL, 0, 1, _CLONE3
     yield _RETURN, 0, 0, _REFUSED | ENOSYS
-    numbers, which, values = _LOCKS
-    yield from _examined(numbers[column], which, ((_EQUAL, value) for value in values))
-    yield from _examined(_CLONE[column], 0, [(_ANY_BIT, _NAMESPACES)])
+    if denied is ALL:
+        numbers, which, values = _LOCKS
+        yield from _examined(numbers[column], which, ((_EQUAL, value) for value in values))
+    yield from _examined(_CLONE[column], 0, [(_ANY_BIT, _NEW)])
     yield _ALLOW
 
 
@@ -96,9 +105,9 @@ def _examined(number: int, which: int, refused: Iterable[tuple[int, int]]) -> Co
     yield _ALLOW
 
 
-def opened() -> int:
+def opened(denied: Calls = ALL) -> int:
     """A descriptor from which the program can be read once; -1 if there is none for this machine."""
-    held = program()
+    held = program(denied=denied)
     if not held:
         return -1
     reading, writing = os.pipe()  # a pipe holds 64 KB

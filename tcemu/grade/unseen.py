@@ -18,6 +18,7 @@ from typing import Any
 
 from tcemu.course.checking import judged
 from tcemu.course.judges import Kernel
+from tcemu.course.keeping import private_folder
 from tcemu.course.record import Exercise, Finding
 from tcemu.course.running import Cell
 from tcemu.course.verdict import Verdict
@@ -40,7 +41,7 @@ def key_of(folder: Path) -> str:
     """The key in a folder, which is made the first time. Only its owner can read it. Raises CourseError."""
     path = folder / KEY
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        private_folder(folder)
         with suppress(FileExistsError), open(path, "x", opener=_private) as file:
             file.write(f"{secrets.token_hex(_BYTES)}\n")
         found = path.read_text(encoding="ascii").strip()

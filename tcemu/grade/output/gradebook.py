@@ -42,6 +42,7 @@ def write(grades: Sequence[Grade], path: Path) -> None:
             _copy(path, draft)
             _fill(grades, draft)
             if not path.exists() or _held(path) != _held(draft):
+                draft.chmod(0o600)
                 os.replace(draft, path)  # noqa: PTH105 - Path.replace says no more
     except (OSError, sqlite3.Error) as error:
         raise CourseError(

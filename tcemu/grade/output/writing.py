@@ -11,11 +11,11 @@ STUDENT is the student's name if that is a simple one, and otherwise what is lef
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
 
+from tcemu.course.keeping import keep
 from tcemu.course.manifests import Manifest
 from tcemu.errors import CourseError
 from tcemu.grade.output import gradebook
@@ -54,20 +54,12 @@ def write_all(
     report = Report.of(ordered, sorted(submissions, key=lambda each: each.student), names)
     try:
         for grade in ordered:
-            _write(out / "feedback" / f"{file_name(grade.student)}.html", feedback(grade, names))
-            _write(out / "gradescope" / f"{file_name(grade.student)}.json", results(grade, names))
-        _write(out / "grades.csv", sheet(ordered))
-        _write(out / "report.html", report.html)
+            keep(out / "feedback" / f"{file_name(grade.student)}.html", feedback(grade, names))
+            keep(out / "gradescope" / f"{file_name(grade.student)}.json", results(grade, names))
+        keep(out / "grades.csv", sheet(ordered))
+        keep(out / "report.html", report.html)
     except OSError as error:
         raise CourseError(f"cannot write to {out}: {error.strerror or error}") from error
     if nbgrader and find_spec("nbgrader") is not None:
         gradebook.write(ordered, out / "gradebook.db")
     return report
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file as a whole: a reader sees the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.tmp")
-    draft.write_text(text, encoding="utf-8", newline="\n")
-    os.replace(draft, path)  # noqa: PTH105 - Path.replace says no more
