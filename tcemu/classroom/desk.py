@@ -52,9 +52,10 @@ class Desk:
 
     def take(self, learner: str, lesson: Lesson, text: str, now: datetime | None = None) -> None:
         """Keep a notebook that was handed in; an earlier one is replaced. Raises NotTakenError."""
-        if len(text.encode()) > LARGEST:
+        if len(text) > LARGEST or len(text.encode(errors="replace")) > LARGEST:
             raise NotTakenError(f"It is larger than {LARGEST >> 20} MiB. Clear its outputs, save it and try again.")
         try:
+            text.encode()  # half a character of UTF-16 is in no file
             cells = json.loads(text)["cells"]
         except (ValueError, LookupError, TypeError, RecursionError):
             cells = None

@@ -1,7 +1,7 @@
 """The teacher's view of a class: where learners are, which exercises stop them, which mistakes they make.
 
 It comes from files that learners may edit: only what has the right form counts, names of exercises that exist, texts of
-limited length.
+limited length. A file without any form is shown with a word, and hides nobody else.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from tcemu.classroom.settings import course
@@ -18,6 +19,8 @@ from tcemu.course import exercises
 
 #: Tries after which an exercise that is not solved counts as one that stops a learner.
 STUCK = 3
+#: What the board says about a file that cannot be read, and about a server that gives none.
+DAMAGED, SILENT = "the progress file is damaged", "the server does not answer"
 #: Mistakes of one exercise that count, and letters of each.
 MISTAKES, LETTERS = 20, 300
 
@@ -42,6 +45,8 @@ class Seen:
     #: The notebook in use, as the course calls it.
     notebook: str = ""
     here: bool = True
+    #: Why there is no more to see; "" if there is.
+    trouble: str = ""
 
     @property
     def stuck(self) -> tuple[str, ...]:
@@ -50,25 +55,27 @@ class Seen:
 
 
 def read(name: str, text: str, sessions: Sequence[Any] = ()) -> Seen:
-    """The state in a learner's progress file and open notebooks; empty for a damaged file.
+    """The state in a learner's progress file and open notebooks; only a word for a damaged file.
 
     >>> from tcemu.classroom.seen import read
-    >>> read("ada", "{").tries
-    {}
+    >>> read("ada", "{").trouble
+    'the progress file is damaged'
     """
     try:
         held = json.loads(text)
     except (ValueError, RecursionError):
         held = None
-    entries = _mapping(_mapping(held).get("exercises"))
+    if not isinstance(held, dict):
+        return Seen(name, notebook=_notebook(sessions), trouble=DAMAGED)
+    entries = _mapping(held.get("exercises"))
     entries = {known: _mapping(entries[known]) for known in exercises() if known in entries}
-    latest = _mapping(_mapping(held).get("latest"))
+    latest = _mapping(held.get("latest"))
     return Seen(
         name,
         frozenset(known for known, entry in entries.items() if entry.get("solved")),
         {known: _count(entry.get("tries")) for known, entry in entries.items()},
         {known: _mistakes(entry.get("mistakes")) for known, entry in entries.items()},
-        latest["exercise"] if latest.get("exercise") in entries else "",
+        next((known for known in entries if known == latest.get("exercise")), ""),
         _time(latest.get("at")),
         _notebook(sessions),
     )
@@ -83,8 +90,13 @@ def _count(held: object) -> int:
 
 
 def _mistakes(held: object) -> dict[str, int]:
-    found = [(says[:LETTERS], _count(times)) for says, times in _mapping(held).items()]
-    return dict(found[:MISTAKES])
+    found = [(_text(says), _count(times)) for says, times in islice(_mapping(held).items(), MISTAKES)]
+    return dict(found)
+
+
+def _text(held: object) -> str:
+    """A text that can be shown: half a character of UTF-16 becomes a question mark."""
+    return held[:LETTERS].encode(errors="replace").decode() if isinstance(held, str) else ""
 
 
 def _time(held: object) -> datetime | None:
@@ -99,9 +111,8 @@ def _notebook(sessions: Sequence[Any]) -> str:
     """The notebook whose kernel was used last, as the course calls it; "" if it is not one of the course's."""
     labels = {entry.file: entry.label for entry in course().notebooks}
     used = [
-        (str(_mapping(each.get("kernel")).get("last_activity", "")), str(each.get("path", "")).rsplit("/", 1)[-1])
-        for each in sessions
-        if isinstance(each, dict)
+        (_text(_mapping(each.get("kernel")).get("last_activity")), _text(each.get("path")).rsplit("/", 1)[-1])
+        for each in map(_mapping, sessions)
     ]
     return next((labels[file] for _, file in sorted(used, reverse=True) if file in labels), "")
 

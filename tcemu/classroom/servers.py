@@ -16,8 +16,8 @@ from urllib.parse import quote
 
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 
-#: Bytes of the longest answer, and seconds that one may take.
-LONGEST, PATIENCE = 16 << 20, 10.0
+#: Bytes of the longest answer, of the longest about progress, and seconds that an answer may take.
+LONGEST, BRIEF, PATIENCE = 16 << 20, 2 << 20, 10.0
 #: Seconds that a token for a learner's server lives, and after which the service asks for a new one.
 LIFE, RENEW = 3600, 3000
 
@@ -68,9 +68,9 @@ class Hub:
             if len(page) < 100:
                 return sorted(found, key=lambda each: each.name)
 
-    async def contents(self, name: str, path: str) -> str:
-        """A text file in a learner's home. Raises NoAnswerError."""
-        held = await self._server(name, f"api/contents/{quote(path)}?type=file&format=text&content=1")
+    async def contents(self, name: str, path: str, longest: int = 0) -> str:
+        """A text file in a learner's home, of at most `longest` bytes. Raises NoAnswerError."""
+        held = await self._server(name, f"api/contents/{quote(path)}?type=file&format=text&content=1", longest)
         text = held.get("content") if isinstance(held, dict) else None
         if not isinstance(text, str):
             raise NoAnswerError("the server's answer is not a file")
@@ -78,13 +78,13 @@ class Hub:
 
     async def sessions(self, name: str) -> list[Any]:
         """The notebooks with a kernel on a learner's server. Raises NoAnswerError."""
-        held = await self._server(name, "api/sessions")
+        held = await self._server(name, "api/sessions", BRIEF)
         return held if isinstance(held, list) else []
 
-    async def _server(self, name: str, what: str) -> Any:
+    async def _server(self, name: str, what: str, longest: int) -> Any:
         joint = "&" if "?" in what else "?"
         address = f"{self.proxy}{self.base}user/{quote(name)}/{what}{joint}no_track_activity=1"
-        return await self._ask(address, await self._token(name))
+        return await self._ask(address, await self._token(name), longest)
 
     async def _token(self, name: str) -> str:
         """A token in the learner's name, for the learner's server only."""
@@ -97,13 +97,13 @@ class Hub:
             self._tokens[name] = (monotonic() + RENEW, token)
         return token
 
-    async def _ask(self, address: str, token: str, **more: Any) -> Any:
+    async def _ask(self, address: str, token: str, longest: int = 0, **more: Any) -> Any:
         headers = {"Authorization": f"token {token}"}
         # The proxy is on this machine, or in this cluster: whose certificate it has does not matter.
         request = HTTPRequest(
             address, headers=headers, request_timeout=PATIENCE, validate_cert=False, follow_redirects=False, **more
         )
-        client = AsyncHTTPClient(force_instance=True, max_body_size=LONGEST)
+        client = AsyncHTTPClient(force_instance=True, max_body_size=longest or LONGEST)
         try:
             return json.loads((await client.fetch(request)).body)
         except (HTTPClientError, OSError, ValueError, RecursionError) as error:

@@ -7,10 +7,11 @@ own server for them (`servers`), so it works the same where servers run in boxes
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -21,8 +22,8 @@ from tornado.web import Application, HTTPError, RequestHandler, StaticFileHandle
 
 from tcemu.classroom import seen
 from tcemu.classroom.desk import Desk, NotTakenError, lessons
-from tcemu.classroom.seen import Seen
-from tcemu.classroom.servers import Hub, Learner, NoAnswerError
+from tcemu.classroom.seen import DAMAGED, SILENT, Seen
+from tcemu.classroom.servers import BRIEF, Hub, Learner, NoAnswerError
 from tcemu.classroom.settings import FOLDER, course, from_environment
 from tcemu.course import exercises
 from tcemu.course.progress import PROGRESS
@@ -32,6 +33,7 @@ from tcemu.errors import counted
 FRESH = 4.0
 #: Servers that are asked at the same time.
 AT_ONCE = 8
+log = logging.getLogger(__name__)
 _PAGES = Path(__file__).with_name("pages")
 #: A page of ours runs our script and no other; a feedback page runs nothing.
 _POLICY = "default-src 'none'; base-uri 'none'; " + "; ".join(
@@ -47,32 +49,50 @@ class Classroom:
     hub: Hub
     desk: Desk
     _seen: dict[str, Seen] = field(default_factory=dict)
+    _asking: dict[str, asyncio.Task[Seen]] = field(default_factory=dict)
     _at: float = float("-inf")
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _turns: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, AT_ONCE))
+    #: Those who gave trouble wait for each other, and not everybody for them.
+    _slow_turns: asyncio.Semaphore = field(default_factory=partial(asyncio.Semaphore, AT_ONCE))
 
     async def look(self) -> list[Seen]:
-        """The class now; for those who are not here, what was seen last."""
+        """The class now; for those who are not here, or have not answered yet, what was seen last."""
         async with self._looking:  # several teachers' pages cost one look
             loop = asyncio.get_running_loop()
             if loop.time() - self._at > FRESH:
-                turns = asyncio.Semaphore(AT_ONCE)
                 learners = [each for each in await self.hub.learners() if not each.teacher]
-                found = await asyncio.gather(*(self._look_at(each, turns) for each in learners))
-                self._seen = {each.name: each for each in found}
+                for each in learners:
+                    if each.name not in self._asking:
+                        self._asking[each.name] = loop.create_task(self._look_at(each))
+                if self._asking:
+                    await asyncio.wait(self._asking.values(), timeout=FRESH)
+                self._seen = {each.name: self._answer(each) for each in learners}
                 self._at = loop.time()
         return list(self._seen.values())
 
-    async def _look_at(self, learner: Learner, turns: asyncio.Semaphore) -> Seen:
-        before = replace(self._seen.get(learner.name, Seen(learner.name)), here=learner.here)
+    def _answer(self, learner: Learner) -> Seen:
+        if self._asking[learner.name].done():
+            return self._asking.pop(learner.name).result()
+        return self._before(learner)
+
+    def _before(self, learner: Learner) -> Seen:
+        return replace(self._seen.get(learner.name, Seen(learner.name)), here=learner.here)
+
+    async def _look_at(self, learner: Learner) -> Seen:
+        before = self._before(learner)
         if not learner.here:
-            return before
-        async with turns:
+            return replace(before, trouble="")
+        async with self._slow_turns if before.trouble else self._turns:
             try:
                 sessions = await self.hub.sessions(learner.name)
-                text = await self.hub.contents(learner.name, PROGRESS)
-            except NoAnswerError:  # nothing tried yet, or a server that is just starting
-                return before
-        return seen.read(learner.name, text, sessions)
+                text = await self.hub.contents(learner.name, PROGRESS, BRIEF)
+                return seen.read(learner.name, text, sessions)
+            except NoAnswerError:  # a server that is just starting, or a file that is none
+                return replace(before, trouble=SILENT)
+            except Exception:  # whatever one learner's answer does here, the others are shown
+                log.exception("%s's answer", learner.name)
+                return replace(before, trouble=DAMAGED)
 
     async def teachers(self) -> set[str]:
         """Who may see the class."""

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+#: Letters of a name that are shown.
+LETTERS = 60
+
+
 @dataclass(frozen=True)
 class Learner:
     """One learner: the name, and the entries of the progress file."""
@@ -29,7 +33,8 @@ class Learner:
 
     def score(self, exercise: str, what: str) -> int | None:
         """The best score in an exercise, if there is one."""
-        held = (self.entries.get(exercise, {}).get("scores") or {}).get(what)
+        scores = self.entries.get(exercise, {}).get("scores")
+        held = scores.get(what) if isinstance(scores, dict) else None
         return held if isinstance(held, int) else None
 
 
@@ -45,7 +50,7 @@ def board(folders: tuple[Path, ...], watch: bool) -> None:
     """
     from rich.console import Console
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     console.print(*tables(learners(folders)))
     if watch:
         require("course", "tcemu board --watch", "watchfiles")
@@ -80,8 +85,9 @@ def _in(folder: Path) -> Iterator[Learner]:
         except CourseError as error:  # one damaged file does not hide the others
             click.echo(f"tcemu: {error}", err=True)
             continue
-        name = held.get("learner") or path.parent.resolve().name
-        yield Learner(str(name), held["exercises"])
+        name = held.get("learner")
+        shown = name if isinstance(name, str) and name else path.parent.resolve().name
+        yield Learner(shown[:LETTERS].encode(errors="replace").decode(), held["exercises"])
 
 
 def tables(found: Sequence[Learner]) -> list[Table]:

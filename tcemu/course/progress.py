@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -29,6 +30,8 @@ from tcemu.errors import CourseError
 PROGRESS = ".tcemu-progress.json"
 #: Scores of right answers that are kept for each exercise, the latest ones.
 HISTORY = 20
+#: Bytes of the largest file that is read; one with every exercise solved many times has less than a tenth of it.
+LARGEST = 4 << 20
 
 
 @explained
@@ -50,19 +53,36 @@ def read(place: Path | None = None) -> dict[str, Any]:
     Raises CourseError for a file that is damaged; it is not overwritten.
     """
     place = place or folder()
-    if place is None or not (place / PROGRESS).is_file():
+    if place is None or not os.path.lexists(place / PROGRESS):
         return {"exercises": {}}
     try:
-        held = json.loads((place / PROGRESS).read_text(encoding="utf-8"))
+        held = json.loads(_text(place / PROGRESS))
         entries = held.get("exercises", {}) if isinstance(held, dict) else None
         if not isinstance(entries, dict):
             raise TypeError("it has no exercises")
         return {**held, "exercises": {name: entry for name, entry in entries.items() if isinstance(entry, dict)}}
-    except (ValueError, TypeError) as error:
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        why = getattr(error, "strerror", None) or error
         raise CourseError(
-            f"{place / PROGRESS} is damaged ({error}). Your notebooks are not affected. Rename or delete it to start "
+            f"{place / PROGRESS} is damaged ({why}). Your notebooks are not affected. Rename or delete it to start "
             "afresh"
         ) from error
+
+
+def _text(path: Path) -> str:
+    """The text of a file of limited size; not of a pipe, a link or a device, which anybody may have put there."""
+    with open(path, encoding="utf-8", opener=_at_once) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError("it is not a file")
+        text = file.read(LARGEST + 1)
+    if len(text) > LARGEST:
+        raise ValueError(f"it is larger than {LARGEST >> 20} MiB")
+    return text
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Open a file without waiting for the other end of a pipe, and without following a link."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0))
 
 
 def learner() -> str:

@@ -14,6 +14,7 @@ from tcemu.classroom.box import UIDS, Box, installed, user_for, ways
 from tcemu.classroom.learner import link_kernels
 from tcemu.classroom.settings import Kernels, Limits
 from tcemu.errors import CourseError
+from tcemu.grade.syscalls import NAMESPACES, opened
 
 LIMITS = Limits(memory=512, processes=80, file=8)
 ROOTED = os.geteuid() == 0
@@ -43,9 +44,11 @@ def homes(request, tmp_path):
 
 
 def run(made, script):
-    """The output of a Python script in a box."""
-    command = made.command(sys.executable, "-I", "-c", script)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
+    """The output of a Python script in a box, which is started as the hub does it."""
+    calls = opened(NAMESPACES)
+    command = made.command(sys.executable, "-I", "-c", script, calls=calls)
+    done = subprocess.run(command, pass_fds=[calls], capture_output=True, text=True, timeout=1800, check=False)
+    os.close(calls)
     return done.stdout.strip() or done.stderr.strip().splitlines()[-1]
 
 
@@ -62,6 +65,25 @@ for command in ("chmod 777 /usr/bin", "touch {ROOT}/tcemu/x", "mkdir /x", "touch
     print(os.system(command + " 2>/dev/null") != 0, end=" ")
 """
     assert run(ann, script).splitlines() == ["[]", "ann's work ['ann']", "True True", "True True True True True "[:-1]]
+
+
+@boxed
+def test_no_further_namespaces_and_all_that_jupyter_needs(homes):
+    script = """
+import asyncio, ctypes, os, socket, subprocess, threading
+libc = ctypes.CDLL(None, use_errno=True)
+refused = [libc.unshare(flag) for flag in (0x10000000, 0x40000000, 0x20000, 0x20000000, 0x8000000, 0x4000000, 0x80)]
+clone = 56 if os.uname().machine == "x86_64" else 220
+refused += [libc.syscall(clone, flag | 17, 0, 0, 0, 0) for flag in (0x10000000, 0x50000000)]
+refused += [libc.syscall(435, bytes(88), 88), libc.setns(os.open("/proc/self/ns/net", os.O_RDONLY), 0)]
+refused += [-1 if subprocess.run(["unshare", "-Ur", "true"], capture_output=True).returncode else 0]
+print(set(refused))
+thread = threading.Thread(target=print, args=("a thread",))
+thread.start(), thread.join()
+print(socket.socketpair() and os.memfd_create("x") > 0, subprocess.run(["true"]).returncode)
+asyncio.run(asyncio.sleep(0))
+"""
+    assert run(homes["ann"], script).splitlines() == ["{-1}", "a thread", "True 0"]
 
 
 @boxed

@@ -16,7 +16,7 @@ from tornado.web import Application, RequestHandler
 
 from tcemu.classroom import seen, servers
 from tcemu.classroom.desk import Desk, lessons
-from tcemu.classroom.servers import Hub, NoAnswerError
+from tcemu.classroom.servers import Hub, Learner, NoAnswerError
 from tcemu.course.progress import PROGRESS
 
 SECRET = "the service's own token"  # noqa: S105 - of a hub that is made up here
@@ -167,3 +167,80 @@ def test_how_long_ago(service, minutes, says):
     then = datetime(2026, 3, 1, tzinfo=UTC)
     assert service.ago(then, then + timedelta(minutes=minutes)) == says
     assert service.ago(None) == ""
+
+
+LATEST = '{"exercises": {"where_of_a": {}}, "latest": {"exercise": "where_of_a", "at": "AT"}}'
+#: What eve may put into her progress file, or have her server answer for it.
+HOSTILE = {
+    "latest a list": '{"exercises": {"where_of_a": {}}, "latest": {"exercise": []}}',
+    "latest an object": '{"exercises": {"where_of_a": {}}, "latest": {"exercise": {}, "at": []}}',
+    "half a character": '{"exercises": {"where_of_a": {"tries": 5, "mistakes": {"\\ud800": 1}}}}',
+    "half a character itself": '{"exercises": {"where_of_a": {"mistakes": {"\ud800": 1}}}}',
+    "huge numbers": '{"exercises": {"where_of_a": {"tries": 1e999, "mistakes": {"x": 1' + "0" * 4000 + "}}}}",
+    "a number too long": '{"exercises": {"where_of_a": {"tries": 1' + "0" * 5000 + "}}}",
+    "not a number": '{"exercises": {"where_of_a": {"tries": NaN, "solved": -Infinity}}}',
+    "deep": '{"exercises": ' + "[" * 100_000,
+    "deep but whole": '{"exercises": {"where_of_a": ' + '{"mistakes":' * 800 + "1" + "}" * 800 + "}}",
+    "far away": LATEST.replace("AT", "9999-12-31T23:59:59-23:59"),
+    "long ago": LATEST.replace("AT", "0001-01-01T00:00:00+23:59"),
+    "a list": "[]",
+    "nothing": "",
+    "many": json.dumps({"exercises": {"where_of_a": {"mistakes": {str(n): n for n in range(50_000)}}}}),
+    "a kernel that is none": "{}",
+}  # fmt: skip
+SESSIONS = [None, [], {"path": "\ud800.ipynb", "kernel": []}, {"path": {"a": [[]]}, "kernel": {"last_activity": 3}}]
+
+
+class Made:
+    """A hub that is made up: ann is honest, and eve is not."""
+
+    base = "/"
+
+    def __init__(self, text):
+        self.text = text
+
+    async def learners(self):
+        return [Learner(name, False, True) for name in ("ann", "eve")]
+
+    async def sessions(self, name):
+        return SESSIONS if name == "eve" else []
+
+    async def contents(self, name, path, longest):
+        if name == "ann":
+            return '{"exercises": {"where_of_a": {"tries": 7}}}'
+        if isinstance(self.text, Exception):
+            raise self.text
+        return self.text if self.text is not None else await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [*((text, None) for text in HOSTILE.values()), (NoAnswerError("x"), seen.SILENT), (ValueError("x"), seen.DAMAGED),
+     ("{", seen.DAMAGED), (None, "")],
+    ids=[*HOSTILE, "no answer", "a fault of ours", "half", "waits"],
+)  # fmt: skip
+def test_one_learner_does_not_hide_the_others(service, tmp_path, monkeypatch, text, word):
+    monkeypatch.setattr(service, "FRESH", 0.05)
+
+    async def board():
+        classroom = service.Classroom(Made(text), Desk(tmp_path, tmp_path))
+        found = await classroom.look()
+        for task in classroom._asking.values():
+            task.cancel()
+        return found
+
+    ann, eve = asyncio.run(board())
+    assert ann.tries == {"where_of_a": 7}
+    assert (ann.trouble, eve.name) == ("", "eve")
+    assert word is None or eve.trouble == word
+    values = service._view([ann, eve], Desk(tmp_path, tmp_path)) | {"prefix": "/"}
+    page = service._templates().get_template("board_part.html").render(values)
+    page.encode()  # as the service sends it
+    assert "7 tries" in page
+    assert eve.trouble in page
+
+
+def test_a_name_that_is_no_folder_s_has_handed_in_nothing(service, tmp_path):
+    eve = seen.Seen("eve/../ann o'neil")  # other authenticators than ours accept other names
+    assert service._view([eve], Desk(tmp_path, tmp_path))["handed"] == {eve.name: []}
+    assert Desk(tmp_path, tmp_path).feedback(eve.name) is None

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import random
 import sqlite3
 from contextlib import closing
@@ -22,7 +23,9 @@ from tcemu.grade.output.feedback import feedback
 from tcemu.grade.output.gradescope import results
 from tcemu.grade.output.sheet import sheet
 from tcemu.grade.plain import file_name, visible
-from tcemu.grade.records import Grade, Mark
+from tcemu.grade.records import Grade, Mark, Submission
+from tcemu.grade.run import Store
+from tcemu.grade.work import Task
 
 HOSTILE = "<script>alert(1)</script>"
 FORMULAS = ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)", "\t=1", " =1", "＝1"]
@@ -279,3 +282,18 @@ def test_ids_in_the_gradebook_survive_an_export_that_quotes_nothing():
         ((read,),) = csv.reader([name])
         assert read == name
         assert not name.startswith(("=", "+", "-", "@"))
+
+
+# ---------------------------------------------------------------------------------------------- whose they are
+
+
+def test_grades_and_feedback_are_their_owner_s(tmp_path):
+    out = tmp_path / "term" / "grades"
+    before = os.umask(0)
+    try:
+        write_all(CLASS[:1], out, nbgrader=True)
+        Store(out / "grades").save(Task(Submission("ada", "ada"), ()), CLASS[0])
+    finally:
+        os.umask(before)
+    for place in (out.parent, out, *out.rglob("*")):
+        assert oct(place.stat().st_mode & 0o777) == ("0o700" if place.is_dir() else "0o600"), place
