@@ -11,6 +11,7 @@ from tcemu.instructions.facts import Space
 from tcemu.machine.events import BlockStarted, By, Event, Order
 from tcemu.sanitizer.clocks import Array, Clocks
 from tcemu.sanitizer.fences import Fences
+from tcemu.sanitizer.grid import Grid, Neighbour
 from tcemu.sanitizer.records import Records
 from tcemu.sanitizer.report import Report
 from tcemu.sanitizer.shadow import Shadow, Tiles
@@ -76,13 +77,15 @@ class Section(Protocol):
 
     handlers: Handlers
 
-
-#: Sections that do not depend on others, in any order.
-SECTIONS: list[Callable[[Block], Section]] = []
-Kind = TypeVar("Kind", bound=Callable[["Block"], Section])
+    def __init__(self, block: Block) -> None: ...
 
 
-def section(kind: Kind) -> Kind:
+#: All sections, in the order in which they receive events. Those of sections.py come first, in the order there.
+SECTIONS: list[type[Section]] = []
+Kind = TypeVar("Kind", bound=Section)
+
+
+def section(kind: type[Kind]) -> type[Kind]:
     """Let each block that the sanitizer observes have a section of this kind, made by `kind(block)` when needed."""
     SECTIONS.append(kind)
     return kind
@@ -108,10 +111,32 @@ class Block:
         self.in_vain: dict[int, str] = {}
         #: passes a finished report to the sanitizer
         self.tell = tell
+        #: the sections made so far
+        self.made: dict[type[Section], Section] = {}
+        #: its launch, and what it exchanges with the other blocks; set by `join`
+        self.grid: Grid
+        self.neighbour: Neighbour
         #: reports that come after those of the rules that explain them
         self._later: list[Report] = []
         #: hints that come at the end
         self._hints: list[Report] = []
+
+    def join(self, grid: Grid) -> None:
+        """The block belongs to this launch."""
+        self.grid, self.neighbour = grid, Neighbour(grid, self.clocks)
+
+    def section(self, kind: type[Kind]) -> Kind:
+        """Its section of this kind, made when it is first needed: most blocks use few chapters of the manual."""
+        found = self.made.get(kind)
+        if found is None:
+            found = self.made[kind] = kind(self)
+        return found  # type: ignore[return-value]
+
+    def close(self) -> None:
+        """Forget the sections. They refer to each other: only a collection of garbage would free their memory later."""
+        for each in self.made.values():
+            vars(each).clear()
+        self.made.clear()
 
     @cached_property
     def fences(self) -> Fences:

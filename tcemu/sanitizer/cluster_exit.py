@@ -56,9 +56,9 @@ class Remote:
 class ClusterExits:
     """The starts and the exits of the blocks of a cluster."""
 
-    def __init__(self, block: Block, barriers: ClusterBarriers, mbarriers: Mbarriers) -> None:
+    def __init__(self, block: Block) -> None:
         self._block, self._clocks = block, block.clocks
-        self._barriers, self._mbarriers = barriers, mbarriers
+        self._barriers, self._mbarriers = block.section(ClusterBarriers), block.section(Mbarriers)
         #: by block: the last use of its memory by each warp and line of other blocks, and by copies out of it
         self._remote: dict[int, dict[object, Remote]] = {}
         #: warps, and blocks that they know to have started or are reported not to

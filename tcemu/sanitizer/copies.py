@@ -36,9 +36,9 @@ _LEAVE = (
 class Copies:
     """The asynchronous copies of a block."""
 
-    def __init__(self, block: Block, shared: SharedMemory, mbarriers: Mbarriers) -> None:
+    def __init__(self, block: Block) -> None:
         self._block, self._clocks, self._records = block, block.clocks, block.records
-        self._shared, self._mbarriers = shared, mbarriers
+        self._shared, self._mbarriers = block.section(SharedMemory), block.section(Mbarriers)
         warps = range(block.warps)
         #: each warp's cp.async instructions that no wait has covered, (record, lanes, group), the oldest first
         self._open: list[list[tuple[int, int, int]]] = [[] for _ in warps]

@@ -6,7 +6,6 @@ from tcemu.machine.events import Stuck, Waiting
 from tcemu.machine.meeting import WARPGROUP
 from tcemu.sanitizer.barriers import Barriers
 from tcemu.sanitizer.block import Block, Handlers
-from tcemu.sanitizer.grid import Grid
 from tcemu.sanitizer.mbarrier_state import Mbarrier
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.report import Earlier, Report, many
@@ -29,11 +28,10 @@ _FIRST = (
 class Deadlocks:
     """Explains why no warp of a block can continue."""
 
-    def __init__(
-        self, block: Block, shared: SharedMemory, mbarriers: Mbarriers, barriers: Barriers, grid: Grid
-    ) -> None:
-        self._block, self._shared, self._mbarriers = block, shared, mbarriers
-        self._barriers, self._grid = barriers, grid
+    def __init__(self, block: Block) -> None:
+        self._block, self._grid = block, block.grid
+        self._shared, self._mbarriers = block.section(SharedMemory), block.section(Mbarriers)
+        self._barriers = block.section(Barriers)
         #: what the warps of the cluster wait for, and mbarriers for whose bytes a warp of another block is late
         self._stopped: dict[int, Waiting] = {}
         self._late: list[tuple[int, set[int]]] = []

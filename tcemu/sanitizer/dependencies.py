@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tcemu.machine.events import Accessed, By, GridWaited
 from tcemu.sanitizer.block import Block, ForAccesses, Handlers
-from tcemu.sanitizer.grid import Grid, Neighbour
 from tcemu.sanitizer.report import Report
 
 _REMEDY = (
@@ -22,8 +21,9 @@ class Dependencies:
     launch before it, so what it does too early there is a hint.
     """
 
-    def __init__(self, block: Block, grid: Grid, neighbour: Neighbour) -> None:
-        self._block, self._grid, self._neighbour = block, grid, neighbour
+    def __init__(self, block: Block) -> None:
+        grid = block.grid
+        self._block, self._grid, self._neighbour = block, grid, block.neighbour
         #: by warp and line: the accesses to what an earlier launch wrote, until the warp waits
         self._early: dict[tuple[int, int, object], _Early] = {}
         self._waited: set[tuple[int, int]] = set()

@@ -24,7 +24,8 @@ from tcemu.sanitizer.report import Earlier, lanes_of, many
 class Divergence:
     """Checks which threads of a block execute an instruction together."""
 
-    def __init__(self, block: Block, membermasks: Membermasks) -> None:
+    def __init__(self, block: Block) -> None:
+        membermasks = block.section(Membermasks)
         self._block, self._clocks, self._membermasks = block, block.clocks, membermasks
         self._waiting, self._loads, self._there = membermasks.waiting, block.clocks.loads, block.clocks.there
         self.handlers: Handlers = {

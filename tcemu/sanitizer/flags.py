@@ -15,7 +15,6 @@ from tcemu.machine.events import Accessed, Fenced
 from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import Array, joined
 from tcemu.sanitizer.fences import ATOMIC, REACH, RELEASES
-from tcemu.sanitizer.grid import Neighbour
 
 #: A location, and who may find what it publishes: state space, address, and a block or, for its cluster, -1.
 Place = tuple[str, int, int]
@@ -25,8 +24,8 @@ _CLUSTER = -1
 class Flags:
     """The strong accesses of one block, or of one cluster; `neighbour` is what it exchanges with the others."""
 
-    def __init__(self, block: Block, neighbour: Neighbour) -> None:
-        self._fences, self._neighbour = block.fences, neighbour
+    def __init__(self, block: Block) -> None:
+        self._fences, self._neighbour = block.fences, block.neighbour
         #: what a location publishes, by the block and the warp that have put it there
         self._released: dict[Place, dict[tuple[int, int], Array]] = {}
         self.handlers: Handlers = {

@@ -9,47 +9,36 @@ from __future__ import annotations
 
 import numpy as np
 
-from tcemu.machine.events import Accessed, BlockEnded, By, CopiesWaited, Copy, CopyIssued
+from tcemu.machine.events import BlockEnded, By, CopiesWaited, Copy, CopyIssued
 from tcemu.machine.memory import extent_of
 from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.block import Block, Handlers
-from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
+from tcemu.sanitizer.clocks import lanes_in
 from tcemu.sanitizer.fences import REACH, WEAK, Strength
 from tcemu.sanitizer.global_fences import GlobalFences
 from tcemu.sanitizer.global_races import GlobalRaces
 from tcemu.sanitizer.global_shadow import ACCESSES, WRITES
-from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
+from tcemu.sanitizer.grid import GlobalAccess
 from tcemu.sanitizer.groups import Groups
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.report import Report
-from tcemu.sanitizer.spans import NEVER_WAITED, Runs, Span, Spans
+from tcemu.sanitizer.spans import Runs, Span
 
 #: How strong the reductions of copies are.
 _REDUCES = Strength("relaxed", REACH["gpu"])
 _UNWAITED = "no cp.async.bulk.wait_group of the thread that issued the copy covers it, so it may still write"
 _SOURCE = "the copy may still write: wait_group.read at {site} waits only until a copy has read its source"
-_WAIT = (
-    "In the thread that issued the copy, execute cp.async.bulk.commit_group and cp.async.bulk.wait_group 0, without "
-    ".read. Only after that may the thread release: set a flag, or arrive at a barrier."
-)
 _SMALLER = "The kernel needs no fix. Launch it on a smaller problem as well, where it makes fewer copies."
 
 
 class GlobalCopies:
     """What the bulk and tensor copies of one block, or of one cluster, read and write in global memory."""
 
-    def __init__(
-        self,
-        block: Block,
-        grid: Grid,
-        neighbour: Neighbour,
-        races: GlobalRaces,
-        fences: GlobalFences,
-        mbarriers: Mbarriers,
-    ) -> None:
-        self._clocks, self._grid, self._neighbour = block.clocks, grid, neighbour
-        self._races, self._fences, self._mbarriers = races, fences, mbarriers
+    def __init__(self, block: Block) -> None:
+        self._clocks, self._grid, self._neighbour = block.clocks, block.grid, block.neighbour
+        self._races, self._fences = block.section(GlobalRaces), block.section(GlobalFences)
+        self._mbarriers = block.section(Mbarriers)
         #: the groups that have written
         self._groups = Groups(block.clocks)
         #: by warp: its stores that no wait has covered
@@ -89,7 +78,7 @@ class GlobalCopies:
         if not shadow.untouched(low, end):
             cells, per = shadow.cells(addresses, size, end)
             self._races.compare(access, shadow.marks(cells, WRITES), cells, lanes.repeat(per), None)
-        self._compare_spans(access, stored, addresses, addresses + size, lanes)
+        self._races.compare_spans(access, stored, addresses, addresses + size, lanes)
 
     def _load(self, copy: Copy) -> None:
         """A copy reads global memory, at some time before its mbarrier has counted it."""
@@ -100,7 +89,7 @@ class GlobalCopies:
             self._compare_shadow(access, runs, WRITES, own=False)
             self._fences.check(access, runs)
         if self._grid.stored.end:
-            self._compare_spans(access, self._grid.stored, runs.first, runs.end, None)
+            self._races.compare_spans(access, self._grid.stored, runs.first, runs.end, None)
         here = self._mbarriers.found.get(copy.mbarrier)
         if here is not None:
             access.column, access.clock = here.column, copy.phase
@@ -117,7 +106,7 @@ class GlobalCopies:
         runs = Runs.of(addresses, size)
         self._compare_shadow(access, runs, ACCESSES, own=not reduces)
         for spans in (self._grid.stored, self._grid.loaded):
-            self._compare_spans(access, spans, runs.first, runs.end, None)
+            self._races.compare_spans(access, spans, runs.first, runs.end, None)
         access.column, access.clock, access.callers = self._groups.join(by), copy.group, callers_of(by, EVENT)
         span = Span(access, _lane(by), runs, self._clocks.time[warp], unwaited=_UNWAITED)
         self._open.setdefault(warp, []).append(span)
@@ -171,52 +160,7 @@ class GlobalCopies:
         if prior.any():
             self._races.compare(access, prior, cells, np.full(len(cells), _lane(access.by)), None)
 
-    def accessed(self, event: Accessed) -> None:
-        """Compare a load or store of some bytes with the copies before it."""
-        stored, loaded, first = self._grid.stored, self._grid.loaded, event.addresses
-        for spans in (stored, loaded) if event.writes else (stored,):
-            if spans.between(*event.extent):
-                self._compare_spans(self._races.access(event), spans, first, first + event.size, event.lanes)
-
-    def _compare_spans(
-        self, access: GlobalAccess, spans: Spans, first: Array, end: Array, lanes: Array | None
-    ) -> None:
-        """Report the copies that may still access one of the bytes from `first` to `end` (n,), which `lanes` access."""
-        for span in spans.between(int(first.min()), int(end.max())):
-            if access.together(span.access):
-                continue
-            places = np.flatnonzero(span.runs.touched(first, end))
-            if len(places):
-                here = access.by.active if lanes is None else mask_of(lanes[places])
-                late = self.late(access.by.warp, here, span.access)
-                if late:
-                    self._report(access, span, late, int(first[places].min()), int(end[places].max()))
-
-    def late(self, warp: int, lanes: int, other: GlobalAccess) -> int:
-        """The lanes that do not know a copy to have ended."""
-        late = 0
-        for mask, row in self._clocks.common(warp, lanes):
-            known = self._neighbour.known(row).get(other.block)
-            if known is None or len(known) <= other.column or known[other.column] <= other.clock:
-                late |= mask
-        return late
-
-    def _report(self, access: GlobalAccess, span: Span, lanes: int, low: int, high: int) -> None:
-        """Report an access by lanes that do not know that the copy has ended: it has not, or nothing told them."""
-        warp, other = access.by.warp, span.access
-        known = self._neighbour.known(self._clocks.view(warp, lanes)).get(other.block)
-        heard = 0 if known is None else int(known[THREAD + 32 * other.by.warp + span.lane])
-        unwaited = span.unwaited and (span.issued < heard <= span.waited or span.waited == NEVER_WAITED)
-        cause, remedy = (span.unwaited, _WAIT) if unwaited else ("", "")
-        what = self._grid.extent(np.array([low]), high - low)
-        self._races.report(access, other, span.lane, int(lanes_in(lanes)[0]), what, cause=cause, remedy=remedy)
-
 
 def _lane(by: By) -> int:
     """The lane that issues a copy."""
     return int(lanes_in(by.active)[0])
-
-
-def mask_of(lanes: Array) -> int:
-    """Lanes (n,) as bits."""
-    return int(np.bitwise_or.reduce(1 << lanes))

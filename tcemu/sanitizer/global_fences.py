@@ -12,7 +12,7 @@ from tcemu.machine.events import ProxyFenced
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import THREAD
 from tcemu.sanitizer.global_shadow import WRITES
-from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
+from tcemu.sanitizer.grid import GlobalAccess
 from tcemu.sanitizer.report import Earlier, Report
 from tcemu.sanitizer.spans import Runs
 
@@ -25,8 +25,8 @@ _FIX = (
 class GlobalFences:
     """The proxy fences of one block, or of one cluster, and its copies of what other blocks have stored."""
 
-    def __init__(self, block: Block, grid: Grid, neighbour: Neighbour) -> None:
-        self._block, self._clocks, self._grid, self._neighbour = block, block.clocks, grid, neighbour
+    def __init__(self, block: Block) -> None:
+        self._block, self._clocks, self._grid, self._neighbour = block, block.clocks, block.grid, block.neighbour
         self.handlers: Handlers = {ProxyFenced: self._fence}
 
     def _fence(self, event: ProxyFenced) -> None:

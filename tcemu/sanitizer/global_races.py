@@ -1,6 +1,6 @@
 """The rule about races in global memory: between blocks, and between the warps of one block.
 
-global_copies.py has the races of bulk and tensor copies.
+global_copies.py has what bulk and tensor copies do; accesses are compared with them here.
 
 Every access is compared with the last writes and, if it writes, with the last reads of its bytes. Two strong accesses
 do not race if their scopes reach each other.
@@ -8,7 +8,6 @@ do not race if their scopes reach each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,13 +15,14 @@ import numpy as np
 from tcemu.machine.events import Accessed, Site
 from tcemu.machine.sites import alone, callers_of
 from tcemu.sanitizer.block import Block, ForAccesses, Handlers
-from tcemu.sanitizer.clocks import THREAD, Array
+from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
 from tcemu.sanitizer.fences import ALIKE, strength
 from tcemu.sanitizer.global_shadow import LISTED, WRITES, GlobalShadow, Line
-from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour, thread_of
+from tcemu.sanitizer.grid import GlobalAccess, thread_of
 from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.report import Earlier, Report
 from tcemu.sanitizer.rules import Severity
+from tcemu.sanitizer.spans import NEVER_WAITED, Span, Spans
 
 _CAUSE = {
     "global-race": "nothing orders the accesses of the two {who}",
@@ -52,14 +52,18 @@ _BOTH = (
     "after the other, {way}."
 )
 _NONE = None, 0
+#: The fix if nothing waits for a copy that writes.
+_WAIT = (
+    "In the thread that issued the copy, execute cp.async.bulk.commit_group and cp.async.bulk.wait_group 0, without "
+    ".read. Only after that may the thread release: set a flag, or arrive at a barrier."
+)
 
 
 class GlobalRaces:
     """The accesses of one block, or of one cluster, to global memory."""
 
-    def __init__(
-        self, block: Block, grid: Grid, neighbour: Neighbour, copies: Callable[[Accessed], object]
-    ) -> None:
+    def __init__(self, block: Block) -> None:
+        grid, neighbour = block.grid, block.neighbour
         self._block, self._clocks, self._grid, self._neighbour = block, block.clocks, grid, neighbour
         self._shadow: GlobalShadow = grid.shadow
         self._loads, self._time = block.clocks.loads, block.clocks.time
@@ -69,8 +73,8 @@ class GlobalRaces:
         self._own = thread_of(neighbour.number, 0)
         #: by warp and line of the kernel: what its latest weak reads have in common
         self._lines: dict[tuple[int, Site], Line] = {}
-        #: what bulk and tensor copies have written and read, and what compares an access with them
-        self._stored, self._loaded, self._copies = grid.stored, grid.loaded, copies
+        #: what bulk and tensor copies have written and read
+        self._stored, self._loaded = grid.stored, grid.loaded
         self.handlers: Handlers = {Accessed: ForAccesses(self._accessed, lambda access: access.space == "global")}
 
     def _accessed(self, event: Accessed) -> None:
@@ -99,7 +103,7 @@ class GlobalRaces:
                 self._look(event, read)
         stored, loaded = self._stored, self._loaded
         if (low < stored.end and high > stored.first) or (low < loaded.end and high > loaded.first):
-            self._copies(event)
+            self._compare_copies(event)
 
     def _look(self, event: Accessed, read: tuple[Any, ...] = ()) -> None:
         """Compare an access with those before it; `read` has the fields of a weak read."""
@@ -237,6 +241,48 @@ class GlobalRaces:
         cells = (event.addresses[:, None] + np.arange(0, event.size, per)).reshape(-1)[places]
         return np.array_equal(chosen, memory[cells[:, None] + np.arange(per)])
 
+    # ---------------------------------------------------------------------------------------- copies before it
+
+    def _compare_copies(self, event: Accessed) -> None:
+        """Compare a load or store of some bytes with the copies before it."""
+        stored, loaded, first = self._grid.stored, self._grid.loaded, event.addresses
+        for spans in (stored, loaded) if event.writes else (stored,):
+            if spans.between(*event.extent):
+                self.compare_spans(self.access(event), spans, first, first + event.size, event.lanes)
+
+    def compare_spans(
+        self, access: GlobalAccess, spans: Spans, first: Array, end: Array, lanes: Array | None
+    ) -> None:
+        """Report the copies that may still access one of the bytes from `first` to `end` (n,), which `lanes` access."""
+        for span in spans.between(int(first.min()), int(end.max())):
+            if access.together(span.access):
+                continue
+            places = np.flatnonzero(span.runs.touched(first, end))
+            if len(places):
+                here = access.by.active if lanes is None else mask_of(lanes[places])
+                late = self.late(access.by.warp, here, span.access)
+                if late:
+                    self._report_copy(access, span, late, int(first[places].min()), int(end[places].max()))
+
+    def late(self, warp: int, lanes: int, other: GlobalAccess) -> int:
+        """The lanes that do not know a copy to have ended."""
+        late = 0
+        for mask, row in self._clocks.common(warp, lanes):
+            known = self._neighbour.known(row).get(other.block)
+            if known is None or len(known) <= other.column or known[other.column] <= other.clock:
+                late |= mask
+        return late
+
+    def _report_copy(self, access: GlobalAccess, span: Span, lanes: int, low: int, high: int) -> None:
+        """Report an access by lanes that do not know that the copy has ended: it has not, or nothing told them."""
+        warp, other = access.by.warp, span.access
+        known = self._neighbour.known(self._clocks.view(warp, lanes)).get(other.block)
+        heard = 0 if known is None else int(known[THREAD + 32 * other.by.warp + span.lane])
+        unwaited = span.unwaited and (span.issued < heard <= span.waited or span.waited == NEVER_WAITED)
+        cause, remedy = (span.unwaited, _WAIT) if unwaited else ("", "")
+        what = self._grid.extent(np.array([low]), high - low)
+        self.report(access, other, span.lane, int(lanes_in(lanes)[0]), what, cause=cause, remedy=remedy)
+
     # ---------------------------------------------------------------------------------------- words
 
     def report(
@@ -295,6 +341,11 @@ class GlobalRaces:
             self._block.later(report)
         else:
             self._block.tell(report)
+
+
+def mask_of(lanes: Array) -> int:
+    """Lanes (n,) as bits."""
+    return int(np.bitwise_or.reduce(1 << lanes))
 
 
 def _remedy(access: GlobalAccess, other: GlobalAccess) -> str:

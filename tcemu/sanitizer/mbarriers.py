@@ -54,12 +54,12 @@ _KEPT = 4
 class Mbarriers:
     """The mbarriers of a block, by address."""
 
-    def __init__(self, block: Block, shared: SharedMemory) -> None:
-        self._block, self._clocks, self._shared = block, block.clocks, shared
+    def __init__(self, block: Block) -> None:
+        self._block, self._clocks, self._shared = block, block.clocks, block.section(SharedMemory)
         self.found: dict[int, Mbarrier] = {}
         #: the first repeated wait for a phase: who waited, the mbarrier's address, the phase's number, its copy
         self._again: tuple[By, int, int, Earlier] | None = None
-        shared.unexpected = self._unexpected
+        self._shared.unexpected = self._unexpected
         self.arrivals = Arrivals(block)
         block.ways["mbarrier"] = self._way
         #: mbarriers that mbarrier.inval has destroyed, by address

@@ -29,7 +29,6 @@ from tcemu.sanitizer.block import Block, Handler
 from tcemu.sanitizer.cluster import Cluster
 from tcemu.sanitizer.grid import Grid
 from tcemu.sanitizer.report import Report, SanitizerWarning
-from tcemu.sanitizer.sections import Sections
 from tcemu.sanitizer.shadow import Tiles
 from tcemu.sanitizer.watch import Places, Watch
 from tcemu.tracebacks import cell
@@ -155,13 +154,13 @@ class Sanitizer:
     def _sections(self, block: Block, event: BlockStarted) -> Watch:
         """The handlers of a block's sections; from its first wgmma on, every access to registers matters."""
         assert self._grid is not None  # noqa: S101 - for the types: it begins with the first block
-        sections = Sections(block, self._grid)
-        self._grid.members.setdefault(event.launch, []).append(sections.neighbour.number)
+        block.join(self._grid)
+        self._grid.members.setdefault(event.launch, []).append(block.neighbour.number)
         for launch in event.ended:
-            row = sections.neighbour.learn(self._grid.ends(launch))
+            row = block.neighbour.learn(self._grid.ends(launch))
             for warp, lanes in enumerate(block.clocks.there):
                 block.clocks.acquire(warp, lanes, row)
-        watch = Watch(sections, self._places)
+        watch = Watch(block, self._places)
         watch.add(BarrierCompleted, block.flush)
         for last in (BlockEnded, Stuck, Faulted):
             watch.add(last, block.end)

@@ -21,7 +21,7 @@ from tcemu.machine.sites import called
 from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
 from tcemu.sanitizer.fences import ATOMIC, RELEASES
-from tcemu.sanitizer.grid import Grid, Neighbour, StrongWrite
+from tcemu.sanitizer.grid import StrongWrite
 from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.report import Earlier, Report
 
@@ -47,8 +47,9 @@ class _Seen(NamedTuple):
 class StaleLoads:
     """The strong loads of one block, or of one cluster."""
 
-    def __init__(self, block: Block, grid: Grid, neighbour: Neighbour) -> None:
-        self._block, self._clocks, self._neighbour = block, block.clocks, neighbour
+    def __init__(self, block: Block) -> None:
+        grid = block.grid
+        self._block, self._clocks, self._neighbour = block, block.clocks, block.neighbour
         self._numbers = grid.numbers
         self._written: dict[str, dict[int, list[StrongWrite]]] = {"global": grid.strong, "shared": {}}
         #: by block and warp that wrote

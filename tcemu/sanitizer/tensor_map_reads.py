@@ -6,8 +6,6 @@ before a wait for its group, with .read or without (PTX ISA 9.7.9.27.2.2: such a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from tcemu.machine.events import Accessed, By, CopiesWaited, Copy, CopyIssued, TensorMapRead
@@ -16,15 +14,12 @@ from tcemu.machine.tensor_map_words import BYTES
 from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import lanes_in
 from tcemu.sanitizer.fences import WEAK
-from tcemu.sanitizer.global_copies import mask_of
-from tcemu.sanitizer.global_races import GlobalRaces
-from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
+from tcemu.sanitizer.global_races import GlobalRaces, mask_of
+from tcemu.sanitizer.grid import GlobalAccess
 from tcemu.sanitizer.groups import Groups
+from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.spans import Runs, Span
-
-if TYPE_CHECKING:
-    from tcemu.sanitizer.sections import Sections
 
 _CAUSE = "the copy is pending and may read its map after the change"
 _WAITED = (
@@ -40,16 +35,9 @@ _FIX = (
 class TensorMapReads:
     """The copies of one block, or of one cluster, that read tensor maps in global memory, and the writes of maps."""
 
-    def __init__(
-        self,
-        block: Block,
-        grid: Grid,
-        neighbour: Neighbour,
-        races: GlobalRaces,
-        others: Sections,
-    ) -> None:
-        self._clocks, self._grid, self._neighbour = block.clocks, grid, neighbour
-        self._races, self._others = races, others
+    def __init__(self, block: Block) -> None:
+        self._block, self._clocks, self._grid, self._neighbour = block, block.clocks, block.grid, block.neighbour
+        self._races = block.section(GlobalRaces)
         #: the latest copy that reads a map, by its origin, and the place of the map
         self._latest: tuple[By | None, int] = None, 0
         #: the groups that have read their maps
@@ -81,7 +69,7 @@ class TensorMapReads:
 
     def _end(self, copy: Copy) -> tuple[int, int]:
         """The agent that shows that a copy has ended, and the number to be passed."""
-        here = self._others.mbarriers.found.get(copy.mbarrier)
+        here = self._block.section(Mbarriers).found.get(copy.mbarrier)
         if here is not None:
             return here.column, copy.phase
         return self._groups.join(copy.by), copy.group
@@ -102,8 +90,7 @@ class TensorMapReads:
         first = event.addresses
         for span in maps.between(low, high):
             places = np.flatnonzero(span.runs.touched(first, first + event.size))
-            copies = self._others.global_copies
-            late = len(places) and copies.late(event.by.warp, mask_of(event.lanes[places]), span.access)
+            late = len(places) and self._races.late(event.by.warp, mask_of(event.lanes[places]), span.access)
             if late:
                 what = f"bytes of the tensor map at {int(span.runs.first[0])}"
                 lane, cause = int(lanes_in(late)[0]), span.unwaited or _CAUSE

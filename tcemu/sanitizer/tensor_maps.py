@@ -16,7 +16,7 @@ from tcemu.sanitizer.clocks import Array, lanes_in
 from tcemu.sanitizer.fences import REACH, WEAK
 from tcemu.sanitizer.global_races import GlobalRaces
 from tcemu.sanitizer.global_shadow import WRITES
-from tcemu.sanitizer.grid import GlobalAccess, Grid, Neighbour
+from tcemu.sanitizer.grid import GlobalAccess
 from tcemu.sanitizer.report import Earlier, Report
 from tcemu.sanitizer.spans import Runs
 
@@ -30,8 +30,9 @@ _FIX = (
 class TensorMaps:
     """The tensor maps in global memory that one block, or one cluster, changes and uses."""
 
-    def __init__(self, block: Block, grid: Grid, neighbour: Neighbour, races: GlobalRaces) -> None:
-        self._block, self._grid, self._neighbour, self._races = block, grid, neighbour, races
+    def __init__(self, block: Block) -> None:
+        self._block, self._grid, self._neighbour = block, block.grid, block.neighbour
+        self._races = block.section(GlobalRaces)
         #: by warp and map: how many accesses to global memory there were at its last acquiring fence, and which lanes
         self._acquired: dict[tuple[int, int], tuple[int, int]] = {}
         self.handlers: Handlers = {TensorMapFenced: self._fence, TensorMapRead: self._read, Faulted: self._fault}

@@ -7,8 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tcemu.machine.events import Accessed, BlockEnded, BlockStarted, Event, Exited, Issued
-from tcemu.sanitizer.block import Access, ForInstructions, Handler
-from tcemu.sanitizer.sections import Sections
+from tcemu.sanitizer.barriers import Barriers
+from tcemu.sanitizer.block import SECTIONS, Access, Block, ForInstructions, Handler, Section
+from tcemu.sanitizer.sections import ORDERED
 
 if TYPE_CHECKING:
     from tcemu.instructions import Instruction
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
 
 #: Events that sections need only if they have been made for another one.
 _LAST = frozenset({BlockEnded, Exited})
-#: The numbers of the sections that need events of a kind, accesses of a kind, or the instruction with an opcode. All
-#: blocks of a launch have the same ones.
-Places = dict[object, tuple[int, ...]]
+#: The sections that need events of a kind, accesses of a kind, or the instruction with an opcode. They are the same in
+#: all blocks of a launch.
+Places = dict[object, tuple[type[Section], ...]]
 
 
 class Watch:
@@ -27,11 +28,13 @@ class Watch:
     They are looked up when the first event of a kind comes: a block has few of the kinds that there are.
     """
 
-    def __init__(self, sections: Sections, places: Places) -> None:
-        self._sections, self._places = sections, places
+    def __init__(self, block: Block, places: Places) -> None:
+        self._block, self._places = block, places
         #: the handlers of each kind of event so far: see `of`
         self.handlers: dict[object, list[Handler]] = {}
         self._added: dict[type[Event], list[Handler]] = {}
+        for section in ORDERED if len(block.numbers) > 1 else (Barriers,):
+            block.section(section)
 
     def add(self, kind: type[Event], handler: Handler) -> None:
         """Let a handler receive events of this kind after the sections; none of the kind may have come so far."""
@@ -66,28 +69,28 @@ class Watch:
 
     def _needing(self, key: object, kind: type[Event], needs: Callable[[Any], bool] = lambda _: True) -> list[Any]:
         """What the sections have for a kind of event; `key` stands for those that `needs` accepts."""
-        sections = self._sections
+        block = self._block
         if not self._places:
             self._index()
-        places: Sequence[int] | None = self._places.get(key)
+        places: Sequence[type[Section]] | None = self._places.get(key)
         if places is None:
             having = self._places.get(kind, ())
-            places = self._places[key] = tuple(each for each in having if needs(sections[each].handlers[kind]))
+            places = self._places[key] = tuple(each for each in having if needs(block.section(each).handlers[kind]))
         if kind in _LAST:
-            places = sections.last(places)
-        return [sections[number].handlers[kind] for number in places]
+            places = [each for each in places if each in block.made or each not in ORDERED]
+        return [block.section(each).handlers[kind] for each in places]
 
     def _index(self) -> None:
         """Note the sections that have a handler for each kind of event."""
-        found: dict[object, list[int]] = {}
-        for number in range(len(self._sections)):
-            for kind in self._sections[number].handlers:
-                found.setdefault(kind, []).append(number)
-        self._places.update((kind, tuple(numbers)) for kind, numbers in found.items())
+        found: dict[object, list[type[Section]]] = {}
+        for section in SECTIONS:
+            for kind in self._block.section(section).handlers:
+                found.setdefault(kind, []).append(section)
+        self._places.update((kind, tuple(sections)) for kind, sections in found.items())
 
     def close(self) -> None:
         """Forget the sections."""
-        self._sections.close()
+        self._block.close()
 
     @property
     def needs(self) -> tuple[Callable[[Instruction, bool], bool], ...]:

@@ -35,13 +35,13 @@ from tcemu.sanitizer.wgmma_state import State, Step, UnderWay, Use, Warp, Warpgr
 class Wgmmas:
     """The warpgroups of a block."""
 
-    def __init__(self, block: Block, shared: SharedMemory) -> None:
-        self._block, self._clocks, self._shared = block, block.clocks, shared
+    def __init__(self, block: Block) -> None:
+        self._block, self._clocks, self._shared = block, block.clocks, block.section(SharedMemory)
         self._warps = [Warp() for _ in range(block.warps)]
         self._warpgroups: dict[int, Warpgroup] = {}
         #: the mma_async of each record of a read, until a wait covers it
         self._reads: dict[int, UnderWay] = {}
-        shared.uncommitted = self._uncommitted
+        self._shared.uncommitted = self._uncommitted
         block.ways["wgmma"] = self._way
         #: lines with a fence that ordered nothing, and lines with a fence that ordered something
         self._idle: dict[Site, By] = {}
