@@ -106,11 +106,3 @@ def _drawn(kind: str, depth: int, seed: int) -> Array:
         return rng.integers(int(form.lowest), int(form.largest), (32, depth), endpoint=True).astype(form.dtype)
     values = rng.standard_normal((32, depth)) * 2.0 ** rng.integers(-4, 5, (32, depth))
     return form.matrix(form.encode(values))
-
-
-def same_arithmetic(one: Recipe, other: Recipe) -> bool:
-    """Whether two recipes differ in nothing but the name of an instruction that computes the same."""
-    named = replace(other, instruction=one.instruction, target=one.target)
-    return named == one and (
-        engine(one.instruction, one.target).identity == engine(other.instruction, other.target).identity
-    )
