@@ -55,11 +55,7 @@ class Divergence:
             self._membermasks.meet(by, instruction.opcode)
 
     def _exchanged(self, event: Accessed) -> None:
-        if self._waiting:
-            self._membermasks.meet(event.by, event.instruction.opcode)
-        _, warp, active, _ = event.by
-        if self._loads[warp] and active == self._there[warp]:
-            self._clocks.meet(warp)
+        self._meet(event.by, event.instruction.opcode)
 
     def _fenced(self, event: WgmmaFenced) -> None:
         self._meet(event.by, "wgmma.fence.sync.aligned")

@@ -80,7 +80,7 @@ class Sanitizer:
         self._grid: Grid | None = None
         #: the instructions that its sections need; they are the same in all blocks
         self._needs: tuple[Callable[[Instruction, bool], bool], ...] = ()
-        #: whether a kernel has executed wgmma, whose rules are about each access to registers
+        #: whether a kernel has executed wgmma: from then on, every access to registers matters
         self._wgmma = False
 
     @property
@@ -114,6 +114,7 @@ class Sanitizer:
         if found is None:
             return
         watch, cluster = found
+        self._wgmma |= kind is WgmmaFenced or kind is WgmmaIssued
         told = event if cluster is None else cluster(event)
         if told is not None:
             for handle in watch.of(kind, told):
@@ -132,9 +133,6 @@ class Sanitizer:
         """Whether it needs to know when a `whole` warp, or part of one, issues this; once it has seen a block start."""
         return any(needs(instruction, whole) for needs in self._needs)
 
-    def _multiplies(self, _: WgmmaFenced | WgmmaIssued) -> None:
-        self._wgmma = True
-
     def _begin(self, event: BlockStarted) -> None:
         """Watch a block or, from its first block on, a cluster."""
         if self._grid is None or self._grid.memory is not event.memory:
@@ -152,7 +150,7 @@ class Sanitizer:
                 self._watches[number] = watch, cluster
 
     def _sections(self, block: Block, event: BlockStarted) -> Watch:
-        """The handlers of a block's sections; from its first wgmma on, every access to registers matters."""
+        """The handlers of a block's sections."""
         assert self._grid is not None  # noqa: S101 - for the types: it begins with the first block
         block.join(self._grid)
         self._grid.members.setdefault(event.launch, []).append(block.neighbour.number)
@@ -165,8 +163,6 @@ class Sanitizer:
         for last in (BlockEnded, Stuck, Faulted):
             watch.add(last, block.end)
         self._needs = self._needs or watch.needs
-        for kind in (WgmmaFenced, WgmmaIssued):
-            watch.add(kind, self._multiplies)
         return watch
 
     def _tell(self, report: Report) -> None:
