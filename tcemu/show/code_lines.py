@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from tcemu.errors import counted
 from tcemu.machine.events import Site
 from tcemu.show import svg
-from tcemu.show.targets import layer, outline, target
+from tcemu.show.sheet import Box
+from tcemu.show.targets import layer, target
 
 #: Where functions, numbers and code begin; the height of a line, the width of a letter, the letters of a line.
 _LEFT, _NUMBERS, _CODE = 10, 54, 64
@@ -46,7 +47,7 @@ def listing(steps: Sequence[tuple[Site, str, str]], low: float) -> tuple[list[st
             y += _HIGH
         text = code[place] if len(code[place]) <= _LETTERS else f"{code[place][: _LETTERS - 1]}…"
         elements += [svg.text(_NUMBERS, y + 12, line, "n q", "end"), svg.text(_CODE, y + 12, text, "n")]
-        own = outline(_NUMBERS - 30, y, _CODE - _NUMBERS + 34 + _LETTER * len(text), _HIGH)
+        own = Box(_NUMBERS - 30, y, _CODE - _NUMBERS + 34 + _LETTER * len(text), _HIGH).outline()
         lights = [(f"{function} line {line}: {counted(len(did[place]), 'step')}", own), *did[place]]
         targets += [target(box, title, f"n{number}") for title, box in lights]
         bands += [svg.path(box, f"n{number}") for _, box in lights]

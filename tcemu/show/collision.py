@@ -8,9 +8,9 @@ from typing import Any
 
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
+from tcemu.show.sheet import Box
 from tcemu.tracebacks import cell
 
-_WIDTH, _BOX, _GAP, _TOP, _HEIGHT = 760, 320, 88, 40, 104
 #: Characters of a line that fit into a box.
 _FIT = 46
 
@@ -31,40 +31,37 @@ def collision(report: Any) -> Picture:
     earlier = report.earlier
     sides = [(earlier.what, earlier.by)] if earlier else []
     sides.append((_opcode(report), report.by))
-    lefts = [16, 16 + _BOX + _GAP]
+    boxes = [Box(16, 40, 320, 104), Box(424, 40, 320, 104)]
     body = [svg.text(16, 22, f"{report.rule}: {report.about.title}", "b")]
-    for left, (what, by), style in zip(lefts, sides, ("fb", "fo") if earlier else ("fo",), strict=False):
-        body += _access(left, what, by, style)
+    for box, (what, by), style in zip(boxes, sides, ("fb", "fo") if earlier else ("fo",), strict=False):
+        body += _access(box, what, by, style)
     if earlier:
-        body += _missing(lefts[0] + _BOX, lefts[1])
-    bottom = _TOP + _HEIGHT + 24
+        body += _missing(*boxes)
+    bottom = 168
     if report.what:
         body.append(svg.text(16, bottom, _cut(f"Both concern {report.what}" if earlier else report.what, 105), "s"))
         bottom += 18
     description = f"{report.message}. Fix: {report.fix}"
     title = f"{report.rule}: {report.about.title}"
-    return picture(title, description, _WIDTH if earlier else _BOX + 32, bottom, body)
+    return picture(title, description, 760 if earlier else 352, bottom, body)
 
 
-def _access(left: float, what: str, by: Any, style: str) -> list[str]:
+def _access(box: Box, what: str, by: Any, style: str) -> list[str]:
     """One box: the instruction, who executed it, the line and its source."""
     file, line = by.site.file, by.site.line
     where = f"{cell(file) or Path(file).name}, line {line}, in {by.site.function.rsplit('.', 1)[-1]}"
     source = linecache.getline(file, line).strip()
     rows = [(what, "n b"), (f"block {by.block}, warp {by.warp}", "s"), (where, "s"), (source, "n")]
-    body = [svg.rect(left, _TOP, _BOX, _HEIGHT, style)]
-    return body + [svg.text(left + 10, _TOP + 22 + 24 * row, _cut(told), look) for row, (told, look) in enumerate(rows)]
+    lines = [svg.text(box.x + 10, box.y + 22 + 24 * row, _cut(told), look) for row, (told, look) in enumerate(rows)]
+    return [box.rect(style), *lines]
 
 
-def _missing(start: float, end: float) -> list[str]:
+def _missing(first: Box, second: Box) -> list[str]:
     """Between the boxes: a broken line, because nothing orders one access after the other."""
-    middle, y = (start + end) / 2, _TOP + _HEIGHT / 2
+    start, end, y = first.x + first.wide, second.x, first.y + first.high / 2
+    middle = (start + end) / 2
     cross = svg.path(f"M{middle - 6} {y - 6}L{middle + 6} {y + 6}M{middle + 6} {y - 6}L{middle - 6} {y + 6}", "ko")
-    return [
-        svg.line(start, y, end, y, "k", dash="4 4"),
-        cross,
-        svg.text(middle, y - 16, "no order", "s b", "middle"),
-    ]
+    return [svg.line(start, y, end, y, "k", dash="4 4"), cross, svg.text(middle, y - 16, "no order", "s b", "middle")]
 
 
 def _opcode(report: Any) -> str:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tcemu.show import svg
-from tcemu.show.targets import outline
 
 #: From one line of notes to the next.
 LINE = 18
@@ -40,7 +39,7 @@ class Box(NamedTuple):
 
     def outline(self) -> str:
         """Its edge, as the data of a path."""
-        return outline(*self)
+        return svg.outline(*self)
 
     @property
     def base(self) -> float:

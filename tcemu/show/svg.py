@@ -102,6 +102,12 @@ def hatch(x: float, y: float, width: float, height: float, style: str = "h", *, 
     return path(hatch_lines(x, y, width, height, step), style)
 
 
+def outline(x: float, y: float, width: float, height: float) -> str:
+    """A rectangle, as the data of a path."""
+    wide = number(width)
+    return f"M{number(x)} {number(y)}h{wide}v{number(height)}h-{wide}z"
+
+
 @lru_cache(1 << 12)
 def hatch_lines(x: float, y: float, width: float, height: float, step: float = 6) -> str:
     """The lines of a hatched rectangle, for a path that has several."""

@@ -17,12 +17,6 @@ def target(data: str, title: str, names: str = "") -> str:
     return f'<path d="{data}"{classes}><title>{escape(title, quote=False)}</title></path>'
 
 
-def outline(x: float, y: float, width: float, height: float) -> str:
-    """A rectangle, as the data of a path."""
-    wide = svg.number(width)
-    return f"M{svg.number(x)} {svg.number(y)}h{wide}v{svg.number(height)}h-{wide}z"
-
-
 def layer(targets: Iterable[str]) -> str:
     """The layer with these targets; empty if there are none."""
     inside = svg.group(targets, "z")

@@ -16,7 +16,8 @@ from tcemu.errors import OperandError, briefly, counted, listing, ranges
 from tcemu.show import svg
 from tcemu.show.code_lines import function_of
 from tcemu.show.picture import Picture, picture
-from tcemu.show.targets import layer, outline, target
+from tcemu.show.sheet import Box
+from tcemu.show.targets import layer, target
 from tcemu.timing import Timeline
 from tcemu.timing.spans import Group, Span
 
@@ -65,6 +66,10 @@ class _Piece(NamedTuple):
     end: float
     what: str
     waits: bool
+
+    def box(self, y: float) -> Box:
+        """Its box in the row at y."""
+        return Box(self.start, y, self.end - self.start, _HIGH)
 
 
 class _Scale(NamedTuple):
@@ -193,18 +198,17 @@ def _row(name: str, pieces: Sequence[_Piece], y: float) -> list[str]:
     boxes: dict[str, list[str]] = defaultdict(list)
     hatches, labels = [], []
     for piece in pieces:
-        width = piece.end - piece.start
+        box = piece.box(y)
         look = _LOOKS.get(piece.what)
         style = "p" if piece.waits or look is None else look.style
-        if width < _NARROW:
+        if box.wide < _NARROW:
             style = _NARROW_STYLES.get(style, f"{style} e")
-        wide = svg.number(width)
-        boxes[style].append(f"M{svg.number(piece.start)} {svg.number(y)}h{wide}v{_HIGH}h-{wide}z")
+        boxes[style].append(box.outline())
         if piece.waits:
-            hatches.append(svg.hatch_lines(piece.start, y, width, _HIGH))
+            hatches.append(svg.hatch_lines(*box))
         label = piece.what if piece.waits else look.short if look else ""
-        if label and width > _CHARACTER * len(label) + 4:
-            labels.append(svg.text(piece.start + width / 2, y + 14, label, "t c clear" if piece.waits else "t c"))
+        if label and box.wide > _CHARACTER * len(label) + 4:
+            labels.append(box.label(label, "t c clear" if piece.waits else "t c"))
     elements = [svg.text(_LEFT - 10, y + 14, name, "s", "end"), svg.line(_LEFT, y + _HIGH, _LEFT + _WIDE, y + _HIGH)]
     elements += [svg.path("".join(data), style) for style, data in boxes.items()]
     elements += [svg.path("".join(hatches), "h")] if hatches else []
@@ -225,7 +229,7 @@ def _targets(name: str, pieces: Sequence[_Piece], spans: Sequence[Span], scale: 
         does = _LOOKS[piece.what].name if piece.what in _LOOKS and most.unit != "copy engine" else piece.what
         told = f"waits for {piece.what}" if piece.waits else does
         title = f"{name}: {told}, cycles {first:,.0f} to {last:,.0f}, {_line(most)}"
-        found.append(target(outline(piece.start, y, piece.end - piece.start, _HIGH), title))
+        found.append(target(piece.box(y).outline(), title))
     return found
 
 
@@ -254,9 +258,10 @@ def _bars(name: str, groups: Sequence[Group], scale: _Scale, y: float) -> tuple[
             left_out += 1
             continue
         lanes[free : free + 1] = [_last(group)]
-        elements += _bar(group, scale, y + free * (_BAR + 3))
+        high = y + free * (_BAR + 3)
+        elements += _bar(group, scale, high)
         start, end = scale.x(group.issued), scale.x(_last(group))
-        targets.append(target(outline(start, y + free * (_BAR + 3), max(end - start, 1), _BAR), _told(name, group)))
+        targets.append(target(Box(start, high, max(end - start, 1), _BAR).outline(), _told(name, group)))
     y += len(lanes) * (_BAR + 3) + 6
     if left_out:
         elements.append(svg.text(_LEFT, y + 8, f"{left_out} more at the same time are not shown", "s t"))
@@ -275,9 +280,9 @@ def _told(name: str, group: Group) -> str:
 def _bar(group: Group, scale: _Scale, y: float) -> list[str]:
     """From the first operation to the completion; hatched until a wait has returned."""
     start, done, end = (scale.x(each) for each in (group.issued, group.completed, _last(group)))
-    elements = [svg.rect(start, y, max(done - start, 1), _BAR, "fb" if group.kind == "wgmma" else "fg")]
-    if end > done:
-        elements += [svg.rect(done, y, end - done, _BAR, "p"), svg.hatch(done, y, end - done, _BAR, "g", step=4)]
+    works, waits = Box(start, y, max(done - start, 1), _BAR), Box(done, y, end - done, _BAR)
+    elements = [works.rect("fb" if group.kind == "wgmma" else "fg")]
+    elements += [waits.rect("p"), waits.hatch(step=4)] if end > done else []
     if scale.start <= group.committed <= scale.end:
         mark = scale.x(group.committed)
         elements.append(svg.line(mark, y - 1, mark, y + _BAR + 1, "k"))
@@ -307,18 +312,15 @@ def _axis(scale: _Scale) -> list[str]:
 
 def _legend(y: float) -> list[str]:
     elements, x = [], float(_LEFT)
-    styles = {look.name: look.style for look in _LOOKS.values()}
-    for name, style in styles.items():
-        elements += [svg.rect(x, y - 10, 18, 12, style), svg.text(x + 24, y, name, "s")]
+    for name, style in {look.name: look.style for look in _LOOKS.values()}.items():
+        elements += [Box(x, y - 10, 18, 12).rect(style), svg.text(x + 24, y, name, "s")]
         if style in _NARROW_STYLES:
             elements.append(svg.rect(x + 19, y - 10, 2, 12, _NARROW_STYLES[style]))
         x += 40 + _CHARACTER * len(name)
-    elements += [svg.rect(x, y - 10, 18, 12, "p"), svg.hatch(x, y - 10, 18, 12), svg.text(x + 24, y, "waits", "s")]
-    x += 74
-    elements += [svg.line(x, y - 11, x, y + 3, "k"), svg.text(x + 8, y, "committed", "s")]
-    x += 82
-    elements += [svg.rect(x, y - 10, 18, 12, "p"), svg.hatch(x, y - 10, 18, 12, "g", step=4)]
-    return [*elements, svg.text(x + 24, y, "complete, not waited for yet", "s")]
+    waits, late = Box(x, y - 10, 18, 12), Box(x + 156, y - 10, 18, 12)
+    elements += [waits.rect("p"), waits.hatch("h"), svg.text(x + 24, y, "waits", "s")]
+    elements += [svg.line(x + 74, y - 11, x + 74, y + 3, "k"), svg.text(x + 82, y, "committed", "s")]
+    return [*elements, late.rect("p"), late.hatch(step=4), svg.text(x + 180, y, "complete, not waited for yet", "s")]
 
 
 def _title(run: Timeline, block: int, scale: _Scale) -> str:
