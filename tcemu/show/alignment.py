@@ -30,7 +30,7 @@ _HOW_TO_READ = "hatched: bits that are dropped; arrow: more bits further right; 
 
 
 @dataclass(frozen=True)
-class _Sheet:
+class _Columns:
     """The weights of the columns: `top` is the highest, `cut` the lowest that is kept, `low` the lowest drawn."""
 
     top: int
@@ -68,12 +68,12 @@ def fused_sum(steps: FusedSum, form: Format | str = "f32") -> Picture:
     """
     form = format_of(form)
     terms = _terms(steps)
-    sheet = _sheet([steps])
-    height = sheet.y(len(terms)) + 100
-    body = [*_drawn(sheet, steps, form), svg.text(16, height - 10, _legend(len(steps.terms) - len(terms)), "s")]
+    columns = _columns([steps])
+    height = columns.y(len(terms)) + 100
+    body = [*_drawn(columns, steps, form), svg.text(16, height - 10, _legend(len(steps.terms) - len(terms)), "s")]
     kept = f"{steps.fraction} bits kept below the largest exponent {value(steps.largest)}"
     title = f"One fused sum: {counted(len(terms), 'term')}, {kept}"
-    return picture(title, _in_words(steps, form), sheet.right + _VALUE, height, body)
+    return picture(title, _in_words(steps, form), columns.right + _VALUE, height, body)
 
 
 def _terms(steps: FusedSum) -> list[Term]:
@@ -85,7 +85,7 @@ def _terms(steps: FusedSum) -> list[Term]:
     return terms
 
 
-def _sheet(sums: Sequence[FusedSum]) -> _Sheet:
+def _columns(sums: Sequence[FusedSum]) -> _Columns:
     """Columns that are enough for all of these sums; the cut is that of the first."""
     few, many = _BEYOND
     tops, lows = [], []
@@ -94,16 +94,16 @@ def _sheet(sums: Sequence[FusedSum]) -> _Sheet:
         tops += [_top(term.significand, term.exponent - term.point) for term in terms]
         tops += [_top(steps.total, cut), steps.largest]
         lows.append(min(cut - few, max(cut - many, min(term.exponent - term.point for term in terms))))
-    return _Sheet(max(tops), sums[0].largest - sums[0].fraction, min(lows))
+    return _Columns(max(tops), sums[0].largest - sums[0].fraction, min(lows))
 
 
-def _drawn(sheet: _Sheet, steps: FusedSum, form: Format) -> list[str]:
+def _drawn(columns: _Columns, steps: FusedSum, form: Format) -> list[str]:
     """The columns, the terms, the sum and the result."""
     terms = _terms(steps)
-    body = _frame(sheet, len(terms), steps)
+    body = _frame(columns, len(terms), steps)
     for row, term in enumerate(terms):
-        body += _term(sheet, row, term, steps.largest)
-    return body + _sum(sheet, len(terms), steps, form)
+        body += _term(columns, row, term, steps.largest)
+    return body + _sum(columns, len(terms), steps, form)
 
 
 def _in_words(steps: FusedSum, form: Format) -> str:
@@ -139,50 +139,50 @@ def _result(steps: FusedSum, form: Format, digits: int) -> str:
     return f"{number} ({steps.result:#0{2 + -(-form.container // 4)}x})"
 
 
-def _frame(sheet: _Sheet, rows: int, steps: FusedSum) -> list[str]:
+def _frame(columns: _Columns, rows: int, steps: FusedSum) -> list[str]:
     """The columns' weights, the line of the cut, the headings."""
-    top, bottom = sheet.y(0) - 12, sheet.y(rows) + 66
-    cut_x = sheet.x(sheet.cut) + _COLUMN + sheet.gap / 2
+    top, bottom = columns.y(0) - 12, columns.y(rows) + 66
+    cut_x = columns.x(columns.cut) + _COLUMN + columns.gap / 2
     elements = [
         svg.line(cut_x, top - 40, cut_x, bottom - 30, "k", dash="6 4"),
         svg.text(cut_x - 8, top - 32, f"kept: {steps.fraction} bits below {power(steps.largest)}", "b", "end"),
         svg.text(cut_x + 8, top - 32, "cut off", "b"),
-        svg.text(sheet.right + 28, top - 8, "value", "s"),
-        svg.text(sheet.right + _EXPONENT, top - 8, "exponent", "s", "end"),
+        svg.text(columns.right + 28, top - 8, "value", "s"),
+        svg.text(columns.right + _EXPONENT, top - 8, "exponent", "s", "end"),
     ]
-    for weight in range(sheet.top, sheet.low - 1, -1):
-        near = 0 < abs(weight - sheet.cut) < 3  # too near to the label of the cut
-        if weight == sheet.cut or ((steps.largest - weight) % 5 == 0 and not near):
-            look = "t b" if weight in (steps.largest, sheet.cut) else "s t"
-            ends = weight == sheet.cut and not sheet.gap  # beside the line, not on it
+    for weight in range(columns.top, columns.low - 1, -1):
+        near = 0 < abs(weight - columns.cut) < 3  # too near to the label of the cut
+        if weight == columns.cut or ((steps.largest - weight) % 5 == 0 and not near):
+            look = "t b" if weight in (steps.largest, columns.cut) else "s t"
+            ends = weight == columns.cut and not columns.gap  # beside the line, not on it
             x, anchor = (_COLUMN - 3, "end") if ends else (_COLUMN / 2, "middle")
-            elements.append(svg.text(sheet.x(weight) + x, top - 8, power(weight), look, anchor))
+            elements.append(svg.text(columns.x(weight) + x, top - 8, power(weight), look, anchor))
     return elements
 
 
-def _term(sheet: _Sheet, row: int, term: Term, largest: int) -> list[str]:
+def _term(columns: _Columns, row: int, term: Term, largest: int) -> list[str]:
     """One term: its bits, its value, its exponent, in bold if it is the largest."""
-    y, unit, magnitude = sheet.y(row), term.exponent - term.point, abs(term.significand)
+    y, unit, magnitude = columns.y(row), term.exponent - term.point, abs(term.significand)
     sign = svg.text(_LEFT - 14, y + 14, _sign(term.significand), "m b", "end")
-    elements = [svg.text(16, y + 14, _label(term)), sign, *_bits(sheet, y, (magnitude, unit), "fb", sheet.cut)]
+    elements = [svg.text(16, y + 14, _label(term)), sign, *_bits(columns, y, (magnitude, unit), "fb", columns.cut)]
     lowest = unit + (magnitude & -magnitude).bit_length() - 1
-    if lowest < sheet.low:
-        elements.append(svg.arrow(sheet.right + 3, y + 10, sheet.right + 20, y + 10))
+    if lowest < columns.low:
+        elements.append(svg.arrow(columns.right + 3, y + 10, columns.right + 20, y + 10))
     look = "b" if term.exponent == largest else "s"
-    elements.append(svg.text(sheet.right + _EXPONENT, y + 14, value(term.exponent), look, "end"))
-    return [*elements, svg.text(sheet.right + 28, y + 14, neat(_exact(term)), "s")]
+    elements.append(svg.text(columns.right + _EXPONENT, y + 14, value(term.exponent), look, "end"))
+    return [*elements, svg.text(columns.right + 28, y + 14, neat(_exact(term)), "s")]
 
 
 def _sign(number: int) -> str:
     return "−" if number < 0 else "+"
 
 
-def _bits(sheet: _Sheet, y: float, whole: tuple[int, int], style: str, lowest: int) -> list[str]:
+def _bits(columns: _Columns, y: float, whole: tuple[int, int], style: str, lowest: int) -> list[str]:
     """The bits of whole[0] * 2^whole[1] from the highest one down: solid boxes to 2^lowest, hatched ones below."""
     magnitude, unit = whole
-    weights = range(_top(magnitude, unit), max(unit, sheet.low) - 1, -1)
+    weights = range(_top(magnitude, unit), max(unit, columns.low) - 1, -1)
     kept, lost = [w for w in weights if w >= lowest], [w for w in weights if w < lowest]
-    boxes = {weight: Box(sheet.x(weight), y, _COLUMN, 20) for weight in weights}
+    boxes = {weight: Box(columns.x(weight), y, _COLUMN, 20) for weight in weights}
     elements = [svg.path("".join(boxes[w].outline() for w in kept), style)] if kept else []
     elements += [boxes[w].hatch(step=4) for w in lost]
     elements += [svg.path("".join(boxes[w].outline() for w in lost), "l")] if lost else []
@@ -192,16 +192,16 @@ def _bits(sheet: _Sheet, y: float, whole: tuple[int, int], style: str, lowest: i
     return elements
 
 
-def _sum(sheet: _Sheet, row: int, steps: FusedSum, form: Format) -> list[str]:
+def _sum(columns: _Columns, row: int, steps: FusedSum, form: Format) -> list[str]:
     """The exact sum of the truncated terms, and the result to which it is rounded."""
-    y = sheet.y(row) + 12
-    elements = [svg.line(16, y - 8, sheet.right + _VALUE - 16, y - 8, "k")]
+    y = columns.y(row) + 12
+    elements = [svg.line(16, y - 8, columns.right + _VALUE - 16, y - 8, "k")]
     elements.append(svg.text(16, y + 14, "sum", "b"))
     if steps.total:
         elements.append(svg.text(_LEFT - 14, y + 14, _sign(steps.total), "m b", "end"))
-        lowest = max(sheet.cut, max(_top(abs(steps.total), sheet.cut), form.emin) - form.mantissa)
-        elements += _bits(sheet, y, (abs(steps.total), sheet.cut), "fg", lowest)
-    elements.append(svg.text(sheet.right + 28, y + 14, neat(steps.total * 2.0**sheet.cut), "s"))
+        lowest = max(columns.cut, max(_top(abs(steps.total), columns.cut), form.emin) - form.mantissa)
+        elements += _bits(columns, y, (abs(steps.total), columns.cut), "fg", lowest)
+    elements.append(svg.text(columns.right + 28, y + 14, neat(steps.total * 2.0**columns.cut), "s"))
     result = _result(steps, form, 9)
     return [*elements, svg.text(16, y + 42, f"result in {form.name}", "b"), svg.text(_LEFT, y + 42, result, "m b")]
 
@@ -268,15 +268,15 @@ def fused_sums_of(
         results.append(f"{neat(form.decode(sums[-1].result).item())} on {target}")
         busy = [number for number, steps in enumerate(sums) if _does_something(steps)]
         panels += [(f"{target}{_part(number, len(sums))}", sums[number]) for number in busy or [len(sums) - 1]]
-    sheet, body, y = _sheet([steps for _, steps in panels]), list[str](), 0.0
+    columns, body, y = _columns([steps for _, steps in panels]), list[str](), 0.0
     for name, steps in panels:
-        placed = replace(sheet, cut=steps.largest - steps.fraction, start=y + 20, gap=0)
+        placed = replace(columns, cut=steps.largest - steps.fraction, start=y + 20, gap=0)
         body += [svg.text(16, y + 22, name, "b"), *_drawn(placed, steps, form)]
         y = placed.y(len(_terms(steps))) + 72
     body.append(svg.text(16, y + 18, f"terms that are zero are left out; {_HOW_TO_READ}", "s"))
     words = " ".join(f"{name}: {_in_words(steps, form)}" for name, steps in panels)
     title = f"D[{row}, {column}] is {', '.join(results)}"
-    return picture(title, words, sheet.right + _VALUE, y + 28, body)
+    return picture(title, words, columns.right + _VALUE, y + 28, body)
 
 
 def _does_something(steps: FusedSum) -> bool:

@@ -53,7 +53,7 @@ class _Mark:
     other: Step | Work | None
 
 
-class _Sheet:
+class _Layout:
     """Where everything is: rows from the top, warps from the left, then bars in lanes."""
 
     def __init__(self, found: Order, marks: Sequence[_Mark], first: int, count: int) -> None:
@@ -139,19 +139,19 @@ def hazards(
     'Block 0 in order: 1 broken rule, shared-race'
     """
     chosen, found, marks = _read(events, reports, block)
-    sheet = _Sheet(found, marks, _first(found, marks, first), _ROWS)
-    drawn = [mark for mark in marks if mark.step in sheet.rows]
-    body = [*_heads(sheet), *_rows(sheet), *(each for mark in drawn for each in _marked(sheet, mark))]
-    body += _names(sheet, drawn)
-    body += _bars(sheet, {mark.other for mark in drawn})
-    notes, low = [line for note in _notes(sheet) for line in wrap(note, _LINE)], sheet.bottom + 30
+    layout = _Layout(found, marks, _first(found, marks, first), _ROWS)
+    drawn = [mark for mark in marks if mark.step in layout.rows]
+    body = [*_heads(layout), *_rows(layout), *(each for mark in drawn for each in _marked(layout, mark))]
+    body += _names(layout, drawn)
+    body += _bars(layout, {mark.other for mark in drawn})
+    notes, low = [line for note in _notes(layout) for line in wrap(note, _LINE)], layout.bottom + 30
     body += lines(10, low, notes)
     rules = sorted({mark.report.rule for mark in marks})
     told = f"{counted(len(rules), 'broken rule')}, {', '.join(rules)}" if rules else "no broken rule"
     low += 18 * len(notes) + 14
-    code, on_top, high = listing(_places(sheet), low)
-    width = max(sheet.right + 16, _LETTER * max(map(len, notes)) + 16)
-    return picture(f"Block {chosen} in order: {told}", _in_words(sheet), width, low + high, body + code, on_top)
+    code, on_top, high = listing(_places(layout), low)
+    width = max(layout.right + 16, _LETTER * max(map(len, notes)) + 16)
+    return picture(f"Block {chosen} in order: {told}", _in_words(layout), width, low + high, body + code, on_top)
 
 
 def first_rows(events: Sequence[Event], reports: Sequence[Any] = (), block: int | None = None) -> tuple[int, int]:
@@ -218,38 +218,38 @@ def _first(found: Order, marks: Sequence[_Mark], first: int | None) -> int:
 # ---------------------------------------------------------------------------------------------- drawing
 
 
-def _heads(sheet: _Sheet) -> list[str]:
+def _heads(layout: _Layout) -> list[str]:
     """The names of the columns."""
-    elements = [svg.text(sheet.left - 10, _TOP - 12, "function, line" if sheet.left > _LEFT else "line", "s", "end")]
-    for warp, x in sheet.warps.items():
-        same = sheet.found.warps[warp]
+    elements = [svg.text(layout.left - 10, _TOP - 12, "function, line" if layout.left > _LEFT else "line", "s", "end")]
+    for warp, x in layout.warps.items():
+        same = layout.found.warps[warp]
         name = f"warp{'s' * (len(same) > 1)} {ranges(same, '–')}"
         elements.append(svg.text(x + _WARP / 2, _TOP - 12, name, "b c"))
-        elements.append(svg.line(x + _WARP / 2, _TOP - 4, x + _WARP / 2, sheet.bottom))
+        elements.append(svg.line(x + _WARP / 2, _TOP - 4, x + _WARP / 2, layout.bottom))
     for column in _COLUMNS:
-        lanes = [lane for work, lane in sheet.lanes.items() if work.column == column]
+        lanes = [lane for work, lane in layout.lanes.items() if work.column == column]
         if lanes:
-            left = sheet.edge + min(lanes) * (_BAR + 10)
+            left = layout.edge + min(lanes) * (_BAR + 10)
             elements.append(svg.text(left, _TOP - 28, column, "b"))
             elements.append(svg.text(left, _TOP - 12, "asynchronous", "s"))
     return elements
 
 
-def _rows(sheet: _Sheet) -> list[str]:
+def _rows(layout: _Layout) -> list[str]:
     """The steps of the warps, and lines across for what all of them notice."""
-    elements, marked = [], {mark.step for mark in sheet.marks}
-    end, before = max(sheet.edge - _GAP, sheet.left + _WARP), ""
-    for step in sheet.rows:
-        y = sheet.y(step)
+    elements, marked = [], {mark.step for mark in layout.marks}
+    end, before = max(layout.edge - _GAP, layout.left + _WARP), ""
+    for step in layout.rows:
+        y = layout.y(step)
         if step.site is None:
-            elements.append(svg.line(sheet.left - 44, y + _ROW / 2, end, y + _ROW / 2, "k", dash="2 3"))
-            elements.append(svg.text((sheet.left + end) / 2, y + 17, step.label, "s c clear"))
+            elements.append(svg.line(layout.left - 44, y + _ROW / 2, end, y + _ROW / 2, "k", dash="2 3"))
+            elements.append(svg.text((layout.left + end) / 2, y + 17, step.label, "s c clear"))
             continue
-        box = sheet.box(step)
-        if sheet.left > _LEFT and _function(step.site) != before:
+        box = layout.box(step)
+        if layout.left > _LEFT and _function(step.site) != before:
             before = _function(step.site)
-            elements.append(svg.text(sheet.left - 40, y + 17, before, "n q", "end"))
-        elements.append(svg.text(sheet.left - 10, y + 17, step.site.line, "n q", "end"))
+            elements.append(svg.text(layout.left - 40, y + 17, before, "n q", "end"))
+        elements.append(svg.text(layout.left - 10, y + 17, step.site.line, "n q", "end"))
         elements.append(box.rect(_tone(step)))
         elements += [] if step in marked else [svg.text(box.x + 8, box.base, _label(step), "n")]
     return elements
@@ -277,14 +277,14 @@ def _times(what: Step | Work) -> str:
     return f" ×{what.count}" if what.count > 1 else ""
 
 
-def _bars(sheet: _Sheet, framed: Container[Any]) -> list[str]:
+def _bars(layout: _Layout, framed: Container[Any]) -> list[str]:
     """The asynchronous work, over the arrows from the steps that issue it; one that no wait covers ends dashed."""
     arrows, elements = [], []
-    for work in sheet.work:
-        box = sheet.bar(work)
+    for work in layout.work:
+        box = layout.bar(work)
         x, top, bottom = box.x, box.y, box.y + box.high
-        if sheet.y(work.first) >= _TOP:
-            arrows.append(svg.arrow(sheet.warps[work.first.warp] + _WARP, top + 10, x, top + 10, "l"))
+        if layout.y(work.first) >= _TOP:
+            arrows.append(svg.arrow(layout.warps[work.first.warp] + _WARP, top + 10, x, top + 10, "l"))
         elements += [box.rect("fg"), box.rect("ko")] if work in framed else [box.rect("fg")]
         elements.append(svg.text(x + 6, top + 14, f"{work.label}{_times(work)}", "n b"))
         if box.high > 36:
@@ -295,35 +295,35 @@ def _bars(sheet: _Sheet, framed: Container[Any]) -> list[str]:
     return arrows + elements
 
 
-def _names(sheet: _Sheet, marks: Sequence[_Mark]) -> list[str]:
+def _names(layout: _Layout, marks: Sequence[_Mark]) -> list[str]:
     """The names of the broken rules, under the steps that broke them."""
     elements = []
     for step in {mark.step: None for mark in marks}:
         rules = {mark.report.rule: None for mark in marks if mark.step is step}
         for number, rule in enumerate(rules):
-            low = sheet.y(step) + _ROW + 10 + _RULE * number
-            elements.append(svg.text(sheet.warps[step.warp] + 8, low, f"✗ {rule}", "b to clear"))
+            low = layout.y(step) + _ROW + 10 + _RULE * number
+            elements.append(svg.text(layout.warps[step.warp] + 8, low, f"✗ {rule}", "b to clear"))
     return elements
 
 
-def _marked(sheet: _Sheet, mark: _Mark) -> list[str]:
+def _marked(layout: _Layout, mark: _Mark) -> list[str]:
     """The step that broke a rule, and the arrow from what it conflicts with."""
-    box, other = sheet.box(mark.step), mark.other
+    box, other = layout.box(mark.step), mark.other
     elements = [box.rect("x"), box.inset(2).hatch("h")]
     elements.append(svg.text(box.x + 8, box.base, _label(mark.step), "n b halo"))
-    if isinstance(other, Work) and other in sheet.lanes:
-        bar, middle = sheet.bar(other), box.y + box.high / 2
+    if isinstance(other, Work) and other in layout.lanes:
+        bar, middle = layout.bar(other), box.y + box.high / 2
         return [*elements, _pointer(bar.x, min(max(middle, bar.y), bar.y + bar.high), box.x + _WARP + 2, middle)]
-    if isinstance(other, Step) and other is not mark.step and other.warp in sheet.warps:
-        return elements + _from_step(sheet, other, mark.step)
+    if isinstance(other, Step) and other is not mark.step and other.warp in layout.warps:
+        return elements + _from_step(layout, other, mark.step)
     return elements
 
 
-def _from_step(sheet: _Sheet, other: Step, step: Step) -> list[str]:
+def _from_step(layout: _Layout, other: Step, step: Step) -> list[str]:
     """The arrow from one step to another: beside their column, or from one column to the next."""
-    left, x = sheet.warps[other.warp], sheet.warps[step.warp]
-    top, middle = sheet.y(other) + _ROW / 2, sheet.y(step) + _ROW / 2
-    frame = [sheet.box(other).rect("ko")] if other in sheet.rows else []
+    left, x = layout.warps[other.warp], layout.warps[step.warp]
+    top, middle = layout.y(other) + _ROW / 2, layout.y(step) + _ROW / 2
+    frame = [layout.box(other).rect("ko")] if other in layout.rows else []
     if left == x:
         out = x + _WARP + 20
         turn = svg.path(f"M{svg.number(x + _WARP)} {svg.number(top)}H{svg.number(out)}V{svg.number(middle)}", "ko")
@@ -345,26 +345,26 @@ def _pointer(x1: float, y1: float, x2: float, y2: float) -> str:
 # ---------------------------------------------------------------------------------------------- words
 
 
-def _notes(sheet: _Sheet) -> list[str]:
+def _notes(layout: _Layout) -> list[str]:
     """Every rule that was broken and its fix, and what the drawing means."""
     notes = []
-    for same in _unlike(sheet):
+    for same in _unlike(layout):
         report = same[0]
         notes.append(f"✗ {report.rule}, line {report.site.line}{_against(same)}: {report.about.title}.")
         notes.append(f"Fix: {report.fix}")
     meaning = "Further down: later. A bar: asynchronous work, until a wait covers it."
-    repeated = any(step.count > 1 for step in sheet.rows) or any(work.count > 1 for work in sheet.work)
+    repeated = any(step.count > 1 for step in layout.rows) or any(work.count > 1 for work in layout.work)
     notes.append(f"{meaning} ×n: n times in a row." if repeated else meaning)
-    hidden = len(sheet.found.steps) - len(sheet.rows)
+    hidden = len(layout.found.steps) - len(layout.rows)
     if hidden:
-        notes.append(f"Rows {span(sheet.first, sheet.first + len(sheet.rows) - 1)}; {counted(hidden, 'more row')}.")
+        notes.append(f"Rows {span(layout.first, layout.first + len(layout.rows) - 1)}; {counted(hidden, 'more row')}.")
     return notes
 
 
-def _unlike(sheet: _Sheet) -> list[list[Any]]:
+def _unlike(layout: _Layout) -> list[list[Any]]:
     """The reports of each rule and line."""
     found: dict[tuple[str, Any], list[Any]] = {}
-    for mark in sheet.marks:
+    for mark in layout.marks:
         found.setdefault((mark.report.rule, mark.report.site), []).append(mark.report)
     return list(found.values())
 
@@ -375,27 +375,27 @@ def _against(reports: Sequence[Any]) -> str:
     return f", against line{'s' * (len(lines) > 1)} {ranges(lines)}" if lines else ""
 
 
-def _places(sheet: _Sheet) -> list[tuple[Site, str, str]]:
+def _places(layout: _Layout) -> list[tuple[Site, str, str]]:
     """The steps that are drawn: their lines, what they are, and their outlines."""
     return [
-        (step.site, f"warp {step.warp}: {_label(step, 999)}", sheet.box(step).outline())
-        for step in sheet.rows
+        (step.site, f"warp {step.warp}: {_label(step, 999)}", layout.box(step).outline())
+        for step in layout.rows
         if step.site is not None
     ]
 
 
-def _in_words(sheet: _Sheet) -> str:
+def _in_words(layout: _Layout) -> str:
     """The text alternative: the reports, the asynchronous work, the steps."""
     told = []
-    for same in _unlike(sheet):
+    for same in _unlike(layout):
         rule, line = same[0].rule, same[0].site.line
         told.append(f"Broken rule {rule} in line {line}{_against(same)}: {same[0].about.title}.")
-    for work in sheet.work:
+    for work in layout.work:
         last = work.last
         end = f"until {_place(last) if last.site else last.label}" if last is not None else "and no wait covers it"
         one = _ONE.get(work.column, work.column)
         told.append(f"{one} {work.label}{_times(work)}, {work.detail}: from {_place(work.first)} {end}.")
-    steps = [f"{_place(step)} {_label(step, 999)}".strip() for step in sheet.rows]
+    steps = [f"{_place(step)} {_label(step, 999)}".strip() for step in layout.rows]
     return " ".join([*told, f"In order: {'; '.join(steps)}."])
 
 

@@ -23,7 +23,7 @@ _BESIDE, _ABOVE = ("scale_a", "e", "a"), ("scale_b", "b")
 
 
 @dataclass
-class _Sheet:
+class _Layout:
     """The fragments that are drawn, and the corner of D."""
 
     grids: list[Placed] = field(default_factory=list)
@@ -56,19 +56,19 @@ def mma_map(
     batch = batch_of(a, lane, batch)
     if register is not None and register >= max(fragment.registers for fragment in matrices):
         focus.check(a)
-    sheet = _arranged(instruction, lane, batch)
-    body = [shape for grid in sheet.grids for shape in draw(grid, focus)]
+    layout = _arranged(instruction, lane, batch)
+    body = [shape for grid in layout.grids for shape in draw(grid, focus)]
     body += _note(instruction, focus)
-    bottom = sheet.grids[-1].bottom
+    bottom = layout.grids[-1].bottom
     scaled = "; scales show the lane only" if "scale_a" in fragments else ""
     body += legend(a, 2 * AXIS, bottom + 24, scaled)
-    width = sheet.grids[-1].right + 16
+    width = layout.grids[-1].right + 16
     which = f", product {batch} of {a.shape[0]}" if len(a.shape) == 3 else ""
     title = f"{_short(instruction)}{which}: lane and register of each element"
-    return picture(title, in_words(sheet.grids, focus), width, bottom + 38, body, layer(sheet.grids))
+    return picture(title, in_words(layout.grids, focus), width, bottom + 38, body, layer(layout.grids))
 
 
-def _arranged(instruction: Instruction, lane: int | None, batch: int) -> _Sheet:
+def _arranged(instruction: Instruction, lane: int | None, batch: int) -> _Layout:
     """Place every fragment; D comes last."""
     fragments = instruction.fragments
     narrow = is_wide(fragments["a"])
@@ -77,21 +77,21 @@ def _arranged(instruction: Instruction, lane: int | None, batch: int) -> _Sheet:
     high = max(sizes[role][1] for role in "ad")
     # the selector and the thread-id follow the lane; only m8n8k4 has several products
     batches = {role: batch if role in "abd" else batch_of(fragments[role], lane, None) for role in fragments}
-    sheet = _Sheet()
+    layout = _Layout()
     above = [role for role in _ABOVE if role in fragments]
     heights = {role: fragments[role].shape[-2] * sizes[role][1] for role in above}
     corner = max(sum(heights[role] + _GAP + AXIS for role in above), _LEAST) if above else _NOTE[1]
-    top, sheet.y = sheet.y, 2 * AXIS + corner
+    top, layout.y = layout.y, 2 * AXIS + corner
     for role in (role for role in _BESIDE if role in fragments):
-        grid = Placed.at_corner(fragments[role], batches[role], sheet.x, sheet.y, (sizes[role][0], high))
-        sheet.grids.append(grid)
-        sheet.x += max(grid.box.wide + _GAP + AXIS, _LETTER * len(heading(grid.fragment)) + AXIS)
-    sheet.x = max(sheet.x, 2 * AXIS + _NOTE[0] + _GAP + AXIS)
+        grid = Placed.at_corner(fragments[role], batches[role], layout.x, layout.y, (sizes[role][0], high))
+        layout.grids.append(grid)
+        layout.x += max(grid.box.wide + _GAP + AXIS, _LETTER * len(heading(grid.fragment)) + AXIS)
+    layout.x = max(layout.x, 2 * AXIS + _NOTE[0] + _GAP + AXIS)
     for role in above:
-        sheet.grids.append(Placed.at_corner(fragments[role], batches[role], sheet.x, top, (wide, sizes[role][1])))
+        layout.grids.append(Placed.at_corner(fragments[role], batches[role], layout.x, top, (wide, sizes[role][1])))
         top += heights[role] + _GAP + AXIS
-    sheet.grids.append(Placed.at_corner(fragments["d"], batches["d"], sheet.x, sheet.y, (wide, high)))
-    return sheet
+    layout.grids.append(Placed.at_corner(fragments["d"], batches["d"], layout.x, layout.y, (wide, high)))
+    return layout
 
 
 def _note(instruction: Instruction, focus: Focus) -> list[str]:

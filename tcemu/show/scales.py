@@ -25,7 +25,7 @@ _LANE, _BYTE = 28, 31
 
 
 @dataclass(frozen=True)
-class _Sheet:
+class _Operand:
     """What is drawn: the operand, its ids, and the marked block, `block` of row or column `line`."""
 
     instruction: Instruction
@@ -108,20 +108,20 @@ def scales(
     >>> tcemu.show.scales(opcode, "a", byte_id=2, thread_id=1, line=11, block=1).title
     'Scales of A, 2 for each row: row 11, k = 32 to 63 has its scale in byte 3 of lane 15'
     """
-    sheet = _sheet(parse(instruction), role, (byte_id, thread_id), (line, block), registers)
-    lane, byte = sheet.holder(sheet.line, sheet.block)
-    grid = sheet.grid
+    operand = _operand(parse(instruction), role, (byte_id, thread_id), (line, block), registers)
+    lane, byte = operand.holder(operand.line, operand.block)
+    grid = operand.grid
     left, low = grid.right + 44, max(grid.bottom, _TOP + 8 * _HIGH) + 24
-    body = [*_matrix(sheet, grid), *_lanes(sheet, left), *notes(_LEFT, low, _legend(sheet))]
-    name, where = sheet.role.upper(), f"byte {byte} of lane {lane}"
-    marked = f"{sheet.noun} {sheet.line}, k = {sheet.ks(sheet.block, ' to ')}"
-    title = f"Scales of {name}, {sheet.count} for each {sheet.noun}: {marked} has its scale in {where}"
-    return picture(title, _in_words(sheet), left + 4 * (_LANE + 4 * _BYTE) + 16, low + 40, body)
+    body = [*_matrix(operand, grid), *_lanes(operand, left), *notes(_LEFT, low, _legend(operand))]
+    name, where = operand.role.upper(), f"byte {byte} of lane {lane}"
+    marked = f"{operand.noun} {operand.line}, k = {operand.ks(operand.block, ' to ')}"
+    title = f"Scales of {name}, {operand.count} for each {operand.noun}: {marked} has its scale in {where}"
+    return picture(title, _in_words(operand), left + 4 * (_LANE + 4 * _BYTE) + 16, low + 40, body)
 
 
-def _sheet(
+def _operand(
     instruction: Instruction, role: object, ids: tuple[int, int], at: tuple[int, int], registers: npt.ArrayLike | None
-) -> _Sheet:
+) -> _Operand:
     if "scale_a" not in instruction.fragments:
         raise IllegalInstruction(f"{instruction} has no scales; mma with .block_scale has them (PTX ISA 9.7.14.3)")
     if not isinstance(role, str) or role not in ("a", "b"):
@@ -135,48 +135,49 @@ def _sheet(
             raise OperandError(f"scale_{role}: one uint32 register per lane, ({fragment.lanes},); got {held.shape}")
         fragment.check(held[:, None])
     line, block = (whole(each, what, LayoutError) for each, what in zip(at, ("a line", "a block"), strict=True))
-    sheet = _Sheet(instruction, fragment, role, byte, thread, line, block, held)
-    for what, each, size in ((sheet.noun, line, sheet.lines), ("block", block, sheet.count)):
+    operand = _Operand(instruction, fragment, role, byte, thread, line, block, held)
+    for what, each, size in ((operand.noun, line, operand.lines), ("block", block, operand.count)):
         if not 0 <= each < size:
             blocks = f"{what}{'s' * (size > 1)} {span(0, size - 1)}"
             raise LayoutError(f"{what} {each}: {role.upper()} of {instruction} has {blocks}")
-    return sheet
+    return operand
 
 
 # ---------------------------------------------------------------------------------------------- the matrix, the lanes
 
 
-def _matrix(sheet: _Sheet, grid: Grid) -> list[str]:
+def _matrix(operand: _Operand, grid: Grid) -> list[str]:
     """A or B in blocks, with the lane and byte of the scale in each; rows of A and columns of B are lines."""
-    (m, n, k), ids, is_a = sheet.instruction.shape, f"byte-id {sheet.byte}, thread-id {sheet.thread}", sheet.role == "a"
-    form = sheet.instruction.types[sheet.role].name
+    (m, n, k), is_a = operand.instruction.shape, operand.role == "a"
+    ids = f"byte-id {operand.byte}, thread-id {operand.thread}"
+    form = operand.instruction.types[operand.role].name
     size = f"{m} × {k}" if is_a else f"{k} × {n}"
-    elements = [svg.text(_LEFT, 20, f"{sheet.role.upper()}  {size}  {form}", "b"), svg.text(_LEFT, 38, ids, "s")]
+    elements = [svg.text(_LEFT, 20, f"{operand.role.upper()}  {size}  {form}", "b"), svg.text(_LEFT, 38, ids, "s")]
     loud: list[str] = []  # over its neighbours
-    for line in range(sheet.lines):
-        for block in range(sheet.count):
-            mine, (lane, byte) = (line, block) == (sheet.line, sheet.block), sheet.holder(line, block)
+    for line in range(operand.lines):
+        for block in range(operand.count):
+            mine, (lane, byte) = (line, block) == (operand.line, operand.block), operand.holder(line, block)
             box = grid.at(line, block) if is_a else grid.at(block, line)
             drawn = cell(box, f"{lane}.{byte}", "fb" if (line + block) % 2 else "p", "n c", mine)
             (loud if mine else elements).extend(drawn)
-    lines = [f"{'m' if is_a else 'n'}=0", *map(str, range(1, sheet.lines))]
-    blocks = [f"k={sheet.ks(0)}", *map(sheet.ks, range(1, sheet.count))]
+    lines = [f"{'m' if is_a else 'n'}=0", *map(str, range(1, operand.lines))]
+    blocks = [f"k={operand.ks(0)}", *map(operand.ks, range(1, operand.count))]
     down, across = (lines, blocks) if is_a else (blocks, lines)
     return [*elements, *loud, *grid.beside(down), *grid.above(across, up=6)]
 
 
-def _lanes(sheet: _Sheet, left: float) -> list[str]:
+def _lanes(operand: _Operand, left: float) -> list[str]:
     """Four bytes of each lane; those that the ids select hold the number of a row or column, and of a block."""
-    chosen = sheet.holder(sheet.line, sheet.block)
-    heading = f"scale_{sheet.role}: four bytes of each lane, {sheet.fragment.type}"
+    chosen = operand.holder(operand.line, operand.block)
+    heading = f"scale_{operand.role}: four bytes of each lane, {operand.fragment.type}"
     elements, loud = [svg.text(left + _LANE, 20, heading, "b")], list[str]()
     grids = [Grid(left + each * (_LANE + 4 * _BYTE) + _LANE, _TOP, _BYTE, _HIGH, 8, 4) for each in range(4)]
-    for lane in range(sheet.fragment.lanes):
+    for lane in range(operand.fragment.lanes):
         row, grid = lane // 4, grids[lane % 4]
         number = "n b" if lane == chosen[0] else "n q"
         elements.append(svg.text(grid.left - 5, grid.at(row, 0).base, lane, number, "end"))
         for byte in range(4):
-            box, scaled, mine = grid.at(row, 3 - byte), sheet.scaled(lane, byte), (lane, byte) == chosen
+            box, scaled, mine = grid.at(row, 3 - byte), operand.scaled(lane, byte), (lane, byte) == chosen
             drawn = box.marked() if mine else [box.rect("fb" if scaled else "p")]
             if scaled:
                 drawn.append(box.label(".".join(map(str, scaled)), "n b c t halo" if mine else "n c t"))
@@ -190,25 +191,26 @@ def _lanes(sheet: _Sheet, left: float) -> list[str]:
 # ---------------------------------------------------------------------------------------------- words
 
 
-def _legend(sheet: _Sheet) -> list[str]:
-    lane, byte = sheet.holder(sheet.line, sheet.block)
-    shown = sheet.value(lane, byte)
-    left = f"In {sheet.role.upper()}, {lane}.{byte} means: byte {byte} of lane {lane}"
-    right = f"In a lane, {sheet.line}.{sheet.block} means: {sheet.noun} {sheet.line}, block {sheet.block}"
+def _legend(operand: _Operand) -> list[str]:
+    lane, byte = operand.holder(operand.line, operand.block)
+    shown = operand.value(lane, byte)
+    left = f"In {operand.role.upper()}, {lane}.{byte} means: byte {byte} of lane {lane}"
+    right = f"In a lane, {operand.line}.{operand.block} means: {operand.noun} {operand.line}, block {operand.block}"
     note = f"Marked: the scale is {shown}." if shown else "Marked: the same scale on both sides."
     return [f"{left}. {right}.", f"{note} Empty bytes are not read with these ids."]
 
 
-def _in_words(sheet: _Sheet) -> str:
+def _in_words(operand: _Operand) -> str:
     """The text alternative: the marked scale, the lanes and bytes that are read, the layout."""
-    lane, byte = sheet.holder(sheet.line, sheet.block)
-    shown = sheet.value(lane, byte)
-    lanes = sorted({sheet.holder(line, block)[0] for line in range(sheet.lines) for block in range(sheet.count)})
-    last = sheet.byte + sheet.count - 1
-    bytes_ = f"byte{'s' * (sheet.count > 1)} {span(sheet.byte, last)}"
+    lane, byte = operand.holder(operand.line, operand.block)
+    shown = operand.value(lane, byte)
+    lanes = sorted({operand.holder(line, block)[0] for line in range(operand.lines) for block in range(operand.count)})
+    last = operand.byte + operand.count - 1
+    bytes_ = f"byte{'s' * (operand.count > 1)} {span(operand.byte, last)}"
     number = f", which is {shown}," if shown else ""
     return (
-        f"Byte {byte} of lane {lane}{number} scales {sheet.noun} {sheet.line} of {sheet.role.upper()} at "
-        f"k = {sheet.ks(sheet.block, ' to ')}. With byte-id {sheet.byte} and thread-id {sheet.thread} the instruction "
-        f"reads {bytes_} of {counted(len(lanes), 'lane')}: {ranges(lanes)}. Layout: {sheet.fragment.layout}."
+        f"Byte {byte} of lane {lane}{number} scales {operand.noun} {operand.line} of {operand.role.upper()} at "
+        f"k = {operand.ks(operand.block, ' to ')}. With byte-id {operand.byte} and thread-id {operand.thread} the "
+        f"instruction reads {bytes_} of {counted(len(lanes), 'lane')}: {ranges(lanes)}. "
+        f"Layout: {operand.fragment.layout}."
     )

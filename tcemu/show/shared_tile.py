@@ -34,7 +34,7 @@ class _Unit(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Sheet:
+class _Tile:
     """What is drawn: the descriptor, its layout, the units by number, and the lines shown."""
 
     descriptor: Descriptor
@@ -93,18 +93,18 @@ def shared_tile(
         above, sum_ = max(0, min(middle, len(touched) - lines)), _sum(found, element, major, at_mn, at_k)
     shown = SharedLines(touched[above : above + lines], layout.swizzle, found.base_offset)
     hidden = above, len(touched) - above - len(shown.lines)
-    sheet = _Sheet(found, layout, units, shown, hidden, sum_)
+    tile = _Tile(found, layout, units, shown, hidden, sum_)
     rows = slice(None) if at_mn is None else slice(at_mn, at_mn + 1)
     columns = slice(None) if at_k is None else slice(_several(at_k)[0] // per, _several(at_k)[-1] // per + 1)
     named = ((name, _several(at)) for name, at in (("mn", at_mn), ("k", at_k)) if at is not None)
     chosen = " and ".join(f"{name} = {span(at[0], at[-1], '–')}" for name, at in named)
     marked = set(where[rows, columns].ravel().tolist())
     low = shown.grid.bottom + 22
-    body = shown.drawn(lambda unit: _cell(sheet, unit, unit in marked))
-    body += notes(shown.grid.left, low, _legend(sheet, chosen))
+    body = shown.drawn(lambda unit: _cell(tile, unit, unit in marked))
+    body += notes(shown.grid.left, low, _legend(tile, chosen))
     title = f"A tile of {mn} × {k} elements of {layout.bits} bit{'s' * (layout.bits > 1)} in shared memory: {layout}"
     height = low + 18 * (2 + len(sum_))
-    return picture(title, _in_words(sheet, marked, chosen), shown.grid.right + shown.margin, height, body)
+    return picture(title, _in_words(tile, marked, chosen), shown.grid.right + shown.margin, height, body)
 
 
 def _several(at: int | range) -> range:
@@ -139,43 +139,43 @@ def _placed(descriptor: Descriptor, layout: Canonical, mn: int, k: int) -> tuple
     return where, dict(zip(numbers.tolist(), units, strict=True))
 
 
-def _cell(sheet: _Sheet, number: int, marked: bool) -> Cell:
+def _cell(tile: _Tile, number: int, marked: bool) -> Cell:
     """What a unit holds; its atom decides its background."""
-    unit = sheet.units.get(number)
+    unit = tile.units.get(number)
     if unit is None:
         return Cell("·")
-    atom = unit.mn[0] // sheet.layout.atom[0] + unit.k[0] // sheet.layout.atom[1]
+    atom = unit.mn[0] // tile.layout.atom[0] + unit.k[0] // tile.layout.atom[1]
     return Cell(unit.label(), "pf"[atom % 2], marked)
 
 
-def _legend(sheet: _Sheet, marks: str) -> list[str]:
-    example = sheet.units[min(sheet.units)]
+def _legend(tile: _Tile, marks: str) -> list[str]:
+    example = tile.units[min(tile.units)]
     chosen = f"{span(*example.mn, '–')}, {span(*example.k, '–')}"
     first = f"{chosen} means: mn {span(*example.mn)}, k {span(*example.k)}."
     told = [f"Framed and hatched: {marks}."]
-    if any(8 * line + column not in sheet.units for line in sheet.lines.lines for column in range(8)):
+    if any(8 * line + column not in tile.units for line in tile.lines.lines for column in range(8)):
         told.append("A dot: not part of the tile.")
-    if any(what.more for what in sheet.units.values()):
+    if any(what.more for what in tile.units.values()):
         told.append("A plus: other elements overlap these.")
-    if sheet.layout.swizzle:
+    if tile.layout.swizzle:
         told.append("A thick line: the swizzle's pattern starts.")
-    if sheet.lines.jumps:
+    if tile.lines.jumps:
         told.append("Dashed: lines are left out.")
-    for hidden, where in zip(sheet.hidden, ("above", "below"), strict=True):
+    for hidden, where in zip(tile.hidden, ("above", "below"), strict=True):
         if hidden:
             told.append(f"{counted(hidden, 'more line')} {where}.")
-    lines = f"{first} {told[0]}", " ".join(told[1:]), *sheet.sum
+    lines = f"{first} {told[0]}", " ".join(told[1:]), *tile.sum
     return [line for line in lines if line]
 
 
-def _in_words(sheet: _Sheet, marked: Collection[int], chosen: str) -> str:
+def _in_words(tile: _Tile, marked: Collection[int], chosen: str) -> str:
     """The text alternative: the descriptor, and where the marked units are."""
-    order = sorted(marked, key=lambda unit: (sheet.units[unit].mn, sheet.units[unit].k))
-    places = [f"{sheet.units[unit].label()} at {16 * unit:#x}, unit {unit % 8} of its line" for unit in order[:16]]
+    order = sorted(marked, key=lambda unit: (tile.units[unit].mn, tile.units[unit].k))
+    places = [f"{tile.units[unit].label()} at {16 * unit:#x}, unit {unit % 8} of its line" for unit in order[:16]]
     rest = f"; and {len(order) - 16} more" if len(order) > 16 else ""
     swizzle = "The units of each line are in order"
-    if sheet.layout.swizzle:
-        turns = sheet.layout.swizzle // 16
+    if tile.layout.swizzle:
+        turns = tile.layout.swizzle // 16
         swizzle = f"In each 128-byte line, the swizzle XORs the unit's number with a number from 0 to {turns - 1}"
-    sum_ = f"{' '.join(sheet.sum)}. " if sheet.sum else ""
-    return f"{sum_}{sheet.descriptor}. {swizzle}. Units with {chosen}, as mn, k: {'; '.join(places)}{rest}."
+    sum_ = f"{' '.join(tile.sum)}. " if tile.sum else ""
+    return f"{sum_}{tile.descriptor}. {swizzle}. Units with {chosen}, as mn, k: {'; '.join(places)}{rest}."

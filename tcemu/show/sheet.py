@@ -70,7 +70,15 @@ class Box(NamedTuple):
 
 @dataclass(frozen=True)
 class Grid:
-    """Boxes of one size in rows and columns."""
+    """Boxes of one size in rows and columns.
+
+    >>> from tcemu.show.sheet import Grid
+    >>> grid = Grid(left=10, top=20, wide=30, high=40, rows=2, columns=3)
+    >>> grid.at(1, 2)
+    Box(x=70, y=60, wide=30, high=40)
+    >>> grid.right, grid.bottom
+    (100, 100)
+    """
 
     left: float
     top: float
@@ -163,7 +171,13 @@ def bit(box: Box, number: int, digit: int, tone: str, hatch: str = "", *, number
 
 
 class Scale(NamedTuple):
-    """Where numbers are along an axis: `low` at the pixel `start`, `high` at the pixel `end`."""
+    """Where numbers are along an axis: `low` at the pixel `start`, `high` at the pixel `end`.
+
+    >>> from tcemu.show.sheet import Scale
+    >>> up = Scale(low=0, high=8, start=200, end=100)  # a vertical axis
+    >>> up.at(2)
+    175.0
+    """
 
     low: float
     high: float

@@ -40,7 +40,7 @@ class _Group:
 
 
 @dataclass(frozen=True)
-class _Sheet:
+class _SparseRow:
     """What is drawn: the row of A in numbers, its groups of metadata by chunk, and the register of the chosen one."""
 
     instruction: Instruction
@@ -91,20 +91,20 @@ def sparsity(
     >>> tcemu.show.sparsity(opcode, A, metadata, row=9, chunk=3).title
     '2:4 sparsity: row 9, chunk 3 of A has its metadata in lane 4, bits 31:28'
     """
-    sheet = _sheet(parse(instruction), dense, metadata, (row, chunk, selector))
-    chosen, last = sheet.chosen, _LANES + 22 * (sheet.fragment.lanes // 32)
-    body = [*_row(sheet), *_chunk(sheet), *_register(sheet), *_lanes(sheet)]
+    sparse = _sparse_row(parse(instruction), dense, metadata, (row, chunk, selector))
+    chosen, last = sparse.chosen, _LANES + 22 * (sparse.fragment.lanes // 32)
+    body = [*_row(sparse), *_chunk(sparse), *_register(sparse), *_lanes(sparse)]
     notes = "Hatched: pruned, or a lane that this selector does not use. Marked: the chosen chunk and its metadata."
     body.append(svg.text(_LEFT, last + 20, notes, "s"))
-    name = pattern_of(sheet.instruction).name
+    name = pattern_of(sparse.instruction).name
     where = f"lane {chosen.lane}, bits {_bits(chosen)}"
-    title = f"{name} sparsity: row {sheet.row}, chunk {sheet.chunk} of A has its metadata in {where}"
-    return picture(title, _in_words(sheet), 2 * _LEFT + _WIDE, last + 34, body)
+    title = f"{name} sparsity: row {sparse.row}, chunk {sparse.chunk} of A has its metadata in {where}"
+    return picture(title, _in_words(sparse), 2 * _LEFT + _WIDE, last + 34, body)
 
 
-def _sheet(
+def _sparse_row(
     instruction: Instruction, dense: npt.ArrayLike, metadata: npt.ArrayLike, at: tuple[int, int, int]
-) -> _Sheet:
+) -> _SparseRow:
     pattern = pattern_of(instruction)
     fragment, form = instruction.fragments["e"], instruction.types["a"]
     chosen = checked(instruction, at[2])
@@ -126,27 +126,27 @@ def _sheet(
         code = int(held[lane]) >> 4 * place & 15
         groups.append(_Group(lane, place, code, pattern.places.get(code, ())))
     register = int(held[groups[chunk].lane])
-    return _Sheet(instruction, fragment, form.decode(matrix[row]).tolist(), groups, row, chunk, chosen, register)
+    return _SparseRow(instruction, fragment, form.decode(matrix[row]).tolist(), groups, row, chunk, chosen, register)
 
 
 # ---------------------------------------------------------------------------------------------- the row and a chunk
 
 
-def _row(sheet: _Sheet) -> list[str]:
+def _row(sparse: _SparseRow) -> list[str]:
     """The whole row of A, pruned elements hatched, chunks divided by thick lines."""
-    grid = Grid(_LEFT, _ROW, _WIDE / len(sheet.numbers), _HIGH, 1, len(sheet.numbers))
-    elements = [svg.text(_LEFT, _ROW - 20, f"row {sheet.row} of A, {len(sheet.numbers)} elements", "b")]
-    for number, group in enumerate(sheet.groups):
-        first = number * sheet.size
-        for place in range(sheet.size):
+    grid = Grid(_LEFT, _ROW, _WIDE / len(sparse.numbers), _HIGH, 1, len(sparse.numbers))
+    elements = [svg.text(_LEFT, _ROW - 20, f"row {sparse.row} of A, {len(sparse.numbers)} elements", "b")]
+    for number, group in enumerate(sparse.groups):
+        first = number * sparse.size
+        for place in range(sparse.size):
             box, kept = grid.at(0, first + place), place in group.kept
             elements += [box.rect("fb")] if kept else [box.rect("p"), box.hatch(step=8)]
             if box.wide >= 24:
-                elements.append(box.label(_narrow(sheet.numbers[first + place]), "t c" if kept else "t c q clear"))
-        chunk = grid.block(0, first, 1, sheet.size)
+                elements.append(box.label(_narrow(sparse.numbers[first + place]), "t c" if kept else "t c q clear"))
+        chunk = grid.block(0, first, 1, sparse.size)
         name = f"chunk {number}" if chunk.wide >= 50 else number
-        elements += [chunk.rect("k"), chunk.above(name, "t b c" if number == sheet.chunk else "s t c")]
-    chosen = grid.block(0, sheet.first, 1, sheet.size)
+        elements += [chunk.rect("k"), chunk.above(name, "t b c" if number == sparse.chunk else "s t c")]
+    chosen = grid.block(0, sparse.first, 1, sparse.size)
     return [*elements, chosen._replace(y=grid.bottom + 3, high=6).rect("x")]
 
 
@@ -156,33 +156,33 @@ def _narrow(number: float) -> str:
     return shown if len(shown) <= 4 else shown.replace("0.", ".", 1)
 
 
-def _chunk(sheet: _Sheet) -> list[str]:
+def _chunk(sparse: _SparseRow) -> list[str]:
     """The chosen chunk in large boxes, with its four bits, and the columns of the stored A that it fills."""
-    group, size, grid = sheet.chosen, sheet.size, Grid(_LEFT, _CHUNK + 22, 64, _HIGH, 1, sheet.size)
-    heading = f"chunk {sheet.chunk}: k = {span(sheet.first, sheet.first + size - 1, '–')}"
+    group, size, grid = sparse.chosen, sparse.size, Grid(_LEFT, _CHUNK + 22, 64, _HIGH, 1, sparse.size)
+    heading = f"chunk {sparse.chunk}: k = {span(sparse.first, sparse.first + size - 1, '–')}"
     elements = [svg.text(_LEFT, _CHUNK + 8, heading, "b")]
     for place in range(size):
         box, kept = grid.at(0, place), place in group.kept
         elements += [box.rect("fb")] if kept else [box.rect("p"), box.hatch()]
-        shown = compact(sheet.numbers[sheet.first + place], 7)
+        shown = compact(sparse.numbers[sparse.first + place], 7)
         elements.append(box.below(shown, "n b c" if kept else "n c q clear", -10))
     unit = 2 if size == 8 else 1
     for index in range(size // unit):
         what = f"pair {index} = {index:02b}" if unit == 2 else f"{index} = {index:02b}"
-        shown = what if len(pattern_of(sheet.instruction).places) > 2 else f"element {index}"
+        shown = what if len(pattern_of(sparse.instruction).places) > 2 else f"element {index}"
         box = grid.block(0, index * unit, 1, unit)
         elements += [box.bracket(4, 4), box.below(shown, "s c", 24)]
     x = max(grid.right + 24, 340)
-    return [*elements, *(svg.text(x, grid.top + 2 + 20 * line, text) for line, text in enumerate(_meaning(sheet)))]
+    return [*elements, *(svg.text(x, grid.top + 2 + 20 * line, text) for line, text in enumerate(_meaning(sparse)))]
 
 
-def _meaning(sheet: _Sheet) -> list[str]:
+def _meaning(sparse: _SparseRow) -> list[str]:
     """What the four bits of the chosen chunk mean, in short lines."""
-    group, size = sheet.chosen, sheet.size
+    group, size = sparse.chosen, sparse.size
     bits = f"{group.code:04b}"
     if not group.kept:
         return [f"metadata {bits}: not legal here", "so nothing can be said about this chunk"]
-    stored = sheet.chunk * size // 2
+    stored = sparse.chunk * size // 2
     columns = f"column{'s' * (size > 2)} {span(stored, stored + size // 2 - 1, '–')} of the stored A"
     if size == 2:
         return [f"metadata {bits}: element {group.kept[0]} stays", columns]
@@ -195,69 +195,69 @@ def _meaning(sheet: _Sheet) -> list[str]:
 # ---------------------------------------------------------------------------------------------- the register, the lanes
 
 
-def _register(sheet: _Sheet) -> list[str]:
+def _register(sparse: _SparseRow) -> list[str]:
     """The 32 bits of the lane's register, in groups of four, and the row and chunk of each."""
-    group, grid, layout = sheet.chosen, Grid(_LEFT, _REGISTER + 28, _SMALL, _HIGH, 1, 32), sheet.fragment.layout
-    heading = f"register e of lane {group.lane}: {sheet.register:#010x}"
+    group, grid, layout = sparse.chosen, Grid(_LEFT, _REGISTER + 28, _SMALL, _HIGH, 1, 32), sparse.fragment.layout
+    heading = f"register e of lane {group.lane}: {sparse.register:#010x}"
     elements = [svg.text(_LEFT, _REGISTER, heading, "b")]
     for bit in range(31, -1, -1):
         box, mine = grid.at(0, 31 - bit), bit // 4 == group.place
-        used = layout.position(group.lane, bit // 4)[0] == sheet.selector
+        used = layout.position(group.lane, bit // 4)[0] == sparse.selector
         elements.append(box.rect("x" if mine else "fb" if used else "p"))
         elements += [] if used else [box.hatch()]
-        elements.append(box.label(sheet.register >> bit & 1, f"m c{' b' * mine}{'' if used else ' clear'}"))
+        elements.append(box.label(sparse.register >> bit & 1, f"m c{' b' * mine}{'' if used else ' clear'}"))
         elements.append(box.above(bit, "s t c"))
     for place in range(8):
         f, row, chunk = layout.position(group.lane, place)
-        label = f"row {row}, chunk {chunk}" if f == sheet.selector else f"selector {f}"
+        label = f"row {row}, chunk {chunk}" if f == sparse.selector else f"selector {f}"
         box = grid.block(0, 4 * (7 - place), 1, 4)
         look = "b c t" if place == group.place else "s c t"
         elements += [box.rect("k"), box.bracket(4, 4), box.below(label, look, 22)]
     return elements
 
 
-def _lanes(sheet: _Sheet) -> list[str]:
+def _lanes(sparse: _SparseRow) -> list[str]:
     """The lanes: those that the selector uses, and the one that holds the chosen chunk."""
-    used, last = _used(sheet), sheet.fragment.shape[0] - 1
-    whose = f"selector {sheet.selector} of {span(0, last)}" if last else "the only selector, 0"
+    used, last = _used(sparse), sparse.fragment.shape[0] - 1
+    whose = f"selector {sparse.selector} of {span(0, last)}" if last else "the only selector, 0"
     elements = [svg.text(_LEFT, _LANES - 12, f"lanes whose metadata counts, {whose}", "b")]
-    for lane in range(sheet.fragment.lanes):
+    for lane in range(sparse.fragment.lanes):
         box = Grid(_LEFT, _LANES + lane // 32 * 22, _SMALL, 20, 1, 32).at(0, lane % 32)
-        mine = lane == sheet.chosen.lane
+        mine = lane == sparse.chosen.lane
         elements.append(box.rect("x" if mine else "fb" if lane in used else "p"))
         elements += [] if lane in used else [box.hatch()]
         elements.append(box.label(lane, "n b c" if mine else "n c" if lane in used else "n c q clear"))
     return elements
 
 
-def _used(sheet: _Sheet) -> set[int]:
+def _used(sparse: _SparseRow) -> set[int]:
     """The lanes that hold metadata for the selector."""
-    layout = sheet.fragment.layout
+    layout = sparse.fragment.layout
     slots = range(layout.slots)
-    return {lane for lane in range(layout.lanes) if any(layout.position(lane, s)[0] == sheet.selector for s in slots)}
+    return {lane for lane in range(layout.lanes) if any(layout.position(lane, s)[0] == sparse.selector for s in slots)}
 
 
 def _bits(group: _Group) -> str:
     return f"{group.low + 3}:{group.low}"
 
 
-def _in_words(sheet: _Sheet) -> str:
+def _in_words(sparse: _SparseRow) -> str:
     """The text alternative: the chunk, its metadata, the rest of the register, the lanes of the selector."""
-    group, size = sheet.chosen, sheet.size
-    given = sheet.numbers[sheet.first : sheet.first + size]
+    group, size = sparse.chosen, sparse.size
+    given = sparse.numbers[sparse.first : sparse.first + size]
     fates = ("" if place in group.kept else " (pruned)" for place in range(size))
     shown = ", ".join(f"{value(number, 6)}{fate}" for number, fate in zip(given, fates, strict=True))
-    layout = sheet.fragment.layout
+    layout = sparse.fragment.layout
     others = []
     for place in range(8):
         f, row, chunk = layout.position(group.lane, place)
-        whose = "" if f == sheet.selector else f" for selector {f}"
+        whose = "" if f == sparse.selector else f" for selector {f}"
         others.append(f"bits {4 * place + 3}:{4 * place} row {row} chunk {chunk}{whose}")
-    used = sorted(_used(sheet))
+    used = sorted(_used(sparse))
     return (
-        f"Row {sheet.row}, chunk {sheet.chunk}, k = {span(sheet.first, sheet.first + size - 1)}: {shown}. "
-        f"Bits {_bits(group)} of lane {group.lane}: {'; '.join(_meaning(sheet))}. "
-        f"Register {sheet.register:#010x} of lane {group.lane} holds {'; '.join(others)}. "
-        f"Selector {sheet.selector} uses {counted(len(used), 'lane')}: {ranges(used)}. "
+        f"Row {sparse.row}, chunk {sparse.chunk}, k = {span(sparse.first, sparse.first + size - 1)}: {shown}. "
+        f"Bits {_bits(group)} of lane {group.lane}: {'; '.join(_meaning(sparse))}. "
+        f"Register {sparse.register:#010x} of lane {group.lane} holds {'; '.join(others)}. "
+        f"Selector {sparse.selector} uses {counted(len(used), 'lane')}: {ranges(used)}. "
         f"Layout of the metadata: {layout}."
     )
