@@ -29,6 +29,16 @@ _BETWEEN = (
 _WRAPPERS = tuple(f"{_PACKAGE}{name}" for name in ("arguments.py", "entered.py", f"kernels{os.sep}"))
 #: The ends of names that do not count: an import, a name that is loaded when it is first used, and what print calls.
 _NOTHING = ("<module>", "__getattr__", "__repr__", "__str__", "__format__", "__del__")
+#: The name that is noted where somebody's code has replaced the profiler, so that nobody knows what it entered.
+UNSEEN = "sys.setprofile"
+#: ... and where it has started another process, which has no profiler.
+ELSEWHERE = "os.fork"
+#: Functions written in C that do so, and what is noted then; `enable` is cProfile's.
+_AWAY = {
+    "setprofile": UNSEEN, "enable": UNSEEN,
+    "fork": ELSEWHERE, "forkpty": ELSEWHERE, "fork_exec": ELSEWHERE,
+    "posix_spawn": ELSEWHERE, "posix_spawnp": ELSEWHERE,
+}  # fmt: skip
 _OURS, _NEUTRAL, _THEIRS = "ours", "neutral", "theirs"
 
 
@@ -75,31 +85,41 @@ class Entered:
         self._before: list[Callable[..., object] | None] = []
 
     def __enter__(self) -> Self:
-        before = sys.getprofile()
+        before, self._threads = sys.getprofile(), threading.getprofile()
+        _active.append(self)
         ours = isinstance(getattr(before, "__self__", None), Entered)  # a new greenlet has that of the one before it
         self._before.append(None if ours else before)
-        threading.setprofile(self._called)
-        sys.setprofile(self._called)
+        threading.setprofile(self.called)
+        sys.setprofile(self.called)
         return self
 
     def __exit__(self, *_: object) -> None:
-        before = self._before.pop()
-        sys.setprofile(before)
-        threading.setprofile(before)
+        _active.remove(self)
+        sys.setprofile(self._before.pop())
+        threading.setprofile(self._threads)
 
-    def _called(self, frame: FrameType, event: str, _: Any) -> None:
+    def called(self, frame: FrameType, event: str, called: Any) -> None:
+        """What Python calls as a profiler."""
+        if event == "c_call" and frame.f_code.co_filename != __file__:
+            self._away(called)
         if event != "call" or _kinds[frame.f_code.co_filename] is not _OURS:
             return
         outer = frame.f_back
         if outer is None:  # the first function of a greenlet, which the package has started
             return
-        while outer is not None and _kinds[outer.f_code.co_filename] is _NEUTRAL:
+        while outer is not None and _kinds[outer.f_code.co_filename] is _NEUTRAL and outer.f_code is not _CALL:
             outer = outer.f_back
-        if outer is None or _kinds[outer.f_code.co_filename] is _THEIRS:
+        if outer is None or outer.f_code is _CALL or _kinds[outer.f_code.co_filename] is _THEIRS:
             module, name = frame.f_globals.get("__name__"), frame.f_code.co_qualname
             # numba's own frames have no module
             if module is not None and not name.endswith(_NOTHING) and not _is_callback(frame):
                 self.names.add(f"{module}.{name}")
+
+    def _away(self, called: Any) -> None:
+        """Note a function of Python's that takes what follows out of sight."""
+        noted = _AWAY.get(called.__name__)
+        if noted and (called.__name__ != "enable" or hasattr(called.__self__, "getstats")):
+            self.names.add(noted)
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call somebody's function, and note what it enters, or itself if it is the package's."""
@@ -117,6 +137,25 @@ class Entered:
             return Entered(self.names).call(function, *arguments)
 
         return call
+
+
+#: Those that take notes now.
+_active: list[Entered] = []
+
+
+def watch_threads() -> None:
+    """Let threads that are started from now on be seen by whoever takes notes while they work."""
+
+    def called(*event: Any) -> None:
+        for each in _active[-1:]:
+            each.called(*event)
+
+    threading.setprofile(called)
+
+
+#: What calls the code that is watched: whatever lies between it and the package is not the package's, such as code that
+#: `exec` made from a string, which looks like that of a dataclass.
+_CALL = Entered.call.__code__
 
 
 def _code_of(function: Any) -> tuple[CodeType | None, str]:

@@ -9,6 +9,7 @@ from pkgutil import resolve_name
 from types import ModuleType
 
 from tcemu.course.record import Exercise
+from tcemu.entered import ELSEWHERE, UNSEEN
 from tcemu.errors import TableError, listing
 
 #: What every answer may call: its own numbers and hints, here and in a grader's box, and the errors that it catches.
@@ -25,6 +26,12 @@ _OUTSIDE = (
     "tcemu.instructions.matmul", "tcemu.instructions.run", "tcemu.instructions.multiply", "tcemu.machine.launch",
     "tcemu.machine.stream",
 )  # fmt: skip
+
+#: What takes an answer's calls out of sight.
+_AWAY = {
+    UNSEEN: "replaces Python's profiler (sys.setprofile, cProfile), with which this check sees what it calls.",
+    ELSEWHERE: "starts another process, in which this check cannot see what it calls.",
+}
 
 
 def refused(exercise: Exercise, entered: Iterable[str], *, kernel: bool = False) -> str:
@@ -45,6 +52,8 @@ def refused(exercise: Exercise, entered: Iterable[str], *, kernel: bool = False)
         if kernel and _among(name, _MACHINE) and not _among(name, _OUTSIDE):
             continue
         if kernel or only is not None or _among(name, _NEVER):
+            if name in _AWAY:
+                return f"Your {'kernel' if kernel else 'function'} {_AWAY[name]}"
             return _says(name, only, kernel)
     return ""
 

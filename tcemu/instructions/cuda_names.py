@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
+#: Words of CUDA C++ that people write as qualifiers: __shfl_xor_sync, cuda::thread_scope_device, memory_order_seq_cst.
+WORDS = {"xor": "bfly", "block": "cta", "device": "gpu", "system": "sys", "seq_cst": "sc"}
 _TENSOR = "cp.async.bulk.tensor"
 #: The last part of a name, as a regular expression in lower case, and how the opcode begins.
 _NAMES = {
@@ -15,10 +17,12 @@ _NAMES = {
     r"__syncthreads_(and|or|count)": "bar.red",
     r"_*syncwarp": "bar.warp.sync",
     r"namedbarrier|arrive_and_wait|bar_sync": "bar.sync",
-    r"__shfl(_(up|down|xor))?(_sync)?|shfl_sync": "shfl.sync",
-    r"__(ballot|any|all)(_sync)?": "vote.sync",
-    r"__match_(any|all)_sync": "match",
-    r"__reduce_(add|min|max|and|or|xor)_sync": "redux.sync",
+    r"__shfl(_sync)?|shfl_sync": "shfl.sync",
+    r"__shfl_(up|down)(_sync)?": r"shfl.sync.\1",
+    r"__shfl_xor(_sync)?": "shfl.sync.bfly",
+    r"__(ballot|any|all)(_sync)?": r"vote.sync.\1",
+    r"__match_(any|all)_sync": r"match.\1.sync",
+    r"__reduce_(add|min|max|and|or|xor)_sync": r"redux.sync.\1",
     r"__activemask": "activemask",
     r"(cute::)?elect_one_sync": "elect.sync",
     r"__threadfence(_block|_system)?|atomic_thread_fence": "fence",
@@ -82,7 +86,8 @@ def opcode_of(name: str) -> str:
         number = int(count) // (2 if width == "16" else 1)
         trans = ".trans" if layout.upper() == "T" else ""
         return f"{way.lower()}matrix.sync.aligned.m8n8.x{number}{trans}.shared.b16"
-    return next((start for pattern, start in _NAMES.items() if re.fullmatch(pattern, last.lower())), "")
+    found = ((re.fullmatch(pattern, last.lower()), start) for pattern, start in _NAMES.items())
+    return next((match.expand(start) for match, start in found if match), "")
 
 
 def _product(atom: re.Match[str]) -> str:

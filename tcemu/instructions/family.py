@@ -255,6 +255,8 @@ class Family:
     @staticmethod
     def _advice(slot: str, words: Words, would_do: list[str]) -> str:
         few = sorted(would_do, key=lambda word: distance(slot, words.get(slot, ""), word))[:_FEW]
+        if would_do == [slot]:
+            return f"With .{slot} it would be legal."
         accepted = [f".{word}" if word else "absent" for word in would_do if len(would_do) <= _MOST or word in few]
         such = ", for example," if len(would_do) > _MOST else ""
         given = (

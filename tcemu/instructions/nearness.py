@@ -21,6 +21,8 @@ _WEIGHTS: Mapping[str, float] = {
 }  # fmt: skip
 #: The slots whose words name types of elements.
 TYPED = ("dtype", "atype", "btype", "ctype", "stype", "type", "dst_fmt", "src_fmt")
+#: What counts as near where no type is written.
+_USUAL = {"dtype": "f32", "atype": "f16", "btype": "f16", "ctype": "f32"}
 #: What PTX spells as m16n8k16: the sizes are what counts.
 SHAPE = re.compile(r"m(\d+)n(\d+)(?:k(\d+))?")
 
@@ -39,7 +41,10 @@ def distance(slot: str, asked: str, word: str) -> float:
         return 0
     if slot == "shape":
         return _between_shapes(asked, word)
-    if not asked or not word:
+    asked = asked or (_USUAL.get(slot, "") if word else "")
+    if asked == word:
+        unlike = 0.0
+    elif not asked or not word:
         unlike = 1.0
     else:
         unlike = _between_types(asked, word) if slot in TYPED else min(apart(asked, word), 4) / 4
@@ -53,9 +58,10 @@ def far(asked: Mapping[str, str], chosen: Mapping[str, str], slots: Iterable[str
 
 def _between_shapes(asked: str, word: str) -> float:
     sizes, others = _sizes(asked), _sizes(word)
-    if sizes is None or others is None:
+    if others is None:
         return 1
-    steps = sum(abs(log2((one or 0.5) / (other or 0.5))) for one, other in zip(sizes, others, strict=True))
+    pairs = zip(sizes, others, strict=True) if sizes else [(2, 1)]  # as far as one of twice the size
+    steps = sum(abs(log2((one or 0.5) / (other or 0.5))) for one, other in pairs)
     return steps - log2(prod(other or 1 for other in others)) / 1000  # of equals, the largest tile
 
 

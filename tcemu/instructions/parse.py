@@ -126,7 +126,10 @@ def _misread(opcode: str, error: IllegalInstruction, claimed: Family, where: Whe
         family.spelling.read(opcode, like=near.opcode)
     except IllegalInstruction as better:
         told = better
-    lesson = family.lesson(family.spelling.guess(".".join(_words(opcode))))
+    asked = _words(opcode)
+    guess = family.spelling.guess(".".join(asked))
+    dropped = [word for word in Counter(asked) - Counter(guess.values()) if family.spelling.takes(word)]
+    lesson = "" if dropped else family.lesson(guess)  # which knows nothing of a word too many
     return f"{lesson or told} {_told(near, family, where)}"
 
 

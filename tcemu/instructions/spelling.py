@@ -18,6 +18,7 @@ from functools import cached_property
 
 from tcemu.errors import CLOSE, IllegalInstruction, TableError, apart, listing, nearest, shown
 from tcemu.formats.table import FORMATS, called
+from tcemu.instructions.cuda_names import WORDS
 from tcemu.instructions.nearness import SHAPE
 
 Words = dict[str, str]
@@ -33,12 +34,13 @@ def most_like(word: str, accepted: Iterable[str]) -> str:
     """The accepted word most similar to `word`, preferably with the same beginning; empty if none is similar."""
     asked, places = word[:80], [*accepted]
 
-    def rank(one: str) -> tuple[bool, float, float, float, bool, int]:
+    def rank(one: str) -> tuple[bool, bool, float, float, float, bool, int]:
         likeness, far = SequenceMatcher(None, one, asked).ratio(), apart(one, asked)
-        turned = sorted(one) == sorted(asked)
-        return not turned, min(far, CLOSE), -likeness, far, one[:1] != asked[:1], places.index(one)
+        turned, begun = sorted(one) == sorted(asked), one.startswith(f"{asked}_")  # b4x16 is b4x16_p64
+        return not turned, not begun, min(far, CLOSE), -likeness, far, one[:1] != asked[:1], places.index(one)
 
-    return min(nearest(asked, places, 5), key=rank, default="")
+    called = WORDS.get(asked, "")
+    return called if called in places else min(nearest(asked, places, 5), key=rank, default="")
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,10 @@ class Spelling:
     def knows(self, word: str) -> bool:
         """Whether a word may stand somewhere in an opcode of this spelling."""
         return word in self._homes or word in self.fixed or word in self._attached
+
+    def takes(self, word: str) -> bool:
+        """Whether a slot takes this word."""
+        return word in self._homes
 
     def guess(self, text: str, *, similar: bool = True) -> Words:
         """The words of a text that cannot be read, in the slots that they were probably meant for.

@@ -217,7 +217,8 @@ def _integers(total: Array, plus: Epilogue) -> Array:
 
 def through(values: Array, kind: str, form: str) -> Array:
     """Numbers rounded to another type, in their own dtype."""
-    return rounded(values, kind, form).astype(values.dtype)
+    with np.errstate(invalid="ignore", over="ignore"):  # a sum that is no number, or that overflows
+        return rounded(values, kind, form).astype(values.dtype)
 
 
 def _rounding_on(sums: list[Array], total: str, kind: str) -> Array:

@@ -1,6 +1,9 @@
 """What an answer may call is judged by what ran: whatever names it uses, and in a grader's box as in a notebook."""
 
+import cProfile
 import functools
+import os
+import queue
 import sys
 import threading
 import weakref
@@ -15,7 +18,7 @@ from tcemu import formats, microscaling, sparse
 from tcemu.course import exercise, exercises
 from tcemu.course.allowed import refused
 from tcemu.course.checking import judged
-from tcemu.entered import Entered
+from tcemu.entered import Entered, watch_threads
 from tcemu.errors import TableError
 from tcemu.gemm import wgmma_cluster, wgmma_tma
 from tcemu.layouts import Descriptor, copy_tile
@@ -52,8 +55,15 @@ def capstone(kernel, plan):
     return gemm
 
 
+def from_a_string(function):
+    held = {"function": function}
+    exec("def call(*arguments):\n    return function(*arguments)", held)  # noqa: S102 - as learners do
+    return held["call"]
+
+
 #: (exercise, what it may not call, right answers that do)
 FORBIDDEN = [
+    ("fragment_by_hand", "Fragment.pack", from_a_string(PACK)),
     ("fragment_by_hand", "Fragment.pack", lambda A: PACK(A).copy()),
     ("fragment_by_hand", "Fragment.pack", PACK),
     ("fragment_by_hand", "Fragment.pack", partial(PACK)),
@@ -159,3 +169,55 @@ def test_a_wrong_answer_is_told_what_is_wrong_first():
     verdict = judged(exercise("prune_a_row"), lambda row: sparse.prune(row, "1:2"))
     assert verdict.mistake == "You kept one of every two elements: that is the pattern of tf32."
     assert verdict.points == 0
+
+
+def unseen(A):
+    before = sys.getprofile()
+    sys.setprofile(None)
+    held = PACK(A)
+    sys.setprofile(before)
+    return held
+
+
+def unseen_to_the_end(A):
+    sys.setprofile(None)
+    return PACK(A)
+
+
+def profiled(A):
+    with cProfile.Profile():
+        return PACK(A)
+
+
+def elsewhere(A):
+    reading, writing = os.pipe()
+    if not os.fork():
+        os.write(writing, PACK(A).tobytes())
+        os._exit(0)
+    os.wait()
+    return np.frombuffer(os.read(reading, 512), np.uint32).reshape(32, 4)
+
+
+@pytest.mark.parametrize(("answer", "why"), [
+    (unseen, "replaces Python's profiler"), (unseen_to_the_end, "replaces Python's profiler"),
+    (profiled, "replaces Python's profiler"),
+    (elsewhere, "starts another process"),
+])  # fmt: skip
+def test_what_nobody_can_see_is_not_accepted(answer, why):
+    verdict = judged(exercise("fragment_by_hand"), answer, "ada")
+    assert (verdict.state, verdict.points) == ("wrong", 0)
+    assert why in verdict.says
+
+
+def test_a_thread_that_waits_since_before_is_seen():
+    tasks, results = queue.Queue(), queue.Queue()
+    before = threading.getprofile()
+    watch_threads()
+    try:
+        threading.Thread(target=lambda: results.put(PACK(tasks.get())), daemon=True).start()
+    finally:
+        threading.setprofile(before)
+    with Entered() as entered:
+        tasks.put(np.zeros((16, 16), np.float16))
+        results.get()
+    assert entered.names == {"tcemu.layouts.fragment.Fragment.pack"}

@@ -98,8 +98,9 @@ def test_sass_leads_to_ptx(sass, ptx):
 #: Names of CUDA C++, CUTLASS and CuTe, from their documentation, and the PTX instruction that each one is.
 CALLED = {
     "__syncthreads": "bar.sync", "__syncthreads()": "bar.sync", "__syncwarp": "bar.warp.sync",
-    "__shfl_sync": "shfl.sync", "__shfl_xor_sync": "shfl.sync", "__ballot_sync": "vote.sync",
-    "__reduce_add_sync": "redux.sync", "atomicAdd": "atom", "__threadfence": "fence", "__ldg": "ld.global",
+    "__shfl_sync": "shfl.sync", "__shfl_xor_sync": "shfl.sync.bfly", "__shfl_down": "shfl.sync.down",
+    "__ballot_sync": "vote.sync.ballot", "__match_all_sync": "match.all.sync", "__reduce_add_sync": "redux.sync.add",
+    "atomicAdd": "atom", "__threadfence": "fence", "__ldg": "ld.global",
     "wmma::mma_sync": "wmma.mma", "nvcuda::wmma::load_matrix_sync": "wmma.load", "store_matrix_sync": "wmma.store",
     "__pipeline_memcpy_async": "cp.async", "cuda::memcpy_async": "cp.async", "tma": "cp.async.bulk.tensor",
     "SM90_TMA_LOAD_MULTICAST": "cp.async.bulk.tensor", "cute::warpgroup_wait<0>": "wgmma.wait_group",

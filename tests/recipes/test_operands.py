@@ -135,3 +135,11 @@ def test_a_product_of_tensors_is_explained(torch):
     recipe = Recipe("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", output="bf16")
     d = multiply(recipe, a, b)
     assert recipe in whose_bits(Tensor(a), Tensor(b), Tensor(d)).recipes
+
+
+def test_a_sum_that_overflows_is_no_warning_of_numpys(recwarn):
+    """The scales take sums of 32 products of 127 and 127 out of f16's range."""
+    A, B = np.full((8, 32), 127, np.int8), np.full((32, 8), 127, np.int8)
+    D = np.full((8, 8), np.inf, np.float16)
+    assert whose_bits(A, B, D, scale_a=np.float32(9), scale_b=np.full((1, 8), 3, np.float32))
+    assert not recwarn.list

@@ -21,7 +21,7 @@ import numpy as np
 
 import tcemu.errors
 from tcemu.cells import Cells
-from tcemu.entered import Entered
+from tcemu.entered import Entered, watch_threads
 from tcemu.errors import CourseError
 from tcemu.grade.inside import course
 from tcemu.grade.inside.outcomes import TOLD, raised, said, unawaited
@@ -49,6 +49,7 @@ class Session:
         #: errors that the outside raised, so that it recognises them when they come back
         self.errors: dict[int, int] = {}
         self.reader = Reader({"function": self._callback, "record": recorded, "pointer": _pointer})
+        watch_threads()
         sys.modules["tcemu.course"] = course.module(self)
 
     # ------------------------------------------------------------------------------------------ messages
