@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Hashable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import Any
 
@@ -120,13 +122,31 @@ def _prepare() -> None:
 def perform_all(some: Sequence[Work]) -> Iterator[Work]:
     """Perform works on all cores, in processes of their own, and yield each when it is done."""
     with ProcessPoolExecutor(min(cores(), len(some)), get_context("spawn"), _prepare) as pool:
-        waiting = {pool.submit(perform, work): work for work in some}
+        with _deaf():
+            waiting = {pool.submit(perform, work): work for work in some}
         try:
             for done in as_completed(waiting):
                 done.result()
                 yield waiting[done]
+        except KeyboardInterrupt:
+            for process in active_children():  # what they were compiling is not worth waiting for
+                process.kill()
+            raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Let the processes that are started here hear no Ctrl + C, which this process hears for them, a little later."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def warm_up() -> str:
