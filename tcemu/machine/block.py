@@ -105,7 +105,7 @@ class Block:
         cluster, grid = self.cluster.numbers if shape.cluster else (), self.grid
         grid.tell(
             BlockStarted, self.number, *given, cluster, memory.seen, memory.ranges,
-            grid.launch, grid.kernel, grid.ended_before,
+            grid.launch, grid.kernel, grid.ended_before, tuple(memory.pointers),
         )  # fmt: skip
         strands = []
         for core, body in bodies:

@@ -16,6 +16,7 @@ import numpy as np
 from tcemu.errors import byte_span
 from tcemu.machine.events import By, Site
 from tcemu.machine.labels import Labelled
+from tcemu.machine.memory import Pointer
 from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.clocks import FOREVER, Array, Clocks, joined
 from tcemu.sanitizer.fences import WEAK, Strength
@@ -182,6 +183,8 @@ class Grid:
     arrays: tuple[tuple[int, int, str], ...]
     #: of what earlier launches have written: (first, end, the kernel that wrote it)
     outputs: tuple[tuple[int, int, str], ...] = ()
+    #: the pointers to the arrays, which know their shapes
+    pointers: tuple[Pointer, ...] = ()
     #: the clocks of its blocks
     clocks: list[Clocks] = field(default_factory=list)
     #: the numbers here of the blocks of each launch of a stream, and what shows that all of them have ended

@@ -138,7 +138,7 @@ class Sanitizer:
         if self._grid is None or self._grid.memory is not event.memory:
             written = ((first, end, self._outputs.get(name)) for first, end, name in event.arrays)
             outputs = tuple((first, end, kernel) for first, end, kernel in written if kernel is not None)
-            self._grid = Grid(event.memory, event.arrays, outputs)
+            self._grid = Grid(event.memory, event.arrays, outputs, event.pointers)
         self._grid.launch_of[event.block], self._grid.kernels[event.launch] = event.launch, event.kernel
         if not event.cluster:
             watch = self._sections(Block(event, self._tell, self._tiles), event)

@@ -26,6 +26,7 @@ from tcemu.sanitizer.register_budget import RegisterBudget
 from tcemu.sanitizer.shared import SharedMemory
 from tcemu.sanitizer.shuffles import Shuffles
 from tcemu.sanitizer.stale_loads import StaleLoads
+from tcemu.sanitizer.stored_tiles import StoredTiles
 from tcemu.sanitizer.tensor_map_reads import TensorMapReads
 from tcemu.sanitizer.tensor_maps import TensorMaps
 from tcemu.sanitizer.wgmma import Wgmmas
@@ -53,6 +54,7 @@ ORDERED: tuple[type[Section], ...] = (
     Shuffles,
     Membermasks,
     Dependencies,
+    StoredTiles,
     RegisterBudget,
 )
 SECTIONS[:0] = ORDERED

@@ -15,6 +15,7 @@ import kernels_wild_faulty_mma  # noqa: F401
 import kernels_wild_faulty_stores  # noqa: F401
 import kernels_wild_faulty_wgmma  # noqa: F401
 import kernels_wild_reports  # noqa: F401
+import kernels_wild_stored  # noqa: F401
 import pytest
 from kernels_wild_table import CORRECT, FAULTY, POLICIES
 from quick import some, spread

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tcemu.instructions import Instruction
     from tcemu.instructions.facts import Space
     from tcemu.machine.allocation import Shared
+    from tcemu.machine.memory import Pointer
     from tcemu.machine.registers import Registers
 
 __all__ = [
@@ -53,6 +54,8 @@ class BlockStarted(BlockEvent):
     launch: int = 0
     kernel: str = ""
     ended: tuple[int, ...] = ()
+    #: the pointers to the arrays, which know their shapes; an array that was given twice has two
+    pointers: tuple[Pointer, ...] = ()
 
     @property
     def warps(self) -> int:

@@ -1,7 +1,8 @@
-"""The rules about tiles: one is read in the layout, and with the swizzle, that it was copied with.
+"""The rules about tiles: one is read in the layout, and with the swizzle, that it was written with.
 
-The rules, the smallest kernel that breaks each, and the section that checks them. tcemu/sanitizer/tiles.py compares
-the elements; here is who reads them, and what a report says.
+The rules, the smallest kernel that breaks each, and the section that checks them for tensor copies.
+tcemu/sanitizer/tiles.py compares the elements; here is who reads them, and what a report says. stored_tiles.py checks
+the same rules for tiles that threads write themselves.
 """
 
 from __future__ import annotations
@@ -27,20 +28,22 @@ from tcemu.sanitizer.tiles import Box, Misread, misread
 rules(
     Rule(
         "swizzle-mismatch",
-        "a tile is copied and read with different swizzles",
+        "a tile is written and read with different swizzles",
         "9.7.15.5.1",
-        "A swizzle exchanges units of 16 bytes within shared memory. The tensor map of the copy and the matrix "
-        "descriptor of wgmma must name the same one, or the product has elements in the wrong places.",
+        "A swizzle exchanges units of 16 bytes within shared memory. Whatever writes a tile (a tensor map, or the "
+        "addresses of stores) and whatever reads it (the matrix descriptor of wgmma, or the addresses of ldmatrix) "
+        "must have the same one, or the product has elements in the wrong places.",
         "Give the tensor map and the descriptor the same swizzle: none, 32, 64 or 128 bytes.",
         "warning",
     ),
     Rule(
         "tile-layout",
-        "a tile is read in another layout than it was copied in",
+        "a tile is read in another layout than it was written in",
         "9.7.15.5.1.2",
-        "A tensor copy puts the lines of its box one after the other, as wide as the box. A matrix descriptor expects "
-        "lines as wide as its swizzle, or 16 bytes without one; 8 lines follow each other, and LBO and SBO lead to the "
-        "next 8. If the two do not agree, the product has elements in the wrong places.",
+        "A matrix descriptor expects lines as wide as its swizzle, or 16 bytes without one; 8 lines follow each other, "
+        "and LBO and SBO lead to the next 8. A tensor copy puts the lines of its box one after the other, as wide as "
+        "the box; threads put them where their addresses say. If writer and reader do not agree, the product has "
+        "elements in the wrong places.",
         "Give the tensor map and the descriptor the same swizzle, and the box lines of as many bytes; or, without a "
         "swizzle, copy boxes with lines of 16 bytes side by side.",
         "warning",
