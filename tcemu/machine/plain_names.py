@@ -47,6 +47,10 @@ _GLOBAL = (
     "warp.ld_global(pointer) and warp.st_global(pointer, value): each array of args= is a pointer, with "
     "pointer.at(index)"
 )
+_GRID = (
+    "warp.bar_sync(); in one thread warp.red_global('add.u32', counter, 1, order='release') and a loop over "
+    "warp.ld_global(counter, order='acquire'); then warp.bar_sync() again"
+)
 _NUMPY = "an expression of numpy: values + values, or values.view(np.float32) * 2"
 
 #: What to write, and the names for which people write it.
@@ -57,14 +61,14 @@ _ROWS: tuple[tuple[str, str], ...] = (
     ("warp.run('movmatrix.sync.aligned.m8n8.trans.b16', a), with registers a (32, 1)", "movmatrix transpose"),
     (_MULTIPLY, "mma mma_m16n8k16 matmul gemm dot tensor_core hmma imma tl_dot"),
     (_SPARSE, "mma_sp sparse_mma"),
-    (_WARPGROUP, "wgmma wgmma_mma_async wgmma_mma warpgroup_mma gmma hgmma"),
+    (_WARPGROUP, "wgmma wgmma_mma_async wgmma_async wgmma_mma warpgroup_mma gmma hgmma gemm_ss gemm_rs warpgroup_dot"),
     ("warp.wgmma_fence()", "warpgroup_arrive warpgroup_fence"),
     ("warp.wgmma_commit_group()", "warpgroup_commit_batch"),
     ("warp.wgmma_wait_group(pending)", "warpgroup_wait"),
     ("warp.setmaxnreg('inc', 240) or warp.setmaxnreg('dec', 24)",
      "warpgroup_reg_alloc warpgroup_reg_dealloc reg_alloc reg_dealloc"),
     (f"{_GROUP}: tcgen05 is not executed here; tcemu.layouts.tcgen05_descriptor has its descriptor",
-     "tcgen05 tcgen05_mma tcgen05_ld tcgen05_alloc umma tmem"),
+     "tcgen05 tcgen05_mma tcgen05_ld tcgen05_alloc umma tmem tmem_alloc tmem_load"),
     (_LOAD, "load ld read lds ldg tl_load copy"),
     (_STORE, "store st write sts stg tl_store"),
     ("warp.atom_global('add.u32', address, value) or warp.red_global('add.u32', address, value)", "atom red atomic"),
@@ -89,6 +93,12 @@ _ROWS: tuple[tuple[str, str], ...] = (
     ("warp.bar_warp_sync()", "warp_sync warpsync"),
     ("warp.bar_sync()", "block_sync sync_block sync_all"),
     ("warp.barrier_cluster_arrive() and warp.barrier_cluster_wait()", "cluster_sync sync_cluster cluster_barrier"),
+    (_GRID, "grid_sync sync_grid grid_barrier"),
+    ("warp.griddepcontrol('wait')",
+     "grid_dependency_wait griddepcontrol_wait pdl_wait gdc_wait grid_dependency_synchronize griddep_wait"),
+    ("warp.griddepcontrol('launch_dependents')",
+     "launch_dependents griddepcontrol_launch_dependents pdl_launch gdc_launch_dependents trigger_programmatic_launch"),
+    ("np.arange(32), or warp.laneid and warp.threads", "arange iota"),
     ("warp.ctaid, (x, y, z)", "block_id blockid program_id"),
     ("warp.tid, arrays x, y and z (32,); warp.threads numbers the threads of the block", "thread_id threadid"),
     ("warp.warpid", "warp_idx"),

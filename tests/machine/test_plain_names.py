@@ -28,6 +28,12 @@ TYPED = [
     ("shfl", "warp.shfl_sync("),
     ("atomic_add", "warp.atom_global('add.u32'"),
     ("tcgen05_mma", "tcgen05 is not executed here"),
+    ("grid_sync", "warp.red_global('add.u32', counter, 1, order='release')"),
+    ("pdl_wait", "warp.griddepcontrol('wait')"),
+    ("launch_dependents", "warp.griddepcontrol('launch_dependents')"),
+    ("tmem_alloc", "tcgen05 is not executed here"),
+    ("arange", "np.arange(32)"),
+    ("wgmma_async", "warp.wgmma_fence()"),
     ("lane_id", "Did you mean 'laneid'?"),
     ("tensormap_replace", "warp.run('tensormap.replace."),
     ("mbarrier_pending_count", "warp.run('mbarrier.pending_count.b64', ...), with the operands that `tcemu isa"),
@@ -71,6 +77,7 @@ def operands(warp, pointer, tensor_map, code):
     near = "global" not in code
     return {
         "warp": warp, "np": np, "address": 0 if near else int(pointer), "pointer": int(pointer), "source": int(pointer),
+        "counter": int(pointer),
         "destination": 0, "size": 512, "mbarrier": 4096, "count": 1, "parity": 0, "pending": 0, "value": 3,
         "addresses": 16 * warp.laneid,
         "values": warp.laneid, "predicate": warp.laneid < 4, "lane": 0, "coordinates": (0, 0),
