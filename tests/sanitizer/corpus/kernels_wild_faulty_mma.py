@@ -1,6 +1,6 @@
 """Faulty kernels in the wild, up to Ampere: cp.async, wmma, mma.sync, ldmatrix."""
 
-from kernels_wild_correct_mma import IMMA, LDMATRIX, MMA, _copy, _fragments, _multiply
+from kernels_wild_correct_mma import IMMA, LDMATRIX, MMA, _copy, _fragments, _multiply, _swizzled
 from kernels_wild_table import bits, faulty, floats, leader, matrices, words
 
 # ------------------------------------------------------------------------------------------------ cp.async
@@ -17,7 +17,7 @@ def multistage_that_leaves_one_group_too_many(warp, a, b, d):
     for step in range(steps):
         warp.cp_async_wait_group(stages - 1)
         warp.bar_sync()
-        tile = 8192 * (step % stages) + 64 * (warp.laneid % 16) + 16 * (warp.laneid // 16)
+        tile = 8192 * (step % stages) + _swizzled(warp.laneid % 16, warp.laneid // 16)
         held = [warp.run(LDMATRIX, tile + 4096 * part) for part in range(2)]  # <- reported
         _multiply(warp, *held, c)
         warp.cp_async_commit_group()
@@ -74,7 +74,7 @@ def the_refill_comes_before_the_barrier(warp, a, b, d):
         to, t = 8192 * ((step + 1) % 2), warp.threads
         for half in range(2):
             source = a.at(t // 4 + 32 * half, 32 * (step + 1) + 8 * (t % 4))
-            warp.cp_async(to + 16 * (t + 128 * half), source, 16)  # <- reported
+            warp.cp_async(to + _swizzled(t // 4 + 32 * half, t % 4), source, 16)  # <- reported
         warp.cp_async_commit_group()
         warp.cp_async_wait_group(1)
         warp.bar_sync()
