@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import chdir
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -208,7 +209,7 @@ def _trouble(case: Case, hidden: str, code: str | None, answer: object = None) -
     """What hidden tests raise for a solution, or for another answer."""
     namespace = {"__name__": "__main__"}
     try:
-        with progress.as_learner(""):
+        with chdir(case.solution.path.parent), progress.as_learner(""):
             for source in (*case.solution.setup, code or ""):
                 exec(compile(source, str(case.solution.path), "exec"), namespace)  # noqa: S102 - the teacher's code
             if code is None:

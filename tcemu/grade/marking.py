@@ -18,9 +18,11 @@ from typing import Any, Self
 from tcemu.course.answers import named
 from tcemu.course.record import Exercise
 from tcemu.course.running import Cell, cells_of
+from tcemu.course.solutions import Solution
 from tcemu.course.verdict import Verdict
 from tcemu.errors import CourseError, TcemuError, listing
 from tcemu.grade.box import PATIENCE, Box, BoxEnded, Seat
+from tcemu.grade.hidden import FAILS, trouble
 from tcemu.grade.outside import Remote
 from tcemu.grade.records import Mark
 from tcemu.grade.unseen import judged_twice
@@ -39,11 +41,12 @@ _UNREACHED = "The check was not reached."
 
 
 def marks_of(
-    stem: str, content: bytes, wanted: Mapping[str, Exercise], student: str, seat: Seat | None = None, key: str = ""
-) -> list[Mark]:
+    stem: str, content: bytes, wanted: Mapping[str, Exercise], student: str, seat: Seat | None = None, key: str = "",
+    tests: Mapping[str, Solution] | None = None,
+) -> list[Mark]:  # fmt: skip
     r"""The marks of a notebook for `wanted`, in that order, with the variants of `student`. It does not raise.
 
-    `key` is that of the course: other numbers, which nobody has seen, follow from it.
+    `key` is that of the course: other numbers, which nobody has seen, follow from it. `tests` are hidden tests.
 
     >>> from tcemu import course
     >>> from tcemu.grade.box import Seat
@@ -58,7 +61,7 @@ def marks_of(
     except CourseError as error:
         says = f"This is not a notebook: {legible(error)}."
         return [failed(stem, wanted[name], says) for name in wanted]
-    notebook = Marking(stem, cells, wanted, student, seat or Seat(), key, content)
+    notebook = Marking(stem, cells, wanted, student, seat or Seat(), key, content, tests or {})
     notebook.run()
     return [notebook.marks.get(name) or failed(stem, wanted[name], _UNREACHED) for name in wanted]
 
@@ -90,6 +93,7 @@ class Marking:
     #: the key of the course, and the notebook's bytes: unseen numbers follow from them
     key: str = ""
     content: bytes = b""
+    tests: Mapping[str, Solution] = field(default_factory=dict)
     marks: dict[str, Mark] = field(default_factory=dict)
     #: cells and checks, by exercise and number, that ended their box
     _left_out: set[int] = field(default_factory=set)
@@ -166,6 +170,8 @@ class Marking:
         try:
             verdict = judged_twice(self.wanted[name], answer, self.student, self.key, self.content, self.cells)
             mark = mark_of(self.stem, verdict)
+            if verdict and name in self.tests and trouble(self.tests[name], answer, self.student):
+                mark = replace(mark, state="wrong", points=0.0, says=FAILS)
         except Exception as error:  # noqa: BLE001 - a judge that meets the unforeseen
             mark = failed(self.stem, self.wanted[name], f"It cannot be judged: {legible(described(error))}.")
         box.check_alive()  # judges mistake the box's end for an error in the answer

@@ -126,8 +126,10 @@ class Function:
         if parameters is not None:
             self.__signature__ = _signature(parameters)
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Call it in the box, or run it for a warp."""
+        if named:
+            arguments = inspect.signature(self).bind(*arguments, **named).args
         if arguments and type(arguments[0]) is Warp:
             return self._remote.kernel(self._number, arguments[0], arguments[1:])
         if self._known:

@@ -14,6 +14,7 @@ from tcemu.course import bank
 from tcemu.course.bank import exercises
 from tcemu.course.manifests import MANIFEST, Manifest, manifest
 from tcemu.course.record import Exercise
+from tcemu.grade import hidden
 from tcemu.grade.box import Limits, Seat
 from tcemu.grade.marking import failed, marks_of
 from tcemu.grade.records import Grade, GradeState, Mark, Submission
@@ -82,7 +83,7 @@ def course_of(folder: str | None) -> tuple[Manifest, Mapping[str, Exercise]]:
 
 @cache
 def course_digest(folder: str | None) -> str:
-    """The digest of a course: its manifest, the rows of its exercises, and their judges.
+    """The digest of a course: its manifest, the rows of its exercises, their judges and their hidden tests.
 
     >>> from tcemu.grade.work import course_digest
     >>> len(course_digest(None))
@@ -92,6 +93,7 @@ def course_digest(folder: str | None) -> str:
     rows = Path(bank.__file__).parent
     places = [rows, rows.parent / "judges", found.root / bank.OWN]
     files = [found.root / MANIFEST, *(path for place in places for path in sorted(place.glob("*.py")))]
+    files += hidden.files(found.root) if folder else []
     return _digest(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files))
 
 
@@ -130,7 +132,8 @@ def _notebook(task: Task, stem: str, seat: Seat) -> list[Mark]:
     wanted = wanted_in(stem, task.course)
     if stem not in task.submission.files:
         return [failed(stem, exercise, "This notebook was not handed in.") for exercise in wanted.values()]
-    return marks_of(stem, task.submission.read(stem), wanted, task.submission.student, seat, task.course_key)
+    return marks_of(stem, task.submission.read(stem), wanted, task.submission.student, seat, task.course_key,
+                    hidden.tests_in(task.course))  # fmt: skip
 
 
 def quarantined(task: Task, says: str) -> Grade:

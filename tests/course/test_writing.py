@@ -4,13 +4,27 @@ import json
 import re
 
 import pytest
+from boxed import LIMITS, needs_box
 from click.testing import CliRunner
+from handed import notebook
 from places import ROOT
 
 from tcemu.cli import commands
+from tcemu.grade.hidden import FAILS, tests_in
+from tcemu.grade.records import Submission
+from tcemu.grade.work import Task, course_digest, course_of, grade
 
 GUIDE = (ROOT / "exercises" / "WRITING.md").read_text(encoding="utf-8")
 ROWS, FUNCTION, VALUE, CHECK, WRONG = re.findall(r"^```python\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
+COURSE = """
+title = "Lanes"
+
+[[notebook]]
+file = "02_lanes.ipynb"
+title = "Lanes"
+minutes = 5
+exercises = ["row_of_lane", "sum_of_row"]
+"""
 
 
 def run(*command):
@@ -160,3 +174,49 @@ def test_a_course_of_one_s_own_takes_its_exercises_along(course, tmp_path):
     told = run("check", tmp_path / "learner").output
     assert "0 of 2 tasks and 0 of 2 exercises solved." in told, told
     assert "open" in told
+
+
+HIDDEN = "### BEGIN HIDDEN TESTS\nassert row_of_lane(lane=31) == {last}\nassert {more}\n### END HIDDEN TESTS"
+CHEAT = """
+class Everything:
+    __eq__ = lambda self, other: True
+import builtins, sys
+builtins.AssertionError = type("Never", (BaseException,), {})
+sys.modules["tcemu.course"].HIDDEN = ""
+def row_of_lane(lane):
+    return %s
+"""
+
+
+@needs_box
+@pytest.mark.parametrize(
+    ("more", "answer", "state"),
+    [
+        ("given('sum_of_row').A.shape == (16, 16)", "return lane // 4", "right"),
+        ("False", "return lane // 4", "wrong"),
+        ("row_of_lane(lane=32) == 8", "return min(lane // 4, 7)", "wrong"),
+        ("row_of_lane(lane=32) == 8", "return lane // 4 if lane < 32 else Everything()", "wrong"),
+    ],
+)
+def test_hidden_tests_decide_in_the_grader_and_nothing_in_the_notebook_does(course, more, answer, state):
+    change(course, {"row_of_lane-check": "check(row_of_lane)\n" + HIDDEN.format(last=7, more=more)})
+    assert run("exercises", "save", course).exit_code == 0
+    (course / "course.toml").write_text(COURSE, encoding="utf-8")
+    for cached in (tests_in, course_digest, course_of):
+        cached.cache_clear()
+    cells = CHEAT.replace("return %s", answer), "from tcemu.course import check\ncheck(row_of_lane)"
+    work = Submission("ada", "ada", {"02_lanes": notebook(*cells)})
+    found = {mark.exercise: mark for mark in grade(Task(work, ("02_lanes",), LIMITS, course=str(course))).marks}
+    mark = found["row_of_lane"]
+    assert (mark.state, mark.points) == (state, 1.0 if state == "right" else 0.0)
+    assert (FAILS == mark.says) is (state == "wrong")
+
+
+def test_a_change_of_hidden_tests_grades_again(course):
+    (course / "course.toml").write_text(COURSE, encoding="utf-8")
+    digests = []
+    for last in (7, 8):
+        change(course, {"row_of_lane-check": "check(row_of_lane)\n" + HIDDEN.format(last=last, more=True)})
+        course_digest.cache_clear()
+        digests.append(course_digest(str(course)))
+    assert digests[0] != digests[1]
