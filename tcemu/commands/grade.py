@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 import click
 
 from tcemu.commands.warm import warm_up
-from tcemu.errors import CourseError, did_you_mean, require
+from tcemu.errors import CourseError, counted, did_you_mean, listing, require
+from tcemu.grade.plain import visible
 from tcemu.kernels.host.threads import cores
 from tcemu.progress import Progress
 
 if TYPE_CHECKING:
     from tcemu.grade.box import Limits
+    from tcemu.grade.output.report import Report
     from tcemu.grade.records import Submission
     from tcemu.grade.work import Task
 
@@ -33,6 +35,9 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 @click.option("--roster", type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="A CSV file with the columns handed_in and learner: a student's name in what was handed in, and in "
                    "the student's own notebooks.")  # fmt: skip
+@click.option("--lms", "exports", multiple=True, type=click.Path(path_type=Path, exists=True, dir_okay=False),
+              help="A CSV file that Canvas's gradebook or Moodle's grading worksheet exported: OUT gets the same file "
+                   "with the points, to upload there; may be repeated.")  # fmt: skip
 @click.option("--notebook", "notebooks", multiple=True, metavar="NAME",
               help="Grade only this notebook, such as 02_fragments; may be repeated. By default, everything that was "
                    "handed in.")  # fmt: skip
@@ -53,6 +58,7 @@ def grade(
     out: Path,
     course: Path | None,
     roster: Path | None,
+    exports: tuple[Path, ...],
     notebooks: tuple[str, ...],
     only: tuple[str, ...],
     jobs: int | None,
@@ -101,7 +107,26 @@ def grade(
     for table in tables(report):
         console.print(table)
     console.print(report.summary)
+    for export in exports:
+        _fill(export, out, report, roster)
     click.echo(f"Everything is in {out}; start with {out / 'report.html'}.")
+
+
+def _fill(export: Path, out: Path, report: Report, roster: Path | None) -> None:
+    """Write a website's file with the points, and say who is in one of the two only."""
+    from tcemu.course.keeping import keep
+    from tcemu.grade.intake import Roster
+    from tcemu.grade.output.lms import filled
+
+    done = filled(export, report.grades, Roster.read(roster).names if roster else {}, report.course)
+    place = out / f"{done.site.lower()}-{export.stem}.csv"
+    keep(place, done.text)
+    click.echo(f"{place} has the points of {counted(done.rows, 'student')}, for {done.site}.")
+    for many, about in ((done.students, "not in the file"), (done.others, "in the file, but handed nothing in")):
+        if many:
+            click.echo(f"  {about}: {listing(map(visible, many), 'and')}")
+    for line in done.says:
+        click.echo(f"  {line}")
 
 
 def _bytes(text: str) -> int:

@@ -10,6 +10,12 @@
     manual = ["9.7.14.5.8"]               # sections of the PTX manual that it covers
     tasks = ["where_of_a"]                # "Your turn": what `check` is called on in the notebook
     exercises = ["what_of_d"]             # those of exercises/02_fragments.ipynb
+    due = 2026-10-12T23:59:00+02:00       # when they are to be handed in
+
+    [late]                                # shown by `tcemu grade`, which never takes points for it
+    grace = 15                            # minutes after the deadline that do not count
+    per_day = 10                          # per cent of the points for each day that has begun
+    most = 50                             # per cent at most
 
 Instructors change it without Python: a course of one's own is a folder with such a file and the notebooks that it
 adds; `tcemu lab --course FOLDER` lays it out.
@@ -19,7 +25,8 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+from datetime import datetime
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -54,11 +61,28 @@ class Entry:
     #: Names of the exercises in the notebook itself ("Your turn"), and of those in its exercise notebook.
     tasks: tuple[str, ...] = ()
     exercises: tuple[str, ...] = ()
+    #: When its exercises are to be handed in, with the time zone.
+    due: datetime | None = None
 
     @property
     def label(self) -> str:
         """Its number, if its file's name has one, and its title."""
         return f"{self.file[:2]} {self.title}" if self.file[:2].isdigit() else self.title
+
+
+@dataclass(frozen=True)
+class Late:
+    """What the course takes for lateness, in per cent of a notebook's points.
+
+    >>> from tcemu.course.manifests import Late
+    >>> Late(per_day=10).most
+    100
+    """
+
+    #: Minutes after the deadline that do not count.
+    grace: int = 0
+    per_day: int = 0
+    most: int = 100
 
 
 @dataclass(frozen=True)
@@ -74,6 +98,7 @@ class Manifest:
     notebooks: tuple[Entry, ...]
     #: The folder with the course's own files.
     root: Path
+    late: Late = field(default_factory=Late)
 
     def contents(self) -> dict[str, Path]:
         """The course's files, by their path in a learner's folder. Raises CourseError for a notebook that is missing.
@@ -128,21 +153,22 @@ def manifest(folder: str | PathLike[str] | None = None) -> Manifest:
     if problems:
         raise CourseError(f"{path}: {'; '.join(problems)}")
     entries = tuple(Entry(**{name: _value(held) for name, held in each.items()}) for each in text["notebook"])
-    return Manifest(text["title"], entries, root)
+    return Manifest(text["title"], entries, root, Late(**text.get("late", {})))
 
 
 def _value(held: Any) -> Any:
     return tuple(held) if isinstance(held, list) else held
 
 
-_WORDS: dict[type, str] = {str: "text", int: "a whole number", list: "a list"}
-_KINDS: dict[str, type] = {"str": str, "int": int, "tuple[str, ...]": list}
+_WORDS: dict[type, str] = {str: "text", int: "a whole number", list: "a list", datetime: "a date and time"}
+_KINDS: dict[str, type] = {"str": str, "int": int, "tuple[str, ...]": list, "datetime | None": datetime}
 
 
 def _problems(text: Mapping[str, Any]) -> Iterator[str]:
     """Everything that is wrong with a manifest, each in a few words."""
     if not isinstance(text.get("title"), str):
         yield 'title = "..." is missing'
+    yield from _late_problems(text.get("late", {}))
     notebooks = text.get("notebook")
     if not isinstance(notebooks, list) or not notebooks or not all(isinstance(each, dict) for each in notebooks):
         yield "[[notebook]] is missing"
@@ -152,6 +178,19 @@ def _problems(text: Mapping[str, Any]) -> Iterator[str]:
         where = f"notebook {number} ({each.get('file', 'without a file')})"
         yield from (f"{where}: {problem}" for problem in _entry_problems(each, before))
         before.append(str(each.get("file")))
+
+
+def _late_problems(late: Any) -> Iterator[str]:
+    known = [each.name for each in fields(Late)]
+    if not isinstance(late, dict):
+        yield "late is not a table: [late]"
+        return
+    for name, held in late.items():
+        if name not in known:
+            yield f"late: {name} is unknown; the names are {listing(known, 'and')}"
+        elif not isinstance(held, int) or isinstance(held, bool) or held < 0 or (name != "grace" and held > 100):
+            what = "of minutes" if name == "grace" else "from 0 to 100"
+            yield f"late: {name} = {briefly(held)} is not a whole number {what}"
 
 
 def _entry_problems(each: Mapping[str, Any], before: list[str]) -> Iterator[str]:
@@ -167,6 +206,9 @@ def _entry_problems(each: Mapping[str, Any], before: list[str]) -> Iterator[str]
     minutes, named = each.get("minutes"), each.get("before")
     if isinstance(minutes, int) and minutes <= 0:
         yield "minutes must be greater than 0"
+    due = each.get("due")
+    if isinstance(due, datetime) and due.tzinfo is None:
+        yield f"due = {due.isoformat()} has no time zone, such as {due.isoformat()}+02:00"
     if each.get("file") in before:
         yield "it is listed twice"
     if isinstance(named, list):

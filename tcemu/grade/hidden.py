@@ -33,7 +33,7 @@ def tests_in(folder: str | None) -> Mapping[str, Solution]:
         return {}
     place = Path(folder)
     root = place if (place / "solutions").is_dir() else place.parent
-    found = {}
+    found: dict[str, Solution] = {}
     for path in files(root):
         try:
             found |= {each.name: each for each in solutions(path) if each.hidden.strip()}

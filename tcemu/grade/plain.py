@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import unicodedata
 
 #: Characters of a name that are kept; its length and digest stand for the rest.
@@ -14,6 +15,8 @@ _MARKS = 4
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 #: Characters, of any width, that make a spreadsheet take a cell for a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+#: Where one may begin: at the start, and after what some spreadsheet takes for a separator, blanks and quotes.
+_STARTS = re.compile(rf"""(^|[;,:|\t])(\s*(?:["']\s*)*[{re.escape("".join(_FORMULA))}])""")
 #: File names that Windows reserves for devices.
 _DEVICES = frozenset({"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))})
 
@@ -72,6 +75,37 @@ def alike(name: str) -> str:
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
 
 
+#: Letters of other alphabets, and digits, that look like a Latin letter, in small letters.
+_LOOKS = str.maketrans({
+    **dict(zip("авгеёіїјкӏмнорсԛѕтуүѵԝхһьԁ", "abreeiijklmhopcqstyyvwxhbd", strict=True)),
+    **dict(zip("αβεηικνορτυχγωϲ", "abenikvoptuxywc", strict=True)),
+    **dict(zip("01|ı", "olli", strict=True)),
+})  # fmt: skip
+
+
+def looks(name: str) -> str:
+    """A key that is the same for two names that look the same: letters of other alphabets, accents, blanks and case.
+
+    >>> from tcemu.grade.plain import looks
+    >>> looks("ada") == looks("\u0430da") == looks("ADA ") == looks("\u00e1da")
+    True
+    """
+    plain = unicodedata.normalize("NFKD", alike(name).translate(_LOOKS))
+    return "".join(kept for kept in plain if unicodedata.category(kept)[0] not in "MZ").translate(_LOOKS)
+
+
+def letters(name: str) -> list[str]:
+    """The letters of a name that belong to another alphabet than Latin, by their Unicode names.
+
+    >>> from tcemu.grade.plain import letters
+    >>> letters("\u0430da")
+    ['U+0430 CYRILLIC SMALL LETTER A']
+    """
+    others = (each for each in name if not each.isascii() and each.casefold() != each.casefold().translate(_LOOKS))
+    unusual = dict.fromkeys(others)
+    return [f"U+{ord(each):04X} {unicodedata.name(each, '')}".rstrip() for each in unusual]
+
+
 def file_name(name: str) -> str:
     """A file name for a student: different for different names on every file system, and readable if that is possible.
 
@@ -88,12 +122,13 @@ def file_name(name: str) -> str:
 def cell(text: str) -> str:
     """Text for a spreadsheet: a formula gets an apostrophe in front, as OWASP recommends.
 
+    That includes what would be a formula where a spreadsheet divides the line at other separators than commas.
+
     >>> from tcemu.grade.plain import cell
-    >>> cell("=1+1"), cell("ada"), cell(" @SUM(A1)")
-    ("'=1+1", 'ada', "' @SUM(A1)")
+    >>> cell("=1+1"), cell("ada"), cell(" @SUM(A1)"), cell("x;=1+1")
+    ("'=1+1", 'ada', "' @SUM(A1)", "x;'=1+1")
     """
-    shown = visible(text)
-    return f"'{shown}" if shown.lstrip().startswith(_FORMULA) else shown
+    return _STARTS.sub(r"\1'\2", visible(text))
 
 
 def _digest(text: str) -> str:

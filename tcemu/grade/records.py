@@ -51,6 +51,8 @@ class Submission:
     problems: tuple[str, ...] = ()
     #: SHA-256 of the bytes, `digest_of`; filled in if it is not given.
     digest: str = ""
+    #: When each notebook was handed in, in the hand-in's own words; "LATE" is Canvas's. No mark depends on it.
+    handed_in: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.digest:
@@ -69,14 +71,15 @@ class Submission:
         """The record as JSON; bytes are base64. The same record gives the same text."""
         held = {stem: base64.b64encode(content).decode() for stem, content in self.contents().items()}
         return _json({"student": self.student, "folder": self.folder, "files": held, "problems": self.problems,
-                      "digest": self.digest})  # fmt: skip
+                      "digest": self.digest, "handed_in": dict(self.handed_in)})  # fmt: skip
 
     @classmethod
     def of_json(cls, text: str) -> Submission:
         """The record that `to_json` wrote. Raises ValueError, KeyError or TypeError for any other text."""
         held = json.loads(text)
         files = {stem: base64.b64decode(content) for stem, content in held["files"].items()}
-        return cls(held["student"], held["folder"], files, tuple(held["problems"]), held["digest"])
+        return cls(held["student"], held["folder"], files, tuple(held["problems"]), held["digest"],
+                   dict(held.get("handed_in", {})))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,9 @@ class Mark:
     mistake: str = ""
     scores: Mapping[str, int] = field(default_factory=dict)
     pictures: tuple[str, ...] = ()
+    #: What the teacher says; and, where the teacher gave the points, those that the grader gave.
+    comment: str = ""
+    graded: float | None = None
 
 
 @dataclass(frozen=True)
@@ -139,6 +145,11 @@ class Grade:
     def of(self) -> int:
         """Points that could be earned in the requested notebooks of the course."""
         return sum(mark.of for mark in self.marks)
+
+    @property
+    def worth(self) -> bool:
+        """Whether its points say something: a submission in quarantine gets none, and no zero."""
+        return self.state != "quarantined"
 
     def to_json(self) -> str:
         """The record as JSON, without the seconds. The same record gives the same text."""

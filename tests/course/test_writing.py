@@ -209,7 +209,7 @@ def test_hidden_tests_decide_in_the_grader_and_nothing_in_the_notebook_does(cour
     found = {mark.exercise: mark for mark in grade(Task(work, ("02_lanes",), LIMITS, course=str(course))).marks}
     mark = found["row_of_lane"]
     assert (mark.state, mark.points) == (state, 1.0 if state == "right" else 0.0)
-    assert (FAILS == mark.says) is (state == "wrong")
+    assert (mark.says == FAILS) is (state == "wrong")
 
 
 def test_a_change_of_hidden_tests_grades_again(course):

@@ -188,6 +188,22 @@ def test_records_survive_the_way_to_json_and_back(tmp_path):
         assert Submission.of_json(each.to_json()) == each
 
 
+LOOKS = [("ada", "\u0430da", "CYRILLIC SMALL LETTER A"), ("ada", "ADA", "'ADA'"), ("jos\u00e9", "jose\u0301 ", "(2)"),
+         ("ada", "ada ", "(2)"), ("ada l", "ada  l", "'ada  l'"),
+         ("nina", "\u03bd\u03b9\u03b7a", "GREEK SMALL LETTER NU"),
+         ("bob1", "bobl", "'bobl'")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "other", "part"), LOOKS)
+def test_names_that_look_alike_are_told_apart_and_shown(tmp_path, one, other, part):
+    (tmp_path / "work.zip").write_bytes(archive({f"{name}/02_fragments.ipynb": GOOD for name in (one, other, "zoe")}))
+    found = submissions(tmp_path / "work.zip")
+    assert len({each.student for each in found}) == 3
+    told = [" ".join(each.problems) for each in found if "looks the same" in " ".join(each.problems)]
+    assert len(told) == 2
+    assert part in " ".join(told)
+
+
 def test_a_path_without_work_is_refused_in_a_sentence(tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "grades.csv").write_text("ada,1")

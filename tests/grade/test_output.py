@@ -65,6 +65,21 @@ def test_no_cell_of_the_sheet_is_a_formula():
         assert not [cell for cell in row if cell.lstrip().startswith(("=", "+", "-", "@", "＝"))]
 
 
+SEPARATED = ["x;=cmd|'calc'!A0;", "x; @SUM(A1)", 'x;"=1"', "a\t+1", "a|-1", "a:=1", "x;''=1"]
+
+
+def test_no_part_of_a_cell_is_a_formula_whatever_separates_cells():
+    """A spreadsheet divides lines where its language says, and knows nothing of quotes that do not begin a cell."""
+    names = [f"{place}{name}" for place in ("", "a") for name in SEPARATED]
+    text = sheet([grade(name, says=name, folder=name) for name in names])
+    for row in csv.reader(io.StringIO(text)):
+        assert len(row) == 9
+    for separator in ";\t|:,":
+        for line in text.splitlines():
+            assert not [part for part in line.split(separator) if part.strip("\"' ").startswith(("=", "+", "-", "@"))
+                        and not part.strip('" ').startswith("'")], line  # fmt: skip
+
+
 @examples(100)
 @given(st.lists(st.text(), unique_by=str, min_size=2))
 def test_different_students_have_different_files_on_every_file_system(names):
@@ -117,9 +132,11 @@ ATTRIBUTES = {
 }  # fmt: skip
 
 
-def inert(page):
-    """Assert that a page does nothing, and return it, parsed."""
+def inert(page, links=()):
+    """Assert that a page does nothing, and leads to these files only; return it, parsed."""
     held = Page(page)
+    assert [attrs for tag, attrs in held.elements if tag == "a"] == [(("href", place),) for place in links]
+    held.elements = [each for each in held.elements if each[0] != "a"]
     assert {tag for tag, _ in held.elements} <= ELEMENTS
     attributes = [(name, value) for _, attrs in held.elements for name, value in attrs]
     assert {name for name, _ in attributes} <= ATTRIBUTES
@@ -187,7 +204,9 @@ def test_the_same_grades_give_the_same_bytes_in_any_order(written, tmp_path):
 
 def test_the_report_tells_what_stops_people_and_is_inert(written):
     out, report = written
-    page = inert((out / "report.html").read_text())
+    feedbacks = [f"feedback/{file_name(each.student)}.html" for each in report.grades]
+    assert all((out / place).is_file() for place in feedbacks)
+    page = inert((out / "report.html").read_text(), feedbacks)
     told = [(row.exercise, row.tried, row.right) for row in report.rows]
     assert told == [("where_of_b", 3, 1), ("who_answers", 2, 1)]
     assert report.mistakes == [(2, "where_of_b", "The row is forgotten.")]

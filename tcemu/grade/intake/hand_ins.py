@@ -35,7 +35,7 @@ _MOODLE = re.compile(
 #: Canvas (lib/content_zipper.rb): the name, in which may be _, whether it was late, the number of the student, or what
 #: stands for all three where marking is anonymous; then the number of the file and the file, or a text or a link.
 _CANVAS = re.compile(
-    r"(?:(?P<anonymous>(?:LATE_)?anon_[A-Za-z0-9]+)|(?P<name>.+?)_(?:LATE_)?(?P<number>[0-9]+))"
+    r"(?:(?P<anonymous>(?:LATE_)?anon_[A-Za-z0-9]+)|(?P<name>.+?)_(?P<late>LATE_)?(?P<number>[0-9]+))"
     r"_(?:(?P<turn>[0-9]+)_(?P<file>.+)|(?:text|link)\.html)", re.DOTALL
 )  # fmt: skip
 _TIMESTAMP = "timestamp.txt"
@@ -48,6 +48,8 @@ class Handed:
     student: str
     found: Found
     order: tuple[str | int, ...] = ()
+    #: When it was handed in, as the hand-in writes it; "LATE" if that is all that is known.
+    when: str = ""
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ def _gradescope(files: Sequence[Found], around: str) -> Iterator[Handed]:
         if found is not listed:
             row = rows.get(found.parts[0], gradescope.Row((), ""))
             for student in row.students or (found.parts[0],):
-                yield Handed(student, found, (row.when,))
+                yield Handed(student, found, (row.when,), row.when)
 
 
 # ---------------------------------------------------------------------------------------------- Moodle and Canvas
@@ -125,7 +127,9 @@ def _people(pattern: re.Pattern[str], files: Sequence[Found], around: str) -> It
         name = _who(match) if len(numbers[_who(match)]) == 1 else f"{_who(match)} {match['number'] or ''}".rstrip()
         parts = (match["file"],) if match["file"] and len(found.parts) == 1 else found.parts
         turn = int((match.groupdict().get("turn") or "0")[:18])
-        yield Handed(name, replace(found, parts=parts), (turn, found.name))
+        marked = match.groupdict().get("late") or match.groupdict().get("anonymous") or ""
+        late = "LATE" if marked.startswith("LATE_") else ""
+        yield Handed(name, replace(found, parts=parts), (turn, found.name), late)
 
 
 def _who(match: re.Match[str]) -> str:
@@ -151,7 +155,7 @@ def _nbgrader(files: Sequence[Found], around: str) -> Iterator[Handed]:
         when = _text(stamp) if stamp else ""
         for found in held:
             if found.name != _TIMESTAMP:
-                yield Handed(student, found, (when,))
+                yield Handed(student, found, (when,), when)
 
 
 def _assignment(found: Found) -> tuple[str, ...]:

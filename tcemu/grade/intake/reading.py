@@ -17,7 +17,7 @@ from tcemu.grade.intake.lessons import Lessons
 from tcemu.grade.intake.limits import ARCHIVE, FILES, NOTEBOOK, STUDENT, amount
 from tcemu.grade.intake.notebooks import Cleaned, cleaned
 from tcemu.grade.intake.roster import Roster
-from tcemu.grade.plain import alike, name_of
+from tcemu.grade.plain import letters, looks, name_of, visible
 from tcemu.grade.records import Submission
 
 #: Archives that are not opened.
@@ -109,11 +109,17 @@ def _looks(names: Mapping[str, str]) -> Mapping[str, str]:
     """A sentence for each name that looks like another one, which a reader may take for it."""
     groups: dict[str, list[str]] = {}
     for raw, name in names.items():
-        groups.setdefault(alike(name_of(raw)), []).append(name)
+        groups.setdefault(looks(name_of(raw)), []).append(name)
     return {
-        name: f"Another student's name looks the same: {listing(map(shown, sorted({*group} - {name})), 'and')}."
+        name: f"Another student's name looks the same: {listing(map(_spelled, sorted({*group} - {name})), 'and')}."
         for group in groups.values() if len(group) > 1 for name in group
     }  # fmt: skip
+
+
+def _spelled(name: str) -> str:
+    """A name, with the letters in it that look like others."""
+    unusual = letters(name)
+    return f"{shown(name)}, in which {listing(unusual, 'and')} look like others" if unusual else shown(name)
 
 
 def _apart(found: Sequence[Submission]) -> Iterator[Submission]:
@@ -132,6 +138,7 @@ class _Book:
 
     found: Found
     cleaned: Cleaned
+    when: str
 
     @property
     def is_lesson(self) -> bool:
@@ -155,32 +162,33 @@ def _submission(name: str, handed: Sequence[Handed], lessons: Lessons, about_nam
     so_far = _Read(lessons)
     latest = sorted(handed, key=lambda each: (each.order, each.found.parts), reverse=True)
     for each in latest[:FILES]:
-        _take(so_far, each.found)
+        _take(so_far, each.found, each.when)
     if len(latest) > FILES:
         so_far.problems.append(f"There are {len(latest):,} files; {FILES} of them are read.")
     if not so_far.books and not so_far.problems:
         so_far.problems.append("What was handed in contains no notebook.")
-    files, problems = {}, [*([about_name] if about_name else []), *so_far.problems]
+    files, times, problems = {}, {}, [*([about_name] if about_name else []), *so_far.problems]
     for stem, books in sorted(so_far.books.items()):
         first, *others = sorted(books, key=lambda book: book.is_lesson)
-        files[stem] = first.cleaned.content
+        files[stem], times[stem] = first.cleaned.content, visible(first.when)
         problems += [f"{first.found.where}: {problem}" for problem in first.cleaned.problems]
         problems += [f"{stem} was handed in more than once: {first.found.where} counts, {other.found.where} does not."
                      for other in others if other.is_lesson == first.is_lesson]  # fmt: skip
-    return Submission(name, handed[0].found.where, files, tuple(dict.fromkeys(problems)))
+    times = {stem: when for stem, when in times.items() if when}
+    return Submission(name, handed[0].found.where, files, tuple(dict.fromkeys(problems)), handed_in=times)
 
 
-def _take(so_far: _Read, found: Found, *, inside: bool = False) -> None:
+def _take(so_far: _Read, found: Found, when: str, *, inside: bool = False) -> None:
     """Read one file: a notebook, an archive, or what is there without harm."""
     ending = PurePosixPath(found.name.lower()).suffix
     try:
         if ending == ".ipynb":
-            _book(so_far, found)
+            _book(so_far, found, when)
         elif ending == ".zip" and inside:
             raise Refused("is an archive inside an archive, which is not opened")
         elif ending == ".zip":
             for each in in_handed_archive(_held(so_far, found, ARCHIVE), found.parts):
-                _take(so_far, each, inside=True)
+                _take(so_far, each, when, inside=True)
         elif ending in _REFUSED:
             raise Refused("is an archive of an unsupported kind; hand in notebooks or a zip archive")
         elif found.refused:
@@ -189,12 +197,12 @@ def _take(so_far: _Read, found: Found, *, inside: bool = False) -> None:
         so_far.problems.append(f"{found.where} {error}.")
 
 
-def _book(so_far: _Read, found: Found) -> None:
+def _book(so_far: _Read, found: Found, when: str) -> None:
     book = cleaned(_held(so_far, found, NOTEBOOK))
     stem = so_far.lessons.named(PurePosixPath(found.name).stem) or so_far.lessons.answered(book.sources)
     if not stem:
         raise Refused("answers no exercise of the course, and its name is not that of a notebook")
-    so_far.books.setdefault(stem, []).append(_Book(found, book))
+    so_far.books.setdefault(stem, []).append(_Book(found, book, when))
 
 
 def _held(so_far: _Read, found: Found, limit: int) -> bytes:

@@ -31,6 +31,8 @@ class Roster:
 
     def __init__(self, learners: Mapping[str, str]) -> None:
         self._learners = {alike(name): learner for name, learner in learners.items()}
+        #: What the hand-in calls each learner.
+        self.names = {learner: name for name, learner in learners.items()}
 
     @classmethod
     def read(cls, path: Path) -> Roster:

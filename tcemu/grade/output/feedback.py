@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from tcemu.grade.output.catalogue import Catalogue, installed
+from tcemu.grade.output.lateness import Lateness
 from tcemu.grade.output.pages import page
 from tcemu.grade.output.words import about_grade
 from tcemu.grade.records import Grade, Mark
@@ -30,7 +31,7 @@ class Book:
         return sum(mark.of for _, mark in self.marks)
 
 
-def feedback(grade: Grade, course: Catalogue | None = None) -> str:
+def feedback(grade: Grade, course: Catalogue | None = None, late: Lateness | None = None) -> str:
     """The page of one student.
 
     It repeats what the marks say: the words with which `check` answers in the notebook, which a learner may read.
@@ -43,7 +44,7 @@ def feedback(grade: Grade, course: Catalogue | None = None) -> str:
     True
     """
     books = list(_books(grade, course or installed()))
-    return page("feedback.html", grade=grade, about=about_grade(grade), books=books)
+    return page("feedback.html", grade=grade, about=[*about_grade(grade), *(late.says if late else ())], books=books)
 
 
 def _books(grade: Grade, course: Catalogue) -> Iterator[Book]:

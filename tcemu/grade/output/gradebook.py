@@ -151,6 +151,8 @@ def _submission(book: Gradebook, stem: str, student: str, marks: Mapping[str, Ma
         if score is None:  # the exercise is newer than the submission
             score = Score(cell=book.find_grade_cell(grade_cell(name), stem, stem), notebook=notebook)
             book.db.add(score)
-        score.auto_score = mark.points
+        score.auto_score = mark.points if mark.graded is None else mark.graded
+        if mark.graded is not None:
+            score.manual_score = mark.points
         score.needs_manual_grade = False
     book.db.commit()

@@ -6,12 +6,14 @@ import json
 from typing import Any
 
 from tcemu.grade.output.catalogue import Catalogue, installed
+from tcemu.grade.output.lateness import Lateness
+from tcemu.grade.output.sheet import number
 from tcemu.grade.output.words import WORDS, about_grade
 from tcemu.grade.plain import visible
 from tcemu.grade.records import Grade, Mark
 
 
-def results(grade: Grade, course: Catalogue | None = None) -> str:
+def results(grade: Grade, course: Catalogue | None = None, late: Lateness | None = None) -> str:
     """The results of one student as JSON, for Gradescope's /autograder/results/results.json.
 
     Every text is plain ("text"), so that Gradescope shows markup instead of following it.
@@ -25,7 +27,7 @@ def results(grade: Grade, course: Catalogue | None = None) -> str:
     """
     held: dict[str, Any] = {
         "score": round(grade.points, 4),
-        "output": "\n".join(visible(line) for line in about_grade(grade)),
+        "output": "\n".join(visible(line) for line in (*about_grade(grade), *(late.says if late else ()))),
         "output_format": "text",
         "test_output_format": "text",
         "test_name_format": "text",
@@ -37,12 +39,14 @@ def results(grade: Grade, course: Catalogue | None = None) -> str:
     return json.dumps(held, indent=1, sort_keys=True) + "\n"
 
 
-def _test(mark: Mark, number: int, course: Catalogue) -> dict[str, Any]:
-    said = [f"{WORDS[mark.state]}.", mark.says, mark.mistake, *(f"{name}: {n:,}" for name, n in mark.scores.items())]
+def _test(mark: Mark, place: int, course: Catalogue) -> dict[str, Any]:
+    hand = "" if mark.graded is None else f"Points by hand; the grader gave {number(mark.graded)}."
+    scores = (f"{name}: {count:,}" for name, count in mark.scores.items())
+    said = [f"{WORDS[mark.state]}.", hand, mark.comment, mark.says, mark.mistake, *scores]
     return {
         "name": visible(f"{mark.notebook}: {course.title(mark.exercise)}"),
         "name_format": "text",
-        "number": str(number),
+        "number": str(place),
         "score": round(mark.points, 4),
         "max_score": mark.of,
         "status": "passed" if mark.state == "right" else "failed",

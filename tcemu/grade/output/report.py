@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import mean, median
 from typing import TYPE_CHECKING
 
 from tcemu.errors import counted
 from tcemu.grade.output.catalogue import Catalogue, installed
+from tcemu.grade.output.lateness import Lateness, span
 from tcemu.grade.output.pages import page
 from tcemu.grade.output.sheet import number
 from tcemu.grade.output.similarity import Group, groups
 from tcemu.grade.output.statistics import Row, mistakes, rows, spread, unsolved
 from tcemu.grade.output.variants import Answer, elsewhere
 from tcemu.grade.output.words import about_grade
-from tcemu.grade.plain import visible
+from tcemu.grade.plain import file_name, visible
 from tcemu.grade.records import Grade, Submission
 
 if TYPE_CHECKING:
@@ -44,16 +45,19 @@ class Report:
     elsewhere: Sequence[Answer] = ()
     #: Whether the submissions were compared.
     compared: bool = False
+    #: How late students were, where there are deadlines.
+    late: Mapping[str, Lateness] = field(default_factory=dict)
     course: Catalogue = field(default_factory=installed)
 
     @classmethod
     def of(
-        cls, grades: Sequence[Grade], submissions: Sequence[Submission], course: Catalogue | None = None
-    ) -> Report:
+        cls, grades: Sequence[Grade], submissions: Sequence[Submission], course: Catalogue | None = None,
+        late: Mapping[str, Lateness] | None = None,
+    ) -> Report:  # fmt: skip
         """The report on a class; without the submissions, nothing is said about who is alike."""
         course = course or installed()
         graded = [grade for grade in grades if grade.state == "graded"]  # the others' marks say nothing about exercises
-        told = cls(grades, rows(graded), mistakes(graded), course=course)
+        told = cls(grades, rows(graded), mistakes(graded), course=course, late=late or {})
         if not submissions:
             return told
         alike, others = groups(submissions, course), elsewhere(grades, submissions, course)
@@ -78,14 +82,20 @@ class Report:
     @property
     def html(self) -> str:
         """The report as a page."""
-        special = [(grade, about) for grade in self.grades if (about := about_grade(grade))]
+        told = ((grade, [*about_grade(grade), *self._late(grade)]) for grade in self.grades)
+        special = [(grade, about) for grade, about in told if about]
+        students = [(grade, f"feedback/{file_name(grade.student)}.html") for grade in self.grades]
+        alike = {name for group in self.alike for name in group.students}
         parts = spread(self.grades)
         versions = sorted({(grade.tcemu, grade.course) for grade in self.grades})
         most = max((count for _, count in parts), default=0) or 1
         return page(
-            "report.html", report=self, spread=parts, most=most, special=special, long=_LONG,
-            label=self.course.label, title=self.course.title, versions=versions,
+            "report.html", report=self, spread=parts, most=most, special=special, long=_LONG, students=students,
+            alike=alike, span=span, label=self.course.label, title=self.course.title, versions=versions,
         )  # fmt: skip
+
+    def _late(self, grade: Grade) -> list[str]:
+        return list(self.late[grade.student].says) if grade.student in self.late else []
 
 
 def tables(report: Report) -> Iterator[Table]:

@@ -6,6 +6,8 @@
     report.html                   what the teacher reads first
     gradebook.db                  nbgrader's gradebook
 
+What manual.csv in the folder says, which a teacher writes, is in all of them.
+
 STUDENT is the student's name if that is a simple one, and otherwise what is left of it, with a digest.
 """
 
@@ -22,6 +24,8 @@ from tcemu.grade.output import gradebook
 from tcemu.grade.output.catalogue import Catalogue, installed
 from tcemu.grade.output.feedback import feedback
 from tcemu.grade.output.gradescope import results
+from tcemu.grade.output.lateness import of_class
+from tcemu.grade.output.manual import MANUAL, merged
 from tcemu.grade.output.report import Report
 from tcemu.grade.output.sheet import sheet
 from tcemu.grade.plain import file_name
@@ -49,14 +53,17 @@ def write_all(
     feedback grades.csv gradescope report.html
     1 submission, 1 of them graded. Points: 0 on average, median 0, from 0 to 0.
     """
-    ordered = sorted(grades, key=lambda grade: grade.student)
+    ordered = merged(sorted(grades, key=lambda grade: grade.student), out / MANUAL)
+    handed = sorted(submissions, key=lambda each: each.student)
     names = Catalogue(course) if course else installed()
-    report = Report.of(ordered, sorted(submissions, key=lambda each: each.student), names)
+    late = of_class(ordered, handed, names.manifest)
+    report = Report.of(ordered, handed, names, late)
     try:
         for grade in ordered:
-            keep(out / "feedback" / f"{file_name(grade.student)}.html", feedback(grade, names))
-            keep(out / "gradescope" / f"{file_name(grade.student)}.json", results(grade, names))
-        keep(out / "grades.csv", sheet(ordered))
+            name, about = file_name(grade.student), (grade, names, late.get(grade.student))
+            keep(out / "feedback" / f"{name}.html", feedback(*about))
+            keep(out / "gradescope" / f"{name}.json", results(*about))
+        keep(out / "grades.csv", sheet(ordered, late))
         keep(out / "report.html", report.html)
     except OSError as error:
         raise CourseError(f"cannot write to {out}: {error.strerror or error}") from error
