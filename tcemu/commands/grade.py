@@ -28,8 +28,8 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 @click.command()
-@click.argument("submissions", type=click.Path(path_type=Path, exists=True))
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), required=True, help="Where the grades go.")
+@click.argument("submissions", required=False, type=click.Path(path_type=Path, exists=True))
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Where the grades go.")
 @click.option("--course", type=click.Path(path_type=Path, exists=True, file_okay=False),
               help="The folder of the course, which has a course.toml, in place of the installed one.")  # fmt: skip
 @click.option("--roster", type=click.Path(path_type=Path, exists=True, dir_okay=False),
@@ -38,6 +38,9 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 @click.option("--lms", "exports", multiple=True, type=click.Path(path_type=Path, exists=True, dir_okay=False),
               help="A CSV file that Canvas's gradebook or Moodle's grading worksheet exported: OUT gets the same file "
                    "with the points, to upload there; may be repeated.")  # fmt: skip
+@click.option("--gradescope", type=click.Path(path_type=Path, dir_okay=False), metavar="OUT.zip",
+              help="Grade nothing, but write the autograder that Gradescope runs, with --course, --roster, --notebook "
+                   "and the limits; --out, if it is given, has the key.")  # fmt: skip
 @click.option("--notebook", "notebooks", multiple=True, metavar="NAME",
               help="Grade only this notebook, such as 02_fragments; may be repeated. By default, everything that was "
                    "handed in.")  # fmt: skip
@@ -54,11 +57,12 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 @click.option("--no-warm", is_flag=True, help="Do not compile the kernels first, as `tcemu warm` does.")
 @click.option("--no-nbgrader", is_flag=True, help="Do not write nbgrader's gradebook.")
 def grade(
-    submissions: Path,
-    out: Path,
+    submissions: Path | None,
+    out: Path | None,
     course: Path | None,
     roster: Path | None,
     exports: tuple[Path, ...],
+    gradescope: Path | None,
     notebooks: tuple[str, ...],
     only: tuple[str, ...],
     jobs: int | None,
@@ -75,7 +79,8 @@ def grade(
 
     SUBMISSIONS is nbgrader's folder `submitted`, a zip archive of Gradescope, Moodle or Canvas, or a folder of
     notebooks named after students. The folder OUT gets grades.csv, a page for each student, Gradescope's results,
-    nbgrader's gradebook, and report.html for the teacher.
+    nbgrader's gradebook, and report.html for the teacher. Points and comments by hand are in OUT/manual.csv, which you
+    write: student,exercise,points,comment.
 
     The numbers of an exercise follow from the learner's name: the user of a JupyterHub, or the name given to `tcemu
     check --as`. Gradescope, Moodle and Canvas use other names; --roster translates them. If the learner's name is
@@ -94,6 +99,11 @@ def grade(
     from tcemu.grade.unseen import key_of
 
     limits = Limits(cell=limit_cell, notebook=limit_notebook, memory=_bytes(limit_memory))
+    if gradescope:
+        _autograder(gradescope, out, course, roster, notebooks, limits)
+        return
+    if submissions is None or out is None:
+        raise click.UsageError("grading needs SUBMISSIONS and --out; --gradescope OUT.zip needs neither")
     handed = _handed(submissions, course, roster, only)
     tasks = _tasks(handed, course, notebooks, limits, trusted, key_of(out))
     if not no_warm and not scheduler and (warmed := warm_up()):
@@ -110,6 +120,19 @@ def grade(
     for export in exports:
         _fill(export, out, report, roster)
     click.echo(f"Everything is in {out}; start with {out / 'report.html'}.")
+
+
+def _autograder(
+    path: Path, out: Path | None, course: Path | None, roster: Path | None, notebooks: Sequence[str], limits: Limits
+) -> None:
+    """Write Gradescope's autograder."""
+    from tcemu.grade.output.autograder import write_autograder
+    from tcemu.grade.unseen import key_of, new_key
+
+    stems = [Path(name).stem for name in notebooks]
+    write_autograder(path, key_of(out) if out else new_key(), stems, course, roster, limits)
+    click.echo(f"{path} is the autograder: upload it on Gradescope's page Configure Autograder. It holds the course's "
+               f"key{' and hidden tests' if course else ''}, so keep it from learners.")  # fmt: skip
 
 
 def _fill(export: Path, out: Path, report: Report, roster: Path | None) -> None:

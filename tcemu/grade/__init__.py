@@ -4,6 +4,8 @@
     run.py       many submissions: workers, schedulers, and grades that stay
     worker.py    a process that forks for each submission; work.py grades one
     marking.py   one notebook: its cells run in a box, its answers are judged here
+    hidden.py    a teacher's hidden tests, beside the judges
+    autograde.py what Gradescope runs for one submission
     outside.py   what judges get for the answers of a box; warps.py runs kernels on the machine here
     box.py       bubblewrap, limits, messages
     inside/      what runs in the box

@@ -114,6 +114,8 @@ class Seat:
     limits: Limits = field(default_factory=Limits)
     #: The folder of compiled kernels, if they are not beside their sources.
     cache: str = ""
+    #: Without bubblewrap, the user who runs the notebook, if root grades.
+    user: int = 0
 
     @property
     def environment(self) -> dict[str, str]:
@@ -124,7 +126,7 @@ class Seat:
     def command(self, calls: int = -1) -> list[str]:
         """The command that starts a box; `calls` is the descriptor with the system calls that it may not make."""
         boxed = not self.trusted
-        user = _USERS + os.getpid() % _FEW if boxed and os.geteuid() == 0 else 0
+        user = self.user if self.trusted else _USERS + os.getpid() % _FEW if os.geteuid() == 0 else 0
         limits = self.limits.rlimits
         if not user:  # another user's processes count
             limits = {name: most for name, most in limits.items() if boxed or name != "NPROC"}

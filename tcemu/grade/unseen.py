@@ -43,13 +43,18 @@ def key_of(folder: Path) -> str:
     try:
         private_folder(folder)
         with suppress(FileExistsError), open(path, "x", opener=_private) as file:
-            file.write(f"{secrets.token_hex(_BYTES)}\n")
+            file.write(f"{new_key()}\n")
         found = path.read_text(encoding="ascii").strip()
     except (OSError, ValueError) as error:
         raise CourseError(f"cannot read the key of the course in {path}: {error}") from error
     if len(found) < 2 * _BYTES:
         raise CourseError(f"{path} is not a key of a course: it has {len(found)} characters, not {2 * _BYTES}")
     return found
+
+
+def new_key() -> str:
+    """A key that nobody knows."""
+    return secrets.token_hex(_BYTES)
 
 
 def _private(path: str, flags: int) -> int:

@@ -44,6 +44,8 @@ class Task:
     course: str | None = None
     #: The teacher's key, from which numbers follow that nobody has seen.
     course_key: str = field(default="", repr=False)
+    #: Without a box, the user who runs it, if root grades.
+    user: int = 0
 
     @property
     def key(self) -> str:
@@ -67,7 +69,7 @@ class Task:
 
 def _plain(task: Task) -> dict[str, object]:
     return {"asked": task.asked, "limits": asdict(task.limits), "trusted": task.trusted, "course": task.course,
-            "course_key": task.course_key}  # fmt: skip
+            "course_key": task.course_key, "user": task.user}  # fmt: skip
 
 
 def _digest(content: bytes) -> str:
@@ -118,7 +120,7 @@ def grade(task: Task, cache: str = "") -> Grade:
     """The grade of a submission; `cache` is the folder of compiled kernels, if they are not beside their sources."""
     begun = time.monotonic()
     submission = task.submission
-    seat = Seat(task.trusted, task.limits, cache)
+    seat = Seat(task.trusted, task.limits, cache, task.user)
     marks = [mark for stem in task.asked for mark in _notebook(task, stem, seat)]
     state: GradeState = "graded" if set(submission.files) & set(task.asked) else "refused"
     return Grade(

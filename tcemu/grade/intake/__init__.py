@@ -1,6 +1,6 @@
 """Reads what was handed in without trusting it: folders and archives become plain records."""
 
-from tcemu.grade.intake.reading import submissions
+from tcemu.grade.intake.reading import submissions, unlisted
 from tcemu.grade.intake.roster import Roster
 
-__all__ = ["Roster", "submissions"]
+__all__ = ["Roster", "submissions", "unlisted"]

@@ -24,11 +24,14 @@ from tcemu.grade.records import Submission
 _REFUSED = frozenset({".gz", ".tar", ".tgz", ".7z", ".rar", ".bz2", ".xz"})
 
 
-def submissions(path: Path, course: Manifest | None = None, roster: Roster | None = None) -> list[Submission]:
+def submissions(
+    path: Path, course: Manifest | None = None, roster: Roster | None = None, *, alone: str = ""
+) -> list[Submission]:
     """What was handed in at `path`, a folder, a zip archive or a notebook: one record for each student, by name.
 
-    Without a `roster`, students are called what the hand-in calls them; if those need not be the names that their own
-    notebooks use, each submission says so in its `problems`.
+    If all of it is one student's, `alone` is the learner's name, whatever the files are called. Without a `roster`,
+    students are called what the hand-in calls them; if those need not be the names that their own notebooks use, each
+    submission says so in its `problems`.
 
     What is wrong with a file becomes a sentence in its student's `problems`; the others are read all the same. The
     notebooks of the records are made anew: they have code cells and nothing else. Nothing is written to disk. Raises
@@ -46,24 +49,24 @@ def submissions(path: Path, course: Manifest | None = None, roster: Roster | Non
     try:
         files = unwrapped(list(_files(path)))
         way = way_of(files, lessons)
-        handed = list(way.sort(files, path.resolve().stem))
+        handed = [Handed(alone, found) for found in files] if alone else list(way.sort(files, path.resolve().stem))
     except Refused as error:
         raise CourseError(f"{path} {error}") from None
     if not handed:
         raise CourseError(f"{path} holds nothing that was handed in: neither notebooks nor archives")
     students: dict[str, list[Handed]] = {}
     learners = roster or Roster({})
-    unlisted = set()
+    strangers = set()
     for each in handed:
-        learner = learners[each.student]
+        learner = alone or learners[each.student]
         students.setdefault(learner, []).append(each)
-        if not way.learners and each.student not in learners:
-            unlisted.add(learner)
+        if not way.learners and not alone and each.student not in learners:
+            strangers.add(learner)
     names = _names(sorted(students))
     looks = _looks(names)
     found = [_submission(names[raw], students[raw], lessons, looks.get(names[raw], "")) for raw in sorted(students)]
     found = [
-        replace(each, problems=(*each.problems, _unlisted(raw))) if raw in unlisted else each
+        replace(each, problems=(*each.problems, unlisted(raw))) if raw in strangers else each
         for each, raw in zip(found, sorted(students), strict=True)
     ]
     return sorted(_apart(found), key=lambda each: each.student)
@@ -96,8 +99,13 @@ def _names(raws: Sequence[str]) -> Mapping[str, str]:
     return names
 
 
-def _unlisted(name: str) -> str:
-    """A sentence about a student whose numbers in the exercises are unknown: a wrong guess costs marks."""
+def unlisted(name: str) -> str:
+    """A sentence about a student whose numbers in the exercises are unknown: a wrong guess costs marks.
+
+    >>> from tcemu.grade.intake import unlisted
+    >>> unlisted("ada")[:20]
+    "No roster lists 'ada"
+    """
     return (
         f"No roster lists {shown(name_of(name))}, so the exercises were marked with the numbers of a learner of that "
         "name. If the learner's own notebooks use another name, right answers may count as wrong: the teacher can name "

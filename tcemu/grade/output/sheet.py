@@ -47,16 +47,16 @@ def sheet(grades: Sequence[Grade], late: Mapping[str, Lateness] | None = None) -
             points = {mark.exercise: "" if mark.graded is None else number(mark.points) for mark in grade.marks}
         earned = number(grade.points) if grade.worth else ""
         about = (grade.student, grade.state, earned, number(grade.of), grade.says, grade.folder)
-        extra = [*(_late(late.get(grade.student)) if late else []), *([_by_hand(grade)] if hands else [])]
+        extra = [*(_late(late.get(grade.student), grade.worth) if late else []), *([_by_hand(grade)] if hands else [])]
         row = (*about, grade.tcemu, grade.course, grade.digest, *extra, *(points.get(name, "") for name in names))
         writer.writerow(map(cell, row))
     return held.getvalue()
 
 
-def _late(late: Lateness | None) -> tuple[str, str]:
+def _late(late: Lateness | None, worth: bool) -> tuple[str, str]:
     if late is None:
         return "", ""
-    return "" if late.minutes is None else str(late.minutes), number(late.points)
+    return "" if late.minutes is None else str(late.minutes), number(late.points) if worth else ""
 
 
 def _by_hand(grade: Grade) -> str:
