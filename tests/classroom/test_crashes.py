@@ -13,6 +13,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 
 import pytest
+from quick import THOROUGH, spread, turn
 from school import PASSWORD, free_port, started, wait_for
 
 NEEDS = {
@@ -23,6 +24,8 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not all(NEEDS.values()), reason=f"needs {[name for name, there in NEEDS.items() if not there]}"),
 ]
+#: Each takes minutes; one crash, every day another one, is tried by every run.
+long = pytest.mark.skipif(not THOROUGH, reason="takes minutes: only with --thorough")
 WORK = "the work of a whole afternoon"
 #: The processes of a classroom, by words of their command lines.
 PARTS = {"command": "tcemu classroom", "hub": "-m jupyterhub", "proxy": "traefik", "service": "classroom.service",
@@ -158,9 +161,13 @@ def as_before(room):
     assert room.learner() == WORK
 
 
+#: What is killed together; nothing named is everything.
+KILLED = [(), ("hub",), ("command",), ("command", "hub"), ("hub", "proxy"), ("hub", "service", "server")]
+
+
 @pytest.mark.parametrize(
     "parts",
-    [("hub",), ("command",), ("command", "hub"), ("hub", "proxy"), ("hub", "service", "server"), ()],
+    spread(KILLED, 6, first=turn(6)),
     ids=lambda parts: " and ".join(parts) or "everything",
 )
 def test_the_next_start_goes_on_after_a_kill(room, parts):
@@ -173,6 +180,7 @@ def test_the_next_start_goes_on_after_a_kill(room, parts):
     assert "Traceback" not in room.log.read_text()
 
 
+@long
 def test_the_hub_starts_its_proxy_and_its_service_again(room):
     as_before(room)
     for part in ("proxy", "service"):
@@ -189,6 +197,7 @@ def test_the_hub_starts_its_proxy_and_its_service_again(room):
     assert "Traceback" not in room.log.read_text()
 
 
+@long
 def test_files_that_a_power_loss_cut_off(room):
     hub = room.folder / "hub"
     as_before(room)
@@ -202,6 +211,7 @@ def test_files_that_a_power_loss_cut_off(room):
     assert room.stop() == 0
 
 
+@long
 def test_empty_files(room):
     for name in ("settings.json", "hub.sqlite", "routes.toml", "proxy.toml", "cookie-secret"):
         (room.folder / "hub" / name).write_bytes(b"")
@@ -209,6 +219,7 @@ def test_empty_files(room):
     assert room.stop() == 0
 
 
+@long
 @pytest.mark.parametrize("how", ["Ctrl + C", "kill -9"])
 def test_any_moment_of_a_start(room, how):
     for moment in MOMENTS:
@@ -225,6 +236,7 @@ def test_any_moment_of_a_start(room, how):
     assert room.stop() == 0
 
 
+@long
 @pytest.mark.parametrize("how", ["Ctrl + C", "kill -9"])
 def test_any_moment_of_the_first_start(tmp_path, how):
     for number, moment in enumerate(MOMENTS):
@@ -243,6 +255,7 @@ def test_any_moment_of_the_first_start(tmp_path, how):
         assert room.processes() == []
 
 
+@long
 def test_a_second_start_leaves_the_first_alone(room):
     as_before(room)
     first, log = room.process, room.log.read_text()
