@@ -22,11 +22,11 @@ FAILS = "Right as far as `check` can tell, but a hidden test of the teacher's do
 
 
 @cache
-def tests_in(folder: str | None) -> Mapping[str, Solution]:
+def hidden_in(folder: str | None) -> Mapping[str, Solution]:
     """The solutions with hidden tests in a course of one's own, by exercise. Raises CourseError.
 
-    >>> from tcemu.grade.hidden import tests_in
-    >>> dict(tests_in(None))
+    >>> from tcemu.grade.hidden import hidden_in
+    >>> dict(hidden_in(None))
     {}
     """
     if folder is None:

@@ -135,7 +135,7 @@ def _notebook(task: Task, stem: str, seat: Seat) -> list[Mark]:
     if stem not in task.submission.files:
         return [failed(stem, exercise, "This notebook was not handed in.") for exercise in wanted.values()]
     return marks_of(stem, task.submission.read(stem), wanted, task.submission.student, seat, task.course_key,
-                    hidden.tests_in(task.course))  # fmt: skip
+                    hidden.hidden_in(task.course))  # fmt: skip
 
 
 def quarantined(task: Task, says: str) -> Grade:

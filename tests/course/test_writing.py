@@ -10,7 +10,7 @@ from handed import notebook
 from places import ROOT
 
 from tcemu.cli import commands
-from tcemu.grade.hidden import FAILS, tests_in
+from tcemu.grade.hidden import FAILS, hidden_in
 from tcemu.grade.records import Submission
 from tcemu.grade.work import Task, course_digest, course_of, grade
 
@@ -202,7 +202,7 @@ def test_hidden_tests_decide_in_the_grader_and_nothing_in_the_notebook_does(cour
     change(course, {"row_of_lane-check": "check(row_of_lane)\n" + HIDDEN.format(last=7, more=more)})
     assert run("exercises", "save", course).exit_code == 0
     (course / "course.toml").write_text(COURSE, encoding="utf-8")
-    for cached in (tests_in, course_digest, course_of):
+    for cached in (hidden_in, course_digest, course_of):
         cached.cache_clear()
     cells = CHEAT.replace("return %s", answer), "from tcemu.course import check\ncheck(row_of_lane)"
     work = Submission("ada", "ada", {"02_lanes": notebook(*cells)})

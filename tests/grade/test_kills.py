@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from attacks import FAIR, IN_THE_BOX, book
 from boxed import needs_box
 from handed import folder
 from places import ROOT
+
+from tcemu.grade.unseen import KEY
 
 pytestmark = [needs_box, pytest.mark.slow]
 
@@ -61,6 +64,8 @@ def test_a_run_that_is_killed_again_and_again_loses_nothing(tmp_path):
         after = graded(one)
         assert {name: after[name] for name in before} == before
     kept = graded(one)
+    two.mkdir()
+    shutil.copy(one / KEY, two)  # another key draws other numbers, and names the files otherwise
     for place in (one, two):
         subprocess.run([*command, "--out", str(place)], check=True, timeout=1800, **options)
     assert {name: graded(one)[name] for name in kept} == kept
