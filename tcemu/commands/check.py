@@ -156,7 +156,7 @@ def show(console: Console, held: Mapping[Path, Sequence[Result]]) -> None:
         known = exercises(path.parent)
         for number, result in enumerate(results):
             row = known.get(result.name)
-            points = f"{result.points:g} of {row.points}" if row else ""
+            points = f"{round(result.points, 2):g} of {row.points}" if row else ""
             state = _SHOWN[result.state][0]
             name = f"{path.parent.name}/{path.stem}" if number == 0 else ""
             table.add_row(name, result.name, state, points, str(row.minutes) if row else "")
