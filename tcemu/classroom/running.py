@@ -121,6 +121,7 @@ def _holder(port: int) -> str:
 def mend(hub: Path) -> list[str]:
     """Put right what a crash may have left in the hub's folder, and say what was lost. Raises CourseError.
 
+    >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> from tcemu.classroom.running import mend
     >>> with TemporaryDirectory() as folder:

@@ -40,11 +40,13 @@ _OTHERS = re.compile(r"(?:\w+\.)*(\w+)\(\) (missing .* argument|takes .* positio
 
 
 def wrong_call(kind: type, error: TypeError) -> OperandError | None:
-    """What is wrong with a kernel's call of a method of a warp, whose class is `kind`; None for any other error.
+    r"""What is wrong with a kernel's call of a method of a warp, whose class is `kind`; None for any other error.
 
     >>> from tcemu.machine.methods.calls import wrong_call
-    >>> print(wrong_call(tcemu.Warp, TypeError("mbarrier_wait() got an unexpected keyword argument 'phase'")))
-    warp.mbarrier_wait has no argument phase=; did you mean parity=? Its arguments are (mbarrier, parity)
+    >>> wrong = wrong_call(tcemu.Warp, TypeError("mbarrier_wait() got an unexpected keyword argument 'phase'"))
+    >>> print(*str(wrong).split("? "), sep="?\n")
+    warp.mbarrier_wait has no argument phase=; did you mean parity=?
+    Its arguments are (address, parity=None, state=None)
     """
     named = _UNEXPECTED.match(str(error)) or _OTHERS.match(str(error))
     method = vars(kind).get(named[1]) if named else None
