@@ -116,7 +116,7 @@ def test_what_is_handed_in_reaches_the_teacher_and_the_feedback_comes_back(schoo
         person.page.get_by_role("heading", name=f"Feedback for {person.name}").wait_for()
         assert other not in person.page.inner_text("body").split()
     assert "1 of 7 points" in ann.page.inner_text("body")
-    assert "0.5 of 7 points" in bob.page.inner_text("body")
+    assert "0.47 of 7 points" in bob.page.inner_text("body")
     for theme in ("light", "dark"):
         bob.page.emulate_media(color_scheme=theme)
         bob.shot(f"feedback-{theme}")

@@ -32,7 +32,7 @@ def drawn(kind, shape, seed=0):
     values = np.random.default_rng(seed).standard_normal(shape) * 4
     if form.kind != "float":
         values = (values if form.signed else np.abs(values)).astype(int)
-    return form.matrix(form.encode(values))
+    return form.matrix(form.encode(values, satfinite=form.kind != "float"))
 
 
 def small(product):
