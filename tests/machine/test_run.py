@@ -335,7 +335,7 @@ def test_words_that_are_wrong_find_the_nearest(row):
         ("setmaxnreg.keep.sync.aligned.u32", "Nearest legal form: setmaxnreg.inc.sync.aligned.u32"),
         ("fence.mbarrier_init", "Nearest legal form: fence.mbarrier_init.release.cluster"),
         ("shfl.idx.b32", "Nearest legal form: shfl.sync.idx.b32"),
-        ("shfl.sync.xor.b32", "'.xor' is not a qualifier of shfl. Did you mean 'bfly'? .mode must be .up, .down, .bfly"),
+        ("shfl.sync.xor.b32", "'.xor' is not a qualifier of shfl. Did you mean 'bfly'? .mode must be .up, .down"),
         ("vote.all", "Nearest legal form: vote.sync.all.pred"),
         ("ld.local.b32", "the machine has no .local memory: a kernel's variables are Python's"),
         ("ld.global.v3.b32", "'.v3' is not a qualifier of ld. Did you mean 'v4'? .vec must be .v2, .v4 or .v8."),
