@@ -10,12 +10,14 @@ from tcemu.version import __version__
 if TYPE_CHECKING:  # what an editor, Jupyter's completion and a type checker read
     from tcemu import (
         course,
+        cuda,
         formats,
         gemm,
         layouts,
         live,
         machine,
         microscaling,
+        ptx,
         recipes,
         sanitizer,
         schedules,
@@ -59,6 +61,7 @@ __all__ = [
     "Warp",
     "__version__",
     "course",
+    "cuda",
     "formats",
     "gemm",
     "launch",
@@ -68,6 +71,7 @@ __all__ = [
     "matmul",
     "microscaling",
     "parse",
+    "ptx",
     "recipes",
     "run",
     "sanitizer",
@@ -95,7 +99,7 @@ _HOMES = {
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 #: Packages that are attributes of tcemu without being imported; those that are not in `__all__` are for maintainers.
-_ROOMS = {*__all__, "arithmetic", "errors", "instructions", "timing", "vectors"} - {*_HOME, "__version__"}
+_ROOMS = {*__all__, "alu", "arithmetic", "assembly", "errors", "instructions", "simt", "timing", "vectors"} - {*_HOME, "__version__"}
 
 #: Packages whose modules users name, as in tcemu.machine.events; launching loads them.
 _WHOLE = ("machine", "sanitizer")

@@ -1,0 +1,1 @@
+"""CUDA C++ without a GPU: NVRTC compiles it, and the kernels run on the machine."""

@@ -1,0 +1,1 @@
+"""The kernels of a PTX file, ready to launch on the machine."""
