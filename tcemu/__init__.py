@@ -99,7 +99,8 @@ _HOMES = {
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 #: Packages that are attributes of tcemu without being imported; those that are not in `__all__` are for maintainers.
-_ROOMS = {*__all__, "alu", "arithmetic", "assembly", "errors", "instructions", "simt", "timing", "vectors"} - {*_HOME, "__version__"}
+_LOWER = ("alu", "arithmetic", "assembly", "errors", "instructions", "simt", "timing", "vectors")
+_ROOMS = {*__all__, *_LOWER} - {*_HOME, "__version__"}
 
 #: Packages whose modules users name, as in tcemu.machine.events; launching loads them.
 _WHOLE = ("machine", "sanitizer")
