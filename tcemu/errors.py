@@ -24,7 +24,7 @@ from typing import Any, Generic, Literal, TypeGuard, TypeVar
 __all__ = [
     "AddressError", "ArithmeticUnknown", "CompilationError", "CostUnknown", "CourseError", "Deadlock",
     "FormatError", "GpuError", "GpuUnavailable", "IllegalInstruction", "KernelsUnavailable", "LaunchError",
-    "LayoutError", "MbarrierMisused", "MemoryFault", "MissingPackage", "OperandError", "TableError",
+    "LayoutError", "MbarrierMisused", "MemoryFault", "MissingPackage", "OperandError", "PtxError", "TableError",
     "TargetError", "TcemuError", "UndefinedBehaviour", "Unending", "UnknownKey", "UnknownName",
 ]  # fmt: skip
 
@@ -175,6 +175,17 @@ class GpuUnavailable(TcemuError):  # noqa: N818 - an absence, not a mistake of t
 
 class GpuError(TcemuError):
     """A kernel did not finish on the GPU: an invalid address, an illegal instruction, a timeout."""
+
+
+class PtxError(TcemuError):
+    """The text is not PTX; the message says where, what was found, what was expected, and quotes the line.
+
+    `line` is the number of the line in the text.
+    """
+
+    def __init__(self, message: str, line: int = 0) -> None:
+        super().__init__(message)
+        self.line = line
 
 
 class CompilationError(TcemuError):

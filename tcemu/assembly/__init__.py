@@ -1,1 +1,30 @@
 """PTX text to modules: functions, instructions, operands, variables, and the source lines they come from."""
+
+from tcemu.assembly.module import (
+    Arguments,
+    Function,
+    Immediate,
+    Initial,
+    Instruction,
+    Label,
+    Line,
+    Masked,
+    Memory,
+    Module,
+    Negated,
+    Operand,
+    Pair,
+    Prototype,
+    Register,
+    Sink,
+    Special,
+    Symbol,
+    Variable,
+    Vector,
+    width,
+)
+
+__all__ = [
+    "Arguments", "Function", "Immediate", "Initial", "Instruction", "Label", "Line", "Masked", "Memory", "Module",
+    "Negated", "Operand", "Pair", "Prototype", "Register", "Sink", "Special", "Symbol", "Variable", "Vector", "width",
+]  # fmt: skip

@@ -1,0 +1,334 @@
+"""What PTX text says, as values: modules, functions, instructions, operands, variables, source lines.
+
+Names are unique within a function: where an inner scope declares a register, variable or label again, the parser
+renames it (``%r1#2``), so that nothing that reads a function needs to know about scopes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from tcemu.assembly.demangle import demangled, short
+
+# ---------------------------------------------------------------------------------------------- operands
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A register of the function, ``%r1``; its type is in Function.registers."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Special:
+    """A special register, without the %: "tid.x", "laneid", "clock64"."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"%{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Immediate:
+    """A constant: an integer, which may be negative, or the bits of an f32 or f64.
+
+    Decimal constants (1.5) are f64 in PTX, also for an f32 instruction.
+    """
+
+    value: int
+    kind: Literal["int", "f32", "f64"] = "int"
+
+    def __str__(self) -> str:
+        return {"int": f"{self.value}", "f32": f"0f{self.value:08X}", "f64": f"0d{self.value:016X}"}[self.kind]
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """The address of a variable, parameter or function; in an initial value perhaps ``generic(name)``."""
+
+    name: str
+    offset: int = 0
+    generic: bool = False
+
+    def __str__(self) -> str:
+        name = f"generic({self.name})" if self.generic else self.name
+        return f"{name}{self.offset:+d}" if self.offset else name
+
+
+@dataclass(frozen=True, slots=True)
+class Masked:
+    """In an initial value, ``0xff00(name)``: those bits of the address, shifted down to bit 0."""
+
+    mask: int
+    symbol: Symbol
+
+    def __str__(self) -> str:
+        return f"{self.mask:#x}({self.symbol})"
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A place in the body, or a table of places: a key of Function.labels, branch_targets, call_targets, prototypes."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Negated:
+    """``!%p``: the opposite of a predicate."""
+
+    register: Register
+
+    def __str__(self) -> str:
+        return f"!{self.register}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """``_``: a result that nobody wants."""
+
+    def __str__(self) -> str:
+        return "_"
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """``{a, b}``: several registers or constants that are one operand."""
+
+    items: tuple[Operand, ...]
+
+    def __str__(self) -> str:
+        return f"{{{_listed(self.items)}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """``d|p``: two results of one instruction."""
+
+    first: Register | Sink
+    second: Register | Sink
+
+    def __str__(self) -> str:
+        return f"{self.first}|{self.second}"
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """``[base+offset]``, or ``[base, {coordinates}]`` of a tensor map."""
+
+    base: Register | Symbol | Immediate
+    offset: int = 0
+    coordinates: tuple[Operand, ...] = ()
+
+    def __str__(self) -> str:
+        offset = f"{self.offset:+d}" if self.offset else ""
+        coordinates = f", {{{_listed(self.coordinates)}}}" if self.coordinates else ""
+        return f"[{self.base}{offset}{coordinates}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """``(a, b)`` of a call: its results or its arguments."""
+
+    items: tuple[Operand, ...]
+
+    def __str__(self) -> str:
+        return f"({_listed(self.items)})"
+
+
+Operand: TypeAlias = (
+    Register | Special | Immediate | Symbol | Masked | Label | Negated | Sink | Vector | Pair | Memory | Arguments
+)
+#: The initial value of a variable: one element, or a tuple of initial values for each dimension.
+Initial: TypeAlias = "Immediate | Symbol | Masked | tuple[Initial, ...]"
+
+
+def _listed(items: tuple[Operand, ...]) -> str:
+    return ", ".join(map(str, items))
+
+
+# ---------------------------------------------------------------------------------------------- instructions
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A place in the source (.loc). `function` is demangled; `inlined` is the call that the compiler inlined here.
+
+    `function` is "" if the text does not say it, as for lines of the kernel itself.
+    """
+
+    file: str
+    line: int
+    column: int = 0
+    function: str = ""
+    inlined: Line | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction: `guard` is the predicate of ``@%p``, or of ``@!%p`` if `negated`."""
+
+    opcode: str
+    operands: tuple[Operand, ...] = ()
+    guard: Register | None = None
+    negated: bool = False
+    line: Line | None = None
+    text_line: int = 0
+
+    def __str__(self) -> str:
+        guard = f"@{'!' if self.negated else ''}{self.guard} " if self.guard else ""
+        operands = f" {_listed(self.operands)}" if self.operands else ""
+        return f"{guard}{self.opcode}{operands};"
+
+
+# ---------------------------------------------------------------------------------------------- declarations
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable or parameter. Sizes are in bytes; size is 0 if the launch decides (``.extern .shared .b8 s[]``).
+
+    `count` is the number of elements of `type`, over all dimensions and vector elements. `pointer` says, for a
+    parameter that is declared with .ptr, which memory it points to: "generic" if none is named.
+    """
+
+    name: str
+    space: str
+    type: str
+    align: int
+    size: int
+    count: int = 1
+    initial: Initial | None = None
+    extern: bool = False
+    pointer: str | None = None
+    dimensions: tuple[int, ...] = ()
+    text_line: int = 0
+
+    def elements(self) -> Iterator[tuple[int, int, Immediate | Symbol | Masked]]:
+        """The initial value, element by element: offset and size in bytes, and the value. What is left out is 0."""
+        if self.initial is not None:
+            size = width(self.type) // 8
+            yield from ((at * size, size, value) for at, value in _flat(self.initial, self.dimensions))
+
+
+def _flat(
+    initial: Initial, dimensions: tuple[int, ...], first: int = 0
+) -> Iterator[tuple[int, Immediate | Symbol | Masked]]:
+    """The elements of an initial value with their indices; each of its tuples may be shorter than its dimension."""
+    if not isinstance(initial, tuple):
+        yield first, initial
+        return
+    inner = dimensions[1:]
+    step = 1
+    for extent in inner:
+        step *= extent
+    for each in initial:
+        yield from _flat(each, inner, first)
+        first += step if isinstance(each, tuple) else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Prototype:
+    """``.callprototype``: what an indirect call passes and gets."""
+
+    parameters: tuple[Variable, ...] = ()
+    returns: tuple[Variable, ...] = ()
+    directives: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A kernel (`entry`) or device function.
+
+    `registers` has those that are used, with their types. `labels` says for each label which instruction of the body
+    follows it (len(body) at the end). `directives` has .maxntid and its like, without the dot. `branch_targets` has the
+    labels of each .branchtargets, `call_targets` the functions of each .calltargets. A function without a body is
+    not `defined`: the text only declares it.
+    """
+
+    name: str
+    entry: bool = False
+    parameters: tuple[Variable, ...] = ()
+    returns: tuple[Variable, ...] = ()
+    registers: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, Variable] = field(default_factory=dict)
+    body: tuple[Instruction, ...] = ()
+    labels: Mapping[str, int] = field(default_factory=dict)
+    directives: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
+    branch_targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    call_targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    prototypes: Mapping[str, Prototype] = field(default_factory=dict)
+    defined: bool = True
+    text_line: int = 0
+
+    @property
+    def demangled(self) -> str:
+        """The name in C++: "gemm<64>(float*, int)"."""
+        return demangled(self.name)
+
+    @property
+    def short(self) -> str:
+        """The name in C++ without the types of the parameters: "gemm<64>"."""
+        return short(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """PTX text: its version and target ("sm_90a"), source files by number, variables and functions by name.
+
+    `options` are the other words of .target, such as "debug"; `aliases` says which function an alias means.
+    """
+
+    version: str = ""
+    target: str = ""
+    files: Mapping[int, str] = field(default_factory=dict)
+    variables: Mapping[str, Variable] = field(default_factory=dict)
+    functions: Mapping[str, Function] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
+    address_size: int = 64
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    name: str = "kernel.ptx"
+
+    @property
+    def kernels(self) -> tuple[Function, ...]:
+        """The functions that can be launched, in the order of the text."""
+        return tuple(each for each in self.functions.values() if each.entry and each.defined)
+
+
+# ---------------------------------------------------------------------------------------------- types
+
+_WIDTHS = (
+    {"pred": 1, "texref": 64, "samplerref": 64, "surfref": 64}
+    | {f"{kind}{bits}": bits for kind in "bus" for bits in (8, 16, 32, 64)}
+    | {"b128": 128, "f16": 16, "bf16": 16, "f32": 32, "tf32": 32, "f64": 64}
+    | {"f16x2": 32, "bf16x2": 32, "f32x2": 64, "u16x2": 32, "s16x2": 32, "u8x4": 32, "s8x4": 32, "b8x4": 32}
+    | {"e4m3": 8, "e5m2": 8, "ue8m0x2": 16}
+    | {f"{kind}x2": 8 if kind == "e2m1" else 16 for kind in ("e4m3", "e5m2", "e2m1", "e2m3", "e3m2")}
+    | {f"{kind}x4": 16 if kind == "e2m1" else 32 for kind in ("e4m3", "e5m2", "e2m1", "e2m3", "e3m2")}
+)
+
+
+def width(type: str) -> int:  # noqa: A002 - PTX's word
+    """The bits of a type.
+
+    >>> from tcemu import assembly
+    >>> assembly.width("f16x2"), assembly.width("b128"), assembly.width("pred")
+    (32, 128, 1)
+    """
+    return _WIDTHS[type]
+
+
+TYPES = frozenset(_WIDTHS)
