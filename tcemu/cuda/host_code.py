@@ -1,0 +1,154 @@
+"""What of a CUDA C++ file is for the device: NVRTC compiles no host code, and a pasted file is full of it.
+
+`main`, launches with `<<<...>>>`, std::vector and calls of the runtime are left out; every line keeps its number.
+Functions without `__device__` stay if nothing in them is for the host only: kernels call such helpers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from tcemu.errors import require
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+#: What stands before the body of a function that a GPU can run.
+_DEVICE = re.compile(r"\b(__global__|__device__|constexpr|consteval)\b")
+#: Names that only a host has: of the runtime and NVIDIA's libraries, of C++'s library, of C's.
+_HOST = re.compile(
+    r"<<<|\b(?:cuda|cublas|cublasLt|cudnn|curand|cusparse|cusolver|nccl|nvtx|nvml)[A-Z]\w*"
+    r"|\bcu(?:Init|Device|Ctx|Module|Launch|Mem|Stream|Event|Func|GetErrorString|TensorMapEncode)\w*"
+    r"|\bstd::(?:vector|string|map|set|unordered_\w+|deque|list|queue|cout|cerr|clog|endl|\w*stream|chrono|random_device"
+    r"|mt19937\w*|default_random_engine|\w+_distribution|thread|mutex|unique_ptr|shared_ptr|make_unique|make_shared"
+    r"|function|\w*exception|\w+_error|to_string|sort|iota|generate|getline|setw|setprecision|filesystem|exit)\b"
+    r"|\bthrust::|\bat::|\btorch::|\bpy::"
+    r"|\b(?:stderr|stdout|fopen|fprintf|fread|fwrite|fclose|exit|rand|srand|getenv|atoi|atof|strtol|getopt|getline|cout"
+    r"|cerr|gettimeofday|clock_gettime|nanosleep|usleep)\b"
+)
+#: Types of the runtime that a kernel's parameters may have.
+_SHARED = re.compile(r"\bcuda(?:TextureObject_t|SurfaceObject_t)\b|\bCUtensorMap\b")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+#: What a file, a namespace, extern "C" {}, a template and #if hold, one inside another.
+_OUTER = {
+    "translation_unit", "namespace_definition", "declaration_list", "linkage_specification",
+    "preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif",
+}  # fmt: skip
+_PARTS = {
+    "function_definition", "declaration", "struct_specifier", "class_specifier", "type_definition", "alias_declaration",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Part:
+    """A function, variable or class at file scope. Bytes of the source, lines from 1, both ends included."""
+
+    name: str
+    text: str
+    start: int
+    end: int
+    first: int
+    last: int
+    #: what decides whether a device can use it: its own words, without those of a function that is annotated
+    device: bool
+
+
+@dataclass(frozen=True)
+class DeviceSide:
+    """The source for NVRTC, with as many lines as the file, and the names of what was left out."""
+
+    text: str
+    left_out: tuple[str, ...]
+
+
+def device_side(source: str, wrong: Collection[int] = ()) -> DeviceSide:
+    """Leave out what is for the host: what uses names that only a host has, and what uses that in turn.
+
+    `wrong` are lines at which the compiler stumbled; functions that hold them are left out too, unless they are
+    annotated. A file that has no host code comes back as it is.
+    """
+    raw = source.encode()
+    parts = list(_parts(raw))
+    macros = _macros(source)
+    gone = {part for part in parts if not _kept(part, macros) and (_host(part) or _holds(part, wrong))}
+    while True:
+        names = {part.name for part in gone} - {part.name for part in parts if part not in gone}
+        more = {part for part in parts if part not in gone and not _kept(part, macros) and names & _words(part)}
+        if not more:
+            break
+        gone |= more
+    text = bytearray(raw)
+    for part in gone:
+        text[part.start : part.end] = re.sub(rb"[^\n]", b" ", raw[part.start : part.end])
+    return DeviceSide(text.decode(), tuple(part.name for part in sorted(gone, key=lambda part: part.start)))
+
+
+@cache
+def _parser() -> Parser:
+    """A parser of CUDA C++, which recovers from what it does not know."""
+    require("cuda", "CUDA C++ with host code", "tree_sitter", "tree_sitter_cuda")
+    import tree_sitter
+    import tree_sitter_cuda
+
+    return tree_sitter.Parser(tree_sitter.Language(tree_sitter_cuda.language()))
+
+
+def _parts(raw: bytes) -> Iterator[Part]:
+    yield from _inside(_parser().parse(raw).root_node, raw)
+
+
+def _inside(outer: Node, raw: bytes) -> Iterator[Part]:
+    for node in outer.named_children:
+        inner = node
+        while inner.type == "template_declaration":
+            inner = inner.named_children[-1]
+        if inner.type in _PARTS:
+            yield _part(node, inner, raw)
+        elif node.type in _OUTER:
+            yield from _inside(node, raw)
+
+
+def _part(node: Node, inner: Node, raw: bytes) -> Part:
+    body = inner.child_by_field_name("body")
+    head = raw[node.start_byte : body.start_byte if body else node.end_byte].decode(errors="replace")
+    text = raw[node.start_byte : node.end_byte].decode(errors="replace")
+    end = node.end_byte + (raw[node.end_byte : node.end_byte + 1] == b";")
+    # a class may have members for either side, and is kept if one is for the device
+    device = bool(_DEVICE.search(text if "specifier" in inner.type else head))
+    places = node.start_byte, end, node.start_point[0] + 1, node.end_point[0] + 1
+    return Part(_name(inner), text, *places, device)
+
+
+def _name(node: Node) -> str:
+    """The name that a definition gives: of a function, without namespaces and parameters."""
+    for field in ("declarator", "name"):
+        inner = node.child_by_field_name(field)
+        if inner is not None:
+            return _name(inner)
+    words = _WORD.findall((node.text or b"").decode(errors="replace"))
+    return words[-1] if words else ""
+
+
+def _macros(source: str) -> set[str]:
+    """The macros of the file that stand for annotations, as in `#define DEVICE __device__ __forceinline__`."""
+    return {found[1] for found in re.finditer(r"^\s*#\s*define\s+(\w+)\s.*__(?:device|global)__", source, re.MULTILINE)}
+
+
+def _kept(part: Part, macros: set[str]) -> bool:
+    return part.device or bool(macros & set(_WORD.findall(part.text.split("{", 1)[0])))
+
+
+def _host(part: Part) -> bool:
+    return part.name == "main" or bool(_HOST.search(_SHARED.sub("", part.text)))
+
+
+def _holds(part: Part, lines: Collection[int]) -> bool:
+    return any(part.first <= line <= part.last for line in lines)
+
+
+def _words(part: Part) -> set[str]:
+    return set(_WORD.findall(part.text)) - {part.name}

@@ -1,0 +1,74 @@
+"""What of a file is left for the device: whole files as people paste them, line by line."""
+
+import pytest
+
+pytest.importorskip("tree_sitter_cuda")
+
+from tcemu.cuda.host_code import device_side
+
+PASTED = """#include <vector>
+#define DEVICE __device__ __forceinline__
+DEVICE float twice(float x) { return 2 * x; }
+int ceil_div(int a, int b) { return (a + b - 1) / b; }
+constexpr int THREADS = 128;
+struct Shape { int m, n; };
+struct Timer { std::chrono::time_point<int> begin; void stop(); };
+Timer timer;
+template <int N>
+__global__ void __launch_bounds__(THREADS) scale(float *x, Shape shape) {
+  x[threadIdx.x] = twice(x[ceil_div(threadIdx.x, N)]);
+}
+template <int N>
+void launch(float *x) {
+  scale<N><<<ceil_div(8, N), THREADS>>>(x, Shape{1, 2});
+}
+void start() { timer.stop(); }
+namespace tools {
+static cublasHandle_t handle;
+__host__ __device__ int both(int a) { return a; }
+void report() { printf("%d\\n", both(1)); start(); }
+}
+extern "C" {
+__global__ void plain(int *x) { if (x == nullptr) printf("none"); }
+}
+int main(int argc, char **argv) {
+  launch<4>(nullptr);
+  return 0;
+}
+"""
+
+
+def test_what_only_a_host_can_run_is_left_out():
+    side = device_side(PASTED)
+    assert side.left_out == ("Timer", "timer", "launch", "start", "handle", "report", "main")
+
+
+def test_every_line_keeps_its_number_and_what_stays_is_unchanged():
+    before, after = PASTED.splitlines(), device_side(PASTED).text.splitlines()
+    assert len(before) == len(after)
+    assert all(new in (old, "") or new.strip() == "" for old, new in zip(before, after, strict=True))
+    for kept in (2, 3, 4, 5, 8, 9, 10, 19, 23):
+        assert after[kept] == before[kept]
+
+
+def test_a_file_of_kernels_comes_back_as_it_is():
+    source = "__device__ int f(int x) { return x; }\n__global__ void k(int *x) { *x = f(1); }\n"
+    assert device_side(source).text == source
+    assert device_side(source).left_out == ()
+
+
+def test_a_function_at_whose_line_the_compiler_stumbled_is_left_out_unless_it_is_for_the_device():
+    source = "int odd(Unknown x) { return x.size(); }\n__global__ void k(int *x) { *x = nonsense; }\n"
+    assert device_side(source, wrong=[1]).left_out == ("odd",)
+    assert device_side(source, wrong=[2]).left_out == ()
+
+
+def test_an_overload_for_the_device_keeps_the_name():
+    overloads = "int f(std::vector<int> x) { return 1; }\n__device__ int f(int x) { return x; }\n"
+    source = overloads + "int g(int x) { return f(x); }\n"
+    assert device_side(source).left_out == ("f",)
+
+
+@pytest.mark.parametrize("text", ["", "}", "int main(", "#if 1\nvoid f() { exit(1); }", "ünï __global__", "\0"])
+def test_any_text_comes_back_with_as_many_lines(text):
+    assert device_side(text).text.count("\n") == text.count("\n")
