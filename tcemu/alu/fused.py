@@ -1,0 +1,77 @@
+"""a * b + c of floats, rounded once: numpy has no such function.
+
+Floats of 32 bits: their product is exact in 64 bits; the sum, rounded to odd there (Boldo and Melquiond, "Emulation of
+FMA and correctly rounded sums", 2008), rounds to 32 bits as if it had not been rounded before. Floats of 64 bits: the
+same with the product in two parts, of fractions near 1; exponents are integers until the end.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Array: TypeAlias = Any
+
+
+def exact_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """The rounded sum and its error (Knuth)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def exact_product(a: Array, b: Array) -> tuple[Array, Array]:
+    """The rounded product of 64-bit floats and its error (Dekker), if nothing overflows or underflows."""
+    split = 134217729.0  # 2**27 + 1
+    a_high, b_high = (x * split - (x * split - x) for x in (a, b))
+    a_low, b_low = a - a_high, b - b_high
+    product = a * b
+    return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+
+def odd(total: Array, error: Array) -> Array:
+    """A 64-bit float that was rounded to nearest, rounded to odd instead, from the sign of its error."""
+    bits = total.view(np.int64)
+    away = (error > 0) == (total > 0)
+    wrong = (error != 0) & (bits & 1 == 0) & np.isfinite(total)
+    return (bits + np.where(wrong, np.where(away, 1, -1), 0)).view(np.float64)
+
+
+def multiply_add(a: Array, b: Array, c: Array) -> Array:
+    """The fused multiply-add of arrays of 32- or 64-bit floats."""
+    if a.dtype == np.float32:
+        total, error = exact_sum(a.astype(np.float64) * b, c.astype(np.float64))
+        return odd(total, error).astype(np.float32)
+    simple = a * b + c
+    usual = np.isfinite(a) & np.isfinite(b) & np.isfinite(c) & (a != 0) & (b != 0) & (c != 0)
+    (a, i), (b, j), (c, k) = (np.frexp(np.where(usual, x, 1.0)) for x in (a, b, c))
+    found = _scaled_multiply_add(a, b, c, i.astype(np.int64) + j, k.astype(np.int64))
+    return np.where(usual, found, np.where(np.isnan(simple) | np.isinf(simple), _unusual(a, b, c, simple), simple))
+
+
+def _unusual(a: Array, b: Array, c: Array, simple: Array) -> Array:
+    """An infinity or NaN as it is: of operands that are no usual numbers, nothing overflows."""
+    return simple
+
+
+#: What is further below the other summand than this changes a result only by its sign.
+_FAR = 220
+
+
+def _scaled_multiply_add(a: Array, b: Array, c: Array, i: Array, k: Array) -> Array:
+    """a * b * 2**i + c * 2**k of fractions in 1/2 to 1."""
+    top = np.maximum(i, k)
+    high, low = exact_product(a, b)
+    near = np.maximum(i - top, -_FAR).astype(np.int32)
+    high, low = np.ldexp(high, near), np.ldexp(low, near)
+    c = np.ldexp(c, np.maximum(k - top, -_FAR).astype(np.int32))
+    # Of a sum of three, the two low ones rounded to odd decide how the whole is rounded.
+    first, rest = exact_sum(c, low)
+    total, error = exact_sum(high, first)
+    tail = odd(*exact_sum(rest, error))
+    top = np.clip(top, -3000, 3000).astype(np.int32)
+    result = total + tail
+    exponent = np.frexp(result)[1] + top
+    # A subnormal result has fewer bits: round to odd first, then once, when it is scaled.
+    return np.where(exponent > -1021, np.ldexp(result, top), np.ldexp(odd(*exact_sum(total, tail)), top))

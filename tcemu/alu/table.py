@@ -1,0 +1,55 @@
+"""THE TABLE of ordinary instructions: all its rows, and the instruction that an opcode names."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+
+from tcemu.alu.row import Ordinary, Row, Words, is_type
+from tcemu.errors import TableError
+
+#: The modules of rows; each has ROWS.
+MODULES = ("integer", "floating", "comparison", "logic", "conversion")
+
+
+@cache
+def rows() -> tuple[Row, ...]:
+    """Every row."""
+    return tuple(row for name in MODULES for row in import_module(f"tcemu.alu.{name}").ROWS)
+
+
+def _key(opcode: str) -> str:
+    """An opcode with its qualifiers in one order: the assembler takes them in any, except types."""
+    mnemonic, *words = opcode.split(".")
+    return ".".join([mnemonic, *sorted(word for word in words if not is_type(word)), *filter(is_type, words)])
+
+
+@cache
+def _spelled() -> dict[str, tuple[Row, str, Words]]:
+    found: dict[str, tuple[Row, str, Words]] = {}
+    for row in rows():
+        for opcode, words in row.spelled():
+            other = found.setdefault(_key(opcode), (row, opcode, words))[0]
+            if other is not row:
+                raise TableError(f"{opcode}: both {other.spelling} and {row.spelling} stand for it")
+    return found
+
+
+@cache
+def find(opcode: str) -> Ordinary | None:
+    """The ordinary instruction of an opcode, "add.rn.ftz.f32"; None if the table has none."""
+    return _found(_key(opcode))
+
+
+@cache
+def _found(key: str) -> Ordinary | None:
+    found = _spelled().get(key)
+    if found is None:
+        return None
+    row, spelt, words = found
+    return row.ordinary(spelt, words)
+
+
+def opcodes() -> list[str]:
+    """Every opcode of the table, with its qualifiers in the manual's order."""
+    return [opcode for _, opcode, _ in _spelled().values()]
