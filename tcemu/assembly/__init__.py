@@ -23,8 +23,10 @@ from tcemu.assembly.module import (
     Vector,
     width,
 )
+from tcemu.assembly.parser import parse
 
 __all__ = [
     "Arguments", "Function", "Immediate", "Initial", "Instruction", "Label", "Line", "Masked", "Memory", "Module",
-    "Negated", "Operand", "Pair", "Prototype", "Register", "Sink", "Special", "Symbol", "Variable", "Vector", "width",
+    "Negated", "Operand", "Pair", "Prototype", "Register", "Sink", "Special", "Symbol", "Variable", "Vector",
+    "parse", "width",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from tcemu.assembly.demangle import demangled, short
+from tcemu.assembly.names import demangle
 
 # ---------------------------------------------------------------------------------------------- operands
 
@@ -277,12 +277,17 @@ class Function:
     @property
     def demangled(self) -> str:
         """The name in C++: "gemm<64>(float*, int)"."""
-        return demangled(self.name)
+        return str(demangle(self.name))
+
+    @property
+    def parameter_types(self) -> tuple[str, ...] | None:
+        """The types of the parameters in C++, ("float*", "int"); None if the name does not say them."""
+        return demangle(self.name).parameters
 
     @property
     def short(self) -> str:
         """The name in C++ without the types of the parameters: "gemm<64>"."""
-        return short(self.name)
+        return demangle(self.name).short
 
 
 @dataclass(frozen=True, slots=True)

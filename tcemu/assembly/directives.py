@@ -1,0 +1,43 @@
+"""Directives of a function, which say how it is launched or compiled: .maxntid, .reqnctapercluster, .noreturn."""
+
+from __future__ import annotations
+
+from tcemu.assembly.constants import integer
+from tcemu.assembly.declarations import skip_parentheses
+from tcemu.assembly.lexer import Tokens
+
+#: Directives by name, without the dot, with their numbers and texts.
+Directives = dict[str, tuple[int | str, ...]]
+
+
+def directives(tokens: Tokens) -> Directives:
+    """Read directives as long as they come. A directive that a later PTX version adds is read like the others."""
+    found: Directives = {}
+    while tokens.word.startswith("."):
+        if tokens.word == ".pragma":
+            found["pragma"] = (*found.get("pragma", ()), *pragma(tokens))
+        elif tokens.accept(".attribute"):
+            skip_parentheses(tokens)
+        else:
+            name = tokens.next()[1:]
+            found[name] = _numbers(tokens, name)
+    return found
+
+
+def pragma(tokens: Tokens) -> tuple[str, ...]:
+    """Read a .pragma, up to its semicolon."""
+    tokens.expect(".pragma")
+    words = [tokens.string("the text of .pragma, in quotes")]
+    while tokens.accept(","):
+        words.append(tokens.string("the text of .pragma, in quotes"))
+    tokens.expect(";", "after .pragma")
+    return tuple(words)
+
+
+def _numbers(tokens: Tokens, name: str) -> tuple[int, ...]:
+    values: list[int] = []
+    while tokens.word[:1].isdigit():
+        values.append(integer(tokens, f"the number of .{name}"))
+        if not tokens.accept(","):
+            break
+    return tuple(values)
