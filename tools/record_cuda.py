@@ -55,7 +55,7 @@ def compiled(source: Path) -> str:
     checked((nvrtc.nvrtcGetProgramLog if failed else nvrtc.nvrtcGetPTX)(program, text))
     if failed:
         raise RuntimeError(text.decode())
-    return text.decode().rstrip("\0")
+    return str(text.decode().rstrip("\0"))
 
 
 def ran(case: Case, ptx: str) -> list[Any]:
@@ -94,7 +94,9 @@ def main() -> None:
     device = checked(driver.cuDeviceGet(0))
     checked(driver.cuCtxSetCurrent(checked(driver.cuDevicePrimaryCtxRetain(device))))
     name = checked(driver.cuDeviceGetName(100, device)).decode().strip("\0 ")
-    texts, hashes, outputs = {}, {}, {}
+    texts: dict[str, str] = {}
+    hashes: dict[str, list[str]] = {}
+    outputs: dict[str, Any] = {}
     for file in sorted({case.file for case in CASES}):
         texts[file] = compiled(next(case.source for case in CASES if case.file == file))
     for case in CASES:
