@@ -64,6 +64,9 @@ class Operand:
     bits: int = 32
     #: The accepted values of an immediate, if the manual lists them.
     choices: tuple[int, ...] = ()
+    #: Whether the instruction takes one value for all lanes that execute it. The machine also accepts a register with
+    #: one for each lane, integers (32,), if the active lanes agree; of coordinates, each number may be one.
+    uniform: bool = False
 
     @property
     def in_the_text(self) -> bool:
@@ -86,21 +89,21 @@ _SIGNS, _MAJORS = (-1, 1), (0, 1)
 ROLES = {
     # ---- matrix instructions
     "e": Operand("e", "metadata", registers=1),
-    "f": Operand("f", "immediate"),
+    "f": Operand("f", "immediate", uniform=True),
     "scale_a": Operand("scale_a", "scale", registers=1),
-    "pick_a": Operand("pick_a", "pair"),
+    "pick_a": Operand("pick_a", "pair", uniform=True),
     "scale_b": Operand("scale_b", "scale", registers=1),
-    "pick_b": Operand("pick_b", "pair"),
-    "b_descriptor": Operand("b", "descriptor", bits=64),
-    "scale_d": Operand("scale_d", "predicate"),
-    "imm_scale_a": Operand("imm_scale_a", "immediate", choices=_SIGNS),
-    "imm_scale_b": Operand("imm_scale_b", "immediate", choices=_SIGNS),
-    "imm_trans_a": Operand("imm_trans_a", "immediate", choices=_MAJORS),
-    "imm_trans_b": Operand("imm_trans_b", "immediate", choices=_MAJORS),
+    "pick_b": Operand("pick_b", "pair", uniform=True),
+    "b_descriptor": Operand("b", "descriptor", bits=64, uniform=True),
+    "scale_d": Operand("scale_d", "predicate", uniform=True),
+    "imm_scale_a": Operand("imm_scale_a", "immediate", choices=_SIGNS, uniform=True),
+    "imm_scale_b": Operand("imm_scale_b", "immediate", choices=_SIGNS, uniform=True),
+    "imm_trans_a": Operand("imm_trans_a", "immediate", choices=_MAJORS, uniform=True),
+    "imm_trans_b": Operand("imm_trans_b", "immediate", choices=_MAJORS, uniform=True),
     "addresses": Operand("addresses", "address"),
-    "pointer": Operand("pointer", "pointer", bits=64),
-    "stride": Operand("stride", "stride"),
-    "N": Operand("N", "immediate"),
+    "pointer": Operand("pointer", "pointer", bits=64, uniform=True),
+    "stride": Operand("stride", "stride", uniform=True),
+    "N": Operand("N", "immediate", uniform=True),
     # ---- values of a lane: how many registers, and of how many bits, VALUES says
     "d_value": Operand("d", "value"),
     "d_answer": Operand("d", "value"),
@@ -109,19 +112,19 @@ ROLES = {
     "c_value": Operand("c", "value"),
     "predicate": Operand("predicate", "predicate", bits=1),
     "predicate_out": Operand("p", "predicate", bits=1),
-    "membermask": Operand("membermask", "membermask", registers=1),
+    "membermask": Operand("membermask", "membermask", registers=1, uniform=True),
     # ---- memory
     "address": Operand("address", "address", bits=64),
     "destination": Operand("destination", "address", bits=64),
     "source": Operand("source", "address", bits=64),
     "size": Operand("size", "value", registers=1),
     "src_size": Operand("src_size", "value", registers=1),
-    "tensor_map": Operand("tensor_map", "tensor map", bits=64),
-    "coordinates": Operand("coordinates", "coordinates"),
+    "tensor_map": Operand("tensor_map", "tensor map", bits=64, uniform=True),
+    "coordinates": Operand("coordinates", "coordinates", uniform=True),
     "cache_policy": Operand("cache_policy", "value", registers=1, bits=64),
     # ---- barriers
-    "barrier": Operand("barrier", "value", registers=1),
-    "threads": Operand("threads", "value", registers=1),
+    "barrier": Operand("barrier", "value", registers=1, uniform=True),
+    "threads": Operand("threads", "value", registers=1, uniform=True),
     "mbarrier": Operand("mbarrier", "address", bits=64),
     "count": Operand("count", "value", registers=1),
     "tx_count": Operand("tx_count", "value", registers=1),
@@ -130,12 +133,12 @@ ROLES = {
     "suspend_hint": Operand("suspend_hint", "value", registers=1),
     # ---- the rest
     "duration": Operand("duration", "value", registers=1),
-    "register_count": Operand("count", "immediate"),
-    "cta_mask": Operand("cta_mask", "value", registers=1, bits=16),
+    "register_count": Operand("count", "immediate", uniform=True),
+    "cta_mask": Operand("cta_mask", "value", registers=1, bits=16, uniform=True),
     "cta": Operand("cta", "value", registers=1),
-    "byte_mask": Operand("byte_mask", "value", registers=1, bits=16),
-    "offsets": Operand("offsets", "coordinates"),
-    "ordinal": Operand("ordinal", "immediate"),
+    "byte_mask": Operand("byte_mask", "value", registers=1, bits=16, uniform=True),
+    "offsets": Operand("offsets", "coordinates", uniform=True),
+    "ordinal": Operand("ordinal", "immediate", uniform=True),
     "new_value": Operand("value", "value", registers=1, bits=64),
 }
 #: Roles that are registers but not a matrix; the opcode gives their number and bits.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -22,6 +24,7 @@ from tcemu.machine.events import (
 )
 from tcemu.machine.masks import bits_of, lanes_of
 from tcemu.machine.registers import WARP
+from tcemu.machine.waits import Parked, Wait, nothing
 
 if TYPE_CHECKING:
     from tcemu.machine.block import Block
@@ -137,12 +140,21 @@ class Barriers:
         here[1] += asked
         return here
 
-    def wait(self, core: Core, by: By, number: int, generation: int) -> None:
-        """Wait until that generation of the barrier has completed."""
+    def wait(
+        self, core: Core, by: By, number: int, generation: int, finish: Callable[[], Any] = nothing
+    ) -> Any:
+        """Wait until that generation of the barrier has completed; return what `finish` returns.
+
+        Raises Parked if the lanes of a split warp have to wait.
+        """
         barrier = self._barriers[number]
         if barrier.generation == generation:
+            if core.split:
+                what, ready = partial(self._missing, number), lambda: barrier.generation != generation
+                raise Parked(Wait(by, "barrier", number, what, ready, finish))
             barrier.sleepers.append(core.strand)
             core.grid.scheduler.sleep(core.strand, lambda: Waiting(by, self._missing(number), "barrier", number))
+        return finish()
 
     def warp_exited(self) -> None:
         """Barriers of all threads no longer wait for a warp that has exited."""
@@ -197,8 +209,12 @@ class Barriers:
 
 
 def _needed(core: Core, instruction: Instruction) -> int:
-    """The lanes that the barrier needs from this warp; with .aligned, the manual assumes that all of them are here."""
-    return core.bits if instruction.aligned else core.there
+    """The lanes that the barrier needs from this warp.
+
+    With .aligned, the manual assumes that all of them are here. A GPU counts lanes since Volta, and so does a warp that
+    a front end has split.
+    """
+    return core.bits if instruction.aligned and not core.split else core.there
 
 
 @executes("bar.sync", "barrier.sync")
@@ -232,6 +248,9 @@ def bar_red(instruction: Instruction) -> Act:
     """bar.red: as bar.sync; returns the number of true predicates, or whether all or any of them are true."""
     mode = instruction.words["op"]
 
+    def result(true: int, asked: int) -> Any:
+        return {"popc": true, "and": true == asked, "or": true > 0}[mode]
+
     def act(core: Core, barrier: int, threads: Any, predicate: npt.ArrayLike | None = None) -> Any:
         if predicate is None:  # PTX allows the number of threads to be left out
             threads, predicate = None, threads
@@ -242,9 +261,7 @@ def bar_red(instruction: Instruction) -> Act:
         barriers = core.block.barriers
         generation = barriers.arrive(by, _needed(core, instruction), barrier, threads, waits=True)
         votes = barriers.vote(barrier, generation, mine.bit_count(), core.bits.bit_count())
-        barriers.wait(core, by, barrier, generation)
-        true, asked = votes
-        return {"popc": true, "and": true == asked, "or": true > 0}[mode]
+        return barriers.wait(core, by, barrier, generation, lambda: result(*votes))
 
     return act
 

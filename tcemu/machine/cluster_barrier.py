@@ -116,8 +116,11 @@ def wait(instruction: Instruction) -> Act:
             return
         barrier = core.block.cluster.barrier
         phase = barrier.begin(by, instruction)
-        core.wait(by, "cluster", 0, lambda: barrier.complete(phase), barrier.missing)
-        barrier.passed(by)
-        core.tell(ClusterWaited, by, phase)
+
+        def passed() -> None:
+            barrier.passed(by)
+            core.tell(ClusterWaited, by, phase)
+
+        core.wait(by, "cluster", 0, lambda: barrier.complete(phase), barrier.missing, passed)
 
     return act

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -17,13 +17,25 @@ from tcemu.instructions.facts import Space
 from tcemu.instructions.instruction import placed
 from tcemu.machine.addresses import BLOCK, rank_of
 from tcemu.machine.dispatch import Bound, bind
-from tcemu.machine.events import By, Computed, Faulted, Issued, Site, Touched, Waiting, WaitKind
+from tcemu.machine.events import (
+    Accesses,
+    AccessTable,
+    By,
+    Computed,
+    Faulted,
+    Issued,
+    Site,
+    Touched,
+    Waiting,
+    WaitKind,
+)
 from tcemu.machine.masks import FULL, LANES, lanes_of
 from tcemu.machine.meeting import WARPGROUP
 from tcemu.machine.memory import Bytes
 from tcemu.machine.pending import Groups
 from tcemu.machine.registers import POISON, WARP, Bank, Origin, Registers
 from tcemu.machine.sites import UNKNOWN, site
+from tcemu.machine.waits import Parked, Wait, nothing
 
 if TYPE_CHECKING:
     from tcemu.machine.block import Block
@@ -55,6 +67,10 @@ class Core:
         self.bits = self.there
         #: the site that a front end has set; None: the innermost Python line that belongs to a kernel
         self.at: Site | None = None
+        #: whether a front end runs the lanes of this warp in groups now, and there are several: see waits.py
+        self.split = False
+        #: what the lanes have looked for in vain in the latest operation of a split warp
+        self.sought: Wait | None = None
         #: the site of the latest operation
         self.latest = UNKNOWN
         #: the next register's number
@@ -125,6 +141,8 @@ class Core:
         if grid.failure is not None:
             raise grid.failure
         grid.counts[instruction.opcode] += 1
+        if self.split:
+            self.sought = None
         self.latest = where = self.at or site(4)  # begin, the instruction's function, execute, a method
         by = _by(By, (self.block.number, self.index, self.bits, where))
         if grid.observers:
@@ -144,13 +162,61 @@ class Core:
             by = By(self.block.number, self.index, self.there, self.at or site(4))
             self.wait(by, "lanes", 0, lambda: False, lambda: "an active lane, without which its loop does not end")
 
-    def wait(self, by: By, kind: WaitKind, key: int, ready: Callable[[], bool], what: Callable[[], str]) -> None:
-        """Wait until `ready` returns True; `what` describes what the warp waits for."""
-        self.grid.scheduler.wait(self.strand, ready, lambda: Waiting(by, what(), kind, key))
+    def wait(
+        self,
+        by: By,
+        kind: WaitKind,
+        key: int,
+        ready: Callable[[], bool],
+        what: Callable[[], str],
+        finish: Callable[[], Any] = nothing,
+    ) -> Any:
+        """Wait until `ready` returns True, then return what `finish` returns; `what` says what the lanes wait for.
 
-    def look(self, by: By, kind: WaitKind, key: int, found: bool, what: Callable[[], str]) -> None:
-        """The warp tested for something; if that has not happened (`found`), other warps run first."""
-        self.grid.scheduler.looked(self.strand, found, lambda: Waiting(by, what(), kind, key))
+        Raises Parked if the lanes of a split warp have to wait.
+        """
+        if self.split and not ready():
+            raise Parked(Wait(by, kind, key, what, ready, finish))
+        self.grid.scheduler.wait(self.strand, ready, lambda: Waiting(by, what(), kind, key))
+        return finish()
+
+    def look(
+        self, by: By, kind: WaitKind, key: int, what: Callable[[], str], ready: Callable[[], bool] | None = None,
+        *, elsewhere: bool = False,
+    ) -> None:  # fmt: skip
+        """The lanes tested in vain for something, which `ready` would show: others run first.
+
+        `elsewhere`: a block that has not started yet could make it so.
+        """
+        if self.split:
+            self.sought = Wait(by, kind, key, what, ready, elsewhere=elsewhere)
+            return
+        waiting = partial(Waiting, by, kind=kind, key=key, elsewhere=elsewhere)
+        self.grid.scheduler.looked(self.strand, False, lambda: waiting(what=what()), elsewhere)
+
+    def idle(self, waits: Sequence[Wait]) -> None:
+        """No group of a split warp can continue: let other warps run until what one of the `waits` is about may be so.
+
+        If it never is, the launch ends with a Deadlock that lists all of them.
+        """
+        told, scheduler = lambda: [each.told() for each in waits], self.grid.scheduler
+        tests = [each.ready for each in waits if each.ready is not None]
+        if len(tests) < len(waits):  # some must look again
+            scheduler.looked(self.strand, False, told, any(each.elsewhere for each in waits))
+        else:
+            scheduler.wait(self.strand, lambda: any(ready() for ready in tests), told)
+
+    def ran(self, operations: int, *, stored: bool) -> None:
+        """A front end's native code has done the work of so many instructions; `stored`: it has written to memory.
+
+        Others run if the warp's turn is over. A loop that stores nothing may be waiting for another warp.
+        """
+        self.grid.scheduler.ran(self.strand, operations, stored)
+
+    def accessed(self, table: AccessTable, log: Array) -> None:
+        """A front end's native code has made the loads and stores of this log, which Accesses describes."""
+        if self.watched:
+            self.grid.access(Accesses(self.block.number, self.index, table, log, self.block.rank))
 
     def tell(self, kind: Callable[..., Any], *fields: Any) -> None:
         """Report an event to the observers; without observers it is not even created."""
@@ -255,11 +321,12 @@ class Core:
     def check_membermask(self, instruction: Instruction, *given: Any, elsewhere: bool = False) -> None:
         """End the launch unless a membermask names the lanes that execute the instruction.
 
-        It must name no others but, with `elsewhere`, lanes that may execute it elsewhere.
+        It must name no others but those that have exited and, with `elsewhere`, those that may execute it elsewhere.
         """
         for mask in given:
-            whole = is_whole(mask) and 0 <= mask <= FULL
-            if whole and (int(mask) == self.bits or (elsewhere and not self.bits & ~int(mask))):
+            whole = is_whole(mask) and -1 <= mask <= FULL
+            named = int(mask) & FULL if whole else 0
+            if whole and (named & self.there == self.bits or (elsewhere and not self.bits & ~named)):
                 continue
             told = (
                 f"{instruction}: the membermask must name the lanes that execute it, {self.bits:#010x}; got "

@@ -15,7 +15,7 @@ from tcemu.instructions.elements import Elements, StateSpace, elements_of, order
 from tcemu.instructions.facts import Space
 from tcemu.machine.addresses import BLOCK, all_global, parts, rank_of
 from tcemu.machine.dispatch import Act, executes
-from tcemu.machine.events import Accessed, By, Order, Waiting
+from tcemu.machine.events import Accessed, By, Order
 from tcemu.machine.masks import FULL, LANES, lanes_of
 from tcemu.machine.memory import Bytes, Found
 from tcemu.machine.reductions import unsigned
@@ -197,16 +197,17 @@ def loaded(core: Core, by: By, where: Where, data: Array, strong: bool) -> None:
 
 def _poll(core: Core, by: By, where: Where) -> None:
     """Other warps run, because this one polls memory."""
-    core.grid.scheduler.looked(core.strand, False, partial(_polled, core, by, where), where.space == "global")
+    at = int(where.addresses[0])
+    core.look(by, "memory", at, partial(_polled, core, where), elsewhere=where.space == "global")
 
 
-def _polled(core: Core, by: By, where: Where) -> Waiting:
+def _polled(core: Core, where: Where) -> str:
+    """What a warp waits for that polls memory."""
     at = int(where.addresses[0])
     whose = "" if where.block is core.block else f" of block {where.block.number}"
     arrays = where.memory.ranges if where.space == "global" else ()
     named = "".join(f" (byte {at - first} of {name})" for first, end, name in arrays if first <= at < end)
-    told = f"{where.space} memory{whose} at {at}{named} to change, which it polls"
-    return Waiting(by, told, "memory", at, where.space == "global")
+    return f"{where.space} memory{whose} at {at}{named} to change, which it polls"
 
 
 @executes("st")

@@ -27,6 +27,7 @@ from tcemu.errors import IllegalInstruction, OperandError, listing, shown
 from tcemu.instructions import Instruction, parse
 from tcemu.instructions.table import FAMILIES, family_of
 from tcemu.machine.other_names import hint_for
+from tcemu.machine.uniform import agreeing
 
 if TYPE_CHECKING:
     from tcemu.machine.core import Core
@@ -92,9 +93,9 @@ def _bind(instruction: str | Instruction, target: str) -> Bound:
         raise IllegalInstruction(f"{found}: {reason} (PTX ISA {found.section})")
     made, sources, both = binder(found), found.sources, None
     if isinstance(made, tuple):
-        act, both = made
+        act, both = (agreeing(found, each) for each in made)
     else:
-        act = _unhinted(found, made) if sources and sources[-1].role == "cache_policy" else made
+        act = agreeing(found, _unhinted(found, made) if sources and sources[-1].role == "cache_policy" else made)
         needed = [not each.optional for each in found.operands if not each.read]
         if len(needed) == 2:
             act, both = _one(act, needed.index(True)), act

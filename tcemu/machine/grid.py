@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, islice, product
 from typing import Any, NoReturn
 
-from tcemu.errors import Deadlock, Interrupted, LaunchError, TcemuError, Unending, counted, ranges
+from tcemu.errors import Deadlock, Interrupted, LaunchError, TcemuError, Unending, counted
 from tcemu.instructions import Instruction
 from tcemu.machine.block import Block, Index3, Shape
 from tcemu.machine.cluster import Cluster
 from tcemu.machine.core import Core
 from tcemu.machine.dispatch import Bound
-from tcemu.machine.events import Accessed, Event, Issued, Observer, Site, Stuck, Touched, Waiting
+from tcemu.machine.events import Accessed, Accesses, Event, Issued, Observer, Site, Stuck, Touched, Waiting
 from tcemu.machine.labels import Labelled
 from tcemu.machine.memory import GlobalMemory
 from tcemu.machine.registers import Bank
-from tcemu.machine.scheduler import Left, Overrun, Scheduler
-from tcemu.machine.sites import callers_of
+from tcemu.machine.scheduler import Overrun, Scheduler
+from tcemu.machine.stopped import alike, came, gone, waiting
 from tcemu.machine.strategy import InOrder, strategy_of
 
 #: The most groups of blocks that are listed when a launch is interrupted.
@@ -268,6 +268,28 @@ class Grid:
             except LaunchError as error:
                 self.fail(error)
 
+    def access(self, event: Accesses) -> None:
+        """Report loads and stores that a front end has made natively: each by itself to observers that do not take all.
+
+        `counts` does not get them: the front end counts what its native code executes.
+        """
+        single = [each for each in self.observers if Accesses not in getattr(each, "takes", ())]
+        try:
+            for observer in self.observers:
+                if observer not in single:
+                    observer(event)
+            for number, mask, at in event.records() if single else ():
+                by, whole = event.by(number, mask), mask == self.cores[event.block][event.warp].there
+                instruction = event.table.rows[number].instruction
+                accessed = event.single(number, mask, at, by)
+                for observer in single:
+                    if getattr(observer, "follows", _every)(instruction, whole):
+                        observer(Issued(by, instruction))
+                    for each in accessed:
+                        observer(each)
+        except LaunchError as error:
+            self.fail(error)
+
     def hears(self, kind: type[Event]) -> bool:
         """Whether some observer needs events of this kind.
 
@@ -298,10 +320,10 @@ class Grid:
 
     def _told(self, stuck: Sequence[Waiting], full: str) -> str:
         blocks = [
-            (self.blocks[number], [*_waits(waits), *_gone(self.blocks[number])])
+            (self.blocks[number], [*waiting(waits), *gone(self.blocks[number])])
             for number, waits in groupby(stuck, key=lambda each: each.by.block)
         ]
-        lines = [line for told in _alike(blocks, "cannot continue") for line in told]
+        lines = [line for told in alike(blocks, "cannot continue") for line in told]
         return "\n".join([*lines, full] if full else lines)
 
     def _stopped(self, why: str) -> str:
@@ -309,9 +331,9 @@ class Grid:
         blocks = []
         for number, warps in groupby(self.scheduler.interrupted, key=lambda each: each.block):
             block, left = self.blocks[number], list(warps)
-            waits = _waits(each.waits for each in left if each.waits)
-            blocks.append((block, [*_came(self.cores[number], left), *waits, *_gone(block)]))
-        told = [line for each in islice(_alike(blocks, "ran"), _TOLD) for line in each]
+            waits = waiting(wait for each in left for wait in each.waits)
+            blocks.append((block, [*came(self.cores[number], left), *waits, *gone(block)]))
+        told = [line for each in islice(alike(blocks, "ran"), _TOLD) for line in each]
         ended = sum(grid.done for grid in self._stream())
         blocks_of_all = sum(math.prod(grid.shape.grid) for grid in self._stream())
         done = f"{ended:,} of {counted(blocks_of_all, 'block')} had ended"
@@ -333,45 +355,3 @@ def _every(*_: object) -> bool:
 def _follows(waits: Sequence[Waiting]) -> bool:
     """Whether a block only waits for others of its cluster, and so is not the first reason for a deadlock."""
     return all(each.kind == "cluster" for each in waits)
-
-
-def _alike(blocks: Iterable[tuple[Block, Sequence[str]]], what: str) -> Iterator[Sequence[str]]:
-    """Lines about blocks, once for all blocks with the same lines; `what` says what they do."""
-    found: dict[tuple[str, ...], list[Block]] = {}
-    for block, told in blocks:
-        found.setdefault(tuple(told), []).append(block)
-    for lines, (first, *others) in found.items():
-        who = f"block {first.index}" if not others else f"{len(others) + 1} blocks, {first.index} among them,"
-        yield [f"{who} {what}:", *lines]
-
-
-def _came(cores: Sequence[Core], left: Iterable[Left]) -> Iterator[str]:
-    """Lines about the warps of a block that run: how far they have come."""
-    found: dict[str, list[int]] = {}
-    for each in left:
-        if each.waits is None:
-            how = f"came to {cores[each.warp].latest}" if each.begun else "had not begun"
-            found.setdefault(how, []).append(each.warp)
-    for how, numbers in found.items():
-        yield f"  {_named(numbers)} {how}"
-
-
-def _named(warps: Sequence[int]) -> str:
-    return f"warp{'s' * (len(warps) > 1)} {ranges(warps)}"
-
-
-def _gone(block: Block) -> Iterator[str]:
-    """A line about the warps of a block that have exited."""
-    if block.exited:
-        yield f"  {_named(sorted(block.exited))} reached the end of the kernel"
-
-
-def _waits(waits: Iterable[Waiting]) -> Iterator[str]:
-    """Lines about the warps of a block that wait."""
-    alike: dict[tuple[str, str], list[int]] = {}
-    for each in waits:
-        lines = [each.by.site, *callers_of(each.by)]
-        line = ", called at ".join(map(str, lines)) + "," * (len(lines) > 1)
-        alike.setdefault((each.what, line), []).append(each.by.warp)
-    for (what, line), numbers in alike.items():
-        yield f"  {_named(numbers)} wait{'s' * (len(numbers) == 1)} since {line} for {what}"

@@ -116,7 +116,7 @@ def wait(instruction: Instruction) -> Act:
     """mbarrier.test_wait and try_wait (9.7.13.15.16): a predicate, bool (32,): whether the phase is complete.
 
     test_wait does not wait. try_wait may suspend the thread; here it does until the phase is complete, so its predicate
-    is true in every active lane.
+    is true in every active lane. Lanes of a warp that a front end has split are not suspended.
     """
     by_state, tries = not instruction.family.endswith(".parity"), ".try_wait" in instruction.family
 
@@ -271,7 +271,7 @@ def _parity(instruction: Instruction, given: Any) -> int:
 
 
 def _complete(core: Core, by: By, instruction: Instruction, place: int, parity: int, tries: bool) -> bool:
-    """Whether the phase is complete; a try waits until it is."""
+    """Whether the phase is complete; a try waits until it is, unless other lanes of the warp could run meanwhile."""
     mbarriers = core.block.mbarriers
     if mbarriers.find(core, by, instruction, place).phase & 1 != parity:
         core.strand.looks = None
@@ -286,8 +286,8 @@ def _complete(core: Core, by: By, instruction: Instruction, place: int, parity: 
         # `find` raises an error if something has overwritten the mbarrier
         return phase == complete or mbarriers.find(core, by, instruction, place).test(parity)
 
-    if tries:
+    if tries and not core.split:
         core.wait(by, "mbarrier", place, ready, lambda: mbarriers.told(place))
-    else:
-        core.look(by, "mbarrier", place, False, lambda: mbarriers.told(place))
-    return tries
+        return True
+    core.look(by, "mbarrier", place, lambda: mbarriers.told(place), ready)
+    return False

@@ -33,6 +33,10 @@ _LOOKS, _MOST_LOOKS = 1024, 8192
 _WINDOW, _REPEATS = 16, {False: 256, True: 16}
 
 
+#: Says what a warp waits for: of one whose lanes wait in groups, each of them.
+Waits = Callable[[], Waiting | list[Waiting]]
+
+
 class Strand:
     """A warp as the scheduler sees it: `block` and `warp` are its numbers."""
 
@@ -46,9 +50,9 @@ class Strand:
         self.asleep = False
         #: returns whether it can continue, called repeatedly; None: it can
         self.ready: Callable[[], bool] | None = None
-        self.waiting: Callable[[], Waiting] | None = None
+        self.waiting: Waits | None = None
         #: What it last tested for without success, and has not found since.
-        self.looks: Callable[[], Waiting] | None = None
+        self.looks: Waits | None = None
         #: whether it polls memory that a block which has not started yet could change
         self.elsewhere = False
         self.operations = 0
@@ -58,12 +62,12 @@ class Strand:
 
 
 class Left(NamedTuple):
-    """A warp that has not exited: its numbers, whether it has begun, and what it waits for, if it does."""
+    """A warp that has not exited: its numbers, whether it has begun, and what its lanes wait for, if they do."""
 
     block: int
     warp: int
     begun: bool
-    waits: Waiting | None
+    waits: list[Waiting]
 
 
 class Overrun(Exception):  # noqa: N818 - the launch makes an error of it
@@ -75,8 +79,14 @@ def _numbers(strand: Strand) -> tuple[int, int]:
 
 
 def _left(strand: Strand) -> Left:
+    return Left(*_numbers(strand), bool(strand.fiber) or strand.fiber.dead, _waits(strand))
+
+
+def _waits(strand: Strand) -> list[Waiting]:
+    """What the lanes of a warp wait for."""
     waits = strand.waiting or strand.looks
-    return Left(*_numbers(strand), bool(strand.fiber) or strand.fiber.dead, waits() if waits else None)
+    found = waits() if waits else []
+    return found if isinstance(found, list) else [found]
 
 
 class Scheduler:
@@ -125,7 +135,7 @@ class Scheduler:
         if strand.operations % _TURN == 0 or (self._preempts and self.strategy.interrupts(strand, instruction)):
             self._hub.switch()
 
-    def wait(self, strand: Strand, ready: Callable[[], bool], waiting: Callable[[], Waiting]) -> None:
+    def wait(self, strand: Strand, ready: Callable[[], bool], waiting: Waits) -> None:
         """Wait until `ready` returns True; `waiting` describes the wait in case that never happens."""
         if not ready():
             strand.ready, strand.waiting = ready, waiting
@@ -133,13 +143,13 @@ class Scheduler:
             strand.ready = strand.waiting = None
         strand.looks = None
 
-    def sleep(self, strand: Strand, waiting: Callable[[], Waiting]) -> None:
+    def sleep(self, strand: Strand, waiting: Waits) -> None:
         """Wait until another warp sets `strand.asleep` to False, which takes less time than polling."""
         strand.asleep, strand.waiting = True, waiting
         self._hub.switch()
         strand.waiting = strand.looks = None
 
-    def looked(self, strand: Strand, found: bool, waiting: Callable[[], Waiting], elsewhere: bool = False) -> None:
+    def looked(self, strand: Strand, found: bool, waiting: Waits, elsewhere: bool = False) -> None:
         """The warp tested for something; if it found nothing, other warps run first.
 
         `elsewhere`: a block that has not started yet could make it so.
@@ -164,6 +174,14 @@ class Scheduler:
         """The warp has changed something, by an operation that often does not."""
         strand.looks = None
         strand.repeats = self._in_vain = 0
+
+    def ran(self, strand: Strand, operations: int, stored: bool) -> None:
+        """The warp has executed so many operations without the machine; others run if its turn is over."""
+        before, strand.operations = strand.operations, strand.operations + operations
+        if stored:
+            self.changed(strand)
+        if before // _TURN != strand.operations // _TURN:
+            self._hub.switch()
 
     def rest(self, strand: Strand) -> None:
         """The warp lets all others run first."""
@@ -263,10 +281,9 @@ class Scheduler:
     def _waiting(self) -> tuple[Waiting, ...]:
         found = []
         for strand in sorted(self._strands, key=_numbers):
-            waits = strand.waiting or strand.looks
-            if waits is not None:
-                found.append(waiting := waits())
+            for waiting in _waits(strand):
                 waiting.by = called(waiting.by, frame=strand.fiber.gr_frame)
+                found.append(waiting)
         return tuple(found)
 
     def _kill(self) -> None:

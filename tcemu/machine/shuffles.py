@@ -73,7 +73,7 @@ def shfl(instruction: Instruction) -> tuple[Act, Act]:
             bits = found.view(f"u{found.itemsize}")
             bits[~taking] = POISON & np.iinfo(bits.dtype).max
             if by is not None:
-                core.tell(Shuffled, by, instruction, asked, int(membermask[0]) if membermask else by.active)
+                core.tell(Shuffled, by, instruction, asked, int(membermask[0]) & FULL if membermask else by.active)
         return found, there
 
     def both(core: Core, *operands: Any) -> tuple[Array, Array]:

@@ -95,13 +95,34 @@ def launched(kernel: object) -> Iterator[None]:
                 del _launched[name]
 
 
+class FrontSite(Site):
+    """A line of a program that a front end executes, such as PTX, for `core.at`: made once for each instruction.
+
+    Its callers are the lines that it was inlined at, so that nobody looks for them among Python's frames. A function
+    that the program calls has a site for each line that calls it.
+
+    >>> from tcemu.machine.sites import FrontSite, Site
+    >>> FrontSite("kernel.cu", 7, "load(float*, int)", (Site("kernel.cu", 30, "scale(float*)"),)).line
+    7
+    """
+
+    __slots__ = ()
+
+    @property
+    def callers(self) -> tuple[Site, ...]:
+        """The lines that call this one, innermost first."""
+        return self.inlined
+
+
 class _Called(Site):
     """A line, equal to any other of its place, that knows its callers: its warp need not be running any more."""
 
     callers: tuple[Site, ...]
 
 
-#: These lines, by the identities of the line and of its callers. Both are kept alive.
+#: Lines that know their callers.
+_KNOWING = FrontSite, _Called
+#: Those whose callers have been looked for, by the identities of the line and of its callers. Both are kept alive.
 _with_callers: dict[tuple[int, int], tuple[Site, _Called]] = {}
 
 
@@ -121,7 +142,7 @@ def called(by: By, within: int = 0, frame: FrameType | None = None) -> By:
     `within` and `frame` are as in `callers_of`.
     """
     callers = callers_of(by, within + 1, frame)
-    if not callers:
+    if not callers or isinstance(by.site, FrontSite):
         return by
     block, warp, active, inner = by
     return By(block, warp, active, _called(inner, callers))
@@ -132,8 +153,8 @@ _latest: list[tuple[By | None, tuple[Site, ...]]] = [(None, ())]
 
 
 def alone(inner: Site) -> bool:
-    """Whether a line is in a function that a launch runs, so that no line of the kernel calls it."""
-    return (inner.file, inner.function) in _launched
+    """Whether a line is in a function that a launch runs, or a front end's: all its accesses have the same callers."""
+    return isinstance(inner, FrontSite) or (inner.file, inner.function) in _launched
 
 
 def callers_of(by: By, within: int = 0, frame: FrameType | None = None) -> tuple[Site, ...]:
@@ -143,7 +164,7 @@ def callers_of(by: By, within: int = 0, frame: FrameType | None = None) -> tuple
     `frame` is that of a warp that waits.
     """
     inner, latest = by.site, _latest[0]
-    if isinstance(inner, _Called):
+    if isinstance(inner, _KNOWING):
         return inner.callers
     if (inner.file, inner.function) in _launched:
         return inner.inlined

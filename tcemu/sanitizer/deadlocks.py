@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from tcemu.machine.events import Stuck, Waiting
 from tcemu.machine.meeting import WARPGROUP
 from tcemu.sanitizer.barriers import Barriers
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.mbarrier_state import Mbarrier
 from tcemu.sanitizer.mbarriers import Mbarriers
-from tcemu.sanitizer.report import Earlier, Report, many
+from tcemu.sanitizer.report import Earlier, Report, lanes_of, many
 from tcemu.sanitizer.shared import SharedMemory
 
 #: The fix for a loop that no lane executes.
@@ -51,9 +53,16 @@ class Deadlocks:
                 self._postponed.clear()  # this explains the other blocks of the cluster, too
             return
         one, who = event.waiting[0], dict[str, list[int]]()
+        groups = Counter(each.by.warp for each in event.waiting)
+        told = [
+            f"warp {by.warp}, {many('lane', lanes_of(by.active))} at {by.site}: waiting for {each.what}"
+            for each in event.waiting
+            if groups[(by := each.by).warp] > 1
+        ]
         for each in event.waiting:
-            who.setdefault(each.what, []).append(each.by.warp)
-        told = [f"{many('warp', tuple(warps))}: waiting for {what}" for what, warps in who.items()]
+            if groups[each.by.warp] == 1:
+                who.setdefault(each.what, []).append(each.by.warp)
+        told += [f"{many('warp', tuple(warps))}: waiting for {what}" for what, warps in who.items()]
         told += [event.full] if event.full else []
         self._postponed.append(Report("deadlock", "; ".join(told), one.by, what=one.what))
         others = {warp for warp, lanes in enumerate(self._block.clocks.there) if lanes and warp not in self._stopped}

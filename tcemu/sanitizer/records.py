@@ -107,7 +107,8 @@ class Records:
             present = self._present[by.warp] = time, {}
         if not writes:
             self._clocks.loads[by.warp] = True
-        key = by.site.line, by.site.file, opcode, writes, by.active
+        site = by.site
+        key = site.line, site.file, site.inlined, opcode, writes, by.active
         found = present[1].get(key)
         if found is None:
             found = present[1][key] = self._add(by, opcode, kind, (by.warp,), THREAD + 32 * by.warp, 1, time)

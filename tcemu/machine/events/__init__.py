@@ -12,6 +12,7 @@ The modules are the chapters; their names can all be imported from here.
 from __future__ import annotations
 
 from tcemu.machine.events.barriers import *  # noqa: F403
+from tcemu.machine.events.batches import *  # noqa: F403
 from tcemu.machine.events.blocks import *  # noqa: F403
 from tcemu.machine.events.copies import *  # noqa: F403
 from tcemu.machine.events.grids import *  # noqa: F403
@@ -19,4 +20,4 @@ from tcemu.machine.events.memory import *  # noqa: F403
 from tcemu.machine.events.origins import *  # noqa: F403
 from tcemu.machine.events.wgmma import *  # noqa: F403
 
-__all__ = ["barriers", "blocks", "copies", "grids", "memory", "origins", "wgmma"]  # noqa: F405
+__all__ = ["barriers", "batches", "blocks", "copies", "grids", "memory", "origins", "wgmma"]  # noqa: F405

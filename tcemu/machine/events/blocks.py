@@ -106,13 +106,13 @@ class DescriptorsDisagreed(WarpsEvent):
     bys: tuple[By, By]
     instruction: Instruction
     descriptors: tuple[tuple[int, ...], tuple[int, ...]]
-#: What a warp waits for.
-WaitKind = Literal["barrier", "cluster", "mbarrier", "warpgroup", "registers", "memory", "lanes", "grid"]
+#: What lanes wait for. lanes: an active lane, in a loop that none executes; membermask: other lanes of a membermask.
+WaitKind = Literal["barrier", "cluster", "mbarrier", "warpgroup", "registers", "memory", "lanes", "membermask", "grid"]
 
 
 @dataclass(eq=False)
 class Waiting:
-    """What a blocked warp waits for: a description and, if there is one, a number or an address."""
+    """What a blocked warp, or a group of its lanes, waits for: a description and, if there is one, a number."""
 
     by: By
     what: str

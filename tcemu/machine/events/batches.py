@@ -1,0 +1,153 @@
+"""Many loads and stores of a warp in one event: what a front end's native code has done since the last event."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.machine.addresses import BLOCK, SHARED
+from tcemu.machine.events.memory import Accessed
+from tcemu.machine.events.origins import FULL, By, Event, Site
+
+if TYPE_CHECKING:
+    from tcemu.instructions import Instruction
+
+__all__ = ["AccessRow", "AccessTable", "Accesses"]
+
+Array = npt.NDArray[Any]
+_LANES = 32
+#: Words of 64 bits in a record before the data of a store: one for the instruction and the lanes, and the addresses.
+HEAD = 1 + _LANES
+_ALL = np.arange(_LANES)
+_ALL.flags.writeable = False
+
+
+class AccessRow(NamedTuple):
+    """A weak load or store of a program: its line, its opcode, and what a lane moves.
+
+    `size` are the bytes of a lane in all, of `vector` elements. In the state space "generic", addresses are generic
+    ones in global memory, in the block's own shared memory, or elsewhere: the last do not count.
+    """
+
+    site: Site
+    instruction: Instruction
+    space: Literal["shared", "global", "generic"]
+    writes: bool
+    size: int
+    vector: int = 1
+
+    @property
+    def words(self) -> int:
+        """Words of 64 bits that a record has."""
+        return HEAD + (_LANES * self.size // 8 if self.writes else 0)
+
+
+class AccessTable:
+    """The loads and stores of one program, by the number of the instruction: made once, and shared by all its warps.
+
+    Observers may keep with a table, as in `kept`, what they have computed from it.
+    """
+
+    def __init__(self, rows: Mapping[int, AccessRow]) -> None:
+        self.rows = dict(rows)
+        #: by the number of the instruction, the words of a record; 0 for instructions without one
+        self.words = np.zeros(max(self.rows, default=-1) + 1, np.int64)
+        for number, row in self.rows.items():
+            self.words[number] = row.words
+        self.kept: dict[object, Any] = {}
+
+
+@lru_cache(maxsize=4096)
+def _lanes_of(mask: int) -> Array:
+    """The lanes of a mask, in order, read-only: the same array for the same mask."""
+    if mask == FULL:
+        return _ALL
+    lanes = np.array([lane for lane in range(_LANES) if mask >> lane & 1])
+    lanes.flags.writeable = False
+    return lanes
+
+
+@dataclass(eq=False)
+class Accesses(Event):
+    """Weak loads and stores of one warp, in its order, with no other event of any warp between them.
+
+    `log` is uint8 (n,), at an address that is a multiple of 8. It holds one record after the other:
+
+        bytes 0 to 3        u32       number of the instruction, a key of `table.rows`
+        bytes 4 to 7        u32       mask of the lanes that access
+        bytes 8 to 263      u64[32]   address of each lane, in its state space; those of other lanes mean nothing
+        bytes 264 onwards             of a store, what it writes: for each element of the vector in turn, 32 lanes of
+                                      `size / vector` bytes each, which is how registers hold it
+
+    so that a record has 33 words of 64 bits, or 33 + 4 `size` if it is of a store. All accesses have been made, and lie
+    inside the memory: an access that does not is left to the machine. `rank` is the block's rank in its cluster.
+
+    An observer that takes such an event has an attribute `takes` that contains this class. Every other observer gets
+    what `singles` yields, one event for each access, as if the machine had executed it.
+    """
+
+    block: int
+    warp: int
+    table: AccessTable
+    log: npt.NDArray[np.uint8]
+    rank: int = 0
+
+    def records(self) -> Iterator[tuple[int, int, int]]:
+        """Of each record: the number of the instruction, the mask of the lanes, and the word where it starts."""
+        heads, words, at = self.log.view(np.uint32), self.table.words, 0
+        while 2 * at < len(heads):
+            number = heads.item(2 * at)
+            yield number, heads.item(2 * at + 1), at
+            at += words.item(number)
+
+    def by(self, number: int, mask: int) -> By:
+        """The origin of an access."""
+        return By(self.block, self.warp, mask, self.table.rows[number].site)
+
+    def single(self, number: int, mask: int, at: int, by: By) -> list[Accessed]:
+        """The events of one record: one for each state space that its lanes access."""
+        row = self.table.rows[number]
+        if not mask:
+            return []
+        lanes = _lanes_of(mask)
+        first = 8 * (at + 1)
+        addresses = self.log[first : first + 8 * _LANES].view(np.int64)
+        addresses = addresses.copy() if mask == FULL else addresses[lanes]  # the log is used again
+        data = self._data(row, at)
+        if data is not None:
+            data = data[lanes]
+        if row.space != "generic":
+            return [_event(by, row, row.space, addresses, lanes, data)]
+        own, found = SHARED + self.rank * BLOCK, []
+        for space, start, end in (("global", 0, SHARED), ("shared", own, own + BLOCK)):
+            here = (addresses >= start) & (addresses < end)
+            if here.all():
+                return [_event(by, row, space, addresses - start, lanes, data)]
+            if here.any():
+                part = None if data is None else data[here]
+                found.append(_event(by, row, space, addresses[here] - start, lanes[here], part))
+        return found
+
+    def _data(self, row: AccessRow, at: int) -> Array | None:
+        """What a store writes, uint8 (32, size)."""
+        if not row.writes:
+            return None
+        first = 8 * (at + HEAD)
+        elements = self.log[first : first + _LANES * row.size].reshape(row.vector, _LANES, -1)
+        return np.ascontiguousarray(elements.transpose(1, 0, 2)).reshape(_LANES, row.size)
+
+    def singles(self) -> Iterator[Accessed]:
+        """The same accesses one by one."""
+        for number, mask, at in self.records():
+            yield from self.single(number, mask, at, self.by(number, mask))
+
+
+def _event(by: By, row: AccessRow, space: Any, addresses: Array, lanes: Array, data: Array | None) -> Accessed:
+    extent = int(addresses.min()), int(addresses.max()) + row.size
+    where = addresses, row.size, extent, lanes
+    return Accessed(by, row.instruction, space, row.writes, *where, data=data)
