@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Act = Callable[..., Any]
 _REGISTERS = np.ndarray, Registers
 _SEQUENCES = tuple, list
+#: Kinds of operands that the instruction itself takes from registers.
+_CHECKED = "pointer", "stride"
 #: What may have a value for each lane.
 _GIVEN = *_REGISTERS, *_SEQUENCES
 #: What the values of one lane look like: (32,), or one register for each lane.
@@ -52,7 +54,8 @@ def _places(instruction: Instruction) -> dict[int, list[int]]:
     for more in range(len(sources) - least + 1):  # so many of those that may be left out are there
         optional = [each for each in sources if each.optional][:more]
         given = [each for each in sources if not each.optional or each in optional]
-        found[len(given)] = [place for place, each in enumerate(given) if each.uniform or each.described]
+        one = [(each.uniform and each.kind not in _CHECKED) or each.described for each in given]
+        found[len(given)] = [place for place, whether in enumerate(one) if whether]
     return found
 
 

@@ -475,10 +475,12 @@ def test_membermasks(row):
                 with row(name):
                     warp.run(opcode, *operands, mask)
                     warp.run(opcode, *operands, np.uint32(mask))
+                    warp.run(opcode, *operands, np.full(32, mask, np.uint32))
                     warp.run(opcode, *operands)
                 elsewhere = () if name == "shfl" else (0xFFFFFFFF,)
-                for wrong in (*elsewhere, 0, -1, None, True, "x", LANES):
-                    says = rf"{re.escape(opcode)}: the membermask must name the lanes that execute it, 0x0000ffff; got"
+                for wrong in (*elsewhere, 0, -2, None, True, "x", LANES):
+                    who = "0x00000001" if wrong is LANES else "0x0000ffff"  # lane 0 alone gives the mask 0
+                    says = rf"{re.escape(opcode)}: the membermask must name the lanes that execute it, {who}; got"
                     with row(f"{name} {wrong!r}"), pytest.raises(OperandError, match=says):
                         warp.run(opcode, *operands, wrong)
 

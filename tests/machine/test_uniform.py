@@ -33,7 +33,7 @@ def test_registers_whose_active_lanes_agree_are_one_value():
 
 
 def test_lanes_that_disagree_are_told_so():
-    with pytest.raises(OperandError, match=r"bar\.sync takes one value for barrier, so .* lane 0 gives 0, lane 1 gives 1"):
+    with pytest.raises(OperandError, match=r"takes one value for barrier, so .* lane 0 gives 0, lane 1 gives 1"):
         one(lambda warp: warp.run("bar.sync", LANES.astype(np.uint32)))
     with pytest.raises(OperandError, match=r"takes one value for threads"):
         one(lambda warp: warp.run("barrier.sync", 0, 32 + 32 * (LANES // 16)))

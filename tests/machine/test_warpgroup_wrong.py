@@ -191,7 +191,7 @@ def test_wrong_operands(row):
         ("a ragged", F16, (r4, [[1], [1, 2]], B, *ONES), "not an array"),
         ("b of text", F16, (r4, A, "x", *ONES), "b is a matrix descriptor, 64 bits"),
         ("b for each warpgroup", F16, (r4, A, np.array([int(B)], np.uint64), *ONES), "b must be one value for"),
-        ("scale_d for each lane", F16, (r4, A, B, np.ones(32, bool), 1, 1, 0, 0), "scale_d must be one value for the"),
+        ("scale_d for each lane", F16, (r4, A, B, np.arange(32) < 9, 1, 1, 0, 0), "lane 0 gives True, lane 9 gives"),
         ("scale_d of two", F16, (r4, A, B, 2, 1, 1, 0, 0), "scale_d is a predicate"),
         ("sign", F16, (r4, A, B, 1, 2, 1, 0, 0), "imm_scale_a is an immediate, -1 or 1; got 2"),
         ("major", F16, (r4, A, B, 1, 1, 1, 0, None), "imm_trans_b is an immediate"),

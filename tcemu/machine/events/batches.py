@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -60,16 +59,15 @@ class AccessTable:
         for number, row in self.rows.items():
             self.words[number] = row.words
         self.kept: dict[object, Any] = {}
+        self._lanes: dict[int, Array] = {FULL: _ALL}
 
-
-@lru_cache(maxsize=4096)
-def _lanes_of(mask: int) -> Array:
-    """The lanes of a mask, in order, read-only: the same array for the same mask."""
-    if mask == FULL:
-        return _ALL
-    lanes = np.array([lane for lane in range(_LANES) if mask >> lane & 1])
-    lanes.flags.writeable = False
-    return lanes
+    def lanes(self, mask: int) -> Array:
+        """The lanes of a mask, in order, read-only: the same array for the same mask."""
+        found = self._lanes.get(mask)
+        if found is None:
+            found = self._lanes[mask] = np.array([lane for lane in range(_LANES) if mask >> lane & 1])
+            found.flags.writeable = False
+        return found
 
 
 @dataclass(eq=False)
@@ -114,7 +112,7 @@ class Accesses(Event):
         row = self.table.rows[number]
         if not mask:
             return []
-        lanes = _lanes_of(mask)
+        lanes = self.table.lanes(mask)
         first = 8 * (at + 1)
         addresses = self.log[first : first + 8 * _LANES].view(np.int64)
         addresses = addresses.copy() if mask == FULL else addresses[lanes]  # the log is used again
@@ -122,16 +120,22 @@ class Accesses(Event):
         if data is not None:
             data = data[lanes]
         if row.space != "generic":
-            return [_event(by, row, row.space, addresses, lanes, data)]
+            return [self._event(by, row, row.space, addresses, lanes, data)]
         own, found = SHARED + self.rank * BLOCK, []
         for space, start, end in (("global", 0, SHARED), ("shared", own, own + BLOCK)):
             here = (addresses >= start) & (addresses < end)
             if here.all():
-                return [_event(by, row, space, addresses - start, lanes, data)]
+                return [self._event(by, row, space, addresses - start, lanes, data)]
             if here.any():
                 part = None if data is None else data[here]
-                found.append(_event(by, row, space, addresses[here] - start, lanes[here], part))
+                found.append(self._event(by, row, space, addresses[here] - start, lanes[here], part))
         return found
+
+    @staticmethod
+    def _event(by: By, row: AccessRow, space: Any, addresses: Array, lanes: Array, data: Array | None) -> Accessed:
+        extent = int(addresses.min()), int(addresses.max()) + row.size
+        where = addresses, row.size, extent, lanes
+        return Accessed(by, row.instruction, space, row.writes, *where, data=data)
 
     def _data(self, row: AccessRow, at: int) -> Array | None:
         """What a store writes, uint8 (32, size)."""
@@ -145,9 +149,3 @@ class Accesses(Event):
         """The same accesses one by one."""
         for number, mask, at in self.records():
             yield from self.single(number, mask, at, self.by(number, mask))
-
-
-def _event(by: By, row: AccessRow, space: Any, addresses: Array, lanes: Array, data: Array | None) -> Accessed:
-    extent = int(addresses.min()), int(addresses.max()) + row.size
-    where = addresses, row.size, extent, lanes
-    return Accessed(by, row.instruction, space, row.writes, *where, data=data)
