@@ -20,7 +20,7 @@ def integers(ops: Ops, words: Words, x: Value, y: Value) -> Value:
 
 def compared(ops: Ops, words: Words, x: Value, y: Value) -> Value:
     """A comparison of floats of 32 or 64 bits."""
-    return ops.fcompare(words["CmpOp"], flushed(ops, words, x), flushed(ops, words, y))
+    return ops.fcompare(words["CmpOp"], flushed(ops, words, x, "f32"), flushed(ops, words, y, "f32"))
 
 
 def selected(ops: Ops, words: Words, x: Value, y: Value, which: Value) -> Value:

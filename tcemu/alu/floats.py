@@ -1,53 +1,62 @@
-"""What all floating-point instructions share: NaNs, .ftz, .sat and .relu, on the bits of floats."""
+"""What floating-point instructions share, on the bits of floats: NaNs, .ftz, .sat and .relu."""
 
 from __future__ import annotations
 
 from tcemu.alu.arrays import width
 from tcemu.alu.row import Ops, Value, Words
 
-#: Exponent and fraction bits, by width; 16 is f16. BF16 has the exponent of f32.
-SIGN = {16: 1 << 15, 32: 1 << 31, 64: 1 << 63}
-INFINITY = {16: 0x7C00, 32: 0x7F800000, 64: 0x7FF0000000000000}
-ONE = {16: 0x3C00, 32: 0x3F800000, 64: 0x3FF0000000000000}
+#: The bits of floats, by type: of the sign, of infinity, and of 1.
+SIGN = {"f16": 1 << 15, "bf16": 1 << 15, "f32": 1 << 31, "f64": 1 << 63}
+INFINITY = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F800000, "f64": 0x7FF0000000000000}
+ONE = {"f16": 0x3C00, "bf16": 0x3F80, "f32": 0x3F800000, "f64": 0x3FF0000000000000}
 #: The NaN that instructions of 16 and 32 bits give, whatever the NaN of an operand.
-NAN = {16: 0x7FFF, 32: 0x7FFFFFFF}
+NAN = {"f16": 0x7FFF, "bf16": 0x7FFF, "f32": 0x7FFFFFFF}
+#: The NaN that instructions of 64 bits give if no operand is one, and the bit that they set in an operand's.
+INVALID, QUIET = 0xFFF8000000000000, 1 << 51
 
 
 def size(x: Value) -> int:
     """The bits of a value of either backend."""
-    return x.bits if hasattr(x, "bits") else width(x)
+    return int(x.bits) if hasattr(x, "bits") else width(x)
 
 
-def is_nan(ops: Ops, x: Value) -> Value:
+def magnitude(x: Value, kind: str) -> Value:
+    """Without its sign."""
+    return x & (SIGN[kind] - 1)
+
+
+def is_nan(ops: Ops, x: Value, kind: str) -> Value:
     """A mask of NaNs."""
-    bits = size(x)
-    return (x & (SIGN[bits] - 1)) > INFINITY[bits] if bits == 16 else ops.fcompare("nan", x, x)
+    if kind in ("f32", "f64"):
+        return ops.fcompare("nan", x, x)
+    return magnitude(x, kind) > INFINITY[kind]
 
 
-def with_nan(ops: Ops, x: Value) -> Value:
-    """A result whose NaNs are those of the hardware."""
-    return ops.select(is_nan(ops, x), NAN[size(x)], x)
+def propagated(ops: Ops, found: Value, *operands: Value) -> Value:
+    """A result of 64 bits: of the operands that are NaNs, it is the last one, made quiet."""
+    given = operands[0]
+    for each in operands[1:]:
+        given = ops.select(is_nan(ops, each, "f64"), each, given)
+    nan = ops.select(is_nan(ops, given, "f64"), given | QUIET, INVALID)
+    return ops.select(is_nan(ops, found, "f64"), nan, found)
 
 
-def flushed(ops: Ops, words: Words, x: Value) -> Value:
+def flushed(ops: Ops, words: Words, x: Value, kind: str) -> Value:
     """With .ftz, subnormal numbers become zeros of their sign."""
     if "ftz" not in words:
         return x
-    bits = size(x)
-    return ops.select((x & INFINITY[bits]) == 0, x & SIGN[bits], x)
+    return ops.select((x & INFINITY[kind]) == 0, x & SIGN[kind], x)
 
 
-def saturated(ops: Ops, words: Words, x: Value) -> Value:
-    """With .sat, clamped to 0 to 1; a NaN becomes +0."""
-    if "sat" not in words:
-        return x
-    one = ONE[size(x)]
-    x = ops.select(ops.less_equal(x, 0) | is_nan(ops, x), 0, x)
-    return ops.smaller(x, one)
+def finished(ops: Ops, words: Words, x: Value, kind: str, tiny: Value | None = None) -> Value:
+    """A result of 16 or 32 bits: its NaN, .ftz, .sat and .relu.
 
-
-def finished(ops: Ops, words: Words, x: Value) -> Value:
-    """A result of 32 or 16 bits: its NaN, .ftz and .sat."""
+    `tiny` is a mask of the lanes where .ftz gives 0, if that does not depend on the result alone.
+    """
+    nan = is_nan(ops, x, kind)
+    if "ftz" in words:
+        x = ops.select((x & INFINITY[kind]) == 0 if tiny is None else tiny, x & SIGN[kind], x)
     if "sat" in words:
-        return flushed(ops, words, saturated(ops, words, x))
-    return flushed(ops, words, with_nan(ops, x))
+        return ops.smaller(ops.select(ops.less_equal(x, 0) | nan, 0, x), ONE[kind])
+    x = ops.select(nan, NAN[kind], x)
+    return ops.larger_signed(x, 0) if "relu" in words else x

@@ -43,35 +43,31 @@ def multiply_add(a: Array, b: Array, c: Array) -> Array:
     if a.dtype == np.float32:
         total, error = exact_sum(a.astype(np.float64) * b, c.astype(np.float64))
         return odd(total, error).astype(np.float32)
-    simple = a * b + c
-    usual = np.isfinite(a) & np.isfinite(b) & np.isfinite(c) & (a != 0) & (b != 0) & (c != 0)
+    simple = np.where(np.isfinite(a) & np.isfinite(b) & ~np.isfinite(c), c, a * b + c)
+    usual = np.isfinite(a) & np.isfinite(b) & np.isfinite(c) & (a != 0) & (b != 0)
     (a, i), (b, j), (c, k) = (np.frexp(np.where(usual, x, 1.0)) for x in (a, b, c))
-    found = _scaled_multiply_add(a, b, c, i.astype(np.int64) + j, k.astype(np.int64))
-    return np.where(usual, found, np.where(np.isnan(simple) | np.isinf(simple), _unusual(a, b, c, simple), simple))
-
-
-def _unusual(a: Array, b: Array, c: Array, simple: Array) -> Array:
-    """An infinity or NaN as it is: of operands that are no usual numbers, nothing overflows."""
-    return simple
+    k = np.where(c == 0, -5000, k)
+    return np.where(usual, _scaled_multiply_add(a, b, c, i.astype(np.int64) + j, k.astype(np.int64)), simple)
 
 
 #: What is further below the other summand than this changes a result only by its sign.
 _FAR = 220
+#: A result of this exponent or less is 0.
+_LEAST = -1200
 
 
 def _scaled_multiply_add(a: Array, b: Array, c: Array, i: Array, k: Array) -> Array:
     """a * b * 2**i + c * 2**k of fractions in 1/2 to 1."""
     top = np.maximum(i, k)
     high, low = exact_product(a, b)
-    near = np.maximum(i - top, -_FAR).astype(np.int32)
-    high, low = np.ldexp(high, near), np.ldexp(low, near)
-    c = np.ldexp(c, np.maximum(k - top, -_FAR).astype(np.int32))
-    # Of a sum of three, the two low ones rounded to odd decide how the whole is rounded.
-    first, rest = exact_sum(c, low)
-    total, error = exact_sum(high, first)
-    tail = odd(*exact_sum(rest, error))
-    top = np.clip(top, -3000, 3000).astype(np.int32)
+    near, other = (np.maximum(each - top, -_FAR).astype(np.int32) for each in (i, k))
+    first, rest = exact_sum(np.ldexp(c, other), np.ldexp(low, near))
+    total, error = exact_sum(np.ldexp(high, near), first)
+    tail = odd(*exact_sum(error, rest))
+    top = np.clip(top, _LEAST, 3000).astype(np.int32)
     result = total + tail
-    exponent = np.frexp(result)[1] + top
-    # A subnormal result has fewer bits: round to odd first, then once, when it is scaled.
-    return np.where(exponent > -1021, np.ldexp(result, top), np.ldexp(odd(*exact_sum(total, tail)), top))
+    # A subnormal result has fewer bits. Its last one is that of a large number, to which it is added.
+    large = np.copysign(np.ldexp(1.0, np.clip(52 - 1074 - top, -1000, 1000)), result)
+    first, rest = exact_sum(large, total)
+    subnormal = np.copysign(first + odd(*exact_sum(rest, tail)) - large, result)
+    return np.ldexp(np.where(np.frexp(result)[1] + top < -1021, subnormal, result), top)

@@ -70,21 +70,17 @@ def of_24_bits(ops: Ops, words: Words, x: Value, y: Value) -> Value:
 # ------------------------------------------------------------------------------------------------ quotients
 
 
-def _fractions(ops: Ops, words: Words, x: Value, y: Value) -> tuple[Value, Value]:
-    """Quotient and remainder of unsigned numbers; of a divisor of 0, what the hardware gives."""
-    by_zero = y == 0
-    safe = ops.select(by_zero, 1, y)
-    quotient = ops.divide(x, safe)
-    ones = (1 << size(x)) - 1
-    return ops.select(by_zero, ones, quotient), ops.select(by_zero, x, x - quotient * safe)
-
-
 def _divided(ops: Ops, words: Words, x: Value, y: Value, *, remainder: bool) -> Value:
-    if not is_signed(words):
-        return _fractions(ops, words, x, y)[remainder]
-    left, right = ops.less(x, 0), ops.less(y, 0)
-    found = _fractions(ops, words, minus(ops, left, x), minus(ops, right, y))
-    return minus(ops, left, found[1]) if remainder else minus(ops, left ^ right, found[0])
+    """Rounded toward 0; a divisor of 0 gives ones, in the quotient and in the remainder."""
+    by_zero, operation = y == 0, ops.remainder if remainder else ops.divide
+    safe = ops.select(by_zero, 1, y)
+    if is_signed(words):
+        left, right = ops.less(x, 0), ops.less(y, 0)
+        found = operation(minus(ops, left, x), minus(ops, right, safe))
+        found = minus(ops, left if remainder else left ^ right, found)
+    else:
+        found = operation(x, safe)
+    return ops.select(by_zero, -1, found)
 
 
 divided, remaining = partial(_divided, remainder=False), partial(_divided, remainder=True)
