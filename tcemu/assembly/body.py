@@ -8,7 +8,7 @@ from dataclasses import replace
 from tcemu.assembly.constants import SIGNS, constant, integer
 from tcemu.assembly.declarations import SPACES, parameters, registers, variables
 from tcemu.assembly.directives import directives, pragma
-from tcemu.assembly.lexer import END, Tokens, is_name
+from tcemu.assembly.lexer import Tokens, is_name
 from tcemu.assembly.lines import Lines
 from tcemu.assembly.module import (
     Arguments,
@@ -31,6 +31,8 @@ from tcemu.assembly.scopes import Names, Scope
 from tcemu.errors import did_you_mean
 
 _ENDS = frozenset(",;]})|")
+#: How a number is added to a register of a type.
+_SUMS = {f"{kind}{bits}": f"add.s{bits}" for kind in "bus" for bits in (16, 32, 64)}
 #: The deepest that operands may be nested, as vectors in vectors.
 _DEEPEST = 16
 
@@ -50,12 +52,13 @@ class Body:
         self.branch_targets: dict[str, tuple[str, ...]] = {}
         self.call_targets: dict[str, tuple[str, ...]] = {}
         self.prototypes: dict[str, Prototype] = {}
+        self._in_address = False
         #: Names that may be labels further below: where in the body, which operand, its scope and its word.
         self._open: list[tuple[int, int, Scope, int]] = []
         self._tables: list[tuple[str, list[int], Scope]] = []
         for each in (*function.returns, *function.parameters):
             if each.space == "reg":
-                self._scope.register(each.name, each.type)
+                self._scope.register(each.name, f"v{each.count}.{each.type}" if each.count > 1 else each.type)
                 self._scope.lookup(each.name)
             elif each.name != "_":
                 self._scope.variable(each.name)
@@ -192,9 +195,10 @@ class Body:
             raise tokens.unexpected("an opcode")
         tokens.at += 1
         operands: list[Operand] = []
+        calls = opcode == "call" or opcode.startswith("call.")
         if texts[tokens.at] != ";":
             while True:
-                operands.append(self._top(len(operands)))
+                operands.append(self._arguments() if calls and texts[tokens.at] == "(" else self._top(len(operands)))
                 if texts[tokens.at] != ",":
                     break
                 tokens.at += 1
@@ -222,16 +226,7 @@ class Body:
             tokens.at += 1
             self._open.append((len(self.body), number, self._scope, at))
             return Label(word)
-        if word == "(":
-            return self._arguments() if self._calls(at) else constant(tokens)
         return self._operand()
-
-    def _calls(self, at: int) -> bool:
-        """Whether the parenthesis at this token begins the results or arguments of a call."""
-        texts = self._tokens.texts
-        while texts[at - 1] not in (";", "{", "}", ":", END) and at > 0:
-            at -= 1
-        return any(each.split(".")[0] == "call" for each in texts[at : at + 4])
 
     def _arguments(self) -> Arguments:
         return Arguments(self._list("(", ")", 0))
@@ -263,7 +258,7 @@ class Body:
             return Vector(self._list("{", "}", depth))
         if word[:1].isdigit() and following in _ENDS:
             return self._constant(word)
-        if word == "!" and following[:1] == "%":
+        if word == "!" and is_name(following):
             tokens.at += 1
             register = self._operand(depth)
             if not isinstance(register, Register):
@@ -298,13 +293,30 @@ class Body:
             return Pair(first, second)
         if isinstance(first, Symbol) and tokens.word in ("+", "-"):
             return Symbol(first.name, integer(tokens, "an offset"))
+        if isinstance(first, Register) and tokens.word in ("+", "-") and not self._in_address:
+            return self._sum(first)
         return first
+
+    def _sum(self, register: Register) -> Register:
+        """``%r1+1``, which the assembler takes wherever it takes a register: an addition before the instruction."""
+        tokens, at = self._tokens, self._tokens.at
+        type = self._names.registers[register.name]  # noqa: A001 - PTX's word
+        if type not in _SUMS:
+            raise tokens.error(f"nothing can be added to {register}, which is .{type}", at)
+        amount = Immediate(integer(tokens, "a number to add"))
+        result = Register(self._names.unique(register.name))
+        self._names.registers[result.name] = type
+        line = tokens.line_at(at)
+        self.body.append(Instruction(_SUMS[type], (result, register, amount), None, False, self._lines.line, line))
+        return result
 
     def _memory(self, depth: int) -> Memory:
         tokens = self._tokens
         tokens.expect("[")
         at = tokens.at
+        self._in_address = True
         base = self._operand(depth + 1) if depth < _DEEPEST else None
+        self._in_address = False
         offset = 0
         if isinstance(base, Symbol):
             base, offset = Symbol(base.name), base.offset

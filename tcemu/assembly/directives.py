@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from tcemu.assembly.constants import integer
-from tcemu.assembly.declarations import skip_parentheses
+from tcemu.assembly.declarations import SPACES, skip_parentheses
 from tcemu.assembly.lexer import Tokens
 
+#: What says where a variable or function is known.
+LINKAGE = frozenset({".extern", ".visible", ".weak", ".common"})
+#: What begins something else in a module, so that no directive of a function follows.
+NEXT = LINKAGE | SPACES | {".entry", ".func", ".file", ".loc", ".section", ".alias"}
 #: Directives by name, without the dot, with their numbers and texts.
 Directives = dict[str, tuple[int | str, ...]]
 
@@ -13,7 +17,7 @@ Directives = dict[str, tuple[int | str, ...]]
 def directives(tokens: Tokens) -> Directives:
     """Read directives as long as they come. A directive that a later PTX version adds is read like the others."""
     found: Directives = {}
-    while tokens.word.startswith("."):
+    while tokens.word.startswith(".") and tokens.word not in NEXT:
         if tokens.word == ".pragma":
             found["pragma"] = (*found.get("pragma", ()), *pragma(tokens))
         elif tokens.accept(".attribute"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Collection
+from string import ascii_letters, digits
 
 from tcemu.errors import PtxError, listing, shown
 
@@ -19,12 +20,14 @@ _TOKEN = re.compile(
       | [0-9]++ (?: \.[0-9]*+ )?+ (?: [eE][+-]?[0-9]++ )?+ \w*+ # 12, 0b1U, 1.5e3
       | "[^"\n]*+"
       | << | >> | <= | >= | == | != | && | \|\|
-      | (?s:.)
+      | (?s:.) | \Z
     )
     """,
     re.VERBOSE | re.ASCII,
 )
-_SINGLE = frozenset(",;:{}[]()@!+-=<>|*&~/?^%")
+_LETTERS, _MARKS = frozenset(ascii_letters), frozenset("_$%")
+#: The tokens of one character, but /, which may begin a comment that does not end.
+_ALONE = _LETTERS | _MARKS | frozenset(digits) | frozenset(",;:{}[]()@!+-=<>|*&~?^")
 #: What no token is: the end of the text.
 END = ""
 #: An excerpt shows at most this much of a line on each side of the mistake.
@@ -39,14 +42,12 @@ class Tokens:
     def __init__(self, text: str, name: str) -> None:
         self.text, self.name, self.at = text, name, 0
         self.lines = [0, *(found.end() for found in re.finditer("\n", text))]
-        found = [(each[1], each.start(1)) for each in _TOKEN.finditer(text.rstrip("\0 \t\r\n"))]
+        found = [(each[1], each.start(1)) for each in _TOKEN.finditer(text.rstrip("\0")) if each[1]]
         self.texts = [word for word, _ in found]
         self.starts = [start for _, start in found]
-        for at in (at for at, word in enumerate(self.texts) if len(word) == 1 and not word.isalnum()):
-            if (word := self.texts[at]) not in _SINGLE and word not in "_$":
-                raise self.error(self._stray(word, at), at)
-            if word == "/" and self._follows(at) == "*":
-                raise self.error("the comment that begins here does not end", at)
+        for at, word in enumerate(self.texts):
+            if len(word) == 1 and word not in _ALONE and (word != "/" or self._follows(at) == "*"):
+                raise self.error(self._stray(word), at)
         # Nothing reads past END; expressions look at one token behind the current one.
         self.texts += [END, END]
         self.starts += [len(text)] * 2
@@ -54,7 +55,9 @@ class Tokens:
     def _follows(self, at: int) -> str:
         return self.text[self.starts[at] + 1 : self.starts[at] + 2]
 
-    def _stray(self, word: str, at: int) -> str:
+    def _stray(self, word: str) -> str:
+        if word == "/":
+            return "the comment that begins here does not end"
         if word == '"':
             return "the string that begins here does not end on its line"
         if word == "#":
@@ -139,4 +142,4 @@ class Tokens:
 
 def is_name(word: str) -> bool:
     """Whether a token names something: a variable, a register, a label."""
-    return word[:1].isalpha() or (word[:1] in ("_", "$", "%") and len(word) > 1)
+    return word[:1] in _LETTERS or (word[:1] in _MARKS and len(word) > 1)

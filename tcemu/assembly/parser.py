@@ -8,13 +8,12 @@ from collections.abc import Callable, Mapping
 from tcemu.assembly.body import Body
 from tcemu.assembly.constants import count
 from tcemu.assembly.declarations import SPACES, parameters, variables
-from tcemu.assembly.directives import directives, pragma
+from tcemu.assembly.directives import LINKAGE, NEXT, directives, pragma
 from tcemu.assembly.lexer import END, Tokens
 from tcemu.assembly.lines import Lines
 from tcemu.assembly.module import Function, Module, Symbol, Variable
 from tcemu.errors import PtxError, briefly
 
-_LINKAGE = frozenset({".extern", ".visible", ".weak", ".common"})
 _VERSION = re.compile("[0-9]+[.][0-9]+")
 
 
@@ -85,7 +84,7 @@ class _Parser:
     def _linked(self) -> None:
         """Read a variable or function, with .visible and its like before it."""
         tokens, linkage = self._tokens, set[str]()
-        while tokens.word in _LINKAGE:
+        while tokens.word in LINKAGE:
             linkage.add(tokens.next())
         if tokens.word in SPACES:
             at = tokens.at + 1
@@ -120,7 +119,7 @@ class _Parser:
         if name in self._variables or name in self._aliases:
             raise tokens.error(f"{name} is declared twice", at)
         self._symbols[name] = Symbol(name)
-        if tokens.accept(";"):
+        if tokens.accept(";") or tokens.word in NEXT:  # before PTX 2, a declaration had no semicolon
             self._functions.setdefault(name, function)
             return
         if tokens.word != "{":

@@ -34,7 +34,7 @@ class Names:
     """The names of a function that are taken. A name that is declared again gets a number: ``%r1#2``."""
 
     def __init__(self, taken: Iterable[str]) -> None:
-        self._taken = Counter(taken)
+        self._taken = Counter(list(taken))  # of a mapping, Counter would take the values
         #: The registers that are used, with their types.
         self.registers: dict[str, str] = {}
 
