@@ -109,7 +109,7 @@ class Body:
 
     def _undeclared(self, place: int, scope: Scope | None = None) -> Exception:
         name = self._tokens.texts[place]
-        known = {*self._symbols, *self._names.registers, *self.labels}
+        known = {*self._symbols, *(scope or self._scope).declared(), *self.labels}
         what = "register" if name.startswith("%") else "register, variable, function or label"
         return self._tokens.error(f"no {what} here is called {name}.{did_you_mean(name, known)}", place)
 
@@ -222,11 +222,17 @@ class Body:
         """An operand of an instruction: a name that nothing has yet may be a label further below."""
         tokens, at = self._tokens, self._tokens.at
         word = tokens.texts[at]
-        if is_name(word) and word[0] != "%" and self._scope.lookup(word) is None and word not in self._symbols:
+        if self._is_open(word):
             tokens.at += 1
             self._open.append((len(self.body), number, self._scope, at))
             return Label(word)
         return self._operand()
+
+    def _is_open(self, name: str) -> bool:
+        """Whether nothing has this name yet."""
+        if not is_name(name) or name[0] == "%" or name in SIGNS:
+            return False
+        return name not in self._symbols and self._scope.lookup(name) is None
 
     def _arguments(self) -> Arguments:
         return Arguments(self._list("(", ")", 0))
@@ -246,7 +252,7 @@ class Body:
         tokens = self._tokens
         at = tokens.at
         word, following = tokens.texts[at], tokens.texts[at + 1]
-        if is_name(word) or word == "_":
+        if (is_name(word) and word not in SIGNS) or word == "_":
             tokens.at += 1
             found = self._named(word, at)
             if following in _ENDS and following != "|":
@@ -264,7 +270,7 @@ class Body:
             if not isinstance(register, Register):
                 raise tokens.unexpected("a predicate after '!'", at + 1)
             return Negated(register)
-        if word[:1].isdigit() or (word in SIGNS and word):
+        if word[:1].isdigit() or word in SIGNS:
             return constant(tokens)
         raise tokens.unexpected("an operand")
 

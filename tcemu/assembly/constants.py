@@ -12,7 +12,7 @@ from tcemu.assembly.lexer import Tokens
 from tcemu.assembly.module import Immediate
 
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)(U?)")
-_FLOAT = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
+_FLOAT = re.compile(r"[0-9]+(?:\.[0-9]*(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)")
 _BITS = re.compile(r"0(?:[fF]([0-9a-fA-F]{8})|[dD]([0-9a-fA-F]{16}))")
 _WORD = 2**64
 #: Operators by how tightly they bind.
@@ -22,8 +22,8 @@ _BINDS = {symbol: level for level, symbols in enumerate(_LEVELS) for symbol in s
 _DEEPEST = 64
 #: What may follow a constant that stands alone.
 _ENDS = frozenset(",;]})")
-#: Tokens that begin a constant but a digit.
-SIGNS = frozenset("-+~!(")
+#: Tokens that begin a constant, but those with a digit.
+SIGNS = frozenset({*"-+~!(", "WARP_SZ"})
 
 
 class _Value(NamedTuple):
@@ -128,11 +128,11 @@ def _apply(tokens: Tokens, symbol: str, left: _Value, right: _Value, place: int)
 
 def _unary(tokens: Tokens, depth: int) -> _Value:
     word = tokens.word
-    if word in SIGNS and word:
-        return _signed(tokens, _deeper(tokens, depth))
     if word == "WARP_SZ":
         tokens.at += 1
         return _Value(32)
+    if word in SIGNS:
+        return _signed(tokens, _deeper(tokens, depth))
     if not word[:1].isdigit():
         raise tokens.unexpected("a constant")
     tokens.at += 1

@@ -116,9 +116,12 @@ def registers(tokens: Tokens, declare: Callable[[str, str, int | None, int], Non
 def skip_parentheses(tokens: Tokens) -> None:
     """Read what stands in parentheses and means nothing here."""
     tokens.expect("(")
-    while not tokens.accept(")"):
-        if tokens.next() is END:
+    depth = 1
+    while depth:
+        word = tokens.next()
+        if word is END:
             raise tokens.unexpected("')'")
+        depth += (word == "(") - (word == ")")
 
 
 def _variable(tokens: Tokens, at: int, name: str, space: str, kind: Kind, extents: tuple[int, ...]) -> Variable:
@@ -191,7 +194,7 @@ def _element(tokens: Tokens, find: Find) -> Immediate | Symbol | Masked:
         symbol = _address(tokens, find)
         tokens.expect(")", "after the address")
         return Masked(mask, symbol)
-    return constant(tokens) if word[:1].isdigit() or (word in SIGNS and word) else _address(tokens, find)
+    return constant(tokens) if word[:1].isdigit() or word in SIGNS else _address(tokens, find)
 
 
 def _address(tokens: Tokens, find: Find) -> Symbol:

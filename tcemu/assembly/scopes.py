@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from tcemu.assembly.module import Immediate, Operand, Register, Sink, Special, Symbol, Vector
+from tcemu.assembly.module import Operand, Register, Sink, Special, Symbol, Vector
 
 #: Special registers (PTX ISA 9.1, chapter 10), with the components of those that are vectors.
 _INDEXED = ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid")
@@ -27,7 +27,7 @@ SPECIAL = frozenset(
 #: The components of a vector register, under both of their names.
 COMPONENTS = {"x": 0, "y": 1, "z": 2, "w": 3, "r": 0, "g": 1, "b": 2, "a": 3}
 _DIGITS = re.compile(r"[0-9]+$")
-_FIXED: dict[str, Operand] = {"_": Sink(), "WARP_SZ": Immediate(32)}
+_FIXED: dict[str, Operand] = {"_": Sink()}
 
 
 class Names:
@@ -73,6 +73,12 @@ class Scope:
         unique = self.names.unique(name)
         self._own[name] = Symbol(unique)
         return unique
+
+    def declared(self) -> Iterator[str]:
+        """The names that are declared here and around, and of a range its last one."""
+        yield from (*self._declared, *self._own, *(f"{prefix}{many - 1}" for prefix, (many, _) in self._ranges.items()))
+        if self.outer is not None:
+            yield from self.outer.declared()
 
     def declares(self, name: str) -> bool:
         """Whether this scope itself declares a register or variable of that name."""

@@ -1,0 +1,31 @@
+"""Names of C++ functions. The expected ones are those of c++filt 2.40, without the type of the result."""
+
+import pytest
+
+from tcemu.assembly.names import demangle
+
+
+@pytest.mark.parametrize(
+    ("name", "short", "parameters"),
+    [
+        ("scale", "scale", None),
+        ("_Z5scalePffi", "scale", ("float*", "float", "int")),
+        ("_Z1fv", "f", ()),
+        ("_Z4gemmILi64EEvPfi", "gemm<64>", ("float*", "int")),
+        ("_Z6kernelI6__halfLb1EEvPT_", "kernel<__half, true>", ("__half*",)),
+        ("_Z1aILin5EEvv", "a<-5>", ()),
+        ("_Z4gemm14CUtensorMap_stS_Pfi", "gemm", ("CUtensorMap_st", "CUtensorMap_st", "float*", "int")),
+        ("_Z1fIJiffEEvDpT_", "f<int, float, float>", ("int", "float", "float")),
+        ("_Z1fI4PairIifEJiS1_EEvT_DpT0_", "f<Pair<int, float>, int, Pair<int, float> >",
+         ("Pair<int, float>", "int", "Pair<int, float>")),
+        ("_ZN42_GLOBAL__N__6f4f9d2c_4_k_cu_a0b1c2d3_123451hEv", "(anonymous namespace)::h", ()),
+        ("_ZZ4gemmILi64EEvPfiE5tileA", "gemm<64>(float*, int)::tileA", None),
+        ("_Z5arrayRA64_f", "array", ("float (&) [64]",)),
+        ("_Znot_mangled", "_Znot_mangled", None),
+        ("_Z", "_Z", None),
+    ],
+)  # fmt: skip
+def test_names(name, short, parameters):
+    found = demangle(name)
+    assert found == (short, parameters)
+    assert str(found) == (short if parameters is None else f"{short}({', '.join(parameters)})")
