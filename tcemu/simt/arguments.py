@@ -1,0 +1,150 @@
+"""What a kernel is called with: numpy arrays, numbers, structs and tensor maps, as the bytes of its parameters."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.assembly import Function, Variable
+from tcemu.errors import LaunchError, briefly, counted, is_whole
+from tcemu.machine.tensor_map import TensorMap
+from tcemu.machine.tensor_map_words import BYTES, words_of
+
+Array = npt.NDArray[Any]
+
+
+@runtime_checkable
+class Packed(Protocol):
+    """An argument that makes its own bytes, such as a struct."""
+
+    @property
+    def buffers(self) -> Sequence[Array]:
+        """The arrays that it points to."""
+
+    def pack(self, pointers: Iterator[int]) -> bytes:
+        """Its bytes; it takes a pointer for each of its arrays."""
+
+
+class Mapped:
+    """An array and the tensor map through which a kernel copies boxes of it.
+
+    For a parameter of type CUtensorMap, or the address of one. `box` and the options are those of TensorMap.of.
+
+    >>> import numpy as np
+    >>> from tcemu.simt import Mapped
+    >>> Mapped(np.zeros((128, 64), np.float16), box=(64, 64), swizzle=128)
+    <tensor map of float16 (128, 64), box (64, 64)>
+    """
+
+    def __init__(self, array: Array, box: Sequence[int], **options: Any) -> None:
+        self.array, self.box, self.options = array, tuple(box), options
+
+    def __repr__(self) -> str:
+        return f"<tensor map of {self.array.dtype} {self.array.shape}, box {self.box}>"
+
+    def words(self, pointer: Any) -> bytes:
+        """The 128 bytes of the map."""
+        return words_of(TensorMap.of(pointer, self.box, **self.options)).tobytes()
+
+
+class Bound(NamedTuple):
+    """The arrays that a launch passes, by what they are for, and how the parameters are packed from their pointers."""
+
+    #: (what it is called, the array)
+    buffers: list[tuple[str, Array]]
+    #: the arrays that hold a tensor map, by the number of the argument
+    maps: dict[int, Array]
+
+
+def bind(kernel: Function, given: Sequence[Any], names: Sequence[str]) -> Bound:
+    """Check arguments against a kernel's parameters."""
+    wanted = kernel.parameters
+    if len(given) != len(wanted):
+        listed = ", ".join(names)
+        raise LaunchError(f"{kernel.short} takes {counted(len(wanted), 'argument')} ({listed}); got {len(given)}")
+    buffers: list[tuple[str, Array]] = []
+    maps: dict[int, Array] = {}
+    for number, (argument, parameter, name) in enumerate(zip(given, wanted, names, strict=True)):
+        if isinstance(argument, np.ndarray):
+            _pointer(kernel, parameter, name)
+            buffers.append((name, argument))
+        elif isinstance(argument, Mapped):
+            buffers.append((name, argument.array))
+            if parameter.size == 8:
+                maps[number] = np.zeros(BYTES, np.uint8)
+        elif isinstance(argument, Packed):
+            buffers += [(name, each) for each in argument.buffers]
+        else:
+            number_bytes(kernel, parameter, name, argument)
+    return Bound([*buffers, *((f"the tensor map {names[number]}", each) for number, each in maps.items())], maps)
+
+
+def pack(
+    kernel: Function, given: Sequence[Any], names: Sequence[str], pointers: Sequence[Any], at: dict[str, int], size: int
+) -> bytes:
+    """The bytes of the parameters; `pointers` are those of the arrays of `bind`, and `at` says where parameters lie."""
+    left, maps = iter(pointers), sum(isinstance(each, Mapped) and each_size == 8 for each, each_size in _sizes(kernel, given))
+    addresses = iter(pointers[len(pointers) - maps :] if maps else ())
+    found = bytearray(size)
+    for argument, parameter, name in zip(given, kernel.parameters, names, strict=True):
+        if isinstance(argument, np.ndarray):
+            raw = int(next(left)).to_bytes(8, "little")
+        elif isinstance(argument, Mapped):
+            pointer = next(left)
+            raw = argument.words(pointer) if parameter.size != 8 else int(next(addresses)).to_bytes(8, "little")
+        elif isinstance(argument, Packed):
+            raw = argument.pack(left)
+        else:
+            raw = number_bytes(kernel, parameter, name, argument)
+        if len(raw) != parameter.size:
+            raise LaunchError(
+                f"{kernel.short}: {name} has {counted(parameter.size, 'byte')}; the argument has {len(raw)}"
+            )
+        start = at[parameter.name]
+        found[start : start + len(raw)] = raw
+    return bytes(found)
+
+
+def _sizes(kernel: Function, given: Sequence[Any]) -> Iterator[tuple[Any, int]]:
+    return ((argument, parameter.size) for argument, parameter in zip(given, kernel.parameters, strict=True))
+
+
+def _pointer(kernel: Function, parameter: Variable, name: str) -> None:
+    if parameter.size != 8 or parameter.type not in ("u64", "b64", "s64", "b8"):
+        raise LaunchError(
+            f"{kernel.short}: {name} is a number of {counted(parameter.size, 'byte')} (.{parameter.type}), no pointer; "
+            "got an array"
+        )
+
+
+def number_bytes(kernel: Function, parameter: Variable, name: str, given: Any) -> bytes:
+    """The bytes of a number, or bytes as they are, for a parameter."""
+    if isinstance(given, bytes | bytearray):
+        return bytes(given)
+    kind, size = parameter.type, parameter.size
+    if isinstance(given, np.void) or (isinstance(given, np.generic) and given.dtype.kind not in "biuf"):
+        return given.tobytes()
+    whole = is_whole(given) or isinstance(given, bool | np.bool_)
+    real = isinstance(given, float | np.floating)
+    if not whole and not real:
+        raise LaunchError(f"{kernel.short}: {name} takes a number, an array or bytes; got {briefly(given)}")
+    if kind[0] == "f" or (kind[0] == "b" and real):
+        return _float(given, size)
+    if real:
+        raise LaunchError(f"{kernel.short}: {name} is an integer (.{kind}); got {briefly(given)}")
+    value = int(given)
+    low, high = -(1 << 8 * size - 1), 1 << 8 * size
+    if not low <= value < high:
+        raise LaunchError(f"{kernel.short}: {name} has {8 * size} bits; {value} does not fit")
+    return (value & (high - 1)).to_bytes(size, "little")
+
+
+def _float(given: Any, size: int) -> bytes:
+    if isinstance(given, np.floating) and given.dtype.itemsize == size:
+        return given.tobytes()
+    with np.errstate(over="ignore"):
+        return np.asarray(given, f"<f{size}").tobytes() if size in (2, 4, 8) else struct.pack("<d", given)

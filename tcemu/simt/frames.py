@@ -1,0 +1,82 @@
+"""A call of a function by lanes of a warp: its registers, its part of their local memory, and where it returns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.machine.masks import lanes_of
+from tcemu.machine.registers import Bank
+from tcemu.simt.places import ALIGN, LANES, Place
+
+if TYPE_CHECKING:
+    from tcemu.simt.program import Program
+    from tcemu.simt.run import Run
+
+Array = npt.NDArray[Any]
+_KINDS = {bits: np.dtype(f"u{bits // 8}") for bits in (8, 16, 32, 64)}
+
+
+class Frame:
+    """The registers of a function that runs, as arrays by width: a row (32,) for each."""
+
+    __slots__ = ("address", "back", "bank", "base", "call", "caller", "file", "masks", "order", "program", "rows", "run")
+
+    def __init__(
+        self, run: Run, program: Program, caller: Frame | None = None, back: int = 0, base: int = 0, call: Any = None
+    ) -> None:
+        self.run, self.program = run, program
+        #: the frame and the block where its lanes go on when they return, and what the call passes
+        self.caller, self.back, self.call = caller, back, call
+        #: where its local variables start
+        self.base = base
+        #: the places of the calls that led here, outermost first
+        self.order: tuple[int, ...] = () if caller is None else (*caller.order, back - 1)
+        self.file = aligned(program.slots.size)
+        self.address = self.file.ctypes.data
+        self.rows: dict[int, Array] = {bits: self.file.view(kind).reshape(-1, LANES) for bits, kind in _KINDS.items()}
+        #: the predicates, a word each
+        self.masks: Array = self.file.view(np.uint32)
+        #: the registers of 32 bits as the machine takes them: (32, n)
+        self.bank = Bank(self.rows[32].T, run.core)
+        program.fill(self)
+
+    def lanes(self, place: Place) -> Array:
+        """A register: (32,), its own memory."""
+        return self.rows[place.bits][place.row]
+
+    def mask(self, place: Place) -> int:
+        """A predicate, a bit for each lane."""
+        return int(self.masks[place.row])
+
+    def one(self, place: Place) -> int:
+        """A register in the first of the active lanes."""
+        if place.bits == 1:
+            return self.mask(place) >> self.run.first & 1
+        return int(self.rows[place.bits][place.row, self.run.first])
+
+    def put(self, place: Place, values: Any) -> None:
+        """Write a register in the active lanes: a number, or one for each lane; a mask for a predicate."""
+        active = self.run.active
+        if place.bits == 1:
+            mask, now = self.run.bits, self.mask(place)
+            self.masks[place.row] = now & ~mask | values & mask
+        elif active is None:
+            self.rows[place.bits][place.row] = values
+        else:
+            np.copyto(self.rows[place.bits][place.row], values, where=active, casting="unsafe")
+
+
+def aligned(size: int) -> Array:
+    """So many bytes of zeros, at least, that start at a multiple of `ALIGN`."""
+    size += -size % ALIGN
+    raw = np.zeros(size + ALIGN, np.uint8)
+    start = -raw.ctypes.data % ALIGN
+    return raw[start : start + size]
+
+
+def lanes_of_mask(mask: int) -> Array | None:
+    """The lanes of a mask as bool (32,), None for all."""
+    return None if mask == 0xFFFFFFFF else lanes_of(mask)

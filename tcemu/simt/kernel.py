@@ -1,0 +1,181 @@
+"""Kernels of PTX text, launched like those in Python: every observer, seed and policy of tcemu.launch serves them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tcemu import launcher
+from tcemu.assembly import Function, Module
+from tcemu.errors import LaunchError, TargetError, UnknownName, counted, did_you_mean, listing
+from tcemu.instructions.targets import target_named
+from tcemu.machine.launch import Launch
+from tcemu.machine.memory import GlobalMemory
+from tcemu.machine.warp import Warp
+from tcemu.simt import arguments, printed
+from tcemu.simt.program import Code
+from tcemu.simt.run import Run
+from tcemu.simt.variables import Variables
+
+#: The target of a kernel whose own is none that tcemu knows.
+_TARGET = "sm_90a"
+
+
+class Kernel:
+    """A kernel of a module: call it with the grid, the block and its arguments.
+
+    Arrays of numpy live in global memory while it runs, and then hold what it wrote; numbers are converted to the
+    parameter's type. `shared` is dynamic shared memory, in bytes, beside what the kernel declares itself.
+
+    >>> from tcemu import assembly, simt
+    >>> text = '''
+    ... .version 8.0
+    ... .target sm_80
+    ... .address_size 64
+    ... .visible .entry triple(.param .u64 x)
+    ... {
+    ...     .reg .b32 %r<4>;  .reg .b64 %rd<4>;
+    ...     ld.param.u64 %rd1, [x];
+    ...     mov.u32 %r1, %tid.x;
+    ...     mul.wide.u32 %rd2, %r1, 4;
+    ...     add.s64 %rd3, %rd1, %rd2;
+    ...     ld.global.u32 %r2, [%rd3];
+    ...     mul.lo.s32 %r3, %r2, 3;
+    ...     st.global.u32 [%rd3], %r3;
+    ...     ret;
+    ... }'''
+    >>> triple = simt.Kernel(assembly.parse(text), "triple")
+    >>> x = np.arange(32, dtype=np.int32)
+    >>> result = triple(1, 32, x)
+    >>> x[:4], result.target
+    (array([0, 3, 6, 9], dtype=int32), 'sm_80')
+
+    Raises Unsupported if it contains something that tcemu does not execute.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        name: str,
+        target: str | None = None,
+        *,
+        variables: Variables | None = None,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        """`variables` are those of the module, which its kernels share; `names` are what messages call the arguments."""
+        self.module, self.function = module, _found(module, name)
+        self.target = target or _target_of(module)
+        self.variables = variables or Variables(module)
+        self.names = tuple(names or (f"argument {number}" for number in range(len(self.function.parameters))))
+        self._codes: dict[bool, Code] = {}
+        self.code(memory=True)
+
+    def __repr__(self) -> str:
+        return f"<kernel {self.name}: {counted(len(self.parameters), 'argument')}>"
+
+    @property
+    def name(self) -> str:
+        """Its name in C++: "gemm<64>"."""
+        return self.function.short
+
+    @property
+    def parameters(self) -> Any:
+        """Its parameters, as the PTX text declares them."""
+        return self.function.parameters
+
+    @property
+    def static_shared(self) -> int:
+        """The bytes of shared memory that it declares itself."""
+        return self.code(memory=True).layout.static_shared
+
+    def code(self, memory: bool) -> Code:
+        """The code that runs: a schedule that may switch before each access needs one without native `memory`."""
+        found = self._codes.get(memory)
+        if found is None:
+            found = self._codes[memory] = Code(self.module, self.function, self.target, memory)
+        return found
+
+    def __call__(self, grid: Any, block: Any, *args: Any, **options: Any) -> Launch:
+        """The same as `launch`."""
+        return self.launch(grid, block, *args, **options)
+
+    def launch(
+        self, grid: Any, block: Any, *args: Any, shared: int = 0, target: str | None = None, **options: Any
+    ) -> Launch:
+        """Run it for each thread of a grid; the options are those of tcemu.launch."""
+        code = self.code(memory=True)
+        bound = arguments.bind(self.function, args, self.names)
+        variables = code.layout.variables
+        buffers = [*(array for _, array in bound.buffers), *(self.variables.array(each) for each in variables)]
+        if bound.maps or Variables.relocated(variables):
+            self._fill(args, bound, buffers)
+        cluster = self.function.directives.get("reqnctapercluster")
+        if cluster:
+            options.setdefault("cluster", tuple(int(each) for each in cluster))
+        body = self._body(args, len(bound.buffers))
+        size = code.layout.static_shared + shared
+        return launcher.launch(body, grid, block, buffers, shared=size, target=target or self.target, **options)
+
+    def _fill(self, args: Sequence[Any], bound: arguments.Bound, buffers: Sequence[Any]) -> None:
+        """Write the addresses that the launch will give to arrays into tensor maps and variables."""
+        pointers = GlobalMemory([("", each) for each in buffers]).pointers
+        code = self.code(memory=True)
+        variables = code.layout.variables
+        count = len(bound.buffers)
+        named = {each.name: int(at) for each, at in zip(variables, pointers[count:], strict=True)}
+        self.variables.relocate(variables, named | dict(code.layout.pointers))
+        place = 0
+        for number, argument in enumerate(args):
+            if number in bound.maps:
+                bound.maps[number][:] = np.frombuffer(argument.words(pointers[place]), np.uint8)
+            place += _arrays(argument)
+
+    def _body(self, args: Sequence[Any], count: int) -> Callable[..., None]:
+        """The function that tcemu.launch calls for each warp."""
+        layout, says = self.code(memory=True).layout, printed.listener()
+        packed: dict[tuple[int, ...], bytes] = {}
+
+        def kernel(warp: Warp, *pointers: Any) -> None:
+            addresses = tuple(int(each) for each in pointers)
+            parameters = packed.get(addresses)
+            if parameters is None:
+                given = pointers[:count]
+                at = dict(layout.parameters)
+                parameters = arguments.pack(self.function, args, self.names, given, at, layout.parameter_bytes)
+                packed[addresses] = parameters
+            named = dict(zip((each.name for each in layout.variables), addresses[count:], strict=True))
+            memory = not warp.core.grid.scheduler.strategy.preempts
+            Run(self.code(memory).kernel, warp, parameters, named, says).go()
+
+        kernel.__name__ = kernel.__qualname__ = self.name
+        return kernel
+
+
+def _arrays(argument: Any) -> int:
+    """How many arrays an argument passes."""
+    if isinstance(argument, np.ndarray | arguments.Mapped):
+        return 1
+    return len(argument.buffers) if isinstance(argument, arguments.Packed) else 0
+
+
+def _found(module: Module, name: str) -> Function:
+    """A kernel by its name in the text, its name in C++, or that without types."""
+    kernels = module.kernels
+    for called in (lambda each: each.name, lambda each: each.demangled, lambda each: each.short):
+        found = [each for each in kernels if called(each) == name]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise LaunchError(f"{name} is the name of {len(found)} kernels: {listing([each.demangled for each in found])}")
+    names = [each.short for each in kernels]
+    raise UnknownName(f"no kernel {name} in {module.name}; it has {listing(names)}.{did_you_mean(name, names)}")
+
+
+def _target_of(module: Module) -> str:
+    """The target that the text was made for, if tcemu knows it."""
+    try:
+        return str(target_named(module.target))
+    except TargetError:
+        return _TARGET

@@ -1,0 +1,116 @@
+"""Functions that the device runtime has and PTX text only declares: vprintf and __assertfail."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tcemu.machine.addresses import BLOCK, LOCAL, PARAM, SHARED
+from tcemu.machine.masks import LANES, lanes_of
+from tcemu.simt.errors import KernelAssertion
+
+if TYPE_CHECKING:
+    from tcemu.simt.frames import Frame
+
+#: A conversion of printf: flags, width, digits, length, kind.
+_CONVERSION = re.compile(r"%([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|j|z|t|L)?([diouxXeEfFgGaAcsp%])")
+#: Longer strings are cut off.
+_LONGEST = 1 << 16
+_WIDE = ("l", "ll", "j", "z", "t")
+
+
+def _argument(frame: Frame, lane: int, at: int, size: int = 8) -> int:
+    """An argument of a call in one lane, as a number."""
+    start = frame.base + at
+    return int.from_bytes(frame.run.local.bytes[lane, start : start + size].tobytes(), "little")
+
+
+def _bytes_at(frame: Frame, lane: int, address: int) -> Any:
+    """The bytes from a generic address of one lane on, as far as they go."""
+    core = frame.run.core
+    own = SHARED + core.block.rank * BLOCK
+    if LOCAL <= address < PARAM:
+        return frame.run.local.bytes[lane, address - LOCAL :]
+    if own <= address < own + BLOCK:
+        return core.block.shared.bytes[address - own :]
+    return core.grid.memory.bytes[address:]
+
+
+def text_at(frame: Frame, lane: int, address: int) -> str:
+    """The string at a generic address."""
+    found = _bytes_at(frame, lane, address)[:_LONGEST]
+    end = int(np.argmin(found)) if len(found) else 0
+    return found[:end].tobytes().decode(errors="replace") if address else "(null)"  # type: ignore[no-any-return]
+
+
+def _values(frame: Frame, lane: int, at: int) -> Iterator[Any]:
+    """Send the size of the next value of a printf, and get its bytes."""
+    place = 0
+    size = yield
+    while True:
+        place = -(-place // size) * size
+        raw = _bytes_at(frame, lane, at + place)[:size].tobytes()
+        place += size
+        size = yield raw
+
+
+def formatted(frame: Frame, lane: int, form: str, at: int) -> str:
+    """What printf prints in one lane."""
+    values = _values(frame, lane, at)
+    next(values)
+
+    def number(given: str | None) -> str:
+        if given == "*":
+            return str(int.from_bytes(values.send(4), "little", signed=True))  # type: ignore[attr-defined]
+        return given or ""
+
+    def value(match: re.Match[str]) -> str:
+        flags, width, digits, length, kind = match.groups()
+        if kind == "%":
+            return "%"
+        width, digits = number(width), None if digits is None else number(digits)
+        how = f"%{flags}{width}" + ("" if digits is None else f".{digits}")
+        raw = values.send(8 if kind in "eEfFgGaAsp" or length in _WIDE else 4)  # type: ignore[attr-defined]
+        if kind in "eEfFgGaA":
+            (real,) = struct.unpack("<d", raw)
+            return f"{how}s" % real.hex() if kind in "aA" else f"{how}{kind}" % real
+        found = int.from_bytes(raw, "little", signed=kind in "di")
+        if kind == "s":
+            return f"{how}s" % text_at(frame, lane, found)
+        if kind == "p":
+            return f"{how}s" % hex(found)
+        return f"{how}s" % chr(found & 255) if kind == "c" else f"{how}{'d' if kind in 'iu' else kind}" % found
+
+    return _CONVERSION.sub(value, form)
+
+
+def vprintf(frame: Frame, given: Sequence[int], returns: Sequence[int]) -> None:
+    """printf in a kernel: the active lanes print one after the other."""
+    for lane in LANES[lanes_of(frame.run.bits)].tolist():
+        form = text_at(frame, lane, _argument(frame, lane, given[0]))
+        frame.run.says(formatted(frame, lane, form, _argument(frame, lane, given[1])))
+        for at in returns:
+            frame.run.local.bytes[lane, frame.base + at : frame.base + at + 4] = 0
+
+
+def assertfail(frame: Frame, given: Sequence[int], returns: Sequence[int]) -> None:
+    """A failed assert of the first active lane: message, file, line, function."""
+    run = frame.run
+    lane = run.first
+    said, file, function = (text_at(frame, lane, _argument(frame, lane, given[each])) for each in (0, 1, 3))
+    line = _argument(frame, lane, given[2], 4)
+    thread = ", ".join(str(int(axis[lane])) for axis in run.warp.tid)
+    block = ", ".join(map(str, run.warp.ctaid))
+    told = f"{file}:{line}: {function}: block ({block}), thread ({thread}): assertion `{said}` failed"
+    run.core.grid.fail(KernelAssertion(told))
+
+
+#: By name: called with the frame, and where the arguments and results lie in the local memory of its function.
+FUNCTIONS: dict[str, Callable[[Frame, Sequence[int], Sequence[int]], None]] = {
+    "vprintf": vprintf,
+    "__assertfail": assertfail,
+}

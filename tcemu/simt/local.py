@@ -1,0 +1,49 @@
+"""The local memory of a warp's lanes: a stack for each, where functions keep variables and pass arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import LaunchError
+from tcemu.machine.masks import LANES
+
+Array = npt.NDArray[Any]
+#: The most local memory of a thread, on all targets (CUDA programming guide, compute capabilities).
+MOST = 512 << 10
+
+
+class Local:
+    """Bytes (32, size), a row for each lane; addresses count from the start of the row."""
+
+    def __init__(self, size: int) -> None:
+        self.size = max(size, 16)
+        self.bytes = np.zeros((32, self.size), np.uint8)
+
+    def grow(self, size: int) -> bool:
+        """Make room for so many bytes a lane; whether the bytes have moved."""
+        if size <= self.size:
+            return False
+        if size > MOST:
+            raise LaunchError(
+                f"a thread has at most {MOST >> 10} KiB of local memory; the functions that call each other here need "
+                "more. A recursion may never end"
+            )
+        larger = np.zeros((32, min(MOST, max(size, 2 * self.size))), np.uint8)
+        larger[:, : self.size] = self.bytes
+        self.bytes, self.size = larger, larger.shape[1]
+        return True
+
+    def read(self, addresses: Array, size: int, lanes: Array) -> Array:
+        """Bytes (n, size) of these lanes, bool (32,)."""
+        return self.bytes[LANES[lanes, None], addresses[lanes, None] + np.arange(size)]
+
+    def write(self, addresses: Array, data: Array, lanes: Array) -> None:
+        """Write bytes (n, size) of these lanes."""
+        self.bytes[LANES[lanes, None], addresses[lanes, None] + np.arange(data.shape[1])] = data
+
+    def text(self, lane: int, address: int) -> bytes:
+        """Bytes up to a zero."""
+        return self.bytes[lane, address:].tobytes().partition(b"\0")[0]

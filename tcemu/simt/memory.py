@@ -1,0 +1,133 @@
+"""Loads and stores that the executor carries out itself: local memory, parameters, and generic addresses of both.
+
+Everything else is the machine's, which checks, reports to observers, and says what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import MemoryFault
+from tcemu.instructions import Instruction
+from tcemu.machine.addresses import LOCAL, PARAM
+from tcemu.machine.masks import bits_of, lanes_of
+from tcemu.simt import reference
+from tcemu.simt.places import Place
+from tcemu.simt.steps import Access
+
+if TYPE_CHECKING:
+    from tcemu.simt.frames import Frame
+
+Array = npt.NDArray[Any]
+
+
+def addresses_of(frame: Frame, step: Access) -> Array:
+    """The addresses of an access, int64 (32,)."""
+    found = reference.value(frame, step.address)
+    return found.astype(np.uint64).view(np.int64) + step.offset
+
+
+def stored(frame: Frame, step: Access) -> Array:
+    """The bytes (32, size) that a store writes."""
+    kind = f"u{step.bits // 8}"
+    columns = [reference.value(frame, each).astype(kind) for each in step.registers if each is not None]
+    return np.stack(columns, axis=1).view(np.uint8)
+
+
+def loaded(frame: Frame, step: Access, data: Array, lanes: int) -> None:
+    """Put the bytes (32, size) of a load into its registers, in the lanes of a mask."""
+    kind = f"{'i' if step.signed else 'u'}{step.bits // 8}"
+    elements = np.ascontiguousarray(data).view(kind)
+    for number, place in enumerate(step.registers):
+        if isinstance(place, Place):
+            wide = elements[:, number].astype(f"{kind[0]}{place.bits // 8}").view(f"u{place.bits // 8}")
+            reference.put(frame, place, wide, lanes)
+
+
+def carry_out(frame: Frame, step: Access) -> None:
+    """An access to local memory or parameters, in the lanes that are active."""
+    _within(frame, step, addresses_of(frame, step), step.space, frame.run.bits)
+
+
+def _within(frame: Frame, step: Access, addresses: Array, space: str, mask: int) -> None:
+    """The same for addresses within the space, and some of the lanes."""
+    run, lanes = frame.run, lanes_of(mask)
+    if space == "local":
+        _check(frame, step, space, addresses, lanes, run.local.size)
+        if step.writes:
+            run.local.write(addresses, stored(frame, step)[lanes], lanes)
+            return
+        found = run.local.read(addresses, step.size, lanes)
+    else:
+        memory = run.core.grid.memory.bytes if space == "const" else run.parameters
+        size = len(memory) if space == "const" else run.program.layout.parameter_bytes
+        _check(frame, step, space, addresses, lanes, size)
+        found = memory[addresses[lanes, None] + np.arange(step.size)]
+    data = np.zeros((32, step.size), np.uint8)
+    data[lanes] = found
+    loaded(frame, step, data, mask)
+
+
+def _check(frame: Frame, step: Access, space: str, addresses: Array, lanes: Array, size: int) -> None:
+    """End the launch unless the lanes may access these addresses."""
+    low, high = addresses < 0, addresses > size - step.size
+    wrong = lanes & (low | high | (addresses % step.size != 0) | (step.writes and space != "local"))
+    if not wrong.any():
+        return
+    lane = int(wrong.argmax())
+    address, core = int(addresses[lane]), frame.run.core
+    if low[lane] or high[lane]:
+        why = f"lies outside {space} memory, which has {size} bytes here"
+    elif address % step.size:
+        why = f"is not a multiple of {step.size}"
+    else:
+        why = f"is in {space} memory, which kernels cannot write"
+    opcode, site = frame.program.opcode(step.number), frame.program.sites[step.number]
+    told = f"{opcode}: lane {lane}: address {address}, {step.size} bytes, {why}"
+    core.grid.fail(MemoryFault(f"{told} (warp {core.index} of block {core.block.number} at {site})"))
+
+
+def operation(step: Access, instruction: Instruction) -> Callable[[Frame], None]:
+    """An access to global or shared memory, or by generic addresses, as an operation."""
+    generic = step.space == "generic"
+
+    def act(frame: Frame) -> None:
+        run = frame.run
+        addresses = addresses_of(frame, step)
+        mine = run.bits
+        if generic:
+            lanes = lanes_of(mine)
+            for space, low, high in (("local", LOCAL, PARAM), ("param", PARAM, 1 << 62)):
+                there = bits_of(lanes & (addresses >= low) & (addresses < high))
+                if there:
+                    _within(frame, step, addresses - low, space, there)
+                    mine &= ~there
+            if not mine:
+                return
+        run.core.bits = mine
+        if step.writes:
+            run.core.execute(instruction, addresses, _values(frame, step))
+            return
+        found = run.core.execute(instruction, addresses).bits
+        for number, place in enumerate(step.registers):
+            if isinstance(place, Place):
+                reference.put(frame, place, _fit(found[:, number], place, step), mine)
+
+    return act
+
+
+def _values(frame: Frame, step: Access) -> Array:
+    """What a store writes, as the machine takes it: (32, count) of the width of its registers."""
+    kind = np.uint64 if step.bits == 64 else np.uint32
+    return np.stack([reference.value(frame, each).astype(kind) for each in step.registers if each is not None], axis=1)
+
+
+def _fit(values: Array, place: Place, step: Access) -> Array:
+    """A loaded element in a register of another width; the machine has extended it to 32 or 64 bits."""
+    if place.bits > 8 * values.itemsize and step.signed:
+        return values.view(np.int32).astype(np.int64).view(np.uint64)
+    return values.astype(f"u{place.bits // 8}")

@@ -1,0 +1,276 @@
+"""Instructions that the machine executes: their operands, by the records of tcemu's table, to the machine and back.
+
+No instruction's name occurs here: what an operand is, its record says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from tcemu.assembly import Immediate, Memory, Negated, Pair, Sink, Symbol, Vector
+from tcemu.assembly import Instruction as Text
+from tcemu.assembly import Operand as Given
+from tcemu.instructions import Instruction
+from tcemu.instructions.operand import Operand
+from tcemu.machine.addresses import PARAM, window_of
+from tcemu.machine.masks import FULL, bits_of, lanes_of
+from tcemu.machine.registers import Registers
+from tcemu.machine.tensor_map_words import BYTES, map_of
+from tcemu.simt import reference
+from tcemu.simt.errors import Unsupported
+from tcemu.simt.lowering import Lowering
+from tcemu.simt.places import Constant, Place, Source
+
+if TYPE_CHECKING:
+    from tcemu.simt.frames import Frame
+
+Read: TypeAlias = "Callable[[Frame], Any]"
+Write: TypeAlias = "Callable[[Frame, Any], None]"
+_U32, _I64 = np.dtype(np.uint32), np.dtype(np.int64)
+
+
+def bind(instruction: Instruction, text: Text, lowering: Lowering) -> Callable[[Frame], None]:
+    """The function of a frame that executes an instruction of the machine."""
+    outs, ins, given_outs, given = _matched(instruction, text.operands)
+    reads = [_reader(lowering, operand, each, accumulates(instruction)) for operand, each in zip(ins, given, strict=True)]
+    writes = [_writer(lowering, operand, each) for operand, each in zip(outs, given_outs, strict=True)]
+    if len(writes) == 2:
+        return _with_both(instruction, reads, writes)
+    if len(writes) == 1 and writes[0] is not None:
+        return _with_result(instruction, reads, writes[0])
+
+    def act(frame: Frame) -> None:
+        frame.run.core.execute(instruction, *[read(frame) for read in reads])
+
+    return act
+
+
+def _with_result(instruction: Instruction, reads: Sequence[Read], write: Write) -> Callable[[Frame], None]:
+    def act(frame: Frame) -> None:
+        write(frame, frame.run.core.execute(instruction, *[read(frame) for read in reads]))
+
+    return act
+
+
+def _with_both(instruction: Instruction, reads: Sequence[Read], writes: Sequence[Write | None]) -> Callable[[Frame], None]:
+    def act(frame: Frame) -> None:
+        found = frame.run.core.execute(instruction, *[read(frame) for read in reads], both=True)
+        for write, value in zip(writes, found, strict=True):
+            if write is not None:
+                write(frame, value)
+
+    return act
+
+
+def accumulates(instruction: Instruction) -> bool:
+    """Whether the machine writes the destination later, so that it needs the registers themselves."""
+    return any(each.direction == "in out" and each.fragment is not None for each in instruction.operands)
+
+
+def _matched(
+    instruction: Instruction, operands: Sequence[Given]
+) -> tuple[list[Operand], list[Operand], list[Given], list[Given]]:
+    """Records and operands, side by side: the destinations, then the sources that are there.
+
+    A pair d|p is two destinations; a tensor map and its coordinates are two operands in one pair of brackets. A
+    destination may be absent, or a sink where the record has none.
+    """
+    flat: list[Given] = []
+    for each in operands:
+        if isinstance(each, Pair):
+            flat += [each.first, each.second]
+        elif isinstance(each, Memory) and each.coordinates:
+            flat += [Memory(each.base, each.offset), Vector(each.coordinates)]
+        else:
+            flat.append(each)
+    outs = [each for each in instruction.operands if each.direction == "out"]
+    ins = [each for each in instruction.operands if each.direction != "out"]
+    least = sum(not each.optional for each in ins)
+    paired = bool(operands) and isinstance(operands[0], Pair)
+    if len(outs) == 2 and not paired:
+        outs = [next(each for each in outs if not each.optional)]
+    if not outs and flat and isinstance(flat[0], Sink):
+        flat = flat[1:]
+    elif outs and not paired and len(flat) < len(outs) + least:
+        outs = []
+    given = flat[len(outs) :]
+    if not least <= len(given) <= len(ins):
+        raise Unsupported(f"it takes {least} to {len(ins)} operands after its result; got {len(given)}")
+    for each in [each for each in reversed(ins) if each.optional][: len(ins) - len(given)]:  # the last ones are absent
+        ins.remove(each)
+    return outs, ins, flat[: len(outs)], given
+
+
+# ---------------------------------------------------------------------------------------------------- sources
+
+
+def _reader(lowering: Lowering, operand: Operand, given: Given, accumulates: bool) -> Read:
+    """A function of a frame: the operand as the machine takes it."""
+    kind = operand.kind
+    if kind == "coordinates":
+        return _numbers(lowering, given, np.int32)
+    if kind == "pair":
+        several = _numbers(lowering, given, np.uint32)
+        return lambda frame: tuple(several(frame))
+    if kind == "tensor map":
+        return _tensor_map(lowering, given)
+    if kind in ("address", "pointer"):
+        return _address(lowering, given, one=kind == "pointer")
+    if isinstance(given, Vector):
+        return _registers(lowering, given, accumulates)
+    source = lowering.source(given, max(operand.bits, 32), "b")
+    if kind == "predicate":
+        return _predicate(source, isinstance(given, Negated), one=operand.role == "scale_d")
+    if kind == "membermask":
+        return lambda frame: _one(frame, source) & FULL
+    if isinstance(source, Constant):
+        value = given.value if isinstance(given, Immediate) else source.value
+        value = value - (1 << 64) if value >= 1 << 63 else value
+        return lambda frame: value
+    if kind in ("immediate", "stride", "descriptor") or operand.described or getattr(operand, "uniform", False):
+        return lambda frame: _one(frame, source)
+    if kind in ("registers", "metadata", "scale", "value") and isinstance(source, Place):
+        if kind == "registers":
+            return _registers(lowering, Vector((given,)), accumulates)
+        if source.bits == 16 or source.bits == 8:
+            return lambda frame: frame.lanes(source).astype(_U32)
+        return lambda frame: frame.lanes(source)
+    return lambda frame: reference.value(frame, source)
+
+
+def _one(frame: Frame, source: Source) -> int:
+    """A source in the first active lane."""
+    if isinstance(source, Constant):
+        return source.value
+    return frame.one(source) if isinstance(source, Place) else int(reference.uniform(frame, source))
+
+
+def _numbers(lowering: Lowering, given: Given, kind: Any) -> Callable[[Frame], list[int]]:
+    """A list of numbers of 32 bits, one for the warp each."""
+    items = given.items if isinstance(given, Vector) else (given,)
+    sources = [lowering.source(each, 32) for each in items]
+    return lambda frame: [int(np.uint32(_one(frame, each) & FULL).astype(kind)) for each in sources]
+
+
+def _predicate(source: Source, negated: bool, one: bool) -> Read:
+    if isinstance(source, Constant):
+        value = bool(source.value) != negated
+        return lambda frame: value
+    flip = FULL * negated
+    if isinstance(source, Place) and source.bits > 1:  # an integer where PTX takes a predicate or 0 and 1
+        return lambda frame: bool(frame.one(source))
+    if one:
+        return lambda frame: bool(frame.one(source)) != negated  # type: ignore[arg-type]
+    return lambda frame: lanes_of(frame.mask(source) ^ flip)  # type: ignore[arg-type]
+
+
+def _address(lowering: Lowering, given: Given, one: bool) -> Read:
+    """An address for each lane; one for all lanes if they give the same, where the machine takes one."""
+    memory = given if isinstance(given, Memory) else Memory(given)  # type: ignore[arg-type]
+    source, offset = lowering.source(memory.base, 64), memory.offset
+    if isinstance(source, Constant):
+        fixed = source.value + offset
+        return lambda frame: fixed
+    assert isinstance(source, Place)
+    place: Place = source
+
+    def read(frame: Frame) -> Any:
+        lanes = frame.lanes(place)
+        found = lanes.view(_I64) if place.bits == 64 else lanes.astype(_I64)
+        if offset:
+            found = found + offset
+        return _agreed(frame, found) if one else found
+
+    return read
+
+
+def _agreed(frame: Frame, values: Any) -> Any:
+    """One number, if the active lanes agree; else the values, about which the machine says more."""
+    first = values[frame.run.first]
+    active = frame.run.active
+    return int(first) if (values == first if active is None else (values == first) | ~active).all() else values
+
+
+def _tensor_map(lowering: Lowering, given: Given) -> Read:
+    """A tensor map: the one that lies in the parameters, or the address of one in global memory."""
+    if isinstance(given, Memory) and isinstance(given.base, Symbol) and given.base.name in lowering.layout.parameters:
+        at = lowering.layout.parameters[given.base.name] + given.offset
+        return lambda frame: map_of(frame.run.parameters[at : at + BYTES].tobytes())
+    read = _address(lowering, given, one=True)
+
+    def found(frame: Frame) -> Any:
+        at = read(frame)
+        if type(at) is int and window_of(at) == "param":
+            return map_of(frame.run.parameters[at - PARAM : at - PARAM + BYTES].tobytes())
+        return at
+
+    return found
+
+
+def _registers(lowering: Lowering, given: Vector, accumulates: bool) -> Read:
+    """Registers (32, n): a view of the file where they are neighbours; those that are written later as such."""
+    sources = [place for each in given.items for place in _places(lowering, each)]
+    places = [each for each in sources if isinstance(each, Place)]
+    widths = {each.bits for each in sources}
+    if len(places) == len(sources) and len(widths) == 1 and widths <= {32, 64}:
+        (bits,) = widths
+        rows: Any = _rows(places)
+        if accumulates and bits == 32:
+            numbers = np.array([each.row for each in places], np.intp)
+            return lambda frame: frame.bank.view(numbers)
+        if isinstance(rows, slice):
+            return lambda frame: frame.rows[bits][rows].T
+        return lambda frame: frame.rows[bits].T[:, rows]
+    kind = np.uint64 if 64 in widths else np.uint32
+    return lambda frame: np.stack([reference.value(frame, each).astype(kind) for each in sources], axis=1)
+
+
+def _places(lowering: Lowering, given: Given) -> Sequence[Source]:
+    """The registers of one item of a vector: two of a register of 128 bits."""
+    return lowering.halves(given) or [lowering.source(given, 32)] if not isinstance(given, Immediate) else [lowering.source(given, 32)]
+
+
+def _rows(places: Sequence[Place]) -> Any:
+    """The rows of registers: a slice if they are neighbours."""
+    rows = [each.row for each in places]
+    whole = range(rows[0], rows[0] + len(rows))
+    return slice(whole.start, whole.stop) if rows == list(whole) else np.array(rows, np.intp)
+
+
+# ---------------------------------------------------------------------------------------------------- destinations
+
+
+def _writer(lowering: Lowering, operand: Operand, given: Given) -> Write | None:
+    """A function of a frame and a result: write a destination's registers in the active lanes; None for a sink."""
+    items = given.items if isinstance(given, Vector) else (given,)
+    places = [place for each in items for place in lowering.halves(each) or [None]]
+    named = [each for each in places if each is not None]
+    if not named:
+        return None
+    if named[0].bits == 1:
+        place = named[0]
+        return lambda frame, result: frame.put(place, _mask(result))
+    rows = _rows(named) if len(named) == len(places) and {each.bits for each in named} == {32} else None
+
+    def write(frame: Frame, result: Any) -> None:
+        found = result.bits if type(result) is Registers else np.asarray(result)
+        if found.dtype.kind == "f":
+            found = found.view(f"u{found.itemsize}")
+        if rows is not None and frame.run.active is None and found.ndim == 2:
+            frame.rows[32][rows] = found.T
+            return
+        for number, place in enumerate(places):
+            if place is not None:
+                frame.put(place, found if found.ndim == 0 else found if found.ndim == 1 else found[:, number])
+
+    return write
+
+
+def _mask(result: Any) -> int:
+    """A result as a predicate: one for all lanes, or one for each."""
+    if isinstance(result, bool | np.bool_):
+        return FULL * bool(result)
+    return result if isinstance(result, int) else bits_of(np.asarray(result))

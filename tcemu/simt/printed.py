@@ -1,0 +1,35 @@
+"""What kernels print: to standard output, or to whoever listens."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+#: Receives what kernels print.
+Listener = Callable[[str], None]
+_LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+def listener() -> Listener:
+    """Who receives what the kernels of a launch print that begins now; warps have contexts of their own."""
+    return _LISTENER.get() or (lambda text: sys.stdout.write(text) and None)
+
+
+@contextmanager
+def printing(receiver: Listener) -> Iterator[None]:
+    """Give what kernels print inside a with statement to a function.
+
+    >>> from tcemu.simt.printed import printing, tell
+    >>> lines = []
+    >>> with printing(lines.append):
+    ...     tell("Hello from block 0\\n")
+    >>> lines
+    ['Hello from block 0\\n']
+    """
+    token = _LISTENER.set(receiver)
+    try:
+        yield
+    finally:
+        _LISTENER.reset(token)

@@ -1,0 +1,169 @@
+"""A function that can run: its registers, blocks and operations; and the functions that it calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tcemu.assembly import Function, Immediate, Module, Operand, Register
+from tcemu.assembly import Instruction as Text
+from tcemu.errors import TcemuError
+from tcemu.instructions import Instruction, parse
+from tcemu.machine.addresses import BLOCK, SHARED
+from tcemu.machine.events import Site
+from tcemu.simt import control, memory, operations, reference
+from tcemu.simt.blocks import blocks_of
+from tcemu.simt.errors import Unsupported
+from tcemu.simt.events import Operation
+from tcemu.simt.layout import Layout
+from tcemu.simt.lines import Sites
+from tcemu.simt.lowering import WINDOW, Lowering
+from tcemu.simt.places import Place
+from tcemu.simt.steps import Access
+
+if TYPE_CHECKING:
+    from tcemu.simt.frames import Frame
+    from tcemu.simt.run import Run
+
+#: Runs a segment: see `reference.run`.
+Runner = Callable[["Run", "Frame", int, int, int], int]
+#: Families that a loop repeats until other lanes have done something.
+_POLLS = ("mbarrier.try_wait", "mbarrier.test_wait", "atom", "nanosleep")
+
+
+class Code:
+    """A kernel and the functions that it may call, ready to run.
+
+    `memory` is whether segments access memory themselves: not if the schedule may switch before each access.
+    """
+
+    def __init__(self, module: Module, kernel: Function, target: str, memory: bool) -> None:
+        self.module, self.target, self.memory = module, target, memory
+        self.layout = Layout.of(module, kernel)
+        self.sites = Sites(module)
+        self.programs = {name: Program(self, each) for name, each in self.layout.functions.items()}
+        self.kernel = self.programs[kernel.name]
+        #: the functions by the numbers that stand for their addresses
+        self.by_pointer = {number: self.programs[name] for name, number in self.layout.pointers.items()}
+
+    def find(self, name: str) -> Program | None:
+        """A function of the module by its name or alias."""
+        return self.programs.get(self.module.aliases.get(name, name))
+
+
+class Program:
+    """One function of a kernel."""
+
+    def __init__(self, code: Code, function: Function) -> None:
+        self.code, self.function, self.layout = code, function, code.layout
+        self.lowering = Lowering(function, code.layout, code.memory)
+        self.slots, self.local_bytes = self.lowering.slots, self.lowering.local_bytes
+        #: the line of each instruction
+        self.sites: list[Site] = [code.sites.of(each, function) for each in function.body]
+        self.blocks = blocks_of(self.lowering, self._bind, self._place)
+        #: the block that each instruction is in, or, where it is alone, is
+        self.block_of = _blocks_of_instructions(self.blocks, len(function.body))
+        self._accesses = {
+            step.number: step for block in self.blocks for step in block.steps if isinstance(step, Access)
+        }
+        self._window: Place = self.slots.places[WINDOW]
+
+    @property
+    def last(self) -> Site:
+        """The line of the last instruction."""
+        return self.sites[-1]
+
+    @cached_property
+    def runner(self) -> Runner:
+        """Runs a segment."""
+        return reference.run
+
+    def opcode(self, number: int) -> str:
+        """The opcode of an instruction."""
+        return self.function.body[number].opcode
+
+    def _place(self, text: Text) -> str:
+        """Where an instruction is, for an error: its line, and that of the PTX text."""
+        site = self.code.sites.of(text, self.function)
+        where = f"line {text.text_line} of {self.code.module.name}"
+        return f"{self.function.short}: {where}" if text.line is None else f"{self.function.short}: {site} ({where})"
+
+    # ------------------------------------------------------------------------------------------ operations
+
+    def _bind(self, number: int, text: Text, access: Access | None) -> Operation:
+        try:
+            return self._operation(number, text, access)
+        except TcemuError as error:
+            raise Unsupported(f"{self._place(text)}: {text.opcode}: {error}") from None
+
+    def _operation(self, number: int, text: Text, access: Access | None = None) -> Operation:
+        site, guard = self.sites[number], self.lowering.guard(text)
+        if access is not None:
+            instruction = parse(text.opcode, self.code.target)
+            return Operation(text.opcode, number, site, guard, memory.operation(access, instruction))
+        bind = control.BINDERS.get(text.opcode.partition(".")[0])
+        if bind is not None:
+            return Operation(text.opcode, number, site, guard, bind(self, number, text))
+        instruction = parse(text.opcode, self.code.target)
+        act = operations.bind(instruction, text, self.lowering)
+        polls = instruction.family.startswith(_POLLS)
+        return Operation(text.opcode, number, site, guard, act, self._members(instruction, text), polls)
+
+    def operation_of(self, number: int) -> Operation:
+        """An access as an operation: native code cannot do it for these addresses."""
+        return self._operation(number, self.function.body[number], self._accesses[number])
+
+    def _members(self, instruction: Instruction, text: Text) -> Callable[[Frame], int] | None:
+        """The lanes that must execute an instruction together."""
+        if instruction.membermask:
+            return self._named(text.operands[-1])
+        return _all if instruction.sync else None
+
+    def _named(self, mask: Operand) -> Callable[[Frame], int]:
+        """The lanes that a membermask names: in any of the active lanes."""
+        if isinstance(mask, Immediate):
+            fixed = mask.value & 0xFFFFFFFF
+            return lambda frame: fixed & frame.run.core.there
+        if not isinstance(mask, Register):
+            raise Unsupported(f"{mask} is no membermask")
+        place = self.slots.places[mask.name]
+
+        def named(frame: Frame) -> int:
+            values = frame.lanes(place)
+            active = values if frame.run.active is None else values[frame.run.active]
+            return int(np.bitwise_or.reduce(active)) & frame.run.core.there
+
+        return named
+
+    # ------------------------------------------------------------------------------------------ registers
+
+    def fill(self, frame: Frame) -> None:
+        """Fill in what the registers of a frame hold from its start: special registers and addresses."""
+        run, lowering = frame.run, self.lowering
+        for name, place in lowering.specials.items():
+            value = run.special(name)
+            if place.bits == 1:
+                frame.masks[place.row] = 0xFFFFFFFF * bool(value)
+            else:
+                frame.lanes(place)[:] = value
+        for symbol, place in lowering.addresses.items():
+            local = lowering.local.get(symbol.name)
+            start = run.pointers[symbol.name] if local is None else frame.base + local
+            frame.lanes(place)[:] = start + symbol.offset
+        frame.lanes(self._window)[:] = SHARED + run.core.block.rank * BLOCK
+
+
+def _all(frame: Frame) -> int:
+    return frame.run.core.there
+
+
+def _blocks_of_instructions(blocks: Any, count: int) -> Mapping[int, int]:
+    found, block = {}, 0
+    for number in range(count + 1):
+        while block + 1 < len(blocks) and blocks[block + 1].first <= number:
+            block += 1
+        found[number] = block
+    return found
