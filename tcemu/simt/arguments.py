@@ -87,8 +87,9 @@ def pack(
     kernel: Function, given: Sequence[Any], names: Sequence[str], pointers: Sequence[Any], at: dict[str, int], size: int
 ) -> bytes:
     """The bytes of the parameters; `pointers` are those of the arrays of `bind`, and `at` says where parameters lie."""
-    left, maps = iter(pointers), sum(isinstance(each, Mapped) and each_size == 8 for each, each_size in _sizes(kernel, given))
-    addresses = iter(pointers[len(pointers) - maps :] if maps else ())
+    pairs = zip(given, kernel.parameters, strict=True)
+    maps = sum(isinstance(argument, Mapped) and parameter.size == 8 for argument, parameter in pairs)
+    left, addresses = iter(pointers), iter(pointers[len(pointers) - maps :])
     found = bytearray(size)
     for argument, parameter, name in zip(given, kernel.parameters, names, strict=True):
         if isinstance(argument, np.ndarray):
@@ -107,10 +108,6 @@ def pack(
         start = at[parameter.name]
         found[start : start + len(raw)] = raw
     return bytes(found)
-
-
-def _sizes(kernel: Function, given: Sequence[Any]) -> Iterator[tuple[Any, int]]:
-    return ((argument, parameter.size) for argument, parameter in zip(given, kernel.parameters, strict=True))
 
 
 def _pointer(kernel: Function, parameter: Variable, name: str) -> None:

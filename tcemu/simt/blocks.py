@@ -39,8 +39,9 @@ def blocks_of(lowering: Lowering, bind: Bind, place: Callable[[Instruction], str
         if start == len(function.body):
             found.append(Block(start, ending=Leave(start, exits=False, guard=None)))
             continue
-        if _machine(steps[start]):
-            access = steps[start][0] if steps[start] else None
+        first = steps[start]
+        if first is None or _machine(first):
+            access = None if first is None else next(each for each in first if isinstance(each, Access))
             found.append(Block(start, operation=bind(start, function.body[start], access)))
             continue
         here = [step for each in steps[start:end] for step in each or ()]
@@ -60,8 +61,8 @@ def _alone(steps: tuple[Step, ...] | None) -> bool:
     return any(isinstance(each, Access) and (each.machine or each.space == "generic") for each in steps)
 
 
-def _machine(steps: tuple[Step, ...] | None) -> bool:
-    return steps is None or any(isinstance(each, Access) and each.machine for each in steps)
+def _machine(steps: tuple[Step, ...]) -> bool:
+    return any(isinstance(each, Access) and each.machine for each in steps)
 
 
 def _starts(function: Function, steps: list[tuple[Step, ...] | None]) -> list[int]:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
-from tcemu.assembly import Arguments, Instruction, Label, Operand, Register, Special, Symbol, Variable
+from tcemu.assembly import Arguments, Instruction, Label, Operand, Register, Symbol, Variable
 from tcemu.errors import LaunchError
-from tcemu.machine.masks import LANES, bits_of, lanes_of
+from tcemu.machine.masks import LANES
 from tcemu.simt import library
 from tcemu.simt.errors import Unsupported
 from tcemu.simt.events import Act, Moves
-from tcemu.simt.frames import Frame
-from tcemu.simt.places import Place
+from tcemu.simt.frames import Frame, distinct
 
 if TYPE_CHECKING:
     from tcemu.simt.program import Program
@@ -44,15 +42,16 @@ class Call:
             run.context.local_moved()
         formal = callee.function.parameters
         if len(formal) != len(self.given) or len(callee.function.returns) != len(self.returns):
-            raise LaunchError(f"{callee.function.short} takes {len(formal)} arguments; the call passes {len(self.given)}")
+            name, count = callee.function.short, len(self.given)
+            raise LaunchError(f"{name} takes {len(formal)} arguments; the call passes {count}")
         frame = Frame(run, callee, caller, self.back, base, self)
         self._copy(frame, formal, [caller.base + each for each in self.given], into=True)
         return [(frame, 0, run.bits)]
 
     def returned(self, frame: Frame) -> None:
         """The active lanes return."""
-        assert frame.caller is not None
-        places = [frame.caller.base + each for each in self.returns]
+        start = 0 if frame.caller is None else frame.caller.base
+        places = [start + each for each in self.returns]
         self._copy(frame, frame.program.function.returns, places, into=False)
 
     def _copy(self, frame: Frame, formal: Sequence[Variable], outside: Sequence[int], *, into: bool) -> None:
@@ -67,9 +66,9 @@ class Call:
 def call(program: Program, number: int, text: Instruction) -> Act:
     """call (9.7.12.5): of a function, of one of the library's, or by address."""
     operands = list(text.operands)
-    returns = operands.pop(0).items if isinstance(operands[0], Arguments) else ()
+    returns = _listed(operands)
     target = operands.pop(0)
-    given = operands.pop(0).items if operands and isinstance(operands[0], Arguments) else ()
+    given = _listed(operands)
     if isinstance(target, Symbol):
         known = library.FUNCTIONS.get(target.name)
         if known is not None:
@@ -79,6 +78,15 @@ def call(program: Program, number: int, text: Instruction) -> Act:
         if name not in program.layout.functions:
             raise Unsupported(f"the module does not define {target.name}, and tcemu has no such function")
     return _Calling(program, returns, given, number, target)
+
+
+def _listed(operands: list[Operand]) -> Sequence[Operand]:
+    """The list that comes next, if one does."""
+    found = operands[0] if operands else None
+    if isinstance(found, Arguments):
+        operands.pop(0)
+        return found.items
+    return ()
 
 
 class _Calling:
@@ -94,26 +102,16 @@ class _Calling:
         self.call.back = self.program.block_of[self.number] + 1
         code = self.program.code
         if isinstance(self.target, Symbol):
-            callee = code.find(self.target.name)
-            assert callee is not None
-            return self.call.enter(frame, callee)
-        assert isinstance(self.target, Register)
+            return self.call.enter(frame, code.find(self.target.name))
         moves: Moves = []
-        run, place = frame.run, self.program.slots.places[self.target.name]
-        for value, lanes in _distinct(frame, place):
+        run, place = frame.run, self.program.slots.places[str(self.target)]
+        for value, lanes in distinct(frame, place):
             callee = code.by_pointer.get(value)
             if callee is None:
                 raise LaunchError(f"call: {value:#x} is the address of no function")
             run.activate(lanes)
             moves += self.call.enter(frame, callee)
         return moves
-
-
-def _distinct(frame: Frame, place: Place) -> list[tuple[int, int]]:
-    """The values of a register in the active lanes, and the lanes that have each."""
-    bits, values = frame.run.bits, frame.lanes(place)
-    held = lanes_of(bits)
-    return [(int(value), bits_of(held & (values == value))) for value in np.unique(values[held])]
 
 
 def brx(program: Program, number: int, text: Instruction) -> Act:
@@ -127,7 +125,7 @@ def brx(program: Program, number: int, text: Instruction) -> Act:
 
     def act(frame: Frame) -> Moves:
         moves: Moves = []
-        for value, lanes in _distinct(frame, place):
+        for value, lanes in distinct(frame, place):
             if value >= len(targets):
                 raise LaunchError(f"brx.idx: {value} is not the number of one of {len(targets)} labels")
             moves.append((frame, program.block_of[targets[value]], lanes))
@@ -139,11 +137,10 @@ def brx(program: Program, number: int, text: Instruction) -> Act:
 def clock(program: Program, number: int, text: Instruction) -> Act:
     """mov of a clock: it grows from reading to reading."""
     to, of = text.operands
-    place = program.lowering.place(to)
-    assert isinstance(of, Special)
+    place, name = program.lowering.place(to), str(of).removeprefix("%")
 
     def act(frame: Frame) -> None:
-        value = getattr(frame.run.warp, of.name)
+        value = getattr(frame.run.warp, name)
         if place is not None:
             frame.put(place, value & (1 << place.bits) - 1)
 
@@ -162,7 +159,7 @@ def trap(program: Program, number: int, text: Instruction) -> Act:
 
 def nothing(program: Program, number: int, text: Instruction) -> Act:
     """A hint to caches and the like, which this machine does not have."""
-    return lambda frame: None
+    return lambda _: None
 
 
 def policy(program: Program, number: int, text: Instruction) -> Act:

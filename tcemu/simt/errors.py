@@ -9,7 +9,7 @@ class Unsupported(TcemuError):  # noqa: N818 - what it says of an instruction
     """A kernel contains something that tcemu does not execute; the module's other kernels can be used."""
 
 
-class KernelAssertion(LaunchError):
+class KernelAssertion(LaunchError):  # noqa: N818 - what CUDA calls it
     """An assert in a kernel failed."""
 
 

@@ -10,6 +10,7 @@ from tcemu.machine.events import Site
 
 if TYPE_CHECKING:
     from tcemu.simt.frames import Frame
+    from tcemu.simt.places import Place
     from tcemu.simt.steps import Guard
 
 #: Where lanes go on, if not behind the operation: the frame, the block and the lanes.
@@ -29,5 +30,7 @@ class Operation:
     act: Act
     #: the lanes that must have come here before it is carried out; None: any may come alone
     members: Callable[[Frame], int] | None = None
+    #: the register of its membermask: each lane names its own group
+    named: Place | None = None
     #: whether it may be part of a loop that waits for other lanes, so that these go first
     polls: bool = False

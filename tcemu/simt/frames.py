@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.machine.masks import lanes_of
+from tcemu.machine.masks import bits_of, lanes_of
 from tcemu.machine.registers import Bank
 from tcemu.simt.places import ALIGN, LANES, Place
 
@@ -22,7 +22,9 @@ _KINDS = {bits: np.dtype(f"u{bits // 8}") for bits in (8, 16, 32, 64)}
 class Frame:
     """The registers of a function that runs, as arrays by width: a row (32,) for each."""
 
-    __slots__ = ("address", "back", "bank", "base", "call", "caller", "file", "masks", "order", "program", "rows", "run")
+    __slots__ = (
+        "address", "back", "bank", "base", "call", "caller", "file", "masks", "order", "program", "rows", "run",
+    )  # fmt: skip
 
     def __init__(
         self, run: Run, program: Program, caller: Frame | None = None, back: int = 0, base: int = 0, call: Any = None
@@ -45,7 +47,8 @@ class Frame:
 
     def lanes(self, place: Place) -> Array:
         """A register: (32,), its own memory."""
-        return self.rows[place.bits][place.row]
+        found: Array = self.rows[place.bits][place.row]
+        return found
 
     def mask(self, place: Place) -> int:
         """A predicate, a bit for each lane."""
@@ -74,9 +77,11 @@ def aligned(size: int) -> Array:
     size += -size % ALIGN
     raw = np.zeros(size + ALIGN, np.uint8)
     start = -raw.ctypes.data % ALIGN
-    return raw[start : start + size]
+    found: Array = raw[start : start + size]
+    return found
 
 
-def lanes_of_mask(mask: int) -> Array | None:
-    """The lanes of a mask as bool (32,), None for all."""
-    return None if mask == 0xFFFFFFFF else lanes_of(mask)
+def distinct(frame: Frame, place: Place) -> list[tuple[int, int]]:
+    """The values of a register in the active lanes, and the lanes that have each."""
+    values, held = frame.lanes(place), lanes_of(frame.run.bits)
+    return [(int(value), bits_of(held & (values == value))) for value in np.unique(values[held])]

@@ -14,7 +14,7 @@ from tcemu.instructions.targets import target_named
 from tcemu.machine.launch import Launch
 from tcemu.machine.memory import GlobalMemory
 from tcemu.machine.warp import Warp
-from tcemu.simt import arguments, printed
+from tcemu.simt import arguments, engine, printed
 from tcemu.simt.program import Code
 from tcemu.simt.run import Run
 from tcemu.simt.variables import Variables
@@ -64,13 +64,13 @@ class Kernel:
         variables: Variables | None = None,
         names: Sequence[str] | None = None,
     ) -> None:
-        """`variables` are those of the module, which its kernels share; `names` are what messages call the arguments."""
+        """`variables` are those of the module, which its kernels share; `names` are those of the arguments."""
         self.module, self.function = module, _found(module, name)
         self.target = target or _target_of(module)
         self.variables = variables or Variables(module)
         self.names = tuple(names or (f"argument {number}" for number in range(len(self.function.parameters))))
         self._codes: dict[bool, Code] = {}
-        self.code(memory=True)
+        self.layout = self.code(preempts=False).layout
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}: {counted(len(self.parameters), 'argument')}>"
@@ -88,10 +88,11 @@ class Kernel:
     @property
     def static_shared(self) -> int:
         """The bytes of shared memory that it declares itself."""
-        return self.code(memory=True).layout.static_shared
+        return self.layout.static_shared
 
-    def code(self, memory: bool) -> Code:
-        """The code that runs: a schedule that may switch before each access needs one without native `memory`."""
+    def code(self, *, preempts: bool) -> Code:
+        """The code that runs, where the schedule may switch before each access or not."""
+        memory = engine.native() and not preempts
         found = self._codes.get(memory)
         if found is None:
             found = self._codes[memory] = Code(self.module, self.function, self.target, memory)
@@ -105,9 +106,8 @@ class Kernel:
         self, grid: Any, block: Any, *args: Any, shared: int = 0, target: str | None = None, **options: Any
     ) -> Launch:
         """Run it for each thread of a grid; the options are those of tcemu.launch."""
-        code = self.code(memory=True)
         bound = arguments.bind(self.function, args, self.names)
-        variables = code.layout.variables
+        variables = self.layout.variables
         buffers = [*(array for _, array in bound.buffers), *(self.variables.array(each) for each in variables)]
         if bound.maps or Variables.relocated(variables):
             self._fill(args, bound, buffers)
@@ -115,17 +115,16 @@ class Kernel:
         if cluster:
             options.setdefault("cluster", tuple(int(each) for each in cluster))
         body = self._body(args, len(bound.buffers))
-        size = code.layout.static_shared + shared
+        size = self.layout.static_shared + shared
         return launcher.launch(body, grid, block, buffers, shared=size, target=target or self.target, **options)
 
     def _fill(self, args: Sequence[Any], bound: arguments.Bound, buffers: Sequence[Any]) -> None:
         """Write the addresses that the launch will give to arrays into tensor maps and variables."""
         pointers = GlobalMemory([("", each) for each in buffers]).pointers
-        code = self.code(memory=True)
-        variables = code.layout.variables
+        variables = self.layout.variables
         count = len(bound.buffers)
         named = {each.name: int(at) for each, at in zip(variables, pointers[count:], strict=True)}
-        self.variables.relocate(variables, named | dict(code.layout.pointers))
+        self.variables.relocate(variables, named | dict(self.layout.pointers))
         place = 0
         for number, argument in enumerate(args):
             if number in bound.maps:
@@ -134,7 +133,7 @@ class Kernel:
 
     def _body(self, args: Sequence[Any], count: int) -> Callable[..., None]:
         """The function that tcemu.launch calls for each warp."""
-        layout, says = self.code(memory=True).layout, printed.listener()
+        layout, says = self.layout, printed.listener()
         packed: dict[tuple[int, ...], bytes] = {}
 
         def kernel(warp: Warp, *pointers: Any) -> None:
@@ -146,8 +145,8 @@ class Kernel:
                 parameters = arguments.pack(self.function, args, self.names, given, at, layout.parameter_bytes)
                 packed[addresses] = parameters
             named = dict(zip((each.name for each in layout.variables), addresses[count:], strict=True))
-            memory = not warp.core.grid.scheduler.strategy.preempts
-            Run(self.code(memory).kernel, warp, parameters, named, says).go()
+            code = self.code(preempts=warp.core.grid.scheduler.strategy.preempts)
+            Run(code.kernel, warp, parameters, named, says).go()
 
         kernel.__name__ = kernel.__qualname__ = self.name
         return kernel
@@ -163,12 +162,13 @@ def _arrays(argument: Any) -> int:
 def _found(module: Module, name: str) -> Function:
     """A kernel by its name in the text, its name in C++, or that without types."""
     kernels = module.kernels
-    for called in (lambda each: each.name, lambda each: each.demangled, lambda each: each.short):
-        found = [each for each in kernels if called(each) == name]
+    for called in ("name", "demangled", "short"):
+        found = [each for each in kernels if getattr(each, called) == name]
         if len(found) == 1:
             return found[0]
         if found:
-            raise LaunchError(f"{name} is the name of {len(found)} kernels: {listing([each.demangled for each in found])}")
+            listed = listing([each.demangled for each in found])
+            raise LaunchError(f"{name} is the name of {len(found)} kernels: {listed}")
     names = [each.short for each in kernels]
     raise UnknownName(f"no kernel {name} in {module.name}; it has {listing(names)}.{did_you_mean(name, names)}")
 

@@ -1,4 +1,4 @@
-"""Where the variables of a kernel lie: its parameters, its shared memory, and which of the module's variables it uses."""
+"""Where the variables of a kernel lie: parameters, shared memory, and those of the module's variables that it uses."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,48 +44,52 @@ def text_at(frame: Frame, lane: int, address: int) -> str:
     """The string at a generic address."""
     found = _bytes_at(frame, lane, address)[:_LONGEST]
     end = int(np.argmin(found)) if len(found) else 0
-    return found[:end].tobytes().decode(errors="replace") if address else "(null)"  # type: ignore[no-any-return]
+    raw: bytes = found[:end].tobytes()
+    return raw.decode(errors="replace") if address else "(null)"
 
 
-def _values(frame: Frame, lane: int, at: int) -> Iterator[Any]:
-    """Send the size of the next value of a printf, and get its bytes."""
-    place = 0
-    size = yield
-    while True:
-        place = -(-place // size) * size
-        raw = _bytes_at(frame, lane, at + place)[:size].tobytes()
-        place += size
-        size = yield raw
+class _Values:
+    """The values of a printf in one lane, from the first to the last."""
+
+    def __init__(self, frame: Frame, lane: int, at: int) -> None:
+        self.bytes, self.place = _bytes_at(frame, lane, at), 0
+
+    def next(self, size: int) -> bytes:
+        """The next one, of this size."""
+        first = -(-self.place // size) * size
+        self.place = first + size
+        found: bytes = self.bytes[first : self.place].tobytes()
+        return found
 
 
 def formatted(frame: Frame, lane: int, form: str, at: int) -> str:
     """What printf prints in one lane."""
-    values = _values(frame, lane, at)
-    next(values)
+    values = _Values(frame, lane, at)
 
     def number(given: str | None) -> str:
         if given == "*":
-            return str(int.from_bytes(values.send(4), "little", signed=True))  # type: ignore[attr-defined]
+            return str(int.from_bytes(values.next(4), "little", signed=True))
         return given or ""
 
-    def value(match: re.Match[str]) -> str:
+    def value(match: re.Match[str]) -> Any:
         flags, width, digits, length, kind = match.groups()
         if kind == "%":
             return "%"
         width, digits = number(width), None if digits is None else number(digits)
         how = f"%{flags}{width}" + ("" if digits is None else f".{digits}")
-        raw = values.send(8 if kind in "eEfFgGaAsp" or length in _WIDE else 4)  # type: ignore[attr-defined]
+        raw = values.next(8 if kind in "eEfFgGaAsp" or length in _WIDE else 4)
         if kind in "eEfFgGaA":
             (real,) = struct.unpack("<d", raw)
-            return f"{how}s" % real.hex() if kind in "aA" else f"{how}{kind}" % real
+            shown = real.hex() if kind in "aA" else real
+            return f"{how}{'s' if kind in 'aA' else kind}" % shown
         found = int.from_bytes(raw, "little", signed=kind in "di")
         if kind == "s":
             return f"{how}s" % text_at(frame, lane, found)
-        if kind == "p":
-            return f"{how}s" % hex(found)
-        return f"{how}s" % chr(found & 255) if kind == "c" else f"{how}{'d' if kind in 'iu' else kind}" % found
+        told = {"p": hex(found), "c": chr(found & 255)}.get(kind)
+        return f"{how}{'d' if kind in 'iu' else kind}" % found if told is None else f"{how}s" % told
 
-    return _CONVERSION.sub(value, form)
+    found: str = _CONVERSION.sub(value, form)
+    return found
 
 
 def vprintf(frame: Frame, given: Sequence[int], returns: Sequence[int]) -> None:

@@ -25,6 +25,7 @@ from tcemu.assembly import (
     Vector,
     width,
 )
+from tcemu.machine.addresses import LOCAL, PARAM
 from tcemu.simt import moves
 from tcemu.simt.errors import Unsupported
 from tcemu.simt.layout import Layout, packed
@@ -164,7 +165,12 @@ class Lowering:
         return None if row is None else (self._computed(number, instruction, row),)
 
     def compute(
-        self, number: int, instruction: Instruction, meaning: Meaning, sources: Sequence[Source], results: Sequence[Place | None]
+        self,
+        number: int,
+        instruction: Instruction,
+        meaning: Meaning,
+        sources: Sequence[Source],
+        results: Sequence[Place | None],
     ) -> Compute:
         """A step that computes."""
         return Compute(number, meaning, tuple(sources), tuple(results), self.guard(instruction))
@@ -206,15 +212,19 @@ class Lowering:
             part = bits // len(results)
             fits = [(part, part if place is None else place.bits, False) for place in results]
             source = self.source(of, bits, kind)
-            return (self.compute(number, instruction, moves.fitted(meaning, [(source.bits, bits, False)], fits), [source], results),)
+            meaning = moves.fitted(meaning, [(source.bits, bits, False)], fits)
+            return (self.compute(number, instruction, meaning, [source], results),)
         if isinstance(of, Vector):
             part = bits // len(of.items)
             sources = [self.source(each, part) for each in of.items]
-            meaning = moves.fitted(moves.pack(part), [(each.bits, part, False) for each in sources], [(bits, bits, False)])
+            fits = [(each.bits, part, False) for each in sources]
+            meaning = moves.fitted(moves.pack(part), fits, [(bits, bits, False)])
             return (self.compute(number, instruction, meaning, sources, [self.place(to)]),)
         return (self._copy(number, instruction, to, self.source(of, bits, kind), isinstance(of, Negated)),)
 
-    def _copy(self, number: int, instruction: Instruction, to: Operand, source: Source, turned: bool = False) -> Compute:
+    def _copy(
+        self, number: int, instruction: Instruction, to: Operand, source: Source, turned: bool = False
+    ) -> Compute:
         place = self.place(to)
         bits = source.bits if place is None else place.bits
         meaning = moves.fitted(moves.negated(moves.same, [turned]), [(source.bits, bits, False)], [(bits, bits, False)])
@@ -253,7 +263,7 @@ class Lowering:
         window: Source = self.slots.places[WINDOW]
         if not space.startswith("shared"):
             local = space == "local" or not self.entry
-            window = Constant(moves.LOCAL if local else moves.PARAM, 64)
+            window = Constant(LOCAL if local else PARAM, 64)
         meaning = moves.minus if to else moves.plus
         return (self.compute(number, instruction, meaning, [source, window], [self.place(result)]),)
 
@@ -269,7 +279,7 @@ class Lowering:
     def access(self, number: int, instruction: Instruction) -> tuple[Step, ...]:
         """ld and st."""
         head, *words = instruction.opcode.split(".")
-        space = next((_SPACES[word] for word in words if word in _SPACES), "generic")
+        space: Space = next((_SPACES[word] for word in words if word in _SPACES), "generic")
         memory, data = instruction.operands[:2] if head == "st" else instruction.operands[1::-1]
         if not isinstance(memory, Memory):
             raise Unsupported(f"{instruction.opcode} takes an address in brackets")
@@ -304,7 +314,13 @@ class Lowering:
         return source, space
 
     def _parameters(
-        self, number: int, instruction: Instruction, at: int, bits: int, signed: bool, registers: Sequence[Source | None]
+        self,
+        number: int,
+        instruction: Instruction,
+        at: int,
+        bits: int,
+        signed: bool,
+        registers: Sequence[Source | None],
     ) -> tuple[Step, ...]:
         """ld.param at a fixed place: the same bytes in all lanes."""
         size = bits // 8
@@ -352,5 +368,6 @@ def _bits(immediate: Immediate, bits: int, kind: str) -> int:
         (number,) = struct.unpack("<d", struct.pack("<Q", value))
         (value,) = struct.unpack("<I", struct.pack("<f", number))
     elif immediate.kind == "int" and kind in ("f32", "f64"):
-        (value,) = struct.unpack(*(("<I", struct.pack("<f", value)) if bits == 32 else ("<Q", struct.pack("<d", value))))
+        real, whole = ("<f", "<I") if bits == 32 else ("<d", "<Q")
+        (value,) = struct.unpack(whole, struct.pack(real, value))
     return value & ((1 << bits) - 1)

@@ -26,9 +26,11 @@ Array = npt.NDArray[Any]
 
 
 def addresses_of(frame: Frame, step: Access) -> Array:
-    """The addresses of an access, int64 (32,)."""
+    """The addresses of an access, int64 (32,): in a register of 32 bits, the sum has 32 bits too."""
     found = reference.value(frame, step.address)
-    return found.astype(np.uint64).view(np.int64) + step.offset
+    if step.offset:
+        found = found + found.dtype.type(step.offset & (1 << step.address.bits) - 1)
+    return found.astype(np.uint64).view(np.int64)
 
 
 def stored(frame: Frame, step: Access) -> Array:

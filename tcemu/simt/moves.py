@@ -51,21 +51,38 @@ def minus(ops: Any, x: Any, y: Any) -> Any:
     return x - y
 
 
-#: isspacep: whether a generic address x lies in a space; y is the window of the block's own shared memory.
+def _between(low: int, high: int) -> Meaning:
+    """isspacep: whether a generic address x lies in a window."""
+
+    def meaning(ops: Any, x: Any, y: Any) -> Any:
+        return (x >= low) & (x < high)
+
+    return meaning
+
+
+def _own(ops: Any, x: Any, y: Any) -> Any:
+    """isspacep.shared: whether a generic address x lies in the window y of the block's own shared memory."""
+    return (x >= y) & (x < y + BLOCK)
+
+
+#: The meanings of isspacep by the space. No address counts as constant: .const is a part of global memory here.
 INSIDE: dict[str, Meaning] = {
-    "global": lambda ops, x, y: x < SHARED,
-    "const": lambda ops, x, y: x < 0,
-    "shared": lambda ops, x, y: (x >= y) & (x < y + BLOCK),
-    "shared::cta": lambda ops, x, y: (x >= y) & (x < y + BLOCK),
-    "shared::cluster": lambda ops, x, y: (x >= SHARED) & (x < LOCAL),
-    "local": lambda ops, x, y: (x >= LOCAL) & (x < PARAM),
-    "param": lambda ops, x, y: x >= PARAM,
-    "param::entry": lambda ops, x, y: x >= PARAM,
+    "global": _between(0, SHARED),
+    "const": _between(0, 0),
+    "shared": _own,
+    "shared::cta": _own,
+    "shared::cluster": _between(SHARED, LOCAL),
+    "local": _between(LOCAL, PARAM),
+    "param": _between(PARAM, 1 << 63),
+    "param::entry": _between(PARAM, 1 << 63),
 }
+#: (bits of the register, bits that the meaning has, whether they are signed) of a source; of a result, the meaning's
+#: bits come first.
+Fit = tuple[int, int, bool]
 
 
-def fitted(meaning: Meaning, sources: Sequence[tuple[int, int, bool]], results: Sequence[tuple[int, int, bool]]) -> Meaning:
-    """A meaning between registers of other widths than its own: (register's bits, its own bits, signed) of each.
+def fitted(meaning: Meaning, sources: Sequence[Fit], results: Sequence[Fit]) -> Meaning:
+    """A meaning between registers of other widths than its own.
 
     Of a wider source register the low bits are used. A result is extended to a wider register as its type says.
     """
@@ -76,7 +93,7 @@ def fitted(meaning: Meaning, sources: Sequence[tuple[int, int, bool]], results: 
         given = [_resized(ops, value, *how) for value, how in zip(values, sources, strict=True)]
         found = meaning(ops, *given)
         several = found if isinstance(found, tuple) else (found,)
-        return tuple(_resized(ops, value, to, of, signed) for value, (of, to, signed) in zip(several, results, strict=True))
+        return tuple(_resized(ops, value, *how) for value, how in zip(several, results, strict=True))
 
     return fits
 
@@ -91,4 +108,8 @@ def negated(meaning: Meaning, which: Sequence[bool]) -> Meaning:
     """A meaning of which some sources are !%p."""
     if not any(which):
         return meaning
-    return lambda ops, *values: meaning(ops, *(~value if turned else value for value, turned in zip(values, which, strict=True)))
+
+    def turned(ops: Any, *values: Any) -> Any:
+        return meaning(ops, *(~value if turn else value for value, turn in zip(values, which, strict=True)))
+
+    return turned

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from tcemu.assembly import Immediate, Memory, Negated, Pair, Sink, Symbol, Vector
+from tcemu.assembly import Immediate, Memory, Negated, Pair, Register, Sink, Symbol, Vector
 from tcemu.assembly import Instruction as Text
 from tcemu.assembly import Operand as Given
 from tcemu.instructions import Instruction
@@ -35,7 +35,8 @@ _U32, _I64 = np.dtype(np.uint32), np.dtype(np.int64)
 def bind(instruction: Instruction, text: Text, lowering: Lowering) -> Callable[[Frame], None]:
     """The function of a frame that executes an instruction of the machine."""
     outs, ins, given_outs, given = _matched(instruction, text.operands)
-    reads = [_reader(lowering, operand, each, accumulates(instruction)) for operand, each in zip(ins, given, strict=True)]
+    later = accumulates(instruction)
+    reads = [_reader(lowering, operand, each, later) for operand, each in zip(ins, given, strict=True)]
     writes = [_writer(lowering, operand, each) for operand, each in zip(outs, given_outs, strict=True)]
     if len(writes) == 2:
         return _with_both(instruction, reads, writes)
@@ -55,7 +56,9 @@ def _with_result(instruction: Instruction, reads: Sequence[Read], write: Write) 
     return act
 
 
-def _with_both(instruction: Instruction, reads: Sequence[Read], writes: Sequence[Write | None]) -> Callable[[Frame], None]:
+def _with_both(
+    instruction: Instruction, reads: Sequence[Read], writes: Sequence[Write | None]
+) -> Callable[[Frame], None]:
     def act(frame: Frame) -> None:
         found = frame.run.core.execute(instruction, *[read(frame) for read in reads], both=True)
         for write, value in zip(writes, found, strict=True):
@@ -99,8 +102,8 @@ def _matched(
     given = flat[len(outs) :]
     if not least <= len(given) <= len(ins):
         raise Unsupported(f"it takes {least} to {len(ins)} operands after its result; got {len(given)}")
-    for each in [each for each in reversed(ins) if each.optional][: len(ins) - len(given)]:  # the last ones are absent
-        ins.remove(each)
+    absent = [each for each in reversed(ins) if each.optional][: len(ins) - len(given)]  # the last ones
+    ins = [each for each in ins if each not in absent]
     return outs, ins, flat[: len(outs)], given
 
 
@@ -128,8 +131,7 @@ def _reader(lowering: Lowering, operand: Operand, given: Given, accumulates: boo
         return lambda frame: _one(frame, source) & FULL
     if isinstance(source, Constant):
         value = given.value if isinstance(given, Immediate) else source.value
-        value = value - (1 << 64) if value >= 1 << 63 else value
-        return lambda frame: value
+        return _always(value - (1 << 64) if value >= 1 << 63 else value)
     if kind in ("immediate", "stride", "descriptor") or operand.described or getattr(operand, "uniform", False):
         return lambda frame: _one(frame, source)
     if kind in ("registers", "metadata", "scale", "value") and isinstance(source, Place):
@@ -139,6 +141,10 @@ def _reader(lowering: Lowering, operand: Operand, given: Given, accumulates: boo
             return lambda frame: frame.lanes(source).astype(_U32)
         return lambda frame: frame.lanes(source)
     return lambda frame: reference.value(frame, source)
+
+
+def _always(value: Any) -> Read:
+    return lambda _: value
 
 
 def _one(frame: Frame, source: Source) -> int:
@@ -157,8 +163,7 @@ def _numbers(lowering: Lowering, given: Given, kind: Any) -> Callable[[Frame], l
 
 def _predicate(source: Source, negated: bool, one: bool) -> Read:
     if isinstance(source, Constant):
-        value = bool(source.value) != negated
-        return lambda frame: value
+        return _always(bool(source.value) != negated)
     flip = FULL * negated
     if isinstance(source, Place) and source.bits > 1:  # an integer where PTX takes a predicate or 0 and 1
         return lambda frame: bool(frame.one(source))
@@ -172,16 +177,17 @@ def _address(lowering: Lowering, given: Given, one: bool) -> Read:
     memory = given if isinstance(given, Memory) else Memory(given)  # type: ignore[arg-type]
     source, offset = lowering.source(memory.base, 64), memory.offset
     if isinstance(source, Constant):
-        fixed = source.value + offset
-        return lambda frame: fixed
-    assert isinstance(source, Place)
+        return _always(source.value + offset)
+    if not isinstance(source, Place):
+        raise Unsupported(f"{given} is no address")
     place: Place = source
+    wrapped = np.dtype(f"u{place.bits // 8}").type(offset & (1 << place.bits) - 1)
 
     def read(frame: Frame) -> Any:
         lanes = frame.lanes(place)
+        if wrapped:
+            lanes = lanes + wrapped
         found = lanes.view(_I64) if place.bits == 64 else lanes.astype(_I64)
-        if offset:
-            found = found + offset
         return _agreed(frame, found) if one else found
 
     return read
@@ -219,7 +225,7 @@ def _registers(lowering: Lowering, given: Vector, accumulates: bool) -> Read:
         (bits,) = widths
         rows: Any = _rows(places)
         if accumulates and bits == 32:
-            numbers = np.array([each.row for each in places], np.intp)
+            numbers = [each.row for each in places]
             return lambda frame: frame.bank.view(numbers)
         if isinstance(rows, slice):
             return lambda frame: frame.rows[bits][rows].T
@@ -230,7 +236,7 @@ def _registers(lowering: Lowering, given: Vector, accumulates: bool) -> Read:
 
 def _places(lowering: Lowering, given: Given) -> Sequence[Source]:
     """The registers of one item of a vector: two of a register of 128 bits."""
-    return lowering.halves(given) or [lowering.source(given, 32)] if not isinstance(given, Immediate) else [lowering.source(given, 32)]
+    return lowering.halves(given) if isinstance(given, Register) else [lowering.source(given, 32)]
 
 
 def _rows(places: Sequence[Place]) -> Any:
@@ -246,7 +252,9 @@ def _rows(places: Sequence[Place]) -> Any:
 def _writer(lowering: Lowering, operand: Operand, given: Given) -> Write | None:
     """A function of a frame and a result: write a destination's registers in the active lanes; None for a sink."""
     items = given.items if isinstance(given, Vector) else (given,)
-    places = [place for each in items for place in lowering.halves(each) or [None]]
+    places: list[Place | None] = []
+    for each in items:
+        places += lowering.halves(each) or [None]
     named = [each for each in places if each is not None]
     if not named:
         return None

@@ -14,19 +14,23 @@ _LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 def listener() -> Listener:
     """Who receives what the kernels of a launch print that begins now; warps have contexts of their own."""
-    return _LISTENER.get() or (lambda text: sys.stdout.write(text) and None)
+    return _LISTENER.get() or _print
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(text)
 
 
 @contextmanager
 def printing(receiver: Listener) -> Iterator[None]:
-    """Give what kernels print inside a with statement to a function.
+    r"""Give what kernels print inside a with statement to a function.
 
     >>> from tcemu.simt.printed import printing, tell
     >>> lines = []
     >>> with printing(lines.append):
-    ...     tell("Hello from block 0\\n")
+    ...     tell("Hello from block 0\n")
     >>> lines
-    ['Hello from block 0\\n']
+    ['Hello from block 0\n']
     """
     token = _LISTENER.set(receiver)
     try:

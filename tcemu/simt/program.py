@@ -12,6 +12,8 @@ from tcemu.assembly import Function, Immediate, Module, Operand, Register
 from tcemu.assembly import Instruction as Text
 from tcemu.errors import TcemuError
 from tcemu.instructions import Instruction, parse
+from tcemu.instructions.elements import order_of
+from tcemu.instructions.table import FAMILIES
 from tcemu.machine.addresses import BLOCK, SHARED
 from tcemu.machine.events import Site
 from tcemu.simt import control, memory, operations, reference
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 #: Runs a segment: see `reference.run`.
 Runner = Callable[["Run", "Frame", int, int, int], int]
+#: The first words of the machine's instructions.
+_MACHINE = frozenset(family.mnemonic for family in FAMILIES)
 #: Families that a loop repeats until other lanes have done something.
 _POLLS = ("mbarrier.try_wait", "mbarrier.test_wait", "atom", "nanosleep")
 
@@ -49,9 +53,9 @@ class Code:
         #: the functions by the numbers that stand for their addresses
         self.by_pointer = {number: self.programs[name] for name, number in self.layout.pointers.items()}
 
-    def find(self, name: str) -> Program | None:
+    def find(self, name: str) -> Program:
         """A function of the module by its name or alias."""
-        return self.programs.get(self.module.aliases.get(name, name))
+        return self.programs[self.module.aliases.get(name, name)]
 
 
 class Program:
@@ -81,6 +85,10 @@ class Program:
         """Runs a segment."""
         return reference.run
 
+    def behind(self, operation: Operation) -> int:
+        """The block that follows an operation."""
+        return self.block_of[operation.number] + 1
+
     def opcode(self, number: int) -> str:
         """The opcode of an instruction."""
         return self.function.body[number].opcode
@@ -103,23 +111,30 @@ class Program:
         site, guard = self.sites[number], self.lowering.guard(text)
         if access is not None:
             instruction = parse(text.opcode, self.code.target)
-            return Operation(text.opcode, number, site, guard, memory.operation(access, instruction))
-        bind = control.BINDERS.get(text.opcode.partition(".")[0])
+            strong = not access.writes and order_of(instruction).order != "weak"
+            return Operation(text.opcode, number, site, guard, memory.operation(access, instruction), polls=strong)
+        head = text.opcode.partition(".")[0]
+        bind = control.BINDERS.get(head)
         if bind is not None:
             return Operation(text.opcode, number, site, guard, bind(self, number, text))
+        if head not in _MACHINE:
+            raise Unsupported("tcemu does not execute this instruction")
         instruction = parse(text.opcode, self.code.target)
         act = operations.bind(instruction, text, self.lowering)
         polls = instruction.family.startswith(_POLLS)
-        return Operation(text.opcode, number, site, guard, act, self._members(instruction, text), polls)
+        mask = text.operands[-1] if instruction.membermask else None
+        named = self.slots.places[mask.name] if isinstance(mask, Register) else None
+        members = self._members(instruction, mask)
+        return Operation(text.opcode, number, site, guard, act, members, named, polls)
 
     def operation_of(self, number: int) -> Operation:
         """An access as an operation: native code cannot do it for these addresses."""
         return self._operation(number, self.function.body[number], self._accesses[number])
 
-    def _members(self, instruction: Instruction, text: Text) -> Callable[[Frame], int] | None:
+    def _members(self, instruction: Instruction, mask: Operand | None) -> Callable[[Frame], int] | None:
         """The lanes that must execute an instruction together."""
-        if instruction.membermask:
-            return self._named(text.operands[-1])
+        if mask is not None:
+            return self._named(mask)
         return _all if instruction.sync else None
 
     def _named(self, mask: Operand) -> Callable[[Frame], int]:

@@ -12,7 +12,7 @@ from tcemu.kernels.emit.context import WORDS
 from tcemu.machine.masks import FULL, bits_of, lanes_of
 from tcemu.simt.errors import JOINED, LEFT, OPERATION, SPENT, SPLIT
 from tcemu.simt.places import LANES, Constant, Place, Source, Uniform
-from tcemu.simt.steps import Access, Branch, Compute, Guard
+from tcemu.simt.steps import Access, Compute, Guard, Leave
 
 if TYPE_CHECKING:
     from tcemu.simt.frames import Frame
@@ -23,12 +23,9 @@ Array = npt.NDArray[Any]
 
 def run(run: Run, frame: Frame, block: int, mask: int, limit: int) -> int:
     """Run lanes from a block on until something happens: a reason, and in the higher bits the block or instruction."""
-    blocks, words = frame.program.blocks, run.context.words
-    first = True
-    while True:
-        if block >= limit and not first:
-            return JOINED | block << 4
-        here, first = blocks[block], False
+    blocks, found = frame.program.blocks, None
+    while found is None:
+        here = blocks[block]
         if here.operation is not None:
             return OPERATION | block << 4
         for step in here.steps:
@@ -36,28 +33,30 @@ def run(run: Run, frame: Frame, block: int, mask: int, limit: int) -> int:
                 compute(frame, step, mask)
             else:
                 _access(frame, step, mask)
-        ending = here.ending
-        if ending is None:
-            block += 1
-            continue
-        taken = guarded(frame, ending.guard, mask)
-        if not isinstance(ending, Branch):
-            if taken:
-                words[WORDS["taken"]], words[WORDS["exits"]] = taken, ending.exits
-                return LEFT | block + 1 << 4
-            block += 1
-        elif not taken:
-            block += 1
-        elif taken != mask:
-            words[WORDS["taken"]], words[WORDS["target"]] = taken, ending.target
-            return SPLIT | block + 1 << 4
-        else:
-            back = ending.target <= block
-            block = ending.target
-            if back:
-                words[WORDS["fuel"]] -= np.uint64(1)
-                if not words[WORDS["fuel"]]:
-                    return SPENT | block << 4
+        block, found = _ended(run, frame, block, mask)
+        if found is None and block >= limit:
+            found = JOINED
+    return found | block << 4
+
+
+def _ended(run: Run, frame: Frame, block: int, mask: int) -> tuple[int, int | None]:
+    """How a block ends: the block that follows, and the reason if the segment ends here."""
+    ending, words = frame.program.blocks[block].ending, run.context.words
+    taken = 0 if ending is None else guarded(frame, ending.guard, mask)
+    if ending is None or not taken:
+        return block + 1, None
+    words[WORDS["taken"]] = taken
+    if isinstance(ending, Leave):
+        words[WORDS["exits"]] = ending.exits
+        return block + 1, LEFT
+    if taken != mask:
+        words[WORDS["target"]] = ending.target
+        return block + 1, SPLIT
+    if ending.target <= block:
+        words[WORDS["fuel"]] -= np.uint64(1)
+        if not words[WORDS["fuel"]]:
+            return ending.target, SPENT
+    return ending.target, None
 
 
 def guarded(frame: Frame, guard: Guard | None, mask: int) -> int:
@@ -80,7 +79,7 @@ def compute(frame: Frame, step: Compute, mask: int) -> None:
 
 
 def value(frame: Frame, source: Source) -> Array:
-    """A source as an array (32,), of bool for a predicate: a copy, for its register may be written before it is used."""
+    """A source as an array (32,), of bool for a predicate: a copy, because its register may be written meanwhile."""
     if isinstance(source, Place):
         if source.bits == 1:
             return lanes_of(frame.mask(source)).copy()

@@ -4,14 +4,15 @@
    or a loop meet again behind it.
 2. Where lanes disagree about a branch, they part.
 3. An instruction with a membermask, or .aligned, waits for the lanes that it names, or for all that are left.
-4. A group that has polled, slept, or gone round a loop for long lets the others go first; if all have, so does the warp.
+4. A group that has polled, slept, or gone round a loop for long lets the others go first; if all have, the warp lets
+   others go first.
 
 A place is a frame, a call of a function, and a block in it; inner calls come before what follows the call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -20,7 +21,7 @@ import numpy.typing as npt
 from tcemu.machine.masks import FULL, lanes_of
 from tcemu.simt.context import Context
 from tcemu.simt.errors import FAULT, JOINED, LEFT, OPERATION, SPENT, SPLIT
-from tcemu.simt.frames import Frame, aligned
+from tcemu.simt.frames import Frame, aligned, distinct
 from tcemu.simt.local import Local
 from tcemu.simt.printed import Listener
 from tcemu.simt.special import SPECIAL
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 #: A frame and the block in it.
 Where: TypeAlias = "tuple[Frame, int]"
+#: After so many loads that found nothing new, a group counts as one that polls.
+_REPEATS = 32
 #: No block has this number.
 NOWHERE = 0xFFFFFFFF
 
@@ -51,11 +54,16 @@ class Run:
         self.local = Local(program.local_bytes)
         self.context = Context(self)
         #: the lanes that are active now: as bits, as bool (32,) or None for all, and the first of them
-        self.bits, self.active, self.first = FULL, None, 0
+        self.bits, self.first = FULL, 0
+        self.active: Array | None = None
         #: the groups that can run, those that wait for lanes, and those that let others go first
         self.ready: dict[Where, int] = {}
         self.parked: dict[Where, int] = {}
         self.tired: set[Where] = set()
+        #: what to do when a segment has ended, by the reason
+        self._after = {
+            SPLIT: self._split, LEFT: self._leave, JOINED: self._add, SPENT: self._spent, FAULT: self._finish,
+        }  # fmt: skip
         self._special: dict[str, Any] = {}
 
     def special(self, name: str) -> Any:
@@ -109,8 +117,9 @@ class Run:
     def _limit(self, frame: Frame, block: int) -> int:
         """The first place of the frame, behind a block, where another group is or will return to."""
         least = NOWHERE
-        for other, at in self.ready:
+        for other, place in self.ready:
             inner: Frame | None = other
+            at = place
             while inner is not None and inner is not frame:
                 at, inner = inner.back, inner.caller
             if inner is not None and block < at < least:
@@ -119,49 +128,35 @@ class Run:
 
     def _advance(self, frame: Frame, block: int, mask: int, forced: bool) -> None:
         """Run a group until it parts, joins another, waits or is tired."""
-        context, blocks = self.context, frame.program.blocks
-        limit = self._limit(frame, block) if self.ready else NOWHERE
-        context.enter(frame)
-        runner = frame.program.runner
-        while True:
+        program, limit = frame.program, self._limit(frame, block) if self.ready else NOWHERE
+        self.context.enter(frame)
+        runner, blocks = program.runner, program.blocks
+        while block < limit:
             found = runner(self, frame, block, mask, limit)
             reason, at = found & 15, found >> 4
-            if reason == OPERATION:
-                operation = blocks[at].operation
-                mask = self._gathered(operation, frame, at, mask, forced)
-                if not mask:
-                    return
-                moved = self._carry_out(operation, frame, mask)
-                block, forced = at + 1, False
-                if moved is not None:
-                    for each in moved:
-                        self._add(*each)
-                    return
-                if operation.polls and (self.ready or self.parked):
-                    self.tired.add((frame, block))
-                elif block < limit:
-                    continue
-                self._add(frame, block, mask)
+            operation = blocks[at].operation if reason == OPERATION else None
+            if operation is None:
+                self._after[reason](frame, at, mask)
                 return
-            if reason == JOINED:
-                self._add(frame, at, mask)
-            elif reason == SPLIT:
-                taken = context.taken
-                self._add(frame, context.target, taken)
-                self._add(frame, at, mask & ~taken)
-            elif reason == LEFT:
-                taken = context.taken
-                if mask & ~taken:
-                    self._add(frame, at, mask & ~taken)
-                self._leave(frame, taken)
-            elif reason == SPENT:
-                self._spent(frame, at, mask)
-            elif reason == FAULT:
-                block = self._finish(frame, at, mask)
-                if block < limit:
-                    continue
-                self._add(frame, block, mask)
-            return
+            mask = self._gathered(operation, frame, at, mask, forced)
+            if not mask:
+                return
+            moved = self._carry_out(operation, frame, mask)
+            block, forced = at + 1, False
+            if moved is not None:
+                for each in moved:
+                    self._add(*each)
+                return
+            if self.ready and (operation.polls or self.core.strand.repeats > _REPEATS):
+                self.tired.add((frame, block))
+                break
+        self._add(frame, block, mask)
+
+    def _split(self, frame: Frame, block: int, mask: int) -> None:
+        """Lanes disagree about a branch."""
+        taken = self.context.taken
+        self._add(frame, self.context.target, taken)
+        self._add(frame, block, mask & ~taken)
 
     def _gathered(self, operation: Operation, frame: Frame, at: int, mask: int, forced: bool) -> int:
         """The lanes for which an operation can be carried out now; 0: they wait for others."""
@@ -189,21 +184,32 @@ class Run:
             held = frame.mask(guard.place)
             active = (~held if guard.negated else held) & mask
         moved = None
-        if active:
-            self.activate(active)
+        for part in self._groups(operation, frame, active):
+            self.activate(part)
             moved = operation.act(frame)
             if moved is not None and mask & ~active:
-                moved.append((frame, self._after(frame, operation), mask & ~active))
+                moved.append((frame, frame.program.behind(operation), mask & ~active))
         core.bits = mask
         return moved
 
-    def _after(self, frame: Frame, operation: Operation) -> int:
-        return frame.program.block_of[operation.number] + 1
+    def _groups(self, operation: Operation, frame: Frame, active: int) -> Iterable[int]:
+        """The lanes that carry an operation out together: those that name each other in their membermasks."""
+        if operation.named is None or not active:
+            return (active,) if active else ()
+        masks = frame.lanes(operation.named)
+        first = int(masks[(active & -active).bit_length() - 1])
+        if not active & ~first:
+            return (active,)
+        self.activate(active)
+        return [lanes for _, lanes in distinct(frame, operation.named)]
 
     # ------------------------------------------------------------------------------------------ leaving
 
-    def _leave(self, frame: Frame, mask: int) -> None:
-        """Lanes return from a function, or exit."""
+    def _leave(self, frame: Frame, block: int, group: int) -> None:
+        """Lanes return from a function, or exit; the others go on."""
+        mask = self.context.taken
+        if group & ~mask:
+            self._add(frame, block, group & ~mask)
         if frame.caller is None or self.context.exits:
             self._exit(mask)
             return
@@ -232,11 +238,11 @@ class Run:
             core.grid.scheduler.rest(core.strand)
         self._add(frame, block, mask)
 
-    def _finish(self, frame: Frame, number: int, mask: int) -> int:
+    def _finish(self, frame: Frame, number: int, mask: int) -> None:
         """An access that native code cannot do: the executor does it, or says what is wrong with it."""
         operation = frame.program.operation_of(number)
         self._carry_out(operation, frame, mask)
-        return self._after(frame, operation)
+        self._add(frame, frame.program.behind(operation), mask)
 
 
 def _order(where: Where) -> tuple[int, ...]:
