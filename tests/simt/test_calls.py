@@ -126,7 +126,8 @@ def test_printf_prints_a_line_for_each_lane(capsys):
 def test_a_failed_assert_says_where_and_who():
     strings = {"said": b"x >= 0\0", "file": b"cell.cu\0", "name": b"void scale(float *)\0"}
     before = "".join(
-        f".global .align 1 .b8 {name}[{len(text)}] = {{{', '.join(map(str, text))}}};\n" for name, text in strings.items()
+        f".global .align 1 .b8 {name}[{len(text)}] = {{{', '.join(map(str, text))}}};\n"
+        for name, text in strings.items()
     )
     before += ".extern .func __assertfail(.param .b64 a, .param .b64 b, .param .b32 c, .param .b64 d, .param .b64 e);\n"
     body = """

@@ -126,8 +126,8 @@ def test_lanes_with_masks_of_their_own_form_several_groups():
 
 
 def test_a_mask_that_names_an_absent_lane_is_an_error():
-    body = "setp.ge.u32 %p1, %r0, 16;\n @%p1 bra $after;\n shfl.sync.idx.b32 %r1, %r0, 3, 31, -1;\n$after:\n bar.sync 0;"
-    with pytest.raises(tcemu.TcemuError, match="lanes 16 to 31 in its membermask 0xffffffff, but they reach bar.sync"):
+    body = "setp.ge.u32 %p1, %r0, 16;  @%p1 bra $after;  shfl.sync.idx.b32 %r1, %r0, 3, 31, -1;\n$after:\n bar.sync 0;"
+    with pytest.raises(tcemu.TcemuError, match=r"lanes 16 to 31 in its membermask 0xffffffff, but they reach bar.sync"):
         kernel(body)(1, 32, np.zeros(32, np.uint32))
 
 
