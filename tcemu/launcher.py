@@ -11,7 +11,7 @@ from typing import Any
 
 from tcemu.errors import Interrupted, LaunchError, TcemuError, briefly, counted
 from tcemu.machine.allocation import Shared
-from tcemu.machine.arguments import called_as_documented, check_arguments
+from tcemu.machine.arguments import buffer_name, called_as_documented, check_arguments
 from tcemu.machine.events import Observer
 from tcemu.machine.launch import RESIDENT, Kernel, Launch
 from tcemu.machine.launch import launch as run
@@ -163,7 +163,7 @@ def _outputs(kernel: object, args: object) -> dict[str, str]:
     for number, given in enumerate(args if isinstance(args, list | tuple) else ()):
         written, writer, lets = _WRITTEN.get(id(given), (None, "", False))
         if written is not None and written() is given and (lets or waits):
-            found[f"argument {number}"] = writer
+            found[buffer_name(kernel, number)] = writer
     return found
 
 

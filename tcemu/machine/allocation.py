@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import OperandError, UnknownName, briefly, did_you_mean, is_whole, ranges
+from tcemu.errors import OperandError, UnknownName, briefly, byte_span, did_you_mean, is_whole, ranges
 from tcemu.machine.memory import Pointer
 
 Array = npt.NDArray[Any]
@@ -57,6 +58,29 @@ class Shared:
         #: the bytes that all arrays take
         self.nbytes = at
 
+    @classmethod
+    def placed(cls, nbytes: int, arrays: Mapping[str, tuple[int, Any, Any]]) -> Self:
+        """Shared memory of `nbytes` bytes whose arrays a compiler has placed: (address, shape, dtype) by their names.
+
+        >>> from tcemu.machine.allocation import Shared
+        >>> shared = Shared.placed(1040, {"tile": (0, 1024, np.uint8), "full": (1024, 2, np.uint64)})
+        >>> shared.told(16, 20), shared.told(1032, 1040), shared.beside(1044)
+        ('bytes 16 to 19 of tile', 'full[1]', '4 bytes after the end of full')
+        """
+        self = cls()
+        for name, (address, *given) in arrays.items():
+            shape, dtype, self._swizzles[name] = _checked(name, tuple(given))
+            self._arrays[name] = Pointer(address, dtype, shape)
+        self.nbytes = nbytes
+        return self
+
+    def beside(self, address: int) -> str:
+        """Where an address outside the memory lies, from the array before it; empty if there is none."""
+        name, pointer = max(self._arrays.items(), key=lambda each: int(each[1]), default=("", None))
+        if pointer is None or address < int(pointer) + pointer.nbytes:
+            return ""
+        return f"{address - int(pointer) - pointer.nbytes} bytes after the end of {name}"
+
     def __getattr__(self, name: str) -> Pointer:
         arrays = self.__dict__.get("_arrays", {})
         if name not in arrays:
@@ -77,6 +101,8 @@ class Shared:
                 places = inside ^ (inside & _SWIZZLES[self._swizzles[name]]) >> 3
                 starts = (places - int(pointer)) // pointer.dtype.itemsize
                 count = max(1, size // pointer.dtype.itemsize)
+                if pointer.dtype == np.uint8 and len(pointer.shape) == 1:  # all that a compiler may know of a variable
+                    return f"{byte_span(int(starts.min()), int(starts.max()) + count - 1)} of {name}"
                 return _told(name, pointer.shape, (starts[:, None] + np.arange(count)).reshape(-1))
         return ""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from inspect import signature
 from typing import Any, TypeVar, cast
@@ -21,6 +21,15 @@ _PARAMETERS = {
     "arch": "target", "sm": "target", "gpu": "target", "cluster_dim": "cluster", "clusters": "cluster",
     "cluster_size": "cluster", "policies": "policy", "sanitize": "sanitizer", "observer": "observers",
 }  # fmt: skip
+
+
+def buffer_name(kernel: object, number: int) -> str:
+    """What reports call the array that is argument `number`: ``argument 0``.
+
+    A kernel of a front end has an attribute `argument_names` with its own names: ``argument A``, ``variable table``.
+    """
+    names: Mapping[int, str] = getattr(kernel, "argument_names", {})
+    return names.get(number, f"argument {number}")
 
 
 def in_words(kernel: object) -> str:

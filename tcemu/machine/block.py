@@ -84,7 +84,9 @@ class Block:
     def __post_init__(self) -> None:
         self.shape = self.grid.shape
         self.warps = self.shape.warps
-        self.shared = Bytes("shared", self.shape.shared, [(0, self.shape.shared, "shared memory")])
+        size, names = self.shape.shared, self.shape.names
+        beside = {} if names is None else {"beside": names.beside}
+        self.shared = Bytes("shared", size, [(0, size, "shared memory")], **beside)
         self.barriers = Barriers(self)
         self.mbarriers = Mbarriers(self)
         self.pending = Pending(self.shape.policy, self.grid.scheduler.strategy)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tcemu.errors import Interrupted, LaunchError, TcemuError, briefly, counted, is_whole, listing, shown
 from tcemu.instructions.targets import target_named
 from tcemu.machine.allocation import Shared
+from tcemu.machine.arguments import buffer_name
 from tcemu.machine.block import Index3, Shape
 from tcemu.machine.core import RUNNING, Core
 from tcemu.machine.events import Observer
@@ -102,11 +103,13 @@ class Parting:
     values: tuple[Any, Any]
     #: what the result depends on: "policy", "seed" or "schedule"; `policies` are then two of those
     cause: str = "policy"
+    #: what the array is called, if not by its number
+    name: str = ""
 
     def __str__(self) -> str:
         one, other = (f"{value!r} under {policy}" for value, policy in zip(self.values, self.policies, strict=True))
-        where = ", ".join(map(str, self.index))
-        return f"argument {self.argument} at [{where}] is {one}, {other}: the result depends on the {self.cause}"
+        where, name = ", ".join(map(str, self.index)), self.name or f"argument {self.argument}"
+        return f"{name} at [{where}] is {one}, {other}: the result depends on the {self.cause}"
 
 
 def shape_of(
@@ -194,7 +197,7 @@ def launch(
     check_operations(operations)
     if not isinstance(args, list | tuple):
         raise LaunchError(f"args must be a tuple of the kernel's arguments after the warp; got {briefly(args)}")
-    buffers = [(f"argument {n}", given) for n, given in enumerate(args) if is_buffer(given)]
+    buffers = [(buffer_name(kernel, n), given) for n, given in enumerate(args) if is_buffer(given)]
     result = Launch(name_of(kernel), shape.grid, shape.block, shape.target, shape.seed, ", ".join(policies))
     listening, outcomes = check_observers(observers), []
     try:
@@ -212,7 +215,8 @@ def launch(
         raise
     places = [number for number, given in enumerate(args) if is_buffer(given)]
     result.changed = tuple(place for place, changed in zip(places, changed, strict=True) if changed)
-    result.parted = partings(places, policies, [memory.contents() for memory in outcomes]) if outcomes[1:] else []
+    contents = [memory.contents() for memory in outcomes] if outcomes[1:] else []
+    result.parted = partings(places, policies, contents, kernel=kernel) if contents else []
     return result
 
 
@@ -284,7 +288,11 @@ def _body(kernel: Kernel, core: Core, args: Sequence[Any]) -> Callable[[], None]
 
 
 def partings(
-    places: Sequence[int], policies: Sequence[str], contents: Sequence[Sequence[Array]], cause: str = "policy"
+    places: Sequence[int],
+    policies: Sequence[str],
+    contents: Sequence[Sequence[Array]],
+    cause: str = "policy",
+    kernel: object = None,
 ) -> list[Parting]:
     """For each array that differs between the first policy and another, the first place of a difference."""
     found = []
@@ -294,7 +302,7 @@ def partings(
             if differ.any():
                 index = tuple(int(i) for i in np.argwhere(differ.reshape(*other.shape, -1).any(axis=-1))[0])
                 values = versions[0][index], other[index]
-                found.append(Parting(place, index, (policies[0], policy), values, cause))
+                found.append(Parting(place, index, (policies[0], policy), values, cause, buffer_name(kernel, place)))
                 break
     return found
 

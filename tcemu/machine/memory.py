@@ -46,9 +46,18 @@ _ONES = sum(1 << 64 * lane for lane in range(WARP))
 class Bytes:
     """The memory of one state space: bytes, and the ranges of them that kernels may access."""
 
-    def __init__(self, space: Space, size: int, ranges: Sequence[tuple[int, int, str]]) -> None:
-        """`ranges` are (first, end, name), in ascending order, without overlap."""
-        self.space = space
+    def __init__(
+        self,
+        space: Space,
+        size: int,
+        ranges: Sequence[tuple[int, int, str]],
+        beside: Callable[[int], str] = lambda _: "",
+    ) -> None:
+        """`ranges` are (first, end, name), in ascending order, without overlap.
+
+        `beside` says where an address outside lies, from what lies in shared memory.
+        """
+        self.space, self._beside = space, beside
         self.bytes = np.zeros(-(-size // 32) * 32, np.uint8)
         self.ranges = tuple(ranges)
         #: a read-only view of the bytes
@@ -142,7 +151,9 @@ class Bytes:
     def _where(self, at: int, size: int) -> str:
         told = f"address {at}, {size} bytes, lies outside {self.space} memory"
         if self.space == "shared":
-            return f"{told}, which has {int(self._ends[0]) if len(self._ends) else 0} bytes in this launch"
+            beside = self._beside(at)
+            has = int(self._ends[0]) if len(self._ends) else 0
+            return f"{told}, which has {has} bytes in this launch" + (f": {beside}" if beside else "")
         if not len(self._starts):
             return f"{told}: the kernel has no array among its arguments"
         before = max(int(np.searchsorted(self._starts, at, side="right")) - 1, 0)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tcemu.errors import Interrupted, TcemuError
+from tcemu.machine.arguments import buffer_name
 from tcemu.machine.block import Shape
 from tcemu.machine.events import Observer
 from tcemu.machine.grid import Grid
@@ -47,7 +48,7 @@ def run_stream(
     A TcemuError has the results so far as its `launches`; the arrays are then unchanged.
     """
     buffers = [
-        (f"argument {n} of {name_of(each.kernel)}", given)
+        (f"{buffer_name(each.kernel, n)} of {name_of(each.kernel)}", given)
         for each in planned
         for n, given in enumerate(each.args)
         if is_buffer(given)

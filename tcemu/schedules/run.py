@@ -127,7 +127,7 @@ def _compare(case: Case, done: Run, first: Run) -> None:
     """Note where the results differ; unless the kernel is free to give different ones, that is a mistake."""
     places = [number for number, each in enumerate(case.args) if is_buffer(each)]
     names = str(first.schedule), str(done.schedule)
-    found = partings(places, names, [first.contents, done.contents], "schedule")
+    found = partings(places, names, [first.contents, done.contents], "schedule", case.kernel)
     if found and done.launch is not None:
         if any(opcode.startswith(_FIRST_COME) for opcode in done.launch.counts):
             done.parted = found[0]

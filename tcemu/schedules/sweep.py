@@ -52,7 +52,7 @@ def sweep(
             if result is None:
                 result = one
             else:
-                _compare(result, (numbers[0], args), (seed, given))
+                _compare(kernel, result, (numbers[0], args), (seed, given))
             progress.show(done + 1)
     assert result is not None  # noqa: S101 - there is at least one seed
     result.failing = failing
@@ -80,12 +80,12 @@ def seeds_of(given: object) -> Sequence[int]:
     return [int(each) for each in numbers]  # type: ignore[call-overload] # they are
 
 
-def _compare(result: Launch, one: tuple[int, Sequence[Any]], other: tuple[int, Sequence[Any]]) -> None:
+def _compare(kernel: object, result: Launch, one: tuple[int, Sequence[Any]], other: tuple[int, Sequence[Any]]) -> None:
     """Note the arrays that differ between two seeds, if no earlier seed has shown it."""
     places = [number for number, given in enumerate(one[1]) if is_buffer(given)]
     contents = [[args[place] for place in places] for _, args in (one, other)]
     known = {parting.argument for parting in result.parted}
-    found = partings(places, [f"seed {seed}" for seed, _ in (one, other)], contents, "seed")
+    found = partings(places, [f"seed {seed}" for seed, _ in (one, other)], contents, "seed", kernel)
     result.parted += [parting for parting in found if parting.argument not in known]
 
 
