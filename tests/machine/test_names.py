@@ -16,18 +16,17 @@ def named(kernel, **names):
 
 
 def test_an_access_outside_an_argument_or_a_variable():
-    def kernel(warp, a, table):
+    def kernel(warp, which, a, table):
         with warp.only(warp.laneid == 3):
-            warp.ld_global(where(a, table))
+            warp.ld_global((a + 32, table + 20)[which])
 
-    named(kernel, _0="argument A", _1="variable table")
+    named(kernel, _1="argument A", _2="variable table")
     given = np.zeros(8, np.float32), np.zeros(4, np.float32)
-    for where, says in (
-        (lambda a, table: a + 32, r"0 bytes after the end of argument A \(256 to 288\)"),
-        (lambda a, table: table + 20, "4 bytes after the end of variable table"),
+    for which, says in enumerate(
+        (r"0 bytes after the end of argument A \(256 to 288\)", "4 bytes after the end of variable table")
     ):
         with pytest.raises(MemoryFault, match=says):
-            tcemu.launch(kernel, args=given, sanitizer="off")
+            tcemu.launch(kernel, args=(which, *given), sanitizer="off")
 
 
 def test_reports_and_partings():
