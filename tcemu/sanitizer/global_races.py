@@ -238,6 +238,8 @@ class GlobalRaces:
             return False
         per = event.data.size // len(places) if len(places) else 1
         chosen = event.data.reshape(-1, per)[places]
+        if event.before is not None:
+            return np.array_equal(chosen, event.before.reshape(-1, per)[places])
         cells = (event.addresses[:, None] + np.arange(0, event.size, per)).reshape(-1)[places]
         return np.array_equal(chosen, memory[cells[:, None] + np.arange(per)])
 

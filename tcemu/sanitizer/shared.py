@@ -49,8 +49,8 @@ class SharedMemory:
         self._blind: dict[int, str] = {}
         #: reports held back until it is clear how the kernel waits for a cp.async, by its record
         self._held: dict[int, list[Report]] = {}
-        #: what the store that is looked at writes, uint8 (n, size)
-        self._data: Array | None = None
+        #: the store that is looked at
+        self._store: Accessed | None = None
         #: whether anything but wgmma and bulk copies has read
         self._generic_reads = False
         #: the lines of copies that have had a hint
@@ -77,9 +77,9 @@ class SharedMemory:
         if event.order and record not in self._records.strong:
             self._records.strong[record] = strength(event.instruction, event.order)
         if event.writes:
-            self._data = event.data
+            self._store = event
             self.write_lanes(event.by, record, cells, lanes)
-            self._data = None
+            self._store = None
         else:
             self._generic_reads = True
             self._read_lanes(event.by, record, cells, lanes, event.instruction.words.get("op") != "exch")
@@ -304,10 +304,14 @@ class SharedMemory:
 
     def _same(self, verdict: Verdict, cells: Array, where: Array) -> Verdict:
         """The verdict about two writes: a hint if a store writes what is there already."""
-        if self._data is None or not len(self._block.content):
+        store, content, cell = self._store, self._block.content, self._shadow.cell
+        if store is None or store.data is None or not len(content):
             return verdict
-        new, cell = self._data.reshape(-1, self._shadow.cell)[where], self._shadow.cell
-        old = self._block.content[: len(self._block.content) // cell * cell].reshape(-1, cell)[cells[where]]
+        new = store.data.reshape(-1, cell)[where]
+        if store.before is None:
+            old = content[: len(content) // cell * cell].reshape(-1, cell)[cells[where]]
+        else:
+            old = store.before.reshape(-1, cell)[where]
         if not np.array_equal(new, old):
             return verdict
         return replace(verdict, cause=f"{verdict.cause}; both write the same values", weight="hint")

@@ -43,7 +43,7 @@ class AccessRow(NamedTuple):
     @property
     def words(self) -> int:
         """Words of 64 bits that a record has."""
-        return HEAD + (_LANES * self.size // 8 if self.writes else 0)
+        return HEAD + (2 * _LANES * self.size // 8 if self.writes else 0)
 
 
 class AccessTable:
@@ -80,10 +80,12 @@ class Accesses(Event):
         bytes 4 to 7        u32       mask of the lanes that access
         bytes 8 to 263      u64[32]   address of each lane, in its state space; those of other lanes mean nothing
         bytes 264 onwards             of a store, what it writes: for each element of the vector in turn, 32 lanes of
-                                      `size / vector` bytes each, which is how registers hold it
+                                      `size / vector` bytes each, which is how registers hold it; then, in the same
+                                      form, what was there before
 
-    so that a record has 33 words of 64 bits, or 33 + 4 `size` if it is of a store. All accesses have been made, and lie
-    inside the memory: an access that does not is left to the machine. `rank` is the block's rank in its cluster.
+    so that a record has 33 words of 64 bits, or 33 + 8 `size` if it is of a store. All accesses have been made, and lie
+    inside the memory, aligned: an access that does not is left to the machine. `rank` is the block's rank in its
+    cluster.
 
     An observer that takes such an event has an attribute `takes` that contains this class. Every other observer gets
     what `singles` yields, one event for each access, as if the machine had executed it.
@@ -116,34 +118,36 @@ class Accesses(Event):
         first = 8 * (at + 1)
         addresses = self.log[first : first + 8 * _LANES].view(np.int64)
         addresses = addresses.copy() if mask == FULL else addresses[lanes]  # the log is used again
-        data = self._data(row, at)
-        if data is not None:
-            data = data[lanes]
+        values = tuple(each[lanes] for each in self._values(row, at))
         if row.space != "generic":
-            return [self._event(by, row, row.space, addresses, lanes, data)]
+            return [self._event(by, row, row.space, addresses, lanes, values)]
         own, found = SHARED + self.rank * BLOCK, []
         for space, start, end in (("global", 0, SHARED), ("shared", own, own + BLOCK)):
             here = (addresses >= start) & (addresses < end)
             if here.all():
-                return [self._event(by, row, space, addresses - start, lanes, data)]
+                return [self._event(by, row, space, addresses - start, lanes, values)]
             if here.any():
-                part = None if data is None else data[here]
+                part = tuple(each[here] for each in values)
                 found.append(self._event(by, row, space, addresses[here] - start, lanes[here], part))
         return found
 
     @staticmethod
-    def _event(by: By, row: AccessRow, space: Any, addresses: Array, lanes: Array, data: Array | None) -> Accessed:
+    def _event(
+        by: By, row: AccessRow, space: Any, addresses: Array, lanes: Array, values: tuple[Array, ...]
+    ) -> Accessed:
         extent = int(addresses.min()), int(addresses.max()) + row.size
-        where = addresses, row.size, extent, lanes
-        return Accessed(by, row.instruction, space, row.writes, *where, data=data)
+        event = Accessed(by, row.instruction, space, row.writes, addresses, row.size, extent, lanes)
+        if values:
+            event.data, event.before = values
+        return event
 
-    def _data(self, row: AccessRow, at: int) -> Array | None:
-        """What a store writes, uint8 (32, size)."""
+    def _values(self, row: AccessRow, at: int) -> list[Array]:
+        """Of a store, what it writes and what was there before, uint8 (32, size)."""
         if not row.writes:
-            return None
-        first = 8 * (at + HEAD)
-        elements = self.log[first : first + _LANES * row.size].reshape(row.vector, _LANES, -1)
-        return np.ascontiguousarray(elements.transpose(1, 0, 2)).reshape(_LANES, row.size)
+            return []
+        first, count = 8 * (at + HEAD), _LANES * row.size
+        elements = self.log[first : first + 2 * count].reshape(2, row.vector, _LANES, -1)
+        return [each.transpose(1, 0, 2).reshape(_LANES, row.size) for each in elements]
 
     def singles(self) -> Iterator[Accessed]:
         """The same accesses one by one."""

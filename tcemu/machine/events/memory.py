@@ -55,6 +55,8 @@ class Accessed(WarpEvent):
     #: what st is about to write, uint8 (n, size)
     data: npt.NDArray[np.uint8] | None = None
     owner: int = -1
+    #: what was there before, likewise, if the store has been made already; None: the memory still has it
+    before: npt.NDArray[np.uint8] | None = None
 
     @property
     def opcode(self) -> str:
