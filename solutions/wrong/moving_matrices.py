@@ -139,7 +139,7 @@ def same_step(warp: Any, a: Any, d: Any) -> None:
 
 def _epilogue(
     warp: Any, c: Any, out: Any, *, stride: int = 80, sync: bool = True, exchange: bool = False, swap: bool = False,
-    trans: bool = False, cut: bool = False,
+    trans: bool = False, cut: bool = False, words: int = 4,
 ) -> None:
     lane = warp.laneid
     opcode = STORE.replace(".shared", ".trans.shared") if trans else STORE
@@ -156,7 +156,10 @@ def _epilogue(
         warp.bar_warp_sync()
     for half in range(2):
         row, unit = 8 * half + lane // 4, lane % 4
-        warp.st_global(out.at(row, 8 * unit), warp.ld_shared(stride * row + 16 * unit, "v4.b32"), "v4.b32")
+        piece = warp.ld_shared(stride * row + 16 * unit, "v4.b32")
+        for first in range(0, 4, words):
+            to = out.at(row, 8 * unit + 2 * first)
+            warp.st_global(to, piece[:, first : first + words], f"v{words}.b32")
 
 
 def halves_exchanged(warp: Any, c: Any, out: Any) -> None:
@@ -181,6 +184,10 @@ def not_synchronised(warp: Any, c: Any, out: Any) -> None:
 
 def conflicting(warp: Any, c: Any, out: Any) -> None:
     _epilogue(warp, c, out, stride=64)
+
+
+def eight_bytes(warp: Any, c: Any, out: Any) -> None:
+    _epilogue(warp, c, out, words=2)
 
 
 def loaded_at_once(warp, x, out):
@@ -246,6 +253,7 @@ WRONG = {
         (upper_halves, "That is a bf16"),
         (not_synchronised, "The sanitizer reports"),
         (conflicting, "at most 24 are allowed"),
+        (eight_bytes, "4 stores of fewer than 16 bytes"),
     ],
     "repair_ldmatrix": [
         (loaded_at_once, "bar.warp.sync if only the warp's own lanes"),

@@ -60,7 +60,7 @@ def diagnosis(
     for mistake in mistakes:
         if mistake.gives.shape == got.shape:
             concerned = differs | _differ(mistake.gives, right)
-            part = float((~_differ(got, mistake.gives) & concerned).sum() / max(concerned.sum(), 1))
+            part = float((~_differ(got, mistake.gives) & concerned).sum() / max(int(concerned.sum()), 1))
             found.setdefault(part, {})[mistake.says] = None
     best = max(found, default=0.0)
     if best < most or not best or len(found[best]) > _ALTERNATIVES:

@@ -105,7 +105,7 @@ def _placed(units: npt.NDArray[Any], major: Major) -> npt.NDArray[Any]:
 
 def _drawn(read: _Read, grid: Grid) -> list[str]:
     """The units, in two tones for groups of mn beside each other."""
-    across = grid.columns // max(read.wanted[0, :, 0].max() // 8 + 1, 1) if read.layout.major == "K" else 1
+    across = grid.columns // max(int(read.wanted[0, :, 0].max()) // 8 + 1, 1) if read.layout.major == "K" else 1
     shown = {}
     for (row, column), wrong in np.ndenumerate(read.wrong):
         mn, k = read.found[row, column]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.course.bank.wmma import whole_numbers
 from tcemu.course.judges import Kernel, Values
 from tcemu.course.record import REGISTERS, Exercise, Given
 from tcemu.gemm import scalar
@@ -32,7 +33,7 @@ def _numbers(rng: np.random.Generator, *shape: int) -> Array:
 
 
 def _small(rng: np.random.Generator) -> Mapping[str, Any]:
-    return {"A": _numbers(rng, 32, 48), "B": _numbers(rng, 48, 32)}
+    return {"A": whole_numbers(rng, 32, 48), "B": whole_numbers(rng, 48, 32)}
 
 
 def _in_blocks(b: Array) -> Array:
@@ -41,15 +42,13 @@ def _in_blocks(b: Array) -> Array:
     return b.reshape(k // 8, 8, n // 8, 8).transpose(0, 3, 2, 1).reshape(k, n)
 
 
-def _along_k(given: Given, instruction: Any, a: Array, b: Array) -> Iterable[tuple[str, Array]]:
-    """What is left if steps are missing, or added up elsewhere."""
+def _one_step(instruction: Any, a: Array, b: Array) -> Iterable[tuple[str, Array]]:
+    """What is left if the other steps are missing."""
     step = parse(instruction).shape[2]
-    starts = range(0, len(b), step)
-    steps = [matmul(a[:, k : k + step], b[k : k + step], instruction=instruction) for k in starts]
-    yield "Only the first step along K is there.", steps[0]
-    yield "Only the last step along K is there: pass the sum so far as C.", steps[-1]
-    yield "You added the steps in f32, which rounds. Pass the sum so far as C.", _added(steps)
-    yield "This is numpy's product, not a tensor core's.", a.astype(np.float32) @ b.astype(np.float32)
+    yield "Only the first step along K is there.", matmul(a[:, :step], b[:step], instruction=instruction)
+    yield "Only the last step along K is there: pass the sum so far as C.", (
+        matmul(a[:, -step:], b[-step:], instruction=instruction)
+    )
 
 
 def _added(parts: Iterable[Array]) -> Array:
@@ -76,7 +75,7 @@ def _small_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "The two pairs of an accumulator are exchanged: elements 2 and 3 are 8 rows below 0 and 1.", (
         right.reshape(2, 2, 8, 32)[:, ::-1].reshape(32, 32)
     )
-    yield from _along_k(given, MMA, a, b)
+    yield from _one_step(MMA, a, b)
 
 
 def _rows(rng: np.random.Generator) -> Mapping[str, Any]:
@@ -93,7 +92,7 @@ def _rows_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
 
 
 def _hopper(rng: np.random.Generator) -> Mapping[str, Any]:
-    return {"A": _numbers(rng, 64, 320), "B": _numbers(rng, 64, 320)}
+    return {"A": whole_numbers(rng, 64, 320), "B": whole_numbers(rng, 64, 320)}
 
 
 _WGMMA = Plan(columns=64).mma
@@ -109,7 +108,7 @@ def _hopper_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     last = matmul(a[:, 256:], b[256:], instruction=_WGMMA)
     yield "The sum starts anew with each stage: scale-d is 0 only for the very first wgmma.", last
     yield from _transposed(given.A, given.B)
-    yield from _along_k(given, _WGMMA, a, b)
+    yield from _one_step(_WGMMA, a, b)
 
 
 def _transposed(a: Array, b: Array) -> Iterable[tuple[str, Array]]:
@@ -139,7 +138,7 @@ def _with_bits(a: Array, b: Array, bits: tuple[int, int]) -> Array:
 
 
 def _pair(rng: np.random.Generator) -> Mapping[str, Any]:
-    return {"A": _numbers(rng, 64, 320), "B": _numbers(rng, 128, 320)}
+    return {"A": whole_numbers(rng, 64, 320), "B": whole_numbers(rng, 128, 320)}
 
 
 def _pair_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
@@ -152,7 +151,7 @@ def _pair_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
             matmul(np.concatenate([halves[rank]] * 2), b, instruction=_WGMMA)
         )
     yield from _transposed(a, given.B)
-    yield from _along_k(given, _WGMMA, a, b)
+    yield from _one_step(_WGMMA, a, b)
 
 
 # ---------------------------------------------------------------------------------------------- split-K

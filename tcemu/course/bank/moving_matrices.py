@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.course.judges import Crafted, Function, Kernel
+from tcemu.course.judges.costs import NarrowStores
 from tcemu.course.judges.placement import Placement
 from tcemu.course.record import Exercise, Given
 from tcemu.instructions import parse, run
@@ -269,7 +270,9 @@ EXERCISES = [
         "at most 24 wavefronts are allowed.",
         Kernel(
             lambda given: {"c": given.C, "out": np.zeros((16, 32), np.float16)}, "out", _results, {"shared": 2048},
-            _result_mistakes, needed=("stmatrix", "st.global.v4"), counts=("wavefronts",), limits={"wavefronts": 24},
+            _result_mistakes, needed=("stmatrix",), observers=lambda: (NarrowStores(),),
+            scores=lambda _, watching: {"stores of fewer than 16 bytes": watching[0].total}, counts=("wavefronts",),
+            limits={"wavefronts": 24, "stores of fewer than 16 bytes": 0},
         ),
         minutes=35,
         know="d_as_a or the layout of D, place_of_unit, and stmatrix from the notebook",

@@ -1,4 +1,4 @@
-"""The cost of a kernel: wavefronts of shared memory, and instructions that its warps issue."""
+"""The cost of a kernel: wavefronts of shared memory, instructions that its warps issue, and narrow stores."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
-import numpy as np
-
-from tcemu.errors import TcemuError
 from tcemu.machine.events import Accessed, Event, Issued
-from tcemu.timing import wavefronts
+from tcemu.timing.accesses import shared_wavefronts
 
 
 class Meter(Protocol):
@@ -38,12 +35,8 @@ class WavefrontMeter:
 
     def __call__(self, event: Any) -> None:
         """Receive an event."""
-        if isinstance(event, Accessed) and event.space == "shared" and len(event.addresses):
-            padded = np.resize(event.addresses, 32)  # inactive lanes repeat the address of an active one
-            try:
-                self.total += int(wavefronts(padded, event.instruction).count)
-            except TcemuError:  # there is no measurement of this kind of access
-                self.total += 1
+        if isinstance(event, Accessed) and event.space == "shared":
+            self.total += shared_wavefronts(event)[0]
 
 
 class IssueMeter:
@@ -62,6 +55,25 @@ class IssueMeter:
     def __call__(self, event: Any) -> None:
         """Receive an event."""
         self.total += isinstance(event, Issued)
+
+
+class NarrowStores:
+    """Counts the stores to global memory in which a lane writes fewer than 16 bytes.
+
+    >>> from tcemu.course.judges.costs import NarrowStores
+    >>> meter = NarrowStores()
+    >>> result = tcemu.launch(lambda warp, x: warp.st_global(x, 0), args=(np.zeros(32),), observers=[meter])
+    >>> meter.total
+    1
+    """
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    def __call__(self, event: Any) -> None:
+        """Receive an event."""
+        if isinstance(event, Accessed) and event.space == "global" and event.writes:
+            self.total += event.size < 16
 
 
 #: The meters, by what they count.

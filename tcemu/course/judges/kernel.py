@@ -177,7 +177,7 @@ class Kernel:
         scores = dict(zip(evidence["scored"].tolist(), evidence["scores"].tolist(), strict=True))
         if says := self._against_the_rules(evidence, scores):
             return Finding(False, f"The output is right, but {says}", share=0.5, scores=scores)
-        told = " and ".join(f"{value:,} {name}" for name, value in scores.items())
+        told = " and ".join(f"{value:,} {name}" for name, value in scores.items() if value)
         says = "Right, and the sanitizer reports nothing." + (f" It takes {told}." if told else "")
         return Finding(True, says, share=1.0, scores=scores)
 
