@@ -64,6 +64,10 @@ class Arrays:
         """A number for all lanes."""
         return np.asarray([value & ((1 << bits) - 1)], unsigned(bits))
 
+    def number(self, x: Array) -> int | None:
+        """The number that a constant is; None of other values."""
+        return int(x.ravel()[0]) if x.size == 1 else None
+
     def select(self, mask: Array, yes: Array | int, no: Array | int, bits: int = 0) -> Array:
         """One or the other, lane by lane; `bits` is their width if both are numbers."""
         like = yes if isinstance(yes, np.ndarray) else no if isinstance(no, np.ndarray) else self.constant(0, bits)

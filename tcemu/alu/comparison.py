@@ -2,40 +2,162 @@
 
 from __future__ import annotations
 
-from tcemu.alu.floats import flushed
-from tcemu.alu.row import Ops, Row, Value, Words
+from functools import partial
+
+from tcemu.alu.floats import ONE, flushed
+from tcemu.alu.rounding import from_bf16
+from tcemu.alu.row import Meaning, Ops, Row, Value, Words
+
+_UNSIGNED = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 
 
-def integers(ops: Ops, words: Words, x: Value, y: Value) -> Value:
-    """A comparison of integers."""
-    how = {"lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}.get(words["CmpOp"], words["CmpOp"])
+def _of_integers(kind: str, ops: Ops, words: Words, x: Value, y: Value) -> Value:
+    how = _UNSIGNED.get(words["CmpOp"], words["CmpOp"])
     if how in ("eq", "ne"):
         return x == y if how == "eq" else x != y
     if how in ("gt", "ge"):
         x, y, how = y, x, "lt" if how == "gt" else "le"
-    if words["type"][0] == "s":
+    if words[kind][0] == "s":
         return ops.less(x, y) if how == "lt" else ops.less_equal(x, y)
     return x < y if how == "lt" else x <= y
 
 
-def compared(ops: Ops, words: Words, x: Value, y: Value) -> Value:
-    """A comparison of floats of 32 or 64 bits."""
-    return ops.fcompare(words["CmpOp"], flushed(ops, words, x, "f32"), flushed(ops, words, y, "f32"))
+def _of_floats(kind: str, ops: Ops, words: Words, x: Value, y: Value) -> Value:
+    if kind == "bf16":
+        x, y = from_bf16(ops, x), from_bf16(ops, y)
+    else:
+        x, y = flushed(ops, words, x, kind), flushed(ops, words, y, kind)
+        if kind == "f16":
+            x, y = ops.fwiden(x, 32), ops.fwiden(y, 32)
+    return ops.fcompare(words["CmpOp"], x, y)
 
 
-def selected(ops: Ops, words: Words, x: Value, y: Value, which: Value) -> Value:
-    """One or the other."""
+def _combined(words: Words, found: Value, other: Value) -> Value:
+    if words["BoolOp"] == "and":
+        return found & other
+    return found | other if words["BoolOp"] == "or" else found ^ other
+
+
+def _and_more(compare: Meaning, ops: Ops, words: Words, x: Value, y: Value, *others: Value) -> Value:
+    """A comparison, and with a .BoolOp, a predicate."""
+    found = compare(ops, words, x, y)
+    return _combined(words, found, others[0]) if others else found
+
+
+def _both(compare: Meaning, ops: Ops, words: Words, x: Value, y: Value, *others: Value) -> tuple[Value, Value]:
+    """A comparison and its contrary, as setp gives them to p|q."""
+    found = compare(ops, words, x, y)
+    results = (found, ~found)
+    return tuple(_combined(words, each, others[0]) for each in results) if others else results
+
+
+def _of_pairs(kind: str, ops: Ops, words: Words, x: Value, y: Value, *others: Value) -> tuple[Value, Value]:
+    """Comparisons of the low halves, for p, and of the high ones, for q."""
+    found = [_of_floats(kind, ops, words, *(ops.unsigned(v >> n, 16) for v in (x, y))) for n in (0, 16)]
+    return tuple(_combined(words, each, others[0]) for each in found) if others else tuple(found)
+
+
+#: What set gives where the comparison holds, by the result's type; others give all ones.
+_TRUE = {"f16": ONE["f16"], "bf16": ONE["bf16"], "f32": ONE["f32"]}
+
+
+def _set(compare: Meaning, ops: Ops, words: Words, x: Value, y: Value, *others: Value) -> Value:
+    """Ones or 1.0; but of F32, silicon answers set.f32.f32 with the integer 1, whatever the manual says."""
+    kind = words["dtype"]
+    found = _and_more(compare, ops, words, x, y, *others)
+    bits = 16 if kind in ("u16", "s16") or kind[-2:] == "16" else 32
+    if kind not in _TRUE:
+        return ops.signed(found, bits)
+    integer = kind == "f32" and words.get("f32")
+    return ops.select(found, 1 if integer else _TRUE[kind], 0, bits=bits)
+
+
+def _set_pairs(kind: str, ops: Ops, words: Words, x: Value, y: Value, *others: Value) -> Value:
+    found = _of_pairs(kind, ops, words, x, y, *others)
+    low, high = (ops.select(each, _TRUE[kind], 0, bits=32) for each in found)
+    return low | high << 16
+
+
+def _selected(ops: Ops, words: Words, x: Value, y: Value, which: Value) -> Value:
     return ops.select(which, x, y)
 
 
-INTEGERS = "u16 u32 u64 s16 s32 s64"
-_FLOATING = {"CmpOp": "eq ne lt le gt ge equ neu ltu leu gtu geu num nan"}
+def _by_sign(ops: Ops, words: Words, x: Value, y: Value, number: Value) -> Value:
+    """x where a number is at least 0, which -0 is and no NaN."""
+    if words["ctype"] == "s32":
+        return ops.select(ops.less(number, 0), y, x)
+    return ops.select(ops.fcompare("ge", flushed(ops, words, number, "f32"), 0), x, y)
+
+
+# ------------------------------------------------------------------------------------------------ the rows
+
+_INTEGERS = "u16 u32 u64 s16 s32 s64"
+_ALL = {"CmpOp": "eq ne lt le gt ge equ neu ltu leu gtu geu num nan"}
+_BOOL = {"BoolOp": "and or xor"}
+_ANY = f"b16 b32 b64 {_INTEGERS} f32 f64"
+
+
+def _comparisons() -> list[tuple[str, str, Meaning, Words]]:
+    """What can be compared: the end of the spelling, the type, the comparison, and the words."""
+    return [
+        ("stype", "stype", partial(_of_integers, "stype"), {"CmpOp": "eq ne lt le gt ge", "stype": _INTEGERS}),
+        ("stype", "stype", partial(_of_integers, "stype"), {"CmpOp": " ".join(_UNSIGNED), "stype": "u16 u32 u64"}),
+        ("stype", "stype", partial(_of_integers, "stype"), {"CmpOp": "eq ne", "stype": "b16 b32 b64"}),
+        ("{.ftz}.f32", "f32", partial(_of_floats, "f32"), _ALL),
+        ("f64", "f64", partial(_of_floats, "f64"), _ALL),
+        ("{.ftz}.f16", "f16", partial(_of_floats, "f16"), _ALL),
+        ("bf16", "bf16", partial(_of_floats, "bf16"), _ALL),
+    ]
+
+
+def _spelt(start: str, middle: str, end: str) -> str:
+    """A spelling: .ftz stands before the result's type."""
+    optional, _, kind = end.rpartition(".") if "{" in end else ("", "", end)
+    return ".".join(filter(None, [start + optional, middle, kind]))
+
+
+#: With a .BoolOp, a predicate is the last operand.
+_FORMS: tuple[tuple[str, str, Words], ...] = (("", "", {}), (".BoolOp", " pred", _BOOL))
+
+
+def _predicates() -> list[Row]:
+    found = []
+    for end, kind, compare, words in _comparisons():
+        section = "9.7.7.2" if kind in ("f16", "bf16") else "9.7.6.2"
+        for more, operand, told in _FORMS:
+            spelling, types = _spelt(f"setp.CmpOp{more}", "", end), f"{kind} {kind}{operand}"
+            all_words = {**words, **told}
+            found += [
+                Row(spelling, "pred", types, partial(_and_more, compare), section, all_words),
+                Row(spelling, "pred|pred", types, partial(_both, compare), section, all_words),
+            ]
+    for end, kind in (("{.ftz}.f16x2", "f16"), ("bf16x2", "bf16")):
+        for more, operand, told in _FORMS:
+            spelling, types = _spelt(f"setp.CmpOp{more}", "", end), f"{kind}x2 {kind}x2{operand}"
+            found.append(Row(spelling, "pred|pred", types, partial(_of_pairs, kind), "9.7.7.2", {**_ALL, **told}))
+    return found
+
+
+def _sets() -> list[Row]:
+    found = []
+    for end, kind, compare, words in _comparisons():
+        short = kind in ("f16", "bf16")
+        results, section = ("u32 s32 f16 bf16 u16 s16", "9.7.7.1") if short else ("u32 s32 f32 f16 bf16", "9.7.6.1")
+        for more, operand, told in _FORMS:
+            spelling, types = _spelt(f"set.CmpOp{more}", "dtype", end), f"{kind} {kind}{operand}"
+            all_words = {**words, **told, "dtype": results}
+            found.append(Row(spelling, "dtype", types, partial(_set, compare), section, all_words))
+    for kind, optional in (("f16", "{.ftz}"), ("bf16", "")):
+        for more, operand, told in _FORMS:
+            spelling, types = f"set.CmpOp{more}{optional}.{kind}x2.{kind}x2", f"{kind}x2 {kind}x2{operand}"
+            found.append(Row(spelling, f"{kind}x2", types, partial(_set_pairs, kind), "9.7.7.1", {**_ALL, **told}))
+    return found
+
 
 ROWS = (
-    Row("setp.CmpOp.type", "pred", "type type", integers, "9.7.6.2", {"CmpOp": "eq ne lt le gt ge", "type": INTEGERS}),
-    Row("setp.CmpOp.type", "pred", "type type", integers, "9.7.6.2", {"CmpOp": "lo ls hi hs", "type": "u16 u32 u64"}),
-    Row("setp.CmpOp.type", "pred", "type type", integers, "9.7.6.2", {"CmpOp": "eq ne", "type": "b16 b32 b64"}),
-    Row("setp.CmpOp{.ftz}.f32", "pred", "f32 f32", compared, "9.7.6.2", _FLOATING),
-    Row("setp.CmpOp.f64", "pred", "f64 f64", compared, "9.7.6.2", _FLOATING),
-    Row("selp.type", "type", "type type pred", selected, "9.7.6.3", {"type": f"b16 b32 b64 {INTEGERS} f32 f64"}),
+    *_sets(),
+    *_predicates(),
+    Row("selp.type", "type", "type type pred", _selected, "9.7.6.3", {"type": _ANY}),
+    Row("slct.type.ctype", "type", "type type ctype", _by_sign, "9.7.6.4", {"type": _ANY, "ctype": "s32"}),
+    Row("slct{.ftz}.type.ctype", "type", "type type ctype", _by_sign, "9.7.6.4", {"type": _ANY, "ctype": "f32"}),
 )

@@ -1,13 +1,12 @@
-"""Integer instructions: arithmetic, extended precision, bits and bytes (PTX ISA 9.1, 9.7.1 and 9.7.2)."""
+"""Integer arithmetic, also with a carry (PTX ISA 9.1, 9.7.1 and 9.7.2); what concerns single bits is in `bits`."""
 
 from __future__ import annotations
 
 import operator
 from functools import partial
-from typing import Any
 
 from tcemu.alu.floats import size
-from tcemu.alu.row import Ops, Row, Value, Words, plain
+from tcemu.alu.row import Meaning, Ops, Row, Value, Words, plain
 
 
 def is_signed(words: Words, name: str = "itype") -> bool:
@@ -16,7 +15,7 @@ def is_signed(words: Words, name: str = "itype") -> bool:
 
 
 def extended(ops: Ops, x: Value, *, signed: bool, bits: int) -> Value:
-    """Widened by its type."""
+    """Widened as its type demands, or cut off."""
     return ops.signed(x, bits) if signed else ops.unsigned(x, bits)
 
 
@@ -25,7 +24,68 @@ def minus(ops: Ops, negative: Value, x: Value) -> Value:
     return ops.select(negative, -x, x)
 
 
+def packed(meaning: Meaning, bits: int = 16) -> Meaning:
+    """A meaning for packed operands: it is applied to their parts."""
+    return partial(_in_parts, meaning, bits)
+
+
+def _in_parts(meaning: Meaning, bits: int, ops: Ops, words: Words, *values: Value) -> Value:
+    return ops.joined(meaning(ops, words, *(ops.parts(each, bits) for each in values)), size(values[0]))
+
+
+# ------------------------------------------------------------------------------------------------ sums
+
+
+def saturating(ops: Ops, words: Words, x: Value, y: Value) -> Value:
+    """The signed sum, or the largest or smallest number if it is too large or too small."""
+    total = x + y
+    limit = ops.shift_signed(x, 31) ^ 0x7FFFFFFF
+    return ops.select(ops.less((total ^ x) & (total ^ y), 0), limit, total)
+
+
+def _saturating_difference(ops: Ops, words: Words, x: Value, y: Value) -> Value:
+    total = x - y
+    limit = ops.shift_signed(x, 31) ^ 0x7FFFFFFF
+    return ops.select(ops.less((total ^ x) & (x ^ y), 0), limit, total)
+
+
+def _sum_of_differences(ops: Ops, words: Words, x: Value, y: Value, z: Value) -> Value:
+    smaller, larger = _extreme("min", ops, words, x, y), _extreme("max", ops, words, x, y)
+    return larger - smaller + z
+
+
+def carried(ops: Ops, words: Words, x: Value, y: Value, carry: Value | None = None) -> tuple[Value, Value]:
+    """The sum of two numbers and a carry, and whether it carries."""
+    total = x + y
+    if carry is None:
+        return total, total < x
+    more = total + ops.unsigned(carry, size(x))
+    return more, (total < x) | (more < total)
+
+
+def _borrowed(ops: Ops, words: Words, x: Value, y: Value, borrow: Value | None = None) -> tuple[Value, Value]:
+    total = x - y
+    if borrow is None:
+        return total, x < y
+    less = total - ops.unsigned(borrow, size(x))
+    return less, (x < y) | (total < less)
+
+
+def _first(meaning: Meaning) -> Meaning:
+    """Without the carry that it returns."""
+    return partial(_take_first, meaning)
+
+
+def _take_first(meaning: Meaning, ops: Ops, words: Words, *values: Value) -> Value:
+    return meaning(ops, words, *values)[0]
+
+
 # ------------------------------------------------------------------------------------------------ products
+
+
+def low(ops: Ops, words: Words, x: Value, y: Value) -> Value:
+    """The low half of a product."""
+    return x * y
 
 
 def high(ops: Ops, words: Words, x: Value, y: Value) -> Value:
@@ -39,38 +99,31 @@ def wide(ops: Ops, words: Words, x: Value, y: Value) -> Value:
     return extended(ops, x, signed=signed, bits=bits) * extended(ops, y, signed=signed, bits=bits)
 
 
-def low(ops: Ops, words: Words, x: Value, y: Value) -> Value:
-    """The low half of a product."""
-    return x * y
-
-
-def plus(product: Any, ops: Ops, words: Words, x: Value, y: Value, z: Value) -> Value:
-    """A multiply-add of one of these products."""
-    return product(ops, words, x, y) + z
-
-
-def saturating_sum(ops: Ops, words: Words, x: Value, y: Value) -> Value:
-    """The signed sum, or the largest or smallest number."""
-    total = x + y
-    limit = ops.shift_signed(x, 31) ^ 0x7FFFFFFF
-    return ops.select(ops.less((total ^ x) & (total ^ y), 0), limit, total)
-
-
-def of_24_bits(ops: Ops, words: Words, x: Value, y: Value) -> Value:
-    """48 bits of a product of 24-bit numbers: the low or the high 32 of them."""
-    signed = is_signed(words)
+def _of_24_bits(ops: Ops, words: Words, x: Value, y: Value) -> Value:
+    """The low or high 32 of the 48 bits of a product."""
 
     def cut(value: Value) -> Value:
-        return ops.shift_signed(value << 8, 8) if signed else value & 0xFFFFFF
+        return ops.shift_signed(value << 8, 8) if is_signed(words) else value & 0xFFFFFF
 
     product = wide(ops, words, cut(x), cut(y))
     return ops.unsigned(product >> 16 if words["half"] == "hi" else product, 32)
 
 
+def _plus(product: Meaning, ops: Ops, words: Words, x: Value, y: Value, z: Value) -> Value:
+    found = product(ops, words, x, y)
+    return saturating(ops, words, found, z) if "sat" in words else found + z
+
+
+def _plus_carried(
+    product: Meaning, ops: Ops, words: Words, x: Value, y: Value, z: Value, carry: Value | None = None
+) -> tuple[Value, Value]:
+    return carried(ops, words, product(ops, words, x, y), z, carry)
+
+
 # ------------------------------------------------------------------------------------------------ quotients
 
 
-def _divided(ops: Ops, words: Words, x: Value, y: Value, *, remainder: bool) -> Value:
+def _divided(ops: Ops, words: Words, x: Value, y: Value, *, remainder: bool = False) -> Value:
     """Rounded toward 0; a divisor of 0 gives ones, in the quotient and in the remainder."""
     by_zero, operation = y == 0, ops.remainder if remainder else ops.divide
     safe = ops.select(by_zero, 1, y)
@@ -83,52 +136,93 @@ def _divided(ops: Ops, words: Words, x: Value, y: Value, *, remainder: bool) -> 
     return ops.select(by_zero, -1, found)
 
 
-divided, remaining = partial(_divided, remainder=False), partial(_divided, remainder=True)
+# ------------------------------------------------------------------------------------------------ signs
 
 
-# ------------------------------------------------------------------------------------------------ one or the other
+def _absolute(ops: Ops, words: Words, x: Value) -> Value:
+    return minus(ops, ops.less(x, 0), x)
 
 
-def smaller(ops: Ops, words: Words, x: Value, y: Value) -> Value:
-    """The minimum."""
-    return ops.smaller_signed(x, y) if is_signed(words) else ops.smaller(x, y)
-
-
-def larger(ops: Ops, words: Words, x: Value, y: Value) -> Value:
-    """The maximum."""
-    return ops.larger_signed(x, y) if is_signed(words) else ops.larger(x, y)
-
-
-def in_parts(meaning: Any, bits: int, ops: Ops, words: Words, *values: Value) -> Value:
-    """A meaning applied to the parts of packed operands."""
-    whole = size(values[0])
-    return ops.joined(meaning(ops, words, *(ops.parts(each, bits) for each in values)), whole)
-
-
-def packed(meaning: Any, bits: int = 16) -> Any:
-    """A meaning of packed operands."""
-    return partial(in_parts, meaning, bits)
+def _extreme(name: str, ops: Ops, words: Words, x: Value, y: Value) -> Value:
+    signed = is_signed(words)
+    choose = {
+        ("min", False): ops.smaller,
+        ("max", False): ops.larger,
+        ("min", True): ops.smaller_signed,
+        ("max", True): ops.larger_signed,
+    }[name, signed]
+    found = choose(x, y)
+    return ops.larger_signed(found, 0) if "relu" in words else found
 
 
 # ------------------------------------------------------------------------------------------------ the rows
 
+_NARROW = {"itype": "u16 s16 u32 s32"}
+_SIGNED = {"itype": "s16 s32 s64"}
+_WORDS = {"itype": "u32 s32", "half": "lo hi"}
+_PAIRS = {"itype": "u16x2 s16x2"}
+_CARRYING = {"itype": "u32 s32 u64 s64"}
+
+
+def _row(spelling: str, operands: int, section: str, meaning: Meaning, words: Words | None = None) -> Row:
+    """A row whose operands and result have the type at the end of the spelling."""
+    kind = spelling.rpartition(".")[2]
+    return Row(spelling, kind, " ".join([kind] * operands), meaning, section, words or {})
+
+
+def _extremes() -> list[Row]:
+    found = []
+    for name, section in (("min", "9.7.1.12"), ("max", "9.7.1.13")):
+        meaning = partial(_extreme, name)
+        found += [
+            _row(f"{name}.itype", 2, section, meaning),
+            _row(f"{name}.itype", 2, section, packed(meaning), _PAIRS),
+            _row(f"{name}.relu.itype", 2, section, meaning, {"itype": "s32"}),
+            _row(f"{name}.relu.itype", 2, section, packed(meaning), {"itype": "s16x2"}),
+        ]
+    return found
+
+
+def _carrying() -> list[Row]:
+    """Those that write CC.CF, read it, or both."""
+    found = []
+    forms: tuple[tuple[str, str, int, int, Meaning], ...] = (
+        ("add", "addc", 2, 1, carried),
+        ("sub", "subc", 2, 3, _borrowed),
+        ("mad.lo", "madc.lo", 3, 5, partial(_plus_carried, low)),
+        ("mad.hi", "madc.hi", 3, 5, partial(_plus_carried, high)),
+    )
+    for name, reading, operands, section, meaning in forms:
+        types, own, next_one = " ".join(["itype"] * operands), f"9.7.2.{section}", f"9.7.2.{section + 1}"
+        found += [
+            Row(f"{name}.cc.itype", "itype", types, meaning, own, _CARRYING, carry="out"),
+            Row(f"{reading}.itype", "itype", types, _first(meaning), next_one, _CARRYING, carry="in"),
+            Row(f"{reading}.cc.itype", "itype", types, meaning, next_one, _CARRYING, carry="in out"),
+        ]
+    return found
+
 
 ROWS = (
-    Row("add.itype", "itype", "itype itype", plain(operator.add), "9.7.1.1"),
-    Row("add.sat.s32", "s32", "s32 s32", saturating_sum, "9.7.1.1"),
-    Row("sub.itype", "itype", "itype itype", plain(operator.sub), "9.7.1.2"),
-    Row("mul.lo.itype", "itype", "itype itype", low, "9.7.1.3"),
-    Row("mul.hi.itype", "itype", "itype itype", high, "9.7.1.3"),
-    Row("mul.wide.itype", "wide", "itype itype", wide, "9.7.1.3", {"itype": "u16 s16 u32 s32"}),
-    Row("mad.lo.itype", "itype", "itype itype itype", partial(plus, low), "9.7.1.4"),
-    Row("mad.hi.itype", "itype", "itype itype itype", partial(plus, high), "9.7.1.4"),
-    Row(
-        "mad.wide.itype", "wide", "itype itype wide", partial(plus, wide), "9.7.1.4",
-        {"itype": "u16 s16 u32 s32"},
-    ),
-    Row("div.itype", "itype", "itype itype", divided, "9.7.1.8"),
-    Row("rem.itype", "itype", "itype itype", remaining, "9.7.1.9"),
-    Row("neg.itype", "itype", "itype", plain(operator.neg), "9.7.1.11", {"itype": "s16 s32 s64"}),
-    Row("min.itype", "itype", "itype itype", smaller, "9.7.1.12"),
-    Row("max.itype", "itype", "itype itype", larger, "9.7.1.13"),
+    _row("add.itype", 2, "9.7.1.1", plain(operator.add)),
+    _row("add.itype", 2, "9.7.1.1", packed(plain(operator.add)), _PAIRS),
+    _row("add.sat.s32", 2, "9.7.1.1", saturating),
+    _row("sub.itype", 2, "9.7.1.2", plain(operator.sub)),
+    _row("sub.sat.s32", 2, "9.7.1.2", _saturating_difference),
+    _row("mul.lo.itype", 2, "9.7.1.3", low),
+    _row("mul.hi.itype", 2, "9.7.1.3", high),
+    Row("mul.wide.itype", "wide", "itype itype", wide, "9.7.1.3", _NARROW),
+    _row("mad.lo.itype", 3, "9.7.1.4", partial(_plus, low)),
+    _row("mad.hi.itype", 3, "9.7.1.4", partial(_plus, high)),
+    _row("mad.hi.sat.itype", 3, "9.7.1.4", partial(_plus, high), {"itype": "s32"}),
+    Row("mad.wide.itype", "wide", "itype itype wide", partial(_plus, wide), "9.7.1.4", _NARROW),
+    _row("mul24.half.itype", 2, "9.7.1.5", _of_24_bits, _WORDS),
+    _row("mad24.half.itype", 3, "9.7.1.6", partial(_plus, _of_24_bits), _WORDS),
+    _row("mad24.half.sat.itype", 3, "9.7.1.6", partial(_plus, _of_24_bits), {"itype": "s32", "half": "hi"}),
+    _row("sad.itype", 3, "9.7.1.7", _sum_of_differences),
+    _row("div.itype", 2, "9.7.1.8", _divided),
+    _row("rem.itype", 2, "9.7.1.9", partial(_divided, remainder=True)),
+    _row("abs.itype", 1, "9.7.1.10", _absolute, _SIGNED),
+    _row("neg.itype", 1, "9.7.1.11", plain(operator.neg), _SIGNED),
+    *_extremes(),
+    *_carrying(),
 )

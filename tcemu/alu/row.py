@@ -69,7 +69,7 @@ def bits(kind: str) -> int:
     if kind == "pred":
         return 1
     if kind[0] == "e":
-        return 8 * int(kind[-1])
+        return 8 if kind == "e2m1x2" else 8 * int(kind[-1])
     if kind == "tf32":
         return 32
     width, _, count = re.sub(r"^\D+", "", kind).partition("x")
@@ -147,6 +147,11 @@ class Row:
         return self.section.rpartition(".")[0]
 
     @property
+    def pair(self) -> bool:
+        """Whether the destination is a pair, as in setp.eq.s32 p|q, a, b."""
+        return "|" in self.results
+
+    @property
     def title(self) -> str:
         """The title of its section, with that of the chapter."""
         return f"{CHAPTERS[self._chapter]}: {self.mnemonic}"
@@ -174,7 +179,7 @@ class Row:
     def types(self, text: str, words: Words) -> tuple[str, ...]:
         """The types of results or operands, for the words of an opcode; "wide" is twice as wide as the last of them."""
         found = []
-        for each in text.split():
+        for each in text.replace("|", " ").split():
             kind = words.get(each, each)
             if each == "wide":
                 last = [*words.values()][-1]

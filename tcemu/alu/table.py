@@ -9,7 +9,7 @@ from tcemu.alu.row import Ordinary, Row, Words, is_type
 from tcemu.errors import TableError
 
 #: The modules of rows; each has ROWS.
-MODULES = ("integer", "floating", "comparison", "logic", "conversion")
+MODULES = ("integer", "bits", "floating", "comparison", "logic", "conversion")
 
 
 @cache
@@ -18,31 +18,35 @@ def rows() -> tuple[Row, ...]:
     return tuple(row for name in MODULES for row in import_module(f"tcemu.alu.{name}").ROWS)
 
 
-def _key(opcode: str) -> str:
+def _key(opcode: str, *, pair: bool) -> tuple[str, bool]:
     """An opcode with its qualifiers in one order: the assembler takes them in any, except types."""
     mnemonic, *words = opcode.split(".")
-    return ".".join([mnemonic, *sorted(word for word in words if not is_type(word)), *filter(is_type, words)])
+    in_order = [*sorted(word for word in words if not is_type(word)), *filter(is_type, words)]
+    return ".".join([mnemonic, *in_order]), pair
 
 
 @cache
-def _spelled() -> dict[str, tuple[Row, str, Words]]:
-    found: dict[str, tuple[Row, str, Words]] = {}
+def _spelled() -> dict[tuple[str, bool], tuple[Row, str, Words]]:
+    found: dict[tuple[str, bool], tuple[Row, str, Words]] = {}
     for row in rows():
         for opcode, words in row.spelled():
-            other = found.setdefault(_key(opcode), (row, opcode, words))[0]
+            other = found.setdefault(_key(opcode, pair=row.pair), (row, opcode, words))[0]
             if other is not row:
                 raise TableError(f"{opcode}: both {other.spelling} and {row.spelling} stand for it")
     return found
 
 
 @cache
-def find(opcode: str) -> Ordinary | None:
-    """The ordinary instruction of an opcode, "add.rn.ftz.f32"; None if the table has none."""
-    return _found(_key(opcode))
+def find(opcode: str, *, pair: bool = False) -> Ordinary | None:
+    """The ordinary instruction of an opcode, "add.rn.ftz.f32"; None if the table has none.
+
+    `pair` asks for the form whose destination is a pair of registers, as in setp.eq.s32 p|q, a, b.
+    """
+    return _found(_key(opcode, pair=pair))
 
 
 @cache
-def _found(key: str) -> Ordinary | None:
+def _found(key: tuple[str, bool]) -> Ordinary | None:
     found = _spelled().get(key)
     if found is None:
         return None
@@ -52,4 +56,4 @@ def _found(key: str) -> Ordinary | None:
 
 def opcodes() -> list[str]:
     """Every opcode of the table, with its qualifiers in the manual's order."""
-    return [opcode for _, opcode, _ in _spelled().values()]
+    return list(dict.fromkeys(opcode for _, opcode, _ in _spelled().values()))

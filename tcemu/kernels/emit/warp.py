@@ -22,10 +22,12 @@ class Value:
     Use a value only where its definition is always executed first: a bitcast is emitted where it is first needed.
     """
 
-    __slots__ = ("_float", "_name", "bits", "code", "lanes")
+    __slots__ = ("_float", "_name", "bits", "code", "lanes", "number")
 
     def __init__(self, code: WarpCode, bits: int, name: str = "", real: str = "", lanes: int = LANES) -> None:
         self.code, self.bits, self.lanes, self._name, self._float = code, bits, lanes, name, real
+        #: The number that it is, of a constant.
+        self.number: int | None = None
 
     @property
     def type(self) -> str:
@@ -173,7 +175,13 @@ class WarpCode:
 
     def constant(self, value: int, bits: int) -> Value:
         """A number for all lanes."""
-        return Value(self, bits, self.splat(value, bits))
+        found = Value(self, bits, self.splat(value, bits))
+        found.number = value & ((1 << bits) - 1)
+        return found
+
+    def number(self, x: Value) -> int | None:
+        """The number that a constant is; None of other values."""
+        return x.number
 
     def intrinsic(self, name: str, result: str, *arguments: tuple[str, str]) -> str:
         """Call one of LLVM's functions with pairs of type and name; the name of its result."""
