@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 
 from tcemu.alu.floats import size
 from tcemu.alu.row import Ops, Row, Value, Words, plain
@@ -44,7 +43,7 @@ def by_table(ops: Ops, words: Words, x: Value, y: Value, z: Value, table: Value)
     """The function of three bits whose results are the bits of an immediate: of x = 1, y = 0 and z = 1, bit 5."""
     results = ops.number(table) or 0
     number, other = results & 15, results >> 4
-    clear, is_set = _TWO[number](y, z), _TWO[other](y, z)
+    clear, is_set = _of_two(y, z, number), _of_two(y, z, other)
     if number == other:
         return clear
     if number == 15 - other:
@@ -56,25 +55,13 @@ def by_table(ops: Ops, words: Words, x: Value, y: Value, z: Value, table: Value)
     return clear ^ (x & (clear ^ is_set))
 
 
-#: A function of two bits, by its four results.
-_TWO: tuple[Callable[[Value, Value], Value], ...] = (
-    lambda y, z: y & 0,
-    lambda y, z: ~(y | z),
-    lambda y, z: ~y & z,
-    lambda y, z: ~y,
-    lambda y, z: y & ~z,
-    lambda y, z: ~z,
-    operator.xor,
-    lambda y, z: ~(y & z),
-    operator.and_,
-    lambda y, z: ~(y ^ z),
-    lambda y, z: z,
-    lambda y, z: ~y | z,
-    lambda y, z: y,
-    lambda y, z: y | ~z,
-    operator.or_,
-    lambda y, z: ~(y & 0),
-)
+def _of_two(y: Value, z: Value, results: int) -> Value:
+    """A function of two bits, by its four results."""
+    simple = {0: lambda: y & 0, 2: lambda: ~y & z, 4: lambda: y & ~z, 6: lambda: y ^ z, 8: lambda: y & z}
+    simple |= {10: lambda: z, 12: lambda: y, 14: lambda: y | z}
+    return ~simple[15 - results]() if results & 1 else simple[results]()
+
+
 def _with_predicate(
     ops: Ops, words: Words, x: Value, y: Value, z: Value, table: Value, q: Value
 ) -> tuple[Value, Value]:
