@@ -12,14 +12,18 @@ import numpy.typing as npt
 
 from tcemu.kernels.emit.context import SCRATCH, TOTAL, WORDS
 from tcemu.machine.addresses import BLOCK, SHARED
+from tcemu.simt.frames import aligned
 
 if TYPE_CHECKING:
     from tcemu.simt.frames import Frame
+    from tcemu.simt.program import Program
     from tcemu.simt.run import Run
 
 Array = npt.NDArray[Any]
 #: How often a group may go round loops before others get a turn.
 FUEL = 1 << 16
+#: Bytes of records that a launch has room for, beside those of one pass through a function.
+_LOG = 1 << 20
 
 
 class Context:
@@ -27,7 +31,7 @@ class Context:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.words = np.zeros(TOTAL, np.uint64)
+        self.words: Array = aligned(8 * TOTAL).view(np.uint64)
         self.address = self.words.ctypes.data
         core = run.core
         shared, memory = core.block.shared, core.grid.memory
@@ -44,6 +48,10 @@ class Context:
             fuel=FUEL,
         )
         self.local_moved()
+        #: the function that runs, how much fuel there is, and where the log starts; 0: nobody observes
+        self._program: Program | None = None
+        self._fuel, self._start = FUEL, 0
+        self._log: Array
 
     def set(self, **words: int) -> None:
         """Set words by name."""
@@ -53,6 +61,12 @@ class Context:
     def enter(self, frame: Frame) -> None:
         """The next segment runs in this frame."""
         self.words[WORDS["registers"]] = frame.address
+        if frame.program is not self._program:
+            self.flush()
+            self._program = frame.program
+            self.set(counts=self.run.together.executed(frame.program).ctypes.data)
+            if self.run.core.watched:
+                self._observe(frame.program)
 
     def local_moved(self) -> None:
         """The lanes' local memory is at a new place, or larger."""
@@ -78,8 +92,8 @@ class Context:
 
     def refuel(self) -> int:
         """Fill up the fuel; how much was used."""
-        used = FUEL - int(self.words[WORDS["fuel"]].astype(np.int64))
-        self.set(fuel=FUEL)
+        used = self._fuel - int(self.words[WORDS["fuel"]])
+        self.set(fuel=self._fuel)
         return used
 
     @property
@@ -87,12 +101,31 @@ class Context:
         """The addresses of the access that failed, int64 (32,)."""
         return self.words[SCRATCH : SCRATCH + 32].view(np.int64)
 
+    def stored(self) -> bool:
+        """Whether segments have stored anything since this was asked last."""
+        found = bool(self.words[WORDS["stored"]])
+        self.set(stored=0)
+        return found
+
     # ------------------------------------------------------------------------------------------ the log
+
+    def _observe(self, program: Program) -> None:
+        """Make native code keep records: as many as the room for them takes until a segment ends."""
+        once = max(program.logs, 1)
+        self._fuel = max(1, min(FUEL, _LOG // once))
+        log = self.run.together.log(_LOG + 2 * once)
+        self._start = log.ctypes.data
+        self._log = log
+        self.set(log=self._start, observed=1, fuel=self._fuel)
 
     @property
     def logged(self) -> bool:
         """Whether accesses wait to be reported."""
-        return False
+        return bool(self._start) and int(self.words[WORDS["log"]]) != self._start
 
     def flush(self) -> None:
         """Report the accesses of native code to the observers."""
+        if self.logged and self._program is not None:
+            end = int(self.words[WORDS["log"]]) - self._start
+            self.set(log=self._start)
+            self.run.core.accessed(self._program.table, self._log[:end])

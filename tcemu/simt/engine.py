@@ -2,7 +2,40 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+from tcemu.simt import reference
+
+if TYPE_CHECKING:
+    from tcemu.simt.frames import Frame
+    from tcemu.simt.run import Run
+    from tcemu.simt.steps import Block
+
+#: Runs a segment: see `reference.run`.
+Runner = Callable[["Run", "Frame", int, int, int], int]
+
+
+@cache
+def _installed() -> bool:
+    try:
+        from tcemu.kernels.host import native as found
+    except ImportError:
+        return False
+    return bool(found)
+
 
 def native() -> bool:
-    """Whether segments are native code."""
-    return False
+    """Whether segments are native code: unless TCEMU_KERNELS asks for the reference, or there is no compiler."""
+    return os.environ.get("TCEMU_KERNELS") != "reference" and _installed()
+
+
+def runner(blocks: Sequence[Block]) -> Runner:
+    """What runs the segments of a function."""
+    if not native():
+        return reference.run
+    from tcemu.simt.native import runner as compiled
+
+    return compiled(blocks)

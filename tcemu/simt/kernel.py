@@ -9,14 +9,26 @@ import numpy as np
 
 from tcemu import launcher
 from tcemu.assembly import Function, Module
-from tcemu.errors import LaunchError, TargetError, UnknownName, counted, did_you_mean, listing
+from tcemu.errors import (
+    Interrupted,
+    LaunchError,
+    TargetError,
+    TcemuError,
+    UnknownName,
+    counted,
+    did_you_mean,
+    is_whole,
+    listing,
+)
 from tcemu.instructions.targets import target_named
+from tcemu.machine.allocation import Shared
 from tcemu.machine.launch import Launch
 from tcemu.machine.memory import GlobalMemory
 from tcemu.machine.warp import Warp
 from tcemu.simt import arguments, engine, printed
 from tcemu.simt.program import Code
 from tcemu.simt.run import Run
+from tcemu.simt.together import Together
 from tcemu.simt.variables import Variables
 
 #: The target of a kernel whose own is none that tcemu knows.
@@ -114,9 +126,24 @@ class Kernel:
         cluster = self.function.directives.get("reqnctapercluster")
         if cluster:
             options.setdefault("cluster", tuple(int(each) for each in cluster))
-        body = self._body(args, len(bound.buffers))
-        size = self.layout.static_shared + shared
-        return launcher.launch(body, grid, block, buffers, shared=size, target=target or self.target, **options)
+        body, runs = self._body(args, bound)
+        size = self._shared(shared)
+        try:
+            result = launcher.launch(body, grid, block, buffers, shared=size, target=target or self.target, **options)
+        except (TcemuError, Interrupted) as error:
+            _count(error.launch, runs)
+            raise
+        _count(result, runs)
+        return result
+
+    def _shared(self, dynamic: Any) -> Any:
+        """The shared memory of a block, with the names of the variables in it."""
+        layout = self.layout
+        if not is_whole(dynamic) or dynamic < 0:
+            return dynamic
+        sizes = {each.name: each.size or int(dynamic) for each in layout.shared_variables}
+        arrays = {name: (at, (sizes[name],), np.uint8) for name, at in layout.shared.items() if sizes[name]}
+        return Shared.placed(layout.static_shared + int(dynamic), arrays)
 
     def _fill(self, args: Sequence[Any], bound: arguments.Bound, buffers: Sequence[Any]) -> None:
         """Write the addresses that the launch will give to arrays into tensor maps and variables."""
@@ -131,25 +158,36 @@ class Kernel:
                 bound.maps[number][:] = np.frombuffer(argument.words(pointers[place]), np.uint8)
             place += _arrays(argument)
 
-    def _body(self, args: Sequence[Any], count: int) -> Callable[..., None]:
-        """The function that tcemu.launch calls for each warp."""
-        layout, says = self.layout, printed.listener()
+    def _body(self, args: Sequence[Any], bound: arguments.Bound) -> tuple[Callable[..., None], list[Together]]:
+        """The function that tcemu.launch calls for each warp, and the runs that it has made."""
+        layout, says, count = self.layout, printed.listener(), len(bound.buffers)
         packed: dict[tuple[int, ...], bytes] = {}
+        runs: list[Together] = []
 
         def kernel(warp: Warp, *pointers: Any) -> None:
             addresses = tuple(int(each) for each in pointers)
             parameters = packed.get(addresses)
             if parameters is None:
-                given = pointers[:count]
-                at = dict(layout.parameters)
+                given, at = pointers[:count], dict(layout.parameters)
                 parameters = arguments.pack(self.function, args, self.names, given, at, layout.parameter_bytes)
                 packed[addresses] = parameters
             named = dict(zip((each.name for each in layout.variables), addresses[count:], strict=True))
-            code = self.code(preempts=warp.core.grid.scheduler.strategy.preempts)
-            Run(code.kernel, warp, parameters, named, says).go()
+            grid = warp.core.grid
+            if not runs or runs[-1].grid is not grid:
+                runs.append(Together(grid, says))
+            code = self.code(preempts=grid.scheduler.strategy.preempts)
+            Run(code.kernel, warp, parameters, named, runs[-1]).go()
 
         kernel.__name__ = kernel.__qualname__ = self.name
-        return kernel
+        names = [*(name for name, _ in bound.buffers), *(f"variable {each.name}" for each in layout.variables)]
+        kernel.argument_names = dict(enumerate(names))  # type: ignore[attr-defined]
+        return kernel, runs
+
+
+def _count(result: Launch | None, runs: Sequence[Together]) -> None:
+    """Add the ordinary instructions of the last run to those of the machine."""
+    if result is not None and runs:
+        result.counts += runs[-1].counts
 
 
 def _arrays(argument: Any) -> int:

@@ -27,6 +27,7 @@ class Layout:
     variables: tuple[Variable, ...]
     #: the address in shared memory of each shared variable, and the bytes of all but the dynamic ones
     shared: Mapping[str, int]
+    shared_variables: tuple[Variable, ...]
     static_shared: int
     #: numbers that stand for functions whose address is taken
     pointers: Mapping[str, int] = field(default_factory=dict)
@@ -39,10 +40,11 @@ class Layout:
         own = [each for function in functions.values() for each in function.variables.values()]
         named = _named(functions.values(), module)
         visible = {each.name: each for each in [*module.variables.values(), *own] if each.name in named}
-        shared, static = _shared([each for each in visible.values() if each.space == "shared"])
+        in_shared = tuple(each for each in visible.values() if each.space == "shared")
+        shared, static = _shared(in_shared)
         variables = tuple(each for each in visible.values() if each.space in ("global", "const"))
         pointers = {name: FUNCTIONS + 8 * number for number, name in enumerate(functions)}
-        return cls(kernel, functions, parameters, -(-size // 8) * 8, variables, shared, static, pointers)
+        return cls(kernel, functions, parameters, -(-size // 8) * 8, variables, shared, in_shared, static, pointers)
 
 
 def packed(variables: Iterable[Variable], start: int = 0) -> tuple[dict[str, int], int]:

@@ -96,7 +96,7 @@ def vprintf(frame: Frame, given: Sequence[int], returns: Sequence[int]) -> None:
     """printf in a kernel: the active lanes print one after the other."""
     for lane in LANES[lanes_of(frame.run.bits)].tolist():
         form = text_at(frame, lane, _argument(frame, lane, given[0]))
-        frame.run.says(formatted(frame, lane, form, _argument(frame, lane, given[1])))
+        frame.run.together.says(formatted(frame, lane, form, _argument(frame, lane, given[1])))
         for at in returns:
             frame.run.local.bytes[lane, frame.base + at : frame.base + at + 4] = 0
 

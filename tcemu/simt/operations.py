@@ -6,7 +6,7 @@ No instruction's name occurs here: what an operand is, its record says.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -32,40 +32,40 @@ Write: TypeAlias = "Callable[[Frame, Any], None]"
 _U32, _I64 = np.dtype(np.uint32), np.dtype(np.int64)
 
 
-def bind(instruction: Instruction, text: Text, lowering: Lowering) -> Callable[[Frame], None]:
-    """The function of a frame that executes an instruction of the machine."""
+class Bound(NamedTuple):
+    """An instruction of the machine with its operands: executes it, and writes the result, if there is one."""
+
+    act: Callable[[Frame], Any]
+    write: Write | None
+
+
+def bind(instruction: Instruction, text: Text, lowering: Lowering) -> Bound:
+    """How frames execute an instruction of the machine."""
     outs, ins, given_outs, given = _matched(instruction, text.operands)
     later = accumulates(instruction)
     reads = [_reader(lowering, operand, each, later) for operand, each in zip(ins, given, strict=True)]
     writes = [_writer(lowering, operand, each) for operand, each in zip(outs, given_outs, strict=True)]
-    if len(writes) == 2:
-        return _with_both(instruction, reads, writes)
-    if len(writes) == 1 and writes[0] is not None:
-        return _with_result(instruction, reads, writes[0])
+    both = len(writes) == 2
 
-    def act(frame: Frame) -> None:
-        frame.run.core.execute(instruction, *[read(frame) for read in reads])
+    def act(frame: Frame) -> Any:
+        return frame.run.core.execute(instruction, *[read(frame) for read in reads], both=both)
 
-    return act
+    return Bound(act, _both(writes) if both else (writes[0] if writes else None) or _discard)
 
 
-def _with_result(instruction: Instruction, reads: Sequence[Read], write: Write) -> Callable[[Frame], None]:
-    def act(frame: Frame) -> None:
-        write(frame, frame.run.core.execute(instruction, *[read(frame) for read in reads]))
-
-    return act
+def _discard(frame: Frame, result: Any) -> None:
+    """Nobody wants the result."""
 
 
-def _with_both(
-    instruction: Instruction, reads: Sequence[Read], writes: Sequence[Write | None]
-) -> Callable[[Frame], None]:
-    def act(frame: Frame) -> None:
-        found = frame.run.core.execute(instruction, *[read(frame) for read in reads], both=True)
-        for write, value in zip(writes, found, strict=True):
-            if write is not None:
-                write(frame, value)
+def _both(writes: Sequence[Write | None]) -> Write:
+    """Write two results."""
 
-    return act
+    def write(frame: Frame, results: Any) -> None:
+        for each, result in zip(writes, results, strict=True):
+            if each is not None:
+                each(frame, result)
+
+    return write
 
 
 def accumulates(instruction: Instruction) -> bool:
@@ -127,13 +127,13 @@ def _reader(lowering: Lowering, operand: Operand, given: Given, accumulates: boo
     source = lowering.source(given, max(operand.bits, 32), "b")
     if kind == "predicate":
         return _predicate(source, isinstance(given, Negated), one=operand.role == "scale_d")
-    if kind == "membermask":
-        return lambda frame: _one(frame, source) & FULL
+    if kind == "membermask" and isinstance(source, Constant):
+        return _always(source.value & FULL)
     if isinstance(source, Constant):
         value = given.value if isinstance(given, Immediate) else source.value
         return _always(value - (1 << 64) if value >= 1 << 63 else value)
-    if kind in ("immediate", "stride", "descriptor") or operand.described or getattr(operand, "uniform", False):
-        return lambda frame: _one(frame, source)
+    if isinstance(source, Place) and (operand.uniform or operand.described):
+        return lambda frame: _agreed(frame, frame.lanes(source))
     if kind in ("registers", "metadata", "scale", "value") and isinstance(source, Place):
         if kind == "registers":
             return _registers(lowering, Vector((given,)), accumulates)

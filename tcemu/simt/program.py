@@ -15,9 +15,10 @@ from tcemu.instructions import Instruction, parse
 from tcemu.instructions.elements import order_of
 from tcemu.instructions.table import FAMILIES
 from tcemu.machine.addresses import BLOCK, SHARED
-from tcemu.machine.events import Site
-from tcemu.simt import control, memory, operations, reference
+from tcemu.machine.events import AccessRow, AccessTable, Site
+from tcemu.simt import control, engine, memory, operations
 from tcemu.simt.blocks import blocks_of
+from tcemu.simt.engine import Runner
 from tcemu.simt.errors import Unsupported
 from tcemu.simt.events import Operation
 from tcemu.simt.layout import Layout
@@ -28,10 +29,7 @@ from tcemu.simt.steps import Access
 
 if TYPE_CHECKING:
     from tcemu.simt.frames import Frame
-    from tcemu.simt.run import Run
 
-#: Runs a segment: see `reference.run`.
-Runner = Callable[["Run", "Frame", int, int, int], int]
 #: The first words of the machine's instructions.
 _MACHINE = frozenset(family.mnemonic for family in FAMILIES)
 #: Families that a loop repeats until other lanes have done something.
@@ -75,6 +73,32 @@ class Program:
         }
         self._window: Place = self.slots.places[WINDOW]
 
+    @cached_property
+    def counted(self) -> list[list[str]]:
+        """The opcodes that each block executes itself; those of operations, the machine counts."""
+        ends = [*(block.first for block in self.blocks[1:]), len(self.function.body)]
+        return [
+            [] if block.operation is not None else [each.opcode for each in self.function.body[block.first : end]]
+            for block, end in zip(self.blocks, ends, strict=True)
+        ]
+
+    @cached_property
+    def table(self) -> AccessTable:
+        """The accesses of native code, for observers."""
+        return AccessTable({
+            number: AccessRow(
+                self.sites[number], parse(self.opcode(number), self.code.target), step.space, step.writes, step.size,
+                step.count,
+            )
+            for number, step in self._accesses.items()
+            if step.space in ("shared", "global", "generic")
+        })  # fmt: skip
+
+    @cached_property
+    def logs(self) -> int:
+        """The most bytes of records that going once through all blocks makes."""
+        return sum(8 * row.words for row in self.table.rows.values())
+
     @property
     def last(self) -> Site:
         """The line of the last instruction."""
@@ -83,11 +107,7 @@ class Program:
     @cached_property
     def runner(self) -> Runner:
         """Runs a segment."""
-        return reference.run
-
-    def behind(self, operation: Operation) -> int:
-        """The block that follows an operation."""
-        return self.block_of[operation.number] + 1
+        return engine.runner(self.blocks)
 
     def opcode(self, number: int) -> str:
         """The opcode of an instruction."""
@@ -120,22 +140,21 @@ class Program:
         if head not in _MACHINE:
             raise Unsupported("tcemu does not execute this instruction")
         instruction = parse(text.opcode, self.code.target)
-        act = operations.bind(instruction, text, self.lowering)
+        act, write = operations.bind(instruction, text, self.lowering)
         polls = instruction.family.startswith(_POLLS)
-        mask = text.operands[-1] if instruction.membermask else None
-        named = self.slots.places[mask.name] if isinstance(mask, Register) else None
-        members = self._members(instruction, mask)
-        return Operation(text.opcode, number, site, guard, act, members, named, polls)
+        barrier = any(each.role == "barrier" for each in instruction.operands)
+        members = self._members(instruction, text, barrier)
+        return Operation(text.opcode, number, site, guard, act, write, members, polls, barrier)
 
     def operation_of(self, number: int) -> Operation:
         """An access as an operation: native code cannot do it for these addresses."""
         return self._operation(number, self.function.body[number], self._accesses[number])
 
-    def _members(self, instruction: Instruction, mask: Operand | None) -> Callable[[Frame], int] | None:
-        """The lanes that must execute an instruction together."""
-        if mask is not None:
-            return self._named(mask)
-        return _all if instruction.sync else None
+    def _members(self, instruction: Instruction, text: Text, barrier: bool) -> Callable[[Frame], int] | None:
+        """The lanes that must execute an instruction together; barriers without .aligned count each lane by itself."""
+        if instruction.membermask:
+            return self._named(text.operands[-1])
+        return _all if instruction.aligned or (instruction.sync and not barrier) else None
 
     def _named(self, mask: Operand) -> Callable[[Frame], int]:
         """The lanes that a membermask names: in any of the active lanes."""

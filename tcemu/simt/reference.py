@@ -28,6 +28,7 @@ def run(run: Run, frame: Frame, block: int, mask: int, limit: int) -> int:
         here = blocks[block]
         if here.operation is not None:
             return OPERATION | block << 4
+        run.together.executed(frame.program)[block] += 1
         for step in here.steps:
             if isinstance(step, Compute):
                 compute(frame, step, mask)

@@ -4,38 +4,39 @@
    or a loop meet again behind it.
 2. Where lanes disagree about a branch, they part.
 3. An instruction with a membermask, or .aligned, waits for the lanes that it names, or for all that are left.
-4. A group that has polled, slept, or gone round a loop for long lets the others go first; if all have, the warp lets
-   others go first.
+4. A group that has looked for something in vain, or gone round a loop for long, lets the others go first; if all have,
+   other warps go first. `tcemu.machine.waits` says how the machine lets a group wait.
 
 A place is a frame, a call of a function, and a block in it; inner calls come before what follows the call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.errors import LaunchError
+from tcemu.machine.events import By
 from tcemu.machine.masks import FULL, lanes_of
+from tcemu.machine.waits import Parked, Wait
 from tcemu.simt.context import Context
 from tcemu.simt.errors import FAULT, JOINED, LEFT, OPERATION, SPENT, SPLIT
-from tcemu.simt.frames import Frame, aligned, distinct
+from tcemu.simt.frames import Frame, aligned
 from tcemu.simt.local import Local
-from tcemu.simt.printed import Listener
 from tcemu.simt.special import SPECIAL
 
 if TYPE_CHECKING:
     from tcemu.machine.warp import Warp
-    from tcemu.simt.events import Operation
+    from tcemu.simt.events import Moves, Operation
     from tcemu.simt.program import Program
+    from tcemu.simt.together import Together
 
 Array = npt.NDArray[Any]
 #: A frame and the block in it.
 Where: TypeAlias = "tuple[Frame, int]"
-#: After so many loads that found nothing new, a group counts as one that polls.
-_REPEATS = 32
 #: No block has this number.
 NOWHERE = 0xFFFFFFFF
 
@@ -44,9 +45,9 @@ class Run:
     """One warp of a running kernel."""
 
     def __init__(
-        self, program: Program, warp: Warp, parameters: bytes, pointers: Mapping[str, int], says: Listener
+        self, program: Program, warp: Warp, parameters: bytes, pointers: Mapping[str, int], shared: Together
     ) -> None:
-        self.program, self.warp, self.core, self.says = program, warp, warp.core, says
+        self.program, self.warp, self.core, self.together = program, warp, warp.core, shared
         #: the bytes of the kernel's parameters, and the addresses of the module's variables
         self.parameters = aligned(len(parameters))
         self.parameters[: len(parameters)] = np.frombuffer(parameters, np.uint8)
@@ -56,10 +57,12 @@ class Run:
         #: the lanes that are active now: as bits, as bool (32,) or None for all, and the first of them
         self.bits, self.first = FULL, 0
         self.active: Array | None = None
-        #: the groups that can run, those that wait for lanes, and those that let others go first
+        #: the groups that can run; those of them that let others go first, with what they have looked for in vain
         self.ready: dict[Where, int] = {}
+        self.tired: dict[Where, Wait | None] = {}
+        #: the groups that wait for lanes, and those that the machine lets wait
         self.parked: dict[Where, int] = {}
-        self.tired: set[Where] = set()
+        self.waiting: dict[Where, tuple[int, Wait]] = {}
         #: what to do when a segment has ended, by the reason
         self._after = {
             SPLIT: self._split, LEFT: self._leave, JOINED: self._add, SPENT: self._spent, FAULT: self._finish,
@@ -86,33 +89,84 @@ class Run:
     def go(self) -> None:
         """Run until all lanes have exited."""
         self.ready[Frame(self, self.program), 0] = self.core.there
-        while self.ready or self.parked:
-            forced = not self.ready
-            if forced:  # the lanes that they wait for do not come: the machine says what that means
-                first = min(self.parked, key=_order)
-                self.ready[first] = self.parked.pop(first)
-            self._advance(*self._chosen(), forced)
-        self.core.at = None
+        while self.ready or self.parked or self.waiting:
+            if self.waiting:
+                self._wake()
+            where, forced = self._next()
+            if where is not None:
+                mask = self.ready.pop(where)
+                self.tired.pop(where, None)
+                self._advance(*where, mask, forced)
+        self.core.at, self.core.split = None, False
 
-    def _chosen(self) -> tuple[Frame, int, int]:
-        """Take the group that goes next."""
-        ready = self.ready
-        if len(ready) == 1:
-            (where, mask), = ready.items()
-            ready.clear()
-            self.tired.clear()
-            return *where, mask
-        fresh = [each for each in ready if each not in self.tired]
-        if not fresh:
-            self.tired.clear()
-            fresh = list(ready)
-        where = min(fresh, key=_order)
-        return *where, ready.pop(where)
+    def _next(self) -> tuple[Where | None, bool]:
+        """The place of the group that goes next, and whether it does so without the lanes that it waits for.
+
+        None: other warps went first, and what groups wait for may be there now.
+        """
+        ready, tired = self.ready, self.tired
+        if ready:
+            fresh = [each for each in ready if each not in tired] if tired else ready
+            if not fresh and all(tired.values()):  # all look for something that no lane of this warp brings about
+                self._idle()
+                return None, False
+            if not fresh:
+                tired.clear()
+            return min(fresh or ready, key=_order) if len(ready) > 1 else next(iter(ready)), False
+        barriers = [where for where in self.parked if self._operation(where).barrier]
+        if self.waiting and not barriers:
+            self._idle()
+            return None, False
+        others = [] if self.waiting else [where for where in self.parked if where not in barriers]
+        where = min(others or barriers, key=_order)  # what is wrong with it, the machine and its observers say
+        self._add(*where, self.parked.pop(where))
+        return where, True
+
+    def _operation(self, where: Where) -> Operation:
+        frame, block = where
+        found = frame.program.blocks[block].operation
+        if found is None:
+            raise LaunchError(f"lanes wait at block {block}, which is no operation")
+        return found
+
+    def _idle(self) -> None:
+        """No group can continue: other warps run until some may, or the launch ends with a deadlock."""
+        core = self.core
+        waits = [wait for wait in self.tired.values() if wait is not None]
+        waits += [wait for _, wait in self.waiting.values()]
+        waits += [self._absent(where, mask) for where, mask in self.parked.items()]
+        self.tired.clear()
+        core.idle(waits)
+
+    def _absent(self, where: Where, mask: int) -> Wait:
+        """What a group waits for that waits for lanes."""
+        core, operation = self.core, self._operation(where)
+        by = By(core.block.number, core.index, mask, operation.site)
+        what = f"the other lanes of its warp at {operation.opcode}"
+        return Wait(by, "lanes", 0, lambda: what, lambda: False)
+
+    def _wake(self) -> None:
+        """Let groups go on for which what they waited for is there."""
+        for where, (mask, wait) in list(self.waiting.items()):
+            if wait.ready is None or wait.ready():
+                del self.waiting[where]
+                frame, block = where
+                operation = self._operation(where)
+                self.activate(mask)
+                self.core.at = operation.site
+                result = wait.finish()
+                if operation.write is not None:
+                    operation.write(frame, result)
+                self._add(frame, block + 1, mask)
 
     def _add(self, frame: Frame, block: int, mask: int) -> None:
         """Lanes come to a place."""
         where = frame, block
-        self.ready[where] = self.ready.get(where, 0) | mask
+        if where in self.ready:
+            self.ready[where] |= mask
+            self.tired.pop(where, None)
+        else:
+            self.ready[where] = mask
 
     def _limit(self, frame: Frame, block: int) -> int:
         """The first place of the frame, behind a block, where another group is or will return to."""
@@ -138,17 +192,14 @@ class Run:
             if operation is None:
                 self._after[reason](frame, at, mask)
                 return
-            mask = self._gathered(operation, frame, at, mask, forced)
-            if not mask:
+            if operation.members is not None and mask != self.core.there:
+                mask = self._gathered(operation, frame, at, mask, forced)
+                if not mask:
+                    return
+            if not self._carry_out(operation, frame, at, mask):
                 return
-            moved = self._carry_out(operation, frame, mask)
             block, forced = at + 1, False
-            if moved is not None:
-                for each in moved:
-                    self._add(*each)
-                return
-            if self.ready and (operation.polls or self.core.strand.repeats > _REPEATS):
-                self.tired.add((frame, block))
+            if (frame, block) in self.tired:
                 break
         self._add(frame, block, mask)
 
@@ -160,48 +211,65 @@ class Run:
 
     def _gathered(self, operation: Operation, frame: Frame, at: int, mask: int, forced: bool) -> int:
         """The lanes for which an operation can be carried out now; 0: they wait for others."""
-        if operation.members is None or (mask == self.core.there and not self.parked):
-            return mask
         self.activate(mask)
-        needed, where = operation.members(frame), (frame, at)
-        mask |= self.parked.pop(where, 0)
-        mask |= self.ready.pop(where, 0)
-        if needed & ~mask and not forced and (self.ready or self.parked or needed & ~self.core.there == 0):
+        where, needed = (frame, at), operation.members(frame) if operation.members is not None else 0
+        mask |= self.parked.pop(where, 0) | self.ready.pop(where, 0)
+        if needed & ~mask and not forced:
             self.parked[where] = mask
             return 0
         return mask
 
-    def _carry_out(self, operation: Operation, frame: Frame, mask: int) -> Any:
-        """An operation, for the lanes of its guard."""
-        core = self.core
+    def _carry_out(self, operation: Operation, frame: Frame, block: int, mask: int) -> bool:
+        """An operation, for the lanes of its guard; whether the group goes on behind it now."""
+        core, context, guard = self.core, self.context, operation.guard
         core.at = operation.site
-        context = self.context
         if context.logged:
             context.flush()
-        guard = operation.guard
         active = mask
         if guard is not None:
             held = frame.mask(guard.place)
             active = (~held if guard.negated else held) & mask
-        moved = None
-        for part in self._groups(operation, frame, active):
-            self.activate(part)
-            moved = operation.act(frame)
-            if moved is not None and mask & ~active:
-                moved.append((frame, frame.program.behind(operation), mask & ~active))
-        core.bits = mask
-        return moved
-
-    def _groups(self, operation: Operation, frame: Frame, active: int) -> Iterable[int]:
-        """The lanes that carry an operation out together: those that name each other in their membermasks."""
-        if operation.named is None or not active:
-            return (active,) if active else ()
-        masks = frame.lanes(operation.named)
-        first = int(masks[(active & -active).bit_length() - 1])
-        if not active & ~first:
-            return (active,)
+            if not active:
+                return True
         self.activate(active)
-        return [lanes for _, lanes in distinct(frame, operation.named)]
+        split = bool(self.ready or self.parked or self.waiting)
+        if split or core.split:
+            core.split, core.sought = split, None
+            return self._alone(operation, frame, block, mask, active)
+        result = operation.act(frame)
+        if operation.write is not None:
+            operation.write(frame, result)
+        elif result is not None:
+            return self._moved(frame, block + 1, mask & ~active, result)
+        core.bits = mask
+        return True
+
+    def _alone(self, operation: Operation, frame: Frame, block: int, mask: int, active: int) -> bool:
+        """The same for some lanes of a warp, which others may keep waiting."""
+        core = self.core
+        try:
+            result = operation.act(frame)
+        except Parked as parked:
+            self.waiting[frame, block] = active, parked.wait
+            if mask & ~active:
+                self._add(frame, block + 1, mask & ~active)
+            return False
+        if operation.write is not None:
+            operation.write(frame, result)
+        elif result is not None:
+            return self._moved(frame, block + 1, mask & ~active, result)
+        core.bits = mask
+        if self.ready and (operation.polls or core.sought is not None):
+            self.tired[frame, block + 1] = core.sought
+        return True
+
+    def _moved(self, frame: Frame, behind: int, others: int, moves: Moves) -> bool:
+        """Lanes have gone elsewhere by an operation: the others go on behind it."""
+        for each in moves:
+            self._add(*each)
+        if others:
+            self._add(frame, behind, others)
+        return False
 
     # ------------------------------------------------------------------------------------------ leaving
 
@@ -225,24 +293,24 @@ class Run:
         core.at = self.program.last
         core.exit()
         for where in list(self.parked):
-            self.ready[where] = self.ready.get(where, 0) | self.parked.pop(where)
+            self._add(*where, self.parked.pop(where))
 
     def _spent(self, frame: Frame, block: int, mask: int) -> None:
         """A group has gone round a loop for long: others go first, of this warp or of all."""
         context, core = self.context, self.core
         context.flush()
-        core.strand.operations += context.refuel()
-        if self.ready:
-            self.tired.add((frame, block))
-        else:
-            core.grid.scheduler.rest(core.strand)
         self._add(frame, block, mask)
+        if len(self.ready) > 1:
+            self.tired[frame, block] = None
+        core.ran(context.refuel(), stored=context.stored())
+        core.grid.scheduler.rest(core.strand)
 
     def _finish(self, frame: Frame, number: int, mask: int) -> None:
         """An access that native code cannot do: the executor does it, or says what is wrong with it."""
         operation = frame.program.operation_of(number)
-        self._carry_out(operation, frame, mask)
-        self._add(frame, frame.program.behind(operation), mask)
+        block = frame.program.block_of[number]
+        if self._carry_out(operation, frame, block, mask):
+            self._add(frame, block + 1, mask)
 
 
 def _order(where: Where) -> tuple[int, ...]:

@@ -1,0 +1,219 @@
+"""Loads and stores of a warp as native code: a function for each kind, which checks the addresses of all lanes first.
+
+A kernel puts the addresses into its context, and what a store writes behind them; a load leaves there what it has
+read. The function returns 0, or 1 if some lane lies outside the memory or is not aligned: then nothing has happened.
+With an observer it adds a record to the log: see tcemu.machine.events.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from tcemu.kernels.emit.context import DATA, SCRATCH, WORDS
+from tcemu.kernels.emit.warp import LANES, Value, WarpCode
+
+Space = Literal["generic", "shared", "global", "const", "local", "param"]
+#: The windows of generic addresses, as in tcemu.machine.addresses.
+LOCAL = 1 << 41
+#: Spaces whose accesses observers hear of.
+_LOGGED = ("generic", "shared", "global")
+#: Bytes of a record before what a store writes.
+_HEAD = 264
+_I64 = f"<{LANES} x i64>"
+_IOTA = ", ".join(f"i64 {lane}" for lane in range(LANES))
+
+
+class Kind(NamedTuple):
+    """A kind of access: `elements` of `bits` each for each lane."""
+
+    space: Space
+    writes: bool
+    bits: int
+    elements: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of a lane."""
+        return self.bits * self.elements // 8
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return f"tcemu_{'st' if self.writes else 'ld'}_{self.space}_{self.bits}x{self.elements}"
+
+    @property
+    def declaration(self) -> str:
+        """The function's declaration: of the context, the lanes as bits, and the instruction's number."""
+        return f"declare i32 @{self.name}(ptr, i32, i32)"
+
+
+def text(kind: Kind) -> str:
+    """The module of one access function."""
+    code = _Access(kind)
+    code.body()
+    return "\n".join([*code.declarations.values(), f"define i32 @{kind.name}(ptr %ctx, i32 %mask, i32 %number) {{",
+                      "entry:", *code.lines, "}", ""])  # fmt: skip
+
+
+class _Access(WarpCode):
+    """The body of an access function."""
+
+    def __init__(self, kind: Kind) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def place(self, name: str) -> str:
+        """Where a word of the context lies."""
+        return self.let(f"getelementptr i64, ptr %ctx, i64 {WORDS[name]}")
+
+    def word(self, name: str) -> str:
+        """A word of the context."""
+        return self.let(f"load i64, ptr {self.place(name)}")
+
+    def same(self, word: str) -> Value:
+        """One number of 64 bits in all lanes."""
+        one = self.let(f"insertelement {_I64} poison, i64 {word}, i32 0")
+        zeros = f"<{LANES} x i32> zeroinitializer"
+        return self.value(self.let(f"shufflevector {_I64} {one}, {_I64} poison, {zeros}"), 64)
+
+    def inside(self, addresses: Value, first: str, end: str) -> Value:
+        """The lanes whose bytes all lie from `first` to `end`."""
+        last = self.let(f"sub i64 {end}, {self.kind.size}")
+        return self.less_equal(self.same(first), addresses) & self.less_equal(addresses, self.same(last))
+
+    def pointers(self, base: str, offsets: Value) -> str:
+        """The places in the host's memory."""
+        start = self.let(f"inttoptr i64 {base} to ptr")
+        return self.let(f"getelementptr i8, ptr {start}, {_I64} {offsets.name}")
+
+    def body(self) -> None:
+        """Check, report, and move."""
+        kind = self.kind
+        at = self.let(f"getelementptr i64, ptr %ctx, i64 {SCRATCH}")
+        addresses = self.value(self.let(f"load {_I64}, ptr {at}, align 64"), 64)
+        mask = self.value(self.let(f"bitcast i32 %mask to <{LANES} x i1>"), 1)
+        wanted = mask
+        if kind.size > 1:
+            wanted = mask & ((addresses & (kind.size - 1)) == 0)
+        found, pointers = self.places(addresses, mask)
+        right = self.let(f"bitcast <{LANES} x i1> {(found & wanted).name} to i32")
+        good = self.let(f"icmp eq i32 {right}, %mask")
+        self.emit(f"br i1 {good}, label %good, label %bad")
+        self.lines.append("bad:")
+        self.emit("ret i32 1")
+        self.lines.append("good:")
+        data = self.let(f"getelementptr i64, ptr %ctx, i64 {DATA}")
+        if kind.space in _LOGGED:
+            self.log(addresses, pointers, mask, data)
+        self.move(pointers, mask, data, writes=kind.writes)
+        if kind.writes:
+            self.emit(f"store i64 1, ptr {self.place('stored')}")
+        self.emit("ret i32 0")
+
+    # ------------------------------------------------------------------------------------------ spaces
+
+    def places(self, addresses: Value, mask: Value) -> tuple[Value, str]:
+        """The lanes whose bytes lie in the memory, and pointers to them."""
+        if self.kind.space in ("global", "const"):
+            return self.arrays(addresses, mask)
+        if self.kind.space == "generic":
+            return self.generic(addresses, mask)
+        return {"shared": self.shared, "param": self.param, "local": self.local}[self.kind.space](addresses)
+
+    def shared(self, addresses: Value) -> tuple[Value, str]:
+        """The block's own shared memory."""
+        return self.inside(addresses, "0", self.word("shared_bytes")), self.pointers(self.word("shared"), addresses)
+
+    def param(self, addresses: Value) -> tuple[Value, str]:
+        """The kernel's parameters."""
+        found = self.inside(addresses, "0", self.word("parameter_bytes"))
+        return found, self.pointers(self.word("parameters"), addresses)
+
+    def local(self, addresses: Value) -> tuple[Value, str]:
+        """The lane's own local memory."""
+        size = self.word("local_bytes")
+        found = self.inside(addresses, "0", size)
+        lanes = self.same(size) * self.value(f"<{_IOTA}>", 64)
+        return found, self.pointers(self.word("local"), lanes + addresses)
+
+    def arrays(self, addresses: Value, mask: Value) -> tuple[Value, str]:
+        """The arrays of the launch: a loop over them until all lanes are found."""
+        pointers = self.pointers(self.word("memory"), addresses)
+        ranges = self.let(f"inttoptr i64 {self.word('ranges')} to ptr")
+        count = self.word("range_count")
+        lanes = f"<{LANES} x i1>"
+        self.emit("br label %loop")
+        self.lines += [
+            "loop:",
+            "  %i = phi i64 [0, %entry], [%next, %look]",
+            f"  %before = phi {lanes} [zeroinitializer, %entry], [%found, %look]",
+            f"  %more = icmp ult i64 %i, {count}",
+            "  br i1 %more, label %look, label %done",
+            "look:",
+        ]
+        ends = [self.let(f"getelementptr [2 x i64], ptr {ranges}, i64 %i, i64 {each}") for each in range(2)]
+        first, end = (self.let(f"load i64, ptr {each}") for each in ends)
+        here = self.inside(addresses, first, end)
+        self.lines.append(f"  %found = or {lanes} %before, {here.name}")
+        self.lines.append("  %next = add i64 %i, 1")
+        missing = self.let(f"bitcast {lanes} {(mask & ~self.value('%found', 1)).name} to i32")
+        self.emit(f"br i1 {self.let(f'icmp eq i32 {missing}, 0')}, label %done, label %loop")
+        self.lines += ["done:", f"  %all = phi {lanes} [%before, %loop], [%found, %look]"]
+        return self.value("%all", 1), pointers
+
+    def generic(self, addresses: Value, mask: Value) -> tuple[Value, str]:
+        """Global memory, the block's own shared memory or the lane's own local memory, by the window."""
+        found, pointers = self.arrays(addresses, mask)
+        window = self.word("window")
+        own = addresses - self.same(window)
+        shared, local = self.shared(own), self.local(addresses - LOCAL)
+        for inside, there in (shared, local):
+            several = f"<{LANES} x ptr>"
+            text = f"select <{LANES} x i1> {inside.name}, {several} {there}, {several} {pointers}"
+            pointers, found = self.let(text), found | inside
+        return found, pointers
+
+    # ------------------------------------------------------------------------------------------ what happens
+
+    def log(self, addresses: Value, pointers: str, mask: Value, data: str) -> None:
+        """Add a record to the log, if somebody observes: of a store, what it writes and what was there before."""
+        kind = self.kind
+        on = self.let(f"icmp ne i64 {self.word('observed')}, 0")
+        self.emit(f"br i1 {on}, label %log, label %move")
+        self.lines.append("log:")
+        cursor = self.word("log")
+        place = self.let(f"inttoptr i64 {cursor} to ptr")
+        self.emit(f"store i32 %number, ptr {place}")
+        self.emit(f"store i32 %mask, ptr {self.let(f'getelementptr i8, ptr {place}, i64 4')}")
+        where = self.let(f"getelementptr i8, ptr {place}, i64 8")
+        self.emit(f"store {_I64} {addresses.name}, ptr {where}, align 8")
+        size, moved = _HEAD, LANES * kind.size
+        if kind.writes:
+            self.declarations["memcpy"] = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
+            to, before = (self.let(f"getelementptr i8, ptr {place}, i64 {_HEAD + each}") for each in (0, moved))
+            self.emit(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {data}, i64 {moved}, i1 false)")
+            self.move(pointers, mask, before, writes=False)
+            size += 2 * moved
+        self.emit(f"store i64 {self.let(f'add i64 {cursor}, {size}')}, ptr {self.place('log')}")
+        self.emit("br label %move")
+        self.lines.append("move:")
+
+    def move(self, pointers: str, mask: Value, data: str, *, writes: bool) -> None:
+        """Move each element of the vector between the memory and what lies at `data`."""
+        bits, several = self.kind.bits, f"<{LANES} x ptr>"
+        kind, size = f"<{LANES} x i{bits}>", bits // 8
+        name, masks = f"v{LANES}i{bits}.v{LANES}p0", f"<{LANES} x i1>"
+        self.declarations["gather"] = f"declare {kind} @llvm.masked.gather.{name}({several}, i32, {masks}, {kind})"
+        self.declarations["scatter"] = f"declare void @llvm.masked.scatter.{name}({kind}, {several}, i32, {masks})"
+        for number in range(self.kind.elements):
+            there = pointers
+            if number:
+                there = self.let(f"getelementptr i8, {several} {pointers}, i64 {number * size}")
+            place = self.let(f"getelementptr i8, ptr {data}, i64 {LANES * size * number}")
+            where = f"{several} {there}, i32 {size}, {masks} {mask.name}"
+            if writes:
+                value = self.let(f"load {kind}, ptr {place}, align {size}")
+                self.emit(f"call void @llvm.masked.scatter.{name}({kind} {value}, {where})")
+            else:
+                value = self.let(f"call {kind} @llvm.masked.gather.{name}({where}, {kind} zeroinitializer)")
+                self.emit(f"store {kind} {value}, ptr {place}, align {size}")

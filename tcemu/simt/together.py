@@ -1,0 +1,50 @@
+"""What the warps of one launch share: the log of native accesses, counters, and who receives what they print."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.simt.printed import Listener
+
+if TYPE_CHECKING:
+    from tcemu.simt.program import Program
+
+Array = npt.NDArray[Any]
+
+
+class Together:
+    """The state of one run of a kernel."""
+
+    def __init__(self, grid: object, says: Listener) -> None:
+        self.grid, self.says = grid, says
+        #: how often each block of each function was executed
+        self._executed: dict[Program, Array] = {}
+        self._log = np.zeros(0, np.uint8)
+
+    def executed(self, program: Program) -> Array:
+        """How often each block of a function was executed: native code counts here."""
+        found = self._executed.get(program)
+        if found is None:
+            found = self._executed[program] = np.zeros(len(program.blocks), np.int64)
+        return found
+
+    def log(self, size: int) -> Array:
+        """Room for records, of at least so many bytes. It is empty whenever another warp runs."""
+        if len(self._log) < size:
+            self._log = np.zeros(size, np.uint8)
+        return self._log
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How often warps have executed each ordinary instruction, by opcode."""
+        found: Counter[str] = Counter()
+        for program, executed in self._executed.items():
+            for opcodes, count in zip(program.counted, executed.tolist(), strict=True):
+                if count:
+                    for opcode in opcodes:
+                        found[opcode] += count
+        return found
