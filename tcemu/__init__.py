@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # what an editor, Jupyter's completion and a type checker rea
     from tcemu.instructions import Instruction, matmul, parse, run
     from tcemu.launcher import launch
     from tcemu.machine import Warp
+    from tcemu.machine.mapped import tensor_map
     from tcemu.recipes import whose_bits
     from tcemu.schedules import search_schedules
     from tcemu.stream import Stream
@@ -79,6 +80,7 @@ __all__ = [
     "search_schedules",
     "show",
     "sparse",
+    "tensor_map",
     "wavefronts",
     "whose_bits",
     "wmma",
@@ -92,6 +94,7 @@ _HOMES = {
     "instructions": "Instruction matmul parse run",
     "launcher": "launch",
     "machine": "Warp",
+    "machine.mapped": "tensor_map",
     "recipes": "whose_bits",
     "schedules": "search_schedules",
     "stream": "Stream",

@@ -189,7 +189,12 @@ class PtxError(TcemuError):
 
 
 class CompilationError(TcemuError):
-    """CUDA C++ does not compile; the message quotes the compiler and the source lines."""
+    """CUDA C++ does not compile; the message quotes the compiler and the source lines.
+
+    `verbatim` says that it shows them itself, with a caret: a notebook shows the message as it is, and nothing else.
+    """
+
+    verbatim = False
 
 
 class CourseError(TcemuError):

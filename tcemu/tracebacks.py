@@ -94,9 +94,11 @@ def render(error: BaseException) -> list[str]:
     if running is not None and running.InteractiveTB.mode == "Verbose":
         every: list[str] = running.InteractiveTB.structured_traceback(type(error), error, error.__traceback__)
         return every
-    lines = list(_reported(error)) or list(learners(error))
+    verbatim = getattr(error, "verbatim", False)
+    lines = [] if verbatim else list(_reported(error)) or list(learners(error))
     shown = lines if len(lines) <= _FRAMES else [lines[0], *lines[1 - _FRAMES :]]
-    pieces = [f"{_RED}{type(error).__name__}{_PLAIN}", *map(_excerpt, shown), "", _wrapped(str(error))]
+    message = str(error) if verbatim else _wrapped(str(error))
+    pieces = [f"{_RED}{type(error).__name__}{_PLAIN}", *map(_excerpt, shown), "", message]
     pieces += [_wrapped(f"{type(cause).__name__}: {cause}", "Because of ") for cause in _causes(error)]
     pieces += [_wrapped(note) for note in getattr(error, "__notes__", ())]
     if running is not None and getattr(running, "colors", "").lower() == "nocolor":

@@ -19,8 +19,9 @@ process: another process holds the GPU, so a kernel that crashes or hangs takes 
 from tcemu.live.process.device import Device, available, device, why_not
 from tcemu.live.runner.answers import Answer, answer
 from tcemu.live.runner.compare import Comparison, Difference, compare
-from tcemu.live.runner.cuda import Mapped, cuda, tensor_map
+from tcemu.live.runner.cuda import cuda
 from tcemu.live.runner.run import run
+from tcemu.machine.mapped import Mapped, tensor_map
 
 __all__ = [
     "Answer",

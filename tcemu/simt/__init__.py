@@ -1,9 +1,9 @@
 """PTX functions on the machine: 32 lanes in lane groups, registers, memory, calls."""
 
-from tcemu.simt.arguments import Mapped, Packed
+from tcemu.simt.arguments import Packed
 from tcemu.simt.errors import KernelAssertion, Unsupported
 from tcemu.simt.kernel import Kernel
 from tcemu.simt.printed import printing
 from tcemu.simt.variables import Variables
 
-__all__ = ["Kernel", "KernelAssertion", "Mapped", "Packed", "Unsupported", "Variables", "printing"]
+__all__ = ["Kernel", "KernelAssertion", "Packed", "Unsupported", "Variables", "printing"]

@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from tcemu.assembly import Function, Variable
 from tcemu.errors import LaunchError, briefly, counted, is_whole
-from tcemu.machine.tensor_map import TensorMap
-from tcemu.machine.tensor_map_words import BYTES, words_of
+from tcemu.machine.mapped import Mapped
 
 Array = npt.NDArray[Any]
 
@@ -27,28 +26,6 @@ class Packed(Protocol):
 
     def pack(self, pointers: Iterator[int]) -> bytes:
         """Its bytes; it takes a pointer for each of its arrays."""
-
-
-class Mapped:
-    """An array and the tensor map through which a kernel copies boxes of it.
-
-    For a parameter of type CUtensorMap, or the address of one. `box` and the options are those of TensorMap.of.
-
-    >>> import numpy as np
-    >>> from tcemu.simt import Mapped
-    >>> Mapped(np.zeros((128, 64), np.float16), box=(64, 64), swizzle=128)
-    <tensor map of float16 (128, 64), box (64, 64)>
-    """
-
-    def __init__(self, array: Array, box: Sequence[int], **options: Any) -> None:
-        self.array, self.box, self.options = array, tuple(box), options
-
-    def __repr__(self) -> str:
-        return f"<tensor map of {self.array.dtype} {self.array.shape}, box {self.box}>"
-
-    def words(self, pointer: Any) -> bytes:
-        """The 128 bytes of the map."""
-        return words_of(TensorMap.of(pointer, self.box, **self.options)).tobytes()
 
 
 class Bound(NamedTuple):
@@ -75,7 +52,7 @@ def bind(kernel: Function, given: Sequence[Any], names: Sequence[str]) -> Bound:
         elif isinstance(argument, Mapped):
             buffers.append((name, argument.array))
             if parameter.size == 8:
-                maps[number] = np.zeros(BYTES, np.uint8)
+                maps[number] = np.zeros(Mapped.size, np.uint8)
         elif isinstance(argument, Packed):
             buffers += [(name, each) for each in argument.buffers]
         else:

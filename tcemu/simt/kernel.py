@@ -23,6 +23,7 @@ from tcemu.errors import (
 from tcemu.instructions.targets import target_named
 from tcemu.machine.allocation import Shared
 from tcemu.machine.launch import Launch
+from tcemu.machine.mapped import Mapped
 from tcemu.machine.memory import GlobalMemory
 from tcemu.machine.warp import Warp
 from tcemu.simt import arguments, engine, printed
@@ -192,7 +193,7 @@ def _count(result: Launch | None, runs: Sequence[Together]) -> None:
 
 def _arrays(argument: Any) -> int:
     """How many arrays an argument passes."""
-    if isinstance(argument, np.ndarray | arguments.Mapped):
+    if isinstance(argument, np.ndarray | Mapped):
         return 1
     return len(argument.buffers) if isinstance(argument, arguments.Packed) else 0
 

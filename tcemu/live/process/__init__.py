@@ -5,7 +5,7 @@
     client.py   starts and asks it  gpu.py       the driver: memory, launches, time limits
                                     compiler.py  NVRTC
 
-    job.py       jobs, answers, and the frames that carry them
+    job.py       jobs and answers; tcemu/child.py carries them
     troubles.py  everything that can go wrong, as sentences
 
 No CUDA code is loaded here; a kernel that crashes or hangs takes down that process, not this one.

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import os
-import queue
-import subprocess
 import sys
 import threading
 from typing import Any
 
+from tcemu.child import Child, Ended, Silent
 from tcemu.errors import CompilationError, GpuError, GpuUnavailable, OperandError, TcemuError
-from tcemu.live.process.job import Failure, Job, Result, receive, send
+from tcemu.live.process.job import Failure, Job, Result
 from tcemu.live.process.troubles import after, in_words
 
 #: Seconds to start Python, the driver and the context; and seconds beyond a kernel's own for compiling and copying.
@@ -33,19 +31,7 @@ class Worker:
     """A process that holds the GPU. Raises GpuUnavailable if it finds none."""
 
     def __init__(self, start: str = "") -> None:
-        # The same modules as here, but not the user's: multiprocessing would run their script again.
-        code = f"import sys; sys.path[:] = {sys.path!r}; {start or START_CODE}"
-        # A new session: an interrupt goes only to the notebook, which then decides what happens to the kernel.
-        self.process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
-            [sys.executable, "-c", code],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
-        _widen(self.process.stdin, self.process.stdout)
-        self.messages: queue.Queue[Any] = queue.Queue()
-        self.reader = threading.Thread(target=self._read, daemon=True)
-        self.reader.start()
+        self.child = Child(start or START_CODE)
         try:
             self.device = self._next(START)
         except BaseException:
@@ -58,16 +44,16 @@ class Worker:
     @property
     def alive(self) -> bool:
         """Whether it can accept a job."""
-        return self.process.poll() is None
+        return self.child.alive
 
     def ask(self, job: Job) -> Result:
         """The GPU's answer. Raises GpuError, CompilationError or GpuUnavailable."""
         try:
-            send(self.process.stdin, job)  # type: ignore[arg-type]
+            self.child.send(job)
             answer = self._next(job.seconds + AROUND)
-        except (BrokenPipeError, ConnectionError):
+        except Ended as how:
             self.stop()
-            raise GpuError(after(in_words("worker died", self._ending()))) from None
+            raise _died(how) from None
         except BaseException:  # an interrupt too: the result is no longer wanted
             self.stop()
             raise
@@ -80,44 +66,19 @@ class Worker:
 
     def stop(self) -> None:
         """End the process, and with it whatever is running on the GPU."""
-        with contextlib.suppress(OSError):
-            self.process.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(10)
-        self.reader.join(10)  # it ends with the process; after that nothing reads the pipes
-        for pipe in (self.process.stdin, self.process.stdout):
-            with contextlib.suppress(OSError, ValueError):
-                pipe.close()  # type: ignore[union-attr]
+        self.child.stop()
 
     def _next(self, seconds: float) -> Any:
         try:
-            message = self.messages.get(timeout=seconds)
-        except queue.Empty:
+            return self.child.next(seconds)
+        except Silent:
             raise GpuError(after(in_words("no answer", seconds))) from None
-        if message is None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(10)
-            raise GpuError(after(in_words("worker died", self._ending())))
-        return message
-
-    def _ending(self) -> str:
-        code = self.process.poll()
-        return "still running" if code is None else f"signal {-code}" if code < 0 else f"exit code {code}"
-
-    def _read(self) -> None:
-        with contextlib.suppress(EOFError, OSError, ValueError):
-            while True:
-                self.messages.put(receive(self.process.stdout))  # type: ignore[arg-type]
-        self.messages.put(None)
+        except Ended as how:
+            raise _died(how) from None
 
 
-def _widen(*pipes: Any) -> None:
-    """Give the pipes a buffer of a megabyte, if the system can, so that large arrays need fewer steps."""
-    with contextlib.suppress(ImportError, AttributeError, OSError):
-        import fcntl
-
-        for pipe in pipes:
-            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 1 << 20)
+def _died(how: Ended) -> GpuError:
+    return GpuError(after(in_words("worker died", how)))
 
 
 _lock = threading.RLock()

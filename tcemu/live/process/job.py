@@ -1,11 +1,9 @@
-"""The jobs and answers of the process that holds the GPU, and the frames that carry them."""
+"""The jobs and answers of the process that holds the GPU."""
 
 from __future__ import annotations
 
-import pickle
-import struct
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -85,39 +83,3 @@ def given(name: str, array: Array) -> Argument:
 def wanted(name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Argument:
     """An array that the kernel fills."""
     return Argument(name, "out", None, shape, np.dtype(dtype).str)
-
-
-# ---------------------------------------------------------------------------------------------------- frames
-
-_HEAD = struct.Struct("<IQ")
-
-
-def send(stream: BinaryIO, message: object) -> None:
-    """Write a message; arrays are written from memory without a copy."""
-    buffers: list[pickle.PickleBuffer] = []
-    body = pickle.dumps(message, protocol=5, buffer_callback=buffers.append)
-    views = [buffer.raw() for buffer in buffers]
-    stream.write(_HEAD.pack(len(views), len(body)) + b"".join(struct.pack("<Q", view.nbytes) for view in views))
-    stream.write(body)
-    stream.writelines(views)
-    stream.flush()
-
-
-def receive(stream: BinaryIO) -> Any:
-    """Read a message. Raises EOFError if the other side is gone."""
-    count, size = _HEAD.unpack(_exactly(stream, _HEAD.size))
-    sizes = struct.unpack(f"<{count}Q", _exactly(stream, 8 * count))
-    body = _exactly(stream, size)
-    buffers = [_exactly(stream, each) for each in sizes]
-    return pickle.loads(body, buffers=buffers)  # noqa: S301 - the other side is a process of ours
-
-
-def _exactly(stream: BinaryIO, size: int) -> bytearray:
-    data = bytearray(size)
-    view, at = memoryview(data), 0
-    while at < size:
-        count = stream.readinto(view[at:])  # type: ignore[attr-defined]
-        if not count:
-            raise EOFError
-        at += count
-    return data

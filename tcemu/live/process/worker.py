@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import tempfile
 import traceback
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
-from tcemu.live.process.job import Failed, Failure, Job, Result, receive, send
+from tcemu.child import pipes, receive, send
+from tcemu.live.process.job import Failed, Failure, Job, Result
 
 
 def main(make: Callable[[], Any] | None = None) -> None:
@@ -56,12 +56,10 @@ def _serve(gpu: Any, job: Job, answers: BinaryIO, printed: Tail) -> bool:
 
 def _pipes() -> tuple[BinaryIO, BinaryIO, Tail]:
     """Jobs, answers, and what the kernel prints: CUDA's printf writes to file 1, which is redirected."""
-    jobs, answers = os.dup(0), os.dup(1)
+    jobs, answers = pipes()
     with tempfile.TemporaryFile() as file:
         os.dup2(file.fileno(), 1)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    sys.stdout = sys.stderr
-    return os.fdopen(jobs, "rb", buffering=0), os.fdopen(answers, "wb"), Tail(1)
+    return jobs, answers, Tail(1)
 
 
 class Tail:

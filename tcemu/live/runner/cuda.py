@@ -3,56 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from tcemu.errors import CompilationError, OperandError, briefly, is_whole
+from tcemu.errors import CompilationError, OperandError, is_whole
 from tcemu.live.process import client
 from tcemu.live.process.device import device
 from tcemu.live.process.job import TIME_LIMIT, Argument, Job
 from tcemu.live.process.troubles import CRT_OF_TWELVE, INSTALL
-from tcemu.machine.im2col import Im2colMap
-from tcemu.machine.memory import Pointer
-from tcemu.machine.tensor_map import TensorMap
+from tcemu.machine.mapped import Mapped
 
 Size = int | tuple[int, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Mapped:
-    """An array and the tensor map through which a kernel copies boxes of it.
-
-    >>> mapped = tcemu.live.tensor_map(np.zeros((64, 64), np.float16), (64, 8), swizzle=128)
-    >>> mapped.array.shape, mapped.tensor_map.box
-    ((64, 64), (64, 8))
-    """
-
-    array: npt.NDArray[Any]
-    tensor_map: TensorMap
-
-
-def tensor_map(array: npt.NDArray[Any], box: Sequence[int], **options: Any) -> Mapped:
-    """An argument of `cuda`: a pointer to the 128 bytes that describe `array`, for cp.async.bulk.tensor.
-
-    `box` and `options` (swizzle, fill, element, element_strides) are those of tcemu.machine.tensor_map.TensorMap.of:
-    the last axis of the array, without gaps, is dimension 0 and comes first. With `lower` and `upper`, the corners of a
-    bounding box, it is a map of im2col mode (tcemu.machine.im2col.Im2colMap.of). The map lies in global memory; the
-    kernel takes it as `const void*`. Raises OperandError for what the driver would not accept.
-
-        tcemu.live.cuda(source, "load", 1, 128, tcemu.live.tensor_map(a, (64, 64), swizzle=128), out)
-
-    >>> mapped = tcemu.live.tensor_map(np.zeros((64, 128), np.float16), (64, 8), swizzle=128)
-    >>> mapped.tensor_map.sizes, mapped.tensor_map.strides  # the innermost dimension first; strides in bytes
-    ((128, 64), (256,))
-    """
-    if not isinstance(array, np.ndarray) or not array.flags.c_contiguous:
-        raise OperandError(f"a tensor map describes a numpy array in C order; got {briefly(array)}")
-    kind = Im2colMap if {"lower", "upper"} & options.keys() else TensorMap
-    return Mapped(array, kind.of(Pointer(0, array.dtype, array.shape), box, **options))
 
 
 def cuda(

@@ -1,0 +1,93 @@
+"""The compiler's process: starts it early, keeps it warm, and survives when it crashes or hangs."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from typing import Any
+
+from tcemu.child import Child, Ended, Silent
+from tcemu.cuda.nvrtc import Answer, Request
+from tcemu.cuda.toolkit import toolkit
+from tcemu.errors import CompilationError, install_extra
+
+#: Seconds that a compilation may take, and that the process may take to start.
+TIME_LIMIT = 300.0
+
+_AFTERWARDS = "Your session continues; the next compilation starts a new process"
+_lock = threading.RLock()
+#: the process id of whoever started it, the process, and NVRTC's version once it has told it
+_held: list[Any] = []
+
+
+def begin() -> None:
+    """Start the process, if it does not run; return at once. Raises MissingPackage without NVRTC."""
+    with _lock:
+        if _held and (_held[0] != os.getpid() or not _held[1].alive):
+            _held.clear()
+        if not _held:
+            library = str(toolkit().library)
+            _held[:] = os.getpid(), Child(f"from tcemu.cuda.nvrtc import main; main({library!r})"), None
+
+
+def version() -> tuple[int, int]:
+    """NVRTC's version, such as (13, 4). Raises MissingPackage, or CompilationError if it does not load."""
+    with _lock:
+        begin()
+        if _held[2] is None:
+            told = _next()
+            if isinstance(told, str):
+                close()
+                raise CompilationError(
+                    f"NVRTC, the compiler of CUDA C++, does not load ({told}); {install_extra('cuda')}"
+                )
+            _held[2] = told
+        return (int(_held[2][0]), int(_held[2][1]))
+
+
+def ask(request: Request) -> Answer:
+    """What the compiler says to a source. Raises CompilationError if its process ends or does not answer."""
+    with _lock:
+        version()
+        try:
+            _held[1].send(request)
+        except Ended as how:
+            close()
+            raise _gone(how) from None
+        answer = _next()
+    assert isinstance(answer, Answer)  # noqa: S101 - the other side is ours
+    return answer
+
+
+def _next() -> Any:
+    try:
+        return _held[1].next(TIME_LIMIT)
+    except Silent:
+        close()
+        raise CompilationError(
+            f"NVRTC did not finish within {TIME_LIMIT:g} s and was stopped: does a template recurse without end? "
+            f"{_AFTERWARDS}"
+        ) from None
+    except Ended as how:
+        close()
+        raise _gone(how) from None
+    except BaseException:  # an interrupt: the result is no longer wanted
+        close()
+        raise
+
+
+def _gone(how: Ended) -> CompilationError:
+    return CompilationError(
+        f"NVRTC's process ended while it compiled this source ({how}): the compiler has crashed, or memory ran out. "
+        f"{_AFTERWARDS}"
+    )
+
+
+@atexit.register
+def close() -> None:
+    """End the process; the next compilation starts another."""
+    with _lock:
+        if _held and _held[0] == os.getpid():
+            _held[1].stop()
+        _held.clear()

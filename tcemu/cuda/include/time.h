@@ -1,0 +1,1 @@
+#include <tcemu_prelude.h>

@@ -1,0 +1,120 @@
+"""`%%cuda`: a cell of CUDA C++, whose kernels become Python names.
+
+    %%cuda --arch sm_90a -D TILE=64 -I cutlass/include
+    __global__ void scale(float* x, float k, int n) { ... }
+
+    scale[grid, block](x, 2.0, n)        # in the next cell
+
+Lines are those of the cell: NVRTC's messages, the sanitizer's reports and errors name "Cell In[3], line 5".
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+import sys
+import threading
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from tcemu.cuda import compiler
+from tcemu.errors import OperandError
+from tcemu.tracebacks import cell as running_cell
+
+if TYPE_CHECKING:
+    from tcemu.cuda.module import Module
+    from tcemu.ptx import Kernel
+
+
+class Template:
+    """A kernel template: ``gemm["64"]`` or ``gemm["float, 128"]`` is an instantiation, a kernel.
+
+    gemm["64"][grid, block](a, b, c)
+    """
+
+    def __init__(self, module: Module, name: str) -> None:
+        self.module, self.name = module, name
+
+    def __getitem__(self, arguments: Any) -> Kernel:
+        several = arguments if isinstance(arguments, tuple) else (arguments,)
+        words = (str(each).lower() if isinstance(each, bool) else str(each) for each in several)
+        kernel: Kernel = self.module[f"{self.name}<{', '.join(words)}>"]
+        return kernel
+
+    def __repr__(self) -> str:
+        return f'<kernel template {self.name}: {self.name}["64"], with the template\'s arguments, is a kernel>'
+
+
+class _Arguments(argparse.ArgumentParser):
+    """The magic's line; what is wrong with it is an error of the cell."""
+
+    def error(self, message: str) -> NoReturn:
+        raise OperandError(f"%%cuda: {message}. {self.format_usage().strip()}")
+
+
+def _parser() -> _Arguments:
+    parser = _Arguments(prog="%%cuda", add_help=False, allow_abbrev=False)
+    parser.add_argument("--arch", "-arch", default="", help="the target, such as sm_90a")
+    parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME=VALUE", help="a macro")
+    parser.add_argument("-I", "--include", action="append", default=[], metavar="FOLDER", help="a folder with headers")
+    parser.add_argument("-o", "--module", default="", metavar="NAME", help="a Python name for the whole module")
+    return parser
+
+
+def cell(shell: Any, line: str, body: str) -> None:
+    """Compile a cell, and give its kernels, templates and variables to the user's namespace."""
+    from tcemu.cuda.module import compiled, host_code_in_words
+
+    asked, more = _parser().parse_known_args(shlex.split(line, posix=sys.platform != "win32"))
+    if asked.module and not asked.module.isidentifier():
+        raise OperandError(f"%%cuda: -o is followed by a Python name for the module; got {asked.module!r}")
+    # The first line is the magic's: a kernel's lines are those of the cell.
+    name = shell.compile.cache(f"%%cuda {line}\n{body}", _number(shell))
+    define = dict(each.partition("=")[::2] if "=" in each else (each, None) for each in asked.define)
+    module = compiled(f"\n{body}", name, Path.cwd(), asked.arch, define, asked.include, more)
+    for warning in module.warnings:
+        print(warning, file=sys.stderr)  # noqa: T201 - a compiler's warnings
+    if told := host_code_in_words(module):
+        print(f"Note: {told}", file=sys.stderr)  # noqa: T201 - likewise
+    shell.user_ns.update(names(module))
+    if asked.module:
+        shell.user_ns[asked.module] = module
+
+
+def _number(shell: Any) -> int:
+    """The number of the cell that runs: the shell's own counter may be ahead of it already."""
+    frame = sys._getframe()  # noqa: SLF001 - the frames below are the cell's
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if found := re.search(r"\d+", running_cell(frame.f_code.co_filename)):
+            return int(found[0])
+    return int(shell.execution_count)
+
+
+def names(module: Module) -> dict[str, Any]:
+    """Python names of what a module has: kernels without namespaces, templates; variables stay in the module."""
+    found: dict[str, Any] = {each: Template(module, each) for each in module.templates}
+    for each in module.kernels:
+        if "<" not in each:
+            found[re.split("::", each)[-1]] = module[each]
+    return found
+
+
+def register(shell: Any) -> None:
+    """What `%load_ext tcemu.cuda` does: the magic; the compiler and the machine start while the user types."""
+    compiler.begin()
+    threading.Thread(target=_warm, daemon=True).start()
+
+    def cuda(line: str, body: str) -> None:
+        cell(shell, line, body)
+
+    cuda.__doc__ = f"{__doc__}\n{_parser().format_help()}"
+    shell.register_magic_function(cuda, "cell", "cuda")
+
+
+def _warm() -> None:
+    """Import what a cell and the first launch need."""
+    for name in ("tcemu.cuda.module", "tcemu.cuda.host_code", "tcemu.launcher"):
+        import_module(name)

@@ -1,0 +1,279 @@
+"""tcemu.cuda.compile: CUDA C++ to a module, whose kernels are launched with numpy arrays."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from tcemu import ptx
+from tcemu.arguments import explained
+from tcemu.cuda import compiler, messages, options
+from tcemu.cuda.headers import HOST, beside
+from tcemu.cuda.host_code import device_side
+from tcemu.cuda.nvrtc import Answer, Request
+from tcemu.cuda.toolkit import OWN, toolkit
+from tcemu.errors import OperandError, UnknownKey, listing
+from tcemu.instructions.targets import target_named
+
+EMPTY: Mapping[str, object] = MappingProxyType({})
+#: Times that host code and headers which a source lacks are left out, at most.
+_TRIES = 24
+#: Answers that are kept, and what was asked: running a cell again costs nothing.
+_KEPT = 64
+_answers: dict[Any, Answer] = {}
+#: Names of sources that have no file, by the source.
+_names: dict[str, str] = {}
+_TEMPLATE = re.compile(
+    r"\btemplate\s*<[^;{}]*?__global__[^;{}()]*?(?:__launch_bounds__\s*\([^)]*\)[^;{}()]*?)?\b(\w+)\s*\("
+)
+
+
+class Module(ptx.Module):
+    """CUDA C++, compiled: ``module["name"]`` is a kernel, or the content of a `__device__` or `__constant__` variable.
+
+    Of a kernel template, ``module["gemm<64>"]`` compiles that instantiation. `ptx` is the text that NVRTC made,
+    `warnings` what it warned of, and `left_out` the names of host functions, which are not compiled.
+    """
+
+    def __init__(self, source: Source, answer: Answer) -> None:
+        super().__init__(_with_own_names(answer.ptx, source.name), source.name, source.arch)
+        self.source, self.ptx = source.text, self.text
+        self.left_out = source.left_out
+        self.warnings = messages.warnings(answer.log)
+        self._from = source
+        self._instances: dict[str, ptx.Module] = {}
+
+    @cached_property
+    def templates(self) -> tuple[str, ...]:
+        """The names of kernel templates."""
+        return tuple(dict.fromkeys(_TEMPLATE.findall(self._from.text)))
+
+    def __getitem__(self, name: str) -> Any:
+        """A kernel, an instantiation of a kernel template, or the content of a variable."""
+        if name in self or not isinstance(name, str):
+            return super().__getitem__(name)
+        if name not in self._instances and "<" in name:
+            self._instances[name] = self._instance(name)
+        if name in self._instances:
+            return self._instances[name][self._from.lowered[name]]
+        raise self._unknown(name)
+
+    def _instance(self, expression: str) -> ptx.Module:
+        """The module with one more instantiation, which shares the variables."""
+        request = replace(self._from.request, expressions=(expression,))
+        answer = _asked(request)
+        if answer.failed:
+            if messages.names_wrong(answer.log) or "name expression" in answer.log.lower():
+                raise self._unknown(expression)
+            raise messages.error(answer.log, answer.failed)
+        self._from.lowered[expression] = answer.lowered[expression]
+        return _Instance(self, _with_own_names(answer.ptx, self.name))
+
+    def _unknown(self, name: object) -> UnknownKey:
+        error = super()._unknown(name)
+        if name in self.left_out:
+            return UnknownKey(f"{name} is host code, which tcemu does not run: {_call_in_words(self)}")
+        if self.templates:
+            several = listing((f"{each}<...>" for each in self.templates), "and")
+            return UnknownKey(f"{error} Templates get their arguments in the name: {several}.")
+        return error
+
+    def _source(self) -> str:
+        return self._from.text
+
+
+class _Instance(ptx.Module):
+    """The same source with an instantiation of a template; the variables are those of the module."""
+
+    def __init__(self, module: Module, text: str) -> None:
+        super().__init__(text, module.name, module.target)
+        self.storage, self._text_of_source = module.storage, module.source
+
+    def _source(self) -> str:
+        return self._text_of_source
+
+
+@dataclass
+class Source:
+    """A source and how it is compiled."""
+
+    text: str
+    name: str
+    arch: str
+    request: Request
+    left_out: tuple[str, ...]
+    #: names in PTX of the instantiations so far
+    lowered: dict[str, str]
+
+
+@explained
+def compile(  # noqa: A001 - Python's word for it
+    source: str | os.PathLike[str],
+    arch: str = "",
+    *,
+    define: Mapping[str, object] = EMPTY,
+    include: str | os.PathLike[str] | Iterable[str | os.PathLike[str]] = (),
+    options: str | Iterable[str] = (),
+    name: str = "",
+) -> Module:
+    """Compile CUDA C++ with NVRTC: text, or a file such as "gemm.cu".
+
+    `arch` is the target, by default "sm_90a"; `define` are macros, `include` folders with headers (CUTLASS's, say)
+    beside CUDA's own, `options` those of NVRTC or nvcc. `name` is what messages call a source without a file. A
+    kernel's lines are those of the source, in errors, in the sanitizer's reports and everywhere else. Host code is left
+    out: call the kernels from Python.
+
+        module = tcemu.cuda.compile("gemm.cu", "sm_90a", define={"TILE": 64})
+        module["gemm<float>"][grid, block](a, b, c)
+
+    Raises CompilationError with NVRTC's messages and the lines they are about, and MissingPackage without NVRTC.
+
+    >>> source = '''
+    ... __global__ void scale(float* x, float k, int n) {
+    ...     int i = blockIdx.x * blockDim.x + threadIdx.x;
+    ...     if (i < n) x[i] *= k;
+    ... }'''
+    >>> scale = tcemu.cuda.compile(source)["scale"]  # doctest: +SKIP
+    >>> scale  # doctest: +SKIP
+    <kernel scale(float* x, float k, int n) for sm_90a>
+    """
+    text, called, folder = _read(source, name)
+    return compiled(text, called, folder, arch, define, include, options)
+
+
+def compiled(
+    text: str,
+    name: str,
+    folder: Path,
+    arch: str = "",
+    define: Mapping[str, object] = EMPTY,
+    include: Any = (),
+    more: str | Iterable[str] = (),
+) -> Module:
+    """The module of a source that messages call `name`; what it includes in quotes is looked for in `folder`."""
+    named, words = options.given(more)
+    target = str(target_named(arch or named or "sm_90a"))
+    places = (folder, *options.folders(include))
+    searched = [f"-I{place}" for place in (*places, *toolkit().include)]
+    flags = (*_flags(target, words), *options.defined(define), *searched)
+    _remember(name, text)
+    if include:
+        _answers.clear()  # headers there may have changed
+    request, answer, left_out = _device_code(text, name, places, (*flags, *words))
+    return Module(Source(text, name, target, request, left_out, {}), answer)
+
+
+def _flags(target: str, words: Iterable[str]) -> list[str]:
+    """NVRTC's options for a target, unless the user's `words` say otherwise."""
+    flags = [f"--gpu-architecture={target.replace('sm', 'compute')}", "-lineinfo", "-default-device"]
+    flags += [f"-I{OWN}", "-include=tcemu_prelude.h"]
+    if not any(re.match(r"--?std=", word) for word in words):
+        flags.append("-std=c++17")
+    if os.name != "nt":
+        flags.append("-device-int128")
+    return flags
+
+
+def _device_code(
+    text: str, name: str, places: Iterable[Path], flags: tuple[str, ...]
+) -> tuple[Request, Answer, tuple[str, ...]]:
+    """Compile what is for the device; host code that NVRTC stumbles over, and headers for it, are left out in turn."""
+    files = beside(text, places)
+    wrong: dict[str, frozenset[int]] = {}
+    absent: dict[str, str] = {}
+    first: Answer | None = None
+    for _ in range(_TRIES):
+        side = device_side(text, wrong.get(name, frozenset()))
+        headers = {key: device_side(inner, wrong.get(path, frozenset())).text for key, (path, inner) in files.items()}
+        request = Request(side.text, name, flags, {**HOST, **headers, **absent})
+        answer = _asked(request)
+        if not answer.failed:
+            return request, answer, side.left_out
+        first = first or answer
+        header = messages.absent_header(answer.log)
+        if header and header not in absent and side.left_out:
+            absent[header] = ""
+            continue
+        more = {file: messages.wrong_lines(answer.log, called) for file, called in _called(name, files)}
+        grown = {file: wrong.get(file, frozenset()) | lines for file, lines in more.items()}
+        if header or grown == {file: wrong.get(file, frozenset()) for file in grown}:
+            break
+        wrong = grown
+    assert first is not None  # noqa: S101 - it was asked at least once
+    raise messages.error(first.log, first.failed, _advice(messages.absent_header(first.log)))
+
+
+def _called(name: str, files: Mapping[str, tuple[str, str]]) -> list[tuple[str, str]]:
+    """The source and its own headers: what they are and what NVRTC calls them."""
+    return [(name, name), *((path, key) for key, (path, _) in files.items())]
+
+
+def _asked(request: Request) -> Answer:
+    """NVRTC's answer; the same question is asked once."""
+    key = request.source, request.name, request.options, tuple(request.headers.items()), request.expressions
+    if key not in _answers:
+        answer = compiler.ask(request)
+        if len(_answers) == _KEPT:
+            _answers.clear()
+        _answers[key] = answer
+    return _answers[key]
+
+
+def _read(source: str | os.PathLike[str], name: str) -> tuple[str, str, Path]:
+    """Text, name and folder of a source: of a file, or of text."""
+    if isinstance(source, str) and ("\n" in source or not source.endswith((".cu", ".cuh", ".cpp", ".h", ".hpp"))):
+        if not re.search(r"[({;]", source):
+            raise OperandError(f"compile takes CUDA C++ as text, or a file that ends in .cu; got {source[:80]!r}")
+        return source, name or _names.setdefault(source, f"kernel{len(_names) + 1}.cu"), Path.cwd()
+    path = Path(source).expanduser().absolute()
+    try:
+        return path.read_text(encoding="utf-8"), name or str(path), path.parent
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise OperandError(f"cannot read the CUDA file {str(source)!r}: {why}") from None
+
+
+def _remember(name: str, text: str) -> None:
+    """Let messages quote the lines of a source that has no file."""
+    if name not in linecache.cache and not Path(name).is_file():
+        linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
+
+
+def _with_own_names(text: str, name: str) -> str:
+    """PTX whose .file says what the source is called; NVRTC puts its own folder before a name that is no path."""
+
+    def own(found: re.Match[str]) -> str:
+        path = found[2].replace("\\\\", "\\")
+        return f'{found[1]}"{name}"' if path.endswith(name) and not Path(name).is_absolute() else found[0]
+
+    return re.sub(r'^(\s*\.file\s+\d+\s+)"(.*?)"', own, text, flags=re.MULTILINE)
+
+
+def _advice(header: str) -> str:
+    """What to do about a header that is not there."""
+    if not header:
+        return ""
+    return f"{header} is none of CUDA's headers; include=[FOLDER] adds a folder (in a cell: %%cuda -I FOLDER)"
+
+
+def _call_in_words(module: Module) -> str:
+    name = next(iter((*module.kernels, *module.templates)), "kernel")
+    return f"call the kernels from Python, {name}[grid, block](...), with numpy arrays; cudaMalloc is not needed"
+
+
+def host_code_in_words(module: Module) -> str:
+    """What to do instead of running the host code that was left out; empty if there was none."""
+    if not module.left_out:
+        return ""
+    verb = "is" if len(module.left_out) == 1 else "are"
+    shown = listing([*module.left_out[:4], *(["others"] if len(module.left_out) > 4 else [])], "and")
+    return f"{shown} {verb} host code, which tcemu does not run: {_call_in_words(module)}"
+
+

@@ -1,0 +1,121 @@
+"""NVRTC, CUDA's compiler: this module runs in a child process and calls its C functions.
+
+A compiler may crash, hang or take all memory, and a notebook must survive that. The child imports nothing but Python's
+own library, so it starts in a few hundredths of a second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tcemu.child import pipes, receive, send
+
+#: A kernel that is compiled before the first request: NVRTC is quicker after its first one.
+_FIRST = "__global__ void first(float *x) { x[threadIdx.x] *= 2; }"
+_OK = 0
+
+
+@dataclass(frozen=True)
+class Request:
+    """A source to compile; `name` is what messages and source lines call it."""
+
+    source: str
+    name: str
+    options: tuple[str, ...]
+    #: text of files by the names by which #include asks for them
+    headers: dict[str, str] = field(default_factory=dict)
+    #: templates to instantiate: "gemm<64>"
+    expressions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the compiler made, or an empty text and the log with the errors."""
+
+    ptx: str
+    log: str
+    #: names in the PTX, by name expression
+    lowered: dict[str, str] = field(default_factory=dict)
+    #: NVRTC's name for what happened, "NVRTC_ERROR_COMPILATION"; empty if it compiled
+    failed: str = ""
+
+
+def main(library: str) -> None:
+    """Answer requests until the other side is gone; the first message is NVRTC's version, or why it does not load."""
+    requests, answers = pipes()
+    try:
+        nvrtc = Nvrtc(library)
+    except OSError as error:
+        send(answers, str(error))
+        return
+    send(answers, nvrtc.version())
+    nvrtc.compile(Request(_FIRST, "first.cu", ("--gpu-architecture=compute_80",)))
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        while True:
+            send(answers, nvrtc.compile(receive(requests)))
+
+
+class Nvrtc:
+    """The library, whose functions have C's types."""
+
+    def __init__(self, library: str) -> None:
+        if sys.platform == "win32":
+            os.add_dll_directory(str(Path(library).parent))  # where its builtins lie
+        self.library = ctypes.CDLL(library)
+        self.library.nvrtcGetErrorString.restype = ctypes.c_char_p
+
+    def version(self) -> tuple[int, int]:
+        """Such as (13, 4)."""
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        self.library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
+        return major.value, minor.value
+
+    def compile(self, request: Request) -> Answer:
+        """PTX, or the errors."""
+        program = ctypes.c_void_p()
+        names, texts = _strings(request.headers), _strings(request.headers.values())
+        source, name = request.source.encode(), request.name.encode()
+        code = self.library.nvrtcCreateProgram(ctypes.byref(program), source, name, len(names), texts, names)
+        if code != _OK:
+            return Answer("", "", failed=self._told(code))
+        try:
+            return self._compiled(program, request)
+        finally:
+            self.library.nvrtcDestroyProgram(ctypes.byref(program))
+
+    def _compiled(self, program: ctypes.c_void_p, request: Request) -> Answer:
+        for expression in request.expressions:
+            self.library.nvrtcAddNameExpression(program, expression.encode())
+        options = _strings(request.options)
+        code = self.library.nvrtcCompileProgram(program, len(options), options)
+        log = self._text(program, "ProgramLog")
+        if code != _OK:
+            return Answer("", log, failed=self._told(code))
+        lowered = {each: self._lowered(program, each) for each in request.expressions}
+        return Answer(self._text(program, "PTX"), log, lowered)
+
+    def _lowered(self, program: ctypes.c_void_p, expression: str) -> str:
+        found = ctypes.c_char_p()
+        self.library.nvrtcGetLoweredName(program, expression.encode(), ctypes.byref(found))
+        return (found.value or b"").decode()
+
+    def _text(self, program: ctypes.c_void_p, what: str) -> str:
+        size = ctypes.c_size_t()
+        getattr(self.library, f"nvrtcGet{what}Size")(program, ctypes.byref(size))
+        text = ctypes.create_string_buffer(size.value)
+        getattr(self.library, f"nvrtcGet{what}")(program, text)
+        return text.value.decode(errors="replace")
+
+    def _told(self, code: int) -> str:
+        return str(self.library.nvrtcGetErrorString(code).decode())
+
+
+def _strings(texts: Any) -> Any:
+    encoded = [text.encode() for text in texts]
+    return (ctypes.c_char_p * len(encoded))(*encoded)

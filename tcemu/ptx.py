@@ -1,1 +1,0 @@
-"""The kernels of a PTX file, ready to launch on the machine."""

@@ -1,0 +1,89 @@
+"""A kernel by name, which checks its arguments and launches: kernel[grid, block](...)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from tcemu import simt
+from tcemu.assembly import Function
+from tcemu.errors import LaunchError, briefly
+from tcemu.machine.launch import Launch
+from tcemu.ptx.arguments import checked
+from tcemu.ptx.signature import Parameter, described, parameters
+
+if TYPE_CHECKING:
+    from tcemu.ptx.module import Module
+
+#: The options of a launch, which are apart from the kernel's arguments.
+_OPTIONS = "shared=, cluster=, sanitizer=, seed=, observers= and the others of tcemu.launch"
+
+
+class Kernel:
+    """A kernel, launched as in CUDA C++ with the grid and the block in brackets, or as a function.
+
+        scale[grid, block](x, 2.0, n)                 # scale<<<grid, block>>>(x, 2.0f, n)
+        scale[grid, block, 1024](x, 2.0, n)           # with 1,024 bytes of dynamic shared memory
+        scale(grid, block, x, 2.0, n, shared=1024)    # the same
+
+    `grid` and `block` are numbers or tuples of up to three. Numpy arrays are pointers: the kernel works on them in
+    place. Numbers are converted to the parameter's type. A struct by value is a tcemu.cuda.struct, a CUtensorMap a
+    tcemu.tensor_map, a null pointer None. All options of tcemu.launch are accepted: cluster=, sanitizer=, seed=,
+    policy=, observers=. Returns the launch's result. Raises OperandError for an argument that does not fit its
+    parameter, before anything runs, and what tcemu.launch raises.
+    """
+
+    def __init__(self, module: Module, function: Function, source: str = "") -> None:
+        self.module, self.function, self._source = module, function, source
+        self.__doc__ = f"{self}\n\n{Kernel.__doc__}"
+
+    @property
+    def name(self) -> str:
+        """Its name in C++: "gemm<64>"."""
+        return self.function.short
+
+    @property
+    def __name__(self) -> str:
+        return self.name
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Its parameters: types, names, sizes."""
+        return parameters(self.function, self._source)
+
+    @cached_property
+    def executable(self) -> simt.Kernel:
+        """What runs, which is made when it is first needed. Raises Unsupported for what tcemu does not execute."""
+        names = [f"argument {each.name or each.index}" for each in self.parameters]
+        module = self.module
+        return simt.Kernel(module.parsed, self.function.name, module.target, variables=module.storage, names=names)
+
+    def __call__(self, grid: Any, block: Any, *args: Any, **options: Any) -> Launch:
+        """Launch it: the grid, the block, the kernel's arguments, options of tcemu.launch."""
+        given = checked(self.name, self.parameters, args)
+        return self.executable.launch(grid, block, *given, **options)
+
+    launch = __call__
+
+    def __getitem__(self, configuration: Any) -> Callable[..., Launch]:
+        """What stands between <<< and >>>: the grid, the block and, if any, the bytes of dynamic shared memory."""
+        if not isinstance(configuration, tuple) or len(configuration) not in (2, 3):
+            raise LaunchError(
+                f"{self.name}[grid, block](...) or {self.name}[grid, block, shared](...), each of grid and block a "
+                f"number or a tuple of up to three; got {self.name}[{briefly(configuration)}]. {_OPTIONS} go into "
+                "the call"
+            )
+        grid, block, *shared = configuration
+
+        def launcher(*args: Any, **options: Any) -> Launch:
+            return self(grid, block, *args, **({"shared": shared[0]} if shared else {}), **options)
+
+        launcher.__name__, launcher.__doc__ = self.name, f"{self}, with grid {grid} and block {block}"
+        return launcher
+
+    def __str__(self) -> str:
+        return described(self.name, self.parameters)
+
+    def __repr__(self) -> str:
+        return f"<kernel {self} for {self.module.target}>"

@@ -1,0 +1,233 @@
+"""CUDA C++ through NVRTC: kernels by name, templates, variables, headers, host code, messages, a compiler that dies."""
+
+import linecache
+import os
+import signal
+
+import numpy as np
+import pytest
+
+import tcemu
+from tcemu import cuda
+from tcemu.cuda import compiler, toolkit
+from tcemu.errors import CompilationError, MissingPackage, OperandError, TargetError, UnknownKey
+
+pytestmark = pytest.mark.usefixtures("nvrtc")
+
+SCALE = """__global__ void scale(float* x, float k, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i] *= k;
+}
+"""
+
+
+def test_a_kernel_by_name():
+    module = cuda.compile(SCALE, name="scale.cu")
+    scale = module["scale"]
+    assert repr(scale) == "<kernel scale(float* x, float k, int n) for sm_90a>"
+    assert repr(module) == "<scale.cu for sm_90a:\n    kernel scale(float* x, float k, int n)>"
+    assert (module.kernels, list(module), "scale" in module, "x" in module) == (("scale",), ["scale"], True, False)
+    assert module["scale"] is module["_Z5scalePffi"] is module["scale(float*, float, int)"] is scale
+    x = np.arange(64, dtype=np.float32)
+    assert scale[2, 32](x, 2.0, 50).target == "sm_90a"
+    assert np.array_equal(x, np.arange(64) * np.where(np.arange(64) < 50, 2, 1))
+    scale(2, 32, x, 0.5, 50, seed=3)
+    assert np.array_equal(x, np.arange(64))
+    assert cuda.compile(SCALE, "sm_80", name="scale.cu")["scale"](2, 32, x, 2, 1).target == "sm_80"
+
+
+def test_templates_are_instantiated_on_demand():
+    source = """
+    namespace tools {
+    template <int N, class T> __global__ void __launch_bounds__(128) add(T* x, T y) { x[threadIdx.x] += N + y; }
+    }
+    __constant__ float one[1] = {1};
+    template <typename T> __global__ void plus(T* x) { x[threadIdx.x] += one[0]; }
+    template __global__ void plus<double>(double* x);
+    """
+    module = cuda.compile(source)
+    assert (module.kernels, module.templates) == (("plus<double>",), ("add", "plus"))
+    x, y = np.zeros(32, np.float32), np.zeros(32, np.int32)
+    module["plus<float>"][1, 32](x)
+    module["one"] = 5
+    module["plus<float>"][1, 32](x)
+    module["tools::add<3, int>"][1, 32](y, 4)
+    assert (x == 6).all()  # instantiations share the module's variables
+    assert (y == 7).all()
+    assert repr(module["tools::add<3, int>"]) == "<kernel tools::add<3, int>(int* x, int y) for sm_90a>"
+    assert module["plus"] is module["plus<double>"]
+    with pytest.raises(UnknownKey, match=r"no kernel or variable 'add<3>'\..* in the name: add<\.\.\.> and plus<"):
+        module["add<3>"]
+
+
+def test_variables_keep_their_content():
+    source = """
+    __constant__ float table[2][3] = {{1, 2, 3}, {4}};
+    __device__ int counter;  __device__ unsigned long long big = 5;  __device__ float grid[4];
+    namespace inner { __device__ short s[2] = {-1, 7}; }
+    __global__ void count() {
+        atomicAdd(&counter, 1);
+        if (blockIdx.x + threadIdx.x == 0) big += inner::s[1], grid[3] = table[1][0];
+    }
+    """
+    module = cuda.compile(source)
+    assert np.array_equal(module["table"], np.array([[1, 2, 3], [4, 0, 0]], np.float32))
+    assert (module["big"].dtype, module["big"], module["counter"]) == (np.uint64, 5, 0)
+    assert module["inner::s"].dtype == np.int16
+    module["table"][1, 0] = 9
+    for _ in range(2):
+        module["count"][2, 32]()
+    assert (module["counter"], module["counter"].dtype, module["grid"][3]) == (128, np.int32, 9)
+    assert module["big"] == 19
+    module["counter"] = -4
+    module["count"][1, 1]()
+    assert module["counter"] == -3
+    with pytest.raises(OperandError, match=r"table takes values of shape \(2, 3\), float32; got \[1, 2\]"):
+        module["table"] = [1, 2]
+    with pytest.raises(UnknownKey, match=r"no kernel or variable 'tables'\. Did you mean 'table'"):
+        module["tables"] = 3
+
+
+def test_structs_and_tensor_maps():
+    source = """#include <cuda.h>
+    struct Inner { char tag; int* out; };
+    struct Params { short n; Inner inner[2]; float scale; };
+    __global__ void f(Params p) { p.inner[1].out[threadIdx.x] = p.n + p.inner[0].tag + __float_as_int(p.scale); }
+    __global__ void g(const __grid_constant__ CUtensorMap map, const CUtensorMap* there, unsigned long long* out) {
+        for (int i = 0; i < 16; i++) out[i] = map.opaque[i], out[16 + i] = there->opaque[i];
+    }"""
+    module = cuda.compile(source)
+    a, b = np.zeros(4, np.int32), np.zeros(4, np.int32)
+    inner = [cuda.struct("Inner", tag=np.int8(t), out=x) for t, x in ((3, a), (4, b))]
+    module["f"][1, 4](cuda.struct("Params", n=np.int16(5), inner=inner, scale=np.float32(2)))
+    assert (a == 0).all()
+    assert (b == 8 + np.float32(2).view(np.int32)).all()
+    words, matrix = np.zeros(32, np.uint64), np.zeros((16, 64), np.float16)
+    mapped = tcemu.tensor_map(matrix, (64, 8), swizzle=128)
+    module["g"][1, 1](mapped, mapped, words)
+    assert np.array_equal(words[:16], words[16:])
+    assert words[0] % 256 == 0 != words[1]
+
+
+def test_what_nvcc_knows_without_a_header():
+    source = """#include <cstdint>
+    #include <iostream>
+    #include <cuda_runtime.h>
+    #include <cmath>
+    #include <cassert>
+    __device__ float lowest = -INFINITY, most = FLT_MAX;
+    __global__ void f(uint32_t* x, size_t n) {
+        assert(n > 0);
+        x[0] = std::max(1, 2) + std::min(7u, 5u) + (INT_MAX == 2147483647) + isnan(NAN) + sizeof(std::int64_t);
+        x[1] = __float_as_uint(std::sqrt(16.f) + std::abs(-3.f)) + int(M_PI);
+    }"""
+    x = np.zeros(2, np.uint32)
+    cuda.compile(source)["f"][1, 1](x, 2)
+    assert x.tolist() == [17, np.float32(7).view(np.uint32) + 3]
+
+
+def test_files_and_what_they_include(tmp_path):
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "kernel.cu").write_text('#include "tools/one.cuh"\n__global__ void f(int* x) { *x = one() + N; }\n')
+    (tmp_path / "tools" / "one.cuh").write_text('#include "two.cuh"\n__device__ int one() { return two() - 1; }\n')
+    two = "#include <vector>\n__device__ int two() { return 2; }\nstd::vector<int> v;\n"
+    (tmp_path / "tools" / "two.cuh").write_text(two)
+    x = np.zeros(1, np.int32)
+    module = cuda.compile(tmp_path / "kernel.cu", define={"N": 40})
+    module["f"][1, 1](x)
+    assert x == 41
+    assert module.name == str(tmp_path / "kernel.cu")
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "far.h").write_text("#define FAR 6\n")
+    source = "#include <far.h>\n__global__ void f(int* x) { *x = FAR; }"
+    told = r"(?s)far.h.*include=\[FOLDER\] adds a folder \(in a cell: %%cuda -I FOLDER\)"
+    with pytest.raises(CompilationError, match=told):
+        cuda.compile(source)
+    cuda.compile(source, include=tmp_path / "far")["f"][1, 1](x)
+    assert x == 6
+    with pytest.raises(OperandError, match=r"cannot read the CUDA file '.*none.cu': No such file or directory"):
+        cuda.compile(tmp_path / "none.cu")
+    with pytest.raises(OperandError, match=r"takes CUDA C\+\+ as text, or a file that ends in .cu; got 'kernel'"):
+        cuda.compile("kernel")
+
+
+def test_host_code_is_left_out():
+    source = """#include <vector>
+    #include <notthere/logging.h>
+    template <int N> __global__ void add(int* x) { x[threadIdx.x] += N; }
+    static void check(cudaError_t e) { if (e) { std::cerr << e; exit(1); } }
+    int main(int argc, char** argv) {
+        std::vector<int> v(32);  int* d;
+        check(cudaMalloc(&d, 128));
+        add<3><<<1, 32>>>(d);
+        LOG(INFO) << "done";
+    }"""
+    module = cuda.compile(source, name="program.cu")
+    x = np.zeros(32, np.int32)
+    module["add<3>"][1, 32](x)
+    assert (x == 3).all()
+    assert set(module.left_out) == {"check", "main"}
+    with pytest.raises(UnknownKey) as caught:
+        module["main"]
+    assert str(caught.value) == (
+        "main is host code, which tcemu does not run: call the kernels from Python, add[grid, block](...), with numpy "
+        "arrays; cudaMalloc is not needed"
+    )
+
+
+def test_errors_have_the_lines_of_the_source():
+    with pytest.raises(CompilationError) as caught:
+        cuda.compile(SCALE.replace("x[i] *=", "y[i] *="), name="wrong.cu")
+    assert str(caught.value) == (
+        'wrong.cu:3: identifier "y" is undefined\n      if (i < n) y[i] *= k;\n                 ^'
+    )
+    with pytest.raises(TargetError, match="no target is called 'sm_99'"):
+        cuda.compile(SCALE, "sm_99")
+    with pytest.raises(CompilationError, match="invalid value for --gpu-architecture"):
+        cuda.compile(SCALE, "sm_70")  # which NVRTC 13 no longer knows
+    module = cuda.compile("#warning take care\n" + SCALE, name="careful.cu")
+    assert [str(each).splitlines()[0] for each in module.warnings] == ["careful.cu:1: #warning directive: take care"]
+
+
+def test_reports_name_the_line_of_the_source_and_the_argument():
+    module = cuda.compile(SCALE, name="reports.cu")
+    x = np.zeros(8, np.float32)
+    (report,) = module["scale"](1, 32, x, 2.0, 32, sanitizer="collect").reports
+    assert (report.site.file, report.site.line, report.site.function) == ("reports.cu", 3, "scale")
+    assert "argument" in str(report)
+    assert linecache.getline("reports.cu", 3) == "    if (i < n) x[i] *= k;\n"
+
+
+def test_the_compiler_dies_and_the_next_source_compiles():
+    compiler.version()
+    os.kill(compiler._held[1].process.pid, signal.SIGSTOP)  # it does not answer
+    limit, compiler.TIME_LIMIT = compiler.TIME_LIMIT, 0.2
+    try:
+        with pytest.raises(CompilationError, match=r"NVRTC did not finish within 0\.2 s and was stopped"):
+            cuda.compile("__global__ void hangs() {}")
+    finally:
+        compiler.TIME_LIMIT = limit
+    compiler.version()
+    child = compiler._held[1]
+    send = child.send
+
+    def killed(message):
+        send(message)
+        child.process.kill()
+
+    child.send = killed
+    with pytest.raises(CompilationError, match=r"NVRTC's process ended while it compiled this source \((signal|exit)"):
+        cuda.compile("#include <cuda/std/tuple>\n__global__ void crashes() {}")
+    assert cuda.compile("__global__ void works() {}").kernels == ("works",)
+
+
+def test_without_nvrtc(monkeypatch):
+    compiler.close()
+    toolkit.toolkit.cache_clear()
+    monkeypatch.setattr(toolkit, "_folders", lambda: iter(()))
+    try:
+        with pytest.raises(MissingPackage, match=r"CUDA C\+\+ needs NVRTC, .* the extra `cuda` installs"):
+            cuda.compile("__global__ void f() {}")
+        assert not cuda.available()
+    finally:
+        toolkit.toolkit.cache_clear()

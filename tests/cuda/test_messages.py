@@ -1,0 +1,99 @@
+"""NVRTC's log as messages. The logs are those of NVRTC 13.4."""
+
+import pytest
+
+from tcemu.cuda import messages, options
+from tcemu.errors import OperandError
+
+LOG = """k.cu(2): warning #177-D: variable "unused" was declared but never referenced
+      int unused;
+          ^
+
+Remark: The warnings can be suppressed with "-diag-suppress <warning-number>"
+
+k.cu(5): error: identifier "y" is undefined
+      if (i < n) y[i] *= k;
+                 ^
+
+/usr/lib/nvidia/cu13/include/cuda_fp8.hpp(2064): warning #1444-D: class "double4" was declared deprecated
+  explicit f(const double4 f) {
+                   ^
+
+k.cu(9): error: no instance of constructor "A::A" matches the argument list
+            argument types are: (int)
+          detected during instantiation of "void g<N>() [with N=3]" at line 12
+      A a(N);
+          ^
+
+2 errors detected in the compilation of "k.cu".
+"""
+
+
+def test_errors_are_shown_with_their_lines():
+    error = messages.error(LOG)
+    assert str(error) == (
+        'k.cu:5: identifier "y" is undefined\n'
+        "      if (i < n) y[i] *= k;\n"
+        "                 ^\n\n"
+        'k.cu:9: no instance of constructor "A::A" matches the argument list\n'
+        "            argument types are: (int)\n"
+        '          detected during instantiation of "void g<N>() [with N=3]" at line 12\n'
+        "      A a(N);\n"
+        "          ^"
+    )
+    assert error.verbatim
+    assert messages.wrong_lines(LOG, "k.cu") == {5, 9}
+
+
+def test_warnings_are_those_of_the_users_lines():
+    (warning,) = messages.warnings(LOG)
+    assert str(warning) == (
+        'k.cu:2: variable "unused" was declared but never referenced\n      int unused;\n          ^'
+    )
+
+
+def test_many_errors_are_cut_off():
+    log = "\n\n".join(f'k.cu({n}): error: identifier "y{n}" is undefined\n  y{n};\n  ^' for n in range(1, 13))
+    end = 'k.cu:8: identifier "y8" is undefined\n  y8;\n  ^\n\n... and 4 errors more'
+    assert str(messages.error(log)).endswith(end)
+
+
+def test_a_log_without_lines_is_shown_as_it_is():
+    told = "nvrtc: error: invalid value for --gpu-architecture (-arch)\n"
+    assert str(messages.error(told)) == told.strip()
+    assert str(messages.error("", "NVRTC_ERROR_OUT_OF_MEMORY")) == "NVRTC_ERROR_OUT_OF_MEMORY"
+    assert not messages.warnings(told)
+
+
+def test_absent_headers_and_names():
+    log = 'k.cu(1): catastrophic error: cannot open source file "cute/tensor.hpp"\n  #include <cute/tensor.hpp>\n  ^\n'
+    assert messages.absent_header(log) == "cute/tensor.hpp"
+    assert messages.absent_header(LOG) == ""
+    assert messages.names_wrong('__nv_name_map(4): error: no instance of function template "f" matches\n')
+    assert not messages.names_wrong(LOG)
+
+
+@pytest.mark.parametrize(
+    ("given", "arch", "kept"),
+    [
+        ("-arch=sm_80 -O3 --use_fast_math", "sm_80", ("--use_fast_math",)),
+        ("-arch sm_90a -std=c++20 --expt-relaxed-constexpr -lcublas", "sm_90a", ("-std=c++20",)),
+        ("-gencode arch=compute_90a,code=sm_90a -Xptxas -v -maxrregcount=64", "sm_90a", ("-maxrregcount=64",)),
+        ("--gpu-architecture=compute_75 -lineinfo -o out.ptx -ptx", "sm_75", ()),
+        (["-gencode=arch=compute_80,code=sm_80", "-DX=1 2"], "sm_80", ("-DX=1 2",)),
+        ((), "", ()),
+    ],
+)
+def test_options_of_nvcc(given, arch, kept):
+    assert options.given(given) == (arch, kept)
+
+
+def test_macros_and_folders(tmp_path):
+    assert options.defined({"N": 64, "FAST": True, "EMPTY": None}) == ("-DN=64", "-DFAST=1", "-DEMPTY")
+    assert options.folders(tmp_path) == options.folders([str(tmp_path)]) == (tmp_path.resolve(),)
+    with pytest.raises(OperandError, match="folders with headers; got 'nowhere', which is not a folder"):
+        options.folders("nowhere")
+    with pytest.raises(OperandError, match="define= has the names of macros; got 'a b'"):
+        options.defined({"a b": 1})
+    with pytest.raises(OperandError, match=r"options= must be the compiler's options as text, .*; got \[3\]"):
+        options.given([3])
