@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from tcemu.alu.floats import INFINITY, NAN, SIGN, finished, flushed, is_nan, magnitude, size
+from tcemu.alu.floats import INFINITY, NAN, SIGN, clamped, finished, flushed, is_nan, magnitude, size
 from tcemu.alu.integer import extended
 from tcemu.alu.rounding import directed, from_bf16, narrowed, odd, to_bf16, with_error
 from tcemu.alu.row import Meaning, Ops, Row, Value, Words, bits
@@ -107,7 +107,7 @@ def _to_whole(kind: str, ops: Ops, words: Words, x: Value) -> Value:
     """Rounded to a whole number of the same type."""
     value = ops.fround(_as_single(ops, words, x, kind), _ROUNDED[words["irnd"]])
     if kind == "f64":
-        return _quiet(ops, value)
+        return clamped(ops, value, kind) if "sat" in words else _quiet(ops, value)
     found = value if kind == "f32" else _short(ops, value, kind, "rn")
     return finished(ops, words, found, kind)
 
@@ -117,8 +117,11 @@ def _quiet(ops: Ops, x: Value) -> Value:
 
 
 def _same(kind: str, ops: Ops, words: Words, x: Value) -> Value:
-    """.sat and .ftz alone."""
-    return finished(ops, words, flushed(ops, words, x, kind), kind)
+    """.sat and .ftz alone; without them, the number as it is."""
+    x = flushed(ops, words, x, kind)
+    if "sat" in words:
+        return clamped(ops, x, kind)
+    return finished(ops, words, x, kind) if "ftz" in words else x
 
 
 def _widened(source: str, target: str, ops: Ops, words: Words, x: Value) -> Value:
@@ -167,10 +170,10 @@ def _two(meaning: Meaning, ops: Ops, words: Words, high: Value, low: Value) -> V
 
 
 def _to_tf32(ops: Ops, words: Words, x: Value) -> Value:
-    """The upper 19 bits of F32. With .rna, which is emulated, NaNs are rounded like numbers."""
+    """The upper 19 bits of F32. With .rna, which is emulated, a NaN keeps them, or with .satfinite, all but 1."""
     sign, size = x & SIGN["f32"], magnitude(x, "f32")
     if words["frnd"] == "rna":
-        found = ops.smaller(size + 0x1000, SIGN["f32"] - 1) & 0xFFFFE000
+        found = ops.select(size < INFINITY["f32"], size + 0x1000, size) & 0xFFFFE000
         if "satfinite" in words:
             found = ops.select(found >= INFINITY["f32"], found - 0x2000, found)
         return found | sign

@@ -48,15 +48,19 @@ def flushed(ops: Ops, words: Words, x: Value, kind: str) -> Value:
     return ops.select((x & INFINITY[kind]) == 0, x & SIGN[kind], x)
 
 
+def clamped(ops: Ops, x: Value, kind: str) -> Value:
+    """Clamped to 0 to 1; a NaN becomes +0."""
+    return ops.smaller(ops.select(ops.less_equal(x, 0) | is_nan(ops, x, kind), 0, x), ONE[kind])
+
+
 def finished(ops: Ops, words: Words, x: Value, kind: str, tiny: Value | None = None) -> Value:
     """A result of 16 or 32 bits: its NaN, .ftz, .sat and .relu.
 
     `tiny` is a mask of the lanes where .ftz gives 0, if that does not depend on the result alone.
     """
-    nan = is_nan(ops, x, kind)
     if "ftz" in words:
         x = ops.select((x & INFINITY[kind]) == 0 if tiny is None else tiny, x & SIGN[kind], x)
     if "sat" in words:
-        return ops.smaller(ops.select(ops.less_equal(x, 0) | nan, 0, x), ONE[kind])
-    x = ops.select(nan, NAN[kind], x)
+        return clamped(ops, x, kind)
+    x = ops.select(is_nan(ops, x, kind), NAN[kind], x)
     return ops.larger_signed(x, 0) if "relu" in words else x
