@@ -22,6 +22,8 @@ from tcemu.commands.isa import isa
 from tcemu.commands.live import record, verify
 from tcemu.commands.measure import measure
 from tcemu.commands.profile import profile
+from tcemu.commands.ptx import ptx
+from tcemu.commands.run import run
 from tcemu.commands.sanitize import sanitize
 from tcemu.commands.warm import warm, warm_up
 from tcemu.commands.whose import whose
@@ -133,7 +135,9 @@ commands.add_command(grade)
 commands.add_command(isa)
 commands.add_command(measure)
 commands.add_command(profile)
+commands.add_command(ptx)
 commands.add_command(record)
+commands.add_command(run)
 commands.add_command(sanitize)
 commands.add_command(verify)
 commands.add_command(warm)

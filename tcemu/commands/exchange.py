@@ -81,7 +81,8 @@ def _rule(name: str) -> dict[str, Any]:
 
 
 def _result(found: Found, number: int, what: str) -> dict[str, Any]:
-    site = found.site or (what.rpartition(":")[0], 1, "")
+    file, colon, function = what.rpartition(":")
+    site = found.site or (file if colon and function.isidentifier() else what, 1, "")
     made: dict[str, Any] = {
         "ruleId": found.rule,
         "ruleIndex": number,

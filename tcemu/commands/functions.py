@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import runpy
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from inspect import Parameter, signature
 from pathlib import Path
+from typing import Any
 
+from tcemu.commands.device_code import is_device_code, launches_of
 from tcemu.errors import TcemuError, did_you_mean, listing
 
-_KERNELS = (
-    "Write the kernel as a Python function of a warp, in which warp.run(opcode, operands) executes a PTX instruction; "
-    "each kernel of tcemu.gemm is there in Python and in CUDA C++ (tcemu/gemm/cuda)"
-)
 #: What files of other languages are, and what to do with them, by the end of their names.
 _LANGUAGES = {
-    **dict.fromkeys((".cu", ".cuh", ".h", ".hpp", ".cpp", ".cc", ".c"), f"C++, which tcemu does not read. {_KERNELS}"),
-    ".ptx": f"a PTX program, of which tcemu executes single instructions. {_KERNELS}",
-    **dict.fromkeys((".cubin", ".fatbin", ".sass", ".so"), f"machine code, which tcemu does not read. {_KERNELS}"),
+    **dict.fromkeys((".cubin", ".fatbin", ".sass", ".so"), "machine code, which tcemu does not read"),
     ".ipynb": "a notebook: write its cells to a Python file first (jupyter nbconvert --to script)",
 }
+
+
+def what_runs(what: str, launches: Sequence[str], command: str, **how: Any) -> Callable[[], object]:
+    """What a command runs: FILE:FUNCTION of Python or, of a file of CUDA C++ or PTX, launches. Raises TcemuError."""
+    if is_device_code(what):
+        return launches_of(Path(what), launches, **how)
+    name, colon, _ = what.rpartition(":")
+    if colon and is_device_code(name):
+        raise TcemuError(f"a file of CUDA C++ or PTX has no functions to call; write tcemu {command} {name} LAUNCH")
+    if launches:
+        raise TcemuError(f"launches are for files of CUDA C++ and PTX; {what} is Python, whose function launches")
+    return function_named(what, command)
 
 
 def function_named(what: str, command: str) -> Callable[[], object]:

@@ -7,11 +7,12 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tcemu.commands.functions import function_named, save
+from tcemu.commands.device_code import compiling
+from tcemu.commands.functions import save, what_runs
 from tcemu.commands.report import Part, Report, write
 from tcemu.errors import LaunchError, TcemuError, counted
 
@@ -27,7 +28,9 @@ _LINES = 10
 
 
 @click.command()
-@click.argument("what", metavar="FILE:FUNCTION")
+@click.argument("what", metavar="FILE[:FUNCTION]")
+@click.argument("launches", nargs=-1, metavar="[LAUNCH]...")
+@compiling
 @click.option("--svg", type=click.Path(path_type=Path, dir_okay=False), help="Draw the timeline of a block.")
 @click.option("--block", type=click.IntRange(min=0), default=0, show_default=True, help="The block that --svg draws.")
 @click.option(
@@ -37,10 +40,19 @@ _LINES = 10
     metavar="OUT.json",
     help="Write the timeline for Perfetto (ui.perfetto.dev) or chrome://tracing.",
 )
-def profile(what: str, svg: Path | None, block: int, traced: Path | None) -> None:
-    """Run FUNCTION of the Python file FILE and print where its launches spend their clock cycles.
+def profile(
+    what: str, launches: tuple[str, ...], svg: Path | None, block: int, traced: Path | None, **how: Any
+) -> None:
+    """Run the kernels of FILE and print where their launches spend their clock cycles.
 
-    FUNCTION takes no arguments and launches kernels, by tcemu.launch or through a function that does:
+    FILE is CUDA C++ or PTX, and each LAUNCH is written as in CUDA C++; without any, comments in FILE say what to
+    launch. `tcemu run --help` says more about both.
+
+    \b
+        tcemu profile scale.cu 'scale<<<8, 128>>>(random(1000), 2.0f, 1000)'
+
+    Or FILE is Python, and FUNCTION takes no arguments and launches kernels, by tcemu.launch or through a function that
+    does:
 
     \b
         def run():
@@ -50,7 +62,7 @@ def profile(what: str, svg: Path | None, block: int, traced: Path | None) -> Non
     waited for, the lines on which warps spent most time, bank conflicts, and the sanitizer's reports. The exit code is
     1 if one of these is an error. --svg and --trace write the launch that took longest.
     """  # noqa: D301 - click's mark for lines that it does not wrap
-    runs = _observed(function_named(what, "profile"))
+    runs = _observed(what_runs(what, launches, "profile", **how))
     if not runs:
         raise TcemuError(f"{what} did not launch a kernel: a profile needs at least one tcemu.launch")
     for run in runs:

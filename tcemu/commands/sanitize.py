@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tcemu.commands.device_code import compiling
 from tcemu.commands.exchange import ERROR, RESULT, Checked, Found, as_junit, as_sarif
-from tcemu.commands.functions import function_named, save
+from tcemu.commands.functions import save, what_runs
 from tcemu.errors import LaunchError, TcemuError, Unending
 
 if TYPE_CHECKING:
@@ -28,7 +29,9 @@ _STYLES = {"error": "bold red", "warning": "bold yellow", "hint": "bold cyan"}
 
 
 @click.command()
-@click.argument("what", metavar="FILE:FUNCTION")
+@click.argument("what", metavar="FILE[:FUNCTION]")
+@click.argument("launches", nargs=-1, metavar="[LAUNCH]...")
+@compiling
 @click.option(
     "--policies",
     default=",".join(POLICIES),
@@ -59,6 +62,7 @@ _STYLES = {"error": "bold red", "warning": "bold yellow", "hint": "bold cyan"}
 @click.option("--junit", type=click.Path(path_type=Path, dir_okay=False), help="Write a test case for each launch.")
 def sanitize(
     what: str,
+    launches: tuple[str, ...],
     policies: str,
     seeds: int,
     delays: int,
@@ -67,10 +71,18 @@ def sanitize(
     operations: int,
     sarif: Path | None,
     junit: Path | None,
+    **how: Any,
 ) -> None:
-    """Run FUNCTION of the Python file FILE and look for orders in which its kernels go wrong.
+    """Run the kernels of FILE and look for orders in which they go wrong.
 
-    FUNCTION takes no arguments and launches kernels, by tcemu.launch or through a function that does:
+    FILE is CUDA C++ or PTX, and each LAUNCH is written as in CUDA C++; without any, comments in FILE say what to
+    launch. `tcemu run --help` says more about both.
+
+    \b
+        tcemu sanitize scale.cu 'scale<<<8, 128>>>(random(1000), 2.0f, 1000)'
+
+    Or FILE is Python, and FUNCTION takes no arguments and launches kernels, by tcemu.launch or through a function that
+    does:
 
     \b
         def run():
@@ -78,14 +90,14 @@ def sanitize(
 
     Each launch runs under all policies and several seeds. If nothing is wrong, a search tries orders with few delays,
     within a budget for each launch; launches of one kernel in the same form are searched once. The exit code is 1 if
-    there is an error, 0 if there is none, and 2 if FUNCTION cannot be run.
+    there is an error, 0 if there is none, and 2 if nothing can be run.
     """  # noqa: D301 - click's mark for lines that it does not wrap
     from rich.console import Console
 
     from tcemu.launcher import replacing
 
     checks = _Checks(_policies(policies), seeds, delays, budget, work, operations)
-    function = function_named(what, "sanitize")
+    function = what_runs(what, launches, "sanitize", **how)
     with replacing(checks.launch), suppress(_Ended):
         function()
     if not checks.done:
@@ -174,7 +186,7 @@ class _Checks:
         """Under other schedules."""
         from tcemu.schedules import search_schedules
 
-        form = kernel, str((grid, block, options)), tuple(_form(each) for each in args)
+        form = getattr(kernel, "of", kernel), str((grid, block, options)), tuple(_form(each) for each in args)
         if form in self._searched:
             check.covered = "with an earlier launch"
             return

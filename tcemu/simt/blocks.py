@@ -15,7 +15,7 @@ from tcemu.simt.lowering import Lowering
 from tcemu.simt.steps import Access, Block, Branch, Ending, Leave, Step
 
 #: Ends a block in native code; anything else that is no step is an operation.
-_ENDINGS = frozenset({"bra", "ret", "exit"})
+ENDINGS = frozenset({"bra", "ret", "exit"})
 #: Makes the operation of an instruction, which may be an access.
 Bind = Callable[[int, Instruction, Access | None], Operation]
 
@@ -29,7 +29,7 @@ def blocks_of(lowering: Lowering, bind: Bind, place: Callable[[Instruction], str
     steps: list[tuple[Step, ...] | None] = []
     for number, instruction in enumerate(function.body):
         try:
-            steps.append(() if _head(instruction) in _ENDINGS else lowering.steps(number, instruction))
+            steps.append(() if _head(instruction) in ENDINGS else lowering.steps(number, instruction))
         except Unsupported as error:
             raise Unsupported(f"{place(instruction)}: {instruction.opcode}: {error}") from None
     starts = _starts(function, steps)
@@ -69,7 +69,7 @@ def _starts(function: Function, steps: list[tuple[Step, ...] | None]) -> list[in
     """Where blocks start; one starts behind the body."""
     starts = {0, len(function.body), *function.labels.values()}
     for number, instruction in enumerate(function.body):
-        if _head(instruction) in _ENDINGS:
+        if _head(instruction) in ENDINGS:
             starts.add(number + 1)
         elif _alone(steps[number]):
             starts |= {number, number + 1}

@@ -79,7 +79,7 @@ class Kernel:
     ) -> None:
         """`variables` are those of the module, which its kernels share; `names` are those of the arguments."""
         self.module, self.function = module, _found(module, name)
-        self.target = target or _target_of(module)
+        self.target = target or target_of(module)
         self.variables = variables or Variables(module)
         self.names = tuple(names or (f"argument {number}" for number in range(len(self.function.parameters))))
         self._codes: dict[bool, Code] = {}
@@ -182,6 +182,7 @@ class Kernel:
         kernel.__name__ = kernel.__qualname__ = self.name
         names = [*(name for name, _ in bound.buffers), *(f"variable {each.name}" for each in layout.variables)]
         kernel.argument_names = dict(enumerate(names))  # type: ignore[attr-defined]
+        kernel.of = self  # type: ignore[attr-defined] # each launch has a function of its own
         return kernel, runs
 
 
@@ -212,7 +213,7 @@ def _found(module: Module, name: str) -> Function:
     raise UnknownName(f"no kernel {name} in {module.name}; it has {listing(names)}.{did_you_mean(name, names)}")
 
 
-def _target_of(module: Module) -> str:
+def target_of(module: Module) -> str:
     """The target that the text was made for, if tcemu knows it."""
     try:
         return str(target_named(module.target))
