@@ -27,7 +27,7 @@ from tcemu.instructions.table import family_of
 from tcemu.kernels.host.threads import cores
 from tcemu.machine import memory
 from tcemu.progress import Progress
-from tcemu.sanitizer import marks
+from tcemu.sanitizer import batches, marks
 from tcemu.vectors import cases, classes, elements, emulator
 
 #: The file beside the compiled kernels that says what they were compiled for.
@@ -183,6 +183,7 @@ def compile_small() -> None:
     """Compile the kernels of the machine and the sanitizer, which no instruction needs."""
     memory.compile_all()
     marks.compile_all()
+    batches.compile_all()
 
 
 def _text(path: Path) -> str:

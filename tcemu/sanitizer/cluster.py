@@ -93,6 +93,10 @@ class Cluster:
             self._wgmmas.pop(id(event.wgmma), None)
         return told
 
+    def placing(self, number: int) -> tuple[int, Callable[[int], int]]:
+        """Where a block's shared memory begins, and a function that gives the number of a warp of the block."""
+        return self._bytes * self._ranks[number], self._numbered[number].__getitem__
+
     def _report(self, report: Report) -> None:
         """Pass on a report; its own warp is known by its number in its block."""
         report.by = report.by._replace(warp=int(report.by.warp) % self._warps)

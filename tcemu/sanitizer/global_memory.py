@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tcemu.instructions import Instruction
 from tcemu.machine.events import Accessed, By, Copy, CopyIssued, ProxyFenced
 from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
@@ -38,12 +39,12 @@ class Store:
     #: (32,)
     fenced: Array | None = None
 
-    def continues(self, event: Accessed, time: int) -> bool:
+    def continues(self, by: By, opcode: str, size: int, time: int) -> bool:
         """Whether a write is one more of these: kernels store a tile line by line."""
-        _, _, active, site = event.by
+        _, _, active, site = by
         _, _, own, line = self.by
         same = self.time == time and line is site and own == active and self.fenced is None
-        return same and self.size == event.size and self.opcode == event.instruction.opcode
+        return same and self.size == size and self.opcode == opcode
 
 
 @dataclass(eq=False, slots=True)
@@ -79,15 +80,18 @@ class GlobalMemory:
         }
 
     def _accessed(self, event: Accessed) -> None:
-        by = event.by
+        self.keep(event.by, event.instruction, event.size, event.addresses, event.lanes)
+
+    def keep(self, by: By, instruction: Instruction, size: int, addresses: Array, lanes: Array) -> None:
+        """Keep a write of `size` bytes by each of the lanes (n,)."""
         time = self._clocks.time[by.warp]
         store = self._latest.get(by.warp)
-        if store is None or not store.continues(event, time):
-            store = self._latest[by.warp] = Store(by, event.instruction.opcode, event.size, time)
+        if store is None or not store.continues(by, instruction.opcode, size, time):
+            store = self._latest[by.warp] = Store(by, instruction.opcode, size, time)
             self._stores.append(store)
             self._open[by.warp].append(store)
-        store.addresses.append(event.addresses)
-        store.lanes.append(event.lanes)
+        store.addresses.append(addresses)
+        store.lanes.append(lanes)
 
     def _fence(self, event: ProxyFenced) -> None:
         if "global" not in event.spaces:

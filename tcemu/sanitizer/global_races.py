@@ -12,11 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from tcemu.machine.events import Accessed, Site
+from tcemu.instructions import Instruction
+from tcemu.machine.events import Accessed, By, Site
+from tcemu.machine.memory import Extent
 from tcemu.machine.sites import alone, callers_of
 from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
-from tcemu.sanitizer.fences import ALIKE, strength
+from tcemu.sanitizer.fences import ALIKE, WEAK, strength
 from tcemu.sanitizer.global_shadow import LISTED, WRITES, GlobalShadow, Line
 from tcemu.sanitizer.grid import GlobalAccess, thread_of
 from tcemu.sanitizer.records import EVENT
@@ -84,22 +86,9 @@ class GlobalRaces:
         if event.writes or event.order:
             self._look(event)
         else:
-            _, warp, active, site = event.by
-            self._loads[warp] = True
-            line = self._lines.get((warp, site))
-            if (
-                line is None
-                or line.lanes is not event.lanes
-                or line.instruction is not event.instruction
-                or line.active != active
-                or line.size != event.size
-                or not line.alone
-            ):
-                line = self._line(event, line)
-            read, listed = (line, event.addresses.tobytes(), self._time[warp]), line.listed
-            if listed.low <= low and high <= listed.end and len(listed) < LISTED:
-                listed += read
-            elif not self._shadow.lists(read, event.extent):
+            line = self.line(event.by, event.instruction, event.size, event.lanes)
+            read = self.list(line, event.addresses.tobytes(), event.extent)
+            if read is not None:
                 self._look(event, read)
         stored, loaded = self._stored, self._loaded
         if (low < stored.end and high > stored.first) or (low < loaded.end and high > loaded.first):
@@ -163,24 +152,54 @@ class GlobalRaces:
             self._latest[warp] = this, number
         return number
 
-    def _line(self, event: Accessed, latest: Line | None) -> Line:
-        """What a weak read has in common with the others of its line: often the same as the `latest` ones."""
-        by, lanes = event.by, event.lanes
+    def line(self, by: By, instruction: Instruction, size: int, lanes: Array) -> Line:
+        """What a weak read has in common with the others of its line; its warp now counts as one that reads."""
+        _, warp, active, site = by
+        self._loads[warp] = True
+        line = self._lines.get((warp, site))
+        if (
+            line is None
+            or line.lanes is not lanes
+            or line.instruction is not instruction
+            or line.active != active
+            or line.size != size
+            or not line.alone
+        ):
+            line = self._line(by, instruction, size, lanes, line)
+        return line
+
+    def list(self, line: Line, places: bytes, extent: Extent) -> tuple[Line, bytes, int] | None:
+        """Put a weak read on the list of its array; return it if that cannot be done."""
+        (low, high), listed = extent, line.listed
+        read = line, places, self._time[line.by.warp]
+        if listed.low <= low and high <= listed.end and len(listed) < LISTED:
+            listed += read
+            return None
+        return None if self._shadow.lists(read, extent) else read
+
+    def _line(self, by: By, instruction: Instruction, size: int, lanes: Array, latest: Line | None) -> Line:
+        """The same; often it is the `latest` one."""
         callers = callers_of(by, EVENT)
         if (
             latest is not None
             and latest.callers == callers
-            and latest.instruction is event.instruction
+            and latest.instruction is instruction
             and latest.active == by.active
-            and latest.size == event.size
+            and latest.size == size
             and latest.lanes.tobytes() == lanes.tobytes()
         ):
             return latest
         if callers:
             callers = self._grid.accesses.kept(callers)
-        line = Line(by, event.instruction, event.size, lanes, self._neighbour.number, callers, alone(by.site))
+        line = Line(by, instruction, size, lanes, self._neighbour.number, callers, alone(by.site))
         self._lines[by.warp, by.site] = line
         return line
+
+    def number(self, by: By, instruction: Instruction, writes: bool) -> int:
+        """The number of a weak access by a warp now."""
+        return self._grid.accesses.number(
+            self._neighbour.number, by, instruction.opcode, writes, WEAK, self._time[by.warp]
+        )
 
     # ---------------------------------------------------------------------------------------- what is in order
 

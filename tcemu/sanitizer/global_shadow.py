@@ -106,6 +106,7 @@ class GlobalShadow:
         #: the listed reads of each array, and the arrays that have been written, by their places
         self._listed: dict[int, Listed] = {}
         self._written: set[int] = set()
+        self._flags: Array | None = None
         #: the bytes of the array that was written last
         self._latest = 0, 0
         self._tools = fastest()
@@ -273,10 +274,30 @@ class GlobalShadow:
         order = np.argsort(numbers, kind="stable")
         return cells[order], marks[order]
 
+    # ---------------------------------------------------------------------------------------- many at once
+
+    @property
+    def arrays(self) -> Array:
+        """The first byte of each array, the one after the last, and whether the array has been written, (n, 3)."""
+        if self._flags is None:
+            written = [number in self._written for number in range(len(self._starts))]
+            self._flags = np.array([self._starts, self._ends, written], np.int64).T.copy()
+        return self._flags
+
+    @property
+    def held(self) -> tuple[Array, Array, Array, int, int]:
+        """The cells that have been accessed, their marks, the threads of records; a cell's bits; bytes with cells."""
+        return self._accessed, self._marks, self._threads(), self._shift, self._covered
+
+    def noted_writes(self, low: int, high: int) -> None:
+        """A kernel has noted weak writes from byte `low` to byte `high` - 1, in arrays that had been written."""
+        self._first, self._end = min(self._first, low), max(self._end, high)
+
     def _wrote(self, extent: Extent) -> Extent:
         """Note that arrays are written; return the bytes of the last one."""
         arrays = self._arrays(extent)
         self._written.update(arrays)
+        self._flags = None
         return (self._starts[arrays[-1]], self._ends[arrays[-1]]) if arrays else (0, 0)
 
     def _arrays(self, extent: Extent) -> range:

@@ -8,10 +8,12 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, Literal, get_args
 
+from tcemu.backend import backend
 from tcemu.errors import OperandError, UndefinedBehaviour, counted, listing, shown
 from tcemu.instructions import Instruction
 from tcemu.machine.events import (
     Accessed,
+    Accesses,
     BarrierCompleted,
     BlockEnded,
     BlockStarted,
@@ -25,6 +27,7 @@ from tcemu.machine.events import (
     WgmmaIssued,
 )
 from tcemu.sanitizer import rules
+from tcemu.sanitizer.batches import Batches
 from tcemu.sanitizer.block import Block, Handler
 from tcemu.sanitizer.cluster import Cluster
 from tcemu.sanitizer.grid import Grid
@@ -38,6 +41,7 @@ from tcemu.tracebacks import cell
 Mode = Literal["raise", "warn", "collect", "off"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 _NONE: dict[object, list[Handler]] = {}
+_BATCHES: frozenset[type[Event]] = frozenset({Accesses})
 for _module in iter_modules(rules.__path__):  # which put rules and sections into their tables
     import_module(f"{rules.__name__}.{_module.name}")
 
@@ -64,6 +68,11 @@ class Sanitizer:
     #: one access to registers is enough of those that repeat it
     once = frozenset({Touched})
 
+    @property
+    def takes(self) -> frozenset[type[Event]]:
+        """Many native accesses in one event, where kernels note them."""
+        return _BATCHES if backend(0) == "numba" else frozenset()
+
     def __init__(self, mode: Mode = "raise", outputs: Mapping[str, str] = {}) -> None:
         """`outputs` are the arrays that earlier launches have written, by their names here, with the kernel of each."""
         if not isinstance(mode, str) or mode not in MODES:
@@ -76,6 +85,8 @@ class Sanitizer:
         self._watches: dict[int, tuple[Watch, Cluster | None]] = {}
         #: by block that is in no cluster: the handlers that are known so far, which is all that most events need
         self._handlers: dict[int, dict[object, list[Handler]]] = {}
+        #: by block: what notes its native accesses
+        self._batches: dict[int, Batches] = {}
         self._places: Places = {}
         self._grid: Grid | None = None
         #: the instructions that its sections need; they are the same in all blocks
@@ -92,6 +103,9 @@ class Sanitizer:
         """Receive an event of the machine."""
         kind: Any = type(event)
         told: Any = event  # which fields it has depends on its kind
+        if kind is Accesses:
+            self._take(told)
+            return
         if kind is Accessed:
             what = told.space, told.writes, told.order, told.collective, told.owner
             handlers = self._handlers.get(told.by.block, _NONE).get(what)
@@ -121,9 +135,22 @@ class Sanitizer:
                 handle(told)
         if kind is BlockEnded:
             del self._watches[block]
+            self._batches.pop(block, None)
             self._handlers.pop(block, None)
             if all(each is not watch for each, _ in self._watches.values()):
                 watch.close()
+
+    def _take(self, event: Accesses) -> None:
+        """Note many accesses of a warp."""
+        found = self._watches.get(event.block)
+        if found is None:
+            return
+        batches = self._batches.get(event.block)
+        if batches is None:
+            watch, cluster = found
+            place, label = (0, int) if cluster is None else cluster.placing(event.block)
+            batches = self._batches[event.block] = Batches(watch.block, watch, self, place, label)
+        batches(event)
 
     def hears(self, kind: type[Event]) -> bool:
         """Whether it needs events of this kind now."""

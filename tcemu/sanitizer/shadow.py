@@ -94,11 +94,12 @@ class Shadow:
 
     def reads_of(self, reader: object) -> Array:
         """The last read of each cell by one reader: a warp, the wgmma of a warpgroup, or the bulk copies of a warp."""
-        row = self._row(reader)  # which may add one
+        row = self.row_of(reader)  # which may add one
         found: Array = self.reads[row]
         return found
 
-    def _row(self, reader: object) -> int:
+    def row_of(self, reader: object) -> int:
+        """The number of a reader's row."""
         found = self._rows.get(reader)
         if found is None:
             found = self._rows[reader] = len(self._rows)

@@ -126,6 +126,10 @@ class SharedMemory:
                 self._collide_write(record, cells, marks, late, lanes, prior, Known(row, (row,)))
         self._note_write(record, cells, prior, lanes)
 
+    def loads(self) -> None:
+        """Loads are about to be noted elsewhere."""
+        self._generic_reads = True
+
     # ---------------------------------------------------------------------------------------- the async proxy
 
     def read_async(self, record: int, cells: Array, known: Known, reader: object) -> None:

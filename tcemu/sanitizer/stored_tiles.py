@@ -204,12 +204,18 @@ class StoredTiles:
         #: by line and what it reads there: how many reads have been looked at
         self._reads: dict[object, int] = {}
         self.handlers: Handlers = {
-            Accessed: ForAccesses(self._accessed, _needed),
+            Accessed: ForAccesses(self.accessed, _needed),
             CopyIssued: self._copied,
             WgmmaIssued: self._issued,
         }
 
-    def _accessed(self, event: Accessed) -> None:
+    @property
+    def follows(self) -> bool:
+        """Whether it still needs accesses."""
+        return self._origins.open
+
+    def accessed(self, event: Accessed) -> None:
+        """A write to shared memory, a load from global memory, or a load by all lanes together."""
         if not self._origins.open or not len(event.addresses):
             return
         if event.writes or event.space == "global":

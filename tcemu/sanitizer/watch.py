@@ -29,7 +29,7 @@ class Watch:
     """
 
     def __init__(self, block: Block, places: Places) -> None:
-        self._block, self._places = block, places
+        self.block, self._places = block, places
         #: the handlers of each kind of event so far: see `of`
         self.handlers: dict[object, list[Handler]] = {}
         self._added: dict[type[Event], list[Handler]] = {}
@@ -69,7 +69,7 @@ class Watch:
 
     def _needing(self, key: object, kind: type[Event], needs: Callable[[Any], bool] = lambda _: True) -> list[Any]:
         """What the sections have for a kind of event; `key` stands for those that `needs` accepts."""
-        block = self._block
+        block = self.block
         if not self._places:
             self._index()
         places: Sequence[type[Section]] | None = self._places.get(key)
@@ -84,13 +84,13 @@ class Watch:
         """Note the sections that have a handler for each kind of event."""
         found: dict[object, list[type[Section]]] = {}
         for section in SECTIONS:
-            for kind in self._block.section(section).handlers:
+            for kind in self.block.section(section).handlers:
                 found.setdefault(kind, []).append(section)
         self._places.update((kind, tuple(sections)) for kind, sections in found.items())
 
     def close(self) -> None:
         """Forget the sections."""
-        self._block.close()
+        self.block.close()
 
     @property
     def needs(self) -> tuple[Callable[[Instruction, bool], bool], ...]:

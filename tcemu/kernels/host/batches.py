@@ -1,0 +1,286 @@
+"""Compares and notes, for the sanitizer, the loads and stores in the log of a warp: many in one call.
+
+The log is that of tcemu.machine.events.Accesses. `heads` finds its records, and which of them are of one sort;
+`advance` does for each what host/shadow.py does for a single one, and stops at the first that does not fit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tcemu.kernels.host.compiling import njit
+
+#: State spaces, as `heads` takes and gives them.
+SHARED, GLOBAL, GENERIC = 0, 1, 2
+#: Sorts of a record that has no lanes, and of one whose lanes use several state spaces.
+NOTHING, SEVERAL = -2, -1
+#: The fields of a sort: the instruction of its first record, the mask, the space, whether it writes, and the bytes of a
+#: lane; what to add to an address; the mark of lane 0, and the record before (see records.link); whether a load is .nc.
+NUMBER, MASK, SPACE, WRITES, SIZE, BASE, FIRST, BEFORE, INCOHERENT, FIELDS = range(10)
+#: The scalars of `advance`: of shared memory the bits of a cell, whether loads and stores can be noted, the threads; of
+#: global memory the bits of a cell, the bytes that have cells, the threads; the bytes of copies that wrote and that
+#: read, and of tensor maps, first and end each; and what comes back: the bytes that have been written, first and end.
+(
+    SHIFT, LOADS, STORES, OWN, FAR_SHIFT, COVERED, FAR_OWN, STORED, STORED_END, LOADED, LOADED_END, MAPS, MAPS_END,
+    LOW, HIGH, SCALARS,
+) = range(16)  # fmt: skip
+#: Why `advance` stops: it has done all; this record does not fit; the number of this sort is missing.
+DONE, SINGLE, UNNUMBERED = 0, 1, 2
+#: Rows of the marks of global memory: see global_shadow.py.
+_WEAK, _READ, _OTHER, _SEEN = 0, 2, 3, 5
+
+
+@njit(cache=True, nogil=True)
+def heads(heads, words, lengths, rows, own, window, place, ats, sorts, fields):  # type: ignore[no-untyped-def]
+    """Find the records of a log: where each begins, and its sort. Return their number and that of the sorts.
+
+    `heads` and `words` are the log as u32 and as i64, `lengths` the words of a record by instruction. `rows` have for
+    each instruction the group that shares records, the space, whether it writes, its bytes and whether it is .nc.
+    Generic addresses from `own` to `own` + `window` are shared memory. `place` is added to addresses there. Records of
+    sorts that do not fit in `fields` are left for another call.
+    """
+    at, count, made = 0, 0, 0
+    while at < len(words):
+        number, mask = heads[2 * at], heads[2 * at + 1]
+        space, base = rows[number, 1], 0
+        if space == GENERIC and mask:
+            near = far = False
+            for lane in range(32):
+                if mask >> lane & 1:
+                    address = words[at + 1 + lane]
+                    if own <= address < own + window:
+                        near = True
+                    else:
+                        far = True
+            space, base = (SHARED, -own) if not far else (GLOBAL, 0) if not near else (SEVERAL, 0)
+        sort = NOTHING if not mask else SEVERAL
+        if mask and space != SEVERAL:
+            sort = made
+            for each in range(made - 1, -1, -1):
+                before = fields[each, NUMBER]
+                same = before == number or rows[before, 0] == rows[number, 0]
+                if same and fields[each, MASK] == mask and fields[each, SPACE] == space:
+                    sort = each
+                    break
+            if sort == made:
+                if made == len(fields):
+                    break
+                fields[made, NUMBER], fields[made, MASK], fields[made, SPACE] = number, mask, space
+                fields[made, WRITES], fields[made, SIZE], fields[made, INCOHERENT] = rows[number, 2:5]
+                fields[made, FIRST] = fields[made, BEFORE] = 0
+                fields[made, BASE] = place + base if space == SHARED else 0
+                made += 1
+        ats[count], sorts[count] = at + 1, sort
+        count += 1
+        at += lengths[number]
+    return count, made
+
+
+@njit(cache=True, nogil=True)
+def _learn(record, known, column, clock, lanewise, row):  # type: ignore[no-untyped-def]
+    """Whether a record has ended for a row; if so, it is known from now on: see records.learn."""
+    if not known[record]:
+        first = column[record]
+        least = row[first]
+        if lanewise[record]:
+            for lane in range(1, 32):
+                least = min(least, row[first + lane])
+        known[record] = least > clock[record]
+    return known[record]
+
+
+@njit(cache=True, nogil=True)
+def _apart(words, at, mask):  # type: ignore[no-untyped-def]
+    """Whether no two lanes have the same address."""
+    before, ascending = -1, True
+    for lane in range(32):
+        if mask >> lane & 1:
+            ascending &= words[at + lane] > before
+            before = words[at + lane]
+    if ascending:
+        return True
+    for lane in range(32):
+        for other in range(lane):
+            if mask >> lane & 1 and mask >> other & 1 and words[at + lane] == words[at + other]:
+                return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _load(words, at, sort, shift, written, reads, own, known, threads, column, clock, lanewise, row):  # type: ignore[no-untyped-def]
+    """A load from shared memory, as host/shadow.py: load. Return whether it was noted."""
+    mask, base, per = sort[MASK], sort[BASE], sort[SIZE] >> shift
+    before = 0
+    for lane in range(32):
+        if mask >> lane & 1:
+            first = (words[at + lane] + base) >> shift
+            for cell in range(first, first + per):
+                mark = written[cell]
+                record = mark >> 5
+                if mark == 0:
+                    return False
+                own_mark = threads[record] == own and mark & 31 == lane
+                if not (known[record] or own_mark or _learn(record, known, column, clock, lanewise, row)):
+                    return False
+                before = max(before, reads[cell])
+    for lane in range(32):
+        if mask >> lane & 1:
+            first = (words[at + lane] + base) >> shift
+            for cell in range(first, first + per):
+                reads[cell] = sort[FIRST] + lane
+    _link(sort, before)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _store(words, at, sort, shift, written, reads, own, known, threads, column, clock, lanewise, row):  # type: ignore[no-untyped-def]
+    """A store to shared memory, as host/shadow.py: store. Return whether it was noted."""
+    mask, base, per = sort[MASK], sort[BASE], sort[SIZE] >> shift
+    before = 0
+    for lane in range(32):
+        if mask >> lane & 1:
+            first = (words[at + lane] + base) >> shift
+            for cell in range(first, first + per):
+                mark = written[cell]
+                record = mark >> 5
+                own_mark = threads[record] == own and mark & 31 == lane
+                if not (known[record] or own_mark or _learn(record, known, column, clock, lanewise, row)):
+                    return False
+                before = max(before, mark)
+    for reader in range(len(reads)):
+        latest = 0
+        for lane in range(32):
+            if mask >> lane & 1:
+                first = (words[at + lane] + base) >> shift
+                for cell in range(first, first + per):
+                    latest = max(latest, reads[reader, cell])
+        if _learn(latest >> 5, known, column, clock, lanewise, row):
+            continue  # the reads of one reader end in their order
+        for lane in range(32):
+            if mask >> lane & 1:
+                first = (words[at + lane] + base) >> shift
+                for cell in range(first, first + per):
+                    mark = reads[reader, cell]
+                    record = mark >> 5
+                    if known[record] or (threads[record] == own and mark & 31 == lane):
+                        continue
+                    if threads[latest >> 5] != own or not _learn(record, known, column, clock, lanewise, row):
+                        return False
+    for lane in range(32):
+        if mask >> lane & 1:
+            first = (words[at + lane] + base) >> shift
+            for cell in range(first, first + per):
+                written[cell] = sort[FIRST] + lane
+    _link(sort, before)
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _link(sort, before):  # type: ignore[no-untyped-def]
+    """Remember the record before, if it is the first and older: see records.link."""
+    if not sort[BEFORE] and before >> 5 < sort[FIRST] >> 5:
+        sort[BEFORE] = before >> 5
+
+
+@njit(cache=True, nogil=True)
+def _claim(words, at, sort, shift, accessed, marks, rows, threads, own):  # type: ignore[no-untyped-def]
+    """A store to global memory, or a load from it, as host/shadow.py: claim and reread. Return whether it was noted.
+
+    `rows` are the rows of marks by others that must be empty.
+    """
+    mask, per = sort[MASK], sort[SIZE] >> shift
+    for lane in range(32):
+        if mask >> lane & 1:
+            first = words[at + lane] >> shift
+            for cell in range(first, first + per):
+                if accessed[cell]:
+                    for row in range(rows):
+                        mark = marks[row, cell]
+                        if mark and (threads[mark >> 5] != own or mark & 31 != lane):
+                            return False
+    for lane in range(32):
+        if mask >> lane & 1:
+            first = words[at + lane] >> shift
+            for cell in range(first, first + per):
+                accessed[cell] = True
+                if sort[WRITES]:
+                    marks[_WEAK, cell] = sort[FIRST] + lane
+                    continue
+                before = marks[_READ, cell]
+                if before and threads[before >> 5] != own:
+                    marks[_OTHER, cell] = before
+                marks[_READ, cell] = sort[FIRST] + lane
+    return True
+
+
+@njit(cache=True, nogil=True)
+def advance(  # type: ignore[no-untyped-def]
+    words, ats, sorts, begin, end, fields, scalars, written, reads, mine, known, threads, column, clock, lanewise, row,
+    accessed, marks, far_threads, arrays, listed,
+):  # fmt: skip
+    """Note the records from number `begin` to `end` - 1. Return the number of the first one not noted, and why.
+
+    Shared memory: the last writes of cells, the last reads by each reader and by this warp, the number `mine` of them,
+    and of records what records.py keeps. Global memory: the cells that have been accessed, their marks, the threads of
+    accesses, and `arrays` (first byte, end, whether it has been written). Loads from arrays that have not been written
+    are only listed: in `listed`, the number of the record, and its first byte and end; the third result says how many.
+    """
+    count = 0
+    for number in range(begin, end):
+        which, at = sorts[number], ats[number]
+        if which == NOTHING:
+            continue
+        if which == SEVERAL:
+            return number, SINGLE, count
+        sort = fields[which]
+        mask, writes, size = sort[MASK], sort[WRITES], sort[SIZE]
+        if writes and not _apart(words, at, mask):
+            return number, SINGLE, count
+        if sort[SPACE] == SHARED:
+            shift = scalars[SHIFT]
+            if not scalars[STORES if writes else LOADS] or size >> shift == 0:
+                return number, SINGLE, count
+            if writes:
+                done = _store(
+                    words, at, sort, shift, written, reads, scalars[OWN], known, threads, column, clock, lanewise, row
+                )
+            else:
+                done = _load(
+                    words, at, sort, shift, written, reads[mine], scalars[OWN], known, threads, column, clock, lanewise,
+                    row,
+                )  # fmt: skip
+            if not done:
+                return number, SINGLE, count
+            continue
+        low, high = np.int64(1) << 62, np.int64(0)
+        for lane in range(32):
+            if mask >> lane & 1:
+                low, high = min(low, words[at + lane]), max(high, words[at + lane] + size)
+        if low < scalars[STORED_END] and high > scalars[STORED]:
+            return number, SINGLE, count
+        array = len(arrays) - 1
+        while array >= 0 and arrays[array, 0] > low:
+            array -= 1
+        if array < 0 or high > arrays[array, 1]:
+            return number, SINGLE, count
+        if not arrays[array, 2]:
+            if writes:
+                return number, SINGLE, count
+            listed[count, 0], listed[count, 1], listed[count, 2] = number, low, high
+            count += 1
+            continue
+        if writes:
+            if low < scalars[LOADED_END] and high > scalars[LOADED]:
+                return number, SINGLE, count
+            if low < scalars[MAPS_END] and high > scalars[MAPS]:
+                return number, SINGLE, count
+        if sort[INCOHERENT] or size >> scalars[FAR_SHIFT] == 0 or high > scalars[COVERED]:
+            return number, SINGLE, count
+        if not sort[FIRST]:
+            return number, UNNUMBERED, count
+        rows = _SEEN if writes else _READ
+        if not _claim(words, at, sort, scalars[FAR_SHIFT], accessed, marks, rows, far_threads, scalars[FAR_OWN]):
+            return number, SINGLE, count
+        if writes:
+            scalars[LOW], scalars[HIGH] = min(scalars[LOW], low), max(scalars[HIGH], high)
+    return end, DONE, count
