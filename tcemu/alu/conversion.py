@@ -261,8 +261,8 @@ _LONGER = "u16 s16 u32 s32 u64 s64"
 _IRND, _FRND = {"irnd": " ".join(_ROUNDED)}, {"frnd": "rn rz rm rp"}
 
 
-def _row(spelling: str, meaning: Meaning, types: tuple[str, str], words: Words | None = None, **told: str) -> Row:
-    return Row(f"cvt{spelling}", *types, meaning, _SECTION, words or {}, **told)  # type: ignore[arg-type]
+def _row(spelling: str, meaning: Meaning, types: tuple[str, str], words: Words | None = None) -> Row:
+    return Row(f"cvt{spelling}", *types, meaning, _SECTION, words or {})
 
 
 def _with_integers() -> list[Row]:
@@ -326,12 +326,12 @@ def _to_few_bits() -> list[Row]:
         _row(".frnd.relu.tf32.f32", _to_tf32, ("b32", "f32"), {"frnd": "rn rz"}),
     ]
     for kind in _SMALL:
-        two, known = f"{kind}x2", "silicon" if _width(kind) == 8 else "manual"
+        two = f"{kind}x2"
         to_it = f".rn.satfinite{{.relu}}.{two}"
         found += [
-            _row(f"{to_it}.f32", partial(_two_small, kind), (two, "f32 f32"), known=known),
-            _row(f"{to_it}.f16x2", partial(_two_small_of_pair, kind), (two, "f16x2"), known=known),
-            _row(f".rn{{.relu}}.f16x2.{two}", partial(_from_two_small, kind), ("f16x2", two), known=known),
+            _row(f"{to_it}.f32", partial(_two_small, kind), (two, "f32 f32")),
+            _row(f"{to_it}.f16x2", partial(_two_small_of_pair, kind), (two, "f16x2")),
+            _row(f".rn{{.relu}}.f16x2.{two}", partial(_from_two_small, kind), ("f16x2", two)),
         ]
     return found
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import product
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 from tcemu.alu.arrays import Arrays
 from tcemu.errors import TableError
@@ -28,12 +28,12 @@ Words: TypeAlias = Mapping[str, str]
 #: A meaning as it is written in the table: of a backend, the words of the opcode, and its operands.
 Meaning: TypeAlias = Callable[..., Any]
 
-Known = Literal["silicon", "manual", "inferred"]
-#: How a row is known, in words.
+Known = Literal["silicon", "inferred", "manual"]
+#: How an instruction is known, in words.
 KNOWN: dict[Known, str] = {
     "silicon": "equal to recordings of an H100: all combinations of special operands, and a million random ones",
+    "inferred": "not recorded itself; other forms of the same row are equal to recordings of an H100",
     "manual": "taken from the PTX manual; not compared with hardware here",
-    "inferred": "our conclusion from a related instruction; not measured, and it may be wrong",
 }
 
 #: The chapters of the PTX manual, version 9.1, that have ordinary instructions.
@@ -106,7 +106,6 @@ class Row:
     meaning: Meaning
     section: str
     words: Mapping[str, str] = field(default_factory=dict)
-    known: Known = "silicon"
     carry: Literal["", "in", "out", "in out"] = ""
 
     def __post_init__(self) -> None:
@@ -116,8 +115,6 @@ class Row:
         raise TableError(f"{self.spelling}: {what}")
 
     def _check(self) -> None:
-        if self.known not in get_args(Known):
-            self._fail(f"known={self.known!r} is none of {', '.join(get_args(Known))}")
         if not re.fullmatch(r"9\.7\.\d+\.\d+", self.section) or self._chapter not in CHAPTERS:
             self._fail(f"{self.section!r} is no section of the PTX manual")
         if not callable(self.meaning):
@@ -189,7 +186,7 @@ class Row:
             found.append(kind)
         return tuple(found)
 
-    def ordinary(self, opcode: str, words: Words) -> Ordinary:
+    def ordinary(self, opcode: str, words: Words, known: Known) -> Ordinary:
         """The instruction that an opcode of this row names."""
         carry = self.carry.split()
         return Ordinary(
@@ -199,7 +196,7 @@ class Row:
             _bound(self.meaning, words),
             "in" in carry,
             "out" in carry,
-            self.known,
+            known,
             self.section,
             self.title,
         )

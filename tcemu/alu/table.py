@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
+from importlib.resources import files
 
-from tcemu.alu.row import Ordinary, Row, Words, is_type
+from tcemu.alu.row import Known, Ordinary, Row, Words, is_type
 from tcemu.errors import TableError
 
 #: The modules of rows; each has ROWS.
@@ -51,7 +52,25 @@ def _found(key: tuple[str, bool]) -> Ordinary | None:
     if found is None:
         return None
     row, spelt, words = found
-    return row.ordinary(spelt, words)
+    return row.ordinary(spelt, words, _known(row, words))
+
+
+@cache
+def _recorded() -> dict[int, list[Words]]:
+    """The words of the opcodes that were recorded, by their rows."""
+    found: dict[int, list[Words]] = {}
+    for opcode in files("tcemu.alu").joinpath("recorded.txt").read_text().split():
+        if _key(opcode, pair=False) in _spelled():
+            row, _, words = _spelled()[_key(opcode, pair=False)]
+            found.setdefault(id(row), []).append(words)
+    return found
+
+
+def _known(row: Row, words: Words) -> Known:
+    recorded = _recorded().get(id(row))
+    if recorded is None:
+        return "manual"
+    return "silicon" if words in recorded else "inferred"
 
 
 def opcodes() -> list[str]:

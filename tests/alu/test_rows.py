@@ -28,7 +28,6 @@ def test_an_opcode_finds_its_instruction():
         ({"operands": "f32 type"}, "'type' is no type"),
         ({"section": "9.7.1"}, "'9.7.1' is no section"),
         ({"section": "9.7.99.1"}, "'9.7.99.1' is no section"),
-        ({"known": "rumour"}, "known='rumour' is none of silicon, manual"),
         ({"words": {"rnd": "rn"}}, "it explains rnd, which the spelling lacks"),
         ({"meaning": lambda ops, words, x: x}, "its meaning does not fit its operands"),
         ({"meaning": 3}, "its meaning cannot be called"),
