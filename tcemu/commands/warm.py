@@ -34,8 +34,8 @@ from tcemu.vectors import cases, classes, elements, emulator
 STAMP = "tcemu-warm.txt"
 #: Warps at a time: one alone, some, and enough that the kernels handle them in another way.
 WARPS = (1, 5, 40)
-#: The size of a whole matrix in multiples of the instruction's shape: one, and enough to divide the work.
-WHOLE = (1, 12)
+#: Rows, columns and depth of whole matrices, at least: one instruction, and enough to divide the work.
+WHOLE = (1, 192)
 
 
 @dataclass(frozen=True)
@@ -85,22 +85,23 @@ def _manner(instruction: Instruction, target: Target) -> Hashable | None:
 
 
 def perform(work: Work) -> None:
-    """Run one work on every class of inputs, with several numbers of warps, and on whole matrices."""
+    """Run one work on every class of inputs, the first and the last with several numbers of warps; and on matrices."""
     instruction = tcemu.parse(work.opcode, target=work.target)
-    for kind in classes(instruction):
-        for warps in WARPS:
+    kinds = classes(instruction)
+    for kind in kinds:
+        for warps in WARPS if kind in (kinds[0], kinds[-1]) else WARPS[:1]:
             for case in islice(cases(instruction, kind, warps, "warm"), 1):
                 case.answer(emulator(work.target))
                 if case.bytes is not None:  # all warps in one memory, as in a kernel
                     replace(case, bytes=case.bytes[0]).answer(emulator(work.target))
     if family_of(instruction).matrices and not instruction.sparse:
-        for times in WHOLE:
-            _multiply(instruction, work.target, times)
+        for least in WHOLE:
+            multiply(instruction, work.target, least)
 
 
-def _multiply(instruction: Instruction, target: str, times: int) -> None:
-    """Whole matrices through the instruction: ordinary numbers, and any bits."""
-    m, n, k = (size * times for size in instruction.shape)
+def multiply(instruction: Instruction, target: str, least: int) -> None:
+    """Whole matrices through the instruction, in no dimension less than `least`: ordinary numbers, and any bits."""
+    m, n, k = (-(-least // size) * size for size in instruction.shape)
     k = instruction.shape.k if instruction.types["c"] != instruction.types["d"] else k
     sizes = {"a": (m, k), "b": (k, n), "c": (m, n)}
     for kind in ("near", "bits"):

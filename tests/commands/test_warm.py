@@ -111,7 +111,7 @@ class Listener(event.Listener):
         os._exit(1)
     def on_end(self, event): pass
 event.register("numba:compile", Listener())
-from tcemu.commands.warm import _multiply, works
+from tcemu.commands.warm import multiply, works
 from tcemu.gemm import mma_pipeline, wgmma_tma, wmma_global
 from tcemu.instructions.table import family_of
 from tcemu.vectors import cases, classes, emulator
@@ -119,11 +119,11 @@ np.seterr(all="ignore")
 for work in works():
     instruction = tcemu.parse(work.opcode, target=work.target)
     kinds = classes(instruction)
-    for kind, warps in ((kinds[0], 1), (kinds[-1], 70)):
+    for kind, warps in ((kinds[0], 1), (kinds[-1], 7 if instruction.family.startswith("wgmma") else 70)):
         for case in islice(cases(instruction, kind, warps, "another"), 1):
             case.answer(emulator(work.target))
     if family_of(instruction).matrices and not instruction.sparse:
-        _multiply(instruction, work.target, 34)
+        multiply(instruction, work.target, 300)
 half = np.arange(128 * 128).reshape(128, 128).astype(np.float16) % 7
 opcode = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 tcemu.matmul(half, half, instruction=opcode)

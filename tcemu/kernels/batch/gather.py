@@ -133,6 +133,7 @@ def _of_whole(picked: Array) -> _Network | None:
     if (shares != shares[..., :1]).any():
         return None
     starts = [int(sources[source]) * WIDTH for source in order]
+    places = {word: place for place, word in enumerate(picked.ravel().tolist())}
     lanes: list[int] = []
     made = []
     for unit in range(0, len(starts), together):
@@ -140,7 +141,7 @@ def _of_whole(picked: Array) -> _Network | None:
         for half in (1 << stage for stage in range(together.bit_length() - 1)):
             groups = [vectors[at : at + half] for at in range(0, together, half)]
             pairs = zip(groups[::2], groups[1::2], strict=True)
-            vectors = [words for low, high in pairs for words in _merged(low, high, picked, lanes)]
+            vectors = [words for low, high in pairs for words in _merged(low, high, places, lanes)]
         made += vectors
     every = np.array(lanes).reshape(len(starts) // together, -1, together // 2, 2, WIDTH)
     stages = every[:1, :, :1]
@@ -148,13 +149,15 @@ def _of_whole(picked: Array) -> _Network | None:
     return _Network(together, starts, np.zeros(WIDTH, np.int64), stages.ravel(), targets) if alike else None
 
 
-def _merged(low: list[list[int]], high: list[list[int]], picked: Array, lanes: list[int]) -> list[list[int]]:
+def _merged(
+    low: list[list[int]], high: list[list[int]], places: Mapping[int, int], lanes: list[int]
+) -> list[list[int]]:
     """The words of two groups of vectors, in the order in which they are picked; adds the indices that merge them.
 
-    Merged vector v is made from vector v // 2 of both groups; a word that is in neither has no index, and is left out.
+    places: where each word is picked. Merged vector v is made from vector v // 2 of both groups; a word that is in
+    neither has no index, and is left out.
     """
-    have = {word for words in low + high for word in words}
-    wanted = [word for word in picked.ravel().tolist() if word in have]
+    wanted = sorted({word for words in low + high for word in words}, key=places.__getitem__)
     merged = []
     for v in range(2 * len(low)):
         words = wanted[v * WIDTH : (v + 1) * WIDTH]
