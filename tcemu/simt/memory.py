@@ -6,13 +6,13 @@ Everything else is the machine's, which checks, reports to observers, and says w
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import MemoryFault
-from tcemu.instructions import Instruction
+from tcemu.errors import LaunchError, MemoryFault
+from tcemu.instructions import Instruction, parse
 from tcemu.machine.addresses import LOCAL, PARAM
 from tcemu.machine.masks import bits_of, lanes_of
 from tcemu.simt import reference
@@ -91,6 +91,18 @@ def _check(frame: Frame, step: Access, space: str, addresses: Array, lanes: Arra
     opcode, site = frame.program.opcode(step.number), frame.program.sites[step.number]
     told = f"{opcode}: lane {lane}: address {address}, {step.size} bytes, {why}"
     core.grid.fail(MemoryFault(f"{told} (warp {core.index} of block {core.block.number} at {site})"))
+
+
+def fail(frame: Frame, step: Access, addresses: Array) -> NoReturn:
+    """End the launch: native code has found an address among these where the active lanes may not access memory."""
+    core = frame.run.core
+    if step.space in ("global", "shared"):
+        instruction = parse(frame.program.opcode(step.number), core.target)
+        nothing = [np.zeros((32, step.count), np.uint64 if step.bits == 64 else np.uint32)] if step.writes else []
+        core.execute(instruction, addresses, *nothing)
+    else:
+        _within(frame, step, addresses, step.space, frame.run.bits)
+    raise LaunchError(f"{frame.program.opcode(step.number)} at {core.at}: native code and the machine disagree")
 
 
 def operation(step: Access, instruction: Instruction) -> Callable[[Frame], None]:

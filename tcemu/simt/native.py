@@ -35,7 +35,7 @@ def runner(blocks: Sequence[Block]) -> Callable[[Run, Frame, int, int, int], int
     emitted = Emitted(blocks)
     symbols = {kind.name: helper(kind) for kind in emitted.kinds}
     text = emitted.text
-    address = native.function(text, lambda: text, _NAME, symbols)
+    address = native.function(text, lambda: text, _NAME, symbols, level=1)
     function = _SIGNATURE(address)
 
     def run(run: Run, frame: Frame, block: int, mask: int, limit: int) -> int:

@@ -22,7 +22,7 @@ from tcemu.machine.tensor_map_words import BYTES, map_of
 from tcemu.simt import reference
 from tcemu.simt.errors import Unsupported
 from tcemu.simt.lowering import Lowering
-from tcemu.simt.places import Constant, Place, Source
+from tcemu.simt.places import LANES, Constant, Place, Source
 
 if TYPE_CHECKING:
     from tcemu.simt.frames import Frame
@@ -195,9 +195,14 @@ def _address(lowering: Lowering, given: Given, one: bool) -> Read:
 
 def _agreed(frame: Frame, values: Any) -> Any:
     """One number, if the active lanes agree; else the values, about which the machine says more."""
-    first = values[frame.run.first]
-    active = frame.run.active
-    return int(first) if (values == first if active is None else (values == first) | ~active).all() else values
+    run, raw, size = frame.run, values.tobytes(), values.itemsize
+    first = run.first * size
+    if raw == raw[first : first + size] * LANES:
+        return int(values[run.first])
+    active = run.active
+    if active is not None and ((values == values[run.first]) | ~active).all():
+        return int(values[run.first])
+    return values
 
 
 def _tensor_map(lowering: Lowering, given: Given) -> Read:

@@ -68,7 +68,8 @@ class Program:
         self.blocks = blocks_of(self.lowering, self._bind, self._place)
         #: the block that each instruction is in, or, where it is alone, is
         self.block_of = _blocks_of_instructions(self.blocks, len(function.body))
-        self._accesses = {
+        #: the loads and stores of segments, by the number of the instruction
+        self.accesses = {
             step.number: step for block in self.blocks for step in block.steps if isinstance(step, Access)
         }
         self._window: Place = self.slots.places[WINDOW]
@@ -90,7 +91,7 @@ class Program:
                 self.sites[number], parse(self.opcode(number), self.code.target), step.space, step.writes, step.size,
                 step.count,
             )
-            for number, step in self._accesses.items()
+            for number, step in self.accesses.items()
             if step.space in ("shared", "global", "generic")
         })  # fmt: skip
 
@@ -146,9 +147,9 @@ class Program:
         members = self._members(instruction, text, barrier)
         return Operation(text.opcode, number, site, guard, act, write, members, polls, barrier)
 
-    def operation_of(self, number: int) -> Operation:
+    def operation_of(self, step: Access) -> Operation:
         """An access as an operation: native code cannot do it for these addresses."""
-        return self._operation(number, self.function.body[number], self._accesses[number])
+        return self._operation(step.number, self.function.body[step.number], step)
 
     def _members(self, instruction: Instruction, text: Text, barrier: bool) -> Callable[[Frame], int] | None:
         """The lanes that must execute an instruction together; barriers without .aligned count each lane by itself."""

@@ -22,6 +22,7 @@ from tcemu.errors import LaunchError
 from tcemu.machine.events import By
 from tcemu.machine.masks import FULL, lanes_of
 from tcemu.machine.waits import Parked, Wait
+from tcemu.simt import memory
 from tcemu.simt.context import Context
 from tcemu.simt.errors import FAULT, JOINED, LEFT, OPERATION, SPENT, SPLIT
 from tcemu.simt.frames import Frame, aligned
@@ -307,10 +308,16 @@ class Run:
 
     def _finish(self, frame: Frame, number: int, mask: int) -> None:
         """An access that native code cannot do: the executor does it, or says what is wrong with it."""
-        operation = frame.program.operation_of(number)
-        block = frame.program.block_of[number]
-        if self._carry_out(operation, frame, block, mask):
-            self._add(frame, block + 1, mask)
+        program = frame.program
+        step, block = program.accesses[number], program.block_of[number]
+        if step.space == "generic":  # it is a block by itself
+            if self._carry_out(program.operation_of(step), frame, block, mask):
+                self._add(frame, block + 1, mask)
+            return
+        self.context.flush()
+        self.core.at = program.sites[number]
+        self.activate(self.context.taken)
+        memory.fail(frame, step, self.context.scratch.copy())
 
 
 def _order(where: Where) -> tuple[int, ...]:

@@ -1,7 +1,8 @@
 """Loads and stores of a warp as native code: a function for each kind, which checks the addresses of all lanes first.
 
 A kernel puts the addresses into its context, and what a store writes behind them; a load leaves there what it has
-read. The function returns 0, or 1 if some lane lies outside the memory or is not aligned: then nothing has happened.
+read. The function returns 0, or 1 if some lane lies outside the memory or is not aligned: then nothing has happened,
+and the lanes are in the context.
 With an observer it adds a record to the log: see tcemu.machine.events.
 """
 
@@ -19,6 +20,8 @@ LOCAL = 1 << 41
 _LOGGED = ("generic", "shared", "global")
 #: Bytes of a record before what a store writes.
 _HEAD = 264
+#: Lanes that are looked at together.
+_HALF = LANES // 2
 _I64 = f"<{LANES} x i64>"
 _IOTA = ", ".join(f"i64 {lane}" for lane in range(LANES))
 
@@ -60,7 +63,7 @@ class _Access(WarpCode):
 
     def __init__(self, kind: Kind) -> None:
         super().__init__()
-        self.kind = kind
+        self.kind, self._moves = kind, 0
 
     def place(self, name: str) -> str:
         """Where a word of the context lies."""
@@ -100,6 +103,7 @@ class _Access(WarpCode):
         good = self.let(f"icmp eq i32 {right}, %mask")
         self.emit(f"br i1 {good}, label %good, label %bad")
         self.lines.append("bad:")
+        self.emit(f"store i64 {self.let('zext i32 %mask to i64')}, ptr {self.place('taken')}")
         self.emit("ret i32 1")
         self.lines.append("good:")
         data = self.let(f"getelementptr i64, ptr %ctx, i64 {DATA}")
@@ -199,18 +203,112 @@ class _Access(WarpCode):
         self.lines.append("move:")
 
     def move(self, pointers: str, mask: Value, data: str, *, writes: bool) -> None:
-        """Move each element of the vector between the memory and what lies at `data`."""
-        bits, several = self.kind.bits, f"<{LANES} x ptr>"
-        kind, size = f"<{LANES} x i{bits}>", bits // 8
-        name, masks = f"v{LANES}i{bits}.v{LANES}p0", f"<{LANES} x i1>"
-        self.declarations["gather"] = f"declare {kind} @llvm.masked.gather.{name}({several}, i32, {masks}, {kind})"
-        self.declarations["scatter"] = f"declare void @llvm.masked.scatter.{name}({kind}, {several}, i32, {masks})"
+        """Move each element of the vector between the memory and what lies at `data`.
+
+        Most processors gather and scatter slowly. Where all lanes take part, each half of them is looked at first: its
+        bytes may lie side by side, or all its lanes may read the same ones.
+        """
+        self._moves += 1
+        name = f"{'st' if writes else 'ld'}{self._moves}"
+        whole = self.let("icmp eq i32 %mask, -1")
+        self.emit(f"br i1 {whole}, label %{name}.0, label %{name}.some")
+        self.lines.append(f"{name}.some:")
+        self.each(pointers, mask.name, data, writes=writes)
+        self.emit(f"br label %{name}.end")
+        for half in range(2):
+            self.lines.append(f"{name}.{half}:")
+            after = f"{name}.end" if half else f"{name}.1"
+            self.half(name, half, pointers, self.let(f"getelementptr i8, ptr {data}, i64 {self.bytes(half)}"), after)
+        self.lines.append(f"{name}.end:")
+
+    def bytes(self, half: int) -> int:
+        """Bytes of the lanes before a half, of one element of the vector."""
+        return half * _HALF * self.kind.bits // 8
+
+    def half(self, name: str, half: int, pointers: str, data: str, after: str) -> None:
+        """Move what one half of the lanes accesses."""
+        writes, lanes = name.startswith("st"), ", ".join(f"i32 {half * _HALF + lane}" for lane in range(_HALF))
+        several, whole = f"<{_HALF} x ptr>", f"<{LANES} x ptr>"
+        here = self.let(f"shufflevector {whole} {pointers}, {whole} poison, <{_HALF} x i32> <{lanes}>")
+        first = self.let(f"extractelement {several} {here}, i32 0")
+        numbers = f"<{_HALF} x i64>"
+        places = self.let(f"ptrtoint {several} {here} to {numbers}")
+        one = self.let(f"insertelement {numbers} poison, i64 {self.let(f'ptrtoint ptr {first} to i64')}, i32 0")
+        start = self.let(f"shufflevector {numbers} {one}, {numbers} poison, <{_HALF} x i32> zeroinitializer")
+        apart = self.let(f"sub {numbers} {places}, {start}")
+        row = ", ".join(f"i64 {lane * self.kind.size}" for lane in range(_HALF))
+        label = f"{name}.{half}"
+        self._choose(f"icmp eq {numbers} {apart}, <{row}>", f"{label}.row", f"{label}.other")
+        self.lines.append(f"{label}.row:")
+        self.row(first, data, writes=writes)
+        self.emit(f"br label %{after}")
+        self.lines.append(f"{label}.other:")
+        if not writes:
+            self._choose(f"icmp eq {numbers} {apart}, zeroinitializer", f"{label}.same", f"{label}.each")
+            self.lines.append(f"{label}.same:")
+            self.same_for_all(first, data)
+            self.emit(f"br label %{after}")
+            self.lines.append(f"{label}.each:")
+        self.each(here, "splat (i1 true)", data, writes=writes, lanes=_HALF)
+        self.emit(f"br label %{after}")
+
+    def _choose(self, condition: str, yes: str, no: str) -> None:
+        """Branch on whether a condition holds in every lane of a half."""
+        bits = self.let(f"bitcast <{_HALF} x i1> {self.let(condition)} to i{_HALF}")
+        self.emit(f"br i1 {self.let(f'icmp eq i{_HALF} {bits}, -1')}, label %{yes}, label %{no}")
+
+    def row(self, first: str, data: str, *, writes: bool) -> None:
+        """A half whose bytes lie side by side: the elements of each lane one after the other."""
+        bits, count = self.kind.bits, self.kind.elements
+        size, part, whole = bits // 8, f"<{_HALF} x i{bits}>", f"<{_HALF * count} x i{bits}>"
+        columns = [self.let(f"getelementptr i8, ptr {data}, i64 {LANES * size * each}") for each in range(count)]
+        if not writes:
+            found = self.let(f"load {whole}, ptr {first}, align {size}")
+            for number, to in enumerate(columns):
+                order = ", ".join(f"i32 {lane * count + number}" for lane in range(_HALF))
+                column = self.let(f"shufflevector {whole} {found}, {whole} poison, <{_HALF} x i32> <{order}>")
+                self.emit(f"store {part} {column}, ptr {to}, align {size}")
+            return
+        values = [self.let(f"load {part}, ptr {each}, align {size}") for each in columns]
+        joined, lanes = values, _HALF
+        while len(joined) > 1:  # pairs of columns, one behind the other
+            order = ", ".join(f"i32 {lane}" for lane in range(2 * lanes))
+            kind, mask = f"<{lanes} x i{bits}>", f"<{2 * lanes} x i32> <{order}>"
+            pairs = zip(joined[::2], joined[1::2], strict=True)
+            joined = [self.let(f"shufflevector {kind} {one}, {kind} {other}, {mask}") for one, other in pairs]
+            lanes *= 2
+        order = ", ".join(f"i32 {number * _HALF + lane}" for lane in range(_HALF) for number in range(count))
+        value = self.let(f"shufflevector {whole} {joined[0]}, {whole} poison, <{_HALF * count} x i32> <{order}>")
+        self.emit(f"store {whole} {value}, ptr {first}, align {size}")
+
+    def same_for_all(self, first: str, data: str) -> None:
+        """A half whose lanes all read the same bytes."""
+        bits = self.kind.bits
+        size, part = bits // 8, f"<{_HALF} x i{bits}>"
+        for number in range(self.kind.elements):
+            place = self.let(f"getelementptr i8, ptr {first}, i64 {number * size}")
+            value = self.let(f"load i{bits}, ptr {place}, align {size}")
+            one = self.let(f"insertelement {part} poison, i{bits} {value}, i32 0")
+            several = self.let(f"shufflevector {part} {one}, {part} poison, <{_HALF} x i32> zeroinitializer")
+            to = self.let(f"getelementptr i8, ptr {data}, i64 {LANES * size * number}")
+            self.emit(f"store {part} {several}, ptr {to}, align {size}")
+
+    def each(self, pointers: str, mask: str, data: str, *, writes: bool, lanes: int = LANES) -> None:
+        """Lanes whose bytes lie anywhere."""
+        bits, several, masks = self.kind.bits, f"<{lanes} x ptr>", f"<{lanes} x i1>"
+        kind, size, name = f"<{lanes} x i{bits}>", bits // 8, f"v{lanes}i{bits}.v{lanes}p0"
+        self.declarations[f"gather{lanes}"] = (
+            f"declare {kind} @llvm.masked.gather.{name}({several}, i32, {masks}, {kind})"
+        )
+        self.declarations[f"scatter{lanes}"] = (
+            f"declare void @llvm.masked.scatter.{name}({kind}, {several}, i32, {masks})"
+        )
         for number in range(self.kind.elements):
             there = pointers
             if number:
                 there = self.let(f"getelementptr i8, {several} {pointers}, i64 {number * size}")
             place = self.let(f"getelementptr i8, ptr {data}, i64 {LANES * size * number}")
-            where = f"{several} {there}, i32 {size}, {masks} {mask.name}"
+            where = f"{several} {there}, i32 {size}, {masks} {mask}"
             if writes:
                 value = self.let(f"load {kind}, ptr {place}, align {size}")
                 self.emit(f"call void @llvm.masked.scatter.{name}({kind} {value}, {where})")
