@@ -55,7 +55,7 @@ def compiled(source: Path) -> str:
     checked((nvrtc.nvrtcGetProgramLog if failed else nvrtc.nvrtcGetPTX)(program, text))
     if failed:
         raise RuntimeError(text.decode())
-    return str(text.decode().rstrip("\0"))
+    return str(text.decode().rstrip("\0")).replace(f"{Path.cwd()}/", "")  # files are named as in the repository
 
 
 def ran(case: Case, ptx: str) -> list[Any]:

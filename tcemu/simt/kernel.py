@@ -27,6 +27,7 @@ from tcemu.machine.mapped import Mapped
 from tcemu.machine.memory import GlobalMemory
 from tcemu.machine.warp import Warp
 from tcemu.simt import arguments, engine, printed
+from tcemu.simt.contraction import Fused, contract
 from tcemu.simt.program import Code
 from tcemu.simt.run import Run
 from tcemu.simt.together import Together
@@ -76,8 +77,13 @@ class Kernel:
         *,
         variables: Variables | None = None,
         names: Sequence[str] | None = None,
+        fmad: bool = True,
     ) -> None:
-        """`variables` are those of the module, which its kernels share; `names` are those of the arguments."""
+        """`variables` are those of the module, which its kernels share; `names` are those of the arguments.
+
+        `fmad` is whether products and sums are fused where the text leaves it open, as ptxas does it; see `fused`.
+        """
+        self.fmad = fmad
         self.module, self.function = module, _found(module, name)
         self.target = target or target_of(module)
         self.variables = variables or Variables(module)
@@ -99,6 +105,14 @@ class Kernel:
         return self.function.parameters
 
     @property
+    def fused(self) -> tuple[Fused, ...]:
+        """The products and sums that PTX lets the assembler fuse into one operation, and that ptxas does fuse.
+
+        Their bits are not in the text: `Kernel(..., fmad=False)` rounds twice.
+        """
+        return contract(self.function)[1]
+
+    @property
     def static_shared(self) -> int:
         """The bytes of shared memory that it declares itself."""
         return self.layout.static_shared
@@ -108,7 +122,7 @@ class Kernel:
         memory = engine.native() and not preempts
         found = self._codes.get(memory)
         if found is None:
-            found = self._codes[memory] = Code(self.module, self.function, self.target, memory)
+            found = self._codes[memory] = Code(self.module, self.function, self.target, memory, self.fmad)
         return found
 
     def __call__(self, grid: Any, block: Any, *args: Any, **options: Any) -> Launch:

@@ -18,6 +18,7 @@ from tcemu.machine.addresses import BLOCK, SHARED
 from tcemu.machine.events import AccessRow, AccessTable, Site
 from tcemu.simt import control, engine, memory, operations
 from tcemu.simt.blocks import blocks_of
+from tcemu.simt.contraction import contract
 from tcemu.simt.engine import Runner
 from tcemu.simt.errors import Unsupported
 from tcemu.simt.events import Operation
@@ -42,11 +43,13 @@ class Code:
     `memory` is whether segments access memory themselves: not if the schedule may switch before each access.
     """
 
-    def __init__(self, module: Module, kernel: Function, target: str, memory: bool) -> None:
+    def __init__(self, module: Module, kernel: Function, target: str, memory: bool, fuses: bool = True) -> None:
+        """`fuses` is whether products and sums are fused as ptxas does it (`contraction`)."""
         self.module, self.target, self.memory = module, target, memory
         self.layout = Layout.of(module, kernel)
         self.sites = Sites(module)
-        self.programs = {name: Program(self, each) for name, each in self.layout.functions.items()}
+        texts = self.layout.functions
+        self.programs = {name: Program(self, contract(each)[0] if fuses else each) for name, each in texts.items()}
         self.kernel = self.programs[kernel.name]
         #: the functions by the numbers that stand for their addresses
         self.by_pointer = {number: self.programs[name] for name, number in self.layout.pointers.items()}

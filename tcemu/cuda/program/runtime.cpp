@@ -1,0 +1,467 @@
+// The CUDA runtime of `tcemu run`: what a program that nvcc has compiled links with in place of libcudart.
+//
+// Memory is an arena that this process and tcemu both map: an address on the device is a place in it. Copies happen
+// here; launches, variables of the module and tensor maps are questions to tcemu (run.py), a line each, with bytes
+// behind it if the line says so. Everything is done when a call returns, so streams and events have little to do.
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace {
+
+struct Allocation {
+    uint64_t address, bytes;
+    bool freed;
+};
+struct Variable {
+    std::string name;
+    size_t bytes;
+};
+struct Configuration {
+    dim3 grid, block;
+    size_t shared;
+    cudaStream_t stream;
+};
+
+FILE *to, *from;
+char* arena;
+uint64_t arena_bytes, align, top;
+std::vector<Allocation> allocations;
+std::map<const void*, std::string> kernels;
+std::map<const void*, Variable> variables;
+std::map<std::string, std::vector<size_t>> parameters;
+std::vector<Configuration> configurations;
+cudaError_t latest = cudaSuccess;
+double now() {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+cudaError_t failed(cudaError_t error) { return error == cudaSuccess ? error : (latest = error); }
+
+// What this runtime does not do ends the program with a sentence that names it.
+[[noreturn]] void refused(const char* what) {
+    fflush(stdout);
+    fprintf(to, "refused %s\n", what);
+    fflush(to);
+    _exit(1);
+}
+
+void start() {
+    if (to) return;
+    const char* given = getenv("TCEMU_RUNTIME");
+    int in, out;
+    char path[4096];
+    if (!given || sscanf(given, "%d %d %lu %lu %4095s", &in, &out, &align, &arena_bytes, path) != 5) {
+        fprintf(stderr, "this program was linked with tcemu's CUDA runtime: start it with `tcemu run`\n");
+        exit(1);
+    }
+    from = fdopen(in, "rb"), to = fdopen(out, "wb");
+    int file = open(path, O_RDWR);
+    arena = (char*)mmap(nullptr, arena_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    top = align;
+    fprintf(to, "arena %lu\n", (unsigned long)arena);
+}
+
+// Ask tcemu: its answer is a line of numbers. Output comes first, so that it stands in order.
+std::vector<long> asked(const std::string& line, const void* bytes = nullptr, size_t count = 0) {
+    start();
+    fflush(stdout);
+    fprintf(to, "%s\n", line.c_str());
+    if (count) fwrite(bytes, 1, count, to);
+    fflush(to);
+    char buffer[1 << 16];
+    if (!fgets(buffer, sizeof buffer, from)) _exit(1);  // tcemu has ended, and says why
+    std::vector<long> found;
+    char *at = buffer, *end;
+    for (long value = strtol(at, &end, 10); at != end; value = strtol(at = end, &end, 10)) found.push_back(value);
+    return found;
+}
+
+bool on_device(const void* pointer) { return (uint64_t)pointer < arena_bytes; }
+bool in_arena(const void* pointer) { return (char*)pointer >= arena && (char*)pointer < arena + arena_bytes; }
+
+// Where an address is in this process; null unless so many bytes of one allocation begin there.
+char* here(const void* pointer, size_t bytes) {
+    if (!on_device(pointer)) return (char*)pointer;
+    uint64_t address = (uint64_t)pointer;
+    for (const Allocation& each : allocations)
+        if (!each.freed && address >= each.address && address + bytes <= each.address + each.bytes) return arena + address;
+    return nullptr;
+}
+
+uint64_t allocate(size_t bytes) {
+    start();
+    bytes = bytes ? bytes : 1;
+    for (Allocation& each : allocations)
+        if (each.freed && each.bytes == bytes) {
+            each.freed = false;
+            return each.address;
+        }
+    if (top + bytes + align > arena_bytes) return 0;
+    uint64_t address = top;
+    allocations.push_back({address, bytes, false});
+    top = (address + bytes + 2 * align - 1) / align * align;
+    fprintf(to, "allocated %lu %lu\n", address, bytes);
+    return address;
+}
+
+cudaError_t copied(void* target, const void* source, size_t bytes) {
+    if (!bytes) return cudaSuccess;
+    start();
+    char *a = here(target, bytes), *b = here(source, bytes);
+    if (!a || !b) return failed(cudaErrorInvalidValue);
+    memmove(a, b, bytes);
+    return cudaSuccess;
+}
+
+const std::vector<size_t>& sizes_of(const std::string& name) {
+    auto found = parameters.find(name);
+    if (found == parameters.end()) {
+        std::vector<size_t> sizes;
+        for (long each : asked("parameters " + name)) sizes.push_back(each);
+        found = parameters.emplace(name, sizes).first;
+    }
+    return found->second;
+}
+
+cudaError_t launched(const void* function, dim3 grid, dim3 block, void** given, size_t shared, dim3 cluster = dim3(0, 0, 0)) {
+    start();
+    auto kernel = kernels.find(function);
+    if (kernel == kernels.end()) return failed(cudaErrorInvalidDeviceFunction);
+    std::string bytes;
+    const std::vector<size_t>& sizes = sizes_of(kernel->second);
+    for (size_t i = 0; i < sizes.size(); ++i) bytes.append((const char*)given[i], sizes[i]);
+    char line[1024];
+    snprintf(line, sizeof line, "launch %u %u %u %u %u %u %zu %u %u %u %zu ", grid.x, grid.y, grid.z, block.x, block.y, block.z, shared,
+             cluster.x, cluster.y, cluster.z, bytes.size());
+    return failed((cudaError_t)asked(line + kernel->second, bytes.data(), bytes.size()).at(0));
+}
+
+cudaError_t symbol(const char* verb, const void* name, void* bytes, size_t count, size_t offset, bool read) {
+    auto found = variables.find(name);
+    if (found == variables.end() || offset + count > found->second.bytes) return failed(cudaErrorInvalidSymbol);
+    char line[64];
+    snprintf(line, sizeof line, "%s %zu %zu ", verb, offset, count);
+    asked(line + found->second.name, read ? nullptr : bytes, read ? 0 : count);
+    if (read && fread(bytes, 1, count, from) != count) _exit(1);
+    return cudaSuccess;
+}
+
+}  // namespace
+
+extern "C" {
+
+// ---- what nvcc puts into every program
+
+void** __cudaRegisterFatBinary(void*) { return new void*(nullptr); }
+void __cudaRegisterFatBinaryEnd(void**) {}
+void __cudaUnregisterFatBinary(void**) {}
+char __cudaInitModule(void**) { return 1; }
+void __cudaRegisterFunction(void**, const char* host, char*, const char* name, int, uint3*, uint3*, dim3*, dim3*, int*) {
+    kernels[host] = name;
+}
+void __cudaRegisterVar(void**, char* host, char*, const char* name, int, size_t bytes, int, int) {
+    variables[host] = {name, bytes};
+}
+void __cudaRegisterManagedVar(void**, void**, char*, const char* name, int, size_t, int, int) {
+    start();
+    refused(("__managed__ variables, such as " + std::string(name)).c_str());
+}
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream) {
+    configurations.push_back({grid, block, shared, stream});
+    return 0;
+}
+cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, void* stream) {
+    Configuration given = configurations.back();
+    configurations.pop_back();
+    *grid = given.grid, *block = given.block, *shared = given.shared, *(cudaStream_t*)stream = given.stream;
+    return cudaSuccess;
+}
+cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* function) {
+    *kernel = (cudaKernel_t)function;
+    return cudaSuccess;
+}
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** given, size_t shared, cudaStream_t) {
+    return launched((const void*)kernel, grid, block, given, shared);
+}
+
+// ---- launches
+
+cudaError_t cudaLaunchKernel(const void* function, dim3 grid, dim3 block, void** given, size_t shared, cudaStream_t) {
+    return launched(function, grid, block, given, shared);
+}
+cudaError_t cudaLaunchCooperativeKernel(const void* function, dim3 grid, dim3 block, void** given, size_t shared, cudaStream_t) {
+    return launched(function, grid, block, given, shared);
+}
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void** given) {
+    dim3 cluster(0, 0, 0);
+    for (unsigned i = 0; i < config->numAttrs; ++i)
+        if (config->attrs[i].id == cudaLaunchAttributeClusterDimension) {
+            auto size = config->attrs[i].val.clusterDim;
+            cluster = dim3(size.x, size.y, size.z);
+        }
+    return launched(function, config->gridDim, config->blockDim, given, config->dynamicSmemBytes, cluster);
+}
+cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }
+cudaError_t cudaFuncSetCacheConfig(const void*, cudaFuncCache) { return cudaSuccess; }
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* found, const void*) {
+    memset(found, 0, sizeof *found);
+    found->maxThreadsPerBlock = 1024, found->numRegs = 32, found->ptxVersion = found->binaryVersion = 90;
+    found->maxDynamicSharedSizeBytes = 227 << 10;
+    return cudaSuccess;
+}
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void*, int threads, size_t shared) {
+    int by_threads = 2048 / (threads > 0 ? threads : 1), by_shared = shared ? (228 << 10) / (int)(shared + 1024) : 32;
+    *blocks = by_threads < by_shared ? by_threads : by_shared;
+    return cudaSuccess;
+}
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void* f, int threads, size_t shared, unsigned) {
+    return cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, f, threads, shared);
+}
+
+// ---- memory
+
+cudaError_t cudaMalloc(void** pointer, size_t bytes) {
+    *pointer = (void*)allocate(bytes);
+    return failed(*pointer ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t) { return cudaMalloc(pointer, bytes); }
+cudaError_t cudaMallocPitch(void** pointer, size_t* pitch, size_t width, size_t height) {
+    *pitch = (width + 511) / 512 * 512;
+    return cudaMalloc(pointer, *pitch * height);
+}
+// Managed memory is the arena as this process sees it; tcemu translates pointers to it among a kernel's arguments.
+cudaError_t cudaMallocManaged(void** pointer, size_t bytes, unsigned) {
+    uint64_t address = allocate(bytes);
+    *pointer = address ? arena + address : nullptr;
+    return failed(address ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+cudaError_t cudaFree(void* pointer) {
+    if (!pointer) return cudaSuccess;
+    start();
+    uint64_t address = in_arena(pointer) ? (uint64_t)((char*)pointer - arena) : (uint64_t)pointer;
+    for (Allocation& each : allocations)
+        if (each.address == address && !each.freed) {
+            each.freed = true;
+            return cudaSuccess;
+        }
+    return failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaFreeAsync(void* pointer, cudaStream_t) { return cudaFree(pointer); }
+cudaError_t cudaMallocHost(void** pointer, size_t bytes) { return failed((*pointer = malloc(bytes)) ? cudaSuccess : cudaErrorMemoryAllocation); }
+cudaError_t cudaHostAlloc(void** pointer, size_t bytes, unsigned) { return cudaMallocManaged(pointer, bytes, 0); }
+cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) { *device = host; return cudaSuccess; }
+cudaError_t cudaFreeHost(void* pointer) {
+    if (in_arena(pointer)) return cudaFree(pointer);
+    free(pointer);
+    return cudaSuccess;
+}
+cudaError_t cudaHostRegister(void*, size_t, unsigned) { return cudaSuccess; }
+cudaError_t cudaHostUnregister(void*) { return cudaSuccess; }
+cudaError_t cudaMemcpy(void* target, const void* source, size_t bytes, cudaMemcpyKind) { return copied(target, source, bytes); }
+cudaError_t cudaMemcpyAsync(void* target, const void* source, size_t bytes, cudaMemcpyKind, cudaStream_t) { return copied(target, source, bytes); }
+cudaError_t cudaMemcpy2D(void* target, size_t to_pitch, const void* source, size_t from_pitch, size_t width, size_t height, cudaMemcpyKind) {
+    for (size_t row = 0; row < height; ++row)
+        if (cudaError_t error = copied((char*)target + row * to_pitch, (const char*)source + row * from_pitch, width)) return error;
+    return cudaSuccess;
+}
+cudaError_t cudaMemcpy2DAsync(void* a, size_t p, const void* b, size_t q, size_t w, size_t h, cudaMemcpyKind kind, cudaStream_t) {
+    return cudaMemcpy2D(a, p, b, q, w, h, kind);
+}
+cudaError_t cudaMemset(void* target, int value, size_t bytes) {
+    if (!bytes) return cudaSuccess;
+    start();
+    char* at = here(target, bytes);
+    if (!at) return failed(cudaErrorInvalidValue);
+    memset(at, value, bytes);
+    return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void* target, int value, size_t bytes, cudaStream_t) { return cudaMemset(target, value, bytes); }
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+    start();
+    *free = arena_bytes - top, *total = arena_bytes;
+    return cudaSuccess;
+}
+cudaError_t cudaMemcpyToSymbol(const void* name, const void* source, size_t count, size_t offset, cudaMemcpyKind) {
+    char* at = here(source, count);
+    return at ? symbol("write", name, at, count, offset, false) : failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaMemcpyFromSymbol(void* target, const void* name, size_t count, size_t offset, cudaMemcpyKind) {
+    char* at = here(target, count);
+    return at ? symbol("read", name, at, count, offset, true) : failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaMemcpyToSymbolAsync(const void* name, const void* source, size_t count, size_t offset, cudaMemcpyKind kind, cudaStream_t) {
+    return cudaMemcpyToSymbol(name, source, count, offset, kind);
+}
+cudaError_t cudaMemcpyFromSymbolAsync(void* target, const void* name, size_t count, size_t offset, cudaMemcpyKind kind, cudaStream_t) {
+    return cudaMemcpyFromSymbol(target, name, count, offset, kind);
+}
+cudaError_t cudaGetSymbolAddress(void**, const void*) { start(); refused("cudaGetSymbolAddress"); }
+cudaError_t cudaMemPrefetchAsync(const void*, size_t, cudaMemLocation, unsigned, cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaMemAdvise(const void*, size_t, cudaMemoryAdvise, cudaMemLocation) { return cudaSuccess; }
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* found, const void* pointer) {
+    start();
+    memset(found, 0, sizeof *found);
+    found->type = on_device(pointer) ? cudaMemoryTypeDevice : in_arena(pointer) ? cudaMemoryTypeManaged : cudaMemoryTypeUnregistered;
+    found->devicePointer = (void*)pointer;
+    return cudaSuccess;
+}
+
+// ---- streams and events: all is done already
+
+cudaError_t cudaStreamCreate(cudaStream_t* stream) { *stream = (cudaStream_t)1; return cudaSuccess; }
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) { return cudaStreamCreate(stream); }
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) { return cudaStreamCreate(stream); }
+cudaError_t cudaStreamDestroy(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return latest; }
+cudaError_t cudaStreamQuery(cudaStream_t) { return latest; }
+cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void*, size_t, unsigned) { return cudaSuccess; }
+cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t call, void* given, unsigned) {
+    call(stream, latest, given);
+    return cudaSuccess;
+}
+cudaError_t cudaLaunchHostFunc(cudaStream_t, cudaHostFn_t call, void* given) {
+    call(given);
+    return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
+cudaError_t cudaEventCreate(cudaEvent_t* event) { *event = (cudaEvent_t) new double(0); return cudaSuccess; }
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) { return cudaEventCreate(event); }
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) { *(double*)event = now(); return cudaSuccess; }
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) { return cudaEventRecord(event, stream); }
+cudaError_t cudaEventSynchronize(cudaEvent_t) { return latest; }
+cudaError_t cudaEventQuery(cudaEvent_t) { return latest; }
+cudaError_t cudaEventDestroy(cudaEvent_t event) { delete (double*)event; return cudaSuccess; }
+// The emulator's own time, not a GPU's.
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t first, cudaEvent_t last) {
+    *milliseconds = (float)(*(double*)last - *(double*)first);
+    return cudaSuccess;
+}
+
+// ---- the device
+
+cudaError_t cudaGetDeviceCount(int* count) { *count = 1; return cudaSuccess; }
+cudaError_t cudaGetDevice(int* device) { *device = 0; return cudaSuccess; }
+cudaError_t cudaSetDevice(int device) { return failed(device ? cudaErrorInvalidDevice : cudaSuccess); }
+cudaError_t cudaSetDeviceFlags(unsigned) { return cudaSuccess; }
+cudaError_t cudaDeviceSynchronize() { return latest; }
+cudaError_t cudaDeviceReset() { return cudaSuccess; }
+cudaError_t cudaDeviceSetLimit(cudaLimit, size_t) { return cudaSuccess; }
+cudaError_t cudaDeviceSetCacheConfig(cudaFuncCache) { return cudaSuccess; }
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) { *least = *greatest = 0; return cudaSuccess; }
+cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) { *can = 0; return cudaSuccess; }
+cudaError_t cudaDeviceEnablePeerAccess(int, unsigned) { return failed(cudaErrorInvalidDevice); }
+cudaError_t cudaDeviceDisablePeerAccess(int) { return failed(cudaErrorInvalidDevice); }
+cudaError_t cudaProfilerStart() { return cudaSuccess; }
+cudaError_t cudaProfilerStop() { return cudaSuccess; }
+cudaError_t cudaRuntimeGetVersion(int* version) { *version = CUDART_VERSION; return cudaSuccess; }
+cudaError_t cudaDriverGetVersion(int* version) { *version = CUDART_VERSION; return cudaSuccess; }
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* found, int device) {
+    if (device) return failed(cudaErrorInvalidDevice);
+    start();
+    memset(found, 0, sizeof *found);
+    strcpy(found->name, "tcemu, as an H100");
+    found->major = 9, found->minor = 0, found->warpSize = 32, found->multiProcessorCount = 132;
+    found->totalGlobalMem = arena_bytes, found->totalConstMem = 64 << 10, found->l2CacheSize = 50 << 20;
+    found->sharedMemPerBlock = 48 << 10, found->sharedMemPerBlockOptin = 227 << 10, found->sharedMemPerMultiprocessor = 228 << 10;
+    found->regsPerBlock = found->regsPerMultiprocessor = 64 << 10;
+    found->maxThreadsPerBlock = found->maxThreadsDim[0] = found->maxThreadsDim[1] = 1024, found->maxThreadsDim[2] = 64;
+    found->maxGridSize[0] = 0x7fffffff, found->maxGridSize[1] = found->maxGridSize[2] = 65535;
+    found->maxThreadsPerMultiProcessor = 2048, found->maxBlocksPerMultiProcessor = 32;
+    found->memoryBusWidth = 5120, found->unifiedAddressing = found->managedMemory = found->cooperativeLaunch = found->concurrentKernels = 1;
+    return cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties_v2(cudaDeviceProp* found, int device) { return cudaGetDeviceProperties(found, device); }
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr which, int) {
+    cudaDeviceProp found;
+    cudaGetDeviceProperties(&found, 0);
+    switch (which) {
+        case cudaDevAttrMultiProcessorCount: *value = found.multiProcessorCount; break;
+        case cudaDevAttrComputeCapabilityMajor: *value = found.major; break;
+        case cudaDevAttrComputeCapabilityMinor: *value = found.minor; break;
+        case cudaDevAttrMaxThreadsPerBlock: *value = found.maxThreadsPerBlock; break;
+        case cudaDevAttrMaxThreadsPerMultiProcessor: *value = found.maxThreadsPerMultiProcessor; break;
+        case cudaDevAttrMaxSharedMemoryPerBlock: *value = (int)found.sharedMemPerBlock; break;
+        case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = (int)found.sharedMemPerBlockOptin; break;
+        case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = (int)found.sharedMemPerMultiprocessor; break;
+        case cudaDevAttrWarpSize: *value = 32; break;
+        case cudaDevAttrCooperativeLaunch: case cudaDevAttrManagedMemory: case cudaDevAttrUnifiedAddressing: *value = 1; break;
+        case cudaDevAttrClockRate: *value = 1755000; break;
+        case cudaDevAttrMemoryClockRate: *value = 2619000; break;
+        case cudaDevAttrL2CacheSize: *value = found.l2CacheSize; break;
+        case cudaDevAttrGlobalMemoryBusWidth: *value = found.memoryBusWidth; break;
+        default: *value = 0;
+    }
+    return cudaSuccess;
+}
+
+// ---- errors
+
+cudaError_t cudaGetLastError() { cudaError_t found = latest; latest = cudaSuccess; return found; }
+cudaError_t cudaPeekAtLastError() { return latest; }
+const char* cudaGetErrorName(cudaError_t error) {
+    switch (error) {
+        case cudaSuccess: return "cudaSuccess";
+        case cudaErrorInvalidValue: return "cudaErrorInvalidValue";
+        case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
+        case cudaErrorInvalidConfiguration: return "cudaErrorInvalidConfiguration";
+        case cudaErrorInvalidDevice: return "cudaErrorInvalidDevice";
+        case cudaErrorInvalidSymbol: return "cudaErrorInvalidSymbol";
+        case cudaErrorInvalidDeviceFunction: return "cudaErrorInvalidDeviceFunction";
+        default: return "cudaErrorUnknown";
+    }
+}
+const char* cudaGetErrorString(cudaError_t error) {
+    switch (error) {
+        case cudaSuccess: return "no error";
+        case cudaErrorInvalidValue: return "invalid argument";
+        case cudaErrorMemoryAllocation: return "out of memory";
+        case cudaErrorInvalidConfiguration: return "invalid configuration argument";
+        case cudaErrorInvalidDevice: return "invalid device ordinal";
+        case cudaErrorInvalidSymbol: return "invalid device symbol";
+        case cudaErrorInvalidDeviceFunction: return "invalid device function";
+        default: return "unknown error";
+    }
+}
+
+// ---- the driver's tensor maps, which programs reach through the runtime or by linking with libcuda
+
+CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, void* address, const cuuint64_t* shape,
+                                const cuuint64_t* strides, const cuuint32_t* box, const cuuint32_t* steps, CUtensorMapInterleave interleave,
+                                CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
+    std::string line = "tensor_map " + std::to_string((int)type) + ' ' + std::to_string(rank) + ' ' + std::to_string((uint64_t)address);
+    for (unsigned i = 0; i < rank; ++i) line += ' ' + std::to_string(shape[i]);
+    for (unsigned i = 0; i + 1 < rank; ++i) line += ' ' + std::to_string(strides[i]);
+    for (unsigned i = 0; i < rank; ++i) line += ' ' + std::to_string(box[i]);
+    for (unsigned i = 0; i < rank; ++i) line += ' ' + std::to_string(steps[i]);
+    line += ' ' + std::to_string((int)interleave) + ' ' + std::to_string((int)swizzle) + ' ' + std::to_string((int)promotion) + ' ' + std::to_string((int)fill);
+    if (asked(line).at(0)) return CUDA_ERROR_INVALID_VALUE;
+    return fread(map, 1, sizeof *map, from) == sizeof *map ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
+}
+CUresult cuInit(unsigned) { return CUDA_SUCCESS; }
+CUresult cuGetErrorString(CUresult error, const char** text) { *text = error ? "an error of the driver" : "no error"; return CUDA_SUCCESS; }
+CUresult cuGetErrorName(CUresult error, const char** text) { return cuGetErrorString(error, text); }
+cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned, unsigned long long, cudaDriverEntryPointQueryResult* status) {
+    bool known = !strcmp(name, "cuTensorMapEncodeTiled");
+    *function = known ? (void*)cuTensorMapEncodeTiled : nullptr;
+    if (status) *status = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+    return cudaSuccess;
+}
+cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long flags, cudaDriverEntryPointQueryResult* status) {
+    return cudaGetDriverEntryPointByVersion(name, function, CUDART_VERSION, flags, status);
+}
+
+}  // extern "C"

@@ -1,0 +1,206 @@
+"""Runs a program that was linked with runtime.cpp, and answers its questions: launches, variables, tensor maps."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu import assembly
+from tcemu.cuda.program.build import build
+from tcemu.errors import TcemuError
+from tcemu.machine.launch import Launch
+from tcemu.machine.memory import ALIGN
+from tcemu.machine.tensor_map import Fill, TensorMap
+from tcemu.machine.tensor_map_words import words_of
+from tcemu.simt import Kernel
+from tcemu.simt.variables import Variables
+
+#: Bytes of the memory of a device. The file behind it is sparse.
+DEVICE = 4 << 30
+#: The element types and swizzles of tensor maps, in the order of the driver's numbers (cuda.h).
+_TYPES = ["u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16", "f32", "tf32", "tf32"]
+_SWIZZLES = (0, 32, 64, 128)
+
+
+@dataclass
+class Ran:
+    """A program that has ended: its exit status, and its launches in their order."""
+
+    status: int
+    launches: list[Launch] = field(default_factory=list)
+
+
+def run_program(
+    files: Sequence[str | Path],
+    arguments: Sequence[str] = (),
+    *,
+    arch: str = "sm_90a",
+    options: Sequence[str] = (),
+    **launching: Any,
+) -> Ran:
+    """Compile and run a CUDA program whose kernels the machine executes, with the sanitizer listening.
+
+    `files` are its .cu and .cpp files, `arguments` those of its main, `options` for nvcc; `launching` are options of
+    tcemu.launch, such as sanitizer= and seed=, for every launch. Its output goes where ours goes. Raises
+    CompilationError, and whatever a launch raises, such as UndefinedBehaviour; the program is then stopped.
+    """
+    with tempfile.TemporaryDirectory(prefix="tcemu-") as folder:
+        built = build([Path(each) for each in files], arch, options, Path(folder))
+        memory = Path(folder) / "device"
+        with memory.open("wb") as file:
+            file.truncate(DEVICE)
+        device = _Device(built.ptx, arch, np.memmap(memory, np.uint8, "r+"), launching)
+        with _started(built.executable, arguments, memory) as (process, questions, answers):
+            for line in iter(questions.readline, b""):
+                verb, *words = line.decode().split()
+                answers.write(device.VERBS[verb](device, words, questions))
+                answers.flush()
+            status = process.wait()
+        return Ran(status, device.launches)
+
+
+@contextmanager
+def _started(
+    executable: Path, arguments: Sequence[str], memory: Path
+) -> Iterator[tuple[subprocess.Popen[bytes], BinaryIO, BinaryIO]]:
+    """The program, what it asks, and where it waits for answers. It is stopped when the block ends."""
+    (theirs_in, ours_out), (ours_in, theirs_out) = os.pipe(), os.pipe()
+    told = f"{theirs_in} {theirs_out} {ALIGN} {DEVICE} {memory}"
+    process = subprocess.Popen(  # noqa: S603 - the program that the user asked for
+        [str(executable), *arguments], env={**os.environ, "TCEMU_RUNTIME": told}, pass_fds=(theirs_in, theirs_out)
+    )
+    os.close(theirs_in)
+    os.close(theirs_out)
+    with os.fdopen(ours_in, "rb") as questions, os.fdopen(ours_out, "wb") as answers:
+        try:
+            yield process, questions, answers
+        finally:
+            process.kill()
+            process.wait()
+
+
+@dataclass(frozen=True)
+class _Given:
+    """The bytes of a parameter, with all memory of the device beside them, so that it lies where the program thinks."""
+
+    raw: bytes
+    buffers: tuple[npt.NDArray[np.uint8], ...] = ()
+
+    def pack(self, pointers: Iterator[int]) -> bytes:
+        """The parameter as the kernel reads it."""
+        for _ in self.buffers:
+            next(pointers)
+        return self.raw
+
+
+class _Device:
+    """The answers to runtime.cpp's questions."""
+
+    def __init__(
+        self, ptx: Sequence[Path], arch: str, memory: npt.NDArray[np.uint8], launching: dict[str, Any]
+    ) -> None:
+        self.arch, self.memory, self.launching = arch, memory, launching
+        modules = [assembly.parse(each.read_text(encoding="utf-8"), each.name) for each in ptx]
+        self.modules = [(each, Variables(each)) for each in modules]
+        self.kernels: dict[str, Kernel] = {}
+        self.launches: list[Launch] = []
+        self.allocations: list[slice] = []
+        #: where the program sees the memory: the addresses of managed memory begin there
+        self.seen_at = 0
+
+    def arena(self, words: list[str], questions: BinaryIO) -> bytes:
+        """Arena ADDRESS: where the program sees the memory."""
+        self.seen_at = int(words[0])
+        return b""
+
+    def allocated(self, words: list[str], questions: BinaryIO) -> bytes:
+        """Allocated ADDRESS BYTES, in the order of addresses."""
+        address, count = map(int, words)
+        self.allocations.append(slice(address, address + count))
+        return b""
+
+    def parameters(self, words: list[str], questions: BinaryIO) -> bytes:
+        """Parameters KERNEL: the bytes of each."""
+        sizes = [each.size for each in self._kernel(words[0]).parameters]
+        return " ".join(map(str, sizes)).encode() + b"\n"
+
+    def launch(self, words: list[str], questions: BinaryIO) -> bytes:
+        """Launch GRID[3] BLOCK[3] SHARED CLUSTER[3] BYTES KERNEL, and the bytes of all parameters."""
+        *numbers, name = words
+        gx, gy, gz, bx, by, bz, shared, cx, cy, cz, count = map(int, numbers)
+        raw, kernel = questions.read(count), self._kernel(name)
+        buffers, at = tuple(self.memory[each] for each in self.allocations), 0
+        given: list[_Given] = []
+        for parameter in kernel.parameters:
+            part = self._translated(raw[at : at + parameter.size])
+            given.append(_Given(part, () if given else buffers))
+            at += parameter.size
+        options = {**self.launching, "cluster": (cx, cy, cz)} if cx else self.launching
+        self.launches.append(
+            kernel.launch((gx, gy, gz), (bx, by, bz), *given, shared=shared, **options)
+        )
+        return b"0\n"
+
+    def _kernel(self, name: str) -> Kernel:
+        """A kernel by its name in the PTX."""
+        if name not in self.kernels:
+            module, variables = next(each for each in self.modules if name in each[0].functions)
+            count = len(module.functions[name].parameters)
+            names = ("the device's memory", *(f"parameter {number}" for number in range(1, count)))[:count]
+            self.kernels[name] = Kernel(module, name, self.arch, variables=variables, names=names)
+        return self.kernels[name]
+
+    def _variable(self, name: str) -> npt.NDArray[Any]:
+        """The bytes of a variable of a module."""
+        module, variables = next(each for each in self.modules if name in each[0].variables)
+        return variables.array(module.variables[name])
+
+    def _translated(self, raw: bytes) -> bytes:
+        """A parameter whose pointers to managed memory have become the device's addresses."""
+        if not self.seen_at or len(raw) % 8:
+            return raw
+        words = np.frombuffer(raw, np.uint64).copy()
+        managed = (words >= self.seen_at) & (words < self.seen_at + DEVICE)
+        words[managed] -= np.uint64(self.seen_at)
+        return words.tobytes()
+
+    def write(self, words: list[str], questions: BinaryIO) -> bytes:
+        """Write OFFSET BYTES VARIABLE, and the bytes: cudaMemcpyToSymbol."""
+        offset, count, name = int(words[0]), int(words[1]), words[2]
+        self._variable(name)[offset : offset + count] = np.frombuffer(questions.read(count), np.uint8)
+        return b"0\n"
+
+    def read(self, words: list[str], questions: BinaryIO) -> bytes:
+        """Read OFFSET BYTES VARIABLE: cudaMemcpyFromSymbol."""
+        offset, count, name = int(words[0]), int(words[1]), words[2]
+        return b"0\n" + self._variable(name)[offset : offset + count].tobytes()
+
+    def tensor_map(self, words: list[str], questions: BinaryIO) -> bytes:
+        """cuTensorMapEncodeTiled: TYPE RANK ADDRESS SIZES STRIDES BOX STEPS INTERLEAVE SWIZZLE PROMOTION FILL."""
+        kind, rank, address, *numbers = map(int, words)
+        cuts = np.cumsum([rank, rank - 1, rank, rank])
+        sizes, strides, box, steps, (interleave, swizzle, _, fill) = (
+            tuple(each.tolist()) for each in np.split(np.array(numbers, np.uint64), cuts)
+        )
+        if interleave or kind >= len(_TYPES) or swizzle >= len(_SWIZZLES):
+            raise TcemuError(f"tensor map: the machine has no interleaved layouts, and elements of {', '.join(_TYPES)}")
+        filled: Fill = "nan" if fill else "zeros"
+        made = TensorMap(address, _TYPES[kind], sizes, strides, box, _SWIZZLES[swizzle], filled, steps)
+        return b"0\n" + words_of(made).tobytes()
+
+    def refused(self, words: list[str], questions: BinaryIO) -> bytes:
+        """Refused WHAT: the runtime does not do it."""
+        raise TcemuError(f"tcemu's CUDA runtime does not do {' '.join(words)}; launch the kernels from Python instead")
+
+    VERBS: ClassVar[dict[str, Callable[[_Device, list[str], BinaryIO], bytes]]] = {
+        each.__name__: each for each in (arena, allocated, parameters, launch, write, read, tensor_map, refused)
+    }

@@ -1,0 +1,116 @@
+"""Which products and sums are fused: small kernels, and what ptxas 13.0 makes of them for sm_90 (nvdisasm)."""
+
+import re
+
+import numpy as np
+import pytest
+
+from tcemu import assembly, simt
+from tcemu.simt.contraction import contract
+
+HEAD = ".version 8.0\n.target sm_90\n.address_size 64\n"
+#: The text, and the products (registers) that ptxas fuses.
+CASES = {
+    "mul m0,x0,x1; add m1,m0,x2; st m1": "m0",
+    "mul m0,x0,x1; add m1,x2,m0; st m1": "m0",
+    "mul m0,x0,x1; sub m1,m0,x2; st m1": "m0",
+    "mul m0,x0,x1; sub m1,x2,m0; st m1": "m0",
+    "mul m0,x0,x1; mul m1,x2,x3; add m2,m0,m1; st m2": "m0",
+    "mul m0,x0,x1; mul m1,x2,x3; add m2,m1,m0; st m2": "m1",
+    "mul m0,x0,x1; mul m1,x2,x3; sub m2,m1,m0; st m2": "m1",
+    "mul m0,x0,x1; add m1,m0,x2; add m2,m0,x3; st m1; st m2": "m0",
+    "mul m0,x0,x1; add m1,m0,x2; st m1; st m0": "",
+    "mul m0,x0,x1; mul m1,x2,x3; sub m2,m0,m1; add m3,x4,m2; sub m4,x4,m2; st m3; st m4": "m0",
+    "mul.rn m0,x0,x1; add m1,m0,x2; st m1": "",
+    "mul m0,x0,x1; add.rn m1,m0,x2; st m1": "",
+    "mul.ftz m0,x0,x1; add.ftz m1,m0,x2; st m1": "m0",
+    "mul.ftz m0,x0,x1; add m1,m0,x2; st m1": "",
+    "mul m0,x0,x1; add.ftz m1,m0,x2; st m1": "",
+    "mul m0,x0,x1; neg m1,m0; add m2,m1,x2; st m2": "m0",
+    "mul m0,x0,x1; neg m1,m0; sub m2,x2,m1; st m2": "m0",
+    "mul m0,x0,x1; mov m1,m0; add m2,x2,m1; st m2": "m0",
+    "mul m0,x0,0f40490FDB; add m1,m0,x2; st m1": "m0",
+    "mul m0,x0,x1; add m1,m0,0f3F800000; st m1": "m0",
+    "mul m0,x0,x1; add.sat m1,m0,x2; st m1": "m0",
+    "mul.sat m0,x0,x1; add m1,m0,x2; st m1": "",
+    "mul m0,x0,x1; abs m1,m0; add m2,m1,x2; st m2": "",
+    "setp p0,x3,x4; mov m1,x5; mul m0,x0,x1; @%p0 add m1,m0,x2; st m1": "m0",
+    "setp p0,x3,x4; mov m0,x5; @%p0 mul m0,x0,x1; add m1,m0,x2; st m1": "",
+    "setp p0,x3,x4; mul m0,x0,x1; mov m1,x5; @%p0 bra L; add m1,m0,x2; L: st m1": "",
+    "setp p0,x3,x4; mul m0,x0,x1; add m1,m0,x2; mov m2,x5; @%p0 bra L; add m2,m0,x3; L: st m1; st m2": "",
+    "mul m0,x0,x1; bar.sync 0; add m2,x2,m0; st m2": "m0",
+    "mul m0,x0,x1; mul m1,x2,x3; add m2,m0,m1; mul m3,x4,x5; add m4,m2,m3; st m4": "m0 m3",
+    "mul m0,x0,x1; add m1,m0,m0; st m1": "",
+    "mul m0,x0,x1; mul m1,m0,x2; add m2,m0,m1; st m2": "m1",
+    "mul m0,x0,x1; fma m1,m0,x2,x3; add m2,m0,x4; st m1; st m2": "",
+    "mul m0,x0,x1; mul m1,x2,x3; add m2,m0,m1; st m2; st m1": "m0",
+    "mul m0,x0,x1; mul m1,x2,x3; add m2,m0,m1; st m2; st m0": "m1",
+    "mul m0,x0,x1; mul m1,x2,x3; add m2,m0,m1; add m3,m1,x4; st m2; st m3": "m0",
+    "mul m0,x0,x1; mul m1,x2,x3; add m3,m1,x4; add m2,m0,m1; st m2; st m3": "m0",
+    "mul m0,x0,x1; mul m1,x2,x3; add m2,m0,m1; sub m3,m0,m1; st m2; st m3": "m0",
+    "mul m0,x0,x1; mul m1,x2,x3; add m2,m1,m0; add m3,m0,x5; st m2; st m3": "m1",
+    "mul m0,x0,x1; neg m1,m0; add m2,x2,m1; add m3,m0,x3; st m2; st m3": "m0",
+    "mul m0,x0,x1; add x0,x0,x3; add m2,x2,m0; st m2; st x0": "m0",
+    "mul m0,x0,x1; max m1,m0,x3; add m2,x2,m0; st m2; st m1": "",
+    "mul.ftz m0,x0,x1; add.ftz m1,m0,x2; add m2,m0,x3; st m1; st m2": "",
+    "add m0,x0,x1; mul m1,m0,x2; add m2,m1,x3; st m2": "m1",
+    "fma m0,x0,x1,0f00000000; add m1,m0,x2; st m1": "",
+    "setp p0,x3,x4; mul m0,x0,x1; selp m1,m0,x2,p0; add m2,m1,x5; st m2": "",
+}
+
+
+def text(short, kind="f32"):
+    """PTX of the short form; every input comes from memory, and every store goes to the next place."""
+    bits, body, stores = {"f32": 4, "f64": 8}[kind], [], 0
+    for part in short.replace("L: ", "L:; ").split("; "):
+        head, _, rest = part.strip().partition(" ")
+        guard = ""
+        if head.startswith("@"):
+            guard, (head, _, rest) = head + " ", rest.partition(" ")
+        named = re.sub(r"\b([mxp]\d)\b", r"%\1", rest)
+        if head == "st":
+            body.append(f"st.global.{kind} [%rd2+{bits * stores}], {named};")
+            stores += 1
+        elif head in ("L:", "bra", "bar.sync"):
+            body.append(f"{guard}{part.partition('bra')[1] or head} {rest}" + (";" if head != "L:" else ""))
+        else:
+            spelled = {"setp": f"setp.gt.{kind}", "fma": f"fma.rn.{kind}"}.get(head, f"{head}.{kind}")
+            body.append(f"{guard}{spelled} {named};")
+    loads = " ".join(f"ld.global.{kind} %x{each}, [%rd1+{bits * each}];" for each in range(6))
+    declared = f".reg .{kind} %x<6>, %m<6>; .reg .b64 %rd<3>; .reg .pred %p<1>;"
+    start = "ld.param.u64 %rd1, [x]; ld.param.u64 %rd2, [y];"
+    lines = "\n".join([declared, start, loads, *body])
+    return f"{HEAD}.visible .entry k(.param .u64 x, .param .u64 y) {{ {lines}\nret; }}"
+
+
+@pytest.mark.parametrize(("short", "fused"), CASES.items())
+def test_what_ptxas_fuses_is_fused(short, fused):
+    _, found = contract(assembly.parse(text(short)).functions["k"])
+    assert {str(each.product.operands[0]).strip("%") for each in found} == set(fused.split())
+
+
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+@pytest.mark.parametrize(
+    ("short", "meaning"),
+    [
+        ("mul m0,x0,x1; sub m1,m0,x4; st m1", lambda x: x[0] * x[1] - x[4]),
+        ("mul m0,x0,x1; sub m1,x4,m0; st m1", lambda x: x[4] - x[0] * x[1]),
+        ("mul m0,x0,x1; neg m1,m0; sub m2,x2,m1; st m2", lambda x: x[2] + x[0] * x[1]),
+        ("mul m0,x0,x1; add x0,x0,x3; add m2,x2,m0; st m2", lambda x: x[2] + x[0] * x[1]),
+    ],
+)
+def test_it_is_rounded_once(kind, short, meaning):
+    exact, dtype = [1 + 2**-15, 1 + 2**-15, -1 - 2**-14, 3, 1 + 2**-14, 0], kind.replace("f", "float")
+    x, once, twice = np.array(exact, dtype), np.zeros(1, dtype), np.zeros(1, dtype)
+    module = assembly.parse(text(short, kind))
+    simt.Kernel(module, "k")(1, 1, x, once)
+    simt.Kernel(module, "k", fmad=False)(1, 1, x, twice)
+    assert once == meaning(exact)  # float64 holds all of it
+    if kind == "f32":
+        assert twice == meaning([np.float32(each) for each in exact])
+        assert once != twice
+
+
+def test_a_kernel_says_what_it_fuses():
+    kernel = simt.Kernel(assembly.parse(text("mul m0,x0,x1; add m1,m0,x2; st m1")), "k")
+    assert [(each.product.opcode, each.addition.opcode) for each in kernel.fused] == [("mul.f32", "add.f32")]
