@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tcemu import launcher
 from tcemu.assembly import Function, Module
+from tcemu.assembly.names import demangle
 from tcemu.errors import (
     Interrupted,
     LaunchError,
@@ -157,7 +159,8 @@ class Kernel:
         if not is_whole(dynamic) or dynamic < 0:
             return dynamic
         sizes = {each.name: each.size or int(dynamic) for each in layout.shared_variables}
-        arrays = {name: (at, (sizes[name],), np.uint8) for name, at in layout.shared.items() if sizes[name]}
+        called = _in_cpp(layout.shared)
+        arrays = {called[name]: (at, (sizes[name],), np.uint8) for name, at in layout.shared.items() if sizes[name]}
         return Shared.placed(layout.static_shared + int(dynamic), arrays)
 
     def _fill(self, args: Sequence[Any], bound: arguments.Bound, buffers: Sequence[Any]) -> None:
@@ -194,7 +197,8 @@ class Kernel:
             Run(code.kernel, warp, parameters, named, runs[-1]).go()
 
         kernel.__name__ = kernel.__qualname__ = self.name
-        names = [*(name for name, _ in bound.buffers), *(f"variable {each.name}" for each in layout.variables)]
+        called = _in_cpp(each.name for each in layout.variables)
+        names = [*(name for name, _ in bound.buffers), *(f"variable {called[each.name]}" for each in layout.variables)]
         kernel.argument_names = dict(enumerate(names))  # type: ignore[attr-defined]
         kernel.of = self  # type: ignore[attr-defined] # each launch has a function of its own
         return kernel, runs
@@ -204,6 +208,14 @@ def _count(result: Launch | None, runs: Sequence[Together]) -> None:
     """Add the ordinary instructions of the last run to those of the machine."""
     if result is not None and runs:
         result.counts += runs[-1].counts
+
+
+def _in_cpp(names: Iterable[str]) -> dict[str, str]:
+    """Variables by what CUDA C++ calls them: without function and namespace, where that says which one it is."""
+    whole = {name: demangle(name).short for name in names}
+    last = {name: written.rpartition("::")[2] for name, written in whole.items()}
+    counts = Counter(last.values())
+    return {name: last[name] if counts[last[name]] == 1 else whole[name] for name in whole}
 
 
 def _arrays(argument: Any) -> int:
