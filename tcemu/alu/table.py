@@ -6,11 +6,11 @@ from functools import cache
 from importlib import import_module
 from importlib.resources import files
 
-from tcemu.alu.row import Known, Ordinary, Row, Words, is_type
+from tcemu.alu.row import Known, Ordinary, Row, Words, bits, is_type
 from tcemu.errors import TableError
 
 #: The modules of rows; each has ROWS.
-MODULES = ("integer", "bits", "floating", "comparison", "logic", "conversion")
+MODULES = ("integer", "bits", "floating", "comparison", "logic", "conversion", "approximations")
 
 
 @cache
@@ -70,7 +70,11 @@ def _known(row: Row, words: Words) -> Known:
     recorded = _recorded().get(id(row))
     if recorded is None:
         return "manual"
-    return "silicon" if words in recorded else "inferred"
+    if words not in recorded:
+        return "inferred"
+    # What has one operand of at most 32 bits was recorded for all of them.
+    operands = row.types(row.operands, words)
+    return "every" if len(operands) == 1 and bits(operands[0]) <= 32 and not row.carry else "silicon"
 
 
 def opcodes() -> list[str]:

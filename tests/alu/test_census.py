@@ -4,9 +4,6 @@ from rows import rows
 
 from tcemu import alu
 
-#: Of these, tcemu.alu.approximations will have rows.
-AWAITED = (".approx", ".full")
-
 #: By mnemonic; what only simt executes is not here: mov, bra, call, ret, st.param, trap.
 CENSUS = """
 add: cc.u32 f16 f32 f64 rn.f32 rn.f64 s32 s64 u64
@@ -55,7 +52,7 @@ prmt: b32
 def _opcodes():
     for line in CENSUS.strip().splitlines():
         mnemonic, _, forms = line.partition(": ")
-        yield from (f"{mnemonic}.{form}" for form in forms.split() if not any(each in f".{form}" for each in AWAITED))
+        yield from (f"{mnemonic}.{form}" for form in forms.split())
 
 
 @rows("opcode", _opcodes())
