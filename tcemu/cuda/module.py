@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -43,7 +43,7 @@ class Module(ptx.Module):
     """
 
     def __init__(self, source: Source, answer: Answer) -> None:
-        super().__init__(_with_own_names(answer.ptx, source.name), source.name, source.arch)
+        super().__init__(_with_own_names(answer.ptx, source.paths), source.name, source.arch)
         self.source, self.ptx = source.text, self.text
         self.left_out = source.left_out
         self.warnings = messages.warnings(answer.log)
@@ -68,13 +68,13 @@ class Module(ptx.Module):
     def _instance(self, expression: str) -> ptx.Module:
         """The module with one more instantiation, which shares the variables."""
         request = replace(self._from.request, expressions=(expression,))
-        answer = _asked(request)
+        answer = compiler.ask(request)
         if answer.failed:
             if messages.names_wrong(answer.log) or "name expression" in answer.log.lower():
                 raise self._unknown(expression)
             raise messages.error(answer.log, answer.failed)
         self._from.lowered[expression] = answer.lowered[expression]
-        return _Instance(self, _with_own_names(answer.ptx, self.name))
+        return _Instance(self, _with_own_names(answer.ptx, self._from.paths))
 
     def _unknown(self, name: object) -> UnknownKey:
         error = super()._unknown(name)
@@ -109,6 +109,8 @@ class Source:
     arch: str
     request: Request
     left_out: tuple[str, ...]
+    #: the source and the files that it includes in quotes, by what NVRTC calls them
+    paths: Mapping[str, str]
     #: names in PTX of the instantiations so far
     lowered: dict[str, str]
 
@@ -164,10 +166,10 @@ def compiled(
     searched = [f"-I{place}" for place in (*places, *toolkit().include)]
     flags = (*_flags(target, words), *options.defined(define), *searched)
     _remember(name, text)
-    if include:
-        _answers.clear()  # headers there may have changed
-    request, answer, left_out = _device_code(text, name, places, (*flags, *words))
-    return Module(Source(text, name, target, request, left_out, {}), answer)
+    files = beside(text, places)
+    request, answer, left_out = _device_code(text, name, files, (*flags, *words), compiler.ask if include else _asked)
+    paths = {name: name} | {called: path for called, (path, _) in files.items()}
+    return Module(Source(text, name, target, request, left_out, paths, {}), answer)
 
 
 def _flags(target: str, words: Iterable[str]) -> list[str]:
@@ -182,10 +184,9 @@ def _flags(target: str, words: Iterable[str]) -> list[str]:
 
 
 def _device_code(
-    text: str, name: str, places: Iterable[Path], flags: tuple[str, ...]
+    text: str, name: str, files: Mapping[str, tuple[str, str]], flags: tuple[str, ...], ask: Callable[[Request], Answer]
 ) -> tuple[Request, Answer, tuple[str, ...]]:
     """Compile what is for the device; host code that NVRTC stumbles over, and headers for it, are left out in turn."""
-    files = beside(text, places)
     wrong: dict[str, frozenset[int]] = {}
     absent: dict[str, str] = {}
     first: Answer | None = None
@@ -193,7 +194,7 @@ def _device_code(
         side = device_side(text, wrong.get(name, frozenset()))
         headers = {key: device_side(inner, wrong.get(path, frozenset())).text for key, (path, inner) in files.items()}
         request = Request(side.text, name, flags, {**HOST, **headers, **absent})
-        answer = _asked(request)
+        answer = ask(request)
         if not answer.failed:
             return request, answer, side.left_out
         first = first or answer
@@ -246,12 +247,13 @@ def _remember(name: str, text: str) -> None:
         linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
 
 
-def _with_own_names(text: str, name: str) -> str:
-    """PTX whose .file says what the source is called; NVRTC puts its own folder before a name that is no path."""
+def _with_own_names(text: str, paths: Mapping[str, str]) -> str:
+    """PTX whose .file says where sources are; NVRTC puts its folder before the name of one that it got as text."""
+    known = {str(toolkit().library.parent / called): path for called, path in paths.items()}
 
     def own(found: re.Match[str]) -> str:
         path = found[2].replace("\\\\", "\\")
-        return f'{found[1]}"{name}"' if path.endswith(name) and not Path(name).is_absolute() else found[0]
+        return f'{found[1]}"{known[path]}"' if path in known else found[0]
 
     return re.sub(r'^(\s*\.file\s+\d+\s+)"(.*?)"', own, text, flags=re.MULTILINE)
 

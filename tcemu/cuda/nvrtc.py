@@ -54,6 +54,7 @@ def main(library: str) -> None:
     except OSError as error:
         send(answers, str(error))
         return
+    os.chdir(Path(library).parent)  # a folder that the other side knows: NVRTC writes it before names of sources
     send(answers, nvrtc.version())
     nvrtc.compile(Request(_FIRST, "first.cu", ("--gpu-architecture=compute_80",)))
     with contextlib.suppress(EOFError, BrokenPipeError):

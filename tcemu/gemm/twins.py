@@ -1,13 +1,17 @@
-"""Runs the kernels' twins in CUDA C++ (cuda/) on this machine's GPU; they give the same bits.
+"""Runs the kernels' twins in CUDA C++ (cuda/) on this machine's GPU, or on the emulator; they give the same bits.
 
     d = twins.wgmma_tma(a, b, wgmma_tma.Plan("e4m3", stages=4))     # as wgmma_tma.multiply, answered by the GPU
+    with twins.emulated():
+        d = twins.wgmma_tma(a, b)                                   # the same CUDA C++ on the emulator
 
 The instruction itself is not written by hand: `inline` makes its function from the table of instructions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import accumulate
 from pathlib import Path
 from types import MappingProxyType
@@ -16,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu import live
+from tcemu import cuda, live, ptx
 from tcemu.gemm import attention as fused
 from tcemu.gemm import mma_pipeline as pipeline
 from tcemu.gemm import mma_sparse as sparse
@@ -31,11 +35,14 @@ from tcemu.gemm.operands import check
 from tcemu.instructions import Instruction, parse
 from tcemu.instructions.operand import Operand
 from tcemu.layouts.canonical import element_bits
+from tcemu.machine.launch import Launch
 from tcemu.vectors.operands import operands
 
 __all__ = [
     "attention",
     "cluster_source",
+    "compiled",
+    "emulated",
     "inline",
     "mma_pipeline",
     "mma_sparse",
@@ -55,6 +62,10 @@ _TYPES = {"f32": ("float", "f"), "s32": ("int", "r")}
 EMPTY: Mapping[str, str | int] = MappingProxyType({})
 
 Array = npt.NDArray[Any]
+#: From a twin's source and its macros to the module of its kernels.
+Compile = Callable[[str, Mapping[str, str | int]], ptx.Module]
+#: What runs a twin in place of the GPU.
+_INSTEAD: ContextVar[Callable[..., None] | None] = ContextVar("instead", default=None)
 
 
 def inline(instruction: Instruction, name: str, immediates: Sequence[int] = (), *, described: bool = False) -> str:
@@ -131,6 +142,16 @@ def hopper_source(plan: hopper.Plan, name: str = "wgmma_tma", *selector: int) ->
     }
 
 
+def compiled(text: str, define: Mapping[str, str | int] = EMPTY) -> ptx.Module:
+    """The module of a twin's source, by NVRTC.
+
+    >>> twins.compiled(twins.source("wmma_global"))["kernel"]  # doctest: +SKIP
+    <kernel kernel(const __half* a, const __half* b, float* c, int m, int n, int k) for sm_90a>
+    """
+    module: ptx.Module = cuda.compile(text, "sm_90a", define=define, include=FOLDER)
+    return module
+
+
 def _run(
     text: str,
     kernel: str,
@@ -140,8 +161,39 @@ def _run(
     shared: int = 0,
     define: Mapping[str, str | int] = EMPTY,
 ) -> None:
+    instead = _INSTEAD.get()
+    if instead is not None:
+        instead(text, define, kernel, grid, block, given, shared)
+        return
     options = [f"-I{FOLDER}", *(f"-D{word}={value}" for word, value in define.items())]
     live.cuda(text, kernel, grid, block, *given, shared=shared, options=options)
+
+
+@contextmanager
+def emulated(compile: Compile = compiled, **options: Any) -> Iterator[list[Launch]]:  # noqa: A002 - Python's word for it
+    """Inside a with statement, the twins run on the emulator: NVRTC compiles them, or `compile` finds their PTX.
+
+    The options are those of tcemu.launch; the launches are listed.
+
+        with twins.emulated(sanitizer="collect") as launches:
+            d = twins.mma_pipeline(a, b)
+        launches[0].reports
+
+    >>> with twins.emulated(seed=1):
+    ...     pass
+    """
+    launches: list[Launch] = []
+
+    def run(
+        text: str, define: Mapping[str, str | int], kernel: str, grid: Any, block: int, given: Any, shared: int
+    ) -> None:
+        launches.append(compile(text, define)[kernel](grid, block, *given, shared=shared, **options))
+
+    token = _INSTEAD.set(run)
+    try:
+        yield launches
+    finally:
+        _INSTEAD.reset(token)
 
 
 def _sizes(a: Array, b: Array) -> tuple[np.int32, np.int32, np.int32]:

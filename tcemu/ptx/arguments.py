@@ -36,7 +36,7 @@ class _Argument:
     """One argument and the parameter that it is for."""
 
     def __init__(self, kernel: str, parameter: Parameter, value: Any) -> None:
-        self.parameter, self.value = parameter, _array_of(value)
+        self.parameter, self.value = parameter, as_array(value)
         self.told = f"{kernel}: {parameter}"
 
     def checked(self) -> Any:
@@ -171,7 +171,7 @@ class _Argument:
         return OperandError(f"{self.told}, {wanted}; {got}")
 
 
-def _array_of(value: Any) -> Any:
+def as_array(value: Any) -> Any:
     """A numpy array of the same memory, of a tensor in the processor's memory; any other value as it is."""
     if isinstance(value, np.ndarray) or not hasattr(value, "data_ptr") or not hasattr(value, "__array__"):
         return value

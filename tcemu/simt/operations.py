@@ -184,9 +184,8 @@ def _address(lowering: Lowering, given: Given, one: bool) -> Read:
     wrapped = np.dtype(f"u{place.bits // 8}").type(offset & (1 << place.bits) - 1)
 
     def read(frame: Frame) -> Any:
-        lanes = frame.lanes(place)
-        if wrapped:
-            lanes = lanes + wrapped
+        # not the register itself, which changes before an asynchronous copy has read what the address points to
+        lanes = frame.lanes(place) + wrapped
         found = lanes.view(_I64) if place.bits == 64 else lanes.astype(_I64)
         return _agreed(frame, found) if one else found
 

@@ -260,7 +260,7 @@ class Run:
         elif result is not None:
             return self._moved(frame, block + 1, mask & ~active, result)
         core.bits = mask
-        if self.ready and (operation.polls or core.sought is not None):
+        if core.sought is not None or (self.ready and operation.polls):
             self.tired[frame, block + 1] = core.sought
         return True
 

@@ -1,0 +1,68 @@
+"""The CUDA C++ twins of tcemu.gemm on the emulator: the bits of the Python kernels, and no report."""
+
+import numpy as np
+import pytest
+from quick import some, spread, turn
+from stored import stored
+from twin_cases import TWINS, key
+
+from tcemu import cuda, ptx
+from tcemu.gemm import twins
+
+
+def from_storage(text, define):
+    """The module of a twin, of the PTX that is stored for this source."""
+    found = stored()["twins"]["ptx"].get(key(text, define))
+    assert found, "the source has changed since tools/save_ptx.py was run"
+    return ptx.Module(found, "twin.ptx")
+
+
+def same(name, compile_twin):
+    """Check a twin's bits and reports."""
+    ours, theirs, given = TWINS[name]
+    wanted, _ = ours(*given, sanitizer="off")
+    with twins.emulated(compile_twin, sanitizer="collect") as launches:
+        got = theirs(*given)
+    assert got.dtype == wanted.dtype
+    whole = f"u{got.itemsize}"
+    assert np.array_equal(got.view(whole), wanted.view(whole))
+    assert launches
+    assert [report for launch in launches for report in launch.reports] == []
+
+
+@pytest.mark.parametrize("name", some(TWINS, 6))
+def test_the_twin_gives_the_bits_of_the_python_kernel(name):
+    same(name, from_storage)
+
+
+@pytest.mark.parametrize("name", spread(TWINS, 6, first=turn(6)))
+def test_the_twin_from_its_source(nvrtc, name):
+    same(name, twins.compiled)
+
+
+def test_other_orders_give_the_same_bits():
+    ours, theirs, given = TWINS["wgmma_tma-f16"]
+    wanted, _ = ours(*given, sanitizer="off")
+    with twins.emulated(from_storage, seed=5, policy="random"):
+        assert np.array_equal(theirs(*given), wanted)
+
+
+def test_the_bug_of_a_twin_is_found():
+    """A twin without its wait reads what has not arrived: the sanitizer names the line of the .cu."""
+    if not cuda.available():
+        pytest.skip("NVRTC is not installed")
+    _, theirs, given = TWINS["mma_pipeline"]
+    broken = []
+
+    def without_a_barrier(text, define):
+        assert "__syncthreads();" in text
+        broken.append(text.replace("__syncthreads();", "", 1))
+        return twins.compiled(broken[-1], define)
+
+    with twins.emulated(without_a_barrier, sanitizer="collect") as launches:
+        theirs(*given)
+    reports = launches[0].reports
+    assert reports
+    lines = broken[0].splitlines()
+    assert all(report.site.file.endswith((".cu", ".h")) for report in reports)
+    assert all(report.site.line <= len(lines) for report in reports)
