@@ -82,21 +82,24 @@ class Entered:
     def __init__(self, names: set[str] | None = None) -> None:
         #: the functions, as "module.name"
         self.names = set() if names is None else names
-        self._before: list[Callable[..., object] | None] = []
 
     def __enter__(self) -> Self:
-        before, self._threads = sys.getprofile(), threading.getprofile()
-        _active.append(self)
-        ours = isinstance(getattr(before, "__self__", None), Entered)  # a new greenlet has that of the one before it
-        self._before.append(None if ours else before)
-        threading.setprofile(self.called)
+        if not _active:
+            _before.append(threading.getprofile())
+            watch_threads()
+        if not _here():
+            _profilers[threading.get_ident()] = sys.getprofile()
+        _active.append((threading.get_ident(), self))
         sys.setprofile(self.called)
         return self
 
     def __exit__(self, *_: object) -> None:
-        _active.remove(self)
-        sys.setprofile(self._before.pop())
-        threading.setprofile(self._threads)
+        here = threading.get_ident()
+        _active.remove((here, self))
+        own = _here()  # greenlets of a thread share its profiler, and end in any order
+        sys.setprofile(own[-1].called if own else _profilers.pop(here))
+        if not _active:
+            threading.setprofile(_before.pop())
 
     def called(self, frame: FrameType, event: str, called: Any) -> None:
         """What Python calls as a profiler."""
@@ -139,18 +142,27 @@ class Entered:
         return call
 
 
-#: Those that take notes now.
-_active: list[Entered] = []
+#: Those that take notes now, with their threads.
+_active: list[tuple[int, Entered]] = []
+#: The profilers that they replaced: of each thread, and of threads that start meanwhile.
+_profilers: dict[int, Any] = {}
+_before: list[Any] = []
+
+
+def _here() -> list[Entered]:
+    """Those that take notes in this thread."""
+    return [each for thread, each in _active if thread == threading.get_ident()]
+
+
+def _in_a_thread(*event: Any) -> None:
+    """The profiler of other threads: whoever takes notes meanwhile gets theirs."""
+    for _, each in _active[-1:]:
+        each.called(*event)
 
 
 def watch_threads() -> None:
     """Let threads that are started from now on be seen by whoever takes notes while they work."""
-
-    def called(*event: Any) -> None:
-        for each in _active[-1:]:
-            each.called(*event)
-
-    threading.setprofile(called)
+    threading.setprofile(_in_a_thread)
 
 
 #: What calls the code that is watched: whatever lies between it and the package is not the package's, such as code that

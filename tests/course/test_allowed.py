@@ -9,6 +9,7 @@ import threading
 import weakref
 from functools import partial
 
+import greenlet
 import numpy as np
 import pytest
 from rows import rows
@@ -221,3 +222,32 @@ def test_a_thread_that_waits_since_before_is_seen():
         tasks.put(np.zeros((16, 16), np.float16))
         results.get()
     assert entered.names == {"tcemu.layouts.fragment.Fragment.pack"}
+
+
+def test_warps_that_take_turns_are_seen_to_their_ends():
+    """Greenlets share the profiler of their thread: the first that ends leaves it to the others."""
+    entered = Entered()
+    steps = [int, lambda: sparse.prune(np.arange(4.0), "2:4"), lambda: PACK(np.zeros((16, 16), np.float16))]
+
+    def kernel(number):
+        turn.switch()
+        steps[number]()
+
+    turn = greenlet.getcurrent()
+    before = sys.getprofile(), threading.getprofile()
+    warps = [greenlet.greenlet(entered.around(kernel)) for _ in steps]
+    for each in warps:
+        each.switch(warps.index(each))
+    assert not entered.names
+    for each in warps:
+        each.switch()
+    assert entered.names == {"tcemu.sparse.prune", "tcemu.layouts.fragment.Fragment.pack"}
+    assert (sys.getprofile(), threading.getprofile()) == before
+
+
+def test_notes_within_notes_do_not_end_them():
+    with Entered() as outer:
+        with Entered():
+            formats.lookup("f16")
+        PACK(np.zeros((16, 16), np.float16))
+    assert outer.names == {"tcemu.layouts.fragment.Fragment.pack"}

@@ -325,3 +325,19 @@ def test_compiled_kernels_may_be_kept_elsewhere(tmp_path):
     assert probe.finds(f"import os\nX = open({place} + '/kept').read()") == "12"
     assert probe.finds("import os\n" + READS.format(f"open({place} + '/more', 'w')")) in REFUSED
     probe.box.end()
+
+
+#: Timers that nobody stops, and what they do: end the process, or raise an error wherever Python is.
+LEFT_RUNNING = """
+import signal
+def late(*_):
+    raise RuntimeError("too late")
+signal.signal(signal.SIGALRM, {handler})
+signal.setitimer(signal.ITIMER_REAL, 0.1)
+"""
+LATER = f"import time\ntime.sleep(0.5)\n{HONEST}\nfrom tcemu.course import check\ncheck(where_of_b)"
+
+
+@pytest.mark.parametrize("handler", ["signal.SIG_DFL", "late"])
+def test_a_timer_ends_with_its_cell(handler):
+    assert marks(LEFT_RUNNING.format(handler=handler), LATER)["where_of_b"].state == "right"

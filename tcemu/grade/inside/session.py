@@ -11,6 +11,7 @@ from __future__ import annotations
 import builtins
 import inspect
 import os
+import signal
 import sys
 from collections import defaultdict
 from collections.abc import Callable
@@ -117,12 +118,21 @@ class Session:
         """Run a cell; the answer is the error that it raised, in words, and what was left out."""
         told = ""
         try:
-            self._cells.run(source, file)
+            self._in_time(self._cells.run, source, file)
         except BaseException as error:  # noqa: BLE001 - a learner's cell may raise anything
             told = said(error)
         skipped = [str(each)[:TOLD] for each in self._skipped[:_NOTES]]
         self._skipped.clear()
         return ["ran", told, skipped]
+
+    @staticmethod
+    def _in_time(function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call the notebook's code; a timer that it leaves running would end what comes after it, or the process."""
+        try:
+            return function(*arguments)
+        finally:
+            for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF):
+                signal.setitimer(timer, 0)
 
     def do_value(self, name: str) -> list[Any]:
         """The value of a name at the end of the notebook, and whether there is one."""
@@ -133,7 +143,7 @@ class Session:
         results: list[Any] = []
         for case in cases:
             try:
-                result = self.entered[number].call(self.functions[number], *case)
+                result = self._in_time(self.entered[number].call, self.functions[number], *case)
             except BaseException as error:  # noqa: BLE001 - a learner's function may raise anything
                 return ["returned", results, raised(error)]
             if inspect.iscoroutine(result):
