@@ -6,7 +6,7 @@ numpy lacks is here. The methods are those of `tcemu.kernels.emit.warp.WarpCode`
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -161,6 +161,10 @@ class Arrays:
     def table(self, x: Array, name: str, entries: Sequence[int], bits: int) -> Array:
         """The entry at each lane's index, of a table of this name, whose width is `bits`."""
         return np.asarray(entries, unsigned(bits))[x]
+
+    def once(self, name: str, compute: Callable[[Arrays, Array], Array], x: Array) -> Array:
+        """What is computed of a value."""
+        return compute(self, x)
 
     # ------------------------------------------------------------------------------------------------ floats
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from itertools import accumulate
 from pathlib import Path
 
@@ -122,8 +122,23 @@ class Format:
 
 
 SINGLE, HIGH_WORD = Format(23, 127), Format(20, 1023)
+#: Every function of MUFU, by its name.
+FUNCTIONS: dict[str, Callable[..., Value]] = {}
 
 
+def _function(compute: Callable[..., Value]) -> Callable[..., Value]:
+    """Let native code have a function's code once, however often it is called; it is long."""
+
+    @wraps(compute)
+    def called(ops: Ops, x: Value, *form: Format) -> Value:
+        name = ".".join(["mufu", compute.__name__, *(str(each.bias) for each in form)])
+        return ops.once(name, lambda ops, x: compute(ops, x, *form), x)
+
+    FUNCTIONS[compute.__name__] = called
+    return called
+
+
+@_function
 def rcp(ops: Ops, x: Value, form: Format = SINGLE) -> Value:
     """The reciprocal."""
     size, rest = x & _SIZE, form.fraction - 7
@@ -136,6 +151,7 @@ def rcp(ops: Ops, x: Value, form: Format = SINGLE) -> Value:
     return ops.select(size > form.infinity, _NAN, found)
 
 
+@_function
 def rsqrt(ops: Ops, x: Value, form: Format = SINGLE) -> Value:
     """The reciprocal square root: the second half of the table is for 2 to 4. That of a power of 4 is exact."""
     one, rest = 1 << form.fraction, form.fraction - 6
@@ -157,6 +173,7 @@ def _of_positive(
     return ops.select((x & infinity) == 0, of_zero, found)
 
 
+@_function
 def sqrt(ops: Ops, x: Value) -> Value:
     """The square root: the second half of the table is for 2 to 4."""
     total = _in_64(ops, "sqrt", x, (~x >> 23 & 1) << 6)
@@ -164,6 +181,7 @@ def sqrt(ops: Ops, x: Value) -> Value:
     return _of_positive(ops, x, found, x & _SIGN, _INFINITY)
 
 
+@_function
 def lg2(ops: Ops, x: Value) -> Value:
     """The logarithm to base 2, cut off to 36 bits after the point.
 
@@ -177,6 +195,7 @@ def lg2(ops: Ops, x: Value) -> Value:
     return _of_positive(ops, x, ops.select(negative, found | _SIGN, found), _SIGN | _INFINITY, _INFINITY)
 
 
+@_function
 def ex2(ops: Ops, x: Value) -> Value:
     """2 to the power of x, x cut off to 23 bits after the point.
 
@@ -205,12 +224,14 @@ def _turns(ops: Ops, x: Value) -> Value:
     return _shifted(ops, x, (x >> 23 & 255) - 125)
 
 
+@_function
 def sin(ops: Ops, x: Value) -> Value:
     """The sine of x turns, x cut off to 25 bits after the point."""
     found = _turned(ops, _turns(ops, x)) ^ x & _SIGN
     return ops.select((x & _INFINITY) == _INFINITY, _NAN, found)
 
 
+@_function
 def cos(ops: Ops, x: Value) -> Value:
     """The cosine of x turns, x cut off to 25 bits after the point."""
     found = _turned(ops, _turns(ops, x) + _ONE)
@@ -222,6 +243,7 @@ _SPLIT = (0, 0, 0, 1, 1, 2, 2, 2, 3, 4, 3)
 _FIRST = tuple(accumulate((1 << split for split in _SPLIT), initial=0))[:-1]
 
 
+@_function
 def tanh(ops: Ops, x: Value) -> Value:
     """The hyperbolic tangent: x itself below 2^-8, 1 from 8."""
     size = x & _SIZE
@@ -231,9 +253,3 @@ def tanh(ops: Ops, x: Value) -> Value:
     total = interpolated(ops, "tanh", first + (fraction >> (23 - split)), fraction >> (6 - split) & ((1 << _X) - 1))
     found = ops.select(size < 0x3B800000, size, ops.select(size > 0x40FFFFFF, 0x3F800000, _float(ops, total)))
     return ops.select(size > _INFINITY, _NAN, found | x & _SIGN)
-
-
-#: Every function.
-FUNCTIONS: dict[str, Callable[..., Value]] = {
-    each.__name__: each for each in (rcp, rsqrt, sqrt, lg2, ex2, sin, cos, tanh)
-}

@@ -12,7 +12,7 @@ from tcemu.kernels.emit.warp import LANES, WarpCode
 
 
 def text(opcode, *, pair=False, constants=()):
-    """LLVM text of a function of pointers to the operands' and the results' lanes; also the types of both."""
+    """LLVM text of a function of pointers to the operands' and the results' lanes; the types of both; declarations."""
     row = alu.find(opcode, pair=pair)
     code = WarpCode()
     operands = [*row.operands, *["pred"] * row.carry_in]
@@ -46,7 +46,7 @@ def text(opcode, *, pair=False, constants=()):
         "  ret void",
         "}",
     ]
-    return name, "\n".join([*code.declarations.values(), *body]), operands, results
+    return name, "\n".join(body), operands, results, code.declarations
 
 
 def _offset(code, width):
@@ -68,13 +68,13 @@ class Lanes:
         ll.initialize_native_target()
         ll.initialize_native_asmprinter()
         self.made = {opcode: text(opcode, **options) for opcode in opcodes}
-        parts = [line for made in self.made.values() for line in made[1].split("\n")]
-        declarations = dict.fromkeys(line for line in parts if line.startswith(("declare", "@")))
-        module = "\n".join([*declarations, *(line for line in parts if not line.startswith(("declare", "@")))])
-        self.module = ll.parse_assembly(module)
+        declarations = {name: each for made in self.made.values() for name, each in made[4].items()}
+        module = [*declarations.values(), *(made[1] for made in self.made.values())]
+        self.module = ll.parse_assembly("\n".join(module))
         self.module.verify()
         self.machine = ll.Target.from_default_triple().create_target_machine(
-            cpu=ll.get_host_cpu_name(), features=ll.get_host_cpu_features().flatten(), opt=level, jit=True
+            cpu=ll.get_host_cpu_name(), features=ll.get_host_cpu_features().flatten(), opt=level, reloc="pic",
+            codemodel="small", jit=True,
         )
         self._engine = None
 
@@ -87,7 +87,7 @@ class Lanes:
         if self._engine is None:
             self._engine = ll.create_mcjit_compiler(self.module, self.machine)
             self._engine.finalize_object()
-        name, _, kinds, results = self.made[opcode]
+        name, _, kinds, results, _ = self.made[opcode]
         count = len(operands[0])
         given = [
             np.packbits(x.reshape(-1, 32), axis=1, bitorder="little") if kind == "pred" else np.ascontiguousarray(x)

@@ -1,4 +1,4 @@
-"""Native code computes what the reference computes, without calling anything."""
+"""Native code computes what the reference computes, without calling any library."""
 
 import re
 
@@ -53,8 +53,8 @@ def _same(opcode, code, pools):
 def test_native_code_is_the_reference(first, pools):
     opcodes = quick.some(OPCODES, 120)[first : first + 40]
     code = lanes.Lanes(opcodes)
-    # On all processors that tcemu knows: call, callq, bl, blr.
-    assert not re.search(r"^\s+(callq?|blr?)\s", code.assembly(), re.MULTILINE)
+    # On all processors that tcemu knows: call, callq, bl, blr. The functions of MUFU are in the code, once for each.
+    assert not re.search(r'^\s+(callq?|blr?)\s+(?!_?"?mufu\.)', code.assembly(), re.MULTILINE)
     for opcode in opcodes:
         _same(opcode, code, pools)
 

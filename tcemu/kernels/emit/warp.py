@@ -148,6 +148,8 @@ class WarpCode:
         #: LLVM's functions that the code calls, and constant tables: lines for the module.
         self.declarations: dict[str, str] = {}
         self._prefix, self._count = prefix, 0
+        #: Bits of the results of the functions of `once`.
+        self._results: dict[str, int] = {}
 
     # ------------------------------------------------------------------------------------------------ text
 
@@ -305,6 +307,20 @@ class WarpCode:
         given = [(pointers, places), ("i32", str(bits // 8)), masks, (kind, "poison")]
         found = self.intrinsic(f"llvm.masked.gather.v{x.lanes}i{bits}.v{x.lanes}p0", kind, *given)
         return Value(self, bits, found, lanes=x.lanes)
+
+    def once(self, name: str, compute: Callable[[WarpCode, Value], Value], x: Value) -> Value:
+        """What is computed of a value by a function of this name, whose code is emitted once for all its calls."""
+        symbol = f"@{name}.{x.lanes}"
+        if symbol not in self.declarations:
+            inner = WarpCode()
+            found = compute(inner, inner.value("%x", x.bits, x.lanes))
+            result = f"  ret {found.type} {found.name}"
+            lines = [f"define internal {found.type} {symbol}({x.type} %x) {{", *inner.lines, result, "}"]
+            self.declarations |= {**inner.declarations, symbol: "\n".join(lines)}
+            self._results[symbol] = found.bits
+        bits = self._results[symbol]
+        name = self.let(f"call <{x.lanes} x i{bits}> {symbol}({x.type} {x.name})")
+        return Value(self, bits, name, lanes=x.lanes)
 
     # ------------------------------------------------------------------------------------------------ floats
 
