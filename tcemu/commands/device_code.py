@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,10 +14,12 @@ from tcemu.commands.launches import Launches, marked
 from tcemu.errors import TcemuError
 
 if TYPE_CHECKING:
+    from tcemu.machine.launch import Launch
     from tcemu.ptx import Kernel, Module
     from tcemu.ptx.signature import Parameter
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+_MAIN = re.compile(r"^\s*(?:int|auto|void)\s+main\s*\(", re.MULTILINE)
 #: Files that tcemu.cuda.compile reads.
 _CUDA = frozenset({".cu", ".cuh", ".cpp", ".cc", ".hpp", ".h"})
 _OPTIONS = (
@@ -57,23 +61,61 @@ def module_of(
     return cuda.compile(file, arch, name=str(file), **more)  # type: ignore[no-any-return]
 
 
-def launches_of(file: Path, given: Sequence[str], **how: Any) -> Launches:
-    """What to launch of a file: what the command line says or, without that, its `// tcemu:` lines."""
+def runnable(file: Path, words: Sequence[str], **how: Any) -> Launches | Program:
+    """What a command runs of a file: launches, or the whole program.
+
+    The launches are those of the command line or, without any, of the file's `// tcemu:` lines. A file with a main and
+    without launches is a program, and the words are its arguments.
+    """
+    text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+    main = bool(_MAIN.search(text))
+    written = any("<<<" in each for each in words) or not main
+    launches = (tuple(words) if written else ()) if words else marked(text)
+    if main and not launches and shutil.which("nvcc"):
+        return Program(file, words, **how)
     module = module_of(file, **how)
-    statements = given or marked(file.read_text(encoding="utf-8", errors="replace"))
-    if not statements:
-        raise TcemuError(_advice(file, module))
-    return Launches(module, statements)
+    if not launches:
+        raise TcemuError(_advice(file, module, main=main))
+    return Launches(module, launches)
 
 
-def _advice(file: Path, module: Module) -> str:
+class Program:
+    """A program with a main, which nvcc compiles and whose kernels the machine executes."""
+
+    def __init__(
+        self,
+        file: Path,
+        arguments: Sequence[str],
+        arch: str = "",
+        define: Iterable[str] = (),
+        include: Sequence[str] = (),
+        options: Sequence[str] = (),
+    ) -> None:
+        self.file, self.arguments, self.arch = file, arguments, arch or "sm_90a"
+        self.options = [*(f"-D{each}" for each in define), *(f"-I{each}" for each in include), *options]
+        #: What main returned, and the results of the launches.
+        self.status = 0
+        self.results: list[tuple[str, Launch]] = []
+        #: A program keeps its arrays to itself.
+        self.arrays: Mapping[str, Any] = {}
+
+    def __call__(self, **options: Any) -> None:
+        """Run the program; `options` are those of tcemu.launch, for every launch."""
+        from tcemu.cuda.program import run_program
+
+        ran = run_program([self.file], self.arguments, arch=self.arch, options=self.options, **options)
+        self.status, self.results = ran.status, [(each.kernel, each) for each in ran.launches]
+
+
+def _advice(file: Path, module: Module, *, main: bool) -> str:
     """What to write where nothing says what to launch."""
     name = next(iter((*module.kernels, *getattr(module, "templates", ()))), None)
     if name is None:
         raise TcemuError(f"{file} has no kernels")
     example = _example(module[name]) if name in module.kernels else f"{name}<...><<<1, 128>>>(...)"
+    program = ", and its main needs nvcc, of NVIDIA's CUDA toolkit, which is not on the path" if main else ""
     return (
-        f"nothing says what to launch of {file.name}. Write it behind the file, as CUDA C++ does,\n"
+        f"nothing says what to launch of {file.name}{program}. Write it behind the file, as CUDA C++ does,\n"
         f"    tcemu run {file.name} '{example}'\n"
         f"or into the file, as a comment:\n"
         f"    // tcemu: {example}"

@@ -10,7 +10,7 @@ from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
 
-from tcemu.commands.device_code import is_device_code, launches_of
+from tcemu.commands.device_code import is_device_code, runnable
 from tcemu.errors import TcemuError, did_you_mean, listing
 
 #: What files of other languages are, and what to do with them, by the end of their names.
@@ -23,7 +23,7 @@ _LANGUAGES = {
 def what_runs(what: str, launches: Sequence[str], command: str, **how: Any) -> Callable[[], object]:
     """What a command runs: FILE:FUNCTION of Python or, of a file of CUDA C++ or PTX, launches. Raises TcemuError."""
     if is_device_code(what):
-        return launches_of(Path(what), launches, **how)
+        return runnable(Path(what), launches, **how)
     name, colon, _ = what.rpartition(":")
     if colon and is_device_code(name):
         raise TcemuError(f"a file of CUDA C++ or PTX has no functions to call; write tcemu {command} {name} LAUNCH")

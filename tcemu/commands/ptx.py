@@ -113,4 +113,5 @@ def _told(opcode: str, why: str, where: Sequence[Executed], module: Module) -> l
 
 def _place(each: Executed, module: Module) -> str:
     text = f"line {each.instruction.text_line} of {module.parsed.name}"
-    return f"{each.site} ({text})" if each.instruction.line else text
+    called = f", called at {each.site.inlined[-1]}" if each.site.inlined else ""
+    return f"{each.site}{called} ({text})" if each.instruction.line else text

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tcemu.commands.device_code import compiling, launches_of
+from tcemu.commands.device_code import Program, compiling, runnable
 from tcemu.errors import TcemuError, counted
 
 if TYPE_CHECKING:
@@ -43,19 +43,22 @@ def run(file: Path, launches: tuple[str, ...], seed: int, no_sanitizer: bool, sa
     \b
         // tcemu: scale<<<8, 128>>>(random(1000), 2.0f, 1000)
 
-    Host code is not run: main, cudaMalloc and cudaMemcpy are not needed. What needs more than this is a few lines of
-    Python: tcemu.cuda.compile("scale.cu")["scale"][8, 128](x, 2.0, 1000). The exit code is 1 if the sanitizer found an
-    error or a launch failed.
+    Host code is then not run. A FILE that has no such comments but a main is run as a program, with the words behind it
+    as arguments; nvcc must be there to compile it. What needs more than this is a few lines of Python:
+    tcemu.cuda.compile("scale.cu")["scale"][8, 128](x, 2.0, 1000).
+
+    The exit code is 1 if the sanitizer found an error or a launch failed, else that of the program.
     """  # noqa: D301 - click's mark for lines that it does not wrap
-    made = launches_of(file, launches, **how)
+    made = runnable(file, launches, **how)
     made(seed=seed, sanitizer="off" if no_sanitizer else "collect")
     failed = _show(made)
     if save is not None:
         _save(made, save)
-    click.get_current_context().exit(int(failed))
+    status = made.status if isinstance(made, Program) else 0
+    click.get_current_context().exit(int(failed) or status)
 
 
-def _show(made: Launches) -> bool:
+def _show(made: Launches | Program) -> bool:
     """Print the reports of each launch, and then the arrays; whether something is wrong."""
     failed = False
     for name, result in made.results:
@@ -82,7 +85,7 @@ def _told(before: Array, after: Array) -> str:
     return f"{told}  ({changed:,} of {counted(after.size, 'element')} changed)" if changed else f"{told}  (not changed)"
 
 
-def _save(made: Launches, folder: Path) -> None:
+def _save(made: Launches | Program, folder: Path) -> None:
     import numpy as np
 
     try:

@@ -121,7 +121,10 @@ class Program:
         """Where an instruction is, for an error: its line, and that of the PTX text."""
         site = self.code.sites.of(text, self.function)
         where = f"line {text.text_line} of {self.code.module.name}"
-        return f"{self.function.short}: {where}" if text.line is None else f"{self.function.short}: {site} ({where})"
+        if text.line is None:
+            return f"{self.function.short}: {where}"
+        called = f", called at {site.inlined[-1]}" if site.inlined else ""
+        return f"{self.function.short}: {site}{called} ({where})"
 
     # ------------------------------------------------------------------------------------------ operations
 

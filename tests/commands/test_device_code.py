@@ -2,16 +2,20 @@
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from click.testing import CliRunner
 from kernels_in_ptx import PTX
+from places import ROOT
 
 from tcemu.cli import commands
 from tcemu.commands.launches import marked
 from tcemu.cuda import available
+from tcemu.cuda.program import Ran
 from tcemu.errors import TcemuError
 
 needs_nvrtc = pytest.mark.skipif(not available(), reason="needs NVRTC, which the extra `cuda` installs")
@@ -160,6 +164,61 @@ def test_files_that_cannot_be_run(here, words, message):
     with pytest.raises(TcemuError) as caught:
         called(*words)
     assert message in str(caught.value)
+
+
+PROGRAM = """
+__global__ void scale(float* x) { x[threadIdx.x] *= 2; }
+int main(int argc, char** argv) { return argc; }
+"""
+
+
+def test_a_file_with_a_main_is_a_program(here, monkeypatch):
+    asked = []
+
+    def ran(files, arguments, **options):
+        asked.append((files, arguments, options))
+        return Ran(3, [])
+
+    monkeypatch.setattr("tcemu.commands.device_code.shutil.which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr("tcemu.cuda.program.run_program", ran)
+    Path("program.cu").write_text(PROGRAM)
+    called("run", "program.cu", "1024", "7", "-D", "N=3", "-I", "include", "--arch", "sm_80", code=3)
+    (files, arguments, options), *_ = asked
+    assert (files, arguments) == ([Path("program.cu")], ("1024", "7"))
+    assert options == {"arch": "sm_80", "options": ["-DN=3", "-Iinclude"], "seed": 0, "sanitizer": "collect"}
+
+
+@needs_nvrtc
+def test_without_nvcc_the_message_says_how_to_launch_kernels(here, monkeypatch):
+    monkeypatch.setattr("tcemu.commands.device_code.shutil.which", lambda name: None)
+    Path("program.cu").write_text(PROGRAM)
+    with pytest.raises(TcemuError, match=r"program\.cu, and its main needs nvcc.*\n.*'scale<<<8, 128>>>\(random"):
+        called("run", "program.cu")
+    called("run", "program.cu", "scale<<<1, 128>>>(random(1024))")
+
+
+@needs_nvrtc
+def test_the_guides_commands_and_comment(here):
+    """The lines of docs/cuda.md, on the kernel that they are about."""
+    guide = (ROOT / "docs" / "cuda.md").read_text(encoding="utf-8")
+    kernel = "__global__ void scale(float* x, float k, int n) {\nint i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+    kernel += "if (i < n) x[i] *= k; }\n"
+    Path("scale.cu").write_text(kernel)
+    lines = re.findall(r"^ +tcemu (\w+) scale\.cu(?: '(.*)')? *#", guide, re.MULTILINE)
+    assert [command for command, _ in lines] == ["run", "sanitize", "profile", "ptx"]
+    for command, launch in lines:
+        called(command, "scale.cu", *([launch] if launch else []))
+    (comment,) = re.findall(r"^ +(// tcemu: .*)$", guide, re.MULTILINE)
+    Path("scale.cu").write_text(f"{comment}\n{kernel}")
+    assert called("run", "scale.cu").startswith("scale: done")
+
+
+def test_the_workflow_calls_commands_that_exist():
+    workflow = yaml.safe_load((ROOT / "docs" / "check-kernels.yml").read_text(encoding="utf-8"))
+    steps = [each["run"] for each in workflow["jobs"]["kernels"]["steps"] if "run" in each]
+    ((command, options),) = re.findall(r"tcemu (\w+)(.*)", "\n".join(steps[2:]))
+    known = {option for each in commands.commands[command].params for option in each.opts}
+    assert set(re.findall(r"--\w+", options)) <= known
 
 
 # ---------------------------------------------------------------------------------------------------- ptx

@@ -12,7 +12,7 @@ import tcemu
 
 TEXTS = [
     "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "benchmarks/README.md", "docs/gpu.md",
-    "exercises/README.md", "exercises/WRITING.md",
+    "docs/cuda.md", "exercises/README.md", "exercises/WRITING.md",
 ]  # fmt: skip
 #: What a visitor reads must stay short: lines at most.
 SHORT = {"README.md": 150, "CHANGELOG.md": 120}
@@ -38,7 +38,7 @@ def test_the_continuous_integration_script_can_be_run():
 
 @pytest.mark.parametrize("name", TEXTS)
 def test_links_lead_somewhere(name):
-    targets = re.findall(r"\]\(([^)#]+)", text(name)) + re.findall(r'src="([^"]+)"', text(name))
+    targets = re.findall(r"\]\(([^)#\s]+)[)#]", text(name)) + re.findall(r'src="([^"]+)"', text(name))
     here = (ROOT / name).parent
     assert [target for target in targets if "://" not in target and not (here / target).exists()] == []
 
