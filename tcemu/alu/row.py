@@ -159,6 +159,11 @@ class Row:
         """The first word: add."""
         return re.match(r"\w*", self.spelling)[0]  # type: ignore[index]
 
+    def choices(self) -> dict[str, str]:
+        """What the words of the spelling that stand for several are."""
+        told = {name: self.words.get(name, WORDS.get(name, name)) for name, _ in self._pieces}
+        return {name: words for name, words in told.items() if words != name}
+
     def _choices(self, name: str, optional: bool) -> list[tuple[str, str]]:
         """What a word of the spelling may be: pairs of the text and what the meaning is told."""
         told = self.words.get(name, WORDS.get(name, name))

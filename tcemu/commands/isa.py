@@ -28,6 +28,7 @@ Examples:
   tcemu isa m16n8k16 f16                 by shape and type
   tcemu isa --target sm_90a --type e4m3  by GPU and type
   tcemu isa OPCODE                       explain one
+  tcemu isa cvt                          an ordinary instruction
   tcemu isa OPCODE -o map.svg            its picture
   tcemu isa OPCODE "A[3][5]"             where it is
   tcemu isa OPCODE --operand a --lane 5  lane 5's part
@@ -120,8 +121,13 @@ def _compared(words: tuple[str, ...], given: Filters, question: Question) -> Rep
 
 def _looked_up(words: tuple[str, ...], given: Filters, options: Question) -> Report:
     """The families, a list, one instruction, or where an operand of them is."""
-    from tcemu.commands import isa_fragment, isa_views, isa_words
+    from tcemu.commands import isa_fragment, isa_ordinary, isa_views, isa_words
 
+    found = isa_ordinary.ordinary(words[0]) if len(words) == 1 else None
+    if found is not None:
+        unused = {**given.selecting, **options, "--target": given.target, "--ptx": given.ptx}
+        _refuse(unused, "an instruction of the machine; the recordings of ordinary ones are of sm_90")
+        return found
     asked = isa_words.read(" ".join(words).split(), given)
     chosen, told = asked.filters.target, str(asked.filters)
     if asked.opcodes:

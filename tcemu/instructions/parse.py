@@ -13,7 +13,7 @@ from tcemu.instructions.cuda_names import opcode_of
 from tcemu.instructions.family import Family, Where, anywhere
 from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.nearness import TYPED
-from tcemu.instructions.other_instructions import INSTEAD
+from tcemu.instructions.other_instructions import instead
 from tcemu.instructions.table import FAMILIES, family_of
 from tcemu.instructions.targets import TARGETS, Gate, Target, target_named
 
@@ -205,8 +205,9 @@ def _unknown(opcode: str, mnemonic: str, where: Where) -> str:
         runs = listing(dict.fromkeys(family.mnemonic for family in FAMILIES if family.execute), "and")
         return f"{mnemonic} is a tensor-core instruction that this version does not run; it runs {runs}"
     known = f"This version knows {listing(_MNEMONICS, 'and')} (PTX ISA 9.7)"
-    if mnemonic in INSTEAD:  # it exists, so it is not corrected to a similar one
-        return f"PTX has {mnemonic}, but tcemu does not run it: {INSTEAD[mnemonic]}. {known}"
+    told = instead(mnemonic)
+    if told:  # it exists, so it is not corrected to a similar one
+        return f"PTX has {mnemonic}; {told}. {known}"
     if mnemonic in _SASS:
         return f"this is SASS, which ptxas generates from PTX; the PTX instruction is {_SASS[mnemonic]}. {known}"
     called = opcode_of(opcode)

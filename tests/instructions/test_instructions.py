@@ -231,7 +231,7 @@ def test_versions_are_numbers_and_not_text():
 #: What is asked, and what the answer must say.
 BAD_OPCODES = {
     "a misspelt opcode": ("mmma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", ["'mmma'", "Did you mean 'mma'?"]),
-    "no such opcode": ("add.f32", ["PTX has add, but tcemu does not run it"]),
+    "no such opcode": ("add.f32", ["PTX has add; kernels in CUDA C++ and PTX execute it"]),
     "capitals": (HMMA.upper(), ["PTX is written in lower case", f"Nearest legal form: {HMMA} (PTX"]),
     "no .aligned": (HMMA.replace(".aligned", ""), [".aligned is missing", "mandatory"]),
     "no .sync": (HMMA.replace(".sync", ""), [".sync is missing", "mandatory"]),

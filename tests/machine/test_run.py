@@ -343,7 +343,7 @@ def test_words_that_are_wrong_find_the_nearest(row):
         ("ldu.global.b32", "no instruction is called 'ldu'. Did you mean 'ld'?"),
         ("atom.add", "the .type qualifier is missing; it must be .b32"),
         ("red.shared.exch.b32", ".op must be .and, .or, .xor, .add, .inc, .dec, .min or .max"),
-        ("add.f32", "PTX has add, but tcemu does not run it: kernels do ordinary arithmetic in Python"),
+        ("add.f32", "kernels in CUDA C++ and PTX execute it, but not those in Python: ordinary arithmetic is Python's"),
         ("createpolicy.fractional.L2::evict_last.b64", "this machine has no caches. Any integer can be a cache_policy"),
         ("discard.global.L2", "whose bytes are then undefined. Leave it out"),
         ("applypriority.global.L2::evict_normal", "it only advises caches, and this machine has none. Leave it out"),
