@@ -60,9 +60,8 @@ def _recorded() -> dict[int, list[Words]]:
     """The words of the opcodes that were recorded, by their rows."""
     found: dict[int, list[Words]] = {}
     for opcode in files("tcemu.alu").joinpath("recorded.txt").read_text().split():
-        if _key(opcode, pair=False) in _spelled():
-            row, _, words = _spelled()[_key(opcode, pair=False)]
-            found.setdefault(id(row), []).append(words)
+        row, _, words = _spelled()[_key(opcode, pair=False)]
+        found.setdefault(id(row), []).append(words)
     return found
 
 
