@@ -273,11 +273,13 @@ class Grid:
 
         `counts` does not get them: the front end counts what its native code executes.
         """
-        single = [each for each in self.observers if Accesses not in getattr(each, "takes", ())]
+        single = []
         try:
             for observer in self.observers:
-                if observer not in single:
+                if Accesses in getattr(observer, "takes", ()):
                     observer(event)
+                else:
+                    single.append(observer)
             for number, mask, at in event.records() if single else ():
                 by, whole = event.by(number, mask), mask == self.cores[event.block][event.warp].there
                 instruction = event.table.rows[number].instruction

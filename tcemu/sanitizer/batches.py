@@ -40,17 +40,12 @@ _SPACES = {"shared": 0, "global": 1, "generic": 2}
 #: Arguments of `advance` where no access to shared memory can be noted.
 _ONE = np.zeros(1, np.int64)
 _NOTHING_NEAR = _ONE, np.zeros((1, 1), np.int64), 0, np.zeros(1, bool), *[_ONE] * 5
-
-
-class _Span(NamedTuple):
-    """Bytes that somebody accesses."""
-
-    first: int
-    end: int
-
-
-#: Every access overlaps these, so that none of them is noted.
-_EVERYTHING = _Span(0, 1 << 62)
+#: ... and to global memory.
+_NOTHING_FAR = np.zeros(0, bool), np.zeros((6, 0), np.int64), _ONE, np.zeros((0, 3), np.int64)
+#: More than any address of global memory.
+_MOST = 1 << 62
+#: The most warps whose origins are kept.
+_MOST_BYS = 4096
 
 
 def _rows(table: AccessTable) -> Array:
@@ -105,7 +100,7 @@ class Batches:
         self.kernels: ModuleType = kernels
         self.block, self._watch, self.single, self.place, self.label = block, watch, single, place, label
         self.room = _Room(kernels)
-        self._known: dict[_Kind, bool] = {}
+        self._known: dict[tuple[str, bool], bool] = {}
 
     def __call__(self, event: Accesses) -> None:
         """Note all accesses of a log."""
@@ -116,11 +111,38 @@ class Batches:
 
     def knows(self, space: str, writes: bool) -> bool:
         """Whether all sections that receive such accesses are known here; the first one has come."""
-        kind = _Kind(space, writes)
-        found = self._known.get(kind)
+        found = self._known.get((space, writes))
         if found is None:
-            handlers = self._watch.of(Accessed, kind)
-            found = self._known[kind] = all(type(getattr(each, "__self__", None)) in _KNOWN for each in handlers)
+            handlers = self._watch.of(Accessed, _Kind(space, writes))
+            found = all(type(getattr(each, "__self__", None)) in _KNOWN for each in handlers)
+            self._known[space, writes] = found
+        return found
+
+
+class _Plan:
+    """What the logs with the same sorts of accesses have in common: of each sort its row, its mask and its lanes."""
+
+    def __init__(self, table: AccessTable, sorts: list[list[int]], kernels: ModuleType) -> None:
+        self.rows = [table.rows[number] for number, *_ in sorts]
+        self._masks = [mask for _, mask, *_ in sorts]
+        self.lanes = [table.lanes(mask) for mask in self._masks]
+        spaces = [space for _, _, space, _ in sorts]
+        #: the sorts of accesses to shared memory, and whether there are loads, and stores; likewise to global memory
+        self.near = [sort for sort, space in enumerate(spaces) if space == kernels.SHARED]
+        self.far = [sort for sort, space in enumerate(spaces) if space == kernels.GLOBAL]
+        self.loads, self.stores = (any(self.rows[n].writes == writes for n in self.near) for writes in (False, True))
+        self.far_stores = any(self.rows[sort].writes for sort in self.far)
+        #: by block and warp: the origins
+        self._bys: dict[tuple[int, int], list[By]] = {}
+
+    def bys(self, block: int, warp: int) -> list[By]:
+        """The origin of the accesses of each sort by a warp."""
+        found = self._bys.get((block, warp))
+        if found is None:
+            if len(self._bys) == _MOST_BYS:
+                self._bys.clear()
+            pairs = zip(self._masks, self.rows, strict=True)
+            found = self._bys[block, warp] = [By(block, warp, mask, row.site) for mask, row in pairs]
         return found
 
 
@@ -129,45 +151,45 @@ class _Batch:
 
     def __init__(self, batches: Batches, event: Accesses, start: int) -> None:
         self._batches, self._event, self._kernels, self._block = batches, event, batches.kernels, batches.block
-        self._start, self._words = start, event.log.view(np.int64)[start:]
+        words = event.log.view(np.int64)
+        self._start, self._words = start, words[start:] if start else words
         self._heads = self._words.view(np.uint32)
-        self._warp, room = batches.label(event.warp), batches.room
+        self._warp, room, table = batches.label(event.warp), batches.room, event.table
         self._ats, self._sorts, self._fields, self._scalars = room.ats, room.sorts, room.fields, room.scalars
-        self._count, used = self._kernels.heads(
-            self._heads, self._words, event.table.words, _rows(event.table), SHARED + event.rank * BLOCK, BLOCK,
+        self._count, used = batches.kernels.heads(
+            self._heads, self._words, table.words, _rows(table), SHARED + event.rank * BLOCK, BLOCK,
             batches.place, self._ats, self._sorts, self._fields,
         )  # fmt: skip
-        spaces = self._fields[:used, self._kernels.SPACE].tolist()
-        self._near = [sort for sort in range(used) if spaces[sort] == self._kernels.SHARED]
-        self._far = [sort for sort in range(used) if spaces[sort] == self._kernels.GLOBAL]
-        #: of each sort: its row and its origin; of loads from global memory, what they have in common
-        self._rows = [event.table.rows[number] for number in self._fields[:used, self._kernels.NUMBER].tolist()]
-        masks = self._fields[:used, self._kernels.MASK].tolist()
-        who = event.block, self._warp
-        self._bys = [By(*who, mask, row.site) for mask, row in zip(masks, self._rows, strict=True)]
-        self._lanes = [event.table.lanes(mask) for mask in masks]
+        key = self._fields[:used, :4].tobytes()  # what `heads` has found out
+        plan = table.kept.get(key)
+        if plan is None:
+            plan = table.kept[key] = _Plan(table, self._fields[:used, :4].tolist(), batches.kernels)
+        self._plan: _Plan = plan
+        self._bys = plan.bys(event.block, self._warp)
+        #: of loads from global memory, by their sort: what they have in common
         self._lines: dict[int, Line] = {}
 
     def run(self) -> int:
         """Note the records, one after the other; return how many words they have."""
         number, kernels = 0, self._kernels
-        near = self._prepare_near()
+        near = self._prepare_near() if self._plan.near else _NOTHING_NEAR
         while number < self._count:
+            far = self._prepare_far() if self._plan.far else _NOTHING_FAR
             after, why, listed = kernels.advance(
-                self._words, self._ats, self._sorts, number, self._count, self._fields, self._scalars, *near,
-                *self._prepare_far(), self._batches.room.listed,
+                self._words, self._ats, self._sorts, number, self._count, self._fields, self._scalars, *near, *far,
+                self._batches.room.listed,
             )  # fmt: skip
             self._noted(number, after, listed)
             number = after
             if why == kernels.UNNUMBERED:
-                self._number(int(self._sorts[number]))
+                self._number(self._sorts.item(number))
             elif why == kernels.SINGLE:
                 for event in self._single(number):
                     self._batches.single(event)
                 number += 1
-                near = self._prepare_near()
-        last = int(self._ats[self._count - 1]) - 1
-        return last + int(self._event.table.words[self._heads[2 * last]])
+                near = self._prepare_near() if self._plan.near else _NOTHING_NEAR
+        last = self._ats.item(self._count - 1) - 1
+        return int(last + self._event.table.words.item(self._heads.item(2 * last)))
 
     def _single(self, number: int) -> list[Accessed]:
         """The events of a record."""
@@ -181,21 +203,22 @@ class _Batch:
         """What the kernel needs of shared memory: see `advance`."""
         kernels, scalars, block, warp = self._kernels, self._scalars, self._block, self._warp
         scalars[kernels.LOADS] = scalars[kernels.STORES] = 0
-        if not self._near or not all(self._batches.knows("shared", self._rows[sort].writes) for sort in self._near):
+        knows = self._batches.knows
+        if (self._plan.loads and not knows("shared", False)) or (self._plan.stores and not knows("shared", True)):
             return _NOTHING_NEAR
         if block.clocks.partial[warp]:
             return _NOTHING_NEAR
-        records, shadow, mine = block.records, block.shadow, 0
-        for sort in self._near:
-            row = self._rows[sort]
+        records, shadow, fields, mine = block.records, block.shadow, self._fields, 0
+        for sort in self._plan.near:
+            row = self._plan.rows[sort]
             record = records.ordinary(self._bys[sort], row.instruction.opcode, Kind.ORDINARY, row.writes)
-            self._fields[sort, kernels.FIRST] = 32 * record
-            self._fields[sort, kernels.BEFORE] = records.previous[record]
-        if not all(self._rows[sort].writes for sort in self._near):
+            fields[sort, kernels.FIRST], fields[sort, kernels.BEFORE] = 32 * record, records.previous[record]
+        if self._plan.loads:
             block.section(SharedMemory).loads()
             mine = shadow.row_of(warp)
             scalars[kernels.LOADS] = 1
-        scalars[kernels.STORES] = shadow.weak is None and shadow.successive
+        if self._plan.stores:
+            scalars[kernels.STORES] = shadow.weak is None and shadow.successive
         scalars[kernels.SHIFT], scalars[kernels.OWN] = shadow.cell.bit_length() - 1, THREAD + 32 * warp
         now = block.clocks.rows[warp]
         return (
@@ -205,20 +228,22 @@ class _Batch:
 
     def _prepare_far(self) -> tuple[Any, ...]:
         """What the kernel needs of global memory."""
-        kernels, scalars, grid = self._kernels, self._scalars, self._block.grid
-        spans: list[Any] = [grid.stored, grid.loaded, grid.maps]
-        if not all(self._batches.knows("global", self._rows[sort].writes) for sort in self._far):
-            spans[0] = _EVERYTHING
-        for first, span in zip((kernels.STORED, kernels.LOADED, kernels.MAPS), spans, strict=True):
-            scalars[first : first + 2] = span.first, span.end
+        kernels, scalars, grid, knows = self._kernels, self._scalars, self._block.grid, self._batches.knows
+        stored, loaded, maps = grid.stored, grid.loaded, grid.maps
+        scalars[kernels.STORED], scalars[kernels.STORED_END] = stored.first, stored.end
+        if not knows("global", False) or (self._plan.far_stores and not knows("global", True)):
+            scalars[kernels.STORED], scalars[kernels.STORED_END] = 0, _MOST  # every access overlaps this
+        if self._plan.far_stores:
+            scalars[kernels.LOADED], scalars[kernels.LOADED_END] = loaded.first, loaded.end
+            scalars[kernels.MAPS], scalars[kernels.MAPS_END] = maps.first, maps.end
         accessed, marks, threads, scalars[kernels.FAR_SHIFT], scalars[kernels.COVERED] = grid.shadow.held
         scalars[kernels.FAR_OWN] = thread_of(self._block.neighbour.number, self._warp)
-        scalars[kernels.LOW], scalars[kernels.HIGH] = _EVERYTHING.end, 0
+        scalars[kernels.LOW], scalars[kernels.HIGH] = _MOST, 0
         return accessed, marks, threads, grid.shadow.arrays
 
     def _number(self, sort: int) -> None:
         """Give the accesses of a sort to global memory the number that they have now."""
-        row = self._rows[sort]
+        row = self._plan.rows[sort]
         number = self._block.section(GlobalRaces).number(self._bys[sort], row.instruction, row.writes)
         self._fields[sort, self._kernels.FIRST] = 32 * number
 
@@ -226,19 +251,18 @@ class _Batch:
 
     def _noted(self, begin: int, end: int, listed: int) -> None:
         """Do what the kernel has left to be done for the records from `begin` to `end` - 1."""
-        kernels, records = self._kernels, self._block.records
-        if self._scalars[kernels.LOADS] or self._scalars[kernels.STORES]:
-            for sort in self._near:
-                first, before = self._fields[sort, [kernels.FIRST, kernels.BEFORE]].tolist()
-                records.previous[first >> 5] = before
+        kernels, fields, block = self._kernels, self._fields, self._block
+        if self._plan.near:
+            previous = block.records.previous
+            for sort in self._plan.near:
+                before = fields.item(sort, kernels.BEFORE)
+                if before:
+                    previous[fields.item(sort, kernels.FIRST) >> 5] = before
         if listed:
             self._list(self._batches.room.listed[:listed].tolist())
-        if self._scalars[kernels.HIGH]:
-            self._block.grid.shadow.noted_writes(int(self._scalars[kernels.LOW]), int(self._scalars[kernels.HIGH]))
-        stored = [sort for sort in self._far if self._rows[sort].writes]
-        if stored:
-            self._keep(begin, end, stored)
-        tiles = self._block.made.get(StoredTiles)
+        if self._plan.far_stores and end > begin:
+            self._keep(begin, end)
+        tiles = block.made.get(StoredTiles)
         if isinstance(tiles, StoredTiles) and tiles.follows:
             for number in range(begin, end):
                 for event in self._single(number):
@@ -247,28 +271,33 @@ class _Batch:
 
     def _addresses(self, number: int, sort: int) -> Array:
         """The addresses (n,) of a record in global memory."""
-        at = int(self._ats[number])
+        at = self._ats.item(number)
         addresses = self._words[at : at + 32]
-        return addresses if len(self._lanes[sort]) == 32 else addresses[self._lanes[sort]]
+        return addresses if len(self._plan.lanes[sort]) == 32 else addresses[self._plan.lanes[sort]]
 
     def _list(self, listed: list[list[int]]) -> None:
         """List loads from arrays that nothing has written."""
         races = self._block.section(GlobalRaces)
         for number, low, high in listed:
-            sort = int(self._sorts[number])
+            sort = self._sorts.item(number)
             line = self._lines.get(sort)
             if line is None:
-                row = self._rows[sort]
-                line = self._lines[sort] = races.line(self._bys[sort], row.instruction, row.size, self._lanes[sort])
+                row, lanes = self._plan.rows[sort], self._plan.lanes[sort]
+                line = self._lines[sort] = races.line(self._bys[sort], row.instruction, row.size, lanes)
             races.list(line, self._addresses(number, sort).tobytes(), (low, high))
 
-    def _keep(self, begin: int, end: int, stored: list[int]) -> None:
+    def _keep(self, begin: int, end: int) -> None:
         """Keep stores to global memory, for copies that may read what they wrote."""
+        low, high = self._scalars[[self._kernels.LOW, self._kernels.HIGH]].tolist()
+        if not high:
+            return
+        self._block.grid.shadow.noted_writes(low, high)
         memory = self._block.section(GlobalMemory)
-        for number in (np.flatnonzero(np.isin(self._sorts[begin:end], stored)) + begin).tolist():
-            sort = int(self._sorts[number])
-            row, addresses = self._rows[sort], self._addresses(number, sort).copy()
-            memory.keep(self._bys[sort], row.instruction, row.size, addresses, self._lanes[sort])
+        stored = [row.writes and sort in self._plan.far for sort, row in enumerate(self._plan.rows)]
+        for number, sort in enumerate(self._sorts[begin:end].tolist(), begin):
+            if sort >= 0 and stored[sort]:
+                row, addresses = self._plan.rows[sort], self._addresses(number, sort).copy()
+                memory.keep(self._bys[sort], row.instruction, row.size, addresses, self._plan.lanes[sort])
 
 
 def compile_all() -> None:
@@ -282,6 +311,6 @@ def compile_all() -> None:
         nothing.view(np.uint32), nothing, _ONE, np.zeros((1, 5), np.int64), 0, 1, 0, room.ats, room.sorts, room.fields
     )
     kernels.advance(
-        nothing, room.ats, room.sorts, 0, 0, room.fields, room.scalars, *_NOTHING_NEAR,
-        np.zeros(0, bool), np.zeros((6, 0), np.int64), _ONE, np.zeros((0, 3), np.int64), room.listed,
+        nothing, room.ats, room.sorts, 0, 0, room.fields, room.scalars, *_NOTHING_NEAR, *_NOTHING_FAR,
+        room.listed,
     )  # fmt: skip

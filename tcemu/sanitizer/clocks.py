@@ -178,9 +178,15 @@ class Clocks:
         self.acquire(warp, mask, row)
 
     def pass_barrier(self, warp: int, row: Array) -> None:
-        """The whole warp continues after a barrier of the block and learns `row`, the join of all who arrived."""
+        """The whole warp continues after a barrier of the block and learns `row`, the join of all who arrived.
+
+        The warp was one of them, so it knows nothing else; warps that share a row share what is found out about it.
+        """
         self.partial[warp].clear()
-        self.acquire(warp, self.there[warp], row)
+        if len(row) != len(self.rows[warp]):
+            row = joined(self.rows[warp], row)
+        self.rows[warp] = row
+        self.time[warp] += 1
 
     def fence(self, warp: int, mask: int) -> None:
         """Lanes of `mask` execute fence.proxy.async, which covers what they did so far."""

@@ -8,7 +8,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, Literal, get_args
 
-from tcemu.backend import backend
+from tcemu.backend import backend, computed
 from tcemu.errors import OperandError, UndefinedBehaviour, counted, listing, shown
 from tcemu.instructions import Instruction
 from tcemu.machine.events import (
@@ -41,6 +41,8 @@ from tcemu.tracebacks import cell
 Mode = Literal["raise", "warn", "collect", "off"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 _NONE: dict[object, list[Handler]] = {}
+#: As many products as the reference computes in the time that some accesses take one by one.
+_PRODUCTS = 32
 _BATCHES: frozenset[type[Event]] = frozenset({Accesses})
 for _module in iter_modules(rules.__path__):  # which put rules and sections into their tables
     import_module(f"{rules.__name__}.{_module.name}")
@@ -70,8 +72,11 @@ class Sanitizer:
 
     @property
     def takes(self) -> frozenset[type[Event]]:
-        """Many native accesses in one event, where kernels note them."""
-        return _BATCHES if backend(0) == "numba" else frozenset()
+        """Many native accesses in one event, where kernels note them: soon, as single ones take much longer."""
+        if backend(_PRODUCTS) == "numba":
+            return _BATCHES
+        computed(_PRODUCTS)
+        return frozenset()
 
     def __init__(self, mode: Mode = "raise", outputs: Mapping[str, str] = {}) -> None:
         """`outputs` are the arrays that earlier launches have written, by their names here, with the kernel of each."""
