@@ -72,6 +72,15 @@ _ORDER = {
 }
 
 
+#: Why fences of all threads between the barrier and the use are only a hint: what the memory model says of them.
+_LATE = (
+    "all threads that use the bytes execute fence.proxy.async after the barrier, but the writers not before it. The "
+    "manual does not say whether that is enough: a proxy fence takes effect within a single thread, and chapter 8.9.5 "
+    "has a rule only for alias fences, which may be anywhere between the two accesses. Triton's kernels rely on it"
+)
+_EARLIER = "If you follow Triton, none. If you follow the manual: move fence.proxy.async before the barrier."
+
+
 @dataclass(frozen=True)
 class Side:
     """One of two accesses: its record, and the lane that touched the byte."""
@@ -190,14 +199,13 @@ class Naming:
         began = known is not None and records.knows(known.all, write.record, write.lane)
         if known is None or not (own or began):
             return Verdict("proxy-fence-barrier", "there is no barrier between the write and this use in another warp")
+        if began and self._all_fence_late(write, user):
+            return Verdict("proxy-fence-barrier", _LATE, weight="hint", remedy=_EARLIER)
         (warp,) = records.warps[write.record]
         lane = 32 * warp + write.lane
         if own and records.lanewise[write.record] and clocks.fenced[lane] > records.clock[write.record]:
             where = "the barrier comes before it" if began else "no barrier follows it"
             return Verdict("proxy-fence-barrier", f"the writer executed fence.proxy.async, but {where}")
-        if began and self._all_fence_late(write, user):
-            late = "all threads execute fence.proxy.async after the barrier, not before it"
-            return Verdict("proxy-fence-barrier", late)
         too_early = 0 < clocks.fenced[lane] <= records.began[write.record][warp]
         if self._fenced_elsewhere(write, known, warp) and not (too_early and not self._fenced_behind(write)):
             return Verdict("proxy-fence-thread", "a thread other than the writer executed fence.proxy.async")
@@ -207,13 +215,17 @@ class Naming:
         )
 
     def _all_fence_late(self, write: Side, user: int) -> bool:
-        """Whether the user's warp runs the writer's code, too, and all its lanes fenced after it knew of the write."""
-        records, clocks = self._records, self._clocks
-        warp, line = records.warps[user][0], records.by[write.record].site
-        view = clocks.fence_views[warp]
-        if view is None or not clocks.fence_whole[warp] or not records.knows(view, write.record, write.lane):
-            return False
-        return any(by.warp == warp and by.site == line for by in records.by)
+        """Whether all lanes of the user's warps fenced after they knew of the write.
+
+        And one of these warps runs the writer's code, too: the fence is one that all threads execute.
+        """
+        records, clocks, line = self._records, self._clocks, self._records.by[write.record].site
+        users = records.warps[user]
+        for warp in users:
+            view = clocks.fence_views[warp]
+            if view is None or not clocks.fence_whole[warp] or not records.knows(view, write.record, write.lane):
+                return False
+        return any(by.warp in users and by.site == line for by in records.by)
 
     def _fenced_elsewhere(self, write: Side, known: Known, warp: int) -> bool:
         """Whether `known` shows that a thread other than the writer executed fence.proxy.async after the write."""
