@@ -214,7 +214,7 @@ class _Batch:
             record = records.ordinary(self._bys[sort], row.instruction.opcode, Kind.ORDINARY, row.writes)
             fields[sort, kernels.FIRST], fields[sort, kernels.BEFORE] = 32 * record, records.previous[record]
         if self._plan.loads:
-            block.section(SharedMemory).loads()
+            block.section(SharedMemory).generic_reads = True
             mine = shadow.row_of(warp)
             scalars[kernels.LOADS] = 1
         if self._plan.stores:

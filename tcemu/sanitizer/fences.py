@@ -27,6 +27,15 @@ ALIKE = (
     "Let both accesses move scalars of the same size, with scopes that reach both threads; or order them by a release "
     "and an acquire at another place."
 )
+#: The cause and the fix where a thread has found what another one released, but by a relaxed operation.
+UNACQUIRED = (
+    "the thread has found what the other one released, but by a relaxed operation, which acquires nothing, and has "
+    "executed no fence since"
+)
+ACQUIRE = (
+    "Execute a fence (__threadfence) after the operation that finds the lock free or the flag set, as before the one "
+    "that releases; or let that operation itself acquire: atom.acquire, ld.acquire."
+)
 #: Families whose reading and writing are one atomic operation.
 ATOMIC = ("atom", "red", "red.async")
 #: How many of a warp's findings are kept for the fences of others.
@@ -131,6 +140,10 @@ class Fences:
         self._found[warp].append((lanes, row, reach))
         recent = self._recent.setdefault(warp, deque(maxlen=_KEPT))
         recent.append(_Found(lanes, self._clocks.time[warp], row, reach))
+
+    def unacquired(self, warp: int, lane: int) -> list[Array]:
+        """What a lane has found by relaxed operations and not acquired by a fence since."""
+        return [row for lanes, row, _ in self._found[warp] if lanes >> lane & 1]
 
     def fence(self, event: Fenced) -> None:
         """Lanes execute fence or membar: they acquire what they found, and publish what they know now."""

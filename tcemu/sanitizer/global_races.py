@@ -18,7 +18,7 @@ from tcemu.machine.memory import Extent
 from tcemu.machine.sites import alone, callers_of
 from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
-from tcemu.sanitizer.fences import ALIKE, WEAK, strength
+from tcemu.sanitizer.fences import ACQUIRE, ALIKE, UNACQUIRED, WEAK, strength
 from tcemu.sanitizer.global_shadow import LISTED, WRITES, GlobalShadow, Line
 from tcemu.sanitizer.grid import GlobalAccess, thread_of
 from tcemu.sanitizer.records import EVENT
@@ -218,7 +218,9 @@ class GlobalRaces:
                 where = cells[late.any(axis=0)]
                 same = event is not None and self._same(event, late.any(axis=0))
                 what = self._grid.extent(where * self._shadow.cell, self._shadow.cell)
-                self.report(access, other, int(prior[row, place] & 31), int(lanes[place]), what, same=same)
+                first, lane = int(prior[row, place] & 31), int(lanes[place])
+                cause, remedy = (UNACQUIRED, ACQUIRE) if self._unacquired(access, number, first, lane) else ("", "")
+                self.report(access, other, first, lane, what, same=same, cause=cause, remedy=remedy)
 
     def _ordered(self, access: GlobalAccess, number: int, before: Array, lanes: Array) -> Array:
         """Whether the accesses of record `number` by lanes `before` (rows, n) are known to have ended, bool."""
@@ -238,6 +240,18 @@ class GlobalRaces:
         if access.block == other.block and by.warp == other.by.warp:
             found |= (before == lanes) | (not other.writes)
         return found
+
+    def _unacquired(self, access: GlobalAccess, number: int, before: int, lane: int) -> bool:
+        """Whether an access would be ordered after record `number`, had its lane acquired all that it has found."""
+        accesses = self._grid.accesses
+        other, time = accesses.made[number], accesses.time[number]
+        assert other is not None  # noqa: S101 - for the types
+        column = THREAD + 32 * other.by.warp + before
+        for row in self._block.fences.unacquired(access.by.warp, lane):
+            known = self._neighbour.known(row).get(other.block)
+            if known is not None and bool(known[column] > time):
+                return True
+        return False
 
     def _observed(self, access: GlobalAccess, number: int, cells: Array, lanes: Array) -> Array:
         """Whether the strong write of record `number` was seen by a strong read that comes before this access, (n,)."""

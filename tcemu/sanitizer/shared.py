@@ -18,7 +18,7 @@ import numpy.typing as npt
 from tcemu.machine.events import Accessed, BlockEnded, By, Site, Stuck
 from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import THREAD, lanes_in
-from tcemu.sanitizer.fences import strength
+from tcemu.sanitizer.fences import ACQUIRE, UNACQUIRED, strength
 from tcemu.sanitizer.naming import Known, Naming, Side, Verdict, side_of
 from tcemu.sanitizer.quick import Quick
 from tcemu.sanitizer.records import Kind
@@ -52,7 +52,7 @@ class SharedMemory:
         #: the store that is looked at
         self._store: Accessed | None = None
         #: whether anything but wgmma and bulk copies has read
-        self._generic_reads = False
+        self.generic_reads = False
         #: the lines of copies that have had a hint
         self._hinted: set[Site] = set()
         #: reports a phase (column, number) of an mbarrier if no expect_tx announced its bytes; returns whether it did
@@ -81,7 +81,7 @@ class SharedMemory:
             self.write_lanes(event.by, record, cells, lanes)
             self._store = None
         else:
-            self._generic_reads = True
+            self.generic_reads = True
             self._read_lanes(event.by, record, cells, lanes, event.instruction.words.get("op") != "exch")
         if event.collective:
             self._clocks.meet(event.by.warp)
@@ -126,10 +126,6 @@ class SharedMemory:
                 self._collide_write(record, cells, marks, late, lanes, prior, Known(row, (row,)))
         self._note_write(record, cells, prior, lanes)
 
-    def loads(self) -> None:
-        """Loads are about to be noted elsewhere."""
-        self._generic_reads = True
-
     # ---------------------------------------------------------------------------------------- the async proxy
 
     def read_async(self, record: int, cells: Array, known: Known, reader: object) -> None:
@@ -159,7 +155,7 @@ class SharedMemory:
 
     def write_async(self, record: int, cells: Array, row: Array, *, fenced: bool = True) -> None:
         """A copy, issued by lanes that know `row`, will write `cells`; `fenced`: through the async proxy."""
-        if not self._generic_reads and self._quick.writes_async(record, cells, row):
+        if not self.generic_reads and self._quick.writes_async(record, cells, row):
             return
         places = run_of(cells)
         prior, reads = self._shadow.written[places], self._shadow.reads_at(places)
@@ -170,7 +166,7 @@ class SharedMemory:
             late = np.flatnonzero(self._records.unknown(marks, row))
             late = late[~self._met(marks[late], row)]
             self._collide_write(record, cells, marks, late, lanes, prior, known)
-        if self._generic_reads and self._records.by[record].site not in self._hinted:
+        if self.generic_reads and self._records.by[record].site not in self._hinted:
             self._hint_refill(record, cells, reads, row, lanes)
         self._note_write(record, places, prior, 0)
 
@@ -353,6 +349,8 @@ class SharedMemory:
         return Earlier(self._records.by[record], self._records.opcode[record], self._records.callers[record])
 
     def _tell(self, verdict: Verdict, side: Side, other: Side, cells: Array, does: str, did: str) -> None:
+        if verdict.rule.endswith("-race") and self._unacquired(side, other):
+            verdict = replace(verdict, cause=UNACQUIRED, remedy=ACQUIRE)
         here, there, what = self._earlier(side.record), self._earlier(other.record), self._shadow.extent(cells)
         message = f"{here.what} {does} {what}; {there.what} of {self._naming.who(other)} {did} them: {verdict.cause}"
         ways = self._block.explained(other.record, side.record)
@@ -370,6 +368,12 @@ class SharedMemory:
             self._held.setdefault(verdict.until, []).append(report)
         else:
             self._block.tell(report)
+
+    def _unacquired(self, side: Side, other: Side) -> bool:
+        """Whether an access would be ordered after the other one, had its lane acquired all that it has found."""
+        records, last = self._records, int(self._records.column[other.record]) + 31
+        found = self._block.fences.unacquired(records.by[side.record].warp, side.lane)
+        return any(last < len(row) and records.knows(row, other.record, other.lane) for row in found)
 
     # ---------------------------------------------------------------------------------------- marks
 
