@@ -137,7 +137,7 @@ class Run:
         waits += [wait for _, wait in self.waiting.values()]
         waits += [self._absent(where, mask) for where, mask in self.parked.items()]
         self.tired.clear()
-        core.idle(waits)
+        core.idle(sorted(waits, key=lambda each: each.by.active & -each.by.active))  # by the first of their lanes
 
     def _absent(self, where: Where, mask: int) -> Wait:
         """What a group waits for that waits for lanes."""
@@ -260,7 +260,7 @@ class Run:
         elif result is not None:
             return self._moved(frame, block + 1, mask & ~active, result)
         core.bits = mask
-        if core.sought is not None or (self.ready and operation.polls):
+        if core.split and (operation.polls or core.sought is not None):
             self.tired[frame, block + 1] = core.sought
         return True
 

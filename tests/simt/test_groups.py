@@ -154,3 +154,115 @@ $end:
 def test_a_loop_that_never_ends_stops_at_the_limit_of_operations():
     with pytest.raises(tcemu.errors.Unending, match="never end"):
         kernel("$loop:\n bra $loop;")(1, 32, np.zeros(32, np.uint32), operations=1000)
+
+
+_HALVES = """
+    setp.ge.u32 %p1, %r0, 16;
+    mov.u32 %r1, 0;
+    @%p1 bra $high;
+    {low}
+    bra $end;
+$high:
+    {high}
+$end:
+    st.global.u32 [%rd0], %r1;
+"""
+
+
+def halves(low: str, high: str) -> str:
+    """A body whose lower and upper lanes do different things, and then store %r1."""
+    return _HALVES.format(low=low, high=high)
+
+
+@pytest.mark.parametrize("barrier", ["barrier.sync 0;", "bar.sync 0;"])
+def test_a_barrier_in_both_branches_counts_the_lanes_of_both(barrier):
+    """The other warp waits as a whole, until both halves have come."""
+    store = "st.volatile.shared.u32 [%r9], %r0;"
+    body = ".shared .align 4 .b8 seen[256];\n mov.u32 %r8, seen;  shl.b32 %r9, %r0, 2;  add.u32 %r9, %r9, %r8;"
+    body += "\n setp.gt.u32 %p2, %r0, 31;  @%p2 bra $whole;"
+    low, high = "ld.volatile.shared.u32 %r1, [%r8+252];", "add.u32 %r1, %r1, 9;"
+    body += halves(f"{store}  {barrier}  {low}", f"{store}  {barrier}  {high}")
+    body += f"ret;\n$whole:\n {store}  {barrier}  ld.volatile.shared.u32 %r1, [%r8+80];  st.global.u32 [%rd0], %r1;"
+    out = np.zeros(64, np.uint32)
+    result = kernel(body)(1, 64, out, sanitizer="collect")
+    assert out.tolist() == [63] * 16 + [9] * 16 + [20] * 32
+    assert {each.rule for each in result.reports} == ({"aligned-divergent"} if barrier[:4] == "bar." else set())
+
+
+def test_lanes_that_wait_at_two_barriers_are_an_error():
+    with pytest.raises(tcemu.errors.LaunchError, match="arrives at barrier 2 while other lanes of the warp wait at"):
+        kernel(halves("barrier.sync 1;", "barrier.sync 2;"))(1, 32, np.zeros(32, np.uint32), sanitizer="off")
+
+
+def test_an_elected_producer_and_consumers_in_one_warp():
+    """Lane 0 fills a buffer, and arrives at the mbarrier for which the other lanes of its warp wait."""
+    body = """
+    .shared .align 8 .b8 full[8];
+    .shared .align 4 .b8 value[4];
+    mov.u32 %r8, full;  mov.u32 %r9, value;
+    setp.ne.u32 %p1, %r0, 0;
+    @!%p1 mbarrier.init.shared::cta.b64 [%r8], 1;
+    bar.warp.sync 0xffffffff;
+    @!%p1 bra $producer;
+$wait:
+    mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r8], 0;
+    @!%p2 bra $wait;
+    ld.shared.u32 %r1, [%r9];
+    st.global.u32 [%rd0], %r1;
+    ret;
+$producer:
+    st.shared.u32 [%r9], 42;
+    nanosleep.u32 100;
+    mbarrier.arrive.shared::cta.b64 %rd2, [%r8];
+    """
+    out = np.zeros(32, np.uint32)
+    result = kernel(body)(1, 32, out, sanitizer="collect")
+    assert out.tolist() == [0] + [42] * 31
+    assert not result.reports
+
+
+def test_lanes_that_wait_for_a_lock_do_not_keep_the_others_from_giving_it_back():
+    """Those that are done wait at bar.warp.sync for those that still try."""
+    out = np.zeros(2, np.uint32)
+    kernel(_LOCK + "bar.warp.sync 0xffffffff;\n")(1, 64, out, sanitizer="off")
+    assert out.tolist() == [0, 64]
+
+
+def test_a_deadlock_lists_the_groups_with_their_lines():
+    body = ".shared .align 8 .b8 full[8];\n mov.u32 %r8, full;  setp.eq.u32 %p3, %r0, 0;"
+    body += "  @%p3 mbarrier.init.shared::cta.b64 [%r8], 1;  bar.warp.sync -1;"
+    tries = "\n$try: mbarrier.try_wait.parity.shared::cta.b64 %p2, [%r8], 0;  @!%p2 bra $try;"
+    with pytest.raises(tcemu.errors.Deadlock) as caught:
+        kernel(body + halves("barrier.sync 0;", tries))(1, 32, np.zeros(32, np.uint32), sanitizer="off")
+    told = str(caught.value).splitlines()
+    assert told[0] == "block (0, 0, 0) cannot continue:"
+    assert "warp 0, lanes 0 to 15, wait since test.ptx:" in told[1]
+    assert "for barrier 0, where no warp has" in told[1]
+    assert "warp 0, lanes 16 to 31, wait since test.ptx:" in told[2]
+    assert "for the mbarrier at 0" in told[2]
+
+
+def test_lanes_that_wait_for_lanes_are_in_a_deadlock_too():
+    body = ".shared .align 8 .b8 full[8];\n mov.u32 %r8, full;  setp.eq.u32 %p3, %r0, 0;"
+    body += "  @%p3 mbarrier.init.shared::cta.b64 [%r8], 1;  bar.warp.sync -1;"
+    with pytest.raises(tcemu.errors.Deadlock, match=r"for the other lanes of its warp at bar.warp.sync"):
+        kernel(body + halves("bar.warp.sync -1;", "barrier.sync 0;"))(1, 32, np.zeros(32, np.uint32), sanitizer="off")
+
+
+def test_a_spinning_warp_lets_the_others_run():
+    """Warp 0 waits, with weak loads in a loop, for what warp 1 stores."""
+    body = """
+    setp.gt.u32 %p1, %r0, 31;
+    @%p1 bra $writer;
+$loop:
+    ld.global.u32 %r1, [%rd1+256];
+    setp.eq.u32 %p2, %r1, 0;
+    @%p2 bra $loop;
+    st.global.u32 [%rd0], %r1;
+    ret;
+$writer:
+    st.global.u32 [%rd1+256], 5;
+    """
+    out = np.zeros(65, np.uint32)
+    kernel(body)(1, 64, out, sanitizer="off")
+    assert out.tolist() == [5] * 32 + [0] * 32 + [5]
