@@ -71,9 +71,9 @@ def _known(row: Row, words: Words) -> Known:
         return "manual"
     if words not in recorded:
         return "inferred"
-    # What has one operand of at most 32 bits was recorded for all of them.
-    operands = row.types(row.operands, words)
-    return "every" if len(operands) == 1 and bits(operands[0]) <= 32 and not row.carry else "silicon"
+    # All operands of at most 16 bits, and of at most 32 of approximations, were compared where there is one.
+    operands, most = row.types(row.operands, words), 32 if ".approx" in row.spelling else 16
+    return "every" if len(operands) == 1 and bits(operands[0]) <= most else "silicon"
 
 
 def opcodes() -> list[str]:
