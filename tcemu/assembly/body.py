@@ -8,7 +8,7 @@ from dataclasses import replace
 from tcemu.assembly.constants import SIGNS, constant, integer
 from tcemu.assembly.declarations import SPACES, parameters, registers, variables
 from tcemu.assembly.directives import directives, pragma
-from tcemu.assembly.lexer import Tokens, is_name
+from tcemu.assembly.lexer import Tokens, is_name, is_number
 from tcemu.assembly.lines import Lines
 from tcemu.assembly.module import (
     Arguments,
@@ -26,6 +26,7 @@ from tcemu.assembly.module import (
     Symbol,
     Variable,
     Vector,
+    width,
 )
 from tcemu.assembly.scopes import Names, Scope
 from tcemu.errors import did_you_mean
@@ -40,8 +41,15 @@ _DEEPEST = 16
 class Body:
     """Reads a body into what a Function has of it."""
 
-    def __init__(self, tokens: Tokens, lines: Lines, symbols: Mapping[str, Symbol], function: Function) -> None:
-        self._tokens, self._lines, self._symbols = tokens, lines, symbols
+    def __init__(
+        self,
+        tokens: Tokens,
+        lines: Lines,
+        symbols: Mapping[str, Symbol],
+        variables: Mapping[str, Variable],
+        function: Function,
+    ) -> None:
+        self._tokens, self._lines, self._symbols, self._around = tokens, lines, symbols, variables
         self._names = Names(symbols)
         self._scope = Scope(self._names)
         self._constants: dict[str, Immediate] = {}
@@ -52,7 +60,7 @@ class Body:
         self.branch_targets: dict[str, tuple[str, ...]] = {}
         self.call_targets: dict[str, tuple[str, ...]] = {}
         self.prototypes: dict[str, Prototype] = {}
-        self._in_address = False
+        self._in_address, self._opcode = False, ""
         #: Names that may be labels further below: where in the body, which operand, its scope and its word.
         self._open: list[tuple[int, int, Scope, int]] = []
         self._tables: list[tuple[str, list[int], Scope]] = []
@@ -194,6 +202,7 @@ class Body:
         if not is_name(opcode) or opcode[0] == "%":
             raise tokens.unexpected("an opcode")
         tokens.at += 1
+        self._opcode = opcode
         operands: list[Operand] = []
         calls = opcode == "call" or opcode.startswith("call.")
         if texts[tokens.at] != ";":
@@ -230,7 +239,7 @@ class Body:
 
     def _is_open(self, name: str) -> bool:
         """Whether nothing has this name yet."""
-        if not is_name(name) or name[0] == "%" or name in SIGNS:
+        if not is_name(name) or name in SIGNS:
             return False
         return name not in self._symbols and self._scope.lookup(name) is None
 
@@ -262,7 +271,7 @@ class Body:
             return self._memory(depth)
         if word == "{":
             return Vector(self._list("{", "}", depth))
-        if word[:1].isdigit() and following in _ENDS:
+        if is_number(word) and following in _ENDS:
             return self._constant(word)
         if word == "!" and is_name(following):
             tokens.at += 1
@@ -270,7 +279,7 @@ class Body:
             if not isinstance(register, Register):
                 raise tokens.unexpected("a predicate after '!'", at + 1)
             return Negated(register)
-        if word[:1].isdigit() or word in SIGNS:
+        if is_number(word) or word in SIGNS:
             return constant(tokens)
         raise tokens.unexpected("an operand")
 
@@ -299,6 +308,8 @@ class Body:
             return Pair(first, second)
         if isinstance(first, Symbol) and tokens.word in ("+", "-"):
             return Symbol(first.name, integer(tokens, "an offset"))
+        if isinstance(first, Symbol) and tokens.word == "[" and not self._in_address:
+            return self._element(first)
         if isinstance(first, Register) and tokens.word in ("+", "-") and not self._in_address:
             return self._sum(first)
         return first
@@ -315,6 +326,19 @@ class Body:
         line = tokens.line_at(at)
         self.body.append(Instruction(_SUMS[type], (result, register, amount), None, False, self._lines.line, line))
         return result
+
+    def _element(self, array: Symbol) -> Symbol | Memory:
+        """``a[3]``: memory or, for mov, its address. The assembler counts elements of a's type in all dimensions."""
+        tokens = self._tokens
+        tokens.expect("[")
+        if is_name(tokens.word) and tokens.word not in SIGNS:
+            raise tokens.error(f"tcemu reads {array}[...] with a constant only: add the index to an address")
+        index = integer(tokens, "the index of an element")
+        tokens.expect("]", "after the index of an element")
+        given = {each.name: each for each in self.function.parameters}
+        variable = self.variables.get(array.name) or given.get(array.name) or self._around.get(array.name)
+        place = Symbol(array.name, index * (width(variable.type) // 8 if variable else 1))
+        return place if self._opcode.startswith("mov.") else Memory(Symbol(array.name), place.offset)
 
     def _memory(self, depth: int) -> Memory:
         tokens = self._tokens

@@ -8,11 +8,11 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tcemu.assembly.lexer import Tokens
+from tcemu.assembly.lexer import Tokens, is_number
 from tcemu.assembly.module import Immediate
 
 _INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|0[0-7]*|[1-9][0-9]*)(U?)")
-_FLOAT = re.compile(r"[0-9]+(?:\.[0-9]*(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)")
+_FLOAT = re.compile(r"(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+")
 _BITS = re.compile(r"0(?:[fF]([0-9a-fA-F]{8})|[dD]([0-9a-fA-F]{16}))")
 _WORD = 2**64
 #: Operators by how tightly they bind.
@@ -54,7 +54,7 @@ _FLOATING: dict[str, Callable[[float, float], float]] = {
 def constant(tokens: Tokens) -> Immediate:
     """Read a constant or a constant expression."""
     word = tokens.word
-    if word[:1].isdigit() and tokens.texts[tokens.at + 1] in _ENDS:  # nearly all
+    if is_number(word) and tokens.texts[tokens.at + 1] in _ENDS:  # nearly all
         bits = _BITS.fullmatch(word)
         if bits:
             tokens.at += 1
@@ -133,7 +133,7 @@ def _unary(tokens: Tokens, depth: int) -> _Value:
         return _Value(32)
     if word in SIGNS:
         return _signed(tokens, _deeper(tokens, depth))
-    if not word[:1].isdigit():
+    if not is_number(word):
         raise tokens.unexpected("a constant")
     tokens.at += 1
     return _number(tokens, word)

@@ -9,7 +9,7 @@ from math import prod
 from typing import NamedTuple
 
 from tcemu.assembly.constants import SIGNS, constant, count, integer
-from tcemu.assembly.lexer import END, Tokens, is_name
+from tcemu.assembly.lexer import END, Tokens, is_name, is_number
 from tcemu.assembly.module import TYPES, Immediate, Initial, Masked, Symbol, Variable, width
 
 #: The state spaces of variables.
@@ -72,6 +72,8 @@ def variables(tokens: Tokens, find: Find, extern: bool = False) -> Iterator[Vari
         name = tokens.name_of(f"a .{space} variable")
         many = _many(tokens)
         extents = _extents(tokens)
+        if tokens.word == "=" and space not in ("global", "const"):
+            raise tokens.error(f"only .global and .const variables have initial values; {name} is .{space}")
         initial = _value(tokens, kind, find) if tokens.accept("=") else None
         if extents and extents[0] == 0 and isinstance(initial, tuple):
             extents = (len(initial), *extents[1:])
@@ -194,7 +196,7 @@ def _element(tokens: Tokens, find: Find) -> Immediate | Symbol | Masked:
         symbol = _address(tokens, find)
         tokens.expect(")", "after the address")
         return Masked(mask, symbol)
-    return constant(tokens) if word[:1].isdigit() or word in SIGNS else _address(tokens, find)
+    return constant(tokens) if is_number(word) or word in SIGNS else _address(tokens, find)
 
 
 def _address(tokens: Tokens, find: Find) -> Symbol:

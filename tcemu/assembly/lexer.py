@@ -17,7 +17,7 @@ _TOKEN = re.compile(
         [A-Za-z_$%][\w$]*+ (?: (?:\.|::) [\w$]++ )*+            # names, special registers, opcodes
       | \.[A-Za-z_]\w*+ (?: :: \w++ )*+                         # directives and types
       | 0[xX]\w*+ | 0[fFdD][0-9a-fA-F]*+
-      | [0-9]++ (?: \.[0-9]*+ )?+ (?: [eE][+-]?[0-9]++ )?+ \w*+ # 12, 0b1U, 1.5e3
+      | (?: [0-9]++ (?: \.[0-9]*+ )?+ | \.[0-9]++ ) (?: [eE][+-]?[0-9]++ )?+ \w*+ # 12, 0b1U, 1.5e3, .5
       | "[^"\n]*+"
       | << | >> | <= | >= | == | != | && | \|\|
       | (?s:.) | \Z
@@ -93,7 +93,7 @@ class Tokens:
     def name_of(self, what: str) -> str:
         """Read a name of something, say "a variable"."""
         word = self.texts[self.at]
-        if not is_name(word):
+        if not is_name(word) or "." in word:
             raise self.unexpected(f"the name of {what}")
         self.at += 1
         return word
@@ -143,3 +143,8 @@ class Tokens:
 def is_name(word: str) -> bool:
     """Whether a token names something: a variable, a register, a label."""
     return word[:1] in _LETTERS or (word[:1] in _MARKS and len(word) > 1)
+
+
+def is_number(word: str) -> bool:
+    """Whether a token is a number: 12, 0x1F, 1.5, .5."""
+    return word[:1].isdigit() or (word[:1] == "." and word[1:2].isdigit())

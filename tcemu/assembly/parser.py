@@ -127,7 +127,7 @@ class _Parser:
         if known is not None and known.defined:
             raise tokens.error(f"{name} is defined twice", at)
         self._lines.begin(name)
-        self._functions[name] = Body(tokens, self._lines, self._symbols, function).read()
+        self._functions[name] = Body(tokens, self._lines, self._symbols, self._variables, function).read()
 
     def _alias(self) -> None:
         tokens = self._tokens

@@ -66,6 +66,21 @@ def test_operands(text, operands):
     assert instruction.opcode == text.split()[0].rstrip(";")
 
 
+def test_elements_of_arrays():
+    """ptxas 13.3 scales the index by the size of the type, whatever the dimensions and vectors."""
+    before = ".global .u32 a[8][4];\n.global .v2 .f64 b[8];\n"
+    text = "ld.global.u32 %r1, a[3]; st.global.f64 b[1+1], %rd1; mov.u64 %rd1, a[1]; ld.global.u32 %r1, [a];"
+    load, store, move, address = body_of(text, before=before)
+    assert load.operands[1] == Memory(Symbol("a"), 12)
+    assert store.operands[0] == Memory(Symbol("b"), 16)
+    assert move.operands[1] == Symbol("a", 4)
+    assert address.operands[1] == Memory(Symbol("a"))
+
+
+def test_a_label_may_begin_with_a_percent_sign():
+    assert body_of("%L1: bra %L1;")[0].operands == (Label("%L1"),)
+
+
 def test_guards():
     plain, guarded, negated = body_of("ret;\n@%p1 exit;\n@!%p2 ret;")
     assert (plain.guard, plain.negated) == (None, False)
