@@ -1,0 +1,494 @@
+// The smallest CUDA C++ kernel that breaks each rule of the sanitizer, and beside it one that does the same rightly.
+// The line that is reported ends in "<- reported". g points to 8192 words of zeros; s is 4096 bytes of shared memory.
+#include <cuda_fp16.h>
+
+typedef unsigned u32;
+typedef unsigned long long u64;
+extern __shared__ __align__(1024) u32 s[];
+
+static __device__ u32 at(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+static __device__ u32 warp() { return threadIdx.x / 32; }
+static __device__ u32 lane() { return threadIdx.x % 32; }
+static __device__ void proxy_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+static __device__ void init(u64* bar, u32 count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(at(bar)), "r"(count) : "memory");
+}
+static __device__ void init_fence() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+static __device__ void arrive(u64* bar) {
+  asm volatile("{ .reg .b64 t; mbarrier.arrive.shared::cta.b64 t, [%0]; }" ::"r"(at(bar)) : "memory");
+}
+static __device__ void expect(u64* bar, u32 bytes) {
+  asm volatile("{ .reg .b64 t; mbarrier.arrive.expect_tx.shared::cta.b64 t, [%0], %1; }" ::"r"(at(bar)), "r"(bytes) : "memory");
+}
+static __device__ void wait(u64* bar, u32 parity) {
+  u32 done = 0;
+  while (!done)
+    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+                 : "=r"(done) : "r"(at(bar)), "r"(parity) : "memory");
+}
+static __device__ void copy_in(void* to, const void* from, u32 bytes, u64* bar) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+               ::"r"(at(to)), "l"(from), "r"(bytes), "r"(at(bar)) : "memory");
+}
+static __device__ void copy_out(void* to, const void* from, u32 bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(at(from)), "r"(bytes) : "memory");
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+static __device__ void out_done() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+static __device__ void cp_async(void* to, const void* from) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(at(to)), "l"(from) : "memory");
+}
+static __device__ void cp_async_done() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+
+// ---------------------------------------------------------------------------------------------------- memory
+
+extern "C" __global__ void shared_race(u32* g) {
+  s[lane()] = warp();  // <- reported
+  __syncthreads();
+  g[threadIdx.x] = s[lane()];
+}
+extern "C" __global__ void shared_race_right(u32* g) {
+  if (warp() == 0) s[lane()] = 1;
+  __syncthreads();
+  g[threadIdx.x] = s[lane()];
+}
+
+extern "C" __global__ void global_race(u32* g) {
+  if (blockIdx.x == 0) g[threadIdx.x] = 1;  // <- reported
+  else g[64 + threadIdx.x] = g[threadIdx.x];  // <- reported
+}
+extern "C" __global__ void global_race_right(u32* g) {
+  if (threadIdx.x) return;
+  if (blockIdx.x == 0) {
+    g[1] = 1;
+    __threadfence();
+    atomicExch(g, 1);
+  } else {
+    while (!atomicAdd(g, 0)) ;
+    __threadfence();
+    g[64] = g[1];
+  }
+}
+
+extern "C" __global__ void lane_race(u32* g) {
+  s[lane()] = lane();
+  g[lane()] = s[31 - lane()];  // <- reported
+}
+extern "C" __global__ void lane_race_right(u32* g) {
+  s[lane()] = lane();
+  __syncwarp();
+  g[lane()] = s[31 - lane()];
+}
+
+// A lock that is taken by a relaxed operation, with no fence behind it.
+extern "C" __global__ void lock_without_a_fence(u32* g) {
+  for (bool done = false; !done;)
+    if (atomicCAS(g, 0u, 1u) == 0) {
+      g[1] += 1;  // <- reported
+      __threadfence();
+      atomicExch(g, 0u);
+      done = true;
+    }
+}
+extern "C" __global__ void lock_without_a_fence_right(u32* g) {
+  for (bool done = false; !done;)
+    if (atomicCAS(g, 0u, 1u) == 0) {
+      __threadfence();
+      g[1] += 1;
+      __threadfence();
+      atomicExch(g, 0u);
+      done = true;
+    }
+}
+
+extern "C" __global__ void uninitialised_shared(u32* g) {
+  g[lane()] = s[lane()];  // <- reported
+}
+extern "C" __global__ void uninitialised_shared_right(u32* g) {
+  s[lane()] = 0;
+  g[lane()] = s[lane()];
+}
+
+extern "C" __global__ void out_of_range(u32* g) {
+  g[8192 - 16 + lane()] = 1;  // <- reported
+}
+extern "C" __global__ void out_of_range_right(u32* g) {
+  if (lane() < 16) g[8192 - 16 + lane()] = 1;
+}
+
+extern "C" __global__ void misaligned(u32* g) {
+  *(uint4*)((char*)g + 8 * lane()) = make_uint4(1, 2, 3, 4);  // <- reported
+}
+extern "C" __global__ void misaligned_right(u32* g) {
+  *(uint4*)((char*)g + 16 * lane()) = make_uint4(1, 2, 3, 4);
+}
+
+extern "C" __global__ void lanes_disagree(u32* g) {
+  g[0] = lane();  // <- reported
+}
+extern "C" __global__ void lanes_disagree_right(u32* g) {
+  g[0] = 7;
+}
+
+extern "C" __global__ void flag_never_set(u32* g) {
+  while (*(volatile u32*)g == 0) ;  // <- reported
+}
+extern "C" __global__ void flag_never_set_right(u32* g) {
+  if (warp() == 0) atomicExch(g, 1);
+  else while (*(volatile u32*)g == 0) ;
+}
+
+extern "C" __global__ void stale_load(u32* g) {
+  volatile u32* v = g;
+  if (lane()) return;
+  for (u32 step = 0; step < 3; ++step)
+    if (blockIdx.x == 0) {
+      v[1] = step;
+      v[0] = step;
+    } else {
+      while (v[0] < step) ;
+      if (step == 2) g[64] = v[1];  // <- reported
+    }
+}
+extern "C" __global__ void stale_load_right(u32* g) {
+  volatile u32* v = g;
+  if (lane()) return;
+  for (u32 step = 0; step < 3; ++step)
+    if (blockIdx.x == 0) {
+      v[1] = step;
+      __threadfence();
+      v[0] = step;
+    } else {
+      while (v[0] < step) ;
+      __threadfence();
+      if (step == 2) g[64] = v[1];
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------- warps, barriers
+
+extern "C" __global__ void absent_lanes(u32* g) {
+  if (lane() < 16) g[lane()] = __shfl_down_sync(0xffff, lane(), 16);  // <- reported
+}
+extern "C" __global__ void absent_lanes_right(u32* g) {
+  u32 x = __shfl_down_sync(0xffffffff, lane(), 16);
+  if (lane() < 16) g[lane()] = x;
+}
+
+extern "C" __global__ void aligned_divergent(u32* g) {
+  if (lane() < 16) {
+    g[lane()] = 1;
+    __syncthreads();  // <- reported
+  } else {
+    __syncthreads();  // <- reported
+    g[lane()] = 2;
+  }
+}
+extern "C" __global__ void aligned_divergent_right(u32* g) {
+  if (lane() < 16) g[lane()] = 1;
+  __syncthreads();
+  if (lane() >= 16) g[lane()] = 2;
+}
+
+extern "C" __global__ void barrier_threads(u32* g) {
+  asm volatile("bar.sync 1, %0;" ::"r"(warp() == 3 ? 96 : 128));  // <- reported
+}
+extern "C" __global__ void barrier_threads_right(u32* g) {
+  if (warp() < 3) asm volatile("bar.sync 1, 96;");
+}
+
+extern "C" __global__ void barriers_parted(u32* g) {
+  if (lane() < 16) asm volatile("barrier.arrive 1, 32;");
+  else asm volatile("barrier.arrive 2, 32;");  // <- reported
+}
+extern "C" __global__ void barriers_parted_right(u32* g) {
+  if (warp() == 0) asm volatile("barrier.sync 1, 32;");
+  else asm volatile("barrier.sync 2, 32;");
+}
+
+extern "C" __global__ void exited_threads(u32* g) {
+  if (warp() == 1) return;
+  __syncthreads();  // <- reported
+}
+extern "C" __global__ void exited_threads_right(u32* g) {
+  __syncthreads();
+  if (warp() == 1) return;
+  g[lane()] = 1;
+}
+
+extern "C" __global__ void deadlock(u32* g) {
+  u64* bar = (u64*)s;
+  if (threadIdx.x == 0) init(bar, 33), init_fence();
+  __syncthreads();
+  arrive(bar);
+  wait(bar, 0);  // <- reported
+}
+extern "C" __global__ void deadlock_right(u32* g) {
+  u64* bar = (u64*)s;
+  if (threadIdx.x == 0) init(bar, 32), init_fence();
+  __syncthreads();
+  arrive(bar);
+  wait(bar, 0);
+}
+
+extern "C" __global__ void setmaxnreg_count(u32* g) {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 232;");  // <- reported
+}
+extern "C" __global__ void setmaxnreg_count_right(u32* g) {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+}
+
+// ---------------------------------------------------------------------------------------------------- copies
+
+extern "C" __global__ void cp_async_unwaited(u32* g) {
+  cp_async(s + lane(), g + lane());
+  g[64 + lane()] = s[lane()];  // <- reported
+}
+extern "C" __global__ void cp_async_unwaited_right(u32* g) {
+  cp_async(s + lane(), g + lane());
+  cp_async_done();
+  g[64 + lane()] = s[lane()];
+}
+
+extern "C" __global__ void cp_async_src_size(u32* g) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at(s + lane())), "l"(g + lane()), "r"(8));  // <- reported
+  cp_async_done();
+}
+extern "C" __global__ void cp_async_src_size_right(u32* g) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(at(s + lane())), "l"(g + lane()), "r"(lane() < 8 ? 4 : 0));
+  cp_async_done();
+}
+
+extern "C" __global__ void tma_unwaited(u32* g) {
+  u64* bar = (u64*)(s + 512);
+  if (threadIdx.x == 0) init(bar, 1), init_fence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    expect(bar, 128);
+    copy_in(s, g, 128, bar);
+  }
+  g[64 + lane()] = s[lane()];  // <- reported
+  wait(bar, 0);
+}
+extern "C" __global__ void tma_unwaited_right(u32* g) {
+  u64* bar = (u64*)(s + 512);
+  if (threadIdx.x == 0) init(bar, 1), init_fence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    expect(bar, 128);
+    copy_in(s, g, 128, bar);
+  }
+  wait(bar, 0);
+  g[64 + lane()] = s[lane()];
+}
+
+extern "C" __global__ void overwritten_early(u32* g) {
+  s[lane()] = 1;
+  proxy_fence();
+  __syncthreads();
+  if (threadIdx.x == 0) copy_out(g, s, 128);
+  s[lane()] = 2;  // <- reported
+  if (threadIdx.x == 0) out_done();
+}
+extern "C" __global__ void overwritten_early_right(u32* g) {
+  s[lane()] = 1;
+  proxy_fence();
+  __syncthreads();
+  if (threadIdx.x == 0) copy_out(g, s, 128), out_done();
+  __syncthreads();
+  s[lane()] = 2;
+}
+
+extern "C" __global__ void proxy_fence_missing(u32* g) {
+  s[threadIdx.x] = 1;
+  __syncthreads();
+  if (threadIdx.x == 0) copy_out(g, s, 256), out_done();  // <- reported
+}
+extern "C" __global__ void proxy_fence_thread(u32* g) {
+  s[threadIdx.x] = 1;
+  if (warp() == 0) proxy_fence();
+  __syncthreads();
+  if (threadIdx.x == 0) copy_out(g, s, 256), out_done();  // <- reported
+}
+extern "C" __global__ void proxy_fence_barrier(u32* g) {
+  s[threadIdx.x] = 1;
+  proxy_fence();
+  if (threadIdx.x == 0) copy_out(g, s, 256), out_done();  // <- reported
+}
+extern "C" __global__ void proxy_fence_barrier_right(u32* g) {
+  s[threadIdx.x] = 1;
+  proxy_fence();
+  __syncthreads();
+  if (threadIdx.x == 0) copy_out(g, s, 256), out_done();
+}
+
+extern "C" __global__ void not_a_tensor_map(u32* g) {
+  u64* bar = (u64*)(s + 512);
+  if (threadIdx.x == 0) {
+    init(bar, 1), init_fence();
+    expect(bar, 128);
+    asm volatile("cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2}], [%3];"  // <- reported
+                 ::"r"(at(s)), "l"(g), "r"(0), "r"(at(bar)) : "memory");
+  }
+}
+
+// ---------------------------------------------------------------------------------------------------- mbarriers
+
+extern "C" __global__ void mbarrier_init(u32* g) {
+  u64* bar = (u64*)s;
+  if (threadIdx.x == 0) init(bar, 1), arrive(bar);
+  wait(bar, 0);  // <- reported
+}
+extern "C" __global__ void mbarrier_init_right(u32* g) {
+  u64* bar = (u64*)s;
+  if (threadIdx.x == 0) init(bar, 1), init_fence(), arrive(bar);
+  __syncthreads();
+  wait(bar, 0);
+}
+
+extern "C" __global__ void mbarrier_init_fence(u32* g) {
+  u64* bar = (u64*)(s + 512);
+  if (threadIdx.x == 0) init(bar, 1);
+  __syncthreads();
+  if (threadIdx.x == 32) {
+    expect(bar, 128);
+    copy_in(s, g, 128, bar);  // <- reported
+  }
+  wait(bar, 0);
+}
+
+extern "C" __global__ void mbarrier_arrivals(u32* g) {
+  u64* bar = (u64*)s;
+  if (threadIdx.x == 0) init(bar, 2), init_fence();
+  __syncthreads();
+  arrive(bar);  // <- reported
+}
+extern "C" __global__ void mbarrier_arrivals_right(u32* g) {
+  u64* bar = (u64*)s;
+  if (threadIdx.x == 0) init(bar, 2), init_fence();
+  __syncthreads();
+  if (lane() < 2) arrive(bar);
+  wait(bar, 0);
+}
+
+extern "C" __global__ void mbarrier_object(u32* g) {
+  u64* bar = (u64*)s;
+  if (threadIdx.x == 0) init(bar, 1), init_fence();
+  __syncthreads();
+  s[lane()] = 0;  // <- reported
+  __syncthreads();
+}
+
+extern "C" __global__ void expect_tx(u32* g) {
+  u64* bar = (u64*)(s + 512);
+  if (threadIdx.x == 0) init(bar, 1), init_fence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    expect(bar, 256);  // <- reported
+    copy_in(s, g, 128, bar);  // <- reported
+  }
+  wait(bar, 0);  // <- reported
+}
+
+// ---------------------------------------------------------------------------------------------------- matrices
+
+extern "C" __global__ void ldmatrix_unsynced(u32* g) {
+  u32 x;
+  *(uint4*)(s + 4 * lane()) = make_uint4(1, 2, 3, 4);
+  asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(x) : "r"(at(s + 4 * lane())) : "memory");  // <- reported
+  g[lane()] = x;
+}
+extern "C" __global__ void ldmatrix_unsynced_right(u32* g) {
+  u32 x;
+  *(uint4*)(s + 4 * lane()) = make_uint4(1, 2, 3, 4);
+  __syncwarp();
+  asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(x) : "r"(at(s + 4 * lane())) : "memory");
+  g[lane()] = x;
+}
+
+static __device__ void fill() {
+  for (u32 n = threadIdx.x; n < 1024; n += blockDim.x) s[n] = 0;
+  proxy_fence();
+  __syncthreads();
+}
+static __device__ u64 tile(u32 first) {
+  return (((u64)(at(s) + first) & 0x3ffff) >> 4) | ((u64)(128 >> 4) << 16) | ((u64)(256 >> 4) << 32);
+}
+static __device__ void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+static __device__ void commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+static __device__ void wgmma_done() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+#define MULTIPLY(d, a, b) \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%0, %1, %2, %3}, %4, %5, 1, 1, 1, 0, 0;" \
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(a), "l"(b) : "memory")
+
+extern "C" __global__ void wgmma_right(float* g) {
+  float d[4] = {0, 0, 0, 0};
+  fill();
+  wgmma_fence();
+  MULTIPLY(d, tile(0), tile(2048));
+  commit();
+  wgmma_done();
+  g[threadIdx.x] = d[0];
+}
+extern "C" __global__ void wgmma_unwaited(float* g) {
+  float d[4] = {0, 0, 0, 0};
+  fill();
+  wgmma_fence();
+  MULTIPLY(d, tile(0), tile(2048));
+  commit();
+  g[threadIdx.x] = d[0];  // <- reported
+  wgmma_done();
+}
+extern "C" __global__ void wgmma_fence_first(float* g) {
+  float d[4] = {0, 0, 0, 0};
+  fill();
+  MULTIPLY(d, tile(0), tile(2048));  // <- reported
+  commit();
+  wgmma_done();
+  g[threadIdx.x] = d[0];
+}
+extern "C" __global__ void wgmma_uncommitted(float* g) {
+  float d[4] = {0, 0, 0, 0};
+  fill();
+  wgmma_fence();
+  MULTIPLY(d, tile(0), tile(2048));  // <- reported
+  wgmma_done();  // <- reported
+}
+extern "C" __global__ void wgmma_wait_weak(float* g) {
+  float d[4] = {0, 0, 0, 0};
+  fill();
+  wgmma_fence();
+  MULTIPLY(d, tile(0), tile(2048));
+  commit();
+  asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");  // <- reported
+  g[threadIdx.x] = d[0];  // <- reported
+  wgmma_done();
+}
+extern "C" __global__ void warpgroup_divergent(float* g) {
+  float d[4] = {0, 0, 0, 0};
+  fill();
+  wgmma_fence();
+  MULTIPLY(d, tile(0), tile(2048));
+  if (warp() != 1) commit();
+  wgmma_done();  // <- reported
+}
+extern "C" __global__ void warpgroup_start(float* g) {
+  float d[4] = {0, 0, 0, 0};
+  fill();
+  if (warp() == 0) return;
+  wgmma_fence();  // <- reported
+  MULTIPLY(d, tile(0), tile(2048));
+  commit();
+  wgmma_done();
+}
+extern "C" __global__ void wgmma_descriptors(float* g) {
+  float d[4] = {0, 0, 0, 0};
+  fill();
+  wgmma_fence();
+  MULTIPLY(d, tile(warp() == 2 ? 1024 : 0), tile(2048));  // <- reported
+  commit();
+  wgmma_done();
+  g[threadIdx.x] = d[0];
+}
