@@ -11,6 +11,7 @@ from tcemu.machine.events import Site
 from tcemu.show import svg
 from tcemu.show.sheet import Box
 from tcemu.show.targets import layer, target
+from tcemu.show.words import cut
 
 #: Where functions, numbers and code begin; the height of a line, the width of a letter, the letters of a line.
 _LEFT, _NUMBERS, _CODE = 10, 54, 64
@@ -45,7 +46,7 @@ def listing(steps: Sequence[tuple[Site, str, str]], low: float) -> tuple[list[st
             before = file, function
             elements.append(svg.text(_LEFT, y + 12, function, "n b"))
             y += _HIGH
-        text = code[place] if len(code[place]) <= _LETTERS else f"{code[place][: _LETTERS - 1]}…"
+        text = cut(code[place], _LETTERS)
         elements += [svg.text(_NUMBERS, y + 12, line, "n q", "end"), svg.text(_CODE, y + 12, text, "n")]
         own = Box(_NUMBERS - 30, y, _CODE - _NUMBERS + 34 + _LETTER * len(text), _HIGH).outline()
         lights = [(f"{function} line {line}: {counted(len(did[place]), 'step')}", own), *did[place]]

@@ -9,6 +9,7 @@ from typing import Any
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import Box
+from tcemu.show.words import cut
 from tcemu.tracebacks import cell
 
 #: Characters of a line that fit into a box.
@@ -39,7 +40,7 @@ def collision(report: Any) -> Picture:
         body += _missing(*boxes)
     bottom = 168
     if report.what:
-        body.append(svg.text(16, bottom, _cut(f"Both concern {report.what}" if earlier else report.what, 105), "s"))
+        body.append(svg.text(16, bottom, cut(f"Both concern {report.what}" if earlier else report.what, 105), "s"))
         bottom += 18
     description = f"{report.message}. Fix: {report.fix}"
     title = f"{report.rule}: {report.about.title}"
@@ -52,7 +53,7 @@ def _access(box: Box, what: str, by: Any, style: str) -> list[str]:
     where = f"{cell(file) or Path(file).name}, line {line}, in {by.site.function.rsplit('.', 1)[-1]}"
     source = linecache.getline(file, line).strip()
     rows = [(what, "n b"), (f"block {by.block}, warp {by.warp}", "s"), (where, "s"), (source, "n")]
-    lines = [svg.text(box.x + 10, box.y + 22 + 24 * row, _cut(told), look) for row, (told, look) in enumerate(rows)]
+    lines = [svg.text(box.x + 10, box.y + 22 + 24 * n, cut(told, _FIT), look) for n, (told, look) in enumerate(rows)]
     return [box.rect(style), *lines]
 
 
@@ -68,7 +69,3 @@ def _opcode(report: Any) -> str:
     """The instruction of the access that the report is about: the first word of the message, if it is an opcode."""
     first = str(report.message).split(" ", 1)[0].rstrip(":,")
     return first if "." in first else "the report's line"
-
-
-def _cut(text: str, most: int = _FIT) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"

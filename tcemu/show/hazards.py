@@ -22,6 +22,7 @@ from tcemu.show.order import Order, Step, Work, order
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import Box
 from tcemu.show.sheet import notes as lines
+from tcemu.show.words import cut
 
 _LEFT, _TOP, _ROW = 64, 50, 26
 #: Widths: a bar, the gap between columns.
@@ -257,8 +258,7 @@ def _rows(layout: _Layout) -> list[str]:
 
 def _function(site: Site) -> str:
     """The name of a function, shortened to the room that there is."""
-    name = function_of(site)
-    return name if len(name) <= _FUNCTION else f"{name[: _FUNCTION - 1]}…"
+    return cut(function_of(site), _FUNCTION)
 
 
 def _tone(step: Step) -> str:
@@ -269,8 +269,7 @@ def _tone(step: Step) -> str:
 def _label(step: Step, width: float = _WARP) -> str:
     """The opcode, its detail and how often it was executed, in a box of that width."""
     more = f": {step.detail}" * bool(step.detail) + _times(step)
-    size = int((width - 16) / _LETTERS) - len(more)
-    return (step.label if len(step.label) <= size else f"{step.label[: size - 1]}…") + more
+    return cut(step.label, int((width - 16) / _LETTERS) - len(more)) + more
 
 
 def _times(what: Step | Work) -> str:
@@ -333,13 +332,7 @@ def _from_step(layout: _Layout, other: Step, step: Step) -> list[str]:
 
 
 def _pointer(x1: float, y1: float, x2: float, y2: float) -> str:
-    """An arrow in any direction that ends at (x2, y2)."""
-    length = max(1.0, ((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5)
-    along, across = (x2 - x1) / length, (y2 - y1) / length
-    ends = [(x2 - 8 * along + side * 5 * across, y2 - 8 * across - side * 5 * along) for side in (1, -1)]
-    (one_x, one_y), (two_x, two_y) = (tuple(map(svg.number, end)) for end in ends)
-    head = f"M{one_x} {one_y}L{svg.number(x2)} {svg.number(y2)}L{two_x} {two_y}"
-    return svg.path(f"M{svg.number(x1)} {svg.number(y1)}L{svg.number(x2)} {svg.number(y2)}{head}", "ko")
+    return svg.arrow(x1, y1, x2, y2, "ko", (8, 5))
 
 
 # ---------------------------------------------------------------------------------------------- words

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 from html import escape
+from math import hypot
 
 #: Font sizes in pixels: text, small text, and the digits in matrix cells.
 BODY, SMALL, TINY = 13, 11, 10
@@ -126,11 +127,12 @@ def bracket(x1: float, x2: float, y: float, depth: float = 5, style: str = "k") 
     return path(f"M{number(x1)} {number(y)}V{low}H{number(x2)}V{number(y)}", style)
 
 
-def arrow(x1: float, y1: float, x2: float, y2: float, style: str = "k") -> str:
-    """A horizontal or vertical arrow that ends at (x2, y2)."""
-    size = 4.0
-    along_x, along_y = (1 if x2 > x1 else -1, 0) if y1 == y2 else (0, 1 if y2 > y1 else -1)
-    back_x, back_y = x2 - size * along_x, y2 - size * along_y
-    head = f"M{number(back_x - size * along_y)} {number(back_y - size * along_x)}L{number(x2)} {number(y2)}"
-    head += f"L{number(back_x + size * along_y)} {number(back_y + size * along_x)}"
-    return path(f"M{number(x1)} {number(y1)}L{number(x2)} {number(y2)}{head}", style)
+def arrow(
+    x1: float, y1: float, x2: float, y2: float, style: str = "k", head: tuple[float, float] = (4, 4)
+) -> str:
+    """An arrow that ends at (x2, y2); `head`: the length of its head, and half the width."""
+    length, (back, wide) = max(1.0, hypot(x2 - x1, y2 - y1)), head
+    along, down = (x2 - x1) / length, (y2 - y1) / length
+    ends = [(x2 - back * along + side * down, y2 - back * down - side * along) for side in (wide, -wide)]
+    one, tip, two = (f"{number(x)} {number(y)}" for x, y in (ends[0], (x2, y2), ends[1]))
+    return path(f"M{number(x1)} {number(y1)}L{tip}M{one}L{tip}L{two}", style)

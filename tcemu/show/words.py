@@ -21,6 +21,16 @@ def value(number: float, digits: int = 9) -> str:
     return ("" if exact else "≈ ") + plain.replace("-", "−", 1 if plain.startswith("-") else 0)
 
 
+def cut(text: str, most: int) -> str:
+    """A text in at most so many characters.
+
+    >>> from tcemu.show.words import cut
+    >>> cut("a_long_name", 8)
+    'a_long_…'
+    """
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def neat(number: float, digits: int = 9) -> str:
     """A number in little space: a power of two with many decimal digits is written as a power."""
     mantissa, exponent = math.frexp(abs(number))
