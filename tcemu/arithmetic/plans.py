@@ -64,6 +64,8 @@ class Operands(NamedTuple):
     width: int
     #: The metadata of a sparse A.
     pruned: Pruned | None = None
+    #: Separate products, each with its own A, B, C and D, one after the other.
+    products: int = 1
 
 
 def stretched(found: Any) -> Plan:
@@ -103,7 +105,8 @@ def _tiles(operation: Operation, shape: tuple[int, int, int], operands: Operands
     from tcemu.kernels.batch.gather import Results
     from tcemu.kernels.batch.plan import BatchPlan
 
-    given = _places(operation, operands) | {"d": Results(operands.d, operands.width), "pruned": operands.pruned}
+    given: dict[str, Any] = {"d": Results(operands.d, operands.width), "pruned": operands.pruned}
+    given |= {"products": operands.products} | _places(operation, operands)
     return BatchPlan(shape, **given | more)
 
 
@@ -112,7 +115,9 @@ def _(model: FusedSums, operation: Operation, shape: tuple[int, int, int], opera
     return None if operation.keeps_addend else _fused(model, operation, shape, operands)
 
 
-def _fused(model: FusedSums, operation: Operation, shape: tuple[int, int, int], operands: Operands) -> BatchPlan:
+def _fused(
+    model: FusedSums, operation: Operation, shape: tuple[int, int, int], operands: Operands, *, scaled: bool = False
+) -> BatchPlan:
     from tcemu.kernels.batch.load import FLOAT16, FLOAT32, UNCHANGED
     from tcemu.kernels.batch.plan import Rule
 
@@ -127,6 +132,7 @@ def _fused(model: FusedSums, operation: Operation, shape: tuple[int, int, int], 
         addends=FLOAT16 if operation.c == "f16" else UNCHANGED,
         # Chains in float32 leave results as they should be; those in float16 may leave -0.
         results=FLOAT16 if operation.d == "f16" else FLOAT32 if half else UNCHANGED,
+        scaled=scaled,
     )
     sums = tuple(tuple(ks) for ks in model.sums(shape[2]))
     return _tiles(operation, shape, operands, rule=rule, formats=_formats(operation), sums=sums)
@@ -200,7 +206,7 @@ def _(model: ScaledSums, operation: Operation, shape: tuple[int, int, int], oper
     if model.group == 1 and not form.mantissa:
         sums = FusedSums(model.fraction, model.block, model.floor)
         unscaled = replace(operation, model=sums, scale="")
-        return _WithScales(_fused(sums, unscaled, shape, operands), _powers(form), 1)
+        return _WithScales(_fused(sums, unscaled, shape, operands, scaled=True), _powers(form), 1)
     if depth != (model.block or depth) or not _fits(operation, model):
         return None
     return _groups(model, operation, shape, operands)

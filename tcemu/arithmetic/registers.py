@@ -210,31 +210,9 @@ def _plan_of(
     e: Fragment | None,
     chosen: Chosen | None,
 ) -> Plan | None:
-    if len(d.shape) == 3:
-        return _plan_of_several(operation, a, b, c, d)
     left, right = (InWords(*(one.word_places if operation.packed else one.places)) for one in (a, b))
     pruned = _pruned(e, chosen) if e and chosen else None
     return plan_in_words(operation, left, right, c, d, pruned)
-
-
-def _plan_of_several(operation: Operation, a: Fragment, b: Fragment, c: Fragment, d: Fragment) -> Plan | None:
-    """The plan of an instruction that computes several products (products, m, n), each with its own A and B.
-
-    They are the blocks on the diagonal of one product, of whose results the others are nowhere.
-    """
-    if backend() != "numba":
-        return None
-    many, m, n = d.shape
-    depth, numbers = a.shape[-1], np.arange(many)
-    left = InWords(*a.places)
-    word, bit = (each.reshape(b.shape).transpose(1, 0, 2).ravel() for each in b.places)
-    whole = np.zeros((2, many, m, many, n), np.int64)
-    whole[:, numbers, :, numbers] = np.stack(c.places).reshape(2, *d.shape).swapaxes(0, 1)
-    number, row, column = np.unravel_index(d.layout.gather, d.shape)
-    held = ((number * m + row) * many + number) * n + column
-    words = held.reshape(-1, d.elements_per_register), d.container.width
-    addends = InWords(whole[0].ravel(), whole[1].ravel())
-    return plan(operation, (many * m, many * n, depth), Operands(left, InWords(word, bit), addends, *words))
 
 
 def _pruned(e: Fragment, chosen: Chosen) -> Pruned | None:
@@ -252,6 +230,7 @@ def plan_in_words(
     """How the kernels compute an operation on operands in any words in one pass; None if they do not."""
     if backend() != "numba":
         return None
-    (m, n), held = d.shape, np.array(d.layout.gather).reshape(-1, d.elements_per_register)
-    operands = Operands(a, b, InWords(*c.places), held, d.container.width, pruned)
-    return plan(operation, (m, n, a.word.size // m), operands)
+    *several, m, n = d.shape
+    held, products = np.array(d.layout.gather).reshape(-1, d.elements_per_register), prod(several)
+    operands = Operands(a, b, InWords(*c.places), held, d.container.width, pruned, products)
+    return plan(operation, (m, n, a.word.size // (products * m)), operands)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from numba import int64, types, uint32, uint64
 from numba.extending import intrinsic
 
+from tcemu.kernels.batch.abi import Packed
 from tcemu.kernels.emit.code import Code, Variable, bits32, multiply_add, value32, vector_code
 from tcemu.kernels.emit.lanes import HALVES, REAL, REALS, WIDTH, WORD, WORDS, Lanes
 from tcemu.kernels.exact import converted
@@ -41,29 +42,28 @@ def widen_halves(typingctx, patterns, vectors, values):  # type: ignore[no-untyp
 
 @intrinsic
 def chain_block(typingctx, x, y, c, per, chains, start):  # type: ignore[no-untyped-def]
-    """c[row, lane] += chains of `per` multiply-adds of x[k, lane] and y[k, row], one after the other, to nearest.
+    """c[row, lane] += chains of `per` multiply-adds of x[k, lane] and y[k, half, row], one after the other, to nearest.
 
-    x (k, 16), y (k, 4) and c (4, 16): addresses of float32. start: the pattern from which every chain starts.
+    x (k, 16), y (k, 2, 4) and c (4, 16): addresses of float32. Each half of the lanes belongs to a product of its own.
+    start: the pattern from which every chain starts.
     """
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         x, y, c, per, chains, start = args
         code = vector_code(builder)
         per, first = code.number(per), code.short(code.number(start)).everywhere().floats()
-        totals = [Variable(code.load(c, row, REALS, unit=64)) for row in range(ROWS)]
+        operands = Packed(code, x, None, None, y, None, None, c, pairs=True)
+        totals = [Variable(each.floats()) for each in operands.given()]
         with code.each(chains) as chain:
             running = [Variable(first) for _ in range(ROWS)]
             with code.each(per) as i:
                 k = chain * per + i
-                left = code.load(x, k, REALS, unit=64)
                 for row, so_far in enumerate(running):
-                    right = code.load(y, k.up(2) + row, REAL, unit=4).everywhere()
-                    so_far.set(left.times_plus(right, so_far.get()))
+                    so_far.set(operands.x(k).times_plus(operands.y(k, row), so_far.get()))
             for total, so_far in zip(totals, running, strict=True):
                 total.set(total.get() + so_far.get())
-        for row, total in enumerate(totals):
-            found = total.get()
-            code.store(found.compare("==", found).choose(found.bits(), QUIET), c, row, unit=64)
+        found = [total.get() for total in totals]
+        operands.put([each.compare("==", each).choose(each.bits(), QUIET) for each in found])
         return context.get_dummy_value()
 
     return types.none(*[types.uint64] * 3, *[types.int64] * 3), codegen

@@ -259,7 +259,7 @@ class _Product:
         self._plan = np.zeros(1, PLAN)
         self._plan["rule"] = (*rule, join, places.shape[1], len(places), held)
         self._plan["x"]["format"], self._plan["y"]["format"] = (*formats[1], normal[1]), (*formats[0], normal[0])
-        with_functions(self._plan)
+        with_functions(self._plan, scaled=False, careful=True)
         self._deep = sum(map(len, self._sums))
         self._steps = max(1, CHUNK // places.size)  # instructions at a time
         ks = np.arange(self._steps)[:, None, None] * self._deep + places

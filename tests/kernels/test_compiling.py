@@ -42,6 +42,23 @@ print(count.found)
 """
 
 
+#: Says which kernels a process compiles for numbers near 1, and which more for infinities.
+BATCH = """
+import numpy as np
+import tcemu
+from numba.core import event
+class Names(event.Listener):
+    def on_start(self, event): print(event.data["dispatcher"].py_func.__qualname__, end=" ")
+    def on_end(self, event): pass
+event.register("numba:compile", Names())
+mma = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+for pattern in (0x3C003C00, 0x7C003C00):
+    a, b, c = (np.full((40, 32, registers), pattern, np.uint32) for registers in (4, 2, 4))
+    tcemu.run(mma, a, b, c)
+    print()
+"""
+
+
 def start(folder, *arguments, **environment):
     """A process that compiles a kernel into `folder`."""
     here = {"TCEMU_QUIET": "", "TMPDIR": str(folder), "NUMBA_CACHE_DIR": str(folder), **environment}
@@ -66,6 +83,18 @@ def test_every_kernel_is_compiled_by_the_one_decorator():
         taken = [alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names
                  if (node.module or "").split(".")[0] == "numba"]
         assert not {"njit", "jit", "vectorize", "guvectorize"} & set(taken), path.name
+
+
+@pytest.mark.slow
+def test_a_batch_compiles_only_what_it_needs(tmp_path):
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "TCEMU_KERNELS": "numba"}
+    found = subprocess.run([sys.executable, "-c", BATCH], env=environment, capture_output=True, text=True, check=True)
+    near, infinite = (set(line.split()) for line in found.stdout.splitlines())
+    careful = {"_multiply_tiles", "_careful_blocks"}
+    assert careful <= infinite
+    assert not careful & near
+    assert "_plain_blocks" in near
+    assert not infinite & near
 
 
 @pytest.mark.slow

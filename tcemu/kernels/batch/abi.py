@@ -7,12 +7,13 @@ tiles that are computed together. Kernels get their addresses. Compiled code rea
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tcemu.kernels.emit.code import Code, record_at
-from tcemu.kernels.emit.lanes import BYTES, LONG, REAL, REALS, SHORTS, WORD, WORDS, Lanes
+from tcemu.kernels.emit.lanes import BYTES, LONG, REAL, REALS, SHORTS, WIDTH, WORD, WORDS, Lanes
 from tcemu.kernels.sums import ROWS
 
 
@@ -49,12 +50,13 @@ SCRATCH = np.dtype(_numbers("results", "words_x", "words_y", "stored", "codes", 
 #: of a sparse A), results, memory; what C holds; what else an arithmetic takes; codes of metadata that are not legal;
 #: the address of the table of `spread`, and its groups; whether `pack_words` is tried, or `look_up`; whether both
 #: formats have few bits; tiles that are computed together, the bytes of a tile's gathered words, and blocks of a tile;
-#: the addresses of functions, which are compiled once for all callers.
+#: whether the halves of a vector of x belong to two products, each with a y of its own; the addresses of functions,
+#: which are compiled once for all callers; the last two may be 0: see `run.with_functions`.
 PLAN = np.dtype([
     ("rule", RULE), ("x", OPERAND), ("y", OPERAND), ("c", OPERAND), ("e", OPERAND), ("results", RESULTS),
     ("scratch", SCRATCH), *_numbers("addends", "option", "illegal"), *_addresses("spread"),
-    *_numbers("spread_groups", "quick", "few", "together", "gathered", "blocks"),
-    *_addresses("gather_words", "multiply_tiles", "compute_chains", "compute_blocks"),
+    *_numbers("spread_groups", "quick", "few", "together", "gathered", "blocks", "pairs"),
+    *_addresses("gather_words", "compute_chains", "compute_blocks", "multiply_tiles", "compute_careful"),
 ])  # fmt: skip
 #: The lines of the processor's cache that are fetched in advance: the address of the next tiles' words, and the lines
 #: that belong to each block.
@@ -65,9 +67,10 @@ PREFETCH = np.dtype([*_numbers("runs"), *((name, STREAM) for name in "xyced")])
 #: y, of memory for what is packed, and of accumulators; the addresses of scales of x and of y, the bytes from a tile's
 #: to the next, and whether there are scales. What is found out meanwhile: `seen`
 #: of the elements (SPECIAL, OUTSIDE, BARE) and what is expected of them (CARE, WIDE); the sum of both windows' starts.
-#: What `compute_blocks` takes: groups of x and of y in a tile, products of a chain; the addresses of values, exponents
-#: and specials of x and of y, and of the first accumulator; whether all exponents have 16 bits, whether there are
-#: specials, one more than the bits that products of short sums may have below `base`, or 0; the first block's number.
+#: What functions of blocks take: groups of x and of y in a tile, products of a chain; the addresses of values,
+#: exponents and specials of x and of y, and of the first accumulator; whether all exponents have 16 bits; whether
+#: there are specials; one more than the bits that products of short sums may have below `base`, or 0; the number of the
+#: first block.
 WORK = np.dtype([
     *_numbers("tiles", "steps"), *_addresses("x", "y", "packed", "c", "scales_x", "scales_y"),
     *_numbers("scale_step_x", "scale_step_y", "scaled", "seen", "expected", "base", "groups_x", "groups_y", "chain"),
@@ -98,10 +101,14 @@ class Fields:
         return Fields(self._code, place.value, dtype) if nested else self._code.load(place.value, 0, LONG, unit=8)
 
 
+#: The first half of one vector, and the second of another.
+_HALVES = [lane + lane // (WIDTH // 2) * WIDTH for lane in range(WIDTH)]
+
+
 class Packed(NamedTuple):
     """All in the order of the blocks: addresses of what WORK takes, those of one block.
 
-    `y` has one element for each row, which all lanes take.
+    `y` has one element for each row, which all lanes take; of pairs two, one for each half of the lanes.
     """
 
     code: Code
@@ -112,6 +119,13 @@ class Packed(NamedTuple):
     exponents_y: Any
     specials_y: Any
     accumulators: Any
+    pairs: bool = False
+
+    def _everywhere(self, load: Callable[[Lanes], Lanes], k: Lanes) -> Lanes:
+        """What is loaded for k, in all lanes that take it."""
+        if not self.pairs:
+            return load(k).everywhere()
+        return load(k.up(1)).everywhere().joined(load(k.up(1) + 1).everywhere(), _HALVES)
 
     def x(self, k: Lanes) -> Lanes:
         """The elements of x, a float in each lane."""
@@ -119,7 +133,7 @@ class Packed(NamedTuple):
 
     def y(self, k: Lanes, row: int) -> Lanes:
         """The elements of y in a row, in the lanes in which they are multiplied."""
-        return self.code.load(self.values_y, k.up(2) + row, REAL, unit=4).everywhere()
+        return self._everywhere(lambda k: self.code.load(self.values_y, k.up(2) + row, REAL, unit=4), k)
 
     def bytes_x(self, k: Lanes) -> Lanes:
         """The exponents of x, one byte for each row in each lane."""
@@ -127,7 +141,7 @@ class Packed(NamedTuple):
 
     def bytes_y(self, k: Lanes) -> Lanes:
         """The exponents of y, in the same order."""
-        return self.code.load(self.exponents_y, k, WORD, unit=4).everywhere().seen_as(BYTES)
+        return self._everywhere(lambda k: self.code.load(self.exponents_y, k, WORD, unit=4), k).seen_as(BYTES)
 
     def shorts_x(self, k: Lanes) -> Lanes:
         """Exponents of any size, twice in each lane: in the lower and in the upper half of a word."""
@@ -135,7 +149,7 @@ class Packed(NamedTuple):
 
     def shorts_y(self, k: Lanes, pair: int) -> Lanes:
         """The same of y in two rows."""
-        words = self.code.load(self.exponents_y, k.up(1) + pair, WORD, unit=4).everywhere()
+        words = self._everywhere(lambda k: self.code.load(self.exponents_y, k.up(1) + pair, WORD, unit=4), k)
         return words.seen_as(SHORTS)
 
     def special_x(self, k: Lanes) -> Lanes:
@@ -144,7 +158,7 @@ class Packed(NamedTuple):
 
     def special_y(self, k: Lanes, row: int) -> Lanes:
         """The same of y in a row."""
-        return self.code.load(self.specials_y, k.up(2) + row, REAL, unit=4).everywhere()
+        return self._everywhere(lambda k: self.code.load(self.specials_y, k.up(2) + row, REAL, unit=4), k)
 
     def given(self) -> list[Lanes]:
         """The accumulators of each row, which do not change before `put`."""

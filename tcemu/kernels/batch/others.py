@@ -60,14 +60,17 @@ def _multiply(tiles, plan, scratch, kind, work_address):  # type: ignore[no-unty
             widen_halves(at, tiles * plan.c.vectors, at)
     if kind != BITS:
         x, y = packed, value_y
-    block = int64(0)
+    block, of_x, of_y = int64(0), plan.x.vectors // depth, plan.y.vectors * WIDTH // (depth * ROWS)
+    if plan.pairs:  # groups of y in a pair, which belong to one group of x
+        of_y //= 2 * of_x
     for t in range(tiles):
-        for i in range(plan.x.vectors // depth):
-            for j in range(plan.y.vectors * WIDTH // (depth * ROWS)):
+        for i in range(of_x):
+            for j in range(of_y):
                 fetch(work_address, block)
                 block += 1
+                number = 2 * (i * of_y + j) if plan.pairs else j
                 at_x = x + uint64((t * plan.x.vectors + i * depth) * WIDTH) * size
-                at_y = y + uint64(t * plan.y.vectors * WIDTH + j * depth * ROWS) * size
+                at_y = y + uint64(t * plan.y.vectors * WIDTH + number * depth * ROWS) * size
                 if kind == INTEGERS:
                     integer_block(at_x, at_y, at, depth, plan.option)
                 elif kind == BITS:

@@ -59,7 +59,8 @@ class Rule(NamedTuple):
     """The arithmetic in numbers.
 
     kind: of the arithmetic. option: what else it takes, see `tcemu.kernels.batch.others`. fraction to join: see
-    RULE. addends and results: what C and D hold: FLOAT32, FLOAT16 or UNCHANGED of `tcemu.kernels.batch.load`.
+    RULE. addends and results: what C and D hold: FLOAT32, FLOAT16 or UNCHANGED of `tcemu.kernels.batch.load`. scaled:
+    whether each product of a fused sum has two scales.
     """
 
     kind: int = FUSED
@@ -71,6 +72,7 @@ class Rule(NamedTuple):
     join: bool = False
     addends: int = UNCHANGED
     results: int = UNCHANGED
+    scaled: bool = False
 
 
 def _four_for_two(ks: Sequence[int]) -> tuple[int, ...]:
@@ -78,15 +80,15 @@ def _four_for_two(ks: Sequence[int]) -> tuple[int, ...]:
     return tuple(4 * pair + i for pair in sorted({k // 2 for k in ks}) for i in range(4))
 
 
-def _computed(count: int, compute: Callable[[Array, bool], None], *, alone: bool = False) -> int:
-    """Let a function compute so many tiles, on all cores if there are many: see `share_tiles`."""
+def _computed(count: int, compute: Callable[[Array, bool], None], *, alone: bool = False) -> bool:
+    """Let a function compute so many tiles, on all cores if there are many; whether it has. See `share_tiles`."""
     if count > SHARED and not alone:
-        return share_tiles(count, compute)
+        return share_tiles(count, compute) == count
     # The call of another module would be one more on the way of a single wgmma.
     numbers = np.zeros(SHARES, np.int64)
     numbers[LEFT] = count
     compute(numbers, True)
-    return int(numbers[LEFT])
+    return bool(numbers[LEFT] == count)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +111,8 @@ class BatchPlan:
     pruned: Pruned | None = None
     #: Whether vectors must run along m: only there may words of ones stand for elements that are not stored.
     lengthwise: bool = False
+    #: Products of a tile; where there are several, two share a vector. The elements of each are together.
+    products: int = 1
 
     def stretched(self) -> BatchPlan:
         """The same for an A with all its elements: words of ones stand for those that a sparse A does not store."""
@@ -125,7 +129,7 @@ class BatchPlan:
     @property
     def lanes(self) -> Array:
         """The rows (or columns) of the vectors, (groups, 16); lanes after the last repeat others."""
-        across = self.shape[self.along_n]
+        across = self.shape[self.along_n] * self.products
         return (np.arange(-(-across // WIDTH) * WIDTH) % across).reshape(-1, WIDTH)
 
     @property
@@ -133,6 +137,13 @@ class BatchPlan:
         """The columns (or rows) that are taken one at a time, (groups, 4)."""
         along = self.shape[not self.along_n]
         return (np.arange(-(-along // ROWS) * ROWS) % along).reshape(-1, ROWS)
+
+    @property
+    def _rows_of_pairs(self) -> Array:
+        """`rows` of both products of each pair, as numbers of elements of B, (pairs and groups, 1, 1, rows of both)."""
+        _, n, k = self.shape
+        first = np.arange(self.products).reshape(-1, 1, 2, 1) * (k * n)
+        return (first + self.rows[:, None]).reshape(-1, 1, 1, 2 * ROWS)
 
     @cached_property
     def in_order(self) -> Array:
@@ -160,7 +171,8 @@ class BatchPlan:
     @property
     def _bits(self) -> Array:
         """For each k, the first bit of an element of B in its word."""
-        return self.b.bit.ravel()[:: self.shape[1]]
+        bits = self.b.bit.ravel()
+        return bits[: bits.size // self.products : self.shape[1]]
 
     def _elements(self) -> tuple[Array, Array, Array, Array]:
         """Element numbers, C order, in the order of the blocks: for x, y, accumulators, and where each result is.
@@ -173,9 +185,10 @@ class BatchPlan:
             x, y = self.in_order[None, :, :, None] * n + lanes, rows * k + self.in_order[None, :, :, None]
             c = rows.reshape(1, -1, ROWS, 1) * n + lanes
         else:
-            x, y = lanes * k + self.in_order[None, :, :, None], self.longer[None, :, :, None] * n + rows
+            of_y = rows if self.products == 1 else self._rows_of_pairs
+            x, y = lanes * k + self.in_order[None, :, :, None], self.longer[None, :, :, None] * n + of_y
             c = lanes * n + rows.reshape(1, -1, ROWS, 1)
-        where = np.empty(m * n, np.int64)
+        where = np.empty(self.products * m * n, np.int64)
         where[c.ravel()[::-1]] = np.arange(c.size)[::-1]
         return x, y, c, where
 
@@ -252,8 +265,9 @@ class BatchPlan:
         plan["spread"], plan["spread_groups"] = start + 4 * of_spread, max(self._spread.size - WIDTH, 0) // SPREADS
         plan["quick"], plan["few"] = self._is_quick(given), self.few_bits
         plan["blocks"], plan["gather_words"] = len(self.lanes) * len(self.rows), gather_words_at()
+        plan["pairs"] = self.products > 1
         if rule.kind == FUSED:
-            with_functions(plan)
+            with_functions(plan, scaled=rule.scaled, careful=not plan["quick"])
         gathered = (*out, *(load.table for load in given))
         self._lay_out(plan, whole(max(int(table[0]) for table in gathered if table.size)))
         return plan, tables
@@ -318,7 +332,8 @@ class BatchPlan:
 
         None if the metadata of a sparse A has bits that are not legal; it comes in contiguous words too. scales: of A
         and of B, (tiles, scales) int32. For fused sums they are the exponents, one for each row of A and each column
-        of B; for groups they are in the order of the blocks, see `tcemu.kernels.sums.scaled`.
+        of B; for groups they are in the order of the blocks, see `tcemu.kernels.sums.scaled`. Tiles may be computed
+        twice, so D is in no memory of the others.
         """
         x, y = (b, a) if self.along_n else (a, b)
         of_x, of_y = (_NO_SCALES, _NO_SCALES) if scales is None else scales[::-1] if self.along_n else scales
@@ -328,20 +343,27 @@ class BatchPlan:
             check_words(np.uint32, self.reach, (a, b, c, metadata, d))
         plan, kind = self._address, self.rule.kind
         if kind == FUSED:
+
+            def compute(sharing: Array, wait: bool) -> None:
+                run_fused(x, y, c, metadata, of_x, of_y, plan, self._scratch(), d, sharing, wait)
+
             # Scales are looked up by the caller, who shares tiles among cores for that.
-            alone = len(of_x) > 0
-            done = _computed(
-                len(d),
-                lambda sharing, wait: run_fused(
-                    x, y, c, metadata, of_x, of_y, plan, self._scratch(), d, sharing, wait
-                ),
-                alone=alone,
-            ) == len(d)
+            done = _computed(len(d), compute, alone=self.rule.scaled)
+            if not done and self._compiles_the_rest():
+                done = _computed(len(d), compute, alone=self.rule.scaled)
         elif kind == GROUPED:
             done = run_grouped(x, y, c, metadata, of_x, of_y, plan, self._scratch(), d)
         else:
             done = run_plainly(x, y, c, metadata, kind, plan, self._scratch(), d)
         return d if done else None
+
+    def _compiles_the_rest(self) -> bool:
+        """Compile the functions that only few tiles need; whether they were missing."""
+        plan, _ = self._made
+        missing = not plan["multiply_tiles"]
+        if missing:
+            with_functions(plan, scaled=self.rule.scaled, careful=True)
+        return missing
 
     def _scratch(self) -> Array:
         """This thread's memory for a call."""

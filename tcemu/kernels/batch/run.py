@@ -9,7 +9,6 @@ wake a thread takes longer than to compute hundreds of tiles.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from threading import get_ident
 from typing import Any
 
@@ -167,8 +166,14 @@ class _Place:
         return done.choose(self._one, 0)
 
 
-@intrinsic
-def blocks(typingctx, plan, work):  # type: ignore[no-untyped-def]
+#: Blocks of ordinary sums, of such with scales, of sums with NaN, infinities or exponents that are far apart; and two
+#: of pairs, where each half of the lanes belongs to a product of its own. Each is a function, which is compiled when it
+#: is needed.
+PLAIN, SCALED, CAREFUL, PAIRS, CAREFUL_PAIRS = range(5)
+
+
+@intrinsic(prefer_literal=True)
+def blocks(typingctx, plan, work, path):  # type: ignore[no-untyped-def]
     """All blocks of some tiles: c[row, lane] = chains of fused sums that start from it. Addresses of PLAN and WORK.
 
     x (k, 16) float32 and its exponents (k, 16), each byte four times; y (k, 4) float32 and bytes, from `pack`. With
@@ -176,6 +181,7 @@ def blocks(typingctx, plan, work):  # type: ignore[no-untyped-def]
     not 0, from `short.squares`. With `scaled`, scales (16) of x and (4) of y are int32 exponents, which add to those of
     the products, or SCALE_NAN; results are float32 with all their bits.
     """
+    kind = path.literal_value
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         code = vector_code(builder)
@@ -184,7 +190,7 @@ def blocks(typingctx, plan, work):  # type: ignore[no-untyped-def]
         values = [work.values_x, work.exponents_x, work.specials_x, work.values_y, work.exponents_y, work.specials_y]
         scales, apart = (work.scales_x, work.scales_y), (work.scale_step_x, work.scale_step_y)
         into, first, emitted = work.into, work.first, Chain(code, plan.rule, work.base)
-        wide, special, scaled, short = work.wide, work.special, work.scaled, work.short
+        wide, special = work.wide, work.special
         unit = wide.compare("!=", 0).choose(code.long(2), code.long(1))
 
         def all_blocks(wide: Any, special: Any, scaled: Any, of_scales: Lanes, short: Any) -> None:
@@ -196,28 +202,25 @@ def blocks(typingctx, plan, work):  # type: ignore[no-untyped-def]
                 of_lanes = scales[0] + (tile * apart[0] + i * (4 * WIDTH)) * of_scales
                 of_rows = scales[1] + (tile * apart[1] + j * (4 * ROWS)) * of_scales
                 x, y = chain_x * chain * WIDTH, chain_y * chain * ROWS
+                y = y * 2 if pairs else y
                 moves = [x * 4, x * 4, x * 4, y * 4, y * unit, y * 4]
                 if short is not False:  # a number for each chain
                     moves[2], moves[5] = chain_x * 4, chain_y * 4
                 places = [value + move for value, move in zip(values, moves, strict=True)]
-                operands = Packed(code, *(each.value for each in (*places, into + block * (4 * WIDTH * ROWS))))
+                places.append(into + block * (4 * WIDTH * ROWS))
+                operands = Packed._make([code, *(each.value for each in places), pairs])
                 flags = {"wide": wide, "special": special, "scaled": scaled, "short": short}
                 emitted.emit(operands, (of_lanes.value, of_rows.value), **flags)
                 place.go_on()
 
-        # Each case has a loop of its own, because the addresses that all of them need do not fit the registers.
-        code.branch(
-            wide | special,
-            lambda: all_blocks(wide, special, scaled, scaled, False),
-            lambda: code.branch(
-                scaled,
-                lambda: all_blocks(False, False, True, scaled, short),
-                lambda: all_blocks(False, False, False, scaled, False),
-            ),
-        )
+        pairs, scaled = kind in (PAIRS, CAREFUL_PAIRS), work.scaled
+        if kind in (CAREFUL, CAREFUL_PAIRS):
+            all_blocks(wide, special, False if pairs else scaled, scaled, False)
+        else:
+            all_blocks(False, False, kind == SCALED, scaled, work.short if kind == SCALED else False)
         return context.get_dummy_value()
 
-    return types.none(types.uint64, types.uint64), codegen
+    return types.none(types.uint64, types.uint64, path), codegen
 
 
 @intrinsic
@@ -255,10 +258,32 @@ def _mostly_short(work, of_x, of_y, fraction):  # type: ignore[no-untyped-def]
     return 2 * count > work.tiles * of_x * of_y * steps
 
 
-@njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
-def _compute_blocks(plan, work):  # type: ignore[no-untyped-def]
-    """`blocks` as a function of its own."""
-    blocks(plan, work)
+_as_function = njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
+
+
+@_as_function
+def _plain_blocks(plan, work):  # type: ignore[no-untyped-def]
+    blocks(plan, work, PLAIN)
+
+
+@_as_function
+def _scaled_blocks(plan, work):  # type: ignore[no-untyped-def]
+    blocks(plan, work, SCALED)
+
+
+@_as_function
+def _careful_blocks(plan, work):  # type: ignore[no-untyped-def]
+    blocks(plan, work, CAREFUL)
+
+
+@_as_function
+def _pairs(plan, work):  # type: ignore[no-untyped-def]
+    blocks(plan, work, PAIRS)
+
+
+@_as_function
+def _careful_pairs(plan, work):  # type: ignore[no-untyped-def]
+    blocks(plan, work, CAREFUL_PAIRS)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True)
@@ -271,6 +296,9 @@ def _compute_chains(plan_address, work_address):  # type: ignore[no-untyped-def]
     chain = rule.depth * rule.sums
     of_x, of_y = plan.x.vectors // (chain * steps), plan.y.vectors * WIDTH // (chain * steps * ROWS)
     value_x, word_x, sign_x, value_y, word_y, sign_y = packed_places(work.packed, all_x, all_y)
+    if plan.pairs:  # a group of x has groups of y of its own, as a tile has
+        tiles, of_x, of_y = tiles * of_x, 1, of_y // (2 * of_x)
+        work.tiles = tiles
     work.groups_x, work.groups_y, work.chain, work.into, work.first = of_x, of_y, chain, work.c, 0
     work.values_x, work.exponents_x, work.specials_x = value_x, word_x, sign_x
     work.values_y, work.exponents_y, work.specials_y = value_y, word_y, sign_y
@@ -286,7 +314,7 @@ def _compute_chains(plan_address, work_address):  # type: ignore[no-untyped-def]
         if bare:
             exponents(value_x, all_x, word_x, int64(1))
             exponents(value_y, all_y, word_y, int64(0))
-        call(plan.compute_blocks, (plan_address, work_address))
+        call(plan.compute_careful if wide | special else plan.compute_blocks, (plan_address, work_address))
         return
     work.tiles, work.groups_x, work.groups_y, work.steps = 1, 1, 1, 1
     for group in range(tiles * of_x):
@@ -310,17 +338,18 @@ def _compute_chains(plan_address, work_address):  # type: ignore[no-untyped-def]
                 call(plan.compute_blocks, (plan_address, work_address))
 
 
-@cache
-def _functions() -> dict[str, int]:
-    """The addresses of compiled functions by their fields of a PLAN: large ones, which are compiled once for all."""
-    found = {"multiply_tiles": _multiply_tiles, "compute_chains": _compute_chains, "compute_blocks": _compute_blocks}
-    return {name: address_of(function, uint64, uint64) for name, function in found.items()}
+def with_functions(plan: npt.NDArray[Any], *, scaled: bool, careful: bool) -> None:
+    """Note the addresses of functions in a PLAN of fused sums: large ones, which are compiled once for all.
 
-
-def with_functions(plan: npt.NDArray[Any]) -> None:
-    """Note the addresses of functions in a PLAN of fused sums."""
-    for name, address in _functions().items():
-        plan[name] = address
+    Without `careful`, those are left out that only few tiles need: `run_fused` stops where it would call one.
+    """
+    pairs = bool(plan["pairs"])
+    usual = _pairs if pairs else _scaled_blocks if scaled else _plain_blocks
+    found = {"compute_chains": _compute_chains, "compute_blocks": usual}
+    if careful:
+        found |= {"compute_careful": _careful_pairs if pairs else _careful_blocks, "multiply_tiles": _multiply_tiles}
+    for name, function in found.items():
+        plan[name] = address_of(function, uint64, uint64)
 
 
 # ------------------------------------------------------------------------------------------------------ many tiles
@@ -336,7 +365,8 @@ def with_functions(plan: npt.NDArray[Any]) -> None:
 def run_fused(x, y, c, e, scale_x, scale_y, plan_address, memory, d, sharing, wait):  # type: ignore[no-untyped-def]
     """Chains of fused sums; scale_x and scale_y (tiles, scales): as `blocks` takes them, or empty.
 
-    Only of tiles that nobody else has taken; those with illegal metadata are left out. sharing: from `share_tiles`.
+    Only of tiles that nobody else has taken; those with illegal metadata are left out, and those for which the PLAN has
+    no function. sharing: from `share_tiles`.
     With `wait`, all tiles are done when it returns.
     """
     scratch, address = uint64(memory.ctypes.data), uint64(plan_address)
@@ -373,6 +403,9 @@ def run_fused(x, y, c, e, scale_x, scale_y, plan_address, memory, d, sharing, wa
             if t >= later and load_quickly(tiles, at_x, at_y, steps, plan, scratch, bare):
                 work.seen, work.base = bare, plan.x.start + plan.y.start
                 call(plan.compute_chains, (address, work_address))
+            elif not plan.multiply_tiles:
+                leave(shares, t)
+                break
             else:
                 later = later if t < later else t + PATIENCE
                 load_factors(tiles, at_x, at_y, steps, plan, scratch)
