@@ -11,8 +11,8 @@ from pathlib import Path
 
 #: Headers for the host only: a kernel needs nothing of them, so they are empty.
 _HOST = """
-    any atomic cctype cerrno charconv chrono condition_variable coroutine cstdarg ctype.h cublas.h cublasLt.h
-    cublasXt.h cublas_v2.h cudaProfiler.h cuda_gl_interop.h cuda_profiler_api.h cudnn.h cufft.h curand.h
+    any atomic cctype cerrno charconv chrono condition_variable coroutine cstdarg ctype.h cublasLt.h
+    cudaProfiler.h cuda_gl_interop.h cuda_profiler_api.h cufft.h curand.h
     cusolverDn.h cusparse.h cwchar deque dirent.h errno.h exception execution filesystem format forward_list fstream
     future getopt.h helper_cuda.h helper_functions.h helper_string.h helper_timer.h iomanip ios iosfwd iostream
     istream list locale map memory memory_resource mpi.h mutex nccl.h new nvToolsExt.h nvml.h nvrtc.h
@@ -21,7 +21,10 @@ _HOST = """
     sys/time.h sys/types.h system_error thread typeindex typeinfo unistd.h unordered_map unordered_set valarray
     vector wchar.h windows.h
 """
-HOST: dict[str, str] = dict.fromkeys(_HOST.split(), "")
+#: What the headers of NVIDIA's matrix libraries include, which kernels beside them rely on.
+_NUMBERS = "#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n"
+_LIBRARIES = ("cublas.h", "cublas_v2.h", "cublasLt.h", "cublasXt.h", "cudnn.h")
+HOST: dict[str, str] = dict.fromkeys(_HOST.split(), "") | dict.fromkeys(_LIBRARIES, _NUMBERS)
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 
 

@@ -40,6 +40,10 @@ class Module(ptx.Module):
 
     Of a kernel template, ``module["gemm<64>"]`` compiles that instantiation. `ptx` is the text that NVRTC made,
     `warnings` what it warned of, and `left_out` the names of host functions, which are not compiled.
+
+    >>> tcemu.cuda.compile("__global__ void fill(int* x) { x[threadIdx.x] = 1; }", name="fill.cu")  # doctest: +SKIP
+    <fill.cu for sm_90a:
+        kernel fill(int* x)>
     """
 
     def __init__(self, source: Source, answer: Answer) -> None:
@@ -208,7 +212,10 @@ def _device_code(
             break
         wrong = grown
     assert first is not None  # noqa: S101 - it was asked at least once
-    raise messages.error(first.log, first.failed, _advice(messages.absent_header(first.log)))
+    log = first.log
+    for path, called in _called(name, files):
+        log = re.sub(rf"^{re.escape(called)}\(", lambda _, path=path: f"{path}(", log, flags=re.MULTILINE)  # type: ignore[misc]
+    raise messages.error(log, first.failed, _advice(messages.absent_header(log)))
 
 
 def _called(name: str, files: Mapping[str, tuple[str, str]]) -> list[tuple[str, str]]:

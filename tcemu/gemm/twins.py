@@ -179,6 +179,7 @@ def emulated(compile: Compile = compiled, **options: Any) -> Iterator[list[Launc
             d = twins.mma_pipeline(a, b)
         launches[0].reports
 
+    >>> from tcemu.gemm import twins
     >>> with twins.emulated(seed=1):
     ...     pass
     """

@@ -23,6 +23,8 @@ class Mapped:
     >>> mapped = tcemu.tensor_map(np.zeros((64, 64), np.float16), (64, 8), swizzle=128)
     >>> mapped.array.shape, mapped.tensor_map.box
     ((64, 64), (64, 8))
+    >>> len(mapped.words(4096)), mapped.pack(iter([4096])) == mapped.words(4096)
+    (128, True)
     """
 
     array: npt.NDArray[Any]

@@ -32,6 +32,24 @@ class Kernel:
     tcemu.tensor_map, a null pointer None. All options of tcemu.launch are accepted: cluster=, sanitizer=, seed=,
     policy=, observers=. Returns the launch's result. Raises OperandError for an argument that does not fit its
     parameter, before anything runs, and what tcemu.launch raises.
+
+    >>> text = '''
+    ... .version 8.0
+    ... .target sm_80
+    ... .address_size 64
+    ... .visible .entry fill(.param .u64 x)
+    ... {
+    ...     .reg .b32 %r<2>;  .reg .b64 %rd<4>;
+    ...     ld.param.u64 %rd1, [x];
+    ...     mov.u32 %r1, %tid.x;
+    ...     mul.wide.u32 %rd2, %r1, 4;
+    ...     add.s64 %rd3, %rd1, %rd2;
+    ...     st.global.u32 [%rd3], %r1;
+    ...     ret;
+    ... }'''
+    >>> fill, x = tcemu.ptx.load(text)["fill"], np.zeros(4, np.int32)
+    >>> fill[1, 4](x).target, x
+    ('sm_80', array([0, 1, 2, 3], dtype=int32))
     """
 
     def __init__(self, module: Module, function: Function, source: str = "") -> None:
@@ -63,8 +81,6 @@ class Kernel:
         """Launch it: the grid, the block, the kernel's arguments, options of tcemu.launch."""
         given = checked(self.name, self.parameters, args)
         return self.executable.launch(grid, block, *given, **options)
-
-    launch = __call__
 
     def __getitem__(self, configuration: Any) -> Callable[..., Launch]:
         """What stands between <<< and >>>: the grid, the block and, if any, the bytes of dynamic shared memory."""

@@ -34,6 +34,26 @@ class Module:
     `__device__` or `__constant__` variable is a numpy array that keeps its content between launches: read it, write
     into it (``module["table"][:] = 1``) or assign to it (``module["table"] = values``). The kernels are made when they
     are first used, so one that tcemu cannot execute leaves the others usable.
+
+    >>> text = '''
+    ... .version 8.0
+    ... .target sm_80
+    ... .address_size 64
+    ... .visible .entry fill(.param .u64 x)
+    ... {
+    ...     .reg .b32 %r<2>;  .reg .b64 %rd<4>;
+    ...     ld.param.u64 %rd1, [x];
+    ...     mov.u32 %r1, %tid.x;
+    ...     mul.wide.u32 %rd2, %r1, 4;
+    ...     add.s64 %rd3, %rd1, %rd2;
+    ...     st.global.u32 [%rd3], %r1;
+    ...     ret;
+    ... }'''
+    >>> tcemu.ptx.Module(text, "fill.ptx")
+    <fill.ptx for sm_80:
+        kernel fill(.param .u64)>
+    >>> tcemu.ptx.Module(text).keys()
+    ('fill',)
     """
 
     def __init__(self, text: str, name: str = "kernel.ptx", target: str = "") -> None:
@@ -53,7 +73,8 @@ class Module:
     def variables(self) -> tuple[str, ...]:
         """The names of the variables that Python can read and write, without those that the compiler made."""
         found = (each for each in self.parsed.variables.values() if each.space in ("global", "const"))
-        return tuple(_written(each.name) for each in found if not re.match(r"[$_.]", _written(each.name)))
+        names = (_written(each.name) for each in found)
+        return tuple(each for each in names if not re.match(r"[$_.]", each) and self._declares(each))
 
     def __getitem__(self, name: str) -> Any:
         """A kernel, or the content of a variable. Raises UnknownKey, which lists those that there are."""
@@ -130,8 +151,7 @@ class Module:
     def _form(self, variable: Variable) -> tuple[np.dtype[Any], tuple[int, ...]]:
         """The dtype and the shape of a variable: from the source that declares it, else from PTX."""
         name = _written(variable.name)
-        name = name.rsplit("::", 1)[-1]
-        how = rf"__(?:constant|device)__\s[^;={{}}]*?([\w:][\w: ]*?)\s+{re.escape(name)}\s*((?:\[[^\]]*\]\s*)*)"
+        how = rf"__(?:constant|device)__\s[^;={{}}]*?([\w:][\w: ]*?)\s+{_last(name)}\s*((?:\[[^\]]*\]\s*)*)"
         declared = re.search(how, self._source())
         row = scalar(re.sub(r"__\w+__", "", declared[1]).strip()) if declared else None
         if declared and row:
@@ -142,6 +162,11 @@ class Module:
             return row.dtype, (-1,)
         kind, size = _KINDS[variable.type[0]], assembly.width(variable.type) // 8
         return np.dtype(f"{kind}{size}"), variable.dimensions
+
+    def _declares(self, name: str) -> bool:
+        """Whether the source declares a variable: headers have hundreds of their own."""
+        source = self._source()
+        return not source or bool(re.search(rf"__(?:constant|device|managed)__[^;(){{}}]*\b{_last(name)}\b", source))
 
     def _source(self) -> str:
         """The source that the PTX was made from, if it is known."""
@@ -181,6 +206,11 @@ def _packed(name: str) -> str:
     """A name without the spaces and casts in which ways of writing differ: ``f<(int)64, true>`` is ``f<64,true>``."""
     plain = re.sub(r"\((?:un)?signed(?: int| long)*\)|\((?:int|bool|long|short|char)\)", "", name)
     return re.sub(r"\s+", "", plain)
+
+
+def _last(name: str) -> str:
+    """A variable's name without namespaces, as a regular expression."""
+    return re.escape(name.rsplit("::", 1)[-1])
 
 
 def _written(name: str) -> str:

@@ -20,6 +20,12 @@ class Struct:
     """A struct that a kernel takes by value. `struct` makes it.
 
     `size` and `align` are those of C; `offsets` says where each field starts.
+
+    >>> pair = tcemu.cuda.struct("Pair", n=np.int8(1), x=np.float64(2))
+    >>> pair.size, pair.align, pair.offsets
+    (16, 8, {'n': 0, 'x': 8})
+    >>> pair.pack(iter(()))[0]
+    1
     """
 
     def __init__(self, name: str, fields: dict[str, Any]) -> None:

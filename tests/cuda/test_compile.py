@@ -4,6 +4,7 @@ import linecache
 import os
 import signal
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -124,6 +125,30 @@ def test_what_nvcc_knows_without_a_header():
     x = np.zeros(2, np.uint32)
     cuda.compile(source)["f"][1, 1](x, 2)
     assert x.tolist() == [17, np.float32(7).view(np.uint32) + 3]
+
+
+def test_headers_of_cuda():
+    source = """#include <cooperative_groups.h>
+    #include <cuda/barrier>
+    #include <cublas_v2.h>
+    #include <cub/cub.cuh>
+    using Barrier = cuda::barrier<cuda::thread_scope_block>;
+    __device__ int total;
+    __global__ void sum(int* x, __nv_bfloat16* one) {
+        using Reduce = cub::BlockReduce<int, 64>;
+        __shared__ typename Reduce::TempStorage storage;
+        __shared__ Barrier barrier;
+        auto block = cooperative_groups::this_thread_block();
+        if (block.thread_rank() == 0) init(&barrier, 64);
+        block.sync();
+        int all = Reduce(storage).Sum(x[block.thread_rank()]);
+        barrier.arrive_and_wait();
+        if (block.thread_rank() == 0) total = all, *one = __float2bfloat16(1);
+    }"""
+    module, one = cuda.compile(source), np.zeros(1, ml_dtypes.bfloat16)
+    assert module.variables == ("total",)  # not those of the headers
+    assert module["sum"](1, 64, np.arange(64, dtype=np.int32), one, sanitizer="collect").reports == []
+    assert (module["total"], one[0]) == (2016, 1)
 
 
 def test_files_and_what_they_include(tmp_path):
