@@ -27,6 +27,11 @@ def matrix(given: object, what: str) -> tuple[Array, str]:
     >>> matrix(np.ones((2, 3), np.float16), "A")[1]
     'f16'
     """
+    if isinstance(given, list | tuple):
+        raise OperandError(
+            f"{what} is a list, whose numbers have no type, and the bits depend on it. Give an array: "
+            f"np.array({what}, np.float16), or of another type"
+        )
     found = values(given, what)
     names = [name for name in TYPES if FORMATS[name].dtype == found.dtype]
     if found.ndim != 2 or not names:

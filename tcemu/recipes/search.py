@@ -70,7 +70,10 @@ def whose_bits(
     """
     (a, of_a), (b, of_b), (d, of_d) = matrix(a, "A"), matrix(b, "B"), matrix(d, "D")
     if a.shape[1] != b.shape[0] or d.shape != (a.shape[0], b.shape[1]) or not d.size or not a.shape[1]:
-        raise OperandError(f"A must be (M, K), B (K, N) and D (M, N); got shapes {a.shape}, {b.shape} and {d.shape}")
+        turned = " Pass D.T." if d.shape == (b.shape[1], a.shape[0]) and a.shape[1] == b.shape[0] else ""
+        raise OperandError(
+            f"A must be (M, K), B (K, N) and D (M, N); got shapes {a.shape}, {b.shape} and {d.shape}.{turned}"
+        )
     more = {"C": c, "bias": bias, "scale_a": scale_a, "scale_b": scale_b}
     given = {name: None if each is None else values(each, name) for name, each in more.items()}
     numbers = {"alpha": alpha, "beta": beta, "scale_c": scale_c, "scale_d": scale_d}

@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arguments import explained
-from tcemu.errors import OperandError
+from tcemu.errors import OperandError, counted
 from tcemu.recipes.apart import bits_of, separate, sums_of
 from tcemu.recipes.epilogue import Epilogue
 from tcemu.recipes.evidence import APART, Told
 from tcemu.recipes.operands import matrix
+from tcemu.recipes.product import product
 from tcemu.recipes.recipe import Recipe
 from tcemu.show import Picture, element_sums
 
@@ -23,6 +24,8 @@ Array = npt.NDArray[Any]
 
 #: Recipes that are listed, and bits of evidence that are called few.
 _LISTED, _FEW_BITS = 4, 64.0
+#: Rows that show whether D is transposed, and the shares of close elements from which it is, and is not.
+_ROWS, _CLOSE, _NOT_CLOSE = 16, 0.9, 0.5
 
 
 @dataclass(frozen=True)
@@ -98,8 +101,9 @@ class Verdict:
         size, told = self.d.size, self.evidence
         elements = f"All {size:,} elements are" if size > 1 else "The element is"
         if told.distinct > 1:
+            given = f"all {size:,} elements" if size > 1 else "the element"
             more = f", and {len(self.others):,} more agree wherever they were tried" if self.others else ""
-            return f"Several, undecided: {len(self.recipes):,} recipes give all {size:,} elements{more}:"
+            return f"Several, undecided: {len(self.recipes):,} recipes give {given}{more}:"
         if not told.certain:
             return f"Undecided. {elements} those of this recipe, but that proves little:"
         return f"{elements} those of"
@@ -126,14 +130,24 @@ class Verdict:
         if not self.complete:
             lines[0] = "No recipe that was tried gives these bits; `effort` stopped the search. The nearest:"
         for match in self.matches:
-            lines.append(f"  {match.share:.2%} of {match.compared:,} elements: {match.recipe}")
+            lines.append(f"  {match.share:.2%} of {counted(match.compared, 'element')}: {match.recipe}")
             if match.first is not None:
                 at = match.first
                 lines.append(
                     f"    first differs at D[{at[0]}][{at[1]}]: {match.given} ({bits_of(match.given)}), not "
                     f"{self.d[at]} ({bits_of(self.d[at])})"
                 )
+        if self._turned():
+            lines.append("D.T is close to the product of A and B, and D is not: is D stored by columns? Pass D.T.")
         return lines
+
+    def _turned(self) -> bool:
+        """Whether D is the product's transpose, as its first rows say."""
+        if self.d.shape[0] != self.d.shape[1]:
+            return False
+        rows = np.arange(min(_ROWS, len(self.d)))
+        given = product(self.matches[0].recipe, self.a[rows], self.b, self.plus and self.plus.of_rows(rows))
+        return _close(given, self.d[rows]) < _NOT_CLOSE and _close(given, self.d.T[rows]) > _CLOSE
 
     def apart(self) -> tuple[Recipe, Recipe, Array, Array] | None:
         """Two recipes that give all of D, and A (1, K) and B (K, 1) to which they give different products.
@@ -179,3 +193,10 @@ def _expected(count: float) -> str:
     if count >= 1:
         return f"about {count:,.0f} of them give all of D"
     return f"one of them gives all of D in {1 / count:,.0f} cases"
+
+
+def _close(one: Array, other: Array) -> float:
+    """The share of elements that differ by less than the narrowest type rounds, where the sum does not cancel."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        one, other = (each.astype(np.float64) for each in (one, other))
+        return float((np.abs(one - other) <= 0.125 * np.abs(one) + 1e-3 * np.sqrt(np.mean(one**2))).mean())

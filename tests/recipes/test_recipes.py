@@ -8,12 +8,12 @@ from fractions import Fraction
 import numpy as np
 import products
 import pytest
-from quick import some, spread
+from quick import some, spread, turn
 from rows import rows
 
 import tcemu
 from tcemu.errors import ArithmeticUnknown, OperandError
-from tcemu.recipes import Recipe, multiply, order_of, probe, separate, snippet, whose_bits
+from tcemu.recipes import Recipe, multiply, order_of, probe, search, separate, snippet, whose_bits
 from tcemu.recipes.candidates import BASES, blocks, emulated, sliced, trials, types_of, unaligned, walks
 from tcemu.recipes.elements import Elements
 from tcemu.recipes.epilogue import Epilogue, joined
@@ -42,15 +42,24 @@ def small(product):
 KNOWN = [product for product in products.recorded()["products"] if product["recipe"]]
 
 
-@rows("product", some([p for p in KNOWN if small(p)], 12), ids=lambda product: product["name"])
-def test_the_recipe_gives_every_bit_of_what_a_library_computed(product):
+def gives_every_bit(product):
     given = multiply(Recipe.parse(product["recipe"]), *products.inputs(product), **products.addend(product))
     assert hashlib.sha256(given.tobytes()).hexdigest() == product["sha256"]
 
 
+@rows("product", some([p for p in KNOWN if small(p)], 12), ids=lambda product: product["name"])
+def test_the_recipe_gives_every_bit_of_what_a_library_computed(product):
+    gives_every_bit(product)
+
+
 @pytest.mark.slow
-@rows("name", some(spread(products.elements(), 3), 8))
-def test_the_search_finds_a_recipe_of_elements_that_a_library_computed(name):
+@rows("product", spread([p for p in KNOWN if not small(p)], 3, turn(3)), ids=lambda product: product["name"])
+def test_the_recipe_gives_every_bit_of_a_large_product(product):
+    gives_every_bit(product)
+
+
+def is_found(name):
+    """The search finds recipes of the stored elements, one of them for the recipe's target."""
     product = next(each for each in products.recorded()["products"] if each["name"] == name)
     (a, b), (m, n) = products.inputs(product), products.sample(product)
     d = products.elements()[name].view(tcemu.formats.lookup(product["d"]).dtype)
@@ -60,6 +69,19 @@ def test_the_search_finds_a_recipe_of_elements_that_a_library_computed(name):
     verdict = whose_bits(a[m], b[:, n], d, **plus)
     assert verdict.exact, str(verdict)
     assert Recipe.parse(product["recipe"]).target in {each.target for each in verdict.recipes}
+
+
+@pytest.mark.slow
+@rows("name", some(products.elements(), 8))
+def test_the_search_finds_a_recipe_of_elements_that_a_library_computed(name, monkeypatch):
+    monkeypatch.setattr(search, "_SURVEY", 0)  # the next test tries the rest of the table, too, which takes most time
+    is_found(name)
+
+
+@pytest.mark.slow
+@rows("name", some(spread(products.elements(), 13, turn(13)), 1))
+def test_the_search_finds_it_among_all_that_the_table_has(name):
+    is_found(name)
 
 
 def test_at_least_98_percent_of_the_recorded_products_are_explained():
@@ -328,12 +350,32 @@ def test_c_and_alpha_are_part_of_the_search():
     [
         ((4, 8), (9, 4), (4, 4), OperandError, "A must be"),
         ((4, 8), (8, 4), (4, 5), OperandError, "A must be"),
+        ((4, 8), (8, 5), (5, 4), OperandError, r"got shapes \(4, 8\), \(8, 5\) and \(5, 4\)\. Pass D\.T\."),
         ((4,), (8, 4), (4, 4), OperandError, "A is a matrix with two axes"),
     ],
 )
 def test_operands_that_do_not_fit_are_refused(a, b, d, error, says):
     with pytest.raises(error, match=says):
         whose_bits(*(np.ones(shape, np.float16) for shape in (a, b, d)))
+
+
+def test_lists_have_no_type():
+    with pytest.raises(OperandError, match=r"D is a list, whose numbers have no type.*np\.array\(D, np\.float16\)"):
+        whose_bits(drawn("f16", (4, 16)), drawn("f16", (16, 4)), [[0.0] * 4] * 4)
+
+
+@pytest.mark.parametrize("output", ["f32", "f16", "e4m3"])
+def test_a_product_that_is_stored_by_columns_is_recognised(output):
+    a, b = drawn("f16", (16, 32)), drawn("f16", (32, 16), 1)
+    d = multiply(Recipe(F16, output=output if output != "f32" else ""), a, b)
+    assert "Pass D.T." in str(whose_bits(a, b, np.ascontiguousarray(d.T)))
+    assert "Pass D.T." not in str(whose_bits(a, b, d))
+    assert "Pass D.T." not in str(whose_bits(a, b, np.ascontiguousarray(d[::-1])))
+
+
+def test_one_element_is_said_to_be_one():
+    a, b = drawn("f16", (1, 16)), drawn("f16", (16, 1), 1)
+    assert "recipes give the element" in str(whose_bits(a, b, multiply(Recipe(F16), a, b)))
 
 
 def test_types_that_no_instruction_multiplies_are_refused():
