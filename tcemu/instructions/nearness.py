@@ -16,9 +16,11 @@ from tcemu.formats.table import FORMATS
 
 #: How much another word in a slot costs; 1 in the slots that are not named.
 _WEIGHTS: Mapping[str, float] = {
-    "atype": 40, "btype": 39, "type": 40, "dst_fmt": 40, "src_fmt": 40, "dtype": 20, "ctype": 10, "stype": 8,
+    "atype": 40, "btype": 39.9, "type": 40, "dst_fmt": 40, "src_fmt": 40, "dtype": 20, "ctype": 10, "stype": 8,
     "op": 60, "mode": 60, "sp": 4, "kind": 4, "matrix": 4, "ss": 2,
 }  # fmt: skip
+#: How much more a form costs that has a type of neither A nor B.
+_THIRD = 10
 #: The slots whose words name types of elements.
 TYPED = ("dtype", "atype", "btype", "ctype", "stype", "type", "dst_fmt", "src_fmt")
 #: What counts as near where no type is written.
@@ -52,8 +54,19 @@ def distance(slot: str, asked: str, word: str) -> float:
 
 
 def far(asked: Mapping[str, str], chosen: Mapping[str, str], slots: Iterable[str]) -> float:
-    """The distance of the words of a form from those that somebody wrote, in these slots."""
-    return sum(distance(slot, asked.get(slot, ""), chosen.get(slot, "")) for slot in slots)
+    """The distance of the words of a form from those that somebody wrote, in these slots.
+
+    Who writes types of A and B that do not go together means one of them twice rather than a third one.
+    """
+    there = list(slots)
+    third = "atype" in there and "btype" in there and _third(asked, chosen)
+    return sum(distance(slot, asked.get(slot, ""), chosen.get(slot, "")) for slot in there) + _THIRD * third
+
+
+def _third(asked: Mapping[str, str], chosen: Mapping[str, str]) -> bool:
+    """Whether A or B has a type that is asked for neither."""
+    types = {asked.get("atype"), asked.get("btype")}
+    return types <= FORMATS.keys() and any(chosen.get(slot, "") not in types for slot in ("atype", "btype"))
 
 
 def _between_shapes(asked: str, word: str) -> float:

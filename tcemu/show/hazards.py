@@ -7,14 +7,16 @@ what it conflicts with.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 from textwrap import wrap
 from typing import Any
 
 from tcemu.arguments import explained
 from tcemu.errors import LaunchError, briefly, counted, ranges, span
+from tcemu.errors import listing as all_of
 from tcemu.machine.events import Event, Exited, Site
 from tcemu.show import svg
 from tcemu.show.code_lines import function_of, listing
@@ -343,7 +345,7 @@ def _notes(layout: _Layout) -> list[str]:
     notes = []
     for same in _unlike(layout):
         report = same[0]
-        notes.append(f"✗ {report.rule}, line {report.site.line}{_against(same)}: {report.about.title}.")
+        notes.append(f"✗ {report.rule}, {_lines([report.site])}{_against(same)}: {report.about.title}.")
         notes.append(f"Fix: {report.fix}")
     meaning = "Further down: later. A bar: asynchronous work, until a wait covers it."
     repeated = any(step.count > 1 for step in layout.rows) or any(work.count > 1 for work in layout.work)
@@ -364,8 +366,17 @@ def _unlike(layout: _Layout) -> list[list[Any]]:
 
 def _against(reports: Sequence[Any]) -> str:
     """The lines that the reports conflict with."""
-    lines = sorted({report.earlier.site.line for report in reports if report.earlier is not None})
-    return f", against line{'s' * (len(lines) > 1)} {ranges(lines)}" if lines else ""
+    sites = [report.earlier.site for report in reports if report.earlier is not None]
+    return f", against {_lines(sites, of=function_of(reports[0].site))}" if sites else ""
+
+
+def _lines(sites: Iterable[Site], of: str = "") -> str:
+    """Lines and their functions, except the name of one function that is known."""
+    found: dict[str, set[int]] = {}
+    for site in sites:
+        found.setdefault(function_of(site), set()).add(site.line)
+    named = ((f" of {function}" if function != of else "", sorted(lines)) for function, lines in found.items())
+    return all_of([f"line{'s' * (len(lines) > 1)} {ranges(lines)}{function}" for function, lines in named], "and")
 
 
 def _places(layout: _Layout) -> list[tuple[Site, str, str]]:
@@ -380,18 +391,20 @@ def _places(layout: _Layout) -> list[tuple[Site, str, str]]:
 def _in_words(layout: _Layout) -> str:
     """The text alternative: the reports, the asynchronous work, the steps."""
     told = []
+    functions = {function_of(step.site) for step in layout.rows if step.site is not None}
+    place = partial(_place, of=functions.pop() if len(functions) == 1 else "")
     for same in _unlike(layout):
-        rule, line = same[0].rule, same[0].site.line
-        told.append(f"Broken rule {rule} in line {line}{_against(same)}: {same[0].about.title}.")
+        rule, where = same[0].rule, _lines([same[0].site])
+        told.append(f"Broken rule {rule} in {where}{_against(same)}: {same[0].about.title}.")
     for work in layout.work:
         last = work.last
-        end = f"until {_place(last) if last.site else last.label}" if last is not None else "and no wait covers it"
+        end = f"until {place(last) if last.site else last.label}" if last is not None else "and no wait covers it"
         one = _ONE.get(work.column, work.column)
-        told.append(f"{one} {work.label}{_times(work)}, {work.detail}: from {_place(work.first)} {end}.")
-    steps = [f"{_place(step)} {_label(step, 999)}".strip() for step in layout.rows]
+        told.append(f"{one} {work.label}{_times(work)}, {work.detail}: from {place(work.first)} {end}.")
+    steps = [f"{place(step)} {_label(step, 999)}".strip() for step in layout.rows]
     return " ".join([*told, f"In order: {'; '.join(steps)}."])
 
 
-def _place(step: Step) -> str:
-    """Warp and line of a step."""
-    return f"warp {step.warp} line {step.site.line}" if step.site is not None else ""
+def _place(step: Step, of: str) -> str:
+    """Warp and line of a step, and its function, if it is not the one that all steps have."""
+    return f"warp {step.warp} {_lines([step.site], of)}" if step.site is not None else ""

@@ -33,6 +33,8 @@ TYPED = [
     ("launch_dependents", "warp.griddepcontrol('launch_dependents')"),
     ("tmem_alloc", "tcgen05 is not executed here"),
     ("arange", "np.arange(32)"),
+    ("pack", "fragments['a'].pack(matrix), outside a kernel"),
+    ("unpack", "fragments['d'].unpack(registers), outside a kernel"),
     ("wgmma_async", "warp.wgmma_fence()"),
     ("lane_id", "Did you mean 'laneid'?"),
     ("tensormap_replace", "warp.run('tensormap.replace."),

@@ -44,7 +44,7 @@ def test_every_broken_rule_is_drawn_where_it_happened(row):
     texts = [text.text or "" for text in ET.fromstring(picture.svg).iter(f"{SVG}text")]  # noqa: S314 - our own text
     first = next(report for report in reports if report.block == reports[0].block)
     assert f"✗ {first.rule}" in texts
-    assert any(text.startswith(f"✗ {first.rule}, line {first.site.line}") for text in texts)
+    assert any(text.startswith(f"✗ {first.rule}, line {first.site.line} of {first.site.function}") for text in texts)
     assert f"Fix: {first.fix}" in " ".join(texts)
     assert max(map(len, texts)) <= 130
     assert 'class="x"' in picture.svg
@@ -112,23 +112,23 @@ def _lines(kernel, *marks):
 @pytest.mark.parametrize("policy", ["late", "early"])
 def test_a_bar_goes_from_the_issue_to_the_wait_under_every_policy(policy):
     words = _told(right, policy=policy).description
-    (issue,), wait = _lines(right, 5), re.search(r"line (\d+) wgmma.wait_group: 0 left", words)
+    (issue,), wait = _lines(right, 5), re.search(r"line (\d+ of [\w.<>]+|\d+) wgmma.wait_group: 0 left", words)
     assert wait is not None
-    assert f"wgmma m64n8k16 ×4, group 0: from warp 0 line {issue} until warp 0 line {wait[1]}." in words
+    assert f"wgmma m64n8k16 ×4, group 0: from warp 0 line {issue} of right until warp 0 line {wait[1]}." in words
 
 
 def test_the_read_inside_the_bar_is_marked():
     read, wait = _lines(read_early, 6, 7)
     words = _told(read_early).description
-    assert words.startswith(f"Broken rule wgmma-unwaited in line {read}, against line ")
-    assert re.search(rf"line {read} reads registers 0–3; warp \d line {wait} wgmma.wait_group: 0 left", words)
+    assert words.startswith(f"Broken rule wgmma-unwaited in line {read} of read_early, against line ")
+    assert re.search(rf"line {read} of read_early reads registers 0–3; warp \d line {wait} of read_early wgmma.wait_group: 0 left", words)
 
 
 def test_a_wait_covers_the_groups_that_it_says():
     words = _told(two_groups).description
     first, second = _lines(two_groups, 7, 9)
-    assert re.search(rf"group 0: from warp 0 line \d+ until warp 0 line {first}\.", words)
-    assert re.search(rf"group 1: from warp 0 line \d+ until warp 0 line {second}\.", words)
+    assert re.search(rf"group 0: from warp 0 line \d+ of mma until warp 0 line {first} of two_groups\.", words)
+    assert re.search(rf"group 1: from warp 0 line \d+ of mma until warp 0 line {second} of two_groups\.", words)
     assert "wgmma.wait_group: 1 left" in words
 
 

@@ -146,7 +146,7 @@ class Kernel:
         except BaseException as error:
             raise raised("The kernel", error) from error
         if not result.counts and not result.reports:
-            raise Unanswered("The kernel executes no instruction. Replace the three dots with your code.")
+            raise Unanswered("The kernel executes no instruction. Write your code in its body.")
         run.outputs.append(np.array(args[self.out]))
         run.opcodes |= set(result.counts)
         errors = [report for report in result.reports if report.severity == "error"]
