@@ -21,6 +21,8 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeGuard, TypeVar
 
+from tcemu.manual import cited
+
 __all__ = [
     "AddressError", "ArithmeticUnknown", "CompilationError", "CostUnknown", "CourseError", "Deadlock",
     "FormatError", "GpuError", "GpuUnavailable", "IllegalInstruction", "KernelsUnavailable", "LaunchError",
@@ -53,6 +55,9 @@ class TcemuError(_Rendered, Exception):
     """
 
     launch: Any = None
+
+    def __str__(self) -> str:
+        return cited(Exception.__str__(self))  # KeyError's would quote the message
 
 
 class Interrupted(_Rendered, KeyboardInterrupt):
@@ -159,8 +164,6 @@ class UnknownName(LaunchError, AttributeError):  # noqa: N818 - the word for it
 
 class UnknownKey(TcemuError, KeyError):  # noqa: N818 - likewise
     """A table of names does not have this name; the message lists those that it has."""
-
-    __str__ = Exception.__str__  # KeyError's would quote the message
 
 
 class UndefinedBehaviour(LaunchError):  # noqa: N818 - the manual's word for it

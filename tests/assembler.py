@@ -46,7 +46,7 @@ def check_refusals(family, count):
                 continue  # an optional mark less makes it an instruction of a more general family
             with pytest.raises(IllegalInstruction) as error:
                 parse(opcode)
-            assert "PTX ISA 9.7.14." in str(error.value) or "is followed by" in str(error.value)
+            assert "PTX ISA 9.1, 9.7.14." in str(error.value) or "is followed by" in str(error.value)
             tried += 1
     assert tried
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from tcemu.manual import named
 from tcemu.version import __version__
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -74,7 +75,7 @@ def _rule(name: str) -> dict[str, Any]:
     return {
         "id": name,
         "shortDescription": {"text": known.title},
-        "fullDescription": {"text": f"{known.rule} (PTX ISA {known.section})"},
+        "fullDescription": {"text": f"{known.rule} ({named(known.section)})"},
         "help": {"text": known.fix},
         "defaultConfiguration": {"level": _LEVELS[known.severity]},
     }

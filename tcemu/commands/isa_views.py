@@ -9,13 +9,13 @@ from dataclasses import asdict
 
 from tcemu.commands.isa_fragment import label, where
 from tcemu.commands.report import Part, Report
-from tcemu.course.manual import named
 from tcemu.errors import CostUnknown, IllegalInstruction, counted, listing
 from tcemu.instructions import FAMILIES, Instruction, parse
 from tcemu.instructions.catalogue import Line, catalogue, lines, types
 from tcemu.instructions.compare import Differences, Fact, compare
 from tcemu.instructions.explain import Arithmetic, Explanation, LayoutLine, explain
 from tcemu.instructions.family import Family
+from tcemu.manual import named
 from tcemu.show import Picture, fragment_map, mma_map
 from tcemu.timing.costs import costs
 
@@ -83,7 +83,7 @@ def _lists(found: list[Instruction]) -> tuple[Part, ...]:
 
 
 def _list(family: Family, found: list[Instruction]) -> Part:
-    title = f"{family.name}: {counted(len(found), 'form')} (PTX ISA {family.section})"
+    title = f"{family.name}: {counted(len(found), 'form')} ({named(family.section)})"
     about = [_sentence(family.about)] if family.about else []
     if len(found) <= _MOST:
         forms = (f"{each.gate.ptx:<4}  {each}" for each in found)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tcemu.course.manual import reference
 from tcemu.errors import counted
+from tcemu.manual import reference
 
 if TYPE_CHECKING:
     from tcemu.course.record import Exercise

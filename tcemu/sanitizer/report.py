@@ -11,6 +11,7 @@ from typing import Any
 from tcemu.errors import ranges
 from tcemu.machine.events import By, Site
 from tcemu.machine.sites import callers_of
+from tcemu.manual import cited
 from tcemu.sanitizer.rules import RULES, Rule, Severity
 from tcemu.sanitizer.uncalled import uncalled
 
@@ -183,7 +184,7 @@ class Report:
         if self.earlier is not None:
             lines.append(f"  conflicts with: {self.earlier}")
         lines += [f"  rule: {self.about.rule} (PTX ISA {self.about.section})", f"  fix: {self.fix}"]
-        return said_once("\n".join(lines))
+        return cited(said_once("\n".join(lines)))
 
     def __repr__(self) -> str:
         return f"<{self.severity} {self.rule} at {self.site}>"

@@ -11,10 +11,10 @@ from places import ROOT
 
 from tcemu.cli import commands
 from tcemu.course import RECORD, START, check, exercises, lay_out, manifest, overview, overviews, progress
-from tcemu.course.manual import reference
 from tcemu.course.overviews import overview_of
 from tcemu.course.progress import PROGRESS
 from tcemu.errors import CourseError
+from tcemu.manual import reference
 
 NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 GOOD = 'title = "Mine"\n[[notebook]]\nfile = "a.ipynb"\ntitle = "A"\nminutes = 5\n'

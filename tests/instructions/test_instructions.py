@@ -20,6 +20,7 @@ from tcemu.instructions.mma import FAMILY as MMA
 from tcemu.instructions.operand import Operand
 from tcemu.instructions.spelling import Spelling
 from tcemu.instructions.targets import Gate, ptx_version, target_named
+from tcemu.manual import named
 
 VARIANTS = {instruction.opcode: instruction for _, instruction in MMA.variants}
 HMMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
@@ -152,7 +153,7 @@ def check_refusals(variants, count):
             with pytest.raises(IllegalInstruction) as error:
                 parse(opcode)
             assert opcode in str(error.value)
-            assert "PTX ISA 9.7.14.5.14" in str(error.value)
+            assert "PTX ISA 9.1, 9.7.14.5.14" in str(error.value)
 
 
 def test_what_is_not_in_the_table_is_refused():
@@ -333,7 +334,7 @@ def test_an_opcode_that_is_none_is_explained(mistake):
         if isinstance(text, str) and text.startswith("mma.") and " " not in text:
             assert message.startswith(f"{text}: ")  # what was asked
             assert re.search(r"(Nearest legal form|The nearest form .* needs .*): mma\.sync\.aligned\.", message)
-            assert message.endswith("(PTX ISA 9.7.14.5.14)")
+            assert message.endswith(f"({named('9.7.14.5.14')})")
 
 
 @pytest.mark.parametrize(
@@ -368,7 +369,7 @@ def test_a_misspelt_word_is_told_its_slot_and_the_nearest_form(text, slot, neare
     with pytest.raises(IllegalInstruction) as error:
         parse(text)
     assert slot in str(error.value)
-    assert f"Nearest legal form: {nearest} (PTX ISA 9.7.1" in str(error.value)
+    assert f"Nearest legal form: {nearest} (PTX ISA 9.1, 9.7.1" in str(error.value)
 
 
 def test_numpys_text_is_text():
@@ -466,7 +467,7 @@ def test_a_target_without_the_instruction_is_explained(mistake):
             assert word in str(caught.value)
         if error is IllegalInstruction:
             assert str(caught.value).startswith(f"{opcode} does not exist on {target}")
-            assert "PTX ISA 9.7.14.5.14, Target ISA Notes" in str(caught.value)
+            assert f"{named('9.7.14.5.14')}, Target ISA Notes" in str(caught.value)
 
 
 @pytest.mark.parametrize("target", [None, ["sm_90"], {}, np.zeros(2)], ids=["None", "a list", "a dict", "an array"])
@@ -479,7 +480,7 @@ BAD_VERSIONS = {
     "too old": (
         "6.5",
         IllegalInstruction,
-        [HMMA, "was introduced in PTX ISA 7.0", ".version 6.5 is too old", "PTX ISA 9.7.14.5.14, PTX ISA Notes"],
+        [HMMA, "was introduced in PTX ISA 7.0", ".version 6.5 is too old", f"{named('9.7.14.5.14')}, PTX ISA Notes"],
     ),
     "in words": ("seven", TargetError, ["'seven' is not a PTX version", "e.g. '8.7'"]),
     "of one number": ("8", TargetError, ["'8' is not a PTX version", "e.g. '8.7'"]),
@@ -568,7 +569,7 @@ def test_operands_that_do_not_fit_are_explained(mistake):
     operands, words = BAD_OPERANDS[mistake]
     with pytest.raises(OperandError) as error:
         run(HMMA, *operands)
-    for word in (HMMA, "PTX ISA 9.7.14.5.14", *words):
+    for word in (HMMA, "PTX ISA 9.1, 9.7.14.5.14", *words):
         assert word in str(error.value)
 
 

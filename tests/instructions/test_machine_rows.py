@@ -196,7 +196,7 @@ def test_qualifiers_in_any_order_but_the_first_words_and_the_ends_of_a_copy():
 
 #: What is asked, and what the answer says.
 REFUSED = {
-    "ld.shared.v3.b32": ["Did you mean 'v4'? .vec must be .v2, .v4 or .v8", "form: ld.shared.v4.b32 (PTX ISA 9.7.9.8)"],
+    "ld.shared.v3.b32": ["Did you mean 'v4'? .vec must be .v2, .v4 or .v8", "ld.shared.v4.b32 (PTX ISA 9.1, 9.7.9.8 "],
     "ld.shared.v2.b128": [".b128 cannot be combined", ".vec must be absent", "form: ld.shared.b128"],
     "ld.shared.v4.b64": [".v4 cannot be combined", ".vec must be absent or .v2", "form: ld.shared.v2.b64"],
     "ld.relaxed.shared.b32": ["The .scope qualifier is missing", ".scope must be .cta, .gpu, .cluster or .sys"],
@@ -208,16 +208,16 @@ REFUSED = {
     "st.acquire.gpu.global.b32": ["'.acquire' is not a qualifier of st"],
     "atom.shared.add.s64": [".op must be .min or .max", ".type must be .u32, .s32, .u64, .f32 or .f64"],
     "atom.shared.add.f16": ["form: atom.shared.add.noftz.f16"],
-    "red.shared.exch.b32": ["'.exch' is not a qualifier of red", "form: red.shared.and.b32 (PTX ISA 9.7.13.6)"],
+    "red.shared.exch.b32": ["'.exch' is not a qualifier of red", "form: red.shared.and.b32 (PTX ISA 9.1, 9.7.13.6 "],
     "vote.sync.any": ["the .type qualifier is missing", "form: vote.sync.any.pred"],
     "vote.sync.ballot.pred": ["form: vote.sync.ballot.b32"],
     "vote.any.pred": ["vote is followed by .sync"],
-    "bar.sync.aligned": ["'.aligned' is not a qualifier of bar", "form: bar.sync (PTX ISA 9.7.13.1)"],
+    "bar.sync.aligned": ["'.aligned' is not a qualifier of bar", "form: bar.sync (PTX ISA 9.1, 9.7.13.1 "],
     "bar.wait": ["bar is followed by .arrive, .cta.arrive, .cta.red, .cta.sync, .red, .sync or .warp.sync"],
     "mbarrier.arrive.cta.shared.b64": ["The .order qualifier is missing", "mbarrier.arrive.release.cta.shared.b64"],
     "mbarrier.init.shared::cluster.b64": ["'.shared::cluster' is not a qualifier", "form: mbarrier.init.shared"],
     "mbarrier.test_wait.shared.b32": ["form: mbarrier.test_wait.shared.b64"],
-    "cp.async.commit_groups": ["form: cp.async.commit_group (PTX ISA 9.7.9.25.3.2)"],
+    "cp.async.commit_groups": ["form: cp.async.commit_group (PTX ISA 9.1, 9.7.9.25.3.2 "],
     "cp.async.bulk.tensor.6d.global.shared::cta.bulk_group": [".dim must be .1d, .2d, .3d, .4d or .5d"],
     "cp.async.bulk.shared::cta.global": [".mbarrier::complete_tx::bytes is missing; it is mandatory"],
     "fence.acq_rel": ["the .scope qualifier is missing; it must be .cta, .gpu, .sys or .cluster"],

@@ -365,7 +365,7 @@ BAD = {
         [
             "lane 9: address 152 is not a multiple of 16",
             "a row of 16 bytes starts at a multiple of 16",
-            "PTX ISA 9.7.14.5.15",
+            "PTX ISA 9.1, 9.7.14.5.15",
         ],
     ),
     "an address behind the end": (
@@ -426,13 +426,13 @@ BAD = {
         ST4,
         (at(lane5=0), DIFFERENT),
         {"shared": SHARED},
-        ["lanes 0 and 5 store different rows at address 0", "which one remains is undefined", "PTX ISA 9.7.14.5.16"],
+        ["lanes 0 and 5 store different rows at address 0", "which one remains is undefined", "9.7.14.5.16"],
     ),
     "an odd address to store to": (
         ST4,
         (at(lane5=4), DIFFERENT),
         {"shared": SHARED},
-        ["lane 5: address 4 is not a multiple of 16", "PTX ISA 9.7.14.5.16"],
+        ["lane 5: address 4 is not a multiple of 16", "PTX ISA 9.1, 9.7.14.5.16"],
     ),
     "warps that do not fit": (
         ST1,

@@ -400,7 +400,7 @@ def test_lanes_that_give_one_value_and_lanes_that_do_not(opcode, what):
         uniform(instruction, what, values)
     told = f"{opcode}: lane 17 gives a different {kind} 288, not 256. All lanes of a warp must give the same one"
     assert str(error.value).startswith(told)
-    assert f"PTX ISA {instruction.section}" in str(error.value)
+    assert f"PTX ISA 9.1, {instruction.section}" in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -499,7 +499,7 @@ BAD = {
         [
             ": pointer: address 16 is not a multiple of 32",
             "it starts at a multiple of the fragment's size in bytes",
-            "PTX ISA 9.7.14.4.3",
+            "PTX ISA 9.1, 9.7.14.4.3",
         ],
     ),
     "a column that is not aligned": (
@@ -523,7 +523,7 @@ BAD = {
         LD_A,
         (0, 8),
         {"memory": BYTES},
-        ["stride 8 is less than 16, the length of a row", "undefined", "PTX ISA 9.7.14.4.2"],
+        ["stride 8 is less than 16, the length of a row", "undefined", "PTX ISA 9.1, 9.7.14.4.2"],
     ),
     "a negative stride": (
         LD_A.replace("row", "col"),
@@ -561,7 +561,7 @@ BAD = {
         ST_D,
         (16, D),
         {"memory": BYTES},
-        [": pointer: address 16 is not a multiple of 32", "PTX ISA 9.7.14.4.4"],
+        [": pointer: address 16 is not a multiple of 32", "PTX ISA 9.1, 9.7.14.4.4"],
     ),
     "pointers that do not fit": (
         LD_A,

@@ -15,6 +15,7 @@ from tcemu.machine import events, memory
 from tcemu.machine.launch import launch
 from tcemu.machine.memory import ALIGN
 from tcemu.machine.registers import POISON
+from tcemu.manual import named
 
 #: PTX ISA 9.1, 9.7.9.8: .b8 to .b64, .u and .s alike, .f32, .f64, alone or in vectors of up to 16 bytes.
 TYPES = [f"{kind}{bits}" for kind, bits in product("bus", (8, 16, 32, 64))] + ["f32", "f64"]
@@ -156,7 +157,7 @@ def test_wrong_values_and_accesses(row):
         ("sixteen lanes", lambda w: w.st_shared(4 * w.laneid, w.laneid[:16]), "got shape (16,)"),
         ("no text", lambda w: w.ld_shared(0, 32), "ld: what follows .shared is text, as the opcode spells it; got 32"),
         ("a float address", lambda w: w.ld_shared(0.0), "ld.shared.b32: address must be one integer for all lanes"),
-        ("a bool address", lambda w: w.ld_shared(True), "one for each; got bool () (PTX ISA 9.7.9.8)"),
+        ("a bool address", lambda w: w.ld_shared(True), "one for each; got bool () (PTX ISA 9.1, 9.7.9.8 "),
         ("31 addresses", lambda w: w.ld_global(w.laneid[:31]), r"got int64 (31,)"),
         ("no address", lambda w: w.st_global(None, 1), "got object ()"),
         ("beyond 64 bits", lambda w: w.ld_shared(1 << 70), "got object ()"),
@@ -164,7 +165,7 @@ def test_wrong_values_and_accesses(row):
     for name, body, says in cases:
         with row(name), pytest.raises(OperandError, match=says if "\\" in says else re.escape(says)) as caught:
             run(body)
-        assert re.search(r"(ld|st).*PTX ISA 9\.7\.9\.(8|11)", str(caught.value)), name
+        assert re.search(r"(ld|st).*PTX ISA 9\.1, 9\.7\.9\.(8|11)", str(caught.value)), name
     illegal = [
         ("v3.b32", "ld.shared.v3.b32: '.v3' is not a qualifier of ld. Did you mean 'v4'?"),
         ("v4.b64", "ld.shared.v4.b64: .v4 cannot be combined with the other qualifiers"),  # 32 bytes: global only
@@ -203,7 +204,7 @@ def test_a_misaligned_access_names_lane_address_and_rule(row, space, store):
             opcode, section = ("st", "9.7.9.11") if store else ("ld", "9.7.9.8")
             told = (
                 f"{opcode}.{space}.{spelling}: lane 9: address {addresses[9]} in {space} memory is not a multiple of "
-                f"{size}, as an access of {size} bytes requires (PTX ISA {section}) (warp 0 of block 0 at {__file__}:"
+                f"{size}, as an access of {size} bytes requires ({named(section)}) (warp 0 of block 0 at {__file__}:"
             )
             assert str(caught.value).startswith(told)
             (fault,) = (event for event in heard if isinstance(event, events.Faulted))

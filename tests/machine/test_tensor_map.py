@@ -245,7 +245,7 @@ def test_a_box_that_starts_inside_a_unit_of_16_bytes(element, at, near):
             made.places((at, 9), storing=storing)
         assert error.value.kind == "alignment"
         assert f"{near}; got ({at}, 9). A GPU stops" in str(error.value)
-        assert "(PTX ISA 5.5.3.1)" in str(error.value)
+        assert "(PTX ISA 9.1, 5.5.3.1 " in str(error.value)
 
 
 def test_what_lies_outside_is_filled():
@@ -319,7 +319,7 @@ def test_what_the_driver_would_not_accept(change, told):
     with pytest.raises(OperandError) as error:
         TensorMap(**(GOOD | change))
     assert told in str(error.value)
-    assert "PTX ISA 5.5" in str(error.value) or "not a whole number" in str(error.value)
+    assert "PTX ISA 9.1, 5.5" in str(error.value) or "not a whole number" in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_every_operation_says_which_elements_it_takes(row):
             with row(f"{operation} {dtype.name}"), pytest.raises(OperandError) as caught:
                 reduced(operation, array, array, (0, 0))
             assert f".{operation} combines elements of " in str(caught.value)
-            assert "(PTX ISA 9.7.9.27.1.3)" in str(caught.value)
+            assert "(PTX ISA 9.1, 9.7.9.27.1.3 " in str(caught.value)
     with pytest.raises(OperandError, match=r"of u32, s32 or u64; those of .* are u8\. Make"):
         reduced("xor", np.zeros((4, 32), np.uint8), np.zeros((4, 32), np.uint8), (0, 0))
 

@@ -7,12 +7,14 @@ from places import ROOT
 
 from tcemu.course import exercises, manifest
 from tcemu.course.cards import card
-from tcemu.course.manual import ARCHIVE, VERSION, titles
+from tcemu.errors import TcemuError
 from tcemu.instructions import FAMILIES
+from tcemu.manual import ARCHIVE, VERSION, titles
+from tcemu.manual import cited as with_titles
 from tcemu.sanitizer import RULES
 
 SECTION = re.compile(r"(?<![\w.])(?:[5689]|10)\.\d+(?:\.\d+)+(?![\w.]*\d)")
-LISTED = (ROOT / "tcemu" / "course" / "sections.txt").read_text(encoding="utf-8").splitlines()[1:]
+LISTED = (ROOT / "tcemu" / "sections.txt").read_text(encoding="utf-8").splitlines()[1:]
 SECTIONS = set(titles())
 #: What the course is about: everything in these chapters.
 TAUGHT = ("9.7.14.", "9.7.15.")
@@ -54,6 +56,27 @@ def test_the_notebooks_cite_sections_that_exist():
             for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
                 wrong = [each for each in cited("".join(cell["source"])) if each not in SECTIONS]
                 assert not wrong, path.name
+
+
+def test_the_notebooks_cite_version_and_titles():
+    """In their text; what errors and reports cite comes with both by itself."""
+    for path in (ROOT / "notebooks").glob("*.ipynb"):
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"][1:]:
+            if cell["cell_type"] == "markdown":
+                text = "".join(cell["source"])
+                assert not re.search(r"PTX ISA \d+\.\d+\.", text), path.name
+                for section in filter(SECTIONS.__contains__, SECTION.findall(text)):
+                    assert f"{section} *{titles()[section]}*" in text, path.name
+
+
+def test_errors_and_reports_cite_version_and_titles():
+    text = "the pointer must be a multiple of 32 (guide; PTX ISA 9.7.14.4.2, 5.5 and 9.7.14.4.3), as in PTX ISA 8.7"
+    assert with_titles(text) == (
+        "the pointer must be a multiple of 32 (guide; PTX ISA 9.1, 9.7.14.4.2 Matrix Storage for WMMA, 5.5 Tensors, "
+        "9.7.14.4.3 Warp-level Matrix Load Instruction: wmma.load), as in PTX ISA 8.7"
+    )
+    assert str(TcemuError("no (PTX ISA 9.7.15.1)")) == "no (PTX ISA 9.1, 9.7.15.1 Warpgroup)"
+    assert "(PTX ISA 9.1, 9.7.15.1 Warpgroup, 5.5 Tensors)" in with_titles("(PTX ISA 9.7.15.1, 5.5)")
 
 
 def test_what_a_learner_looks_up_has_title_version_and_address():

@@ -143,7 +143,7 @@ def test_a_report_reads_well():
     assert "the kernel reads registers 0 to 3 of the accumulator of wgmma.mma_async" in lines[2]
     assert "wgmma.wait_group 1 at " in lines[2]
     assert lines[2].endswith("wgmma.wait_group 0 would cover it")
-    assert "(PTX ISA 9.7.15.7.3)" in text
+    assert "(PTX ISA 9.1, 9.7.15.7.3 " in text
     assert lines[-1].startswith("  fix: Give wgmma.wait_group a smaller N")
     assert repr(report).startswith("<error wgmma-wait-weak at ")
 

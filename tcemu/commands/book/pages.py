@@ -21,6 +21,7 @@ from tcemu.instructions import FAMILIES
 from tcemu.instructions.family import Family
 from tcemu.launcher import launch
 from tcemu.machine.events import Event
+from tcemu.manual import named
 from tcemu.sanitizer.rules import BYTES, EXAMPLES, RULES, Example, Rule, parts
 from tcemu.show.hazards import hazards
 from tcemu.show.picture import Picture
@@ -129,7 +130,7 @@ def _family(family: Family) -> str:
     """One family: its forms and, of the tensor cores' families, one of them explained, with its picture."""
     found = [instruction for _, instruction in family.variants]
     listed = instructions(found, f"family {family.name}")
-    head = f"{counted(family.size, 'form')}, PTX ISA {family.section}."
+    head = f"{counted(family.size, 'form')}, {named(family.section)}."
     parts = [f"# {family.name}", "", head, "", *of_report(replace(listed, parts=_untitled(listed.parts)), level=2)]
     if not family.plain and found:
         report = explanation(_EXPLAINED.get(family.name, found[0].opcode), None, None)
@@ -161,7 +162,7 @@ def _rule(rule: Rule) -> list[str]:
     """One rule, the smallest kernel that breaks it, and what happens in it."""
     hint = " This is a hint: what the kernel does is harmless, but not needed." if rule.severity == "hint" else ""
     title = rule.title if "." in rule.title.split()[0] else f"{rule.title[0].upper()}{rule.title[1:]}"
-    says = f"**{title}.** {rule.rule} (PTX ISA {rule.section}){hint}"
+    says = f"**{title}.** {rule.rule} ({named(rule.section)}){hint}"
     example = EXAMPLES[rule.id]
     head = ["", f"## {rule.id}", "", says, "", f"**Fix.** {rule.fix}", "", *_code(example.kernel)]
     return [*head, *_picture(_happened(example))]

@@ -49,7 +49,7 @@ rules(
     Rule(
         "uninitialised-shared",
         "shared memory read before it was written",
-        "5.1.8",
+        "5.1.7",
         "The contents of shared memory are undefined when a block starts.",
         "Write all of the bytes before reading them, or do not read them.",
     ),
@@ -81,7 +81,7 @@ rules(
     Rule(
         "misaligned",
         "a misaligned address",
-        "6.4.1.1",
+        "6.4.1",
         "An address must be a multiple of the number of bytes that a lane accesses there; some instructions require "
         "more.",
         "Align the address, or use a narrower access.",
