@@ -121,7 +121,8 @@ def test_the_read_inside_the_bar_is_marked():
     read, wait = _lines(read_early, 6, 7)
     words = _told(read_early).description
     assert words.startswith(f"Broken rule wgmma-unwaited in line {read} of read_early, against line ")
-    assert re.search(rf"line {read} of read_early reads registers 0–3; warp \d line {wait} of read_early wgmma.wait_group: 0 left", words)
+    reads = rf"line {read} of read_early reads registers 0–3"
+    assert re.search(rf"{reads}; warp \d line {wait} of read_early wgmma.wait_group: 0 left", words)
 
 
 def test_a_wait_covers_the_groups_that_it_says():
