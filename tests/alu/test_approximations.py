@@ -59,6 +59,14 @@ def test_blocks_of_adjacent_high_words(row):
                 assert recorded.sum_of(answers(name, high << 32 | low), first >> 32) == expected, hex(first)
 
 
+def test_random_operands_meet_every_coefficient(row):
+    for entry in recorded.recorded():
+        if ".approx" in entry.name or ".full" in entry.name:
+            with row(entry.name):
+                found = recorded.answers(entry.name, recorded.random_operands(entry, 1 << 14))
+                assert recorded.sum_of(found) == entry.first
+
+
 # ------------------------------------------------------------------------------------------------ every operand
 
 
