@@ -57,6 +57,38 @@ CASES = {
     "fma m0,x0,x1,0f00000000; add m1,m0,x2; st m1": "",
     "setp p0,x3,x4; mul m0,x0,x1; selp m1,m0,x2,p0; add m2,m1,x5; st m2": "",
 }
+#: Instructions between two products that meet in one addition, and whether ptxas ends a basic block there: then the
+#: first product is in another one, and the second is fused.
+BETWEEN = {
+    "add.rn.f32 %m3,%x4,%x5": False,
+    "div.rn.f32 %m3,%x4,%x5": True,
+    "div.rz.ftz.f32 %m3,%x4,%x5": True,
+    "div.full.f32 %m3,%x4,%x5": False,
+    "div.approx.f32 %m3,%x4,%x5": False,
+    "rcp.rn.f32 %m3,%x4": True,
+    "rcp.approx.f32 %m3,%x4": False,
+    "sqrt.rn.ftz.f32 %m3,%x4": True,
+    "sqrt.approx.f32 %m3,%x4": False,
+    "ex2.approx.f32 %m3,%x4": False,
+    "div.s32 %r1,%r2,%r3": True,
+    "div.u32 %r1,%r2,%r3": False,
+    "rem.s32 %r1,%r2,%r3": True,
+    "rem.u32 %r1,%r2,%r3": False,
+    "div.u64 %rd1,%rd2,%rd1": True,
+    "membar.gl": True,
+    "fence.acq_rel.gpu": True,
+    "fence.proxy.async": False,
+    "bar.sync 0": False,
+    "@%p0 bar.sync 0": True,
+    "shfl.sync.bfly.b32 %m3,%x4,1,31,-1": False,
+    "@%p0 st.global.f32 [%rd2+64],%x4": True,
+    "st.global.f32 [%rd2+64],%x4": False,
+    "@%p0 ld.global.f32 %m3,[%rd1+64]": True,
+    "@%p0 mov.f32 %m3,%x5": False,
+    "@%p0 mul.rn.f32 %m3,%x4,%x5": False,
+    "atom.global.add.u32 %r1,[%rd1+64],1": False,
+    "ld.acquire.gpu.global.f32 %m3,[%rd1+64]": False,
+}
 
 
 def text(short, kind="f32"):
@@ -87,6 +119,14 @@ def text(short, kind="f32"):
 def test_what_ptxas_fuses_is_fused(short, fused):
     _, found = contract(assembly.parse(text(short)).functions["k"])
     assert {str(each.product.operands[0]).strip("%") for each in found} == set(fused.split())
+
+
+@pytest.mark.parametrize(("between", "ends"), BETWEEN.items())
+def test_where_ptxas_ends_a_block(between, ends):
+    written = text("mul m0,x0,x1; mul m1,x2,x3; add m2,m0,m1; st m2").replace("%rd<3>", "%rd<3>; .reg .b32 %r<4>")
+    written = written.replace("mul.f32 %m1", f"{between};\nmul.f32 %m1")
+    (fused,) = contract(assembly.parse(written).functions["k"])[1]
+    assert str(fused.product.operands[0]) == ("%m1" if ends else "%m0")
 
 
 @pytest.mark.parametrize("kind", ["f32", "f64"])

@@ -1,0 +1,39 @@
+"""The kernels of corpus/ on the machine, against what an H100 answered: every byte of every array."""
+
+import hashlib
+import json
+import lzma
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cases import CASES
+
+from tcemu import assembly, simt
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "sm_90a-cuda.json.xz"
+
+
+@cache
+def golden():
+    return json.loads(lzma.decompress(GOLDEN.read_bytes()))
+
+
+@cache
+def module(file):
+    return assembly.parse(golden()["ptx"][file], file)
+
+
+MISSING = {"dots": pytest.mark.xfail(raises=simt.Unsupported, reason="vabsdiff4")}
+
+
+EACH = [pytest.param(case, marks=MISSING.get(case.kernel, ()), id=str(case)) for case in CASES]
+
+
+@pytest.mark.parametrize("case", EACH)
+def test_every_byte_is_the_h100s(case):
+    args, kernel = case.args(), simt.Kernel(module(case.file), case.kernel)
+    kernel.launch(case.grid, case.block, *args, shared=case.shared, sanitizer="off")
+    arrays = [each for each in args if isinstance(each, np.ndarray)]
+    assert [hashlib.sha256(each.tobytes()).hexdigest() for each in arrays] == golden()["sha256"][str(case)]
