@@ -127,10 +127,9 @@ def _predicates() -> list[Row]:
         for more, operand, told in _FORMS:
             spelling, types = _spelt(f"setp.CmpOp{more}", "", end), f"{kind} {kind}{operand}"
             all_words = {**words, **told}
-            found += [
-                Row(spelling, "pred", types, partial(_and_more, compare), section, all_words),
-                Row(spelling, "pred|pred", types, partial(_both, compare), section, all_words),
-            ]
+            found.append(Row(spelling, "pred", types, partial(_and_more, compare), section, all_words))
+            if kind not in ("f16", "bf16"):
+                found.append(Row(spelling, "pred|pred", types, partial(_both, compare), section, all_words))
     for end, kind in (("{.ftz}.f16x2", "f16"), ("bf16x2", "bf16")):
         for more, operand, told in _FORMS:
             spelling, types = _spelt(f"setp.CmpOp{more}", "", end), f"{kind}x2 {kind}x2{operand}"
@@ -138,15 +137,25 @@ def _predicates() -> list[Row]:
     return found
 
 
+#: What set gives, by what it compares; of BF16 without .ftz.
+_RESULTS = {
+    "": (("u32 s32 f32 f16 bf16", ""),),
+    "f32": (("u32 s32 f32 f16", ""), ("bf16", "f32")),
+    "f16": (("u32 s32 f16 u16 s16", ""), ("bf16", "f16")),
+    "bf16": (("u32 s32 bf16 u16 s16", ""),),
+}
+
+
 def _sets() -> list[Row]:
     found = []
     for end, kind, compare, words in _comparisons():
-        short = kind in ("f16", "bf16")
-        results, section = ("u32 s32 f16 bf16 u16 s16", "9.7.7.1") if short else ("u32 s32 f32 f16 bf16", "9.7.6.1")
+        section = "9.7.7.1" if kind in ("f16", "bf16") else "9.7.6.1"
         for more, operand, told in _FORMS:
-            spelling, types = _spelt(f"set.CmpOp{more}", "dtype", end), f"{kind} {kind}{operand}"
-            all_words = {**words, **told, "dtype": results}
-            found.append(Row(spelling, "dtype", types, partial(_set, compare), section, all_words))
+            types, meaning = f"{kind} {kind}{operand}", partial(_set, compare)
+            for results, exactly in _RESULTS.get(kind, _RESULTS[""]):
+                spelling = _spelt(f"set.CmpOp{more}", "dtype", exactly or end)
+                all_words = {**words, **told, "dtype": results}
+                found.append(Row(spelling, "dtype", types, meaning, section, all_words))
     for kind, optional in (("f16", "{.ftz}"), ("bf16", "")):
         for more, operand, told in _FORMS:
             spelling, types = f"set.CmpOp{more}{optional}.{kind}x2.{kind}x2", f"{kind}x2 {kind}x2{operand}"

@@ -43,7 +43,7 @@ def _clamped(ops: Ops, x: Value, signed: bool, target: str) -> Value:
 def _as_single(ops: Ops, words: Words, x: Value, kind: str) -> Value:
     """F16 or BF16 as F32; others as they are."""
     if kind == "bf16":
-        return from_bf16(ops, x)
+        return flushed(ops, words, from_bf16(ops, x), "f32")
     return ops.fwiden(x, 32) if kind == "f16" else flushed(ops, words, x, kind)
 
 
@@ -78,6 +78,12 @@ def _with_error(ops: Ops, x: Value, *, signed: bool) -> tuple[Value, Value]:
 
 
 def _from_integer(ops: Ops, words: Words, x: Value) -> Value:
+    """Rounded to a float; .ftz has no effect."""
+    found = _float_of(ops, words, x)
+    return clamped(ops, found, words["to"]) if "sat" in words else found
+
+
+def _float_of(ops: Ops, words: Words, x: Value) -> Value:
     source, target, rnd = words["from"], words["to"], words["frnd"]
     signed, width = source[0] == "s", bits(source)
     if width < 32:
@@ -132,7 +138,8 @@ def _widened(source: str, target: str, ops: Ops, words: Words, x: Value) -> Valu
         return value
     if "ftz" in words:
         value = finished(ops, words, value, "f32")
-    return _quiet(ops, ops.fwiden(value, 64))
+    wide = ops.fwiden(value, 64)
+    return clamped(ops, wide, "f64") if "sat" in words else _quiet(ops, wide)
 
 
 def _narrowed(source: str, target: str, ops: Ops, words: Words, x: Value) -> Value:
@@ -160,6 +167,11 @@ def _short_nan(ops: Ops, x: Value, kind: str) -> Value:
     payload = ops.unsigned(x >> (52 - fraction), width) & ((1 << fraction) - 1)
     sign = ops.unsigned(x >> 32 if width == 32 else x >> 48, width) & SIGN[kind]
     return sign | payload | INFINITY[kind] | 1 << (fraction - 1)
+
+
+def _between_short(source: str, target: str, ops: Ops, words: Words, x: Value) -> Value:
+    """F16 as BF16, or the other way."""
+    return finished(ops, words, _short(ops, _as_single(ops, words, x, source), target, words["frnd"]), target)
 
 
 def _two(meaning: Meaning, ops: Ops, words: Words, high: Value, low: Value) -> Value:
@@ -253,6 +265,21 @@ def _infinite(ops: Ops, code: Value) -> Value:
     return ops.unsigned((code & 0x80) << 8, 16) | INFINITY["f16"]
 
 
+def _packed(ops: Ops, words: Words, high: Value, low: Value, rest: Value | None = None) -> Value:
+    """Two saturated integers side by side, and above them what comes from a third register."""
+    target = words["to"]
+    width = int(target[1:])
+    one, other = (_clamped_to(ops, each, target) & ((1 << width) - 1) for each in (high, low))
+    both = one << width | other
+    return both if rest is None else rest << 2 * width | both
+
+
+def _clamped_to(ops: Ops, x: Value, target: str) -> Value:
+    signed, width = target[0] == "s", int(target[1:])
+    most = (1 << (width - signed)) - 1
+    return ops.smaller_signed(ops.larger_signed(x, -most - 1 if signed else 0), most)
+
+
 # ------------------------------------------------------------------------------------------------ the rows
 
 _SECTION = "9.7.9.21"
@@ -265,15 +292,28 @@ def _row(spelling: str, meaning: Meaning, types: tuple[str, str], words: Words |
     return Row(f"cvt{spelling}", *types, meaning, _SECTION, words or {})
 
 
+def _contains(target: str, source: str) -> bool:
+    """Whether an integer type has all numbers of another, so that .sat is no qualifier."""
+    signed = target[0] == "s"
+    return (signed or source[0] == "u") and bits(source) + (source[0] == "u") <= bits(target) + (not signed)
+
+
 def _with_integers() -> list[Row]:
-    both = ("to", "from")
+    both, kinds = ("to", "from"), _INTEGERS.split()
+    saturating = [
+        _row(".sat.to.from", _between_integers, both, {"to": to, "from": " ".join(others)})
+        for to in kinds
+        if (others := [each for each in kinds if not _contains(to, each)])
+    ]
     return [
-        _row("{.sat}.to.from", _between_integers, both, {"to": _INTEGERS, "from": _INTEGERS}),
+        _row(".to.from", _between_integers, both, {"to": _INTEGERS, "from": _INTEGERS}),
+        *saturating,
         _row(".irnd{.ftz}{.sat}.to.from", _to_integer, both, {**_IRND, "to": _INTEGERS, "from": "f32"}),
         _row(".irnd{.sat}.to.from", _to_integer, both, {**_IRND, "to": _INTEGERS, "from": "f16 f64"}),
-        _row(".irnd{.sat}.to.from", _to_integer, both, {**_IRND, "to": _LONGER, "from": "bf16"}),
-        _row(".frnd{.sat}.to.from", _from_integer, both, {**_FRND, "to": "f16 f32 f64", "from": _INTEGERS}),
-        _row(".frnd.to.from", _from_integer, both, {**_FRND, "to": "bf16", "from": _LONGER}),
+        _row(".irnd.to.from", _to_integer, both, {**_IRND, "to": _INTEGERS, "from": "bf16"}),
+        _row(".frnd{.ftz}{.sat}.to.from", _from_integer, both, {**_FRND, "to": "f32", "from": _INTEGERS}),
+        _row(".frnd{.sat}.to.from", _from_integer, both, {**_FRND, "to": "f16 f64", "from": _INTEGERS}),
+        _row(".frnd.to.from", _from_integer, both, {**_FRND, "to": "bf16", "from": _INTEGERS}),
     ]
 
 
@@ -290,23 +330,27 @@ def _of_one_type() -> list[Row]:
 def _between_floats() -> list[Row]:
     found = []
     for target, source, optional in (
-        ("f64", "f32", "{.ftz}"),
+        ("f64", "f32", "{.ftz}{.sat}"),
         ("f32", "f16", "{.ftz}{.sat}"),
-        ("f64", "f16", ""),
-        ("f32", "bf16", ""),
-        ("f64", "bf16", ""),
+        ("f64", "f16", "{.sat}"),
+        ("f32", "bf16", "{.frnd}{.ftz}"),
+        ("f64", "bf16", "{.frnd}"),
     ):
         meaning = partial(_widened, source, target)
-        found.append(_row(f"{optional}.{target}.{source}", meaning, (target, source)))
+        words = _FRND if "frnd" in optional else {}  # which has no effect, because nothing is rounded
+        found.append(_row(f"{optional}.{target}.{source}", meaning, (target, source), words))
     for target, source, optional in (
         ("f32", "f64", "{.ftz}{.sat}"),
         ("f16", "f32", "{.ftz}{.sat}"),
         ("f16", "f64", "{.sat}"),
-        ("bf16", "f32", ""),
+        ("bf16", "f32", "{.ftz}"),
         ("bf16", "f64", ""),
     ):
         meaning = partial(_narrowed, source, target)
         found.append(_row(f".frnd{optional}.{target}.{source}", meaning, (target, source), _FRND))
+    for target, source in (("f16", "bf16"), ("bf16", "f16")):
+        meaning = partial(_between_short, source, target)
+        found.append(_row(f"{{.frnd}}.{target}.{source}", meaning, (target, source), {"frnd": "|rn rz rm rp"}))
     to_even_or_zero = {"frnd": "rn rz"}
     for target in ("f16", "bf16"):
         meaning, two = partial(_narrowed, "f32", target), f"{target}x2"
@@ -336,4 +380,9 @@ def _to_few_bits() -> list[Row]:
     return found
 
 
-ROWS = (*_with_integers(), *_of_one_type(), *_between_floats(), *_to_few_bits())
+_PACKED = (
+    Row("cvt.pack.sat.to.s32", "b32", "s32 s32", _packed, "9.7.9.22", {"to": "u16 s16"}),
+    Row("cvt.pack.sat.to.s32.b32", "b32", "s32 s32 b32", _packed, "9.7.9.22", {"to": "u8 s8 u4 s4 u2 s2"}),
+)
+
+ROWS = (*_with_integers(), *_of_one_type(), *_between_floats(), *_to_few_bits(), *_PACKED)

@@ -79,12 +79,13 @@ def half(operation: str, ops: Ops, words: Words, *operands: Value) -> Value:
 
 def brain(operation: str, ops: Ops, words: Words, *values: Value) -> Value:
     """An operation on BF16, whose products may be too small for F32."""
+    rnd = words["rnd"]
     values = tuple(from_bf16(ops, each) for each in values)
     if operation in ("add", "sub"):
         found = nearest(operation, ops, *values)
     else:
-        found = narrowed(ops, in_double(operation, ops, "rn", *values), 32, "odd")
-    return finished(ops, words, to_bf16(ops, found), "bf16")
+        found = narrowed(ops, in_double(operation, ops, rnd, *values), 32, "odd")
+    return finished(ops, words, to_bf16(ops, found, rnd), "bf16")
 
 
 def mixed(operation: str, ops: Ops, words: Words, *values: Value) -> Value:
@@ -186,11 +187,22 @@ def _arithmetic() -> list[Row]:
         full, short = f"9.7.3.{number + 2}", f"9.7.4.{number}"
         found += [
             _row(f"{name}{{.rnd}}{{.ftz}}{{.sat}}.f32", 2, full, partial(single, name)),
+            Row(f"{name}{{.rnd}}{{.ftz}}.f32x2", "b64", "b64 b64", packed(partial(single, name), 32), full),
             _row(f"{name}{{.rnd}}.f64", 2, full, partial(double, name)),
             *_both(f"{name}{{.rnd}}{{.ftz}}{{.sat}}.f16", 2, short, partial(half, name), **_TO_NEAREST),
             *_both(f"{name}{{.rnd}}.bf16", 2, short, partial(brain, name), **_TO_NEAREST),
         ]
     return found
+
+
+def _mixed() -> list[Row]:
+    """F32 with operands of 16 bits."""
+    kinds = {"type": "f16 bf16"}
+    return [
+        Row("add{.rnd}{.sat}.f32.type", "f32", "type f32", partial(mixed, "add"), "9.7.5.1", kinds),
+        Row("sub{.rnd}{.sat}.f32.type", "f32", "type f32", partial(mixed, "sub"), "9.7.5.2", kinds),
+        Row("fma.rnd{.sat}.f32.type", "f32", "type type f32", partial(mixed, "fma"), "9.7.5.3", {**kinds, **_ROUNDED}),
+    ]
 
 
 def _extremes() -> list[Row]:
@@ -236,12 +248,14 @@ ROWS = (
     _row("copysign.f64", 2, "9.7.3.2", partial(copysign, "f64")),
     *_arithmetic(),
     _row("fma.rnd{.ftz}{.sat}.f32", 3, "9.7.3.6", partial(single, "fma"), **_ROUNDED),
+    Row("fma.rnd{.ftz}.f32x2", "b64", "b64 b64 b64", packed(partial(single, "fma"), 32), "9.7.3.6", _ROUNDED),
     _row("mad.rnd{.ftz}{.sat}.f32", 3, "9.7.3.7", partial(single, "fma"), **_ROUNDED),
     _row("fma.rnd.f64", 3, "9.7.3.6", partial(double, "fma"), **_ROUNDED),
     _row("mad.rnd.f64", 3, "9.7.3.7", partial(double, "fma"), **_ROUNDED),
     *_both("fma.rnd{.ftz}{.sat}.f16", 3, "9.7.4.4", partial(half, "fma"), rnd="rn"),
     *_both("fma.rnd{.ftz}.relu.f16", 3, "9.7.4.4", partial(half, "fma"), rnd="rn"),
-    *_both("fma.rnd{.relu}.bf16", 3, "9.7.4.4", partial(brain, "fma"), rnd="rn"),
+    *_both("fma.rnd{.relu}.bf16", 3, "9.7.4.4", partial(brain, "fma"), rnd="rn rz rm rp"),
+    *_mixed(),
     _row("div.rnd{.ftz}.f32", 2, "9.7.3.8", partial(single, "div"), **_ROUNDED),
     _row("div.rnd.f64", 2, "9.7.3.8", partial(double, "div"), **_ROUNDED),
     _row("rcp.rnd{.ftz}.f32", 1, "9.7.3.13", partial(single, "rcp"), **_ROUNDED),
