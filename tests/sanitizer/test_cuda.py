@@ -6,15 +6,17 @@ cuda/faulty.cu has them, with the lines that are reported; cuda/faulty.ptx is wh
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
+from quick import some
 
 import tcemu.cuda
 import tcemu.ptx
 from tcemu.errors import TcemuError
-from tcemu.sanitizer import RULES
+from tcemu.sanitizer import RULES, Sanitizer
 
 FOLDER = Path(__file__).parent / "cuda"
 LINES = (FOLDER / "faulty.cu").read_text(encoding="utf-8").splitlines()
@@ -102,3 +104,31 @@ def test_errors_come_at_the_line(stored):
     line = 1 + LINES.index("  g[8192 - 16 + lane()] = 1;  // <- reported")
     assert "lane 16: address 33024, 4 bytes, lies outside global memory: 0 bytes after the end of" in str(caught.value)
     assert f"faulty.cu:{line})" in str(caught.value)
+
+
+class Singly:
+    """A sanitizer that gets each native access by itself."""
+
+    def __init__(self):
+        self.inner = Sanitizer("collect")
+        self.hears, self.follows, self.once = self.inner.hears, self.inner.follows, self.inner.once
+
+    def __call__(self, event):
+        self.inner(event)
+
+    @property
+    def reports(self):
+        return self.inner.reports
+
+
+@pytest.mark.parametrize("name", some(KERNELS, 12))
+def test_batches_change_no_report(stored, name):
+    pytest.importorskip("numba")
+    told = []
+    for watch in (Sanitizer("collect"), Singly()):
+        g = np.zeros(8192, np.float32 if KERNELS[name] == "float" else np.uint32)
+        with suppress(TcemuError):
+            more = {"shared": 4096, "sanitizer": "off", "operations": 100_000, "observers": [watch]}
+            stored[name](*shape_of(name), g, **more)
+        told.append([str(report) for report in watch.reports])
+    assert told[0] == told[1]
