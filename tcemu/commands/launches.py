@@ -99,8 +99,9 @@ class Launches:
         array = value.array(parameter) if isinstance(value, _Made) else value
         if isinstance(array, np.ndarray):
             name = value.name if isinstance(value, _Made) and value.name else parameter.name or f"argument {number}"
-            if name not in self.arrays:
-                self.arrays[name] = array.copy(), array
+            if all(array is not held for _, held in self.arrays.values()):
+                which = f" of launch {len(self.results) + 1}" if name in self.arrays else ""
+                self.arrays[f"{name}{which}"] = array.copy(), array
         return array
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tcemu.commands.device_code import Program, compiling, runnable
-from tcemu.errors import TcemuError, counted
+from tcemu.errors import LaunchError, TcemuError, counted
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -50,17 +50,23 @@ def run(file: Path, launches: tuple[str, ...], seed: int, no_sanitizer: bool, sa
     The exit code is 1 if the sanitizer found an error or a launch failed, else that of the program.
     """  # noqa: D301 - click's mark for lines that it does not wrap
     made = runnable(file, launches, **how)
-    made(seed=seed, sanitizer="off" if no_sanitizer else "collect")
-    failed = _show(made)
+    error = None
+    try:
+        made(seed=seed, sanitizer="off" if no_sanitizer else "collect")
+    except LaunchError as raised:
+        if raised.launch is None:
+            raise  # it never began
+        error = raised
+    failed = _show(made, error)
     if save is not None:
         _save(made, save)
     status = made.status if isinstance(made, Program) else 0
     click.get_current_context().exit(int(failed) or status)
 
 
-def _show(made: Launches | Program) -> bool:
-    """Print the reports of each launch, and then the arrays; whether something is wrong."""
-    failed = False
+def _show(made: Launches | Program, error: LaunchError | None) -> bool:
+    """Print the reports of each launch, what ended the last one, and the arrays; whether something is wrong."""
+    failed = error is not None
     for name, result in made.results:
         wrong = any(each.severity == "error" for each in result.reports) or result.error is not None
         failed = failed or wrong
@@ -69,6 +75,8 @@ def _show(made: Launches | Program) -> bool:
             click.echo("\n".join(f"  {line}" for line in str(report).splitlines()))
         if result.error is not None and not result.reports:
             click.echo(f"  {result.error}")
+    if error is not None:
+        click.echo("\n".join([f"{error.launch.kernel}: error", *(f"  {line}" for line in str(error).splitlines())]))
     width = max(map(len, made.arrays), default=0)
     for name, (before, after) in made.arrays.items():
         click.echo(f"{name:<{width}}  {_told(before, after)}")

@@ -107,6 +107,14 @@ def test_a_launch_that_fails(here):
     assert "kernels.cu:4 in scale" in text
 
 
+def test_a_launch_that_ends_early_without_a_report(here):
+    Path("trap.ptx").write_text(PTX.replace("bar.sync 0;", "trap;"))
+    text = called("run", "trap.ptx", "take<<<1, 1>>>(ones(2))", "races<<<1, 1>>>(zeros(1))", "--no-sanitizer", code=1)
+    assert text.startswith("take: done\nraces: error\n  trap: warp 0 of block 0 at kernels.cu:10\n")
+    assert "\nargument 0              float32 (2,): 1.0, 1.0  (not changed)\n" in text
+    assert "\nargument 0 of launch 2  int32 (1,): 0  (not changed)\n" in text
+
+
 WRONG = {
     "nothing": "'nothing' is not a launch, kernel<<<grid, block>>>(arguments), or an array, x = zeros(1024)",
     "scale<<<1>>>(1)": "between <<< and >>> stand grid, block and perhaps shared memory; got 1",
