@@ -11,14 +11,17 @@ from pathlib import Path
 
 #: Headers for the host only: a kernel needs nothing of them, so they are empty.
 _HOST = """
-    any atomic cctype cerrno charconv chrono condition_variable coroutine cstdarg ctype.h cublasLt.h
-    cudaProfiler.h cuda_gl_interop.h cuda_profiler_api.h cufft.h curand.h
-    cusolverDn.h cusparse.h cwchar deque dirent.h errno.h exception execution filesystem format forward_list fstream
-    future getopt.h helper_cuda.h helper_functions.h helper_string.h helper_timer.h iomanip ios iosfwd iostream
-    istream list locale map memory memory_resource mpi.h mutex nccl.h new nvToolsExt.h nvml.h nvrtc.h
-    nvtx3/nvToolsExt.h nvtx3/nvtx3.hpp omp.h ostream pthread.h queue random ranges regex scoped_allocator set
-    shared_mutex signal.h source_location sstream stack stdarg.h stdexcept streambuf string string_view sys/stat.h
-    sys/time.h sys/types.h system_error thread typeindex typeinfo unistd.h unordered_map unordered_set valarray
+    any atomic cctype cerrno charconv chrono condition_variable coroutine cstdarg ctype.h cudaProfiler.h
+    cuda_gl_interop.h cuda_profiler_api.h cufft.h curand.h cusolverDn.h cusparse.h cwchar deque dirent.h errno.h
+    exception execution filesystem format forward_list fstream future getopt.h helper_cuda.h helper_functions.h
+    helper_string.h helper_timer.h iomanip ios iosfwd iostream istream list locale map memory memory_resource mpi.h
+    mutex nccl.h new nvToolsExt.h nvml.h nvrtc.h nvtx3/nvToolsExt.h nvtx3/nvtx3.hpp omp.h ostream pthread.h queue
+    random ranges regex scoped_allocator set shared_mutex signal.h source_location sstream stack stdarg.h stdexcept
+    streambuf string string_view sys/stat.h sys/time.h sys/types.h system_error thread thrust/copy.h thrust/count.h
+    thrust/device_malloc.h thrust/device_ptr.h thrust/device_vector.h thrust/execution_policy.h thrust/extrema.h
+    thrust/fill.h thrust/for_each.h thrust/generate.h thrust/host_vector.h thrust/inner_product.h thrust/random.h
+    thrust/reduce.h thrust/scan.h thrust/sequence.h thrust/sort.h thrust/transform.h thrust/transform_reduce.h
+    thrust/unique.h thrust/universal_vector.h typeindex typeinfo unistd.h unordered_map unordered_set valarray
     vector wchar.h windows.h
 """
 #: What the headers of NVIDIA's matrix libraries include, which kernels beside them rely on.

@@ -40,6 +40,7 @@ _OUTER = {
 }  # fmt: skip
 _PARTS = {
     "function_definition", "declaration", "struct_specifier", "class_specifier", "type_definition", "alias_declaration",
+    "using_declaration",
 }  # fmt: skip
 
 
@@ -120,7 +121,8 @@ def _part(node: Node, inner: Node, raw: bytes) -> Part:
     # a class may have members for either side, and is kept if one is for the device
     device = bool(_DEVICE.search(text if "specifier" in inner.type else head))
     places = node.start_byte, end, node.start_point[0] + 1, node.end_point[0] + 1
-    return Part(_name(inner), text, *places, device)
+    name = "" if inner.type == "using_declaration" else _name(inner)  # it gives no name of its own
+    return Part(name, text, *places, device)
 
 
 def _name(node: Node) -> str:

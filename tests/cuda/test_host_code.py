@@ -72,3 +72,16 @@ def test_an_overload_for_the_device_keeps_the_name():
 @pytest.mark.parametrize("text", ["", "}", "int main(", "#if 1\nvoid f() { exit(1); }", "ünï __global__", "\0"])
 def test_any_text_comes_back_with_as_many_lines(text):
     assert device_side(text).text.count("\n") == text.count("\n")
+
+
+def test_names_of_host_functions_are_not_imported():
+    source = """namespace M2 {
+void launch(float* x) { f<<<1, 1>>>(x); }
+__device__ int kept() { return 1; }
+}
+using M2::launch;
+using M2::kept;
+"""
+    side = device_side(source)
+    assert side.text.splitlines()[1:2] + side.text.splitlines()[4:] == [" " * 41, " " * 17, "using M2::kept;"]
+    assert side.left_out == ("launch", "")
