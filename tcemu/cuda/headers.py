@@ -52,3 +52,13 @@ def beside(source: str, folders: Iterable[Path]) -> dict[str, tuple[str, str]]:
             found[name] = str(path), inner
             waiting.append((inner, [path.parent, *places]))
     return found
+
+
+def elsewhere(paths: Iterable[str], folders: Iterable[Path]) -> dict[str, tuple[str, str]]:
+    """Those of some files that lie in the user's folders, as #include names them: path and text."""
+    found: dict[str, tuple[str, str]] = {}
+    for path in map(Path, paths):
+        folder = next((each for each in folders if path.is_relative_to(each)), None)
+        if folder is not None and path.is_file():
+            found[path.relative_to(folder).as_posix()] = str(path), path.read_text(encoding="utf-8", errors="replace")
+    return found

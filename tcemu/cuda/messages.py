@@ -86,6 +86,11 @@ def wrong_lines(log: str, file: str) -> frozenset[int]:
     return frozenset(each.line for each in messages(log) if each.error and each.file == file)
 
 
+def wrong_files(log: str) -> frozenset[str]:
+    """The files that have errors."""
+    return frozenset(each.file for each in messages(log) if each.error)
+
+
 def names_wrong(log: str) -> bool:
     """Whether the errors are about name expressions, so that the source itself compiles."""
     found = [each for each in messages(log) if each.error]

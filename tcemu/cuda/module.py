@@ -15,7 +15,7 @@ from typing import Any
 from tcemu import ptx
 from tcemu.arguments import explained
 from tcemu.cuda import compiler, messages, options
-from tcemu.cuda.headers import HOST, beside
+from tcemu.cuda.headers import HOST, beside, elsewhere
 from tcemu.cuda.host_code import device_side
 from tcemu.cuda.nvrtc import Answer, Request
 from tcemu.cuda.toolkit import OWN, toolkit
@@ -171,7 +171,8 @@ def compiled(
     flags = (*_flags(target, words), *options.defined(define), *searched)
     _remember(name, text)
     files = beside(text, places)
-    request, answer, left_out = _device_code(text, name, files, (*flags, *words), compiler.ask if include else _asked)
+    ask = compiler.ask if include else _asked
+    request, answer, left_out = _device_code(text, name, files, places, (*flags, *words), ask)
     paths = {name: name} | {called: path for called, (path, _) in files.items()}
     return Module(Source(text, name, target, request, left_out, paths, {}), answer)
 
@@ -188,7 +189,12 @@ def _flags(target: str, words: Iterable[str]) -> list[str]:
 
 
 def _device_code(
-    text: str, name: str, files: Mapping[str, tuple[str, str]], flags: tuple[str, ...], ask: Callable[[Request], Answer]
+    text: str,
+    name: str,
+    files: dict[str, tuple[str, str]],
+    places: Iterable[Path],
+    flags: tuple[str, ...],
+    ask: Callable[[Request], Answer],
 ) -> tuple[Request, Answer, tuple[str, ...]]:
     """Compile what is for the device; host code that NVRTC stumbles over, and headers for it, are left out in turn."""
     wrong: dict[str, frozenset[int]] = {}
@@ -206,7 +212,11 @@ def _device_code(
         if header and header not in absent and side.left_out:
             absent[header] = ""
             continue
-        more = {file: messages.wrong_lines(answer.log, called) for file, called in _called(name, files)}
+        files |= elsewhere(messages.wrong_files(answer.log), places)
+        more = {
+            file: messages.wrong_lines(answer.log, called) | messages.wrong_lines(answer.log, file)
+            for file, called in _called(name, files)
+        }
         grown = {file: wrong.get(file, frozenset()) | lines for file, lines in more.items()}
         if header or grown == {file: wrong.get(file, frozenset()) for file in grown}:
             break

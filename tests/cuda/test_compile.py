@@ -170,6 +170,10 @@ def test_files_and_what_they_include(tmp_path):
         cuda.compile(source)
     cuda.compile(source, include=tmp_path / "far")["f"][1, 1](x)
     assert x == 6
+    host = "__host__ inline void start() { cudaFuncSetAttribute(0, 0, 0); }\n"
+    (tmp_path / "far" / "far.h").write_text(f"#define FAR 7\n{host}")  # NVRTC rejects what is for the host
+    cuda.compile(source, include=tmp_path / "far")["f"][1, 1](x)
+    assert x == 7
     with pytest.raises(OperandError, match=r"cannot read the CUDA file '.*none.cu': No such file or directory"):
         cuda.compile(tmp_path / "none.cu")
     with pytest.raises(OperandError, match=r"takes CUDA C\+\+ as text, or a file that ends in .cu; got 'kernel'"):
