@@ -21,8 +21,6 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeGuard, TypeVar
 
-from tcemu.manual import cited
-
 __all__ = [
     "AddressError", "ArithmeticUnknown", "CompilationError", "CostUnknown", "CourseError", "Deadlock",
     "FormatError", "GpuError", "GpuUnavailable", "IllegalInstruction", "KernelsUnavailable", "LaunchError",
@@ -57,6 +55,8 @@ class TcemuError(_Rendered, Exception):
     launch: Any = None
 
     def __str__(self) -> str:
+        from tcemu.manual import cited
+
         return cited(Exception.__str__(self))  # KeyError's would quote the message
 
 

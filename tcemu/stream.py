@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import accumulate
 from math import prod
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from tcemu.errors import LaunchError, TcemuError, briefly
 from tcemu.launcher import replaced
 from tcemu.machine.allocation import Shared
-from tcemu.machine.arguments import check_arguments
+from tcemu.machine.arguments import check_arguments, fresh
 from tcemu.machine.events import Observer
 from tcemu.machine.launch import (
     RESIDENT,
@@ -21,11 +22,15 @@ from tcemu.machine.launch import (
     check_operations,
     check_resident,
     name_of,
+    partings,
+    policies_of,
     shape_of,
 )
-from tcemu.machine.pending import Policy, check_policy
+from tcemu.machine.memory import is_buffer
+from tcemu.machine.pending import Policy
 from tcemu.machine.stream import Planned, run_stream
 from tcemu.sanitizer.sanitizer import Mode, Sanitizer
+from tcemu.schedules.sweep import restore, seeds_of
 
 __all__ = ["Stream"]
 
@@ -39,8 +44,9 @@ class Stream:
     ended and all that it wrote can be seen. Accesses before the wait are a race if the launches share their bytes; the
     sanitizer reports it as global-race, at both lines.
 
-    All launches of a stream have one target, seed, policy and sanitizer, with the meaning that they have in
-    tcemu.launch. A launch in a stream without the attribute begins when all launches before it have ended.
+    All launches of a stream have the same target, seeds, policies and sanitizer, with the meaning that they have in
+    tcemu.launch: with several seeds or policies, the whole stream runs once under each, on the same input. A launch in
+    a stream without the attribute begins when all launches before it have ended.
 
     >>> def produce(warp, x):
     ...     warp.griddepcontrol("launch_dependents")
@@ -62,7 +68,8 @@ class Stream:
         *,
         target: str = "sm_90a",
         seed: int = 0,
-        policy: Policy = "late",
+        seeds: int | Iterable[int] | None = None,
+        policy: Policy | Sequence[Policy] = "late",
         resident: int = RESIDENT,
         operations: int | None = None,
         sanitizer: Mode = "raise",
@@ -70,7 +77,11 @@ class Stream:
     ) -> None:
         """Raises LaunchError, TargetError or OperandError for an argument that no launch takes."""
         Sanitizer(sanitizer)  # raises for an unknown mode
-        self._more: dict[str, Any] = {"target": target, "seed": seed, "policy": check_policy(policy)}
+        self._target = target
+        #: The seed and policy of each run; if there are several, they have names in `parted`.
+        self._cause = "policy" if seeds is None else "seed"
+        numbers = [seed] if seeds is None else seeds_of(seeds)
+        self._orders = [(number, each) for number in numbers for each in policies_of(policy)]
         self._resident, self._operations, self._sanitizer = resident, operations, sanitizer
         self._listening = check_observers(observers)
         check_operations(operations)
@@ -97,8 +108,7 @@ class Stream:
             told = briefly(programmatic_stream_serialization)
             raise LaunchError(f"programmatic_stream_serialization must be True or False; got {told}")
         check_arguments(kernel, args)
-        order = self._more["seed"], self._more["policy"]
-        shape = shape_of(grid, block, shared, self._more["target"], *order, cluster, non_portable_cluster)
+        shape = shape_of(grid, block, shared, self._target, *self._orders[0], cluster, non_portable_cluster)
         check_resident(self._resident, shape)
         overlaps = programmatic_stream_serialization and bool(self._planned)
         self._planned.append(Planned(kernel, shape, tuple(args), overlaps))
@@ -106,8 +116,10 @@ class Stream:
     def synchronize(self) -> list[Launch]:
         """Run the planned launches; their results, in order. Each has the reports about its own lines.
 
-        Raises what tcemu.launch raises; the arrays of all launches are then unchanged. If the sanitizer has collected a
-        report before an error, the result of the first launch has the error as `error` instead.
+        With several seeds or policies, they are the results under the first, as are the arrays' contents; `parted` of
+        each launch says which of its arrays then hold something else under another. Raises what tcemu.launch raises;
+        the arrays of all launches are then unchanged. If the sanitizer has collected a report before an error, the
+        result of the first launch has the error as `error` instead.
         """
         planned, self._planned = self._planned, []
         if not planned:
@@ -115,11 +127,8 @@ class Stream:
         if replaced():
             raise LaunchError("a stream cannot be launched here: launch one kernel at a time, with tcemu.launch")
         watch = Sanitizer(self._sanitizer)
-        listening: list[Observer] = [*self._listening, *([] if watch.mode == "off" else [watch])]
         try:
-            results = run_stream(
-                planned, resident=self._resident, operations=self._operations, observers=listening
-            )
+            results = self._run(planned, watch)
         except TcemuError as error:
             first = error.launch
             if first is not None:
@@ -133,6 +142,50 @@ class Stream:
             results[bisect(ends, int(report.by.block))].reports.append(report)
         return results
 
+    def _run(self, planned: Sequence[Planned], watch: Sanitizer) -> list[Launch]:
+        """Run the launches under every seed and policy; the results under the first, with what differs."""
+        listening: list[Observer] = [*self._listening, *([] if watch.mode == "off" else [watch])]
+        args = [given for each in planned for given in each.args]
+        before = fresh(args) if len(self._orders) > 1 else args
+        results: list[Launch] = []
+        try:
+            for number, order in enumerate(self._orders):
+                given = fresh(before) if number else args
+                one = run_stream(
+                    _under(planned, order, given), resident=self._resident, operations=self._operations,
+                    observers=listening,
+                )  # fmt: skip
+                results = results or one
+                if number:
+                    self._compare(planned, results, order, given)
+        except Exception:
+            restore(args, before)
+            raise
+        return results
+
+    def _compare(
+        self, planned: Sequence[Planned], results: Sequence[Launch], order: tuple[int, Policy], given: Sequence[Any]
+    ) -> None:
+        """Note in the results which arrays differ from those under the first order, if no earlier one has shown it."""
+        others = iter(given)
+        names = [f"seed {seed}" if self._cause == "seed" else policy for seed, policy in (self._orders[0], order)]
+        for each, result in zip(planned, results, strict=True):
+            pairs = [(n, one, other) for n, (one, other) in enumerate(zip(each.args, others, strict=False))]
+            pairs = [(n, one, other) for n, one, other in pairs if is_buffer(one)]
+            contents = [[one for _, one, _ in pairs], [other for _, _, other in pairs]]
+            found = partings([n for n, _, _ in pairs], names, contents, self._cause, each.kernel)
+            known = {parting.argument for parting in result.parted}
+            result.parted += [parting for parting in found if parting.argument not in known]
+
     def __repr__(self) -> str:
         planned = ", ".join(name_of(each.kernel) for each in self._planned) or "nothing planned"
-        return f"<stream on {self._more['target']}: {planned}>"
+        return f"<stream on {self._target}: {planned}>"
+
+
+def _under(planned: Sequence[Planned], order: tuple[int, Policy], args: Sequence[Any]) -> list[Planned]:
+    """The launches under a seed and a policy, with these arguments."""
+    (seed, policy), given = order, iter(args)
+    return [
+        replace(each, shape=replace(each.shape, seed=seed, policy=policy), args=tuple(next(given) for _ in each.args))
+        for each in planned
+    ]

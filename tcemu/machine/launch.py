@@ -191,7 +191,7 @@ def launch(
     """
     if not callable(kernel):
         raise LaunchError(f"a kernel must be a function that takes a warp; got {shown(kernel)}")
-    policies = _policies(policy)
+    policies = policies_of(policy)
     shape = shape_of(grid, block, shared, target, seed, policies[0], cluster, non_portable_cluster)
     check_resident(resident, shape)
     check_operations(operations)
@@ -220,7 +220,8 @@ def launch(
     return result
 
 
-def _policies(given: object) -> list[Policy]:
+def policies_of(given: object) -> list[Policy]:
+    """One policy or several, as a list. Raises LaunchError for what is none."""
     policies = [check_policy(each) for each in (given if isinstance(given, list | tuple) else [given])]
     if not policies:
         raise LaunchError(f"policy must be one or more of {', '.join(POLICIES)}; got none")

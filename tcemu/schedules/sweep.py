@@ -42,7 +42,7 @@ def sweep(
             try:
                 one = run(kernel, grid, block, given, seed=seed, **more)
             except (Exception, Interrupted) as error:
-                _restore(args, before)
+                restore(args, before)
                 error.add_note(f"It occurred after {done} of {len(numbers)} seeds; to reproduce it: seed={seed}")
                 if isinstance(error, TcemuError | Interrupted) and error.launch is not None:
                     error.launch.failing = seed
@@ -89,7 +89,8 @@ def _compare(kernel: object, result: Launch, one: tuple[int, Sequence[Any]], oth
     result.parted += [parting for parting in found if parting.argument not in known]
 
 
-def _restore(args: Sequence[Any], before: Sequence[Any]) -> None:
+def restore(args: Sequence[Any], before: Sequence[Any]) -> None:
+    """Let arrays hold again what their copies hold."""
     for given, old in zip(args, before, strict=True):
         if is_buffer(given) and given.flags.writeable:
             given[...] = old

@@ -171,6 +171,58 @@ def test_a_kernel_that_is_meant_to_overlap_gets_a_hint_if_it_would_race():
     assert not tcemu.launch(consume, block=N, args=(weights, out, "after")).reports
 
 
+def test_several_seeds_and_policies_run_the_whole_stream_on_the_same_input():
+    def add(warp, x, out):
+        warp.griddepcontrol("wait")
+        warp.st_global(out.at(warp.threads), warp.ld_global(x.at(warp.threads)) + warp.ld_global(out.at(warp.threads)))
+
+    orders = ({"seeds": 5}, 5), ({"policy": ("late", "early")}, 2), ({"seeds": [3, 7], "policy": ["early"]}, 2)
+    for options, runs in orders:
+        seen, (x, out) = [], np.zeros((2, N), np.uint32)
+        stream = tcemu.Stream(observers=[seen.append], **options)
+        stream.launch(produce, block=N, args=(x,))
+        stream.launch(add, block=N, args=(x, out), programmatic_stream_serialization=True)
+        results = stream.synchronize()
+        assert np.array_equal(out, EXPECTED), "each run begins with zeros"
+        assert not any(each.parted for each in results)
+        assert sum(isinstance(each, BlockEnded) for each in seen) == 2 * runs
+
+
+def test_what_depends_on_the_order_of_a_stream_is_said_for_each_launch():
+    def hasty(warp, x, out):  # does not wait for the launch before
+        warp.st_global(out.at(warp.threads), warp.ld_global(x.at(warp.threads), order="relaxed"))
+
+    def early(warp, x):
+        warp.griddepcontrol("launch_dependents")
+        warp.st_global(x.at(warp.threads), warp.threads + 1, order="relaxed")
+
+    x, out = np.zeros((2, N), np.uint32)
+    stream = tcemu.Stream(seeds=20, sanitizer="off")
+    stream.launch(early, block=N, args=(x,))
+    stream.launch(hasty, block=N, args=(x, out), programmatic_stream_serialization=True)
+    first, second = stream.synchronize()
+    (parting,) = second.parted
+    assert (first.parted, parting.argument, parting.cause) == ([], 1, "seed")
+    assert parting.policies[0] == "seed 0"
+
+
+def test_an_error_under_a_later_seed_leaves_the_arrays_unchanged():
+    runs = []
+
+    def fails(warp, x):
+        runs.append(1)
+        warp.st_global(x.at(warp.threads), 5)
+        if len(runs) > 2:
+            warp.ld_global(x.at(10**6))
+
+    x = np.zeros(32, np.uint32)
+    stream = tcemu.Stream(seeds=4)
+    stream.launch(fails, args=(x,))
+    with pytest.raises(tcemu.LaunchError):
+        stream.synchronize()
+    assert not x.any()
+
+
 def test_an_error_leaves_the_arrays_unchanged():
     def fails(warp, x, out):
         warp.ld_global(x.at(10**6))
