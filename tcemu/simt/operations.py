@@ -45,12 +45,18 @@ def bind(instruction: Instruction, text: Text, lowering: Lowering) -> Bound:
     later = accumulates(instruction)
     reads = [_reader(lowering, operand, each, later) for operand, each in zip(ins, given, strict=True)]
     writes = [_writer(lowering, operand, each) for operand, each in zip(outs, given_outs, strict=True)]
-    both = len(writes) == 2
+    both, opcode = len(writes) == 2, text.opcode  # a string is found faster than an instruction
 
     def act(frame: Frame) -> Any:
-        return frame.run.core.execute(instruction, *[read(frame) for read in reads], both=both)
+        return frame.run.core.execute(opcode, *[read(frame) for read in reads], both=both)
 
-    return Bound(act, _both(writes) if both else (writes[0] if writes else None) or _discard)
+    fixed = [read(None) for read in reads if isinstance(read, _Always)]
+
+    def again(frame: Frame) -> Any:
+        return frame.run.core.execute(opcode, *fixed)
+
+    executes = again if len(fixed) == len(reads) and not both else act  # as bar.sync 0
+    return Bound(executes, _both(writes) if both else (writes[0] if writes else None) or _discard)
 
 
 def _discard(frame: Frame, result: Any) -> None:
@@ -128,10 +134,10 @@ def _reader(lowering: Lowering, operand: Operand, given: Given, accumulates: boo
     if kind == "predicate":
         return _predicate(source, isinstance(given, Negated), one=operand.role == "scale_d")
     if kind == "membermask" and isinstance(source, Constant):
-        return _always(source.value & FULL)
+        return _Always(source.value & FULL)
     if isinstance(source, Constant):
         value = given.value if isinstance(given, Immediate) else source.value
-        return _always(value - (1 << 64) if value >= 1 << 63 else value)
+        return _Always(value - (1 << 64) if value >= 1 << 63 else value)
     if isinstance(source, Place) and (operand.uniform or operand.described):
         return lambda frame: _agreed(frame, frame.lanes(source))
     if kind in ("registers", "metadata", "scale", "value") and isinstance(source, Place):
@@ -143,8 +149,14 @@ def _reader(lowering: Lowering, operand: Operand, given: Given, accumulates: boo
     return lambda frame: reference.value(frame, source)
 
 
-def _always(value: Any) -> Read:
-    return lambda _: value
+class _Always:
+    """Reads what is always the same."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __call__(self, frame: Frame | None) -> Any:
+        return self.value
 
 
 def _one(frame: Frame, source: Source) -> int:
@@ -163,7 +175,7 @@ def _numbers(lowering: Lowering, given: Given, kind: Any) -> Callable[[Frame], l
 
 def _predicate(source: Source, negated: bool, one: bool) -> Read:
     if isinstance(source, Constant):
-        return _always(bool(source.value) != negated)
+        return _Always(bool(source.value) != negated)
     flip = FULL * negated
     if isinstance(source, Place) and source.bits > 1:  # an integer where PTX takes a predicate or 0 and 1
         return lambda frame: bool(frame.one(source))
@@ -177,7 +189,7 @@ def _address(lowering: Lowering, given: Given, one: bool) -> Read:
     memory = given if isinstance(given, Memory) else Memory(given)  # type: ignore[arg-type]
     source, offset = lowering.source(memory.base, 64), memory.offset
     if isinstance(source, Constant):
-        return _always(source.value + offset)
+        return _Always(source.value + offset)
     if not isinstance(source, Place):
         raise Unsupported(f"{given} is no address")
     place: Place = source

@@ -68,14 +68,18 @@ class Run:
         self._after = {
             SPLIT: self._split, LEFT: self._leave, JOINED: self._add, SPENT: self._spent, FAULT: self._finish,
         }  # fmt: skip
-        self._special: dict[str, Any] = {}
 
     def special(self, name: str) -> Any:
         """The value of a special register."""
-        if name not in self._special:
-            dynamic = self.core.block.shape.shared - self.program.layout.static_shared
-            self._special[name] = dynamic if name == "dynamic_smem_size" else SPECIAL[name].read(self.warp)
-        return self._special[name]
+        if name == "dynamic_smem_size":
+            return self.core.block.shape.shared - self.program.layout.static_shared
+        register, known = SPECIAL[name], self.together.special
+        if not register.alike:
+            return register.read(self.warp)
+        key = name, self.core.index
+        if key not in known:
+            known[key] = register.read(self.warp)
+        return known[key]
 
     def activate(self, bits: int) -> None:
         """Let operations be carried out for these lanes."""

@@ -12,19 +12,27 @@ _AXES = "xyz"
 CLOCKS = frozenset({"clock", "clock64", "clock_hi", "globaltimer", "globaltimer_lo", "globaltimer_hi"})
 
 
+#: They have the same value in the same warp of every block.
+_ALIKE = ("tid", "ntid", "nctaid", "laneid", "warpid", "nwarpid", "lanemask", "nclusterid", "cluster_nctaid", "nsmid")
+
+
 class SpecialRegister(NamedTuple):
-    """A special register: its bits, and its value in a warp, one number or one for each lane."""
+    """A special register: its bits, and its value in a warp, one number or one for each lane.
+
+    `alike`: the same warp of every block has the same value.
+    """
 
     bits: int
     read: Callable[[Warp], Any]
+    alike: bool
 
 
 def _plain(name: str, bits: int = 32) -> SpecialRegister:
-    return SpecialRegister(bits, lambda warp: getattr(warp, name))
+    return SpecialRegister(bits, lambda warp: getattr(warp, name), name.startswith(_ALIKE))
 
 
 def _axis(name: str, axis: int) -> SpecialRegister:
-    return SpecialRegister(32, lambda warp: getattr(warp, name)[axis])
+    return SpecialRegister(32, lambda warp: getattr(warp, name)[axis], name.startswith(_ALIKE))
 
 
 #: THE TABLE of special registers by name; the dynamic shared memory is the executor's to know.

@@ -24,6 +24,8 @@ class Together:
         #: how often each block of each function was executed
         self._executed: dict[Program, Array] = {}
         self._log = np.zeros(0, np.uint8)
+        #: special registers that are the same in the same warp of every block, by name and warp
+        self.special: dict[tuple[str, int], Any] = {}
 
     def executed(self, program: Program) -> Array:
         """How often each block of a function was executed: native code counts here."""
