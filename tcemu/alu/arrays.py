@@ -65,8 +65,8 @@ class Arrays:
         return np.asarray([value & ((1 << bits) - 1)], unsigned(bits))
 
     def number(self, x: Array) -> int | None:
-        """The number that a constant is; None of other values."""
-        return int(x.ravel()[0]) if x.size == 1 else None
+        """The number that all lanes are; None if they differ."""
+        return int(x.flat[0]) if x.size and (x == x.flat[0]).all() else None
 
     def select(self, mask: Array, yes: Array | int, no: Array | int, bits: int = 0) -> Array:
         """One or the other, lane by lane; `bits` is their width if both are numbers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 
 from tcemu.alu.floats import size
@@ -41,7 +42,10 @@ def _not_set(ops: Ops, words: Words, x: Value) -> Value:
 
 def by_table(ops: Ops, words: Words, x: Value, y: Value, z: Value, table: Value) -> Value:
     """The function of three bits whose results are the bits of an immediate: of x = 1, y = 0 and z = 1, bit 5."""
-    results = ops.number(table) or 0
+    results = ops.number(table)
+    if results is None:  # which PTX does not allow, but a test of all tables at once does
+        sides = [((~x, x)[n >> 2], (~y, y)[n >> 1 & 1], (~z, z)[n & 1]) for n in range(8)]
+        return functools.reduce(operator.or_, (a & b & c & -(table >> n & 1) for n, (a, b, c) in enumerate(sides)))
     number, other = results & 15, results >> 4
     clear, is_set = _of_two(y, z, number), _of_two(y, z, other)
     if number == other:

@@ -161,7 +161,8 @@ class Lowering:
         made = _LOWERED.get(head)
         if made is not None:
             return made(self, number, instruction)
-        row = alu.find(instruction.opcode)
+        pair = bool(instruction.operands) and isinstance(instruction.operands[0], Pair)
+        row = alu.find(instruction.opcode, pair=pair)
         return None if row is None else (self._computed(number, instruction, row),)
 
     def compute(
