@@ -65,7 +65,8 @@ def legal_table(opcodes: Iterable[str], target: str | None = None) -> Table:
 
     >>> print(tcemu.show.legal_table(["mma.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"]).rows[0][1])
     no: .m16n8k32 cannot be combined with the other qualifiers: .shape must be .m8n8k4, .m16n8k8 or .m16n8k16 here. \
-Nearest legal form: mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 (PTX ISA 9.7.14.5.14)
+Nearest legal form: mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 (PTX ISA 9.1, 9.7.14.5.14 \
+Multiply-and-Accumulate Instruction: mma)
     """
     if isinstance(opcodes, str) or not isinstance(opcodes, Iterable):
         raise OperandError(f"opcodes must be a list of strings; got {briefly(opcodes)}")
