@@ -84,6 +84,11 @@ class Ordinary:
     `meaning` takes a backend and the operands' bits: unsigned integers of their widths, or masks for predicates. It
     returns the result, or a tuple of them. With `carry_in`, CC.CF comes last among the operands; with `carry_out`, it
     comes last among the results.
+
+    >>> from tcemu import alu
+    >>> mad = alu.find("mad.wide.s32")
+    >>> mad.results, mad.operands, mad.title
+    (('s64',), ('s32', 's32', 's64'), 'Integer Arithmetic Instructions: mad')
     """
 
     opcode: str
@@ -99,7 +104,18 @@ class Ordinary:
 
 @dataclass(frozen=True)
 class Row:
-    """One meaning and its spellings. Types are separated by spaces; a type may be a word of the spelling."""
+    """One meaning and its spellings. Types are separated by spaces; a type may be a word of the spelling.
+
+    >>> from tcemu import alu
+    >>> row = next(each for each in alu.rows() if each.spelling == "add.itype")
+    >>> row.choices()
+    {'itype': 'u16 s16 u32 s32 u64 s64'}
+    >>> opcode, words = next(iter(row.spelled()))
+    >>> opcode, row.types(row.operands, words)
+    ('add.u16', ('u16', 'u16'))
+    >>> row.ordinary(opcode, words, "silicon").results
+    ('u16',)
+    """
 
     spelling: str
     results: str

@@ -15,7 +15,12 @@ MODULES = ("integer", "bits", "floating", "comparison", "logic", "conversion", "
 
 @cache
 def rows() -> tuple[Row, ...]:
-    """Every row."""
+    """Every row.
+
+    >>> from tcemu import alu
+    >>> alu.rows()[0].section.startswith("9.7")
+    True
+    """
     return tuple(row for name in MODULES for row in import_module(f"tcemu.alu.{name}").ROWS)
 
 
@@ -42,6 +47,10 @@ def find(opcode: str, *, pair: bool = False) -> Ordinary | None:
     """The ordinary instruction of an opcode, "add.rn.ftz.f32"; None if the table has none.
 
     `pair` asks for the form whose destination is a pair of registers, as in setp.eq.s32 p|q, a, b.
+
+    >>> from tcemu import alu
+    >>> alu.find("mad.lo.s32").operands
+    ('s32', 's32', 's32')
     """
     return _found(_key(opcode, pair=pair))
 
@@ -77,5 +86,10 @@ def _known(row: Row, words: Words) -> Known:
 
 
 def opcodes() -> list[str]:
-    """Every opcode of the table, with its qualifiers in the manual's order."""
+    """Every opcode of the table, with its qualifiers in the manual's order.
+
+    >>> from tcemu import alu
+    >>> "shf.l.wrap.b32" in alu.opcodes()
+    True
+    """
     return list(dict.fromkeys(opcode for _, opcode, _ in _spelled().values()))

@@ -17,7 +17,12 @@ from tcemu.assembly.names import demangle
 
 @dataclass(frozen=True, slots=True)
 class Register:
-    """A register of the function, ``%r1``; its type is in Function.registers."""
+    """A register of the function, ``%r1``; its type is in Function.registers.
+
+    >>> from tcemu import assembly
+    >>> str(assembly.Register("%r1"))
+    '%r1'
+    """
 
     name: str
 
@@ -27,7 +32,12 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class Special:
-    """A special register, without the %: "tid.x", "laneid", "clock64"."""
+    """A special register, without the %: "tid.x", "laneid", "clock64".
+
+    >>> from tcemu import assembly
+    >>> str(assembly.Special("tid.x"))
+    '%tid.x'
+    """
 
     name: str
 
@@ -40,6 +50,10 @@ class Immediate:
     """A constant: an integer, which may be negative, or the bits of an f32 or f64.
 
     Decimal constants (1.5) are f64 in PTX, also for an f32 instruction.
+
+    >>> from tcemu import assembly
+    >>> str(assembly.Immediate(0x3F800000, "f32"))
+    '0f3F800000'
     """
 
     value: int
@@ -51,7 +65,12 @@ class Immediate:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """The address of a variable, parameter or function; in an initial value perhaps ``generic(name)``."""
+    """The address of a variable, parameter or function; in an initial value perhaps ``generic(name)``.
+
+    >>> from tcemu import assembly
+    >>> str(assembly.Symbol("table", 16))
+    'table+16'
+    """
 
     name: str
     offset: int = 0
@@ -64,7 +83,12 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Masked:
-    """In an initial value, ``0xff00(name)``: those bits of the address, shifted down to bit 0."""
+    """In an initial value, ``0xff00(name)``: those bits of the address, shifted down to bit 0.
+
+    >>> from tcemu import assembly
+    >>> str(assembly.Masked(0xFF00, assembly.Symbol("table")))
+    '0xff00(table)'
+    """
 
     mask: int
     symbol: Symbol
@@ -75,7 +99,12 @@ class Masked:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A place in the body, or a table of places: a key of Function.labels, branch_targets, call_targets, prototypes."""
+    """A place in the body, or a table of places: a key of Function.labels, branch_targets, call_targets, prototypes.
+
+    >>> from tcemu import assembly
+    >>> str(assembly.Label("$L__BB0_2"))
+    '$L__BB0_2'
+    """
 
     name: str
 
@@ -85,7 +114,12 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Negated:
-    """``!%p``: the opposite of a predicate."""
+    """``!%p``: the opposite of a predicate.
+
+    >>> from tcemu import assembly
+    >>> str(assembly.Negated(assembly.Register("%p1")))
+    '!%p1'
+    """
 
     register: Register
 
@@ -95,7 +129,12 @@ class Negated:
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """``_``: a result that nobody wants."""
+    """``_``: a result that nobody wants.
+
+    >>> from tcemu import assembly
+    >>> str(assembly.Sink())
+    '_'
+    """
 
     def __str__(self) -> str:
         return "_"
@@ -103,7 +142,12 @@ class Sink:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """``{a, b}``: several registers or constants that are one operand."""
+    """``{a, b}``: several registers or constants that are one operand.
+
+    >>> from tcemu import assembly
+    >>> str(assembly.Vector((assembly.Register("%f1"), assembly.Register("%f2"))))
+    '{%f1, %f2}'
+    """
 
     items: tuple[Operand, ...]
 
@@ -113,7 +157,12 @@ class Vector:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """``d|p``: two results of one instruction."""
+    """``d|p``: two results of one instruction.
+
+    >>> from tcemu import assembly
+    >>> str(assembly.Pair(assembly.Register("%p1"), assembly.Sink()))
+    '%p1|_'
+    """
 
     first: Register | Sink
     second: Register | Sink
@@ -124,7 +173,12 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """``[base+offset]``, or ``[base, {coordinates}]`` of a tensor map."""
+    """``[base+offset]``, or ``[base, {coordinates}]`` of a tensor map.
+
+    >>> from tcemu import assembly
+    >>> str(assembly.Memory(assembly.Register("%rd1"), 8))
+    '[%rd1+8]'
+    """
 
     base: Register | Symbol | Immediate
     offset: int = 0
@@ -138,7 +192,12 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """``(a, b)`` of a call: its results or its arguments."""
+    """``(a, b)`` of a call: its results or its arguments.
+
+    >>> from tcemu import assembly
+    >>> str(assembly.Arguments((assembly.Symbol("param0"),)))
+    '(param0)'
+    """
 
     items: tuple[Operand, ...]
 
@@ -165,6 +224,10 @@ class Line:
     """A place in the source (.loc). `function` is demangled; `inlined` is the call that the compiler inlined here.
 
     `function` is "" if the text does not say it, as for lines of the kernel itself.
+
+    >>> from tcemu import assembly
+    >>> str(assembly.Line("gemm.cu", 12))
+    'gemm.cu:12'
     """
 
     file: str
@@ -179,7 +242,12 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction: `guard` is the predicate of ``@%p``, or of ``@!%p`` if `negated`."""
+    """One instruction: `guard` is the predicate of ``@%p``, or of ``@!%p`` if `negated`.
+
+    >>> from tcemu import assembly
+    >>> str(assembly.Instruction("bar.sync", (assembly.Immediate(0),)))
+    'bar.sync 0;'
+    """
 
     opcode: str
     operands: tuple[Operand, ...] = ()
@@ -203,6 +271,12 @@ class Variable:
 
     `count` is the number of elements of `type`, over all dimensions and vector elements. `pointer` says, for a
     parameter that is declared with .ptr, which memory it points to: "generic" if none is named.
+
+    >>> from tcemu import assembly
+    >>> values = assembly.Immediate(5), assembly.Immediate(7)
+    >>> table = assembly.Variable("table", "const", "u32", 4, 8, 2, values, dimensions=(2,))
+    >>> [(at, size, value.value) for at, size, value in table.elements()]
+    [(0, 4, 5), (4, 4, 7)]
     """
 
     name: str
@@ -242,7 +316,12 @@ def _flat(
 
 @dataclass(frozen=True, slots=True)
 class Prototype:
-    """``.callprototype``: what an indirect call passes and gets."""
+    """``.callprototype``: what an indirect call passes and gets.
+
+    >>> from tcemu import assembly
+    >>> assembly.Prototype().parameters
+    ()
+    """
 
     parameters: tuple[Variable, ...] = ()
     returns: tuple[Variable, ...] = ()
@@ -257,6 +336,10 @@ class Function:
     follows it (len(body) at the end). `directives` has .maxntid and its like, without the dot. `branch_targets` has the
     labels of each .branchtargets, `call_targets` the functions of each .calltargets. A function without a body is
     not `defined`: the text only declares it.
+
+    >>> from tcemu import assembly
+    >>> assembly.Function("_Z4gemmILi64EEvPfi").demangled
+    'gemm<64>(float*, int)'
     """
 
     name: str
@@ -295,6 +378,10 @@ class Module:
     """PTX text: its version and target ("sm_90a"), source files by number, variables and functions by name.
 
     `options` are the other words of .target, such as "debug"; `aliases` says which function an alias means.
+
+    >>> from tcemu import assembly
+    >>> assembly.parse(".version 8.0 .target sm_80 .address_size 64").target
+    'sm_80'
     """
 
     version: str = ""

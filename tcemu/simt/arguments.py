@@ -18,7 +18,18 @@ Array = npt.NDArray[Any]
 
 @runtime_checkable
 class Packed(Protocol):
-    """An argument that makes its own bytes, such as a struct."""
+    """An argument that makes its own bytes, such as a struct.
+
+    >>> from tcemu.simt import Packed
+    >>> class Pair:
+    ...     buffers = (np.zeros(4, np.float32),)
+    ...
+    ...     def pack(self, pointers):
+    ...         return int(next(pointers)).to_bytes(8, "little") + (7).to_bytes(4, "little")
+    >>> pair = Pair()
+    >>> isinstance(pair, Packed), pair.pack(iter([4096])).hex()
+    (True, '001000000000000007000000')
+    """
 
     @property
     def buffers(self) -> Sequence[Array]:

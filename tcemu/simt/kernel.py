@@ -64,7 +64,7 @@ class Kernel:
     ... }'''
     >>> triple = simt.Kernel(assembly.parse(text), "triple")
     >>> x = np.arange(32, dtype=np.int32)
-    >>> result = triple(1, 32, x)
+    >>> result = triple.launch(1, 32, x)
     >>> x[:4], result.target
     (array([0, 3, 6, 9], dtype=int32), 'sm_80')
 
@@ -91,7 +91,7 @@ class Kernel:
         self.variables = variables or Variables(module)
         self.names = tuple(names or (f"argument {number}" for number in range(len(self.function.parameters))))
         self._codes: dict[bool, Code] = {}
-        self.layout = self.code(preempts=False).layout
+        self.layout = self._code(preempts=False).layout
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}: {counted(len(self.parameters), 'argument')}>"
@@ -119,7 +119,7 @@ class Kernel:
         """The bytes of shared memory that it declares itself."""
         return self.layout.static_shared
 
-    def code(self, *, preempts: bool) -> Code:
+    def _code(self, *, preempts: bool) -> Code:
         """The code that runs, where the schedule may switch before each access or not."""
         memory = engine.native() and not preempts
         found = self._codes.get(memory)
@@ -193,7 +193,7 @@ class Kernel:
             grid = warp.core.grid
             if not runs or runs[-1].grid is not grid:
                 runs.append(Together(grid, says))
-            code = self.code(preempts=grid.scheduler.strategy.preempts)
+            code = self._code(preempts=grid.scheduler.strategy.preempts)
             Run(code.kernel, warp, parameters, named, runs[-1]).go()
 
         kernel.__name__ = kernel.__qualname__ = self.name

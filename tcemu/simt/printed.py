@@ -25,10 +25,11 @@ def _print(text: str) -> None:
 def printing(receiver: Listener) -> Iterator[None]:
     r"""Give what kernels print inside a with statement to a function.
 
-    >>> from tcemu.simt.printed import printing, tell
+    >>> from tcemu.simt import printing
+    >>> from tcemu.simt.printed import listener
     >>> lines = []
     >>> with printing(lines.append):
-    ...     tell("Hello from block 0\n")
+    ...     listener()("Hello from block 0\n")
     >>> lines
     ['Hello from block 0\n']
     """

@@ -15,7 +15,21 @@ Array = npt.NDArray[Any]
 
 
 class Variables:
-    """The arrays of bytes of a module's variables, which all kernels of the module share."""
+    r"""The arrays of bytes of a module's variables, which all kernels of the module share.
+
+    >>> from tcemu import assembly
+    >>> from tcemu.simt import Variables
+    >>> head = ".version 8.0\n.target sm_80\n.address_size 64\n"
+    >>> module = assembly.parse(head + ".global .u32 table[2] = {5, 7};\n.global .u64 at = generic(table)+4;")
+    >>> variables, (table, at) = Variables(module), module.variables.values()
+    >>> variables.array(table).view(np.uint32)
+    array([5, 7], dtype=uint32)
+    >>> variables.relocated([at])
+    True
+    >>> variables.relocate([at], {"table": 4096})
+    >>> variables.array(at).view(np.uint64)
+    array([4100], dtype=uint64)
+    """
 
     def __init__(self, module: Module) -> None:
         self.module = module

@@ -33,7 +33,12 @@ _SWIZZLES = (0, 32, 64, 128)
 
 @dataclass
 class Ran:
-    """A program that has ended: its exit status, and its launches in their order."""
+    """A program that has ended: its exit status, and its launches in their order.
+
+    >>> from tcemu.cuda.program import Ran
+    >>> Ran(0).launches
+    []
+    """
 
     status: int
     launches: list[Launch] = field(default_factory=list)
@@ -52,6 +57,11 @@ def run_program(
     `files` are its .cu and .cpp files, `arguments` those of its main, `options` for nvcc; `launching` are options of
     tcemu.launch, such as sanitizer= and seed=, for every launch. Its output goes where ours goes. Raises
     CompilationError, and whatever a launch raises, such as UndefinedBehaviour; the program is then stopped.
+
+    >>> tcemu.cuda.program.run_program(["scale.cu"], ["300"])  # doctest: +SKIP
+    Ran(status=0, launches=[<launch of scale on sm_90a: 3 blocks of (128, 1, 1), 45 instructions, policy late>])
+
+    The example needs nvcc.
     """
     with tempfile.TemporaryDirectory(prefix="tcemu-") as folder:
         built = build([Path(each) for each in files], arch, options, Path(folder))
