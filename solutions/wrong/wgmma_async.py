@@ -558,7 +558,7 @@ WRONG = {
     ],
     "repair_proxy_fence": [
         (halved_in_place("barrier"), "in the writing threads after their stores"),
-        (halved_in_place("barrier", "fence"), "Put the barrier after fence.proxy.async"),
+        (halved_in_place("barrier", "fence"), "move fence.proxy.async before the barrier"),
         (halved_in_place("one", "barrier"), "in every thread that stores"),
         (halved_in_place("fence", "barrier", stores=False), "not halved"),
     ],
@@ -568,7 +568,7 @@ WRONG = {
         (halved_in_place("barrier"), "in the writing threads after their stores"),
     ],
     "repair_proxy_barrier": [
-        (halved_in_place("barrier", "fence"), "Put the barrier after fence.proxy.async"),
+        (halved_in_place("barrier", "fence"), "move fence.proxy.async before the barrier"),
         (halved_in_place("fence"), "Put the barrier after fence.proxy.async"),
         (halved_in_place("barrier", "one", "barrier"), "in every thread that stores"),
     ],

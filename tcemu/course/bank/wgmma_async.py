@@ -160,6 +160,8 @@ def _repair(
     )
 
 
+#: Hints that count as errors: also that of fences behind the barrier, about which the manual says nothing.
+_FENCES = ("mbarrier-init-fence", "proxy-fence-barrier")
 #: Bytes of 64 columns of A and B.
 _STEP = 2 * 64 * (64 + 8)
 
@@ -261,19 +263,20 @@ EXERCISES = [
         "The threads halve A in shared memory before the product, and there is a barrier.",
         "A barrier orders threads. Which proxy reads the tile?",
         "The stores go through the generic proxy, wgmma reads through the async proxy.",
-        right=_half, mistakes=_whole,
+        right=_half, mistakes=_whole, heeded=_FENCES,
     ),
     _repair(
         "repair_proxy_thread", "proxy-fence-thread", "One thread fences for all",
         "As before, the threads halve A. Thread 0 executes fence.proxy.async after a barrier.",
         "Whose stores does a thread's fence.proxy.async cover?", "Every thread that stored executes it.",
-        right=_half, mistakes=_whole,
+        right=_half, mistakes=_whole, heeded=_FENCES,
     ),
     _repair(
         "repair_proxy_barrier", "proxy-fence-barrier", "The barrier is too early",
-        "As before, the threads halve A. Every thread executes fence.proxy.async.",
+        "As before, the threads halve A. Every thread executes fence.proxy.async after the barrier. Kernels of Triton "
+        "do, too, but the manual does not say that it is enough, and the sanitizer gives a hint.",
         "How does warp 0 know that warp 3 has fenced?", "Two neighbouring lines are in the wrong order.",
-        right=_half, mistakes=_whole,
+        right=_half, mistakes=_whole, heeded=_FENCES,
     ),
     _repair(
         "repair_overwritten", "overwritten-early", "The next tile comes too early",
