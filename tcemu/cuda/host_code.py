@@ -85,7 +85,8 @@ def device_side(source: str, wrong: Collection[int] = ()) -> DeviceSide:
     text = bytearray(raw)
     for part in gone:
         text[part.start : part.end] = re.sub(rb"[^\n]", b" ", raw[part.start : part.end])
-    return DeviceSide(text.decode(), tuple(part.name for part in sorted(gone, key=lambda part: part.start)))
+    ordered = sorted(gone, key=lambda part: part.start)
+    return DeviceSide(text.decode(), tuple(dict.fromkeys(part.name for part in ordered if part.name)))
 
 
 @cache

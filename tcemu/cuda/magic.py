@@ -15,6 +15,7 @@ import re
 import shlex
 import sys
 import threading
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -65,7 +66,7 @@ def _parser() -> _Arguments:
 
 def cell(shell: Any, line: str, body: str) -> None:
     """Compile a cell, and give its kernels, templates and variables to the user's namespace."""
-    from tcemu.cuda.module import compiled, host_code_in_words
+    from tcemu.cuda.module import compiled
 
     asked, more = _parser().parse_known_args(shlex.split(line, posix=sys.platform != "win32"))
     if asked.module and not asked.module.isidentifier():
@@ -76,7 +77,7 @@ def cell(shell: Any, line: str, body: str) -> None:
     module = compiled(f"\n{body}", name, Path.cwd(), asked.arch, define, asked.include, more)
     for warning in module.warnings:
         print(warning, file=sys.stderr)  # noqa: T201 - a compiler's warnings
-    if told := host_code_in_words(module):
+    for told in _notes(module, asked.module):
         print(f"Note: {told}", file=sys.stderr)  # noqa: T201 - likewise
     shell.user_ns.update(names(module))
     if asked.module:
@@ -97,9 +98,35 @@ def names(module: Module) -> dict[str, Any]:
     """Python names of what a module has: kernels without namespaces, templates; variables stay in the module."""
     found: dict[str, Any] = {each: Template(module, each) for each in module.templates}
     for each in module.kernels:
-        if "<" not in each:
-            found[re.split("::", each)[-1]] = module[each]
+        name = each.split("::")[-1]
+        if "<" not in each and name not in _ambiguous(module):
+            found[name] = module[each]
     return found
+
+
+def _notes(module: Module, asked: str) -> Iterator[str]:
+    """What a user should know of a cell that compiled."""
+    from tcemu.cuda.module import host_code_in_words
+
+    if told := host_code_in_words(module):
+        yield told
+    if not module.kernels and not module.templates:
+        yield "the cell has no kernel: a kernel is a function with __global__ before `void`"
+    whole = asked or "module"
+    how = "" if asked else f" after %%cuda -o {whole}"
+    for name, several in _ambiguous(module).items():
+        yield f"{len(several)} kernels are called {name}; {whole}[{several[0]!r}] is one of them{how}"
+    if module.variables and not asked:
+        yield f"Python reads and sets the variable {module.variables[0]} as {whole}[{module.variables[0]!r}]{how}"
+
+
+def _ambiguous(module: Module) -> dict[str, list[str]]:
+    """Overloads, and kernels of one name in several namespaces: as they are written, by the name."""
+    found: dict[str, list[str]] = {}
+    for each in module.parsed.kernels:
+        if "<" not in each.short:
+            found.setdefault(each.short.split("::")[-1], []).append(each.demangled)
+    return {name: several for name, several in found.items() if len(several) > 1}
 
 
 def register(shell: Any) -> None:

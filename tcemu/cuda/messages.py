@@ -17,6 +17,27 @@ _HEAD = re.compile(
     r"^(?P<file>.+)\((?P<line>\d+)\): (?P<kind>(?:catastrophic |internal )?error|warning)(?: #[\w-]+)?: (?P<said>.*)$"
 )
 _NO_FILE = re.compile(r'cannot open source file "([^"]+)"')
+#: What helps, by what NVRTC says; the first that fits is shown.
+_ADVICE = {
+    r'cannot open source file "(curand\w*\.h)"': (
+        "{0} belongs to cuRAND, which is a package of its own: `pip install nvidia-curand`"
+    ),
+    r'cannot open source file "([^"]+)"': (
+        "{0} is none of CUDA's headers; include=[FOLDER] adds a folder (in a cell: %%cuda -I FOLDER)"
+    ),
+    r"device-side kernel launch|identifier \"cuda(?:DeviceSynchronize|StreamCreate\w*)\" is undefined": (
+        "A kernel cannot launch another here (no dynamic parallelism); launch both from Python, one after the other"
+    ),
+    r'identifier "__(shfl(?:_up|_down|_xor)?|any|all|ballot)" is undefined': (
+        "CUDA has __{0}_sync instead, whose first argument is a mask of lanes: 0xffffffff for the whole warp"
+    ),
+    r'"(tex[123]D\w*|surf[123]D\w*)"|"texture" is|(texture) is not a template': (
+        "tcemu has no textures or surfaces; pass an array, and index it"
+    ),
+    r'namespace "std" has no member "(\w+)"': (
+        "std::{0} is for the host only; a kernel uses arrays, cuda::std and what CUDA has"
+    ),
+}
 _NAMES = "__nv_name_map"  # NVRTC's file of name expressions
 
 
@@ -79,6 +100,14 @@ def absent_header(log: str) -> str:
     """The header that NVRTC did not find; empty if it found all."""
     found = _NO_FILE.search(log)
     return found[1] if found else ""
+
+
+def advice(log: str) -> str:
+    """What to do about what NVRTC says; empty if there is nothing to add."""
+    for said, text in _ADVICE.items():
+        if found := re.search(said, log):
+            return text.format(*found.groups())
+    return ""
 
 
 def wrong_lines(log: str, file: str) -> frozenset[int]:

@@ -30,9 +30,10 @@ _KEPT = 64
 _answers: dict[Any, Answer] = {}
 #: Names of sources that have no file, by the source.
 _names: dict[str, str] = {}
-_TEMPLATE = re.compile(
-    r"\btemplate\s*<[^;{}]*?__global__[^;{}()]*?(?:__launch_bounds__\s*\([^)]*\)[^;{}()]*?)?\b(\w+)\s*\("
-)
+#: __launch_bounds__(...) and its like, with what may be in their parentheses.
+_INNER = r"\((?:[^()]++|\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\))*+\)"
+_ANNOTATION = re.compile(rf"\b__\w+__\s*{_INNER}")
+_TEMPLATE = re.compile(r"\btemplate\s*<[^;{}]*?__global__[^;{}()]*?\b(\w+)\s*\(")
 
 
 class Module(ptx.Module):
@@ -57,7 +58,7 @@ class Module(ptx.Module):
     @cached_property
     def templates(self) -> tuple[str, ...]:
         """The names of kernel templates."""
-        return tuple(dict.fromkeys(_TEMPLATE.findall(self._from.text)))
+        return tuple(dict.fromkeys(_TEMPLATE.findall(_ANNOTATION.sub("", self._from.text))))
 
     def __getitem__(self, name: str) -> Any:
         """A kernel, an instantiation of a kernel template, or the content of a variable."""
@@ -84,6 +85,12 @@ class Module(ptx.Module):
         error = super()._unknown(name)
         if name in self.left_out:
             return UnknownKey(f"{name} is host code, which tcemu does not run: {_call_in_words(self)}")
+        template = name.partition("<")[0].strip() if isinstance(name, str) else ""
+        if template in self.templates:
+            return UnknownKey(
+                f"{name} is no instantiation of the template {template}: the number, order or kind of its arguments "
+                f"differs from what follows `template`, or a namespace is missing before it."
+            )
         if self.templates:
             several = listing((f"{each}<...>" for each in self.templates), "and")
             return UnknownKey(f"{error} Templates get their arguments in the name: {several}.")
@@ -225,7 +232,7 @@ def _device_code(
     log = first.log
     for path, called in _called(name, files):
         log = re.sub(rf"^{re.escape(called)}\(", lambda _, path=path: f"{path}(", log, flags=re.MULTILINE)  # type: ignore[misc]
-    raise messages.error(log, first.failed, _advice(messages.absent_header(log)))
+    raise messages.error(log, first.failed, messages.advice(log))
 
 
 def _called(name: str, files: Mapping[str, tuple[str, str]]) -> list[tuple[str, str]]:
@@ -275,13 +282,6 @@ def _with_own_names(text: str, paths: Mapping[str, str]) -> str:
     return re.sub(r'^(\s*\.file\s+\d+\s+)"(.*?)"', own, text, flags=re.MULTILINE)
 
 
-def _advice(header: str) -> str:
-    """What to do about a header that is not there."""
-    if not header:
-        return ""
-    return f"{header} is none of CUDA's headers; include=[FOLDER] adds a folder (in a cell: %%cuda -I FOLDER)"
-
-
 def _call_in_words(module: Module) -> str:
     name = next(iter((*module.kernels, *module.templates)), "kernel")
     return f"call the kernels from Python, {name}[grid, block](...), with numpy arrays; cudaMalloc is not needed"
@@ -294,5 +294,3 @@ def host_code_in_words(module: Module) -> str:
     verb = "is" if len(module.left_out) == 1 else "are"
     shown = listing([*module.left_out[:4], *(["others"] if len(module.left_out) > 4 else [])], "and")
     return f"{shown} {verb} host code, which tcemu does not run: {_call_in_words(module)}"
-
-

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 #: The first words of the machine's instructions.
 _MACHINE = frozenset(family.mnemonic for family in FAMILIES)
+#: The first words of the instructions of textures and surfaces.
+_TEXTURES = {"tex", "tld4", "txq", "istypep", "suld", "sust", "sured", "suq"}
 #: Families that a loop repeats until other lanes have done something.
 _POLLS = ("mbarrier.try_wait", "mbarrier.test_wait", "atom", "nanosleep")
 
@@ -72,9 +74,7 @@ class Program:
         #: the block that each instruction is in, or, where it is alone, is
         self.block_of = _blocks_of_instructions(self.blocks, len(function.body))
         #: the loads and stores of segments, by the number of the instruction
-        self.accesses = {
-            step.number: step for block in self.blocks for step in block.steps if isinstance(step, Access)
-        }
+        self.accesses = {step.number: step for block in self.blocks for step in block.steps if isinstance(step, Access)}
         self._window: Place = self.slots.places[WINDOW]
 
     @cached_property
@@ -145,7 +145,8 @@ class Program:
         if bind is not None:
             return Operation(text.opcode, number, site, guard, bind(self, number, text))
         if head not in _MACHINE:
-            raise Unsupported("tcemu does not execute this instruction")
+            why = "has no textures or surfaces" if head in _TEXTURES else "does not execute this instruction"
+            raise Unsupported(f"tcemu {why}")
         instruction = parse(text.opcode, self.code.target)
         act, write = operations.bind(instruction, text, self.lowering)
         polls = instruction.family.startswith(_POLLS)

@@ -63,7 +63,10 @@ def _address(value: Symbol | Masked, addresses: Mapping[str, int]) -> int:
         shift = (value.mask & -value.mask).bit_length() - 1
         return (_address(value.symbol, addresses) & value.mask) >> shift
     if value.name not in addresses:
-        raise Unsupported(f"the initial value of a variable is the address of {value.name}, which is not in memory")
+        raise Unsupported(
+            f"the initial value of a variable is the address of {value.name}, which is not in memory: "
+            "tcemu has no virtual functions and no tables of functions"
+        )
     return addresses[value.name] + value.offset
 
 

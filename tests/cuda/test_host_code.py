@@ -84,4 +84,4 @@ using M2::kept;
 """
     side = device_side(source)
     assert side.text.splitlines()[1:2] + side.text.splitlines()[4:] == [" " * 41, " " * 17, "using M2::kept;"]
-    assert side.left_out == ("launch", "")
+    assert side.left_out == ("launch",)

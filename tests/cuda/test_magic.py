@@ -28,6 +28,13 @@ namespace deep { __global__ void one(int* x) { *x = 1; printf("one %d\\n", *x); 
     "scale[1, 32](x, 2.0)",
     "%%cuda --arch\n__global__ void f() {}",
     "%%cuda\n#include <vector>\n__global__ void f() {}\nint main() { f<<<1, 1>>>(); std::vector<int> v; }",
+    """%%cuda
+__constant__ float mask[2];
+__global__ void f(int* x) {}
+__global__ void f(float* x) {}
+__global__ void g(float* x) { x[0] = mask[0]; }""",
+    "%%cuda\nvoid f(float* x) { x[0] = 1; }",
+    "add['float, 5']",
 ]
 PROBE = """
 import sys
@@ -63,7 +70,7 @@ def test_kernels_become_names(shown):
     assert shown[4] == "<kernel scale(float* x, float k, int n) for sm_80>"
     assert shown[5] == "one 1\ny [1 7 7 7]"
     assert shown[6] == (
-        "(<kernel template add: add[\"64\"], with the template's arguments, is a kernel>,\n"
+        '(<kernel template add: add["64"], with the template\'s arguments, is a kernel>,\n'
         " <Cell In[2] for sm_80:\n"
         "     kernel scale(float* x, float k, int n)\n"
         "     kernel deep::one(int* x)>)"
@@ -84,3 +91,12 @@ def test_messages_are_at_the_cells_line(shown):
         "Note: main is host code, which tcemu does not run: call the kernels from Python, f[grid, block](...), with "
         "numpy arrays; cudaMalloc is not needed"
     )
+
+
+def test_what_has_no_name_in_python_is_told(shown):
+    assert shown[12] == (
+        "Note: 2 kernels are called f; module['f(int*)'] is one of them after %%cuda -o module\n"
+        "Note: Python reads and sets the variable mask as module['mask'] after %%cuda -o module"
+    )
+    assert shown[13] == "Note: the cell has no kernel: a kernel is a function with __global__ before `void`"
+    assert "add<float, 5> is no instantiation of the template add" in " ".join(shown[14].split())

@@ -97,3 +97,25 @@ def test_macros_and_folders(tmp_path):
         options.defined({"a b": 1})
     with pytest.raises(OperandError, match=r"options= must be the compiler's options as text, .*; got \[3\]"):
         options.given([3])
+
+
+@pytest.mark.parametrize(
+    ("said", "helps"),
+    [
+        ('cannot open source file "curand_kernel.h"', "`pip install nvidia-curand`"),
+        ('cannot open source file "mine.cuh"', "include=[FOLDER]"),
+        ('identifier "cudaDeviceSynchronize" is undefined', "no dynamic parallelism"),
+        (
+            "device-side kernel launch could not be processed as the required runtime APIs are not declared",
+            "cannot launch",
+        ),
+        ('identifier "__shfl_down" is undefined', "__shfl_down_sync"),
+        ('no instance of overloaded function "tex2D" matches the argument list', "no textures"),
+        ('namespace "std" has no member "vector"', "std::vector is for the host only"),
+        ('identifier "z" is undefined', ""),
+    ],
+)
+def test_advice(said, helps):
+    advice = messages.advice(f"k.cu(2): error: {said}\n")
+    assert helps in advice
+    assert bool(helps) == bool(advice)
