@@ -74,8 +74,14 @@ class Kernel:
     def executable(self) -> simt.Kernel:
         """What runs, which is made when it is first needed. Raises Unsupported for what tcemu does not execute."""
         names = [f"argument {each.name or each.index}" for each in self.parameters]
-        module = self.module
-        return simt.Kernel(module.parsed, self.function.name, module.target, variables=module.storage, names=names)
+        module, name = self.module, self.function.name
+        shared = module.storage
+        return simt.Kernel(module.parsed, name, module.target, variables=shared, names=names, fmad=module.fmad)
+
+    @property
+    def fused(self) -> tuple[simt.Fused, ...]:
+        """Products and sums that PTX lets the assembler fuse into one operation: pairs of instructions of the text."""
+        return self.executable.fused
 
     def __call__(self, grid: Any, block: Any, *args: Any, **options: Any) -> Launch:
         """Launch it: the grid, the block, the kernel's arguments, options of tcemu.launch."""

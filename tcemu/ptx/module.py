@@ -56,8 +56,9 @@ class Module:
     ('fill',)
     """
 
-    def __init__(self, text: str, name: str = "kernel.ptx", target: str = "") -> None:
-        self.text, self.name = text, name
+    def __init__(self, text: str, name: str = "kernel.ptx", target: str = "", *, fmad: bool = True) -> None:
+        """`fmad` is whether a product and a sum become one operation where PTX leaves it open, as ptxas does it."""
+        self.text, self.name, self.fmad = text, name, fmad
         self.parsed = assembly.parse(text, name if name.endswith(".ptx") else f"the PTX of {name}")
         self.target = str(target_named(target or self.parsed.target))
         #: what the variables hold, which the kernels share
@@ -219,10 +220,12 @@ def _written(name: str) -> str:
 
 
 @explained
-def load(source: str | os.PathLike[str], target: str = "") -> Module:
+def load(source: str | os.PathLike[str], target: str = "", *, fmad: bool = True) -> Module:
     """The module of a PTX file, or of PTX text: ``tcemu.ptx.load("kernel.ptx")["matmul"]``.
 
-    `target` is what it runs on, if not what the text says. Raises PtxError for text that is not PTX.
+    `target` is what it runs on, if not what the text says. `mul.f32` and `add.f32`, whose rounding the text leaves open
+    (PTX ISA 9.7.3), are fused as ptxas fuses them, unless `fmad` is False; a kernel's `fused` lists them. Raises
+    PtxError for text that is not PTX.
 
     >>> text = '''
     ... .version 8.0
@@ -244,10 +247,10 @@ def load(source: str | os.PathLike[str], target: str = "") -> Module:
     array([0, 1, 2, 3], dtype=int32)
     """
     if isinstance(source, str) and ("\n" in source or ".version" in source):
-        return Module(source, target=target)
+        return Module(source, target=target, fmad=fmad)
     path = Path(source)
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise OperandError(f"cannot read the PTX file {str(path)!r}: {error.strerror or error}") from None
-    return Module(text, str(path), target)
+    return Module(text, str(path), target, fmad=fmad)

@@ -1,9 +1,10 @@
 """PTX functions on the machine: 32 lanes in lane groups, registers, memory, calls."""
 
 from tcemu.simt.arguments import Packed
+from tcemu.simt.contraction import Fused
 from tcemu.simt.errors import KernelAssertion, Unsupported
 from tcemu.simt.kernel import Kernel
 from tcemu.simt.printed import printing
 from tcemu.simt.variables import Variables
 
-__all__ = ["Kernel", "KernelAssertion", "Packed", "Unsupported", "Variables", "printing"]
+__all__ = ["Fused", "Kernel", "KernelAssertion", "Packed", "Unsupported", "Variables", "printing"]

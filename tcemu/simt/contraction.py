@@ -39,7 +39,13 @@ _BRANCHING = re.compile(
 
 
 class Fused(NamedTuple):
-    """A product and an addition that became one operation: their instructions in the text."""
+    """A product and an addition that became one operation: their instructions in the text.
+
+    >>> from tcemu import assembly, simt
+    >>> product, addition = assembly.Instruction("mul.f32"), assembly.Instruction("add.f32")
+    >>> print(*simt.Fused(product, addition))
+    mul.f32; add.f32;
+    """
 
     product: Instruction
     addition: Instruction

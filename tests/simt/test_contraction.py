@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+import tcemu
 from tcemu import assembly, simt
 from tcemu.simt.contraction import contract
 
@@ -154,3 +155,12 @@ def test_it_is_rounded_once(kind, short, meaning):
 def test_a_kernel_says_what_it_fuses():
     kernel = simt.Kernel(assembly.parse(text("mul m0,x0,x1; add m1,m0,x2; st m1")), "k")
     assert [(each.product.opcode, each.addition.opcode) for each in kernel.fused] == [("mul.f32", "add.f32")]
+
+
+def test_a_loaded_module_fuses_or_not():
+    written = text("mul m0,x0,x1; add m1,m0,x2; st m1")
+    x = np.array([1 + 2**-15, 1 + 2**-15, -1 - 2**-14, 0, 0, 0], np.float32)
+    once, twice = np.zeros(1, np.float32), np.zeros(1, np.float32)
+    tcemu.ptx.load(written)["k"][1, 1](x, once)
+    tcemu.ptx.load(written, fmad=False)["k"][1, 1](x, twice)
+    assert (once, twice) == (2**-30, 0)
