@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -77,7 +77,7 @@ def device_side(source: str, wrong: Collection[int] = ()) -> DeviceSide:
     macros = _macros(source)
     gone = {part for part in parts if not _kept(part, macros) and (_host(part) or _holds(part, wrong))}
     while True:
-        names = {part.name for part in gone} - {part.name for part in parts if part not in gone}
+        names = {part.name for part in gone} - {part.name for part in parts if part not in gone} - {""}
         more = {part for part in parts if part not in gone and not _kept(part, macros) and names & _words(part)}
         if not more:
             break
@@ -87,6 +87,12 @@ def device_side(source: str, wrong: Collection[int] = ()) -> DeviceSide:
         text[part.start : part.end] = re.sub(rb"[^\n]", b" ", raw[part.start : part.end])
     ordered = sorted(gone, key=lambda part: part.start)
     return DeviceSide(text.decode(), tuple(dict.fromkeys(part.name for part in ordered if part.name)))
+
+
+def mentions_device(header: str) -> bool:
+    """Whether a header has anything that is for the device alone or for both sides, also by a macro of its library."""
+    code = re.sub(r"//[^\n]*|/\*.*?\*/", "", header, flags=re.DOTALL)
+    return bool(re.search(r"__device__|__global__|_DEVICE\b|\bDEVICE\b", code))
 
 
 @cache
@@ -109,7 +115,12 @@ def _inside(outer: Node, raw: bytes) -> Iterator[Part]:
         while inner.type == "template_declaration":
             inner = inner.named_children[-1]
         if inner.type in _PARTS:
-            yield _part(node, inner, raw)
+            part = _part(node, inner, raw)
+            yield part
+            body = inner.child_by_field_name("body")
+            if part.device and body is not None and body.type == "field_declaration_list":
+                # a class that stays: its members for the host go one by one, and nobody else for their names
+                yield from (replace(each, name="") for each in _inside(body, raw))
         elif node.type in _OUTER:
             yield from _inside(node, raw)
 

@@ -16,7 +16,7 @@ from tcemu import ptx
 from tcemu.arguments import explained
 from tcemu.cuda import compiler, messages, options
 from tcemu.cuda.headers import HOST, beside, elsewhere
-from tcemu.cuda.host_code import device_side
+from tcemu.cuda.host_code import device_side, mentions_device
 from tcemu.cuda.nvrtc import Answer, Request
 from tcemu.cuda.toolkit import OWN, toolkit
 from tcemu.errors import OperandError, UnknownKey, listing
@@ -225,8 +225,15 @@ def _device_code(
             for file, called in _called(name, files)
         }
         grown = {file: wrong.get(file, frozenset()) | lines for file, lines in more.items()}
-        if header or grown == {file: wrong.get(file, frozenset()) for file in grown}:
+        if header:
             break
+        if grown == {file: wrong.get(file, frozenset()) for file in grown}:
+            # nothing more can be left out of a file; a header without a device's code can go as a whole
+            whole = [key for key, (path, inner) in files.items() if grown.get(path) and not mentions_device(inner)]
+            if not whole:
+                break
+            files |= {key: (files[key][0], "") for key in whole}
+            grown = {file: lines for file, lines in grown.items() if file not in {files[key][0] for key in whole}}
         wrong = grown
     assert first is not None  # noqa: S101 - it was asked at least once
     log = first.log

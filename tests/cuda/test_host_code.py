@@ -85,3 +85,16 @@ using M2::kept;
     side = device_side(source)
     assert side.text.splitlines()[1:2] + side.text.splitlines()[4:] == [" " * 41, " " * 17, "using M2::kept;"]
     assert side.left_out == ("launch",)
+
+
+def test_a_class_for_either_side_keeps_what_a_device_can_use():
+    source = """struct Params {
+  int n;
+  __host__ __device__ int twice() const { return 2 * n; }
+  void show() const { std::cout << n; }
+};
+__global__ void f(Params p, int* x) { *x = p.twice(); }
+"""
+    lines = device_side(source).text.splitlines()
+    assert lines[3].strip() == ""
+    assert lines[:3] + lines[4:] == source.splitlines()[:3] + source.splitlines()[4:]
