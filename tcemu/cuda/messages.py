@@ -34,6 +34,9 @@ _ADVICE = {
     r'"(tex[123]D\w*|surf[123]D\w*)"|"texture" is|(texture) is not a template': (
         "tcemu has no textures or surfaces; pass an array, and index it"
     ),
+    r'identifier "(concept|requires|consteval|constinit)" is undefined': (
+        "{0} is of C++20: options=['-std=c++20'] (in a cell: %%cuda -std=c++20)"
+    ),
     r'namespace "std" has no member "(\w+)"': (
         "std::{0} is for the host only; a kernel uses arrays, cuda::std and what CUDA has"
     ),

@@ -112,6 +112,7 @@ def test_macros_and_folders(tmp_path):
         ('identifier "__shfl_down" is undefined', "__shfl_down_sync"),
         ('no instance of overloaded function "tex2D" matches the argument list', "no textures"),
         ('namespace "std" has no member "vector"', "std::vector is for the host only"),
+        ('identifier "concept" is undefined', "-std=c++20"),
         ('identifier "z" is undefined', ""),
     ],
 )
