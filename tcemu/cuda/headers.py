@@ -34,7 +34,8 @@ _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 def beside(source: str, folders: Iterable[Path]) -> dict[str, tuple[str, str]]:
     """The files that a source includes in quotes, and those that they include: path and text by the name in quotes.
 
-    They are looked for beside the source and in `folders`; one that is not found is left to the compiler.
+    They are looked for beside the source and in `folders`; one that is not found is left to the compiler, and so
+    are all if a name stands for different files in different folders.
     """
     found: dict[str, tuple[str, str]] = {}
     places = [Path(each) for each in folders]
@@ -43,6 +44,8 @@ def beside(source: str, folders: Iterable[Path]) -> dict[str, tuple[str, str]]:
         text, where = waiting.pop()
         for name in _INCLUDE.findall(text):
             path = next((each / name for each in where if (each / name).is_file()), None)
+            if path is not None and name in found and found[name][0] != str(path):
+                return {}  # one name, two files: NVRTC looks beside the file that includes it, and finds the right one
             if path is None or name in found:
                 continue
             try:

@@ -273,3 +273,18 @@ def test_a_header_for_the_host_that_does_not_parse_is_left_out(tmp_path):
     x = np.zeros(1, np.int32)
     cuda.compile(tmp_path / "one.cu")["one"][1, 1](x)
     assert x[0] == 1
+
+
+def test_headers_of_one_name_in_several_folders(tmp_path):
+    for name, text in {
+        "a/all.cuh": '#include "util.cuh"',
+        "a/util.cuh": "#define A 3",
+        "b/all.cuh": '#include "util.cuh"',
+        "b/util.cuh": "#define B 4",
+        "two.cu": '#include "a/all.cuh"\n#include "b/all.cuh"\n__global__ void two(int* x) { *x = A * B; }',
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text + "\n")
+    x = np.zeros(1, np.int32)
+    cuda.compile(tmp_path / "two.cu")["two"][1, 1](x)
+    assert x[0] == 12
