@@ -28,7 +28,7 @@ Examples:
   tcemu isa m16n8k16 f16                 by shape and type
   tcemu isa --target sm_90a --type e4m3  by GPU and type
   tcemu isa OPCODE                       explain one
-  tcemu isa cvt                          an ordinary instruction
+  tcemu isa cvt                          ordinary
   tcemu isa OPCODE -o map.svg            its picture
   tcemu isa OPCODE "A[3][5]"             where it is
   tcemu isa OPCODE --operand a --lane 5  lane 5's part

@@ -15,7 +15,7 @@ from tcemu.errors import LaunchError, MemoryFault
 from tcemu.instructions import Instruction, parse
 from tcemu.machine.addresses import LOCAL, PARAM
 from tcemu.machine.masks import bits_of, lanes_of
-from tcemu.simt import reference
+from tcemu.simt import values
 from tcemu.simt.places import Place
 from tcemu.simt.steps import Access
 
@@ -27,7 +27,7 @@ Array = npt.NDArray[Any]
 
 def addresses_of(frame: Frame, step: Access) -> Array:
     """The addresses of an access, int64 (32,): in a register of 32 bits, the sum has 32 bits too."""
-    found = reference.value(frame, step.address)
+    found = values.value(frame, step.address)
     if step.offset:
         found = found + found.dtype.type(step.offset & (1 << step.address.bits) - 1)
     return found.astype(np.uint64).view(np.int64)
@@ -36,7 +36,7 @@ def addresses_of(frame: Frame, step: Access) -> Array:
 def stored(frame: Frame, step: Access) -> Array:
     """The bytes (32, size) that a store writes."""
     kind = f"u{step.bits // 8}"
-    columns = [reference.value(frame, each).astype(kind) for each in step.registers if each is not None]
+    columns = [values.value(frame, each).astype(kind) for each in step.registers if each is not None]
     return np.stack(columns, axis=1).view(np.uint8)
 
 
@@ -47,7 +47,7 @@ def loaded(frame: Frame, step: Access, data: Array, lanes: int) -> None:
     for number, place in enumerate(step.registers):
         if isinstance(place, Place):
             wide = elements[:, number].astype(f"{kind[0]}{place.bits // 8}").view(f"u{place.bits // 8}")
-            reference.put(frame, place, wide, lanes)
+            values.put(frame, place, wide, lanes)
 
 
 def carry_out(frame: Frame, step: Access) -> None:
@@ -129,7 +129,7 @@ def operation(step: Access, instruction: Instruction) -> Callable[[Frame], None]
         found = run.core.execute(instruction, addresses).bits
         for number, place in enumerate(step.registers):
             if isinstance(place, Place):
-                reference.put(frame, place, _fit(found[:, number], place, step), mine)
+                values.put(frame, place, _fit(found[:, number], place, step), mine)
 
     return act
 
@@ -137,7 +137,7 @@ def operation(step: Access, instruction: Instruction) -> Callable[[Frame], None]
 def _values(frame: Frame, step: Access) -> Array:
     """What a store writes, as the machine takes it: (32, count) of the width of its registers."""
     kind = np.uint64 if step.bits == 64 else np.uint32
-    return np.stack([reference.value(frame, each).astype(kind) for each in step.registers if each is not None], axis=1)
+    return np.stack([values.value(frame, each).astype(kind) for each in step.registers if each is not None], axis=1)
 
 
 def _fit(values: Array, place: Place, step: Access) -> Array:

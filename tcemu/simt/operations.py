@@ -19,7 +19,7 @@ from tcemu.machine.addresses import PARAM, window_of
 from tcemu.machine.masks import FULL, bits_of, lanes_of
 from tcemu.machine.registers import Registers
 from tcemu.machine.tensor_map_words import BYTES, map_of
-from tcemu.simt import reference
+from tcemu.simt import values
 from tcemu.simt.errors import Unsupported
 from tcemu.simt.lowering import Lowering
 from tcemu.simt.places import LANES, Constant, Place, Source
@@ -146,7 +146,7 @@ def _reader(lowering: Lowering, operand: Operand, given: Given, accumulates: boo
         if source.bits == 16 or source.bits == 8:
             return lambda frame: frame.lanes(source).astype(_U32)
         return lambda frame: frame.lanes(source)
-    return lambda frame: reference.value(frame, source)
+    return lambda frame: values.value(frame, source)
 
 
 class _Always:
@@ -163,7 +163,7 @@ def _one(frame: Frame, source: Source) -> int:
     """A source in the first active lane."""
     if isinstance(source, Constant):
         return source.value
-    return frame.one(source) if isinstance(source, Place) else int(reference.uniform(frame, source))
+    return frame.one(source) if isinstance(source, Place) else int(values.uniform(frame, source))
 
 
 def _numbers(lowering: Lowering, given: Given, kind: Any) -> Callable[[Frame], list[int]]:
@@ -247,7 +247,7 @@ def _registers(lowering: Lowering, given: Vector, accumulates: bool) -> Read:
             return lambda frame: frame.rows[bits][rows].T
         return lambda frame: frame.rows[bits].T[:, rows]
     kind = np.uint64 if 64 in widths else np.uint32
-    return lambda frame: np.stack([reference.value(frame, each).astype(kind) for each in sources], axis=1)
+    return lambda frame: np.stack([values.value(frame, each).astype(kind) for each in sources], axis=1)
 
 
 def _places(lowering: Lowering, given: Given) -> Sequence[Source]:

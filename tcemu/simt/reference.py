@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from tcemu.alu.arrays import ARRAYS
 from tcemu.kernels.emit.context import WORDS
-from tcemu.machine.masks import FULL, bits_of, lanes_of
 from tcemu.simt.errors import JOINED, LEFT, OPERATION, SPENT, SPLIT
-from tcemu.simt.places import LANES, Constant, Place, Source, Uniform
+from tcemu.simt.memory import carry_out
 from tcemu.simt.steps import Access, Compute, Guard, Leave
+from tcemu.simt.values import put, value
 
 if TYPE_CHECKING:
     from tcemu.simt.frames import Frame
     from tcemu.simt.run import Run
-
-Array = npt.NDArray[Any]
 
 
 def run(run: Run, frame: Frame, block: int, mask: int, limit: int) -> int:
@@ -79,40 +76,9 @@ def compute(frame: Frame, step: Compute, mask: int) -> None:
             put(frame, place, result, active)
 
 
-def value(frame: Frame, source: Source) -> Array:
-    """A source as an array (32,), of bool for a predicate: a copy, because its register may be written meanwhile."""
-    if isinstance(source, Place):
-        if source.bits == 1:
-            return lanes_of(frame.mask(source)).copy()
-        return frame.lanes(source).copy()
-    if isinstance(source, Constant):
-        kind = np.dtype(bool) if source.bits == 1 else np.dtype(f"u{source.bits // 8}")
-        return np.full(LANES, source.value, kind)
-    return np.full(LANES, uniform(frame, source))
-
-
-def uniform(frame: Frame, source: Uniform) -> Any:
-    """Bytes of the parameters as a number."""
-    size = source.bits // 8
-    return frame.run.parameters[source.at : source.at + size].view(f"u{size}")[0]
-
-
-def put(frame: Frame, place: Place, result: Array, active: int) -> None:
-    """Write a register in the lanes of a mask."""
-    if place.bits == 1:
-        held, found = frame.mask(place), bits_of(np.broadcast_to(result, LANES))
-        frame.masks[place.row] = held & ~active | found & active
-    elif active == FULL:
-        frame.lanes(place)[:] = result
-    else:
-        np.copyto(frame.lanes(place), result, where=lanes_of(active))
-
-
 def _access(frame: Frame, step: Access, mask: int) -> None:
     """A load or store of local memory, or of parameters at a computed address."""
     active = guarded(frame, step.guard, mask)
     if active:
-        from tcemu.simt.memory import carry_out
-
         frame.run.activate(active)
         carry_out(frame, step)

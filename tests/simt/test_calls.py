@@ -158,7 +158,7 @@ def test_other_kernels_of_a_module_stay_usable():
     text += text_of("st.global.u32 [%rd0], %r0;").partition(".address_size 64")[2].replace(".entry k(", ".entry good(")
     module = assembly.parse(text, "two.ptx")
     line = 1 + next(at for at, each in enumerate(text.splitlines()) if "tex." in each)
-    with pytest.raises(simt.Unsupported, match=rf"k: line {line} of two.ptx: tex.1d.v4.f32.s32: tcemu does not"):
+    with pytest.raises(simt.Unsupported, match=rf"k: line {line} of two.ptx: tex.1d.v4.f32.s32: tcemu has no textures"):
         simt.Kernel(module, "k")
     out = np.zeros(32, np.uint32)
     simt.Kernel(module, "good")(1, 32, out)
