@@ -43,6 +43,10 @@ class ClusterShadow(Shadow):
         super().__init__(size * len(numbers), tiles)
         self._size, self._numbers = size, numbers
 
+    def place(self, address: int, size: int) -> str:
+        """``bytes 16 to 31``, in the block that has them."""
+        return super().place(address % self._size, size)
+
     def extent(self, cells: Array) -> str:
         """``bytes 0 to 63 of shared memory of block 3``."""
         rank = int(cells.min()) * self.cell // self._size

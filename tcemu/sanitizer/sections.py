@@ -20,6 +20,7 @@ from tcemu.sanitizer.global_copies import GlobalCopies
 from tcemu.sanitizer.global_fences import GlobalFences
 from tcemu.sanitizer.global_memory import GlobalMemory
 from tcemu.sanitizer.global_races import GlobalRaces
+from tcemu.sanitizer.matrix_stores import MatrixStores
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.membermasks import Membermasks
 from tcemu.sanitizer.register_budget import RegisterBudget
@@ -55,6 +56,7 @@ ORDERED: tuple[type[Section], ...] = (
     Membermasks,
     Dependencies,
     StoredTiles,
+    MatrixStores,
     RegisterBudget,
 )
 SECTIONS[:0] = ORDERED

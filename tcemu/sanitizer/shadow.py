@@ -58,7 +58,7 @@ class Shadow:
     """The marks of one block."""
 
     def __init__(self, size: int, tiles: Tiles, names: Shared | None = None) -> None:
-        self._tiles, self.names = tiles, names
+        self._tiles, self.names, self.size = tiles, names, size
         self.cell = _WIDEST
         self.tools = fastest()
         self._cells = -(-size // _WIDEST)
@@ -142,6 +142,10 @@ class Shadow:
             if len(wide) * self.cell == len(addresses) * size:
                 return np.asarray(wide)
         return np.asarray(self.tools.units(self.cells(addresses, size)[0], 0))
+
+    def place(self, address: int, size: int) -> str:
+        """``bytes 16 to 31``: the `size` bytes from an address on, as the kernel numbers them."""
+        return byte_span(address, address + size - 1)
 
     def extent(self, cells: Array) -> str:
         """``bytes 0 to 63 of shared memory``: the bytes that cells span, with the elements if arrays have names."""

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tcemu.errors import LayoutError, byte_span
+from tcemu.errors import LayoutError
 from tcemu.layouts import Fit, fit
 from tcemu.layouts.canonical import Major
 from tcemu.layouts.descriptor import Descriptor
@@ -159,7 +159,7 @@ def exchanged(addresses: Array, origins: Array, source: Source) -> tuple[int, in
     units = columns // _UNIT
     if len(set(np.diff(lines).tolist())) > 1 or lines[0] == lines[1] or len(set((columns % _UNIT).tolist())) > 1:
         return None
-    if len(set(np.diff(units).tolist())) == 1 or not _swizzled(units):
+    if len(set(np.diff(units).tolist())) == 1 or not swizzled(units):
         return None
     where = _Places(origins, source, source.first).of(taken + (units[0] - units) * _UNIT, 0)
     if where is None or (where >> 7 != addresses >> 7).any():
@@ -168,7 +168,7 @@ def exchanged(addresses: Array, origins: Array, source: Source) -> tuple[int, in
     return row, int(where[row])
 
 
-def _swizzled(units: Array) -> bool:
+def swizzled(units: Array) -> bool:
     """Whether the units of 8 lines are those of one column after an XOR or a rotation with the number of the line."""
     number = np.arange(_LINES)
     for width in (2, 4, 8):
@@ -199,8 +199,7 @@ class StoredTiles:
     def __init__(self, block: Block) -> None:
         self._block, grid, neighbour = block, block.grid, block.neighbour
         begun = grid.members.get(grid.launch_of.get(block.numbers[0], 0), [])
-        watched = len(block.numbers) == 1 and neighbour.number in begun[:_BLOCKS]
-        self._origins = Origins(grid, len(block.content) if watched else 0)
+        self._origins = Origins(grid, block.shadow.size if neighbour.number in begun[:_BLOCKS] else 0)
         #: by line and what it reads there: how many reads have been looked at
         self._reads: dict[object, int] = {}
         self.handlers: Handlers = {
@@ -263,8 +262,8 @@ class StoredTiles:
         message = (
             f"{wgmma.instruction} reads {role.upper()} from {what} in another layout than "
             f"{self._block.records.opcode[record]} wrote them in: for element {axes} = {found.element} it takes "
-            f"{byte_span(at, at + size - 1)}, which hold {source.element(int(self._origins.now()[at]))}; "
-            f"{source.element(found.origin)} is at {byte_span(found.wanted, found.wanted + size - 1)}"
+            f"{shadow.place(at, size)}, which hold {source.element(int(self._origins.now()[at]))}; "
+            f"{source.element(found.origin)} is at {shadow.place(found.wanted, size)}"
         )
         ways = sorted(found.fit.ways, key=lambda way: way.major != major)
         remedy = f"No descriptor reads the tile as it is: {found.fit.advice()}."
@@ -289,11 +288,11 @@ class StoredTiles:
             row, wanted = found
             at = int(addresses[row])
             first, there, right = (source.element(int(origins[each])) for each in (addresses[0], at, wanted))
-            record = self._writer(wanted)
+            record, place = self._writer(wanted), self._block.shadow.place
             message = (
                 f"{event.opcode} reads a tile with another swizzle than {self._block.records.opcode[record]} wrote it "
-                f"with: for row {row} of a matrix it takes {byte_span(at, at + _UNIT - 1)}, which begin with {there}, "
-                f"though row 0 begins with {first}; {right} is at {byte_span(wanted, wanted + _UNIT - 1)}"
+                f"with: for row {row} of a matrix it takes {place(at, _UNIT)}, which begin with {there}, "
+                f"though row 0 begins with {first}; {right} is at {place(wanted, _UNIT)}"
             )
             remedy = "Compute the addresses of the loads with the swizzle that those of the stores have."
             self._tell("swizzle-mismatch", event.by, message, "shared memory", record, remedy)

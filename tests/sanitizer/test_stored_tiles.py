@@ -9,48 +9,24 @@ import numpy as np
 import pytest
 from kernels_table import barrier, finish
 from kernels_wild_table import product, small
+from tiles_table import (
+    cores,
+    half_swizzled,
+    launched,
+    multiply,
+    padded,
+    row_cores,
+    rows,
+    steps,
+    swizzled,
+    turned,
+)
 
-import tcemu
 from tcemu.layouts import Descriptor
 from tcemu.layouts.descriptor import tile_addresses
 from tcemu.machine.memory import Pointer
 from tcemu.sanitizer.origins import Source
 from tcemu.sanitizer.stored_tiles import exchanged, misplaced
-
-MMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
-
-
-def rows(row, unit):
-    """64 rows of 128 bytes."""
-    return 128 * row + 16 * unit
-
-
-def padded(row, unit):
-    return 144 * row + 16 * unit
-
-
-def swizzled(row, unit):
-    return 128 * row + 16 * (unit ^ row % 8)
-
-
-def half_swizzled(row, unit):
-    """The phase of the swizzle of 64 bytes, in lines of 128 bytes."""
-    return 128 * row + 16 * (unit ^ row // 2 % 4)
-
-
-def turned(row, unit):
-    return 128 * row + 16 * ((unit + row) % 8)
-
-
-def cores(row, unit):
-    """8 columns of core matrices, 1024 bytes each."""
-    return 1024 * unit + 16 * row
-
-
-def row_cores(row, unit):
-    """8 rows of core matrices, 1024 bytes each."""
-    return row // 8 * 1024 + 128 * unit + row % 8 * 16
-
 
 WRITERS = [rows, padded, swizzled, half_swizzled, turned, cores, row_cores]
 
@@ -138,29 +114,10 @@ def copied(warp, matrix, to, how, count=64):
     warp.cp_async_wait_group(0)
 
 
-def multiply(warp, out, a, b, opcode=MMA, more=(1, 1, 1, 0, 0)):
-    """D = the sum of products of the tiles."""
-    warp.fence_proxy_async()
-    warp.bar_sync()
-    d = warp.registers(4, fill=0)
-    warp.wgmma_fence()
-    for one, other in zip(a, b, strict=True):
-        warp.run(opcode, d, one, other, *more)
-    finish(warp)
-    row, column = 16 * warp.warpid + warp.laneid // 4, warp.laneid % 4 * 2
-    for i in range(4):
-        warp.st_global(out.at(row + 8 * (i // 2), column + i % 2), d[:, i])
-
-
 def square(warp, a, out, to, how, tiles):
     """D = A times the transpose of its first 8 rows."""
     copied(warp, a, to, how)
     multiply(warp, out, tiles, tiles)
-
-
-def steps(step, *descriptor):
-    """Descriptors for k = 0, 16, 32, 48, each `step` bytes further on."""
-    return [Descriptor(step * number, *descriptor) for number in range(4)]
 
 
 #: How the tile is written, the distance of k = 16, LBO, SBO and swizzle; whether it is right, or the rule.
@@ -178,10 +135,6 @@ TILES = {
     "LBO and SBO exchanged": (cores, 256, 128, 1024, 0, "tile-layout"),
     "columns for rows": (row_cores, 2048, 1024, 128, 0, "tile-layout"),
 }
-
-
-def launched(kernel, *args, shared=20480, block=128):
-    return tcemu.launch(kernel, block=block, args=args, shared=shared, sanitizer="collect").reports
 
 
 @pytest.mark.parametrize("how", [wide, in_parts, packed, asynchronous], ids=lambda each: each.__name__)
