@@ -276,7 +276,7 @@ class Grid:
         single = []
         try:
             for observer in self.observers:
-                if Accesses in getattr(observer, "takes", ()):
+                if getattr(observer, "takes", _none)(event):
                     observer(event)
                 else:
                     single.append(observer)
@@ -352,6 +352,10 @@ class Grid:
 
 def _every(*_: object) -> bool:
     return True
+
+
+def _none(*_: object) -> bool:
+    return False
 
 
 def _follows(waits: Sequence[Waiting]) -> bool:

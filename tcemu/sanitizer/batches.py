@@ -8,6 +8,7 @@ reports are the same, and come in the same order. Sections that must see each ac
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 #: The sections whose work on weak accesses is done here; if others receive them, each is passed on by itself.
 _KNOWN = frozenset({SharedMemory, GlobalRaces, GlobalMemory, StoredTiles, Stores, TensorMapReads})
 #: The most sorts of accesses that are told apart in one go.
-_SORTS = 64
+_SORTS = 256
 _SPACES = {"shared": 0, "global": 1, "generic": 2}
 #: Arguments of `advance` where no access to shared memory can be noted.
 _ONE = np.zeros(1, np.int64)
@@ -48,15 +49,19 @@ _MOST = 1 << 62
 _MOST_BYS = 4096
 
 
-def _rows(table: AccessTable) -> Array:
-    """For each instruction: the group whose accesses share a record, the space, whether it writes, its bytes, .nc."""
-    found: Array | None = table.kept.get(_rows)
+def _rows(table: AccessTable) -> tuple[Array, Array]:
+    """For each instruction: the group whose accesses share a record, the space, whether it writes, its bytes, .nc.
+
+    Then an array for a number of each group.
+    """
+    found: tuple[Array, Array] | None = table.kept.get(_rows)
     if found is None:
-        found = table.kept[_rows] = np.zeros((len(table.words), 5), np.int64)
+        rows = np.zeros((len(table.words), 5), np.int64)
         groups: dict[object, int] = {}
         for number, row in table.rows.items():
             group = groups.setdefault((row.site, row.instruction.opcode, row.space, row.writes), len(groups))
-            found[number] = group, _SPACES[row.space], row.writes, row.size, "nc" in row.instruction.words
+            rows[number] = group, _SPACES[row.space], row.writes, row.size, "nc" in row.instruction.words
+        found = table.kept[_rows] = rows, np.zeros(len(groups), np.int64)
     return found
 
 
@@ -131,7 +136,9 @@ class _Plan:
         self.near = [sort for sort, space in enumerate(spaces) if space == kernels.SHARED]
         self.far = [sort for sort, space in enumerate(spaces) if space == kernels.GLOBAL]
         self.loads, self.stores = (any(self.rows[n].writes == writes for n in self.near) for writes in (False, True))
-        self.far_stores = any(self.rows[sort].writes for sort in self.far)
+        self.far_stores = frozenset(sort for sort in self.far if self.rows[sort].writes)
+        #: the sorts of stores to shared memory and of loads from global memory
+        self.moves = {n for n in self.near if self.rows[n].writes} | {n for n in self.far if not self.rows[n].writes}
         #: by block and warp: the origins
         self._bys: dict[tuple[int, int], list[By]] = {}
 
@@ -157,7 +164,7 @@ class _Batch:
         self._warp, room, table = batches.label(event.warp), batches.room, event.table
         self._ats, self._sorts, self._fields, self._scalars = room.ats, room.sorts, room.fields, room.scalars
         self._count, used = batches.kernels.heads(
-            self._heads, self._words, table.words, _rows(table), SHARED + event.rank * BLOCK, BLOCK,
+            self._heads, self._words, table.words, *_rows(table), SHARED + event.rank * BLOCK, BLOCK,
             batches.place, self._ats, self._sorts, self._fields,
         )  # fmt: skip
         key = self._fields[:used, :4].tobytes()  # what `heads` has found out
@@ -171,25 +178,32 @@ class _Batch:
 
     def run(self) -> int:
         """Note the records, one after the other; return how many words they have."""
-        number, kernels = 0, self._kernels
-        near = self._prepare_near() if self._plan.near else _NOTHING_NEAR
+        begin = number = 0
+        kernels, plan, scalars = self._kernels, self._plan, self._scalars
+        near = self._prepare_near() if plan.near else _NOTHING_NEAR
+        scalars[kernels.LOW :] = _MOST, 0, 0
         while number < self._count:
-            far = self._prepare_far() if self._plan.far else _NOTHING_FAR
-            after, why, listed = kernels.advance(
-                self._words, self._ats, self._sorts, number, self._count, self._fields, self._scalars, *near, *far,
+            far = self._prepare_far() if plan.far else _NOTHING_FAR
+            number, why = kernels.advance(
+                self._words, self._ats, self._sorts, number, self._count, self._fields, scalars, *near, *far,
                 self._batches.room.listed,
             )  # fmt: skip
-            self._noted(number, after, listed)
-            number = after
             if why == kernels.UNNUMBERED:
                 self._number(self._sorts.item(number))
-            elif why == kernels.SINGLE:
+                continue
+            self._noted(begin, number)
+            if why == kernels.SINGLE:
                 for event in self._single(number):
                     self._batches.single(event)
-                number += 1
-                near = self._prepare_near() if self._plan.near else _NOTHING_NEAR
-        last = self._ats.item(self._count - 1) - 1
-        return int(last + self._event.table.words.item(self._heads.item(2 * last)))
+                begin = number = number + 1
+                near = self._prepare_near() if plan.near else _NOTHING_NEAR
+                scalars[kernels.LOW :] = _MOST, 0, 0
+        return self._after(self._count - 1)
+
+    def _after(self, number: int) -> int:
+        """The word behind a record."""
+        first = self._ats.item(number) - 1
+        return int(first + self._event.table.words.item(self._heads.item(2 * first)))
 
     def _single(self, number: int) -> list[Accessed]:
         """The events of a record."""
@@ -238,7 +252,6 @@ class _Batch:
             scalars[kernels.MAPS], scalars[kernels.MAPS_END] = maps.first, maps.end
         accessed, marks, threads, scalars[kernels.FAR_SHIFT], scalars[kernels.COVERED] = grid.shadow.held
         scalars[kernels.FAR_OWN] = thread_of(self._block.neighbour.number, self._warp)
-        scalars[kernels.LOW], scalars[kernels.HIGH] = _MOST, 0
         return accessed, marks, threads, grid.shadow.arrays
 
     def _number(self, sort: int) -> None:
@@ -249,7 +262,7 @@ class _Batch:
 
     # ---------------------------------------------------------------------------------------- after the kernel
 
-    def _noted(self, begin: int, end: int, listed: int) -> None:
+    def _noted(self, begin: int, end: int) -> None:
         """Do what the kernel has left to be done for the records from `begin` to `end` - 1."""
         kernels, fields, block = self._kernels, self._fields, self._block
         if self._plan.near:
@@ -258,16 +271,21 @@ class _Batch:
                 before = fields.item(sort, kernels.BEFORE)
                 if before:
                     previous[fields.item(sort, kernels.FIRST) >> 5] = before
+        listed = self._scalars.item(kernels.LISTS) if self._plan.far else 0
         if listed:
             self._list(self._batches.room.listed[:listed].tolist())
         if self._plan.far_stores and end > begin:
             self._keep(begin, end)
         tiles = block.made.get(StoredTiles)
-        if isinstance(tiles, StoredTiles) and tiles.follows:
-            for number in range(begin, end):
-                for event in self._single(number):
-                    if event.writes == (event.space == "shared"):
-                        tiles.accessed(event)
+        if isinstance(tiles, StoredTiles) and tiles.follows and (moves := self._plan.moves):
+            count = sum(sort in moves for sort in self._sorts[begin:end].tolist())
+            if count:
+                tiles.batch(self._part(begin, end), count)
+
+    def _part(self, begin: int, end: int) -> Accesses:
+        """The records from `begin` to `end` - 1."""
+        first, after = self._start + self._ats.item(begin) - 1, self._start + self._after(end - 1)
+        return replace(self._event, log=self._event.log[8 * first : 8 * after])
 
     def _addresses(self, number: int, sort: int) -> Array:
         """The addresses (n,) of a record in global memory."""
@@ -288,14 +306,13 @@ class _Batch:
 
     def _keep(self, begin: int, end: int) -> None:
         """Keep stores to global memory, for copies that may read what they wrote."""
-        low, high = self._scalars[[self._kernels.LOW, self._kernels.HIGH]].tolist()
+        low, high, _ = self._scalars[self._kernels.LOW :].tolist()
         if not high:
             return
         self._block.grid.shadow.noted_writes(low, high)
         memory = self._block.section(GlobalMemory)
-        stored = [row.writes and sort in self._plan.far for sort, row in enumerate(self._plan.rows)]
         for number, sort in enumerate(self._sorts[begin:end].tolist(), begin):
-            if sort >= 0 and stored[sort]:
+            if sort in self._plan.far_stores:
                 row, addresses = self._plan.rows[sort], self._addresses(number, sort).copy()
                 memory.keep(self._bys[sort], row.instruction, row.size, addresses, self._plan.lanes[sort])
 
@@ -308,7 +325,8 @@ def compile_all() -> None:
 
     room, nothing = _Room(kernels), np.zeros(0, np.int64)
     kernels.heads(
-        nothing.view(np.uint32), nothing, _ONE, np.zeros((1, 5), np.int64), 0, 1, 0, room.ats, room.sorts, room.fields
+        nothing.view(np.uint32), nothing, _ONE, np.zeros((1, 5), np.int64), _ONE.copy(), 0, 1, 0,
+        room.ats, room.sorts, room.fields,
     )
     kernels.advance(
         nothing, room.ats, room.sorts, 0, 0, room.fields, room.scalars, *_NOTHING_NEAR, *_NOTHING_FAR,

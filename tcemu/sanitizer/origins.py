@@ -9,11 +9,14 @@ is. So does a bulk copy only within one line: an array that was packed in advanc
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
-from tcemu.machine.events import Accessed, Copy
+from tcemu.machine.events import Accessed, Accesses, Copy
 from tcemu.sanitizer.clocks import Array
 from tcemu.sanitizer.grid import Grid
 
@@ -56,7 +59,8 @@ class Origins:
     def __init__(self, grid: Grid, shared: int) -> None:
         self._grid, self._shared = grid, shared
         self._sources = _sources(grid) if shared else []
-        self._moved: list[_Moved] = []
+        #: what has come since it was last looked at; batches of accesses are not even taken apart before
+        self._moved: list[_Moved | Accesses] = []
         self._left = MOST if self._sources and shared else 0
         #: by warp, lanes and values: the addresses that they were loaded from; None if there are several
         self._loaded: dict[tuple[int, bytes, bytes], Array | None] = {}
@@ -69,12 +73,11 @@ class Origins:
 
     def accessed(self, event: Accessed) -> None:
         """A load from global memory, or a write to shared memory."""
-        who = event.by.warp, event.lanes.tobytes()
-        data = event.data if event.writes and not event.collective and event.space == "shared" else None
-        # registers and arrays of the kernel may change before the access is looked at
-        self._note(_Moved(
-            event.writes, event.addresses.copy(), event.size, None, who, None if data is None else data.copy()
-        ))  # fmt: skip
+        self._note(_moved(event))
+
+    def batch(self, event: Accesses, count: int) -> None:
+        """A batch with so many loads from global memory and stores to shared memory, among others."""
+        self._note(replace(event, log=event.log.copy()), count)  # the log is used again
 
     def copied(self, copy: Copy) -> None:
         """A copy into shared memory."""
@@ -86,10 +89,10 @@ class Origins:
             plain = source is not None and _line(source, int(start[0])) == _line(source, last)
         self._note(_Moved(True, addresses.copy(), size, start.copy() if plain else None))
 
-    def _note(self, moved: _Moved) -> None:
+    def _note(self, moved: _Moved | Accesses, count: int = 1) -> None:
         self._moved.append(moved)
-        self._left -= 1
-        if not self._left:
+        self._left -= count
+        if not self.open:
             self._moved.clear()
             self._loaded.clear()
 
@@ -99,8 +102,9 @@ class Origins:
 
     def now(self) -> Array:
         """The byte of global memory that each byte of shared memory comes from; -1: unknown; empty: none is known."""
-        sizes = sorted({each.size for each in self._moved if each.data is not None})
-        for each in self._moved:
+        moved = list(chain.from_iterable(map(_apart, self._moved)))
+        sizes = sorted({each.size for each in moved if each.data is not None})
+        for each in moved:
             if not each.writes:
                 self._load(each, sizes)
                 continue
@@ -148,6 +152,20 @@ class Origins:
             if len(starts) == len(found):
                 return np.concatenate([each[:, None] + np.arange(part) for each in starts], axis=1)
         return None
+
+
+def _moved(event: Accessed) -> _Moved:
+    data = event.data if event.writes and not event.collective and event.space == "shared" else None
+    # registers and arrays of the kernel may change before the access is looked at
+    who, addresses = (event.by.warp, event.lanes.tobytes()), event.addresses.copy()
+    return _Moved(event.writes, addresses, event.size, None, who, None if data is None else data.copy())
+
+
+def _apart(moved: _Moved | Accesses) -> Iterable[_Moved]:
+    """The accesses of a batch."""
+    if isinstance(moved, _Moved):
+        return (moved,)
+    return (_moved(each) for each in moved.singles() if each.writes == (each.space == "shared"))
 
 
 def _line(source: Source, at: int) -> int:

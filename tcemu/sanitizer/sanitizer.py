@@ -41,9 +41,8 @@ from tcemu.tracebacks import cell
 Mode = Literal["raise", "warn", "collect", "off"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 _NONE: dict[object, list[Handler]] = {}
-#: As many products as the reference computes in the time that some accesses take one by one.
-_PRODUCTS = 32
-_BATCHES: frozenset[type[Event]] = frozenset({Accesses})
+#: The bytes of so many accesses, one by one, that they take about the time of a product of the reference.
+_PRODUCT = 512
 for _module in iter_modules(rules.__path__):  # which put rules and sections into their tables
     import_module(f"{rules.__name__}.{_module.name}")
 
@@ -70,13 +69,13 @@ class Sanitizer:
     #: one access to registers is enough of those that repeat it
     once = frozenset({Touched})
 
-    @property
-    def takes(self) -> frozenset[type[Event]]:
-        """Many native accesses in one event, where kernels note them: soon, as single ones take much longer."""
-        if backend(_PRODUCTS) == "numba":
-            return _BATCHES
-        computed(_PRODUCTS)
-        return frozenset()
+    def takes(self, event: Accesses) -> bool:
+        """Whether it takes many native accesses in one event: where kernels note them, which are loaded for many."""
+        products = 1 + len(event.log) // _PRODUCT
+        if backend(products) == "numba":
+            return True
+        computed(products)
+        return False
 
     def __init__(self, mode: Mode = "raise", outputs: Mapping[str, str] = {}) -> None:
         """`outputs` are the arrays that earlier launches have written, by their names here, with the kernel of each."""

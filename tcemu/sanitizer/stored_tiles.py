@@ -24,7 +24,7 @@ from tcemu.errors import LayoutError
 from tcemu.layouts import Fit, fit
 from tcemu.layouts.canonical import Major
 from tcemu.layouts.descriptor import Descriptor
-from tcemu.machine.events import Accessed, By, CopyIssued, Wgmma, WgmmaIssued
+from tcemu.machine.events import Accessed, Accesses, By, CopyIssued, Wgmma, WgmmaIssued
 from tcemu.sanitizer.block import Access, Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import Array
 from tcemu.sanitizer.origins import Origins, Source
@@ -212,6 +212,10 @@ class StoredTiles:
     def follows(self) -> bool:
         """Whether it still needs accesses."""
         return self._origins.open
+
+    def batch(self, event: Accesses, count: int) -> None:
+        """A batch with so many accesses that it needs."""
+        self._origins.batch(event, count)
 
     def accessed(self, event: Accessed) -> None:
         """A write to shared memory, a load from global memory, or a load by all lanes together."""

@@ -13,6 +13,8 @@ import kernels_faulty_order  # noqa: F401
 import kernels_global_copies  # noqa: F401
 import kernels_global_proxy  # noqa: F401
 import kernels_lanes  # noqa: F401
+import kernels_wild_stored
+import kernels_wild_table
 import numpy as np
 import pytest
 from batching import Batching
@@ -22,7 +24,9 @@ from kernels_table import BYTES, CORRECT, FAULTY
 from quick import examples, some
 
 from tcemu.errors import TcemuError
+from tcemu.machine.events import Accesses, AccessTable
 from tcemu.machine.launch import launch
+from tcemu.sanitizer import sanitizer
 from tcemu.sanitizer.batches import Batches
 
 pytest.importorskip("numba")
@@ -46,6 +50,17 @@ def test_faulty_kernels(row):
 @pytest.mark.parametrize("row", some(CORRECT, 20), ids=lambda row: row.name)
 def test_correct_kernels(row):
     assert run(row).check() == [str(each) for each in row.launch().reports]
+
+
+TILES = [row for row in kernels_wild_table.FAULTY if row.kernel.__module__ == kernels_wild_stored.__name__]
+
+
+@pytest.mark.parametrize("row", TILES, ids=lambda row: row.name)
+def test_tiles_that_the_threads_store(row):
+    """Where their bytes come from is known of batches too."""
+    watch = Batching()
+    launch(row.kernel, args=row.arrays(), observers=(watch,), **row.options)
+    assert watch.check(), "nothing reported"
 
 
 # ------------------------------------------------------------------------------------------------ random accesses
@@ -153,3 +168,41 @@ def test_the_batches_are_taken(monkeypatch):
     assert not watch.check()
     assert watch.noted == 2 * 8 * 16
     assert len(singly) <= 4  # the first store to an array of global memory, and new sizes of cells
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_more_sorts_than_one_batch_holds(late):
+    """Lines of the kernel and masks make sorts; a race comes behind them all."""
+
+    def kernel(warp, a, b):
+        for lanes in range(1, 33):
+            with warp.only(warp.laneid < lanes):
+                for first in (0, 32):
+                    at = 256 * warp.warpid + 4 * (first + warp.laneid)
+                    warp.st_shared(at, lanes)
+                    warp.st_global(b + at, warp.ld_global(a + at))
+                    warp.st_global(b + 512 + at, warp.ld_shared(at))
+                    warp.ld_shared(at, "u16")
+                    warp.ld_shared(at, "u8")
+                    warp.ld_global(b + at)
+                    warp.ld_global(b + at, "u16")
+                    warp.ld_global(b + at, "u8")
+        if late:
+            warp.ld_shared(256 + 4 * warp.laneid)
+
+    watch = Batching(most=1000)
+    arrays = np.zeros(WORDS, np.uint32), np.zeros(2 * WORDS, np.uint32)
+    with suppress(TcemuError):
+        launch(kernel, 1, 64, arrays, shared=512, observers=(watch,))
+    assert [report.split(":")[0] for report in watch.check()] == ["error shared-race"] * late
+
+
+def test_a_log_counts_by_its_bytes(monkeypatch):
+    """One warp with many accesses waits for the kernels no longer than many warps with few."""
+    asked = []
+    monkeypatch.setattr(sanitizer, "backend", lambda products: asked.append(products) or "reference")
+    monkeypatch.setattr(sanitizer, "computed", asked.append)
+    watch = sanitizer.Sanitizer()
+    for size in (264, 1 << 20):
+        assert not watch.takes(Accesses(0, 0, AccessTable({}), np.zeros(size, np.uint8)))
+    assert asked == [1, 1, 2049, 2049]

@@ -15,15 +15,17 @@ SHARED, GLOBAL, GENERIC = 0, 1, 2
 #: Sorts of a record that has no lanes, and of one whose lanes use several state spaces.
 NOTHING, SEVERAL = -2, -1
 #: The fields of a sort: the instruction of its first record, the mask, the space, whether it writes, and the bytes of a
-#: lane; what to add to an address; the mark of lane 0, and the record before (see records.link); whether a load is .nc.
-NUMBER, MASK, SPACE, WRITES, SIZE, BASE, FIRST, BEFORE, INCOHERENT, FIELDS = range(10)
+#: lane; what to add to an address; the mark of lane 0, and the record before (see records.link); whether a load is .nc;
+#: the sort before it of the same line, with another mask or space, or -1.
+NUMBER, MASK, SPACE, WRITES, SIZE, BASE, FIRST, BEFORE, INCOHERENT, OLDER, FIELDS = range(11)
 #: The scalars of `advance`: of shared memory the bits of a cell, whether loads and stores can be noted, the threads; of
 #: global memory the bits of a cell, the bytes that have cells, the threads; the bytes of copies that wrote and that
-#: read, and of tensor maps, first and end each; and what comes back: the bytes that have been written, first and end.
+#: read, and of tensor maps, first and end each; and what comes back, added to what is there: the bytes that have been
+#: written, first and end, and how many loads are listed.
 (
     SHIFT, LOADS, STORES, OWN, FAR_SHIFT, COVERED, FAR_OWN, STORED, STORED_END, LOADED, LOADED_END, MAPS, MAPS_END,
-    LOW, HIGH, SCALARS,
-) = range(16)  # fmt: skip
+    LOW, HIGH, LISTS, SCALARS,
+) = range(17)  # fmt: skip
 #: Why `advance` stops: it has done all; this record does not fit; the number of this sort is missing.
 DONE, SINGLE, UNNUMBERED = 0, 1, 2
 #: Rows of the marks of global memory: see global_shadow.py.
@@ -31,15 +33,17 @@ _WEAK, _READ, _OTHER, _SEEN = 0, 2, 3, 5
 
 
 @njit(cache=True, nogil=True)
-def heads(heads, words, lengths, rows, own, window, place, ats, sorts, fields):  # type: ignore[no-untyped-def]
+def heads(heads, words, lengths, rows, latest, own, window, place, ats, sorts, fields):  # type: ignore[no-untyped-def]
     """Find the records of a log: where each begins, and its sort. Return their number and that of the sorts.
 
     `heads` and `words` are the log as u32 and as i64, `lengths` the words of a record by instruction. `rows` have for
-    each instruction the group that shares records, the space, whether it writes, its bytes and whether it is .nc.
+    each instruction the group that shares records, the space, whether it writes, its bytes and whether it is .nc;
+    `latest` has room for a number by group.
     Generic addresses from `own` to `own` + `window` are shared memory. `place` is added to addresses there. Records of
     sorts that do not fit in `fields` are left for another call.
     """
     at, count, made = 0, 0, 0
+    latest[:] = -1
     while at < len(words):
         number, mask = heads[2 * at], heads[2 * at + 1]
         space, base = rows[number, 1], 0
@@ -55,16 +59,15 @@ def heads(heads, words, lengths, rows, own, window, place, ats, sorts, fields): 
             space, base = (SHARED, -own) if not far else (GLOBAL, 0) if not near else (SEVERAL, 0)
         sort = NOTHING if not mask else SEVERAL
         if mask and space != SEVERAL:
-            sort = made
-            for each in range(made - 1, -1, -1):
-                before = fields[each, NUMBER]
-                same = before == number or rows[before, 0] == rows[number, 0]
-                if same and fields[each, MASK] == mask and fields[each, SPACE] == space:
-                    sort = each
-                    break
-            if sort == made:
+            group = rows[number, 0]
+            sort = latest[group]
+            while sort >= 0 and (fields[sort, MASK] != mask or fields[sort, SPACE] != space):
+                sort = fields[sort, OLDER]
+            if sort < 0:
                 if made == len(fields):
                     break
+                sort = made
+                fields[made, OLDER], latest[group] = latest[group], made
                 fields[made, NUMBER], fields[made, MASK], fields[made, SPACE] = number, mask, space
                 fields[made, WRITES], fields[made, SIZE], fields[made, INCOHERENT] = rows[number, 2:5]
                 fields[made, FIRST] = fields[made, BEFORE] = 0
@@ -223,23 +226,22 @@ def advance(  # type: ignore[no-untyped-def]
     Shared memory: the last writes of cells, the last reads by each reader and by this warp, the number `mine` of them,
     and of records what records.py keeps. Global memory: the cells that have been accessed, their marks, the threads of
     accesses, and `arrays` (first byte, end, whether it has been written). Loads from arrays that have not been written
-    are only listed: in `listed`, the number of the record, and its first byte and end; the third result says how many.
+    are only listed: in `listed`, the number of the record, and its first byte and end.
     """
-    count = 0
     for number in range(begin, end):
         which, at = sorts[number], ats[number]
         if which == NOTHING:
             continue
         if which == SEVERAL:
-            return number, SINGLE, count
+            return number, SINGLE
         sort = fields[which]
         mask, writes, size = sort[MASK], sort[WRITES], sort[SIZE]
         if writes and not _apart(words, at, mask):
-            return number, SINGLE, count
+            return number, SINGLE
         if sort[SPACE] == SHARED:
             shift = scalars[SHIFT]
             if not scalars[STORES if writes else LOADS] or size >> shift == 0:
-                return number, SINGLE, count
+                return number, SINGLE
             if writes:
                 done = _store(
                     words, at, sort, shift, written, reads, scalars[OWN], known, threads, column, clock, lanewise, row
@@ -250,37 +252,38 @@ def advance(  # type: ignore[no-untyped-def]
                     row,
                 )  # fmt: skip
             if not done:
-                return number, SINGLE, count
+                return number, SINGLE
             continue
         low, high = np.int64(1) << 62, np.int64(0)
         for lane in range(32):
             if mask >> lane & 1:
                 low, high = min(low, words[at + lane]), max(high, words[at + lane] + size)
         if low < scalars[STORED_END] and high > scalars[STORED]:
-            return number, SINGLE, count
+            return number, SINGLE
         array = len(arrays) - 1
         while array >= 0 and arrays[array, 0] > low:
             array -= 1
         if array < 0 or high > arrays[array, 1]:
-            return number, SINGLE, count
+            return number, SINGLE
         if not arrays[array, 2]:
             if writes:
-                return number, SINGLE, count
+                return number, SINGLE
+            count = scalars[LISTS]
             listed[count, 0], listed[count, 1], listed[count, 2] = number, low, high
-            count += 1
+            scalars[LISTS] = count + 1
             continue
         if writes:
             if low < scalars[LOADED_END] and high > scalars[LOADED]:
-                return number, SINGLE, count
+                return number, SINGLE
             if low < scalars[MAPS_END] and high > scalars[MAPS]:
-                return number, SINGLE, count
+                return number, SINGLE
         if sort[INCOHERENT] or size >> scalars[FAR_SHIFT] == 0 or high > scalars[COVERED]:
-            return number, SINGLE, count
+            return number, SINGLE
         if not sort[FIRST]:
-            return number, UNNUMBERED, count
+            return number, UNNUMBERED
         rows = _SEEN if writes else _READ
         if not _claim(words, at, sort, scalars[FAR_SHIFT], accessed, marks, rows, far_threads, scalars[FAR_OWN]):
-            return number, SINGLE, count
+            return number, SINGLE
         if writes:
             scalars[LOW], scalars[HIGH] = min(scalars[LOW], low), max(scalars[HIGH], high)
-    return end, DONE, count
+    return end, DONE

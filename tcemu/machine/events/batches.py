@@ -87,8 +87,8 @@ class Accesses(Event):
     inside the memory, aligned: an access that does not is left to the machine. `rank` is the block's rank in its
     cluster.
 
-    An observer that takes such an event has an attribute `takes` that contains this class. Every other observer gets
-    what `singles` yields, one event for each access, as if the machine had executed it.
+    An observer gets such an event if it has a method `takes` that returns True for it. Every other observer gets what
+    `singles` yields, one event for each access, as if the machine had executed it.
     """
 
     block: int

@@ -87,6 +87,6 @@ class WarpsEvent(Event):
 #: Touched. With a method `follows(instruction, whole)`, it needs Issued only of instructions for which that returns
 #: True; `whole` says whether all lanes that have not exited execute it. The machine calls it once in a launch. If an
 #: attribute `once` contains Touched, the machine may leave out an access to registers that repeats one: by the same
-#: lanes, on the same line, with no event in between but those three kinds. If an attribute `takes` contains
-#: Accesses, it gets many native accesses of a front end in one event.
+#: lanes, on the same line, with no event in between but those three kinds. If a method `takes(event)` returns True
+#: for an Accesses, it gets these native accesses of a front end in one event.
 Observer = Callable[[Event], None]
