@@ -20,6 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from tcemu.backend import load_soon
 from tcemu.cuda import compiler
 from tcemu.errors import OperandError
 from tcemu.tracebacks import cell as running_cell
@@ -142,6 +143,7 @@ def register(shell: Any) -> None:
 
 
 def _warm() -> None:
-    """Import what a cell and the first launch need."""
+    """Import what a cell and the first launch need, and the kernels with which the sanitizer follows larger ones."""
     for name in ("tcemu.cuda.module", "tcemu.cuda.host_code", "tcemu.launcher"):
         import_module(name)
+    load_soon()

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tcemu.cuda import magic
+
 pytestmark = pytest.mark.usefixtures("nvrtc")
 
 #: Cells, one after the other; the shell prints what a notebook would show.
@@ -100,3 +102,10 @@ def test_what_has_no_name_in_python_is_told(shown):
     )
     assert shown[13] == "Note: the cell has no kernel: a kernel is a function with __global__ before `void`"
     assert "add<float, 5> is no instantiation of the template add" in " ".join(shown[14].split())
+
+
+def test_the_kernels_load_while_the_user_types(monkeypatch):
+    loaded = []
+    monkeypatch.setattr(magic, "load_soon", lambda: loaded.append(True))
+    magic._warm()
+    assert loaded
