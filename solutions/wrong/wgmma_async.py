@@ -9,7 +9,6 @@ from tcemu.layouts import Descriptor
 from tcemu.machine.tensor_map import TensorMap
 
 WGMMA = "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"
-TF32 = "wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32"
 BAR, EMPTY = 32768, 32784
 
 
@@ -28,17 +27,17 @@ def load(warp, *matrices):
     warp.mbarrier_wait(BAR, 0)
 
 
-def tile(rows, start, k, element="f16"):
-    return Descriptor.for_tile(element, rows, 64, swizzle=128, start=start).step(2 * k)
+def tile(rows, start, k):
+    return Descriptor.for_tile("f16", rows, 64, swizzle=128, start=start).step(2 * k)
 
 
-def step(warp, c, k, stage=0, scale_d=1, rows=0):
-    a, b = tile(64, 16384 * stage + rows, k), tile(8, 16384 * stage + 8192, k)
+def step(warp, c, k, stage=0, scale_d=1):
+    a, b = tile(64, 16384 * stage, k), tile(8, 16384 * stage + 8192, k)
     warp.run(WGMMA, c, a, b, scale_d, 1, 1, 0, 0)
 
 
-def save(warp, d, c, first=0):
-    store(warp, d, c, 16 * (warp.warpid % 4 - first) + warp.laneid // 4, 0)
+def save(warp, d, c):
+    store(warp, d, c, 16 * (warp.warpid % 4) + warp.laneid // 4, 0)
 
 
 def end(warp):
@@ -53,90 +52,25 @@ def added(k):
 # ---------------------------------------------------------------------------------------------- one product
 
 
-def product(*, fence="first", commit="all", wait=0, scale_d=added, rows=0, begin=0, end=64, saved=True, first=True):
-    """The kernel of one product; `rows` bytes lie between the tiles of two warps."""
+def product(*, commit="all", scale_d=added, end=64, saved=True):
+    """The kernel of one product."""
 
     def kernel(warp, a, b, d):
         load(warp, a, b)
-        c = warp.registers(4) if first else warp.registers(4, fill=0)
-        if fence == "first" or (fence == "warp 0" and warp.warpid == 0):
-            warp.wgmma_fence()
-        if fence == "lane 0":
-            with warp.only(warp.laneid == 0):
-                warp.wgmma_fence()
+        c = warp.registers(4)
+        warp.wgmma_fence()
         if commit == "before":
             warp.wgmma_commit_group()
-        for k in range(begin, end, 16):
-            if fence == "each":
-                warp.wgmma_fence()
-            step(warp, c, k, scale_d=scale_d(k), rows=rows * warp.warpid)
-            if fence == "after":
-                warp.wgmma_fence()
+        for k in range(0, end, 16):
+            step(warp, c, k, scale_d=scale_d(k))
         if commit == "all" or (commit == "warp 0" and warp.warpid == 0):
             warp.wgmma_commit_group()
         if commit == "lane 0":
             with warp.only(warp.laneid == 0):
                 warp.wgmma_commit_group()
-        if wait is not None:
-            warp.wgmma_wait_group(wait)
+        warp.wgmma_wait_group(0)
         if saved:
             save(warp, d, c)
-
-    return kernel
-
-
-def stored_before_the_wait(warp, a, b, d):
-    load(warp, a, b)
-    c = warp.registers(4)
-    warp.wgmma_fence()
-    for k in range(0, 64, 16):
-        step(warp, c, k, scale_d=added(k))
-    warp.wgmma_commit_group()
-    save(warp, d, c)
-    warp.wgmma_wait_group(0)
-
-
-def halved(*, fence=True, scaled="first", add=1, wait=True):
-    """The sum is halved between two parts."""
-
-    def kernel(warp, a, b, d):
-        load(warp, a, b)
-        c = warp.registers(4)
-        warp.wgmma_fence()
-        for k in (0, 16):
-            step(warp, c, k, scale_d=added(k))
-        warp.wgmma_commit_group()
-        if wait:
-            warp.wgmma_wait_group(0)
-        if scaled == "first":
-            c[...] = (0.5 * c.view(np.float32)).view(np.uint32)
-        if fence:
-            warp.wgmma_fence()
-        for k in (32, 48):
-            step(warp, c, k, scale_d=add or int(k > 32))
-        end(warp)
-        if scaled == "all":
-            c[...] = (0.5 * c.view(np.float32)).view(np.uint32)
-        save(warp, d, c)
-
-    return kernel
-
-
-def two_shapes(*, wait=True, fence=True, second=True, add=1):
-    def kernel(warp, a, b, e, f, d):
-        load(warp, a, b, e, f)
-        c = warp.registers(4)
-        warp.wgmma_fence()
-        for k in range(0, 64, 16):
-            step(warp, c, k, scale_d=added(k))
-        if wait:
-            end(warp)
-        if fence:
-            warp.wgmma_fence()
-        if second:
-            warp.run(TF32, c, tile(64, 9216, 0, "tf32"), tile(8, 17408, 0, "tf32"), add, 1, 1)
-            end(warp)
-        save(warp, d, c)
 
     return kernel
 
@@ -162,43 +96,6 @@ def two_groups(*, wait=1, both=True, minus=True, drained=False):
 # ---------------------------------------------------------------------------------------------- who takes part
 
 
-def five_warps(*, first=1, rows=1, wait=True):
-    """Warps `first` to `first` + 3 multiply."""
-
-    def kernel(warp, a, b, d):
-        load(warp, a, b)
-        if not first <= warp.warpid < first + 4:
-            return
-        c = warp.registers(4)
-        warp.wgmma_fence()
-        for k in range(0, 64, 16):
-            step(warp, c, k, scale_d=added(k))
-        warp.wgmma_commit_group()
-        if wait:
-            warp.wgmma_wait_group(0)
-        store(warp, d, c, 16 * (warp.warpid - rows) + warp.laneid // 4, 0)
-
-    return kernel
-
-
-def some_warps(allowed, *, wait=True):
-    """The mma_async of a step only in some warps."""
-
-    def kernel(warp, a, b, d):
-        load(warp, a, b)
-        c = warp.registers(4, fill=0)
-        warp.wgmma_fence()
-        for k in range(0, 64, 16):
-            if allowed(warp.warpid, k):
-                step(warp, c, k, scale_d=added(k))
-        warp.wgmma_commit_group()
-        if wait:
-            warp.wgmma_wait_group(0)
-        save(warp, d, c)
-
-    return kernel
-
-
 def three_warps(*, leaves="before", rows=3, wait=True):
     """D has 48 rows."""
 
@@ -221,85 +118,30 @@ def three_warps(*, leaves="before", rows=3, wait=True):
     return kernel
 
 
-# ---------------------------------------------------------------------------------------------- proxies
-
-
-def halved_in_place(*order, stores=True):
-    """A is halved in shared memory, and then come fences and barriers in an `order`."""
-
-    def kernel(warp, a, b, d):
-        load(warp, a, b)
-        for part in range(4 if stores else 0):
-            at = 2048 * part + 16 * warp.threads
-            values = warp.ld_shared(at, "v4.b32").view(np.float16)
-            warp.st_shared(at, (values / 2).view(np.uint32), "v4.b32")
-        for what in order:
-            if what == "barrier":
-                warp.bar_sync()
-            elif what == "fence":
-                warp.fence_proxy_async()
-            else:
-                with warp.only(warp.laneid == 0 if what == "lane" else warp.threads == 0):
-                    warp.fence_proxy_async()
-        c = warp.registers(4)
-        warp.wgmma_fence()
-        for k in range(0, 64, 16):
-            step(warp, c, k, scale_d=added(k))
-        end(warp)
-        save(warp, d, c)
-
-    return kernel
-
-
 # ---------------------------------------------------------------------------------------------- copies and phases
 
 
-def one_copy(
-    *, init="all", fence=True, barrier=True, expect="both", arrive="", wait=0, both=True, saved=True, count=1, end_=True
-):
+def one_copy(*, fence=True, barrier=True, saved=True):
     """One tile of A and of B, copied by thread 0."""
 
     def kernel(warp, a, b, d):
         rows, columns = TensorMap.of(a, (64, 64), swizzle=128), TensorMap.of(b, (64, 8), swizzle=128)
         with warp.only(warp.threads == 0):
-            if init == "all":
-                warp.mbarrier_init(BAR, count)
+            warp.mbarrier_init(BAR, 1)
             if fence:
                 warp.fence_mbarrier_init()
-        if fence == "other":
-            warp.fence_mbarrier_init()
         if barrier:
             warp.bar_sync()
         with warp.only(warp.threads == 0):
-            sizes = {"both": rows.bytes + columns.bytes, "one": rows.bytes, "twice": 2 * rows.bytes}
-            if expect in sizes:
-                warp.mbarrier_arrive_expect_tx(BAR, sizes[expect])
-            else:
-                warp.mbarrier_arrive(BAR)
+            warp.mbarrier_arrive_expect_tx(BAR, rows.bytes + columns.bytes)
             warp.cp_async_bulk_tensor_shared_global(0, rows, (0, 0), BAR)
-            if both:
-                warp.cp_async_bulk_tensor_shared_global(8192, columns, (0, 0), BAR)
-        if arrive == "all":
-            warp.mbarrier_arrive(BAR)
-        if arrive == "lanes":
-            with warp.only(warp.laneid == 0):
-                warp.mbarrier_arrive(BAR)
-        if wait == "thread 0":
-            with warp.only(warp.threads == 0):
-                warp.mbarrier_wait(BAR, 0)
-        elif wait == "warp 0" and warp.warpid == 0:
-            warp.mbarrier_wait(BAR, 0)
-        elif isinstance(wait, int):
-            warp.mbarrier_wait(BAR, wait)
-        else:
-            warp.bar_sync()
+            warp.cp_async_bulk_tensor_shared_global(8192, columns, (0, 0), BAR)
+        warp.mbarrier_wait(BAR, 0)
         c = warp.registers(4)
         warp.wgmma_fence()
         for k in range(0, 64, 16):
             step(warp, c, k, scale_d=added(k))
-        warp.wgmma_commit_group()
-        if end_:
-            warp.wgmma_wait_group(0)
+        end(warp)
         if saved:
             save(warp, d, c)
 
@@ -406,6 +248,120 @@ def pipeline(
     return kernel
 
 
+# ---------------------------------------------------------------------------------------- kernels with two mistakes
+
+
+def causal(*, expect="both", order=("fence", "barrier"), stores=True, add=True):
+    """Elements beyond the diagonal are cleared, and then come fences and barriers in an `order`."""
+
+    def kernel(warp, a, b, d):
+        rows, columns = TensorMap.of(a, (64, 64), swizzle=128), TensorMap.of(b, (64, 8), swizzle=128)
+        begin(warp)
+        c = warp.registers(4)
+        for number in range(2):
+            with warp.only(warp.threads == 0):
+                sizes = {"both": rows.bytes + columns.bytes, "one": rows.bytes}
+                warp.mbarrier_arrive_expect_tx(BAR, sizes[expect])
+                warp.cp_async_bulk_tensor_shared_global(0, rows, (64 * number, 0), BAR)
+                warp.cp_async_bulk_tensor_shared_global(8192, columns, (64 * number, 0), BAR)
+            warp.mbarrier_wait(BAR, number % 2)
+            row, half = warp.threads // 2, warp.threads % 2
+            for part in range(4 if stores else 0):
+                unit = 4 * half + part
+                at = 128 * row + 16 * (unit ^ row % 8)
+                held = warp.ld_shared(at, "v4.b32").view(np.float16)
+                column = 64 * number + 8 * unit[:, None] + np.arange(8)
+                kept = np.where(column <= 2 * row[:, None], held, np.float16(0))
+                warp.st_shared(at, kept.view(np.uint32), "v4.b32")
+            for what in order:
+                if what == "barrier":
+                    warp.bar_sync()
+                elif what == "fence":
+                    warp.fence_proxy_async()
+                else:
+                    with warp.only(warp.threads == 0):
+                        warp.fence_proxy_async()
+            warp.wgmma_fence()
+            for k in range(0, 64, 16):
+                step(warp, c, k, scale_d=int(add and number > 0) or added(k))
+            end(warp)
+            warp.bar_sync()
+        save(warp, d, c)
+
+    return kernel
+
+
+def rescaled(*, wait=0, fence="after", halved="between", add=1):
+    """O = O / 2 + S V, for two blocks of keys."""
+
+    def kernel(warp, q, k, v, d):
+        begin(warp)
+        boxes = [
+            (0, TensorMap.of(q, (64, 64), swizzle=128), (0, 0)),
+            (8192, TensorMap.of(k, (64, 32), swizzle=128), (0, 0)),
+            (12288, TensorMap.of(v, (16, 8), swizzle=32), (0, 0)),
+            (12544, TensorMap.of(v, (16, 8), swizzle=32), (16, 0)),
+        ]
+        with warp.only(warp.threads == 0):
+            warp.mbarrier_arrive_expect_tx(BAR, sum(box.bytes for _, box, _ in boxes))
+            for to, box, at in boxes:
+                warp.cp_async_bulk_tensor_shared_global(to, box, at, BAR)
+        warp.mbarrier_wait(BAR, 0)
+        o = warp.registers(4, fill=0)
+        for block in range(2):
+            s = warp.registers(8)
+            warp.wgmma_fence()
+            for part in range(4):
+                tiles = tile(64, 0, 16 * part), tile(16, 8192 + 2048 * block, 16 * part)
+                warp.run(WGMMA.replace("n8", "n16"), s, *tiles, part > 0, 1, 1, 0, 0)
+            warp.wgmma_commit_group()
+            warp.wgmma_wait_group(wait)
+            p = s.view(np.float32).astype(np.float16).view(np.uint32)
+            if fence == "before":
+                warp.wgmma_fence()
+            if halved == "between":
+                o[...] = (0.5 * o.view(np.float32)).view(np.uint32)
+            if fence == "after":
+                warp.wgmma_fence()
+            values = Descriptor.for_tile("f16", 8, 16, swizzle=32, start=12288 + 256 * block)
+            warp.run(WGMMA, o, p, values, add, 1, 1, 0)
+            end(warp)
+        if halved == "at the end":
+            o[...] = (0.5 * o.view(np.float32)).view(np.uint32)
+        save(warp, d, o)
+
+    return kernel
+
+
+def released(*, full=lambda step: step // 2 % 2, ended=1, wait=1, drained=True):
+    """Two stages; with `wait` groups in flight, the stage of `ended` steps ago is released."""
+
+    def kernel(warp, a, b, d):
+        begin(warp, 2)
+        if warp.warpid == 4:
+            with warp.only(warp.laneid == 0):
+                for number in range(4):
+                    warp.mbarrier_wait(EMPTY + 8 * (number % 2), (number // 2 + 1) % 2)
+                    copy(warp, a, b, number, number % 2)
+            return
+        c = warp.registers(4)
+        for number in range(4):
+            warp.mbarrier_wait(BAR + 8 * (number % 2), full(number))
+            warp.wgmma_fence()
+            for k in range(0, 64, 16):
+                step(warp, c, k, number % 2, int(number > 0) or added(k))
+            warp.wgmma_commit_group()
+            warp.wgmma_wait_group(wait)
+            if number >= ended:
+                with warp.only(warp.laneid == 0):
+                    warp.mbarrier_arrive(EMPTY + 8 * ((number - ended) % 2))
+        if drained:
+            warp.wgmma_wait_group(0)
+        save(warp, d, c)
+
+    return kernel
+
+
 # ---------------------------------------------------------------------------------------- what several diagnoses say
 
 FENCE = "the control flow around a wgmma instruction"
@@ -486,35 +442,6 @@ WRONG = {
         (product(commit="warp 0"), FENCE),
         (product(saved=False), NOTHING),
     ],
-    "repair_fence_first": [
-        (product(fence="none"), "in all four warps before the first mma_async"),
-        (product(fence="after"), "in all four warps before the first mma_async"),
-        (product(fence="warp 0"), FENCE),
-        (product(fence="lane 0"), "out of the branch"),
-    ],
-    "repair_fence_touched": [
-        (halved(fence=False), "Move the access before the wgmma.fence"),
-        (halved(wait=False), "wait_group before the access"),
-        (halved(add=0), "first half of the sum is lost"),
-        (halved(scaled="none"), "is not halved"),
-        (halved(scaled="all"), "whole sum is halved"),
-    ],
-    "repair_fence_shape": [
-        (two_shapes(wait=False, fence=False), "then execute wgmma.fence before the second"),
-        (two_shapes(fence=False), "then execute wgmma.fence before the second"),
-        (two_shapes(second=False), "E and F is missing"),
-        (two_shapes(add=0), "A and B is lost"),
-    ],
-    "repair_unneeded_fences": [
-        (product(fence="each"), "at most 4 are allowed"),
-        (product(fence="none"), "in all four warps before the first mma_async"),
-        (product(fence="warp 0"), FENCE),
-    ],
-    "repair_unwaited": [
-        (stored_before_the_wait, "before the access"),
-        (product(wait=None), "before the access"),
-        (product(wait=1), "smaller N"),
-    ],
     "repair_wait_weak": [
         (two_groups(), "smaller N"),
         (two_groups(wait=2), "smaller N"),
@@ -528,23 +455,6 @@ WRONG = {
         (product(scale_d=lambda k: int(k < 48)), "pass scale_d = 0"),
         (product(end=16), "Only the first 16 columns"),
     ],
-    "repair_descriptors": [
-        (product(rows=2048), "only from values that the four warps share"),
-        (product(rows=1024), "only from values that the four warps share"),
-        (product(begin=0, end=48), "last 16 columns"),
-    ],
-    "repair_warpgroup_start": [
-        (five_warps(), "round the number of warps up"),
-        (five_warps(first=0, rows=0, wait=False), "before the access"),
-        (some_warps(lambda warp, k: warp < 4), "round the number of warps up"),
-    ],
-    "repair_warpgroup_divergent": [
-        (some_warps(lambda warp, k: k < 32 or warp < 2), FENCE),
-        (some_warps(lambda warp, k: warp < 2 or k != 16), "only from values that the four warps share"),
-        (some_warps(lambda warp, k: k < 16), "Only the first 16 columns"),
-        (some_warps(lambda warp, k: k < 32), "Only the first 32 columns"),
-        (some_warps(lambda warp, k: k < 48), "last 16 columns"),
-    ],
     "repair_exited_warp": [
         (three_warps(), "Keep all threads running"),
         (three_warps(leaves="before the commit"), "after the last mma_async of the group"),
@@ -555,22 +465,6 @@ WRONG = {
         (product(commit="lane 0"), "out of the branch"),
         (product(commit="warp 0"), FENCE),
         (product(commit="none"), "after the last mma_async"),
-    ],
-    "repair_proxy_fence": [
-        (halved_in_place("barrier"), "in the writing threads after their stores"),
-        (halved_in_place("barrier", "fence"), "move fence.proxy.async before the barrier"),
-        (halved_in_place("one", "barrier"), "in every thread that stores"),
-        (halved_in_place("fence", "barrier", stores=False), "not halved"),
-    ],
-    "repair_proxy_thread": [
-        (halved_in_place("barrier", "one", "barrier"), "in every thread that stores"),
-        (halved_in_place("barrier", "lane", "barrier"), "in every thread that stores"),
-        (halved_in_place("barrier"), "in the writing threads after their stores"),
-    ],
-    "repair_proxy_barrier": [
-        (halved_in_place("barrier", "fence"), "move fence.proxy.async before the barrier"),
-        (halved_in_place("fence"), "Put the barrier after fence.proxy.async"),
-        (halved_in_place("barrier", "one", "barrier"), "in every thread that stores"),
     ],
     "repair_overwritten": [
         (loop(wait=1), "Wait until the reader has ended"),
@@ -599,36 +493,41 @@ WRONG = {
         (shuffled(source=5), "Every wrong value is 0"),
         (shuffled(source=None), "D is not halved"),
     ],
-    "repair_tma_unwaited": [
-        (one_copy(wait="barrier"), "parity of the copy's phase"),
-        (one_copy(wait=1), "parity of the copy's phase"),
-        (one_copy(wait="thread 0"), "parity of the copy's phase"),
-    ],
-    "repair_expect_tx": [
-        (one_copy(expect="one"), "bytes of all copies"),
-        (one_copy(expect="twice"), "bytes of all copies"),
-        (one_copy(expect="none"), "bytes of all copies"),
-    ],
-    "repair_mbarrier_init": [
-        (one_copy(barrier=False), "then bar.sync in all threads"),
-        (one_copy(wait="warp 0", barrier=False), "then bar.sync in all threads"),
-        (one_copy(count=128), "the parity of each wait"),
-    ],
     "repair_mbarrier_fence": [
         (one_copy(fence=False), "no fence between mbarrier.init and a bulk copy"),
         (one_copy(fence=False, barrier=False), "then bar.sync in all threads"),
         (one_copy(saved=False), NOTHING),
-    ],
-    "repair_arrivals": [
-        (one_copy(arrive="all"), "Compare the count of mbarrier.init"),
-        (one_copy(count=4, arrive="lanes"), "Compare the count of mbarrier.init"),
-        (one_copy(count=128), "the parity of each wait"),
     ],
     "repair_mbarrier_place": [
         (staged(BAR - 1024), "its own bytes"),
         (staged(BAR), "its own bytes"),
         (staged(BAR - 2048, saved="matrix"), "registers of one lane after the other"),
         (staged(BAR - 2048, barrier=False), "Put bar.sync between"),
+    ],
+    "repair_causal_rows": [
+        (causal(expect="one", order=("barrier", "one", "barrier")), "bytes of all copies"),
+        (causal(expect="one"), "bytes of all copies"),
+        (causal(order=("barrier", "one", "barrier")), "in every thread that stores"),
+        (causal(order=("barrier",)), "in the writing threads after their stores"),
+        (causal(order=("barrier", "fence")), "move fence.proxy.async before the barrier"),
+        (causal(stores=False), "stores are missing"),
+        (causal(add=False), "Only the second tile"),
+    ],
+    "repair_rescaled_sum": [
+        (rescaled(wait=1, fence="before"), "smaller N"),
+        (rescaled(wait=1), "smaller N"),
+        (rescaled(fence="before"), "Move the access before the wgmma.fence"),
+        (rescaled(fence="never"), "Move the access before the wgmma.fence"),
+        (rescaled(halved="never"), "not halved between"),
+        (rescaled(add=0), "Only the second block of keys"),
+        (rescaled(halved="at the end"), "last 16 keys"),
+    ],
+    "repair_released_stage": [
+        (released(full=lambda step: step % 2, ended=0), "parity of the copy's phase"),
+        (released(full=lambda step: step % 2), "parity of the copy's phase"),
+        (released(ended=0), "Wait until the reader has ended"),
+        (released(wait=2), "Wait until the reader has ended"),
+        (released(drained=False), "smaller N"),
     ],
     "gemm_of_one_tile": [
         (loop(parity=lambda step: 0), "parity of the copy's phase"),

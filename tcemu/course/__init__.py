@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tcemu.course import progress
     from tcemu.course.answers import AnswerError, Unanswered
     from tcemu.course.bank import exercise, exercises
+    from tcemu.course.broken_rules import which_rule
     from tcemu.course.checking import check, given, hint, judged
     from tcemu.course.manifests import Manifest, manifest
     from tcemu.course.overviews import overview
@@ -24,12 +25,14 @@ __all__ = [
     "FOLDERS", "LEARNERS", "RECORD", "START", "AnswerError", "Exercise", "Finding", "Given", "Judge", "Laid",
     "Manifest", "Unanswered", "Verdict", "check", "clone_around", "clone_opened", "exercise", "exercises", "files",
     "given", "hint", "judged", "lay_out", "manifest", "overview", "own_folder", "progress", "source",
+    "which_rule",
 ]  # fmt: skip
 
 #: Laying the course out needs no exercise, so they are loaded when one of their names is first used.
 _HOMES = {
     "answers": "AnswerError Unanswered",
     "bank": "exercise exercises",
+    "broken_rules": "which_rule",
     "checking": "check given hint judged",
     "manifests": "Manifest manifest",
     "overviews": "overview",

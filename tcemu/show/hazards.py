@@ -123,14 +123,15 @@ class _Layout:
 
 @explained
 def hazards(
-    events: Sequence[Event], reports: Sequence[Any] = (), block: int | None = None, first: int | None = None
-) -> Picture:
+    events: Sequence[Event], reports: Sequence[Any] = (), block: int | None = None, first: int | None = None, *,
+    fixes: bool = True,
+) -> Picture:  # fmt: skip
     """What the warps of a block did, the asynchronous work beside them, and where the sanitizer's reports happened.
 
     `events` is a list that was an observer of the launch (observers=[events.append]), `reports` are the result's
     reports. `block` selects a block, by default that of the first report, or else 0. Up to 30 rows are drawn, from row
     `first` on; by default those that show the first report. Warps that do the same are one column, and a line that is
-    repeated is one row.
+    repeated is one row. Without `fixes`, the notes say what is wrong but not what to do about it.
     Raises LaunchError for events that have no such block or row.
 
     >>> def hasty(warp):
@@ -147,7 +148,7 @@ def hazards(
     body = [*_heads(layout), *_rows(layout), *(each for mark in drawn for each in _marked(layout, mark))]
     body += _names(layout, drawn)
     body += _bars(layout, {mark.other for mark in drawn})
-    notes, low = [line for note in _notes(layout) for line in wrap(note, _LINE)], layout.bottom + 30
+    notes, low = [line for note in _notes(layout, fixes) for line in wrap(note, _LINE)], layout.bottom + 30
     body += lines(10, low, notes)
     rules = sorted({mark.report.rule for mark in marks})
     told = f"{counted(len(rules), 'broken rule')}, {', '.join(rules)}" if rules else "no broken rule"
@@ -340,13 +341,14 @@ def _pointer(x1: float, y1: float, x2: float, y2: float) -> str:
 # ---------------------------------------------------------------------------------------------- words
 
 
-def _notes(layout: _Layout) -> list[str]:
+def _notes(layout: _Layout, fixes: bool) -> list[str]:
     """Every rule that was broken and its fix, and what the drawing means."""
     notes = []
     for same in _unlike(layout):
         report = same[0]
         notes.append(f"✗ {report.rule}, {_lines([report.site])}{_against(same)}: {report.about.title}.")
-        notes.append(f"Fix: {report.fix}")
+        if fixes:
+            notes.append(f"Fix: {report.fix}")
     meaning = "Further down: later. A bar: asynchronous work, until a wait covers it."
     repeated = any(step.count > 1 for step in layout.rows) or any(work.count > 1 for work in layout.work)
     notes.append(f"{meaning} ×n: n times in a row." if repeated else meaning)

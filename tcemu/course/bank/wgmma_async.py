@@ -25,19 +25,14 @@ _PRODUCER = {"block": 160, "shared": _SHARED}
 # ---------------------------------------------------------------------------------------------- what is computed
 
 
-def _odd(rng: np.random.Generator, *shape: int, dtype: npt.DTypeLike = np.float16) -> Array:
+def _odd(rng: np.random.Generator, *shape: int) -> Array:
     """Odd whole numbers: every sum is exact, and no product is zero."""
-    return (2 * rng.integers(-2, 2, shape) + 1).astype(dtype)
+    return (2 * rng.integers(-2, 2, shape) + 1).astype(np.float16)
 
 
-def _matrices(depth: int, **more: tuple[int, int]) -> Callable[[np.random.Generator], Mapping[str, Any]]:
-    """Draws A (64, depth), B (8, depth) of f16, and `more` matrices of f32 by name."""
-
-    def draw(rng: np.random.Generator) -> Mapping[str, Any]:
-        a, b = _odd(rng, 64, depth), _odd(rng, 8, depth)
-        return {"a": a, "b": b, **{name: _odd(rng, *shape, dtype=np.float32) for name, shape in more.items()}}
-
-    return draw
+def _matrices(depth: int) -> Callable[[np.random.Generator], Mapping[str, Any]]:
+    """Draws A (64, depth) and B (8, depth) of f16."""
+    return lambda rng: {"a": _odd(rng, 64, depth), "b": _odd(rng, 8, depth)}
 
 
 def _with_d(rows: int = 64) -> Callable[[Given], Mapping[str, Any]]:
@@ -62,25 +57,6 @@ def _wrong_sums(given: Given) -> Iterator[tuple[str, Array]]:
     yield "Only the last tile is in D: its first instruction has scale_d = 0.", _sum(given, depth - 64)
 
 
-def _halved_between(given: Given) -> Array:
-    return np.asarray(0.5 * _sum(given, 0, 32) + _sum(given, 32))
-
-
-def _not_halved(given: Given) -> Iterator[tuple[str, Array]]:
-    yield "The first half of the sum is not halved.", _sum(given)
-    yield "The whole sum is halved: only the products of columns 0 to 31 should be.", 0.5 * _sum(given)
-    yield "The first half of the sum is lost: scale_d is 0 in the second part.", _sum(given, 32)
-
-
-def _two_types(given: Given) -> Array:
-    return np.asarray(_sum(given) + given.e[:, :8] @ given.f[:, :8].T)
-
-
-def _one_type(given: Given) -> Iterator[tuple[str, Array]]:
-    yield "The product of E and F is missing.", _sum(given)
-    yield "The product of A and B is lost: scale_d is 0 in the last instruction.", _two_types(given) - _sum(given)
-
-
 def _difference(given: Given) -> Array:
     return np.asarray(_sum(given, 0, 32) - _sum(given, 32))
 
@@ -98,8 +74,37 @@ def _not_half(given: Given) -> Iterator[tuple[str, Array]]:
     yield "D is not halved.", _sum(given)
 
 
-def _whole(given: Given) -> Iterator[tuple[str, Array]]:
-    yield "A is not halved: the stores are missing.", _sum(given)
+def _causal(given: Given) -> Array:
+    kept = np.arange(128) <= 2 * np.arange(64)[:, None]
+    return np.asarray(np.where(kept, given.a, 0).astype(np.float32) @ given.b.T.astype(np.float32))
+
+
+def _first_tile(given: Given) -> Array:
+    kept = np.arange(64) <= 2 * np.arange(64)[:, None]
+    return np.asarray(np.where(kept, given.a[:, :64], 0).astype(np.float32) @ given.b[:, :64].T.astype(np.float32))
+
+
+def _not_causal(given: Given) -> Iterator[tuple[str, Array]]:
+    yield "Nothing of A is cleared: the stores are missing.", _sum(given)
+    yield "Only the second tile is in D: its first instruction has scale_d = 0.", _causal(given) - _first_tile(given)
+
+
+def _keys(rng: np.random.Generator) -> Mapping[str, Any]:
+    """Q (64, 64), K (32, 64), and V transposed (8, 32)."""
+    return {"q": _odd(rng, 64, 64), "k": _odd(rng, 32, 64), "v": _odd(rng, 8, 32)}
+
+
+def _attended(given: Given, factor: float = 0.5) -> Array:
+    """O after two blocks of 16 keys: whole numbers and halves, exact in any order."""
+    q, k, v = (given[name].astype(np.float32) for name in "qkv")
+    first, second = (q @ k[at : at + 16].T @ v[:, at : at + 16].T for at in (0, 16))
+    return np.asarray(factor * first + second)
+
+
+def _not_attended(given: Given) -> Iterator[tuple[str, Array]]:
+    yield "O is not halved between the two blocks of keys.", _attended(given, 1)
+    yield "Only the second block of keys is in D: scale_d is 0 in its product with V.", _attended(given, 0)
+    yield "The sum of the last 16 keys is halved, too.", 0.5 * _attended(given, 1)
 
 
 def _cut(given: Given) -> Array:
@@ -123,10 +128,6 @@ def _as_matrix(given: Given) -> Iterator[tuple[str, Array]]:
 # ---------------------------------------------------------------------------------------------- repaired kernels
 
 
-def _fences(result: Launch, _: Sequence[Any]) -> Mapping[str, int]:
-    return {"wgmma.fence": result.counts["wgmma.fence.sync.aligned"]}
-
-
 def _repair(
     name: str,
     rule: str,
@@ -136,7 +137,7 @@ def _repair(
     depth: int = 64,
     right: Callable[[Given], Array] = _sum,
     mistakes: Callable[[Given], Iterable[tuple[str, Array]]] = _wrong_sums,
-    more: Mapping[str, tuple[int, int]] | None = None,
+    draw: Callable[[np.random.Generator], Mapping[str, Any]] | None = None,
     rows: int = 64,
     options: Mapping[str, Any] = _BLOCK,
     section: str = "",
@@ -154,8 +155,8 @@ def _repair(
         know="notebook 11",
         section=section or RULES[rule].section,
         hints=hints,
-        draw=_matrices(depth, **(more or {})),
-        points=2,
+        draw=draw or _matrices(depth),
+        points=minutes // 4,
         only=("tcemu.gemm.store",),
     )
 
@@ -179,42 +180,6 @@ EXERCISES = [
         "What does wgmma.wait_group wait for?", "A group exists only after an instruction that closes it.",
     ),
     _repair(
-        "repair_fence_first", "wgmma-fence-first", "No order between registers and wgmma",
-        "The output is right under every policy, as it often is on a GPU, and the kernel is wrong.",
-        "Which instruction orders accesses to registers with the mma_asyncs after it?",
-        "All four warps execute it, once, before the first mma_async.",
-    ),
-    _repair(
-        "repair_fence_touched", "wgmma-fence-touched", "Halve the sum in between",
-        "The kernel multiplies columns 0 to 31, halves the sum in registers, as attention rescales its output, and "
-        "adds the product of columns 32 to 63.",
-        "Which access to the accumulator lies between the last wgmma.fence and the second part?",
-        "A fence covers only the accesses before it.",
-        right=_halved_between, mistakes=_not_halved,
-    ),
-    _repair(
-        "repair_fence_shape", "wgmma-fence-shape", "Two shapes, one accumulator",
-        "D = A Bᵀ + E Fᵀ: A and B are f16, E and F are tf32, and their first 8 columns are multiplied. Both "
-        "products go into one accumulator.",
-        "Consecutive mma_asyncs on one accumulator are in order if they have the same shape. m64n8k16 and m64n8k8 do "
-        "not.",
-        "End the first group before the second begins, and then order the registers again.",
-        more={"e": (64, 32), "f": (8, 32)}, right=_two_types, mistakes=_one_type, minutes=10,
-    ),
-    _repair(
-        "repair_unneeded_fences", "wgmma-fence-unneeded", "Too many fences",
-        "The kernel is right, but it executes wgmma.fence around every instruction. Only a hint is reported. Leave one "
-        "fence in each warp.",
-        "Which accesses to registers lie between two of the mma_asyncs?", "One fence before the first mma_async is "
-        "enough for all of the same shape.",
-        scores=_fences, limits={"wgmma.fence": 4},
-    ),
-    _repair(
-        "repair_unwaited", "wgmma-unwaited", "D is read too early",
-        "With the policy \"early\" D is right, but the kernel is wrong.",
-        "Which instruction says that the accumulator may be read?", "It has to come before the store, not after it.",
-    ),
-    _repair(
         "repair_wait_weak", "wgmma-wait-weak", "Two groups, and a wait for one",
         "The kernel computes two products in two groups, one of columns 0 to 31 and one of 32 to 63, and stores their "
         "difference.",
@@ -229,25 +194,6 @@ EXERCISES = [
         section="9.7.15.5.2",
     ),
     _repair(
-        "repair_descriptors", "wgmma-descriptors", "Each warp its own rows",
-        "In mma.sync each warp has its own address, and this kernel moves A's with the warp, too.",
-        "Who multiplies the 64 rows of A: a warp or the warpgroup?", "The instruction decides which "
-        "rows a warp gets.",
-    ),
-    _repair(
-        "repair_warpgroup_start", "warpgroup-start", "The producer comes first",
-        "The block has five warps. Warp 0 only loads and exits; warps 1 to 4 multiply.",
-        "Four consecutive warps are not yet a warpgroup. With which number does one begin?",
-        "Let another warp be the one that exits, and mind the rows that each warp stores.",
-        options=_PRODUCER,
-    ),
-    _repair(
-        "repair_warpgroup_divergent", "warpgroup-divergent", "Two warps do less",
-        "Two warps need fewer products, so this kernel makes them skip two instructions.",
-        "All four warps execute the same wgmma instructions in the same order.",
-        "Whether a warp executes an mma_async may not depend on its number.",
-    ),
-    _repair(
         "repair_exited_warp", "exited-threads", "A warp leaves early",
         "D has only 48 rows, so warp 3 has nothing to store, and exits.",
         "Who takes part in wgmma, and who in the store?", "Leave the rows out where D is stored.",
@@ -257,26 +203,6 @@ EXERCISES = [
         "repair_aligned_commit", "aligned-divergent", "One lane commits",
         "One arrival for each warp is enough for an mbarrier, so here one lane commits the group, too.",
         "What does .aligned in wgmma.commit_group.sync.aligned mean?", "All lanes of all four warps execute it.",
-    ),
-    _repair(
-        "repair_proxy_fence", "proxy-fence-missing", "Written by threads, read by wgmma",
-        "The threads halve A in shared memory before the product, and there is a barrier.",
-        "A barrier orders threads. Which proxy reads the tile?",
-        "The stores go through the generic proxy, wgmma reads through the async proxy.",
-        right=_half, mistakes=_whole, heeded=_FENCES,
-    ),
-    _repair(
-        "repair_proxy_thread", "proxy-fence-thread", "One thread fences for all",
-        "As before, the threads halve A. Thread 0 executes fence.proxy.async after a barrier.",
-        "Whose stores does a thread's fence.proxy.async cover?", "Every thread that stored executes it.",
-        right=_half, mistakes=_whole, heeded=_FENCES,
-    ),
-    _repair(
-        "repair_proxy_barrier", "proxy-fence-barrier", "The barrier is too early",
-        "As before, the threads halve A. Every thread executes fence.proxy.async after the barrier. Kernels of Triton "
-        "do, too, but the manual does not say that it is enough, and the sanitizer gives a hint.",
-        "How does warp 0 know that warp 3 has fenced?", "Two neighbouring lines are in the wrong order.",
-        right=_half, mistakes=_whole, heeded=_FENCES,
     ),
     _repair(
         "repair_overwritten", "overwritten-early", "The next tile comes too early",
@@ -313,23 +239,6 @@ EXERCISES = [
         right=_half, mistakes=_not_half,
     ),
     _repair(
-        "repair_tma_unwaited", "tma-unwaited", "A barrier is not enough for TMA",
-        "Thread 0 starts two tensor copies, and all threads meet at a barrier.",
-        "Does bar.sync wait for copies, or for threads?", "The copies complete on the mbarrier.",
-        section="9.7.9.25.2, 9.7.13.15",
-    ),
-    _repair(
-        "repair_expect_tx", "expect-tx", "Count the bytes",
-        "The mbarrier expects the bytes of one copy, and two copies complete on it.",
-        "When is the phase complete: after how many bytes?", "Each box has .bytes.",
-    ),
-    _repair(
-        "repair_mbarrier_init", "mbarrier-init", "An mbarrier that does not exist yet",
-        "Thread 0 initialises the mbarrier, arms it and starts the copies. All threads wait on it.",
-        "Can warp 3 reach its wait before warp 0 has initialised the mbarrier?",
-        "Which instruction makes all threads meet after the initialisation?",
-    ),
-    _repair(
         "repair_mbarrier_fence", "mbarrier-init-fence", "Initialised in one proxy, used in the other",
         "The sanitizer gives only a hint, and the output is right. Make the mbarrier visible to the copies with "
         "`fence.mbarrier_init`.",
@@ -338,16 +247,37 @@ EXERCISES = [
         needed=("fence.mbarrier_init",),
     ),
     _repair(
-        "repair_arrivals", "mbarrier-arrivals", "Who arrives?",
-        "The mbarrier is initialised for one arrival.",
-        "Count the arrivals in the first phase: arrive.expect_tx is one of them.", "Waiting is not arriving.",
-    ),
-    _repair(
         "repair_mbarrier_place", "mbarrier-object", "A place for the output",
         "The kernel stages the registers of D in shared memory, 16 bytes for each thread, and stores them from there, "
         "one thread after the other. An mbarrier lives at byte BAR.",
         "Which bytes are staged: from where to where?", "2048 bytes are free before BAR.",
         right=_as_registers, mistakes=_as_matrix,
+    ),
+    _repair(
+        "repair_causal_rows", "proxy-fence-thread", "Two mistakes: a causal mask",
+        "The kernel copies A and B in two steps of 64 columns. Before each product, the threads clear the elements of "
+        "A with column > 2 * row in shared memory, as causal attention does. Two lines are wrong.",
+        "The first report is about the copies. How many bytes complete the phase?",
+        "Whose stores does a thread's fence.proxy.async cover, and on which side of the barrier does it belong?",
+        depth=128, right=_causal, mistakes=_not_causal, heeded=_FENCES, section="9.7.13.4, 9.7.13.15", minutes=20,
+    ),
+    _repair(
+        "repair_rescaled_sum", "wgmma-fence-touched", "Two mistakes: two products in turn",
+        "For each of two blocks of 16 keys: S = Q Kᵀ in f32, which goes to f16 in registers, and O = O / 2 + S V, as "
+        "attention rescales its output. D is O. V is given transposed: one row for each column of O. Two lines are "
+        "wrong.",
+        "Which group may still be pending when S is converted?",
+        "The accumulator O is touched. Where does the fence belong?",
+        right=_attended, mistakes=_not_attended, draw=_keys,
+        section="9.7.15.7.1, 9.7.15.7.3", minutes=20,
+    ),
+    _repair(
+        "repair_released_stage", "overwritten-early", "Two mistakes: one group in flight",
+        "Warp 4 copies K = 256 in four steps, with two stages; the warpgroup leaves one group in flight, so that the "
+        "tensor core never waits for an arrival. Two lines are wrong.",
+        "Which parity has the phase that step 2 waits for: that of the step, or that of the round through the stages?",
+        "After wait_group 1, which group may still read its stage?",
+        depth=256, options=_PRODUCER, section="9.7.15.7.3, 9.7.13.15", minutes=25,
     ),
     Exercise(
         "gemm_of_one_tile",

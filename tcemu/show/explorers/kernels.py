@@ -89,6 +89,7 @@ def order_of_a_kernel(
     *,
     right: npt.ArrayLike | None = None,
     first: int | None = None,
+    fixes: bool = True,
     **choices: Sequence[Any],
 ) -> Explorer:
     """Launch a kernel each time a control moves, and see what its block did in which order; see show.hazards.
@@ -97,7 +98,7 @@ def order_of_a_kernel(
     functools.partial(tcemu.launch, block=128, sanitizer="collect"). There are a list of policies and a slider for the
     seed. `choices` are further parameters of the kernel, by name, each with the values of its list: pending=(0, 1). The
     last of `args` is the array that the kernel fills; if `right` says what belongs there, the title counts the elements
-    that are right. `first` is the first row that is drawn.
+    that are right. `first` is the first row that is drawn; `fixes`: whether the notes say how to fix a broken rule.
 
     Raises OperandError for a list without values, and what `launch` raises.
     """
@@ -111,7 +112,7 @@ def order_of_a_kernel(
         events: list[Event] = []
         ready = partial(kernel, **{name: lists[name][text] for name, text in chosen.items()})
         result = launch(ready, args=tuple(given), policy=policy, seed=seed, observers=[events.append])
-        drawn = show.hazards(events, result.reports, 0, first)
+        drawn = show.hazards(events, result.reports, 0, first, fixes=fixes)
         said = [] if right is None else [_kept(given[-1], np.asarray(right))]
         said.append(f"policy {policy}, seed {seed}")
         description = " ".join([*(f"{each[0].upper()}{each[1:]}." for each in said), drawn.description])
