@@ -70,7 +70,13 @@ class Sanitizer:
     once = frozenset({Touched})
 
     def takes(self, event: Accesses) -> bool:
-        """Whether it takes many native accesses in one event: where kernels note them, which are loaded for many."""
+        """Whether it takes many native accesses in one event: where kernels note them, which are loaded for many.
+
+        >>> from tcemu.machine.events import Accesses, AccessTable
+        >>> one = Accesses(0, 0, AccessTable({}), np.zeros(8, np.uint8))
+        >>> tcemu.sanitizer.Sanitizer().takes(one) == (tcemu.backend.backend(1) == "numba")
+        True
+        """
         products = 1 + len(event.log) // _PRODUCT
         if backend(products) == "numba":
             return True
