@@ -91,6 +91,19 @@ class Fragment:
         """(rows, columns) of the matrix; (4, rows, columns) for the four products of m8n8k4."""
         return self.layout.shape
 
+    @property
+    def cute(self) -> str:
+        """The map as CuTe writes it, a layout of (lane, element of the lane): digits in ascending order, and strides.
+
+        A stride counts elements of the matrix in column-major order. CuTe's B is N x K, so it counts along n first.
+        An instruction's batch of matrices, and scale factors, have no such line.
+
+        >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+        >>> mma.fragments["a"].cute, mma.fragments["b"].cute
+        ('((4,8),(2,2,2)):((32,1),(16,8,128))', '((4,8),(2,2)):((16,1),(8,64))')
+        """
+        return self.layout.cute(transposed=self.role == "b")
+
     def position(self, lane: int, register: int, element: int = 0) -> tuple[int, ...]:
         """The (row, column) held in `element` (0 is in the lowest bits) of `register` of `lane`."""
         register, element = whole((register, element))

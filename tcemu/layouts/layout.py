@@ -158,6 +158,27 @@ class Layout:
 
     # ------------------------------------------------------------------------------------------ as a value
 
+    def cute(self, *, transposed: bool = False) -> str:
+        """CuTe's line for the layout: ((lane digits), (slot digits)):((strides), (strides)), least significant first.
+
+        Strides count elements of the matrix in column-major order; of the transposed matrix with `transposed`.
+
+        >>> tcemu.layouts.Layout("(h g) (t p) -> (g t) (h p)", h=2, g=8, t=4, p=2).cute()
+        '((4,8),(2,2)):((32,1),(16,8))'
+        """
+        if len(self.shape) != 2:
+            raise LayoutError(f"{self}: CuTe's line describes one matrix, but this is a batch of {self.shape[0]}")
+        weight = dict.fromkeys(self.sizes, 0)  # a digit that is only on the right is a broadcast, which does not move
+        for group, step in zip(self.left, (self.shape[1], 1) if transposed else (1, self.shape[0]), strict=True):
+            for digit in reversed(group):
+                weight[digit], step = step, step * self.sizes[digit]  # noqa: PLW2901 - a running product
+        kept = [[digit for digit in reversed(group) if self.sizes[digit] > 1] for group in self.right]
+        shapes, strides = (
+            ",".join(_nested([values[digit] for digit in group], alone) for group in kept)
+            for values, alone in ((self.sizes, 1), (weight, 0))
+        )
+        return f"({shapes}):({strides})"
+
     def __str__(self) -> str:
         return self.pattern + "  " + " ".join(f"{digit}={size}" for digit, size in self.sizes.items())
 
@@ -211,6 +232,11 @@ def _groups(pattern: str, side: str) -> list[list[str]]:
     if inside:
         raise LayoutError(f"layout {pattern!r}: the parentheses do not match")
     return groups
+
+
+def _nested(numbers: list[int], alone: int) -> str:
+    """One mode of a CuTe layout; `alone` is what stands for a mode without digits."""
+    return f"({','.join(map(str, numbers))})" if len(numbers) > 1 else str(*numbers or [alone])
 
 
 def _write(group: list[str]) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from tcemu.errors import LaunchError, OperandError, briefly, listing
+from tcemu.errors import LaunchError, OperandError, UnknownName, briefly, listing
 from tcemu.instructions import Instruction
 from tcemu.machine.lanes import differing
 
@@ -207,6 +207,30 @@ class Registers(NDArrayOperatorsMixin):
         except (TypeError, ValueError) as error:
             raise OperandError(f"{self!r} cannot be viewed as {briefly(dtype)}: {error}") from None
 
+    def astype(self, dtype: npt.DTypeLike) -> Array:
+        """The content, read now, as integers of another width. Floats are refused: `view` reads bits as floats."""
+        try:
+            kind = np.dtype(dtype)
+        except TypeError as error:
+            raise OperandError(f"{self!r} cannot be converted to {briefly(dtype)}: {error}") from None
+        if kind.kind not in "iub":
+            raise OperandError(
+                f"registers hold bits, and .astype would make a float of the whole number that they spell: 1065353216.0 of "
+                f"0x3f800000, which is 1.0 in f32. .view(np.{_float_of(self.dtype)}) reads the bits as floats, as "
+                f"__uint_as_float does in CUDA; to convert whole numbers (cvt.rn.f32.u32), write "
+                f".view(np.{self.dtype}).astype(np.{kind})"
+            )
+        return np.asarray(self).astype(kind)
+
+    def __getattr__(self, name: str) -> Any:
+        """What only arrays have; the message says how to get an array."""
+        if name.startswith("_") or not hasattr(np.ndarray, name):
+            raise AttributeError(f"registers have no {name!r}", name=name, obj=self)
+        raise UnknownName(
+            f"registers have no .{name}: they are the warp's, not a numpy array. registers[...] reads them into an array "
+            f"(32, {self.shape[1]}) of {self.dtype}, with a row for each lane; registers[...].{name} is then numpy's"
+        )
+
     def __repr__(self) -> str:
         came = f" of {self.origin[0]}" if self.origin else ""
         state = ", result pending" if self.pending else ""
@@ -311,6 +335,11 @@ class Registers(NDArrayOperatorsMixin):
         for columns in self.bank.pending:
             waiting[... if columns is None else columns] = True
         return waiting if self._columns is None else waiting[self._columns]
+
+
+def _float_of(kind: np.dtype[Any]) -> str:
+    """The float of a register's width."""
+    return f"float{8 * kind.itemsize}"
 
 
 def _unfit(ufunc: np.ufunc, given: Sequence[Any], error: ValueError) -> OperandError:

@@ -31,6 +31,7 @@ from tcemu.show.shape_table import legal_table, shape_table, target_table
 from tcemu.show.shared_rows import shared_rows
 from tcemu.show.shared_tile import shared_tile
 from tcemu.show.sparsity import sparsity
+from tcemu.show.speed_table import speed_table
 from tcemu.show.table import Table, format_table
 from tcemu.show.tensor_memory import tensor_memory
 from tcemu.show.tile_read import tile_read
@@ -79,6 +80,7 @@ __all__ = [
     "shared_rows",
     "shared_tile",
     "sparsity",
+    "speed_table",
     "target_table",
     "tensor_memory",
     "tile_read",

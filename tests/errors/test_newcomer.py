@@ -188,6 +188,8 @@ CALLS = {
     "format_table": show.format_table,
     "arithmetic_table": show.arithmetic_table,
     "arithmetic_table, targets": partial(show.arithmetic_table, tcemu.parse(MMA)),
+    "speed_table": show.speed_table,
+    "speed_table, target": lambda given: show.speed_table(target=given),
     "register_bits": partial(show.register_bits, FRAGMENT.container),
     "fused_sum_of": lambda given: show.fused_sum_of(tcemu.parse(MMA), given, 0, 0),
     "Shape.read": Shape.read,

@@ -55,6 +55,23 @@ def test_views_show_the_bank():
     one(body)
 
 
+def test_what_only_arrays_have_is_refused_with_what_to_write():
+    def body(warp):
+        held = warp.registers(2, fill=0x3F800000)
+        assert held.astype(np.int64).tolist() == [[0x3F800000] * 2] * 32
+        with pytest.raises(OperandError, match=r"which is 1.0 in f32. .view\(np.float32\) reads the bits"):
+            held.astype(np.float32)
+        with pytest.raises(OperandError, match="cannot be converted to 'number'"):
+            held.astype("number")
+        with pytest.raises(AttributeError, match=r"registers have no .reshape: .* array \(32, 2\) of uint32"):
+            held.reshape(-1)
+        with pytest.raises(AttributeError, match="registers have no 'lanes'"):
+            held.lanes  # noqa: B018
+        assert not hasattr(held, "sum")
+
+    one(body)
+
+
 def test_views_and_junk(row):
     def body(warp):
         view = bank_of(warp, 4, fill=1).view([3, 1])

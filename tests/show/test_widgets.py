@@ -217,6 +217,17 @@ def test_a_table_is_marked_up_for_a_screen_reader() -> None:
     ]
 
 
+def test_the_speed_table_has_the_measured_costs() -> None:
+    """2048 multiply-adds, 1.53 cycles each when sixteen warps issue them; wgmma m64n256k16 takes 128 cycles."""
+    table = show.speed_table()
+    said = {row[0].removeprefix("mma.sync.aligned.").split(".f32")[0]: row[1:] for row in table.rows}
+    assert said["m16n8k16.row.col"] == ("2048", "6", "1339", "65 %")
+    assert said["m16n8k32.row.col"] == ("4096", "35", "697", "17 %")
+    assert said["wgmma.mma_async.sync.aligned.m64n256k16"] == ("262144", "128", "2048", "100 %")
+    (double,) = show.speed_table(["mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64"]).rows
+    assert double[-1] == "no wgmma of this type"
+
+
 @pytest.mark.parametrize(
     ("opcode", "target", "words"),
     [
