@@ -215,7 +215,7 @@ class Registers(NDArrayOperatorsMixin):
             raise OperandError(f"{self!r} cannot be converted to {briefly(dtype)}: {error}") from None
         if kind.kind not in "iub":
             raise OperandError(
-                f"registers hold bits, and .astype would make a float of the whole number that they spell: 1065353216.0 of "
+                f"registers hold bits, and .astype would make a float of the whole number they spell: 1065353216.0 of "
                 f"0x3f800000, which is 1.0 in f32. .view(np.{_float_of(self.dtype)}) reads the bits as floats, as "
                 f"__uint_as_float does in CUDA; to convert whole numbers (cvt.rn.f32.u32), write "
                 f".view(np.{self.dtype}).astype(np.{kind})"
@@ -227,7 +227,7 @@ class Registers(NDArrayOperatorsMixin):
         if name.startswith("_") or not hasattr(np.ndarray, name):
             raise AttributeError(f"registers have no {name!r}", name=name, obj=self)
         raise UnknownName(
-            f"registers have no .{name}: they are the warp's, not a numpy array. registers[...] reads them into an array "
+            f"registers have no .{name}: they are not a numpy array. registers[...] reads them into an array "
             f"(32, {self.shape[1]}) of {self.dtype}, with a row for each lane; registers[...].{name} is then numpy's"
         )
 
