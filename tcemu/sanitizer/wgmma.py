@@ -83,8 +83,7 @@ class Wgmmas:
 
     def _touch_pending(self, event: Touched, under_way: UnderWay) -> None:
         wgmma, by = under_way.wgmma, event.by
-        role = "A" if under_way.accumulator.isdisjoint(event.numbers) else "accumulator"
-        what = f"{many('register', tuple(event.which))} of the {role}"
+        what = _registers(event, under_way)
         does = "writes" if event.writes else "reads"
         message = f"the kernel {does} {what} of {wgmma.instruction}, "
         if under_way.waited is None:
@@ -313,6 +312,17 @@ class Wgmmas:
         for under_way in self._warps[event.by.warp].open if event.whole else ():
             message = f"{under_way.wgmma.instruction} is in no group when its warp exits"
             self._block.report("wgmma-uncommitted", under_way.by, message)
+
+
+def _registers(event: Touched, under_way: UnderWay) -> str:
+    """``register 3 of the accumulator``: as the mma_async numbers what has been touched."""
+    wgmma, role = under_way.wgmma, "accumulator"
+    place = wgmma.bys.index(under_way.by)
+    numbers = wgmma.d[place].numbers
+    if under_way.accumulator.isdisjoint(event.numbers):
+        role, numbers = "A", wgmma.a[place].numbers if wgmma.a else ()
+    which = [numbers.index(each) for each in event.numbers if each in numbers]
+    return f"{many('register', tuple(which or event.which))} of the {role}"
 
 
 @lru_cache(maxsize=256)

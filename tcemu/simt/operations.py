@@ -41,7 +41,7 @@ class Bound(NamedTuple):
 
 def bind(instruction: Instruction, text: Text, lowering: Lowering) -> Bound:
     """How frames execute an instruction of the machine."""
-    outs, ins, given_outs, given = _matched(instruction, text.operands)
+    outs, ins, given_outs, given = matched(instruction, text.operands)
     later = accumulates(instruction)
     reads = [_reader(lowering, operand, each, later) for operand, each in zip(ins, given, strict=True)]
     writes = [_writer(lowering, operand, each) for operand, each in zip(outs, given_outs, strict=True)]
@@ -79,7 +79,7 @@ def accumulates(instruction: Instruction) -> bool:
     return any(each.direction == "in out" and each.fragment is not None for each in instruction.operands)
 
 
-def _matched(
+def matched(
     instruction: Instruction, operands: Sequence[Given]
 ) -> tuple[list[Operand], list[Operand], list[Given], list[Given]]:
     """Records and operands, side by side: the destinations, then the sources that are there.
@@ -130,6 +130,8 @@ def _reader(lowering: Lowering, operand: Operand, given: Given, accumulates: boo
         return _address(lowering, given, one=kind == "pointer")
     if isinstance(given, Vector):
         return _registers(lowering, given, accumulates)
+    if isinstance(given, Register) and len(lowering.halves(given)) > 1:
+        return _registers(lowering, Vector((given,)), accumulates)
     source = lowering.source(given, max(operand.bits, 32), "b")
     if kind == "predicate":
         return _predicate(source, isinstance(given, Negated), one=operand.role == "scale_d")

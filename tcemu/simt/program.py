@@ -27,6 +27,7 @@ from tcemu.simt.lines import Sites
 from tcemu.simt.lowering import WINDOW, Lowering
 from tcemu.simt.places import Place
 from tcemu.simt.steps import Access
+from tcemu.simt.touches import Touches
 
 if TYPE_CHECKING:
     from tcemu.simt.frames import Frame
@@ -112,6 +113,16 @@ class Program:
     def runner(self) -> Runner:
         """Runs a segment."""
         return engine.runner(self.blocks)
+
+    @cached_property
+    def touches(self) -> Touches | None:
+        """What it does with registers that wait for the result of a wgmma; None: nothing."""
+        return Touches(self) or None
+
+    def instruction(self, text: Text) -> Instruction | None:
+        """The machine's instruction; None if the executor does it."""
+        head = text.opcode.partition(".")[0]
+        return parse(text.opcode, self.code.target) if head in _MACHINE and head not in control.BINDERS else None
 
     def opcode(self, number: int) -> str:
         """The opcode of an instruction."""

@@ -189,9 +189,12 @@ class Run:
         """Run a group until it parts, joins another, waits or is tired."""
         program, limit = frame.program, self._limit(frame, block) if self.ready else NOWHERE
         self.context.enter(frame)
-        runner, blocks = program.runner, program.blocks
+        runner, blocks, touches = program.runner, program.blocks, program.touches if self.core.watched else None
         while block < limit:
+            before = touches.before(frame) if touches else None
             found = runner(self, frame, block, mask, limit)
+            if touches and before is not None:
+                touches.after(frame, mask, before)
             reason, at = found & 15, found >> 4
             operation = blocks[at].operation if reason == OPERATION else None
             if operation is None:
@@ -237,6 +240,9 @@ class Run:
             if not active:
                 return True
         self.activate(active)
+        if core.watched and frame.program.touches:
+            frame.program.touches.tell(frame, block)
+            core.at = operation.site
         split = bool(self.ready or self.parked or self.waiting)
         if split or core.split:
             core.split, core.sought = split, None

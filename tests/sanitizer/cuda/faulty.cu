@@ -40,6 +40,54 @@ static __device__ void cp_async(void* to, const void* from) {
 }
 static __device__ void cp_async_done() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
+#if __CUDA_ARCH__ >= 1000
+// ---------------------------------------------------------------------------------------------------- launch control
+
+static __device__ void try_cancel(void* response, u64* bar) {
+  asm volatile("clusterlaunchcontrol.try_cancel.async.shared::cta.mbarrier::complete_tx::bytes.b128 [%0], [%1];"
+               ::"r"(at(response)), "r"(at(bar)) : "memory");
+}
+static __device__ bool canceled(const void* response) {
+  u32 yes;
+  asm volatile("{ .reg .b128 r; .reg .pred p; ld.shared.b128 r, [%1]; clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 p, r;"
+               " selp.u32 %0, 1, 0, p; }" : "=r"(yes) : "r"(at(response)) : "memory");
+  return yes;
+}
+static __device__ u32 first(const void* response) {
+  u32 x;
+  asm volatile("{ .reg .b128 r; ld.shared.b128 r, [%1]; clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128 %0, r; }"
+               : "=r"(x) : "r"(at(response)) : "memory");
+  return x;
+}
+// The response to a request of one lane; no other cluster is left.
+static __device__ u32* ask(u64* bar) {
+  if (threadIdx.x == 0) init(bar, 1), init_fence();
+  __syncthreads();
+  if (threadIdx.x == 0) expect(bar, 16), try_cancel(s, bar);
+  wait(bar, 0);
+  return s;
+}
+
+extern "C" __global__ void cancel_after_failure(u32* g) {
+  u64* bar = (u64*)(s + 512);
+  if (!canceled(ask(bar)) && threadIdx.x == 0) expect(bar, 16), try_cancel(s + 4, bar);  // <- reported
+}
+extern "C" __global__ void cancel_after_failure_right(u32* g) {
+  u64* bar = (u64*)(s + 512);
+  if (canceled(ask(bar)) && threadIdx.x == 0) expect(bar, 16), try_cancel(s + 4, bar);
+}
+
+extern "C" __global__ void cancel_response(u32* g) {
+  u64* bar = (u64*)(s + 512);
+  g[lane()] = first(ask(bar));  // <- reported
+}
+extern "C" __global__ void cancel_response_right(u32* g) {
+  u64* bar = (u64*)(s + 512);
+  u32* response = ask(bar);
+  if (canceled(response)) g[lane()] = first(response);
+}
+
+#else
 // ---------------------------------------------------------------------------------------------------- memory
 
 extern "C" __global__ void shared_race(u32* g) {
@@ -492,3 +540,116 @@ extern "C" __global__ void wgmma_descriptors(float* g) {
   wgmma_done();
   g[threadIdx.x] = d[0];
 }
+
+extern "C" __global__ void wgmma_unwaited_by_an_atomic(float* g) {
+  float d[4] = {0, 0, 0, 0};
+  fill();
+  wgmma_fence();
+  MULTIPLY(d, tile(0), tile(2048));
+  commit();
+  atomicAdd(g + threadIdx.x, d[1]);  // <- reported
+  wgmma_done();
+}
+extern "C" __global__ void wgmma_unwaited_in_a_loop(float* g) {
+  float d[4] = {0, 0, 0, 0}, before = 0;
+  fill();
+  for (u32 k = 0; k < 3; ++k) {
+    wgmma_fence();
+    MULTIPLY(d, tile(0), tile(2048));
+    commit();
+    before += d[3] * d[3];  // <- reported
+    wgmma_done();
+  }
+  g[threadIdx.x] = before;
+}
+extern "C" __global__ void wgmma_unwaited_in_a_loop_right(float* g) {
+  float d[4] = {0, 0, 0, 0}, before = 0;
+  fill();
+  for (u32 k = 0; k < 3; ++k) {
+    wgmma_fence();
+    MULTIPLY(d, tile(0), tile(2048));
+    commit();
+    before += threadIdx.x;
+    wgmma_done();
+    for (u32 n = 0; n < 4; ++n) asm volatile("" : "+f"(d[n]) :: "memory");
+    before += d[3] * d[3];
+  }
+  g[threadIdx.x] = before;
+}
+
+extern "C" __global__ void wgmma_fence_unneeded(float* g) {
+  float d[4] = {0, 0, 0, 0};
+  fill();
+  wgmma_fence();  // <- reported
+  wgmma_fence();
+  MULTIPLY(d, tile(0), tile(2048));
+  commit();
+  wgmma_done();
+  g[threadIdx.x] = d[0];
+}
+
+extern "C" __global__ void wgmma_fence_shape(float* g) {
+  float d[4] = {0, 0, 0, 0};
+  fill();
+  wgmma_fence();
+  MULTIPLY(d, tile(0), tile(2048));
+  asm volatile("wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {%0, %1, %2, %3}, %4, %5, 1, 1, 1;"  // <- reported
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "l"(tile(0)), "l"(tile(2048)) : "memory");
+  commit();
+  wgmma_done();
+  g[threadIdx.x] = d[0];
+}
+
+// ---------------------------------------------------------------------------------------------------- tiles
+
+static __device__ void cp_async_16(void* to, const void* from) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(at(to)), "l"(from) : "memory");
+}
+static __device__ u32 row_of_8(u32 unit) {  // the first word of 8 lines of 128 bytes, of which each lane gives one
+  u32 x;
+  asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];" : "=r"(x) : "r"(at(s + 32 * (lane() % 8) + 4 * unit)) : "memory");
+  return x;
+}
+// 32 lines of 128 bytes, with a swizzle.
+static __device__ void swizzled(const u32* g) {
+  for (u32 unit = 0; unit < 8; ++unit) cp_async_16(s + 32 * lane() + 4 * (unit ^ lane() % 8), g + 32 * lane() + 4 * unit);
+  cp_async_done();
+  __syncwarp();
+}
+extern "C" __global__ void swizzle_mismatch(u32* g) {
+  swizzled(g);
+  g[4096 + lane()] = row_of_8(1);  // <- reported
+}
+extern "C" __global__ void swizzle_mismatch_right(u32* g) {
+  swizzled(g);
+  g[4096 + lane()] = row_of_8(1 ^ lane() % 8);
+}
+
+// A of 64 lines of 32 bytes, and B of 8: core matrices, and A as it is or likewise.
+static __device__ void lines(const float* g, bool right) {
+  u32 row = threadIdx.x / 2, unit = threadIdx.x % 2, core = row / 8 * 64 + unit * 32 + row % 8 * 4;
+  cp_async_16(s + (right ? core : 4 * threadIdx.x), g + 4 * threadIdx.x);
+  if (threadIdx.x < 16) cp_async_16(s + 512 + core, g + 512 + 4 * threadIdx.x);
+  cp_async_done();
+  proxy_fence();
+  __syncthreads();
+}
+extern "C" __global__ void tile_layout(float* g) {
+  float d[4] = {0, 0, 0, 0};
+  lines(g, false);
+  wgmma_fence();
+  MULTIPLY(d, tile(0), tile(2048));  // <- reported
+  commit();
+  wgmma_done();
+  g[4096 + threadIdx.x] = d[0];
+}
+extern "C" __global__ void tile_layout_right(float* g) {
+  float d[4] = {0, 0, 0, 0};
+  lines(g, true);
+  wgmma_fence();
+  MULTIPLY(d, tile(0), tile(2048));
+  commit();
+  wgmma_done();
+  g[4096 + threadIdx.x] = d[0];
+}
+#endif
