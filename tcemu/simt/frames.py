@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.machine.masks import bits_of, lanes_of
-from tcemu.machine.registers import Bank
 from tcemu.simt.places import ALIGN, LANES, Place
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ class Frame:
         #: the predicates, a word each
         self.masks: Array = self.file.view(np.uint32)
         #: the registers of 32 bits as the machine takes them: (32, n)
-        self.bank = Bank(self.rows[32].T, run.core)
+        self.bank = run.core.adopted(self.rows[32].T).bank
         program.fill(self)
 
     def lanes(self, place: Place) -> Array:

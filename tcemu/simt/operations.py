@@ -128,10 +128,8 @@ def _reader(lowering: Lowering, operand: Operand, given: Given, accumulates: boo
         return _tensor_map(lowering, given)
     if kind in ("address", "pointer"):
         return _address(lowering, given, one=kind == "pointer")
-    if isinstance(given, Vector):
-        return _registers(lowering, given, accumulates)
-    if isinstance(given, Register) and len(lowering.halves(given)) > 1:
-        return _registers(lowering, Vector((given,)), accumulates)
+    if isinstance(given, Vector) or (isinstance(given, Register) and len(lowering.halves(given)) > 1):
+        return _registers(lowering, given if isinstance(given, Vector) else Vector((given,)), accumulates)
     source = lowering.source(given, max(operand.bits, 32), "b")
     if kind == "predicate":
         return _predicate(source, isinstance(given, Negated), one=operand.role == "scale_d")

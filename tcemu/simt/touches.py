@@ -122,7 +122,9 @@ def _registers(step: Step) -> tuple[Sequence[Any], Sequence[Any]]:
 def _places(program: Program, operands: Iterable[Operand]) -> Iterator[Place]:
     """The registers that operands name."""
     for each in operands:
-        if isinstance(each, Register | Vector):
+        if isinstance(each, Vector):
+            yield from _places(program, each.items)
+        elif isinstance(each, Memory):
+            yield from _places(program, (each.base,))
+        elif isinstance(each, Register):
             yield from program.lowering.halves(each)
-        elif isinstance(each, Memory) and isinstance(each.base, Register):
-            yield from program.lowering.halves(each.base)
