@@ -10,6 +10,7 @@
     wgmma_epilogue  the same with bias and activation, stored by stmatrix and TMA
     wgmma_sparse    the same with a pruned A
     attention       fused attention: two products and a softmax between them
+    side_by_side    the source of a kernel in Python and in CUDA C++, in tabs
     twins           the same kernels in CUDA C++, on the GPU of this machine
     explorers       sliders that launch them
     scalar          what a kernel computes outside the tensor core
@@ -35,6 +36,7 @@ from tcemu.gemm import (
     wgmma_tma,
     wmma_global,
 )
+from tcemu.gemm.side_by_side import side_by_side
 from tcemu.machine import scalar, sites
 
 __all__ = [
@@ -43,6 +45,7 @@ __all__ = [
     "mma_pipeline",
     "mma_sparse",
     "scalar",
+    "side_by_side",
     "split_k",
     "twins",
     "wgmma_cluster",

@@ -33,6 +33,7 @@ from tcemu.show.shared_tile import shared_tile
 from tcemu.show.sparsity import sparsity
 from tcemu.show.speed_table import speed_table
 from tcemu.show.table import Table, format_table
+from tcemu.show.tabs import Tabs, tabs
 from tcemu.show.tensor_memory import tensor_memory
 from tcemu.show.tile_read import tile_read
 from tcemu.show.timeline import timeline
@@ -43,6 +44,7 @@ __all__ = [
     "Prediction",
     "Refusal",
     "Table",
+    "Tabs",
     "arithmetic_table",
     "banks",
     "before_and_after",
@@ -81,6 +83,7 @@ __all__ = [
     "shared_tile",
     "sparsity",
     "speed_table",
+    "tabs",
     "target_table",
     "tensor_memory",
     "tile_read",
