@@ -65,12 +65,16 @@ def test_a_fresh_copy_shows_its_pictures_before_anything_has_run(first_light: La
     first_light.shot("untrusted", figure)
 
 
+#: A question of notebook 00 with two numbers to type.
+TWO_PARTS = "Which lane holds the last element of D"
+
+
 def test_a_fresh_copy_folds_the_answers_away(first_light: Lab) -> None:
-    question = first_light.page.locator(".jp-OutputArea-output", has_text="are exactly right").first
+    question = first_light.page.locator(".jp-OutputArea-output", has_text=TWO_PARTS).first
     question.scroll_into_view_if_needed()
-    assert "73" not in question.inner_text()
+    assert "lane: 31" not in question.inner_text()
     question.locator("summary").first.click()
-    assert "D: 73" in question.inner_text()
+    assert "lane: 31" in question.inner_text()
     question.locator("summary").first.click()
 
 
@@ -79,11 +83,11 @@ def test_all_cells_run_and_the_live_drawing_takes_over(first_light: Lab) -> None
     assert (
         first_light.page.locator(".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.error']").count() == 0
     )
-    figure = first_light.page.locator("figure:visible", has_text="Register 0xbdad3c24").first
+    figure = first_light.page.locator("figure:visible", has_text="One fused sum: 3 terms").first
     figure.scroll_into_view_if_needed()
     assert figure.locator("svg").is_visible()
     assert not figure.locator("img").is_visible()
-    first_light.shot("register", figure)
+    first_light.shot("fused-sum", figure)
 
 
 MAP = "lane and register of each element"
@@ -228,19 +232,19 @@ def test_arrow_keys_walk_through_the_map(first_light: Lab) -> None:
 
 
 def test_a_prediction_is_typed_first_and_then_compared(first_light: Lab) -> None:
-    question = first_light.view("are exactly right")
-    assert "73" not in question.inner_text()
-    question.get_by_label("D", exact=True).fill("64")
-    question.get_by_label("in_order", exact=True).fill("sixty")
-    question.get_by_label("in_order", exact=True).press("Enter")
+    question = first_light.view(TWO_PARTS)
+    assert "answer is 31" not in question.inner_text()
+    question.get_by_label("lane", exact=True).fill("22")
+    question.get_by_label("register d", exact=True).fill("three")
+    question.get_by_label("register d", exact=True).press("Enter")
     first_light.settle()
-    assert "'sixty' in 'sixty' is unknown" in question.inner_text()
-    assert "73" not in question.inner_text()
-    question.get_by_label("in_order", exact=True).fill("61")
-    question.get_by_label("in_order", exact=True).press("Enter")
+    assert "'three' in 'three' is unknown" in question.inner_text()
+    assert "answer is 31" not in question.inner_text()
+    question.get_by_label("register d", exact=True).fill("3")
+    question.get_by_label("register d", exact=True).press("Enter")
     first_light.settle()
-    assert "D: The answer is 73. You said 64, which is 9 too small." in question.inner_text()
-    expect(question.locator("[aria-live=polite]").last).to_have_text(re.compile(r"in_order: Right, 61\.$"))
+    assert "lane: The answer is 31. You said 22, which is 9 too small." in question.inner_text()
+    expect(question.locator("[aria-live=polite]").last).to_have_text(re.compile(r"register d: Right, 3\.$"))
     first_light.shot("predicted", question)
 
 
