@@ -7,11 +7,12 @@
     wgmma_tma       wgmma fed by TMA, with producer and consumer warps and mbarriers, for every type
     wgmma_cluster   the same in clusters, whose blocks share multicast copies
     wgmma_stream    the same with the same number of steps for each block (stream-K)
+    wgmma_persistent  the same with a list of tiles for each block: cooperative and ping-pong, with setmaxnreg
     wgmma_epilogue  the same with bias and activation, stored by stmatrix and TMA
     wgmma_sparse    the same with a pruned A
     attention       fused attention: two products and a softmax between them
     side_by_side    the source of a kernel in Python and in CUDA C++, in tabs
-    twins           the same kernels in CUDA C++, on the GPU of this machine
+    twins, shipped  the same kernels in CUDA C++, on the GPU of this machine
     explorers       sliders that launch them
     scalar          what a kernel computes outside the tensor core
 
@@ -27,10 +28,12 @@ from tcemu.gemm import (
     explorers,
     mma_pipeline,
     mma_sparse,
+    shipped,
     split_k,
     twins,
     wgmma_cluster,
     wgmma_epilogue,
+    wgmma_persistent,
     wgmma_sparse,
     wgmma_stream,
     wgmma_tma,
@@ -45,11 +48,13 @@ __all__ = [
     "mma_pipeline",
     "mma_sparse",
     "scalar",
+    "shipped",
     "side_by_side",
     "split_k",
     "twins",
     "wgmma_cluster",
     "wgmma_epilogue",
+    "wgmma_persistent",
     "wgmma_sparse",
     "wgmma_stream",
     "wgmma_tma",

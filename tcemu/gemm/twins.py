@@ -46,6 +46,8 @@ __all__ = [
     "inline",
     "mma_pipeline",
     "mma_sparse",
+    "run",
+    "sizes_of",
     "source",
     "split_k",
     "wgmma_cluster",
@@ -152,7 +154,7 @@ def compiled(text: str, define: Mapping[str, str | int] = EMPTY) -> ptx.Module:
     return module
 
 
-def _run(
+def run(
     text: str,
     kernel: str,
     grid: tuple[int, ...],
@@ -161,6 +163,7 @@ def _run(
     shared: int = 0,
     define: Mapping[str, str | int] = EMPTY,
 ) -> None:
+    """Run a kernel of a twin's source on this machine's GPU or, inside `emulated`, on the emulator."""
     instead = _INSTEAD.get()
     if instead is not None:
         instead(text, define, kernel, grid, block, given, shared)
@@ -185,19 +188,20 @@ def emulated(compile: Compile = compiled, **options: Any) -> Iterator[list[Launc
     """
     launches: list[Launch] = []
 
-    def run(
+    def on_the_emulator(
         text: str, define: Mapping[str, str | int], kernel: str, grid: Any, block: int, given: Any, shared: int
     ) -> None:
         launches.append(compile(text, define)[kernel](grid, block, *given, shared=shared, **options))
 
-    token = _INSTEAD.set(run)
+    token = _INSTEAD.set(on_the_emulator)
     try:
         yield launches
     finally:
         _INSTEAD.reset(token)
 
 
-def _sizes(a: Array, b: Array) -> tuple[np.int32, np.int32, np.int32]:
+def sizes_of(a: Array, b: Array) -> tuple[np.int32, np.int32, np.int32]:
+    """m, n and k, as kernels take them."""
     return np.int32(len(a)), np.int32(b.shape[1]), np.int32(len(b))
 
 
@@ -207,7 +211,7 @@ def wmma_global(a: Array, b: Array) -> Array:
     check(a, b, m=block, n=block, k=plain.TILE)
     d = np.zeros((len(a), b.shape[1]), np.float32)
     grid = b.shape[1] // block, len(a) // block
-    _run(source("wmma_global"), "kernel", grid, 32 * plain.WARPS**2, a, b, d, *_sizes(a, b))
+    run(source("wmma_global"), "kernel", grid, 32 * plain.WARPS**2, a, b, d, *sizes_of(a, b))
     return d
 
 
@@ -218,7 +222,7 @@ def mma_pipeline(a: Array, b: Array, stages: int = 3) -> Array:
     grid = -(-b.shape[1] // pipeline.N), -(-len(a) // pipeline.M)
     shared = stages * pipeline.STAGE_BYTES
     text = source("mma_pipeline", inline(parse(pipeline.MMA), "mma"))
-    _run(text, "kernel", grid, 128, a, b, d, *_sizes(a, b), shared=shared, define={"STAGES": stages})
+    run(text, "kernel", grid, 128, a, b, d, *sizes_of(a, b), shared=shared, define={"STAGES": stages})
     return d
 
 
@@ -230,9 +234,9 @@ def split_k(a: Array, b: Array, splits: int = 4) -> Array:
     grid = -(-b.shape[1] // pipeline.N), -(-len(a) // pipeline.M), splits
     text, define = source("mma_pipeline", inline(parse(pipeline.MMA), "mma")), {"STAGES": split.STAGES}
     shared = split.STAGES * pipeline.STAGE_BYTES
-    _run(text, "write_part", grid, 128, a, b, parts, *_sizes(a, b), shared=shared, define=define)
+    run(text, "write_part", grid, 128, a, b, parts, *sizes_of(a, b), shared=shared, define=define)
     blocks = -(-d.size // split.ADDERS)
-    _run(text, "add_parts", (blocks,), split.ADDERS, parts, d, np.int32(d.size), np.int32(splits), define=define)
+    run(text, "add_parts", (blocks,), split.ADDERS, parts, d, np.int32(d.size), np.int32(splits), define=define)
     return d
 
 
@@ -243,7 +247,7 @@ def mma_sparse(a: Array, b: Array) -> Array:
     grid = -(-b.shape[1] // sparse.N), -(-len(a) // sparse.M)
     values, metadata = sparse.packed(a)
     text = source("mma_sparse", inline(sparse.MMA, "mma", [sparse.SELECTOR]))
-    _run(text, "kernel", grid, 128, values, metadata, b, d, *_sizes(a, b), np.int32(values.shape[1]))
+    run(text, "kernel", grid, 128, values, metadata, b, d, *sizes_of(a, b), np.int32(values.shape[1]))
     return d
 
 
@@ -254,8 +258,8 @@ def wgmma_tma(a: Array, b: Array, plan: hopper.Plan = hopper.DEFAULT) -> Array:
     grid = -(-d.shape[1] // plan.columns), -(-d.shape[0] // plan.rows)
     text, defined = hopper_source(plan)
     threads = hopper.WARPGROUP * plan.consumers + 32
-    given = *boxes(a, b, plan), d, *_sizes(a, b)
-    _run(text, "kernel", grid, threads, *given, shared=plan.shared + 1024, define=defined)
+    given = *boxes(a, b, plan), d, *sizes_of(a, b)
+    run(text, "kernel", grid, threads, *given, shared=plan.shared + 1024, define=defined)
     return d
 
 
@@ -267,8 +271,8 @@ def wgmma_epilogue(a: Array, b: Array, bias: Array, plan: hopper.Plan = hopper.D
     text, defined = hopper_source(plan, "wgmma_epilogue")
     to = live.tensor_map(d, (epilogue.COLUMNS, epilogue.ROWS), swizzle=hopper.LINE)
     threads = hopper.WARPGROUP * plan.consumers + 32
-    given = *boxes(a, b, plan), bias, to, *_sizes(a, b)[1:]
-    _run(text, "with_epilogue", grid, threads, *given, shared=epilogue.shared(plan) + 1024, define=defined)
+    given = *boxes(a, b, plan), bias, to, *sizes_of(a, b)[1:]
+    run(text, "with_epilogue", grid, threads, *given, shared=epilogue.shared(plan) + 1024, define=defined)
     return d
 
 
@@ -282,7 +286,7 @@ def wgmma_sparse(a: Array, b: Array, plan: halved.SparsePlan = halved.DEFAULT) -
     box_a, box_b = boxes(values, b, plan)
     threads = hopper.WARPGROUP * plan.consumers + 32
     sizes = np.int32(len(a)), np.int32(b.shape[1]), np.int32(metadata.shape[1] // halved.INSTRUCTIONS)
-    _run(text, "kernel", grid, threads, box_a, metadata, box_b, d, *sizes, shared=plan.shared + 1024, define=defined)
+    run(text, "kernel", grid, threads, box_a, metadata, box_b, d, *sizes, shared=plan.shared + 1024, define=defined)
     return d
 
 
@@ -298,8 +302,8 @@ def wgmma_cluster(a: Array, b: Array, plan: clustered.ClusterPlan = clustered.DE
     d = np.zeros((len(a), b.shape[1]), np.int32 if plan.element == "s8" else np.float32)
     text, defined = cluster_source(plan)
     threads, grid = hopper.WARPGROUP * plan.consumers + 32, clustered.grid_of(plan, *d.shape)
-    given = *boxes(a, b, plan, plan.part), d, *_sizes(a, b)
-    _run(text, "in_clusters", grid, threads, *given, shared=plan.shared + 1024, define=defined)
+    given = *boxes(a, b, plan, plan.part), d, *sizes_of(a, b)
+    run(text, "in_clusters", grid, threads, *given, shared=plan.shared + 1024, define=defined)
     return d
 
 
@@ -311,8 +315,8 @@ def wgmma_stream(a: Array, b: Array, blocks: int = 4, plan: hopper.Plan = hopper
     kept, flags = np.zeros(shape, d.dtype), np.zeros(count, np.uint32)
     text, defined = hopper_source(plan, "wgmma_stream")
     threads = hopper.WARPGROUP * plan.consumers + 32
-    given = *boxes(a, b, plan), d, kept, flags, *_sizes(a, b)
-    _run(text, "stream", (count,), threads, *given, shared=plan.shared + 1024, define=defined)
+    given = *boxes(a, b, plan), d, kept, flags, *sizes_of(a, b)
+    run(text, "stream", (count,), threads, *given, shared=plan.shared + 1024, define=defined)
     return d
 
 
@@ -328,7 +332,7 @@ def attention(q: Array, k: Array, v: Array) -> Array:
     fused.check(q, k, v)
     out = np.zeros(q.shape, np.float32)
     blocks = -(-len(q) // fused.QUERIES)
-    _run(attention_source(), "kernel", (blocks,), 128, q, k, v, out, np.int32(len(q)), np.int32(len(k)))
+    run(attention_source(), "kernel", (blocks,), 128, q, k, v, out, np.int32(len(q)), np.int32(len(k)))
     return out
 
 

@@ -138,7 +138,7 @@ def produce(warp: Warp, plan: Plan, a: TensorMap, b: TensorMap, steps: int) -> N
 def multiply_stage(warp: Warp, plan: Plan, stage: int, c: Registers, begin: bool) -> None:
     """Issue the products of a stage as one group; with `begin`, C starts at zero."""
     tile = stage * plan.stage_bytes
-    rows = tile + LINE * ROWS * warp.warpgroup
+    rows = tile + LINE * ROWS * (warp.warpgroup % plan.consumers)  # of its team, in wgmma_persistent
     a = Descriptor.for_tile(plan.element, ROWS, plan.depth, swizzle=LINE, start=rows)
     b = Descriptor.for_tile(plan.element, plan.columns, plan.depth, swizzle=LINE, start=tile + plan.a_bytes)
     warp.wgmma_fence()

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +13,12 @@ from tcemu.gemm import (
     attention,
     mma_pipeline,
     mma_sparse,
+    shipped,
     split_k,
     twins,
     wgmma_cluster,
     wgmma_epilogue,
+    wgmma_persistent,
     wgmma_sparse,
     wgmma_stream,
     wgmma_tma,
@@ -64,6 +67,9 @@ _HOPPER = [
 ]
 _CLUSTER = wgmma_cluster.ClusterPlan("e4m3", columns=64, blocks=4, stages=2)
 _STREAM = wgmma_tma.Plan("bf16", columns=64)
+_PERSISTENT = {
+    name: replace(plan, columns=64, stages=3) for name, plan in wgmma_persistent.SCHEDULES.items()
+}
 _HALVED = wgmma_sparse.SparsePlan("f16", columns=64)
 TWINS = {
     "wmma_global": Twin(wmma_global.multiply, twins.wmma_global, factors("f16", 64, 64, 48)),
@@ -80,6 +86,12 @@ TWINS = {
     ),
     "wgmma_cluster": Twin(wgmma_cluster.multiply, twins.wgmma_cluster, (*planned(_CLUSTER, 4), _CLUSTER)),
     "wgmma_stream": Twin(wgmma_stream.multiply, twins.wgmma_stream, (*planned(_STREAM), 3, _STREAM)),
+    **{
+        f"wgmma_persistent-{name}": Twin(
+            wgmma_persistent.multiply, shipped.wgmma_persistent, (*planned(plan, 2), plan, 3)
+        )
+        for name, plan in _PERSISTENT.items()
+    },
     "attention": Twin(attention.attend, twins.attention, tuple(matrix("f16", 64 + n, 64)[:64] for n in range(3))),
 }
 

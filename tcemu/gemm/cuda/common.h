@@ -40,7 +40,18 @@ struct Ring {
     __device__ void next() {
         if (++stage == COUNT) stage = 0, ++turn;
     }
+    __device__ void skip(int steps) {
+        stage += steps;
+        turn += stage / COUNT;
+        stage %= COUNT;
+    }
 };
+
+// How many registers a thread of this warpgroup may use from now on; all its warps execute it.
+template <int COUNT>
+__device__ inline void fewer_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT)); }
+template <int COUNT>
+__device__ inline void more_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 
 // ------------------------------------------------------------------------------------------------ cp.async, ldmatrix
 

@@ -13,9 +13,10 @@ __device__ u32 first_stage() { return (in_shared(dynamic) + 1023) / 1024 * 1024;
 __device__ u32 full(int stage) { return first_stage() + STAGES * STAGE_BYTES + 8 * stage; }
 __device__ u32 empty(int stage) { return full(STAGES + stage); }
 
-__device__ void multiply_stage(int stage, Accumulator (&c)[PAIRS], bool begin) {
+// `group` is the warpgroup's number in its team: in wgmma_persistent.cu, there may be several.
+__device__ void multiply_stage(int stage, Accumulator (&c)[PAIRS], bool begin, int group = threadIdx.x / 128) {
     u32 tile = first_stage() + stage * STAGE_BYTES;
-    u64 a = k_major(tile + LINE * ROWS * (threadIdx.x / 128)), b = k_major(tile + A_BYTES);
+    u64 a = k_major(tile + LINE * ROWS * group), b = k_major(tile + A_BYTES);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
     for (int at = 0; at < LINE; at += STEP) wgmma(c, a + at / 16, b + at / 16, at > 0 || !begin);
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
