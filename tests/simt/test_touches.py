@@ -19,7 +19,7 @@ BETWEEN = {
     "shfl.sync.bfly.b32 %f2|%p1, %f1, 1, 31, -1;": [({0}, False), ({1}, True)],
     "st.volatile.global.f32 [%rd1], %f1;": [({0}, False)],
     "ld.volatile.global.f32 %f1, [%rd1];": [({0}, True)],
-    "ld.volatile.global.f32 %f6, [%rd1];": [],
+    20 * "ld.volatile.global.f32 %f6, [%rd1]; ": [],
     "add.f32 %f5, %f6, %f7; st.global.f32 [%rd1], %f5;": [],
     # nobody knows afterwards whether it was done
     "setp.eq.u32 %p1, %r1, 7; @%p1 mov.f32 %f2, 0f3F800000;": [],
