@@ -19,6 +19,7 @@ Rows are never changed in place, because a record may keep the row that its warp
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from functools import lru_cache
 from typing import Any
 
@@ -72,6 +73,10 @@ class Clocks:
         self.met = [0] * self.warps
         #: whether a warp has loaded anything since that time
         self.loads = [False] * self.warps
+        #: by warp: the lanes that have used an mbarrier since they last executed an instruction together
+        self.apart: dict[int, int] = {}
+        #: by warp, and by the lanes that then did: its times
+        self._gathered: dict[int, dict[int, list[int]]] = {}
         #: what each warp knew when it last executed fence.proxy.async
         self.fence_views: list[Array | None] = [None] * self.warps
         #: whether all lanes of the warp executed it
@@ -194,6 +199,31 @@ class Clocks:
         self.fenced[lanes_in(mask) + 32 * warp] = self.time[warp]
         self.fence_views[warp] = self.view(warp, mask)
         self.fence_whole[warp] = mask == self.there[warp]
+
+    def use(self, warp: int, mask: int) -> None:
+        """Lanes of `mask` use an mbarrier."""
+        self.apart[warp] = self.apart.get(warp, 0) | mask
+
+    def gather(self, warp: int, mask: int) -> None:
+        """Lanes of `mask` execute an instruction together: each of them comes after what all of them have used."""
+        if self.apart.get(warp, 0) & mask:
+            self.apart[warp] &= ~mask
+            self.time[warp] += 1
+            self._gathered.setdefault(warp, {}).setdefault(mask, []).append(self.time[warp])
+
+    def passed(self, row: Array, warp: int, mask: int, time: int) -> bool:
+        """Whether `row` knows that lanes of `mask` have done what they did at a time of their warp.
+
+        It knows that of each of them, or of one with which they have executed an instruction together since then.
+        """
+        first = THREAD + 32 * warp
+        if (row[first + lanes_in(mask)] > time).all():
+            return True
+        for lanes, times in self._gathered.get(warp, {}).items():
+            after = bisect_right(times, time)
+            if not mask & ~lanes and after < len(times) and row[first + lanes_in(lanes)].max() > times[after]:
+                return True
+        return False
 
     def meet(self, warp: int) -> None:
         """All lanes execute one instruction together, so they have issued all their earlier loads."""

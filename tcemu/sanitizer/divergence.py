@@ -53,6 +53,8 @@ class Divergence:
             self._block.report("aligned-divergent", by, message, what=many("lane", missing))
         if self._waiting:
             self._membermasks.meet(by, instruction.opcode)
+        if self._clocks.apart:
+            self._clocks.gather(warp, active)
 
     def _exchanged(self, event: Accessed) -> None:
         self._meet(event.by, event.instruction.opcode)
@@ -72,6 +74,8 @@ class Divergence:
         """Lanes of a warp execute an instruction together; if all do, it shows that their loads have been issued."""
         if self._waiting:
             self._membermasks.meet(by, opcode)
+        if self._clocks.apart:
+            self._clocks.gather(by.warp, by.active)
         if self._loads[by.warp] and by.active == self._there[by.warp]:
             self._clocks.meet(by.warp)
 

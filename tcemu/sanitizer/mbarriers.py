@@ -108,7 +108,7 @@ class Mbarriers:
         """Report the end of an mbarrier that others may still use, or on which a copy may still complete."""
         row, what = self._clocks.view(by.warp, by.active), self._block.mbarrier(address)
         for (warp, lanes), (time, user, opcode) in here.uses.items():
-            if not (row[THREAD + 32 * warp + lanes_in(lanes)] > time).all():
+            if not self._clocks.passed(row, warp, lanes, time):
                 earlier = Earlier(user, opcode)
                 message = f"mbarrier.inval destroys {what}, and nothing orders it after {earlier.what} of warp {warp}"
                 self._block.report("mbarrier-object", by, message, what=what, earlier=earlier, remedy=_LAST)
@@ -132,6 +132,7 @@ class Mbarriers:
             what, earlier = self._block.mbarrier(address), Earlier(here.init, "mbarrier.init")
             self._block.report("mbarrier-init", by, message, what=what, earlier=earlier)
         here.uses[by.warp, by.active] = self._clocks.time[by.warp], by, opcode
+        self._clocks.use(by.warp, by.active)
         return here
 
     def _fenced(self, event: MbarriersFenced | ProxyFenced) -> None:

@@ -61,9 +61,9 @@ class Run:
         #: the groups that can run; those of them that let others go first, with what they have looked for in vain
         self.ready: dict[Where, int] = {}
         self.tired: dict[Where, Wait | None] = {}
-        #: the groups that wait for lanes, and those that the machine lets wait
+        #: the groups that wait for lanes, and those that the machine lets wait: several may be at one place
         self.parked: dict[Where, int] = {}
-        self.waiting: dict[Where, tuple[int, Wait]] = {}
+        self.waiting: dict[tuple[Where, int], Wait] = {}
         #: what to do when a segment has ended, by the reason
         self._after = {
             SPLIT: self._split, LEFT: self._leave, JOINED: self._add, SPENT: self._spent, FAULT: self._finish,
@@ -138,7 +138,7 @@ class Run:
         """No group can continue: other warps run until some may, or the launch ends with a deadlock."""
         core = self.core
         waits = [wait for wait in self.tired.values() if wait is not None]
-        waits += [wait for _, wait in self.waiting.values()]
+        waits += self.waiting.values()
         waits += [self._absent(where, mask) for where, mask in self.parked.items()]
         self.tired.clear()
         core.idle(sorted(waits, key=lambda each: each.by.active & -each.by.active))  # by the first of their lanes
@@ -152,9 +152,9 @@ class Run:
 
     def _wake(self) -> None:
         """Let groups go on for which what they waited for is there."""
-        for where, (mask, wait) in list(self.waiting.items()):
+        for (where, mask), wait in list(self.waiting.items()):
             if wait.ready is None or wait.ready():
-                del self.waiting[where]
+                del self.waiting[where, mask]
                 frame, block = where
                 operation = self._operation(where)
                 self.activate(mask)
@@ -261,7 +261,7 @@ class Run:
         try:
             result = operation.act(frame)
         except Parked as parked:
-            self.waiting[frame, block] = active, parked.wait
+            self.waiting[(frame, block), active] = parked.wait
             if mask & ~active:
                 self._add(frame, block + 1, mask & ~active)
             return False

@@ -145,3 +145,23 @@ def test_batches_change_no_report(stored, name):
             stored[target_of(name)][name](*shape_of(name), array_of(name), **more)
         told.append([str(report) for report in watch.reports])
     assert told[0] == told[1]
+
+
+#: What each kernel of cuda/pipelines.cu copies at a time; it writes each part backwards, but for `thread_scope`.
+PIPELINES = {"two_stage": 128, "roles": 64, "thread_scope": 128, "in_a_scope": 128, "count": 64, "quits": 128}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a"])
+@pytest.mark.skipif(not tcemu.cuda.available(), reason="needs NVRTC")
+def test_pipelines_of_cuda(target, row):
+    """Objects of cuda::pipeline, which the last thread to leave destroys, are used rightly."""
+    module, parts = tcemu.cuda.compile(FOLDER / "pipelines.cu", arch=target), 4
+    for name, width in PIPELINES.items():
+        for seed, policy in enumerate(("late", "early", "random")):
+            with row(f"{name}, {policy}"):
+                given = np.arange(1, 1 + parts * width, dtype=np.float32)
+                found = np.zeros((parts, width), np.float32)
+                module[name](1, 128, given, found, parts, seed=seed, policy=policy)
+                wanted = given.reshape(parts, width)
+                assert (found == (wanted if name == "thread_scope" else wanted[:, ::-1])).all()

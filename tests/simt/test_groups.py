@@ -189,6 +189,26 @@ def test_a_barrier_in_both_branches_counts_the_lanes_of_both(barrier):
     assert {each.rule for each in result.reports} == ({"aligned-divergent"} if barrier[:4] == "bar." else set())
 
 
+@pytest.mark.parametrize("warps", [1, 2, 4])
+def test_lanes_that_come_to_one_barrier_one_after_the_other_all_go_on(warps):
+    """A lane that polls lets the others go first: they wait at the barrier, and it comes there before other warps."""
+    body = """
+    .shared .align 4 .b32 s[1];
+    and.b32 %r3, %r0, 31;
+    setp.ne.u32 %p1, %r3, 0;
+    @%p1 bra $there;
+    ld.relaxed.cta.shared.u32 %r4, [s];
+    add.u32 %r4, %r4, 1;
+$there:
+    barrier.sync 0;
+    add.u32 %r5, %r0, 1;
+    st.global.u32 [%rd0], %r5;
+    """
+    out = np.zeros(32 * warps, np.uint32)
+    kernel(body)(1, 32 * warps, out, sanitizer="off")
+    assert out.tolist() == list(range(1, 32 * warps + 1))
+
+
 def test_lanes_that_wait_at_two_barriers_are_an_error():
     with pytest.raises(tcemu.errors.LaunchError, match="arrives at barrier 2 while other lanes of the warp wait at"):
         kernel(halves("barrier.sync 1;", "barrier.sync 2;"))(1, 32, np.zeros(32, np.uint32), sanitizer="off")

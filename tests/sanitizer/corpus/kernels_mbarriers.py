@@ -196,6 +196,52 @@ def destroyed_after_a_barrier(warp, g):
             warp.st_shared(BAR, 1)
 
 
+def last_of(warp, counter, threads):
+    """As in the destructor of cuda::pipeline: one lane counts its warp, and the last one to come is elected."""
+    warp.run("match.any.sync.b64", warp.laneid * 0, 0xFFFFFFFF)
+    with one(warp):
+        warp.fence("sc", "cta")
+        before = warp.run("atom.acquire.cta.shared.add.u32", counter, 32)
+        with warp.only(before[:, 0] == threads - 32):
+            warp.mbarrier_inval(BAR)
+
+
+@correct(block=96)
+def destroyed_by_the_last_warp_to_leave(warp, g):
+    barrier(warp, BAR, count=96)
+    if warp.warpid == 0:
+        with one(warp):
+            warp.st_shared(0, 0)
+    warp.bar_sync()
+    warp.mbarrier_arrive(BAR)
+    warp.mbarrier_wait(BAR, 0)
+    last_of(warp, 0, 96)
+
+
+@faulty("mbarrier-object", block=96)
+def destroyed_by_a_warp_that_takes_itself_for_the_last(warp, g):
+    barrier(warp, BAR, count=96)
+    if warp.warpid == 0:
+        with one(warp):
+            warp.st_shared(0, 0)
+    warp.bar_sync()
+    warp.mbarrier_arrive(BAR)
+    warp.mbarrier_wait(BAR, 0)  # <- reported
+    last_of(warp, 0, 64)  # <- reported
+
+
+@faulty("mbarrier-object", block=96)
+def used_after_the_count(warp, g):
+    barrier(warp, BAR, count=96)
+    if warp.warpid == 0:
+        with one(warp):
+            warp.st_shared(0, 0)
+    warp.bar_sync()
+    warp.mbarrier_arrive(BAR)
+    last_of(warp, 0, 96)  # <- reported
+    warp.mbarrier_wait(BAR, 0)  # <- reported
+
+
 @faulty("mbarrier-object", block=64)
 def used_after_its_end(warp, g):
     barrier(warp, BAR)
