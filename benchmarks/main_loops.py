@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -14,7 +16,17 @@ import numpy as np
 import tcemu
 from tcemu import sparse
 from tcemu.formats import lookup
-from tcemu.gemm import attention, mma_pipeline, mma_sparse, scalar, twins, wgmma_sparse, wgmma_tma
+from tcemu.gemm import (
+    attention,
+    mma_pipeline,
+    mma_sparse,
+    scalar,
+    shipped,
+    twins,
+    wgmma_persistent,
+    wgmma_sparse,
+    wgmma_tma,
+)
 from tcemu.instructions import parse
 from tcemu.machine.warp import Warp
 from tcemu.timing import Timeline
@@ -117,7 +129,8 @@ class Sparse:
         if plan is None:
             return f"mma.sp 64x64, 4 warps, 1 stage{_length(self.steps)}"
         tile, warps = f"{plan.rows}x{plan.columns}", 4 * plan.consumers + 1
-        return f"wgmma.sp {plan.element} {tile}, {warps} warps, {plan.stages} stages{_length(self.steps)}"
+        stages = f"{plan.stages} stages, {plan.in_flight} in flight"
+        return f"wgmma.sp {plan.element} {tile}, {warps} warps, {stages}{_length(self.steps)}"
 
     def matrices(self) -> tuple[Any, Any]:
         """A, half of it zero, and B for one tile."""
@@ -251,11 +264,82 @@ class Meeting:
         return float(np.median(found))
 
 
-Setting = Pipeline | Hopper | Sparse | Attention | Softmax | Meeting
+@dataclass(frozen=True)
+class Whole:
+    """A whole kernel of one block, from its first instruction to its last: a twin, timed as it is."""
+
+    name: str
+    ours: Callable[..., Any]
+    theirs: Callable[..., Any]
+    given: Callable[[], tuple[Any, ...]]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def predict(self) -> Timeline:
+        """The emulator's run."""
+        timeline = Timeline()
+        self.ours(*self.given(), observers=[timeline], sanitizer="off")
+        return timeline
+
+    def measure(self) -> float:
+        """Cycles on the GPU, of the first kernel that the twin runs."""
+        found: list[float] = []
+
+        def time(text: str, define: Any, kernel: str, grid: Any, threads: int, given: Any, shared: int) -> None:
+            from tcemu import live
+
+            if found:
+                return
+            options = [f"-I{twins.FOLDER}", *(f"-D{word}={value}" for word, value in define.items())]
+            for _ in range(LAUNCHES):  # the clocks of the last of ROUNDS launches come back; the others fill the L2
+                clocks = np.zeros((threads // 32, 2), np.int64)
+                more: dict[str, Any] = {"shared": shared, "options": options, "launches": ROUNDS}
+                live.cuda(noted(text, kernel), kernel, grid, threads, *given, clocks, **more)
+                found.append(float(clocks[:, 1].max() - clocks[:, 0].min()))
+
+        with twins.instead(time):
+            self.theirs(*self.given())
+        return float(np.median(found))
+
+
+def noted(text: str, kernel: str) -> str:
+    """A twin's source with a parameter more of its kernel: each warp of block 0 notes when it begins and ends.
+
+    The kernel is not put into a loop: after setmaxnreg, the branches of producers and consumers must not meet again, or
+    ptxas gives all of them as many registers as the launch.
+    """
+    head = next(re.finditer(rf"\b{kernel}\(([^)]*)\) {{", text))
+    start, end = text.rindex('extern "C"', 0, head.start()), text.index("\n}", head.end())
+    body = text[head.end() : end].replace("return;", "{ note(clocks, 1); return; }")
+    return (
+        text[:start]
+        + NOTE
+        + text[start : head.start()]
+        + f"{kernel}({head[1]}, long long* clocks) {{\n    note(clocks, 0);{body}\n    note(clocks, 1);{text[end:]}"
+    )
+
+
+NOTE = """__device__ void note(long long* clocks, int end) {
+    bool first = blockIdx.x + blockIdx.y + blockIdx.z == 0 && threadIdx.x % 32 == 0;
+    if (first) clocks[threadIdx.x / 32 * 2 + end] = clock64();
+}
+
+"""
+
+
+Setting = Pipeline | Hopper | Sparse | Attention | Softmax | Meeting | Whole
 
 
 def _length(steps: int) -> str:
     return "" if steps == STEPS else f", {steps} steps"
+
+
+def persistent(name: str, depth: int) -> tuple[Any, ...]:
+    """Four tiles for one block."""
+    plan = wgmma_persistent.SCHEDULES[name]
+    a, b = np.ones((2 * plan.rows, depth), np.float16), np.ones((depth, 2 * plan.columns), np.float16)
+    return a, b, name, 1
 
 
 def hoppers(element: str, columns: int, consumers: int, stages: Sequence[int], **more: Any) -> list[Setting]:
@@ -321,10 +405,10 @@ UNSEEN: list[Setting] = [
     Sparse(),
     Sparse(wgmma_sparse.SparsePlan("f16", 64, 1, 3)),
     Sparse(wgmma_sparse.SparsePlan("f16", 128, 1, 4)),
-    Sparse(wgmma_sparse.SparsePlan("bf16", 128, 2, 2)),
-    Sparse(wgmma_sparse.SparsePlan("e4m3", 256, 1, 2)),
+    Sparse(wgmma_sparse.SparsePlan("bf16", 128, 2, 2, in_flight=0)),
+    Sparse(wgmma_sparse.SparsePlan("e4m3", 256, 1, 2, in_flight=0)),
     Sparse(wgmma_sparse.SparsePlan("s8", 128, 1, 3)),
-    Sparse(wgmma_sparse.SparsePlan("tf32", 64, 2, 2)),
+    Sparse(wgmma_sparse.SparsePlan("tf32", 64, 2, 2, in_flight=0)),
 ]
 
 
@@ -360,8 +444,9 @@ BLIND: list[Setting] = [
     Hopper(wgmma_tma.Plan("f16", 256, 1, 4), steps=100),
     Sparse(steps=64),
     *(Sparse(wgmma_sparse.SparsePlan("f16", 128, 1, stages)) for stages in (2, 3)),
+    Sparse(wgmma_sparse.SparsePlan("f16", 128, 1, 4, in_flight=0)),
     Sparse(wgmma_sparse.SparsePlan("f16", 96, 1, 3)),
-    Sparse(wgmma_sparse.SparsePlan("f16", 256, 1, 2)),
+    Sparse(wgmma_sparse.SparsePlan("f16", 256, 1, 2, in_flight=0)),
     Sparse(wgmma_sparse.SparsePlan("bf16", 64, 2, 3)),
     Sparse(wgmma_sparse.SparsePlan("e4m3", 128, 1, 4)),
     Sparse(wgmma_sparse.SparsePlan("s8", 64, 1, 4)),
@@ -370,6 +455,19 @@ BLIND: list[Setting] = [
 ]
 #: Loops with arithmetic between the products, or of nothing else.
 ARITHMETIC: list[Setting] = [*map(Softmax, (4, 8, 16)), Softmax(4, 64), *map(Attention, (1, 2, 4, 8, 16, 32))]
+#: Whole kernels, one block each.
+KERNELS: list[Setting] = [
+    *(
+        Whole(
+            f"wgmma_persistent, {name}, 4 tiles of {plan.rows}x{plan.columns}, K = {depth}",
+            wgmma_persistent.multiply,
+            shipped.wgmma_persistent,
+            partial(persistent, name, depth),
+        )
+        for name, plan in wgmma_persistent.SCHEDULES.items()
+        for depth in (512, 2048)
+    ),
+]
 #: Blocks that wait for each other.
 BETWEEN: list[Setting] = [*map(Meeting, (2, 4, 8, 16, 32, 66, 132))]
 
@@ -386,6 +484,11 @@ def timed(text: str, threads: int, given: Sequence[Any], shared: int, define: di
         live.cuda(source, "timed", 1, threads, *given, clocks, shared=shared, options=options)
         found += list(clocks[1:, :, 1].max(axis=1) - clocks[1:, :, 0].min(axis=1))
     return float(np.median(found))
+
+
+def cycles_of(setting: Setting, timeline: Timeline) -> float:
+    """What `measure` measures, in the emulator's run: of a whole kernel everything, otherwise the main loop."""
+    return timeline.cycles if isinstance(setting, Whole) else main_loop(timeline)
 
 
 def main_loop(timeline: Timeline) -> float:

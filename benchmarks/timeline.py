@@ -6,7 +6,8 @@ timed with clock64, and the medians of settings that benchmarks/timeline.json la
 in that file are compared with the prediction: the ratio for each setting, and Kendall's tau over all of them.
 
 The loop begins when all warps have passed the barrier before it (for cp.async: at the start of the kernel) and ends
-when the last warp has its last product (for mma.sync: has issued it).
+when the last warp has its last product (for mma.sync: has issued it). Whole kernels are timed from their first
+instruction to their last.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ from benchmarks.main_loops import (
     ARITHMETIC,
     BETWEEN,
     BLIND,
+    KERNELS,
     LAUNCHES,
     ROUNDS,
     SETTINGS,
     STEPS,
     UNSEEN,
     Setting,
-    main_loop,
+    cycles_of,
 )
 
 HERE = Path(__file__).parent
@@ -42,13 +44,14 @@ PARTS: dict[str, list[Setting]] = {
     "Other settings": UNSEEN,
     "Settings predicted before they were measured": BLIND,
     "Arithmetic between the products": ARITHMETIC,
+    "Whole kernels": KERNELS,
     "Blocks that wait for each other": BETWEEN,
 }
 
 
 def predicted(setting: Setting) -> float:
     """The main loop's cycles in the emulator's timeline."""
-    return main_loop(setting.predict())
+    return cycles_of(setting, setting.predict())
 
 
 def tau(first: Sequence[float], second: Sequence[float]) -> float:
@@ -108,8 +111,8 @@ class Row:
 
 def compared(settings: Sequence[Setting], held: Mapping[str, float]) -> list[Row]:
     """The rows of all settings that have been measured."""
-    runs = [(str(setting), setting.predict()) for setting in settings if str(setting) in held]
-    return [Row(name, main_loop(run), held[name], run.busy) for name, run in runs]
+    runs = [(setting, setting.predict()) for setting in settings if str(setting) in held]
+    return [Row(str(each), cycles_of(each, run), held[str(each)], run.busy) for each, run in runs]
 
 
 def summary(rows: Sequence[Row]) -> str:

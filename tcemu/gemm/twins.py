@@ -44,6 +44,7 @@ __all__ = [
     "compiled",
     "emulated",
     "inline",
+    "instead",
     "mma_pipeline",
     "mma_sparse",
     "run",
@@ -173,6 +174,19 @@ def run(
 
 
 @contextmanager
+def instead(runner: Callable[..., None]) -> Iterator[None]:
+    """Inside a with statement, `runner` receives what the twins would run on a GPU.
+
+    Its arguments are the source, its macros, the kernel's name, grid, threads of a block, arguments, shared memory.
+    """
+    token = _INSTEAD.set(runner)
+    try:
+        yield
+    finally:
+        _INSTEAD.reset(token)
+
+
+@contextmanager
 def emulated(compile: Compile = compiled, **options: Any) -> Iterator[list[Launch]]:  # noqa: A002 - Python's word for it
     """Inside a with statement, the twins run on the emulator: NVRTC compiles them, or `compile` finds their PTX.
 
@@ -193,11 +207,8 @@ def emulated(compile: Compile = compiled, **options: Any) -> Iterator[list[Launc
     ) -> None:
         launches.append(compile(text, define)[kernel](grid, block, *given, shared=shared, **options))
 
-    token = _INSTEAD.set(on_the_emulator)
-    try:
+    with instead(on_the_emulator):
         yield launches
-    finally:
-        _INSTEAD.reset(token)
 
 
 def sizes_of(a: Array, b: Array) -> tuple[np.int32, np.int32, np.int32]:

@@ -75,18 +75,28 @@ def multiply_stage(warp: Warp, plan: SparsePlan, stage: int, c: Registers, codes
     warp.wgmma_commit_group()
 
 
+def load_codes(warp: Warp, plan: SparsePlan, metadata: Pointer, step: int) -> list[Registers]:
+    """Load this thread's metadata for the products of a step, if there is such a step."""
+    if INSTRUCTIONS * step >= metadata.shape[1]:
+        return []
+    tile, thread = plan.consumers * warp.ctaid[1] + warp.warpgroup, warp.threads % WARPGROUP
+    return [warp.ld_global(metadata.at(tile, INSTRUCTIONS * step + i, thread)) for i in range(INSTRUCTIONS)]
+
+
 def consume(warp: Warp, plan: SparsePlan, metadata: Pointer, steps: int) -> Registers:
-    """The warpgroup multiplies the tiles of all steps, one stage after the other."""
+    """The warpgroup multiplies the tiles of all steps. While it does, the metadata of the next step is on its way."""
     c = warp.registers(plan.columns // 2, fill=0)
-    tile = plan.consumers * warp.ctaid[1] + warp.warpgroup
-    thread = warp.threads % WARPGROUP
+    codes = load_codes(warp, plan, metadata, 0)
     for step in range(steps):
         stage, turn = step % plan.stages, step // plan.stages
-        codes = [warp.ld_global(metadata.at(tile, INSTRUCTIONS * step + i, thread)) for i in range(INSTRUCTIONS)]
+        ahead = load_codes(warp, plan, metadata, step + 1)
         warp.mbarrier_wait(plan.full(stage), turn % 2)
         multiply_stage(warp, plan, stage, c, codes, start=step == 0)
-        warp.wgmma_wait_group(0)
-        release(warp, plan, stage)
+        warp.wgmma_wait_group(plan.in_flight)
+        if step >= plan.in_flight:
+            release(warp, plan, (step - plan.in_flight) % plan.stages)
+        codes = ahead
+    warp.wgmma_wait_group(0)
     return c
 
 

@@ -1,5 +1,6 @@
 """The CUDA C++ twins of tcemu.gemm on the emulator: the bits of the Python kernels, and no report."""
 
+import hopper
 import numpy as np
 import pytest
 from quick import some, spread, turn
@@ -38,6 +39,17 @@ def test_the_twin_gives_the_bits_of_the_python_kernel(name):
 @pytest.mark.parametrize("name", spread(TWINS, 6, first=turn(6)))
 def test_the_twin_from_its_source(nvrtc, name):
     same(name, twins.compiled)
+
+
+@pytest.mark.live_gpu
+@pytest.mark.parametrize("name", TWINS)
+def test_the_twin_on_a_gpu(request, name):
+    hopper.need(request, "the twins are")
+    ours, theirs, given = TWINS[name]
+    wanted, _ = ours(*given, sanitizer="off")
+    got = theirs(*given)
+    assert got.dtype == wanted.dtype
+    assert np.array_equal(got.view(f"u{got.itemsize}"), wanted.view(f"u{wanted.itemsize}"))
 
 
 def test_other_orders_give_the_same_bits():

@@ -27,6 +27,7 @@ ARGUMENTS = [
     ((1, (1, 1, 1, 1)), {}, "block must be a positive int or a tuple of up to three"),
     ((1, 1), {"shared": 1 << 30}, "shared= must be 0 to 232448 bytes on Emulated GPU"),
     ((1, 1), {"seconds": 0}, "seconds= must be more than 0"),
+    ((1, 1), {"launches": 0}, "launches= must be at least 1; got 0"),
     ((1, 1), {"options": ["-G"]}, "options must be -IFOLDER, -DNAME"),
 ]
 

@@ -82,6 +82,9 @@ def test_cuda_runs_and_what_goes_wrong_there_is_told_and_gone(device, capfd):
     x = np.arange(8, dtype=np.float32)
     live.cuda("__global__ void twice(float* x, int n) { x[threadIdx.x] *= n; }", "twice", 1, 8, x, np.int32(2))
     assert x.tolist() == [0, 2, 4, 6, 8, 10, 12, 14]
+    live.cuda("__global__ void more(float* x) { x[threadIdx.x] += 1; }", "more", 1, 1, x, launches=5)
+    assert x[0] == 5
+    x[0] = 0
     for source, seconds, words in (
         ("__global__ void f(float* x) { x[1ull << 40] = 1; }", 10, "CUDA_ERROR_ILLEGAL_ADDRESS"),
         ("__global__ void f(volatile float* x) { while (x[0] >= 0) { } }", 0.5, "did not finish within 0.5 s"),

@@ -1,5 +1,5 @@
 // Sparse wgmma fed by TMA: the twin of wgmma_sparse.py. The compiler's options define Accumulator, COLUMNS, CONSUMERS,
-// STAGES and DEPTH (elements in 128 bytes); tcemu.gemm.twins.inline makes `wgmma` from the instruction.
+// STAGES, IN_FLIGHT and DEPTH (elements in 128 bytes); tcemu.gemm.twins.inline makes `wgmma` from the instruction.
 #include "common.h"
 
 constexpr int LINE = 128, STEP = 32, ROWS = 64, INSTRUCTIONS = LINE / STEP;
@@ -35,19 +35,46 @@ __device__ void multiply_stage(int stage, Accumulator (&c)[PAIRS], const u32 (&c
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-// The warpgroup's products, with the metadata of its tile.
-__device__ void consume(Accumulator (&c)[PAIRS], const u32* metadata, int steps) {
+__device__ void load_codes(u32 (&codes)[INSTRUCTIONS], const u32* metadata, int step, int steps) {
     const u32* tile = metadata + (CONSUMERS * blockIdx.y + threadIdx.x / 128) * steps * INSTRUCTIONS * 128;
-    Ring<STAGES> here;
-    for (int step = 0; step < steps; ++step, here.next()) {
-        u32 codes[INSTRUCTIONS];
+    if (step < steps)
         for (int i = 0; i < INSTRUCTIONS; ++i) codes[i] = tile[(INSTRUCTIONS * step + i) * 128 + threadIdx.x % 128];
-        mbarrier_wait(full(here.stage), here.turn % 2);
-        multiply_stage(here.stage, c, codes, step == 0);
-        asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-        for (int i = 0; i < PAIRS; ++i) changed(c[i]);
-        if (threadIdx.x % 32 == 0) mbarrier_arrive(empty(here.stage));
+}
+
+template <int PENDING>
+__device__ void wait_group() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+}
+
+__device__ void release(int stage) {
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(empty(stage));
+}
+
+// A step of the loop below. The metadata of two steps is in registers, and the compiler must know which is which.
+__device__ void one_step(Accumulator (&c)[PAIRS], const u32 (&codes)[INSTRUCTIONS], u32 (&ahead)[INSTRUCTIONS],
+                         const u32* metadata, int step, int steps, Ring<STAGES>& here, Ring<STAGES>& done) {
+    load_codes(ahead, metadata, step + 1, steps);
+    mbarrier_wait(full(here.stage), here.turn % 2);
+    multiply_stage(here.stage, c, codes, step == 0);
+    wait_group<IN_FLIGHT>();
+    if (step >= IN_FLIGHT) {
+        release(done.stage);
+        done.next();
     }
+    here.next();
+}
+
+// The warpgroup's products. While they run, the metadata of the next step is on its way.
+__device__ void consume(Accumulator (&c)[PAIRS], const u32* metadata, int steps) {
+    u32 codes[INSTRUCTIONS], ahead[INSTRUCTIONS];
+    load_codes(codes, metadata, 0, steps);
+    Ring<STAGES> here, done;
+    for (int step = 0; step < steps; step += 2) {
+        one_step(c, codes, ahead, metadata, step, steps, here, done);
+        if (step + 1 < steps) one_step(c, ahead, codes, metadata, step + 1, steps, here, done);
+    }
+    wait_group<0>();
+    for (int i = 0; i < PAIRS; ++i) changed(c[i]);
 }
 
 // One lane of the producer initialises the mbarriers; then all threads may use them.

@@ -115,7 +115,8 @@ class Gpu:
         options: dict[str, Any] = {"shmem_size": job.shared} if job.shared else {}
         config = self.core.LaunchConfig(grid=job.grid, block=job.block, **options)
         try:
-            self.core.launch(self.stream, config, kernel, *pointers)
+            for _ in range(job.launches):
+                self.core.launch(self.stream, config, kernel, *pointers)
         except Exception as error:  # noqa: BLE001 - each version of cuda-core has errors of its own
             raise _failed(error, "gpu") from None
         self._wait(job.seconds)

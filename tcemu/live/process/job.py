@@ -35,7 +35,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class Job:
-    """One launch."""
+    """One launch, or several of the same kernel."""
 
     language: Literal["ptx", "c++"]
     code: str
@@ -48,6 +48,8 @@ class Job:
     #: Options of the compiler besides the architecture.
     options: tuple[str, ...] = ()
     seconds: float = TIME_LIMIT
+    #: How often the kernel runs, one launch after the other, on the same memory.
+    launches: int = 1
 
 
 @dataclass(frozen=True)

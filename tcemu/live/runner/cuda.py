@@ -28,14 +28,15 @@ def cuda(
     shared: int = 0,
     seconds: float = TIME_LIMIT,
     options: Iterable[str] = (),
+    launches: int = 1,
 ) -> None:
     """Compile CUDA C++ and run `kernel`, a __global__ function, with `grid` blocks of `block` threads.
 
     `arguments` are the kernel's own, in order. A numpy array becomes a pointer to a copy on the GPU, which is copied
     back into the array afterwards; a read-only array is not copied back. `tensor_map` makes an argument for TMA.
     Numbers must be numpy scalars, so that they have a C type: np.int32(n) for int, np.float32(x) for float. `shared` is
-    the number of bytes of dynamic shared memory; `options` are -I and -D of the compiler. What the kernel prints goes
-    to standard output.
+    the number of bytes of dynamic shared memory; `options` are -I and -D of the compiler. With `launches`, the kernel
+    runs so often, one launch after the other, on the same memory. What the kernel prints goes to standard output.
 
         x = np.arange(64, dtype=np.float32)
         tcemu.live.cuda("__global__ void twice(float* x) { x[threadIdx.x] *= 2; }", "twice", 1, 64, x)
@@ -58,7 +59,10 @@ def cuda(
         raise OperandError(f"shared= must be 0 to {chip.shared} bytes on {chip.name}; got {shared!r}")
     if not isinstance(seconds, int | float) or not 0 < seconds <= 3600:
         raise OperandError(f"seconds= must be more than 0 and at most 3600; got {seconds!r}")
-    job = Job("c++", source, kernel, shape["grid"], shape["block"], given, shared, _options(options), float(seconds))
+    if not is_whole(launches) or launches < 1:
+        raise OperandError(f"launches= must be at least 1; got {launches!r}")
+    shapes = shape["grid"], shape["block"]
+    job = Job("c++", source, kernel, *shapes, given, shared, _options(options), float(seconds), int(launches))
     try:
         answer = client.ask(job)
     except CompilationError as error:
