@@ -133,6 +133,8 @@ def _ambiguous(module: Module) -> dict[str, list[str]]:
 def register(shell: Any) -> None:
     """What `%load_ext tcemu.cuda` does: the magic; the compiler and the machine start while the user types."""
     compiler.begin()
+    # the next line of most cells imports numpy, too; of two threads that do, one would see half of it
+    import_module("numpy")
     threading.Thread(target=_warm, daemon=True).start()
 
     def cuda(line: str, body: str) -> None:

@@ -109,3 +109,16 @@ def test_the_kernels_load_while_the_user_types(monkeypatch):
     monkeypatch.setattr(magic, "load_soon", lambda: loaded.append(True))
     magic._warm()
     assert loaded
+
+
+def test_numpy_is_there_before_anything_loads_in_the_background():
+    """Or `import numpy` in the same cell fails now and then, with a numpy that is partially initialised."""
+    code = """
+import sys, threading
+threading.Thread.start = lambda self: print(self.name, "numpy" in sys.modules)
+from tcemu.cuda import magic
+magic.compiler.begin = lambda: None
+magic.register(type("Shell", (), {"register_magic_function": lambda *_: None})())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split()[-1] == "True"
