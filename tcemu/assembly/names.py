@@ -7,6 +7,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 _TOP_LEVEL = re.compile(r"[][<>(){},]")
+#: The namespace in which the compiler puts what is static in a file. C++ reserves names that begin like this.
+_OF_THE_FILE = re.compile(r"\b_INTERNAL_\w+::")
 
 
 class CxxName(NamedTuple):
@@ -37,9 +39,11 @@ def demangle(name: str) -> CxxName:
         found = library.signature(name, language="itanium", style="gnu")
     except (library.DemanglingError, RecursionError):  # not all that begins with _Z is mangled
         return CxxName(name)
+    short = _OF_THE_FILE.sub("", found.qualified_name)
     if found.parameters is None:
-        return CxxName(found.qualified_name)
-    return CxxName(found.qualified_name, tuple(each for types in found.parameters for each in _split(types)))
+        return CxxName(short)
+    parameters = (_OF_THE_FILE.sub("", types) for types in found.parameters)
+    return CxxName(short, tuple(each for types in parameters for each in _split(types)))
 
 
 def _split(types: str) -> list[str]:

@@ -20,6 +20,11 @@ from tcemu.assembly.names import demangle
          ("Pair<int, float>", "int", "Pair<int, float>")),
         ("_ZN42_GLOBAL__N__6f4f9d2c_4_k_cu_a0b1c2d3_123451hEv", "(anonymous namespace)::h", ()),
         ("_ZZ4gemmILi64EEvPfiE5tileA", "gemm<64>(float*, int)::tileA", None),
+        # c++filt's, without the namespace in which nvcc and NVRTC put what is static
+        ("_ZN41_INTERNAL_00000000_5_st_cu_5726a0aa_209833mulEN43_GLOBAL__N__00000000_5_st_cu_5726a0aa_209832OpEPi",
+         "mul", ("(anonymous namespace)::Op", "int*")),
+        ("_Z1fIN41_INTERNAL_00000000_5_st_cu_5726a0aa_209832OpEEvPT_", "f<Op>", ("Op*",)),
+        ("_ZZN41_INTERNAL_00000000_5_st_cu_5726a0aa_209833mulEPiE4tile", "mul(int*)::tile", None),
         ("_Z5arrayRA64_f", "array", ("float (&) [64]",)),
         ("_Znot_mangled", "_Znot_mangled", None),
         ("_Z", "_Z", None),
