@@ -27,6 +27,14 @@ ALIKE = (
     "Let both accesses move scalars of the same size, with scopes that reach both threads; or order them by a release "
     "and an acquire at another place."
 )
+#: The fix where a plain load reads what a compare-and-swap updates: most often, it only gives a loop its first guess.
+_GUESS = (
+    "If the load gives the compare-and-swap the value that it expects, make the load strong, and nothing need order "
+    "the two, because the swap checks the value: ld.relaxed; in CUDA C++, "
+    "cuda::atomic_ref<T, cuda::thread_scope_device>(x)"
+    ".load(cuda::memory_order_relaxed), or a load through a pointer to volatile. (ld.cg, __ldcg, is as weak as ld.) If "
+    "the load is for something else, order the two: {way}."
+)
 #: The cause and the fix where a thread has found what another one released, but by a relaxed operation.
 UNACQUIRED = (
     "the thread has found what the other one released, but by a relaxed operation, which acquires nothing, and has "
@@ -41,6 +49,14 @@ ATOMIC = ("atom", "red", "red.async")
 #: How many of a warp's findings are kept for the fences of others.
 _KEPT = 8
 _ACQUIRES: tuple[Order, ...] = ("acquire", "acq_rel")
+
+
+def guessed(one: tuple[str, str], other: tuple[str, str], way: str) -> str:
+    """The fix for a plain load and a compare-and-swap, as (opcode, order) each; `way` orders them. Empty for others."""
+    for (load, order), (swap, _) in ((one, other), (other, one)):
+        if not order and load.startswith("ld.") and "cas" in swap.split("."):
+            return _GUESS.format(way=way)
+    return ""
 
 
 class Strength(NamedTuple):

@@ -18,7 +18,7 @@ from tcemu.machine.memory import Extent
 from tcemu.machine.sites import alone, callers_of
 from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
-from tcemu.sanitizer.fences import ACQUIRE, ALIKE, UNACQUIRED, WEAK, strength
+from tcemu.sanitizer.fences import ACQUIRE, ALIKE, UNACQUIRED, WEAK, guessed, strength
 from tcemu.sanitizer.global_shadow import LISTED, WRITES, GlobalShadow, Line
 from tcemu.sanitizer.grid import GlobalAccess, thread_of
 from tcemu.sanitizer.records import EVENT
@@ -350,8 +350,8 @@ class GlobalRaces:
         hint = same and other.writes
         if hint:
             message += "; both write the same values"
-        if not remedy and rule == "global-race" and not (access.copies or other.copies):
-            remedy = _remedy(access, other)
+        if not remedy and not (access.copies or other.copies):
+            remedy = _remedy(access, other, lanewise)
         earlier = Earlier(other.told, other.opcode, other.callers)
         report = Report(rule, message, access.by, what, earlier, (lane,), remedy=remedy)
         report.weight = "hint" if hint else weight
@@ -383,10 +383,14 @@ def mask_of(lanes: Array) -> int:
     return int(np.bitwise_or.reduce(1 << lanes))
 
 
-def _remedy(access: GlobalAccess, other: GlobalAccess) -> str:
-    """The fix for two loads, stores or atomic operations; empty if the rule's own fits."""
+def _remedy(access: GlobalAccess, other: GlobalAccess, lanewise: bool) -> str:
+    """The fix for two loads, stores or atomic operations, perhaps of one warp; empty if the rule's own fits."""
     inside = access.by.block == other.by.block
-    way = "put bar.sync between them" if inside else _FLAG
+    way = f"put bar.{'warp.' * lanewise}sync between them" if inside else _FLAG
+    one, two = ((each.opcode, each.strength.order) for each in (access, other))
+    guess = guessed(one, two, way)
+    if guess or lanewise:
+        return guess
     stores = all(each.writes or each.strength.atomic for each in (access, other))
     if bool(access.strength.order) != bool(other.strength.order):
         return (_STORED if stores else _POLLED).format(way=way)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.sanitizer.clocks import Clocks
-from tcemu.sanitizer.fences import ALIKE
+from tcemu.sanitizer.fences import ALIKE, WEAK, guessed
 from tcemu.sanitizer.records import ASYNC, Kind, Records
 from tcemu.sanitizer.report import many
 from tcemu.sanitizer.rules import Severity
@@ -23,6 +23,8 @@ from tcemu.sanitizer.rules import Severity
 Array = npt.NDArray[Any]
 
 
+#: What orders two accesses to shared memory.
+_BETWEEN = {"shared-race": "bar.sync", "lane-race": "bar.warp.sync"}
 #: How a writer can know that the bytes are free, by the kind of access that uses them; and how a copy into them can.
 _FREE = {
     Kind.WGMMA: "Wait until the reader has ended, with wgmma.wait_group for the mma_async's group; then notify the "
@@ -280,18 +282,23 @@ class Naming:
 
     def remedy(self, rule: str, side: Side, other: Side) -> str:
         """The fix for these two kinds of access; empty if the rule's own fits."""
-        kinds = [Kind(self._records.kind[each.record]) for each in (side, other)]
+        records = self._records
+        kinds = [Kind(records.kind[each.record]) for each in (side, other)]
         if rule == "overwritten-early":
             if self._apart(side, other):
                 return _PEERS
             if kinds[1] == Kind.WGMMA and self._over(other):
                 return _HEARD
             return _FREE.get(kinds[1], "") or _REFILL.get(kinds[0], "")
-        if rule == "shared-race" and self._records.why_not_together(side.record, other.record):
+        if rule == "shared-race" and records.why_not_together(side.record, other.record):
             return ALIKE
         if rule == "shared-race" and self._apart(side, other):
             return _MEET
-        return _ORDER.get(rule, "") if Kind.CP_ASYNC in kinds else ""
+        if Kind.CP_ASYNC in kinds:
+            return _ORDER.get(rule, "")
+        numbers = side.record, other.record
+        one, two = ((records.opcode[each], records.strong.get(each, WEAK).order) for each in numbers)
+        return guessed(one, two, f"put {_BETWEEN[rule]} between them") if rule in _BETWEEN else ""
 
     def _two_writers(self, side: Side, other: Side) -> str:
         """The fix for two stores, or two copies by lanes, that nothing orders."""

@@ -24,8 +24,8 @@ LINES = (FOLDER / "faulty.cu").read_text(encoding="utf-8").splitlines()
 KERNELS = dict(re.findall(r'^extern "C" __global__ void (\w+)\((\w+)\* g\)', "\n".join(LINES), re.MULTILINE))
 #: (blocks, threads of a block), where these are not one block of one warp.
 SHAPES = {
-    (2, 32): "global_race lock_without_a_fence stale_load",
-    (1, 64): "shared_race exited_threads mbarrier_init_fence proxy_fence_missing proxy_fence_thread "
+    (2, 32): "global_race lock_without_a_fence stale_load swap_global",
+    (1, 64): "swap_shared shared_race exited_threads mbarrier_init_fence proxy_fence_missing proxy_fence_thread "
     "proxy_fence_barrier flag_never_set_right barriers_parted_right",
     (1, 128): "barrier_threads setmaxnreg_count wgmma_right wgmma_fence_first wgmma_uncommitted "
     "wgmma_unwaited wgmma_unwaited_by_an_atomic wgmma_unwaited_in_a_loop wgmma_wait_weak warpgroup_divergent "
@@ -39,6 +39,9 @@ RULE_OF = {
     "lock_without_a_fence": {"global-race", "lane-race"},
     "wgmma_unwaited_by_an_atomic": {"wgmma-unwaited"},
     "wgmma_unwaited_in_a_loop": {"wgmma-unwaited"},
+    "swap_global": {"global-race"},
+    "swap_shared": {"shared-race"},
+    "swap_lanes": {"lane-race"},
 }
 #: Rules that no CUDA C++ breaks here, and why.
 WITHOUT = {
@@ -96,6 +99,15 @@ def test_functions_are_named_as_in_the_source(stored):
     (report,) = reports_of(stored, "mbarrier_arrivals")
     assert report.site.function == "arrive"
     assert [caller.function for caller in report.callers] == ["mbarrier_arrivals"]
+
+
+@pytest.mark.parametrize("name", ["swap_global", "swap_shared", "swap_lanes"])
+def test_a_plain_load_before_a_compare_and_swap(stored, name):
+    for report in reports_of(stored, name):
+        assert report.remedy.startswith("If the load gives the compare-and-swap the value that it expects, make the")
+        assert ".load(cuda::memory_order_relaxed), or a load through a pointer to volatile" in report.remedy
+        way = {"swap_global": "the thread whose", "swap_shared": "put bar.sync", "swap_lanes": "put bar.warp.sync"}
+        assert f"for something else, order the two: {way[name]}" in report.remedy
 
 
 def test_every_rule_has_a_kernel():

@@ -652,4 +652,43 @@ extern "C" __global__ void tile_layout_right(float* g) {
   wgmma_done();
   g[4096 + threadIdx.x] = d[0];
 }
+
+// ---------------------------------------------------------------------------------------------------- compare and swap
+
+static __device__ void raise(u32* p, u32 x, u32 old) {
+  for (u32 before = ~old; before != old;) {
+    before = old;
+    old = atomicCAS(p, before, max(before, x));  // <- reported
+  }
+}
+extern "C" __global__ void swap_global(u32* g) {
+  raise(g, threadIdx.x, *g);  // <- reported
+}
+extern "C" __global__ void swap_global_right(u32* g) {
+  raise(g, threadIdx.x, *(volatile u32*)g);
+}
+extern "C" __global__ void swap_shared(u32* g) {
+  if (threadIdx.x == 0) s[0] = 0;
+  __syncthreads();
+  raise(s, threadIdx.x, s[0]);  // <- reported
+}
+extern "C" __global__ void swap_shared_right(u32* g) {
+  if (threadIdx.x == 0) s[0] = 0;
+  __syncthreads();
+  u32 old;
+  asm volatile("ld.relaxed.cta.shared.u32 %0, [%1];" : "=r"(old) : "r"(at(s)) : "memory");
+  raise(s, threadIdx.x, old);
+}
+extern "C" __global__ void swap_lanes(u32* g) {
+  for (bool done = false; !done;) {
+    u32 old = *g;  // <- reported
+    done = atomicCAS(g, old, old + 1) == old;  // <- reported
+  }
+}
+extern "C" __global__ void swap_lanes_right(u32* g) {
+  for (bool done = false; !done;) {
+    u32 old = atomicAdd(g, 0);
+    done = atomicCAS(g, old, old + 1) == old;
+  }
+}
 #endif
