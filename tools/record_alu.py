@@ -181,7 +181,7 @@ def special(number: int, kinds: Sequence[int], file: dict[str, Any], ask: Ask) -
 def recorded(file: dict[str, Any], ask: Ask) -> dict[str, Any]:
     """The file of all rows with new answers."""
     answers: dict[str, list[int]] = {name: [] for name in ("special", "first", "random", "every")}
-    for number, kinds in enumerate(file["kinds"]):
+    for number, kinds in enumerate(file["kinds"].tolist()):  # numpy's int16 has no 1 << 16
         answers["special"].append(special(number, kinds, file, ask))
         sums = ask(job(number, kinds, RANDOM, 1 << 20, 14), [], 64)
         answers["first"].append(int(sums[0]))

@@ -7,12 +7,11 @@ from places import GOLDEN
 
 from tcemu import cuda
 
-pytestmark = pytest.mark.usefixtures("nvrtc")
-
 ROWS = ("add.rn.f32", "lop3.b32, 27", "mad.lo.cc.u32carry:madc.hi.u32", "setp.lt.f32", "cvt.s32.s8", "rsqrt.approx.f64")
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("nvrtc")
 def test_the_recorder_asks_what_the_golden_file_has(row):
     file = dict(np.load(GOLDEN / "sm_90a-alu.npz"))
     numbers = {file["names"].tolist().index(name): name for name in ROWS}
@@ -34,3 +33,17 @@ def test_the_recorder_asks_what_the_golden_file_has(row):
         with row(name):
             assert recorder.special(number, kinds, file, ask) == file["special"][number]
             assert ask(recorder.job(number, kinds, recorder.RANDOM, 1 << 14, 14), [], 1)[0] == file["first"][number]
+
+
+def test_the_recorder_asks_for_every_operand_of_at_most_32_bits():
+    file, asked = dict(np.load(GOLDEN / "sm_90a-alu.npz")), {}
+
+    def ask(job, given, blocks):
+        if job.mode == recorder.ADJACENT:
+            asked[job.number] = (job.count, blocks << job.places)
+        return np.zeros(blocks, np.uint64)
+
+    recorder.recorded(file, ask)
+    bits = {number: int(kinds[0]) % 100 for number, kinds in enumerate(file["kinds"]) if not kinds[1]}
+    assert asked == {number: (2**few, 2**few) for number, few in bits.items() if few <= 32}
+    assert sorted(asked) == np.flatnonzero(file["every"]).tolist()
