@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from math import prod
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from tcemu.errors import LaunchError, TcemuError, briefly
 from tcemu.launcher import replaced
@@ -35,6 +35,17 @@ from tcemu.schedules.sweep import restore, seeds_of
 __all__ = ["Stream"]
 
 
+@runtime_checkable
+class _Front(Protocol):
+    """A kernel in another language: what runs it as tcemu.launch does, the arrays, the shared memory, the cluster."""
+
+    def prepared(self, args: Sequence[Any], shared: Any, cluster: Any) -> tuple[Kernel, Sequence[Any], Any, Any]: ...
+
+
+def _nothing(result: Launch) -> None:
+    """A function in Python has counted its instructions itself."""
+
+
 class Stream:
     """Launches that run one after the other, as in a CUDA stream; a launch may begin before the one before has ended.
 
@@ -47,6 +58,8 @@ class Stream:
     All launches of a stream have the same target, seeds, policies and sanitizer, with the meaning that they have in
     tcemu.launch: with several seeds or policies, the whole stream runs once under each, on the same input. A launch in
     a stream without the attribute begins when all launches before it have ended.
+
+    Kernels of CUDA C++ and PTX are launched like functions: stream.launch(module["scale"], 8, 128, (x, 2.0, 1000)).
 
     >>> def produce(warp, x):
     ...     warp.griddepcontrol("launch_dependents")
@@ -107,6 +120,8 @@ class Stream:
         if not isinstance(programmatic_stream_serialization, bool):
             told = briefly(programmatic_stream_serialization)
             raise LaunchError(f"programmatic_stream_serialization must be True or False; got {told}")
+        if isinstance(kernel, _Front):
+            kernel, args, shared, cluster = kernel.prepared(args, shared, cluster)
         check_arguments(kernel, args)
         shape = shape_of(grid, block, shared, self._target, *self._orders[0], cluster, non_portable_cluster)
         check_resident(self._resident, shape)
@@ -155,6 +170,8 @@ class Stream:
                     _under(planned, order, given), resident=self._resident, operations=self._operations,
                     observers=listening,
                 )  # fmt: skip
+                for each, result in zip(planned, one, strict=True):
+                    getattr(each.kernel, "ran", _nothing)(result)
                 results = results or one
                 if number:
                     self._compare(planned, results, order, given)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +87,10 @@ class Kernel:
         """Launch it: the grid, the block, the kernel's arguments, options of tcemu.launch."""
         given = checked(self.name, self.parameters, args)
         return self.executable.launch(grid, block, *given, **options)
+
+    def prepared(self, args: Sequence[Any], shared: Any, cluster: Any) -> simt.Prepared:
+        """What tcemu.Stream.launch runs."""
+        return self.executable.prepared(checked(self.name, self.parameters, args), shared, cluster)
 
     def __getitem__(self, configuration: Any) -> Callable[..., Launch]:
         """What stands between <<< and >>>: the grid, the block and, if any, the bytes of dynamic shared memory."""

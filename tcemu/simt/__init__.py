@@ -3,8 +3,8 @@
 from tcemu.simt.arguments import Packed
 from tcemu.simt.contraction import Fused
 from tcemu.simt.errors import KernelAssertion, Unsupported
-from tcemu.simt.kernel import Kernel
+from tcemu.simt.kernel import Kernel, Prepared
 from tcemu.simt.printed import printing
 from tcemu.simt.variables import Variables
 
-__all__ = ["Fused", "Kernel", "KernelAssertion", "Packed", "Unsupported", "Variables", "printing"]
+__all__ = ["Fused", "Kernel", "KernelAssertion", "Packed", "Prepared", "Unsupported", "Variables", "printing"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,6 +38,15 @@ from tcemu.simt.variables import Variables
 
 #: The target of a kernel whose own is none that tcemu knows.
 _TARGET = "sm_90a"
+
+
+class Prepared(NamedTuple):
+    """A launch: the function of a warp, the arrays that it gets, the shared memory and the cluster."""
+
+    kernel: Callable[..., None]
+    args: Sequence[Any]
+    shared: Any
+    cluster: Any
 
 
 class Kernel:
@@ -135,23 +145,34 @@ class Kernel:
         self, grid: Any, block: Any, *args: Any, shared: int = 0, target: str | None = None, **options: Any
     ) -> Launch:
         """Run it for each thread of a grid; the options are those of tcemu.launch."""
+        made = self.prepared(args, shared, options.pop("cluster", None), alone=True)
+        options |= {"shared": made.shared, "cluster": made.cluster, "target": target or self.target}
+        try:
+            result = launcher.launch(made.kernel, grid, block, made.args, **options)
+        except (TcemuError, Interrupted) as error:
+            if error.launch is not None:
+                made.kernel.ran(error.launch)  # type: ignore[attr-defined]
+            raise
+        made.kernel.ran(result)  # type: ignore[attr-defined]
+        return result
+
+    def prepared(self, args: Sequence[Any], shared: Any, cluster: Any, *, alone: bool = False) -> Prepared:
+        """What tcemu.launch or, unless `alone`, tcemu.Stream.launch runs. Raises LaunchError if that cannot be."""
         bound = arguments.bind(self.function, args, self.names)
         variables = self.layout.variables
         buffers = [*(array for _, array in bound.buffers), *(self.variables.array(each) for each in variables)]
         if bound.maps or Variables.relocated(variables):
+            if not alone:
+                raise LaunchError(
+                    f"{self.name} gets a pointer to a tensor map, or has a variable with the address of another: in a "
+                    "tcemu.Stream, where launches share the memory, addresses are not known in advance. Pass tensor "
+                    "maps by value (const __grid_constant__ CUtensorMap), or launch the kernel by itself"
+                )
             self._fill(args, bound, buffers)
-        cluster = self.function.directives.get("reqnctapercluster")
-        if cluster:
-            options.setdefault("cluster", tuple(int(each) for each in cluster))
-        body, runs = self._body(args, bound)
-        size = self._shared(shared)
-        try:
-            result = launcher.launch(body, grid, block, buffers, shared=size, target=target or self.target, **options)
-        except (TcemuError, Interrupted) as error:
-            _count(error.launch, runs)
-            raise
-        _count(result, runs)
-        return result
+        required = self.function.directives.get("reqnctapercluster")
+        if cluster is None and required:
+            cluster = tuple(int(each) for each in required)
+        return Prepared(self._body(args, bound), buffers, self._shared(shared), cluster)
 
     def _shared(self, dynamic: Any) -> Any:
         """The shared memory of a block, with the names of the variables in it."""
@@ -176,8 +197,8 @@ class Kernel:
                 bound.maps[number][:] = np.frombuffer(argument.words(pointers[place]), np.uint8)
             place += _arrays(argument)
 
-    def _body(self, args: Sequence[Any], bound: arguments.Bound) -> tuple[Callable[..., None], list[Together]]:
-        """The function that tcemu.launch calls for each warp, and the runs that it has made."""
+    def _body(self, args: Sequence[Any], bound: arguments.Bound) -> Callable[..., None]:
+        """The function that tcemu.launch calls for each warp; `ran` is to be called with the result."""
         layout, says, count = self.layout, printed.listener(), len(bound.buffers)
         packed: dict[tuple[int, ...], bytes] = {}
         runs: list[Together] = []
@@ -201,12 +222,13 @@ class Kernel:
         names = [*(name for name, _ in bound.buffers), *(f"variable {called[each.name]}" for each in layout.variables)]
         kernel.argument_names = dict(enumerate(names))  # type: ignore[attr-defined]
         kernel.of = self  # type: ignore[attr-defined] # each launch has a function of its own
-        return kernel, runs
+        kernel.ran = partial(_count, runs)  # type: ignore[attr-defined]
+        return kernel
 
 
-def _count(result: Launch | None, runs: Sequence[Together]) -> None:
+def _count(runs: Sequence[Together], result: Launch) -> None:
     """Add the ordinary instructions of the last run to those of the machine."""
-    if result is not None and runs:
+    if runs:
         result.counts += runs[-1].counts
 
 

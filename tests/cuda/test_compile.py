@@ -288,3 +288,20 @@ def test_headers_of_one_name_in_several_folders(tmp_path):
     x = np.zeros(1, np.int32)
     cuda.compile(tmp_path / "two.cu")["two"][1, 1](x)
     assert x[0] == 12
+
+
+def test_programmatic_dependent_launch():
+    """The two functions that nvcc knows without an include; and with it."""
+    source = """
+    __global__ void produce(float* x) { cudaTriggerProgrammaticLaunchCompletion(); x[threadIdx.x] = threadIdx.x; }
+    __global__ void consume(const float* x, float* y) {
+        cudaGridDependencySynchronize();
+        y[threadIdx.x] = x[31 - threadIdx.x];
+    }"""
+    for text in (source, f"#include <cuda_device_runtime_api.h>\n{source}"):
+        module, stream = tcemu.cuda.compile(text), tcemu.Stream()
+        x, y = np.zeros(32, np.float32), np.zeros(32, np.float32)
+        stream.launch(module["produce"], 1, 32, (x,))
+        stream.launch(module["consume"], 1, 32, (x, y), programmatic_stream_serialization=True)
+        stream.synchronize()
+        assert y.tolist() == list(range(31, -1, -1))

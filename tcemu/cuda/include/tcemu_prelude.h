@@ -76,3 +76,11 @@ template <class T> __host__ __device__ constexpr T min(initializer_list<T> list)
     return least;
 }
 }  // namespace std
+
+// From cuda_device_runtime_api.h, whose other functions only the host calls here. Templates give way to the header's own.
+template <int = 0> inline __device__ void cudaGridDependencySynchronize() {
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+template <int = 0> inline __device__ void cudaTriggerProgrammaticLaunchCompletion() {
+    asm volatile("griddepcontrol.launch_dependents;" :::);
+}
