@@ -18,6 +18,7 @@ from tcemu import sparse
 from tcemu.formats import lookup
 from tcemu.gemm import (
     attention,
+    attention_wgmma,
     mma_pipeline,
     mma_sparse,
     scalar,
@@ -342,6 +343,13 @@ def persistent(name: str, depth: int) -> tuple[Any, ...]:
     return a, b, name, 1
 
 
+def heads(keys: int, causal: bool) -> tuple[Any, ...]:
+    """128 queries of one head."""
+    rng = np.random.default_rng(keys)
+    q, k, v = (rng.standard_normal((1, rows, 128)).astype(np.float16) for rows in (128, keys, keys))
+    return q, k, v, causal
+
+
 def hoppers(element: str, columns: int, consumers: int, stages: Sequence[int], **more: Any) -> list[Setting]:
     """Settings that differ in their stages."""
     return [Hopper(wgmma_tma.Plan(element, columns, consumers, number, **more)) for number in stages]
@@ -466,6 +474,15 @@ KERNELS: list[Setting] = [
         )
         for name, plan in wgmma_persistent.SCHEDULES.items()
         for depth in (512, 2048)
+    ),
+    *(
+        Whole(
+            f"attention_wgmma, 128 queries, {keys} keys{', causal' if causal else ''}",
+            attention_wgmma.attend,
+            shipped.attention_wgmma,
+            partial(heads, keys, causal),
+        )
+        for keys, causal in ((512, False), (2048, False), (2048, True))
     ),
 ]
 #: Blocks that wait for each other.

@@ -11,6 +11,7 @@
     wgmma_epilogue  the same with bias and activation, stored by stmatrix and TMA
     wgmma_sparse    the same with a pruned A
     attention       fused attention: two products and a softmax between them
+    attention_wgmma the same as FlashAttention-3 does it: wgmma, A from registers, softmax under products, causal
     side_by_side    the source of a kernel in Python and in CUDA C++, in tabs
     twins, shipped  the same kernels in CUDA C++, on the GPU of this machine
     explorers       sliders that launch them
@@ -25,6 +26,7 @@ from pathlib import Path
 
 from tcemu.gemm import (
     attention,
+    attention_wgmma,
     explorers,
     mma_pipeline,
     mma_sparse,
@@ -44,6 +46,7 @@ from tcemu.machine import scalar, sites
 
 __all__ = [
     "attention",
+    "attention_wgmma",
     "explorers",
     "mma_pipeline",
     "mma_sparse",

@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.gemm import attention_wgmma as flash
 from tcemu.gemm import wgmma_persistent as persistent
+from tcemu.gemm.attention import POLYNOMIAL
 from tcemu.gemm.operands import check
-from tcemu.gemm.twins import boxes, hopper_source, run, sizes_of
-from tcemu.gemm.wgmma_tma import WARPGROUP
+from tcemu.gemm.twins import boxes, hopper_source, inline, run, sizes_of, source
+from tcemu.gemm.wgmma_tma import LINE, WARPGROUP
 from tcemu.layouts.canonical import element_bits
+from tcemu.live import tensor_map
 
 Array = npt.NDArray[Any]
 
@@ -43,3 +46,32 @@ def wgmma_persistent(
     given = *boxes(a, b, plan), d, *sizes_of(a, b)
     run(text, "persistent", (grid,), threads, *given, shared=plan.shared + 1024, define=defined)
     return d
+
+
+def attention_source() -> str:
+    """The CUDA C++ of attention_wgmma, with the constants of its Python to the bit."""
+    scale, *coefficients = (f"{float(each).hex()}f" for each in (flash.SCALE, *POLYNOMIAL))
+    few, many = persistent.REGISTERS[flash.CONSUMERS]
+    return "".join(
+        (
+            f"#define SCALE {scale}\n#define POLYNOMIAL {', '.join(coefficients)}\n",
+            f"#define FEW {few}\n#define MANY {many}\n",
+            source(
+                "attention_wgmma",
+                inline(flash.MMA, "multiply", (1, 1, 0, 0), described=True)
+                + inline(flash.MMA, "multiply_held", (1, 1, 1)),
+            ),
+        )
+    )
+
+
+def attention_wgmma(q: Array, k: Array, v: Array, causal: bool = False) -> Array:
+    """As attention_wgmma.attend."""
+    flash.check(q, k, v, causal)
+    out = np.zeros(q.shape, np.float16)
+    box = flash.DIM // flash.BOXES, 128, 1
+    maps = [tensor_map(np.ascontiguousarray(each), box, swizzle=LINE) for each in (q, k, v)]
+    sizes = [np.int32(each) for each in (q.shape[1], k.shape[1], len(k), causal)]
+    threads, shared = WARPGROUP * (flash.CONSUMERS + 1), flash.SHARED + 1024
+    run(attention_source(), "kernel", flash.grid_of(q), threads, *maps, out, *sizes, shared=shared)
+    return out

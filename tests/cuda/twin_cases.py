@@ -11,6 +11,7 @@ from tcemu import sparse
 from tcemu.formats import lookup
 from tcemu.gemm import (
     attention,
+    attention_wgmma,
     mma_pipeline,
     mma_sparse,
     shipped,
@@ -93,6 +94,14 @@ TWINS = {
         for name, plan in _PERSISTENT.items()
     },
     "attention": Twin(attention.attend, twins.attention, tuple(matrix("f16", 64 + n, 64)[:64] for n in range(3))),
+    **{
+        f"attention_wgmma-{name}": Twin(
+            attention_wgmma.attend,
+            shipped.attention_wgmma,
+            (matrix("f16", 2, queries, 128), *(matrix("f16", 1, 300, each)[:, :, :128] for each in (128, 129)), causal),
+        )
+        for name, queries, causal in (("full", 100, False), ("causal", 200, True))
+    },
 }
 
 

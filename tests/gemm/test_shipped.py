@@ -8,7 +8,7 @@ import pytest
 
 import tcemu
 from tcemu.errors import OperandError
-from tcemu.gemm import wgmma_persistent
+from tcemu.gemm import attention, attention_wgmma, scalar, wgmma_persistent
 from tcemu.gemm.wgmma_persistent import PersistentPlan
 
 POLICIES = ("late", "early", "random")
@@ -93,3 +93,94 @@ def test_each_tile_has_one_place(down, across, group):
 def test_persistent_kernels_that_cannot_be(schedule, blocks, message):
     with pytest.raises(OperandError, match=re.escape(message)):
         wgmma_persistent.multiply(normal(1, 64, 64), normal(2, 64, 64), schedule, blocks)
+
+
+# ---------------------------------------------------------------------------------------------------- attention
+
+
+def attended(q, k, v, causal):
+    """The documented order, head by head, a tile of 128 keys after the other, all rows at once."""
+    (heads, queries, _), keys = q.shape, k.shape[1]
+    limit = np.arange(queries) + keys - queries + 1 if causal else np.full(queries, keys)
+    out = []
+    for head in range(heads):
+        own, (theirs, values) = q[head], (each[head * len(k) // heads] for each in (k, v))
+        largest, total = np.full(queries, -np.inf, np.float32), np.zeros((queries, 4), np.float32)
+        o = np.zeros((queries, 128), np.float32)
+        for first in range(0, keys, 128):
+            tile, held = (padded(each[first : first + 128], 128, 1) for each in (theirs, values))
+            s = product(own, tile.T, np.zeros_like(o))
+            s[np.arange(first, first + 128) >= limit[:, None]] = -np.inf
+            before, largest = largest, np.maximum(largest, s.max(axis=1))
+            factor = attention.exp2((before - largest) * attention_wgmma.SCALE)
+            powers = attention.exp2(scalar.fma(s, attention_wgmma.SCALE, (largest * -attention_wgmma.SCALE)[:, None]))
+            lanes = powers.reshape(queries, 16, 4, 2)  # of a row, lane t has columns 8 n + 2 t and the next one
+            pairs = lanes[..., 0] + lanes[..., 1]
+            here = np.zeros((queries, 4), np.float32)
+            for n in range(16):
+                here = here + pairs[:, n]
+            total = scalar.fma(total, factor[:, None], here)
+            o = product(powers.astype(np.float16), held, o * factor[:, None])
+        whole = (total[:, 0] + total[:, 1]) + (total[:, 2] + total[:, 3])
+        out.append((o * (np.float32(1) / whole)[:, None]).astype(np.float16))
+    return np.stack(out)
+
+
+def product(a, b, c):
+    """A B + C of any number of rows, as wgmma computes it."""
+    rows = len(a)
+    given = padded(a, 64, 1), np.ascontiguousarray(b), padded(c, 64, 1)
+    return tcemu.matmul(*given, instruction=attention_wgmma.MMA)[:rows]
+
+
+ATTENTIONS = [(2, 1, 100, 300, False), (1, 1, 150, 150, True), (2, 2, 70, 260, True), (1, 1, 1, 1, False)]
+
+
+def test_attention_with_wgmma(row):
+    for number, (heads, fewer, queries, keys, causal) in enumerate(ATTENTIONS):
+        q, k, v = normal(1, heads, queries, 128), normal(2, fewer, keys, 128), normal(3, fewer, keys, 128)
+        with row(f"{heads} heads, {queries} queries, {keys} keys, {causal}"):
+            wanted = attended(q, k, v, causal)
+            found, launch = attention_wgmma.attend(q, k, v, causal, policy=POLICIES[number % 3], seed=number)
+            same(found, wanted)
+            silent(launch)
+
+
+def test_causal_attention_is_close_to_the_exact_one():
+    q, k, v = normal(1, 1, 140, 128), normal(2, 1, 200, 128), normal(3, 1, 200, 128)
+    found, _ = attention_wgmma.attend(q, k, v, causal=True, sanitizer="off")
+    exact = q[0].astype(float) @ k[0].T.astype(float) / np.sqrt(128)
+    exact[np.arange(200) > np.arange(140)[:, None] + 60] = -np.inf
+    weights = np.exp(exact - exact.max(axis=1, keepdims=True))
+    assert np.abs(found[0] - weights @ v[0].astype(float) / weights.sum(axis=1, keepdims=True)).max() < 2e-3
+
+
+def test_values_behind_the_last_key_do_not_matter():
+    """The copy engine fills the tile with zeros there, so no infinity of the next head comes in."""
+    q, k, v = (normal(seed, 2, 50, 128) for seed in (1, 2, 3))
+    v[1] = np.inf
+    found, _ = attention_wgmma.attend(q, k, v, sanitizer="off")
+    assert np.isfinite(found[0]).all()
+
+
+def test_a_warpgroup_that_overwrites_p_too_early(monkeypatch):
+    """P is an operand of a product that still runs: without the wait, pack writes into it."""
+    a_wait = attention_wgmma.Warp.wgmma_wait_group
+    monkeypatch.setattr(attention_wgmma.Warp, "wgmma_wait_group", lambda warp, pending: a_wait(warp, max(pending, 1)))
+    q, k, v = (normal(seed, 1, keys, 128) for seed, keys in ((1, 128), (2, 256), (3, 256)))
+    _, launch = attention_wgmma.attend(q, k, v, sanitizer="collect")
+    assert "wgmma-wait-weak" in {report.rule for report in launch.reports}
+
+
+@pytest.mark.parametrize(
+    ("shapes", "causal", "message"),
+    [
+        ([(1, 8, 64), (1, 8, 64), (1, 8, 64)], False, "q must be float16 (heads, queries, 128), k and v (heads of k,"),
+        ([(3, 8, 128), (2, 8, 128), (2, 8, 128)], False, "with a multiple of k's heads in q; got float16 (3, 8, 128)"),
+        ([(1, 8, 128), (1, 8, 128), (1, 9, 128)], False, "got float16 (1, 8, 128), float16 (1, 8, 128), float16 (1, 9"),
+        ([(1, 9, 128), (1, 8, 128), (1, 8, 128)], True, "as many keys as queries; got 8 keys and 9 queries, of which"),
+    ],
+)
+def test_attention_that_cannot_be(shapes, causal, message):
+    with pytest.raises(OperandError, match=re.escape(message)):
+        attention_wgmma.attend(*(np.zeros(shape, np.float16) for shape in shapes), causal)

@@ -11,32 +11,10 @@ __shared__ __align__(128) unsigned char tiles[3 * TILE_BYTES];
 
 __device__ u32 place(int tile, int row, int unit) { return in_shared(tiles) + tile + row * 128 + ((unit ^ row % 8) * 16); }
 
-__device__ float exp2_of(float x) {
-    constexpr float coefficients[] = {POLYNOMIAL};
-    x = fmaxf(x, -126.0f);
-    float shifted = __fadd_rn(x, 12582912.0f);
-    float rest = __fadd_rn(x, -__fadd_rn(shifted, -12582912.0f));
-    float power = coefficients[0];
-    for (int i = 1; i < 6; ++i) power = __fmaf_rn(power, rest, coefficients[i]);
-    return __uint_as_float(__float_as_uint(power) + (__float_as_uint(shifted) << 23));
-}
-
 __device__ void copy_tile(int to, const __half* matrix, int rows, int first) {
     for (int unit = threadIdx.x; unit < 512; unit += 128)
         copy(place(to, unit / 8, unit % 8), matrix, rows, DIM, first + unit / 8, 8 * (unit % 8));
     commit();
-}
-
-__device__ float largest_of_row(float value) {
-    for (int distance = 1; distance < 4; distance *= 2)
-        value = fmaxf(value, __shfl_xor_sync(0xffffffff, value, distance));
-    return value;
-}
-
-__device__ float total_of_row(float value) {
-    for (int distance = 1; distance < 4; distance *= 2)
-        value = __fadd_rn(value, __shfl_xor_sync(0xffffffff, value, distance));
-    return value;
 }
 
 __device__ void scores(float (&s)[8][4], u32 (&q)[4][4], int first, int keys) {

@@ -32,6 +32,11 @@ __device__ inline void load_box(u32 to, const void* map, int x, int y, u32 bar) 
                  ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(bar) : "memory");
 }
 
+__device__ inline void load_box(u32 to, const void* map, int x, int y, int z, u32 bar) {
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];"
+                 ::"r"(to), "l"(map), "r"(x), "r"(y), "r"(z), "r"(bar) : "memory");
+}
+
 // A position in a ring of stages: step % COUNT and step / COUNT, counted without a division.
 template <int COUNT>
 struct Ring {
@@ -78,11 +83,43 @@ __device__ inline void ldmatrix_trans(u32 (&held)[4], u32 from) {
                  : "=r"(held[0]), "=r"(held[1]), "=r"(held[2]), "=r"(held[3]) : "r"(from) : "memory");
 }
 
+// ------------------------------------------------------------------------------------------------ softmax
+
+#ifdef POLYNOMIAL  // tcemu.gemm.twins defines its coefficients; _rn keeps the compiler from fusing a product and a sum
+__device__ inline float exp2_of(float x) {
+    constexpr float coefficients[] = {POLYNOMIAL};
+    x = fmaxf(x, -126.0f);
+    float shifted = __fadd_rn(x, 12582912.0f);
+    float rest = __fadd_rn(x, -__fadd_rn(shifted, -12582912.0f));
+    float power = coefficients[0];
+    for (int i = 1; i < 6; ++i) power = __fmaf_rn(power, rest, coefficients[i]);
+    return __uint_as_float(__float_as_uint(power) + (__float_as_uint(shifted) << 23));
+}
+#endif
+
+// Of the four lanes that hold a row of an accumulator: the largest value, and the sum.
+__device__ inline float largest_of_row(float value) {
+    for (int distance = 1; distance < 4; distance *= 2)
+        value = fmaxf(value, __shfl_xor_sync(0xffffffff, value, distance));
+    return value;
+}
+
+__device__ inline float total_of_row(float value) {
+    for (int distance = 1; distance < 4; distance *= 2)
+        value = __fadd_rn(value, __shfl_xor_sync(0xffffffff, value, distance));
+    return value;
+}
+
 // ------------------------------------------------------------------------------------------------ wgmma
 
 // The descriptor of a K-major tile with the 128-byte swizzle: 8 rows of 128 bytes follow each other, SBO is 1,024 bytes.
 __device__ inline u64 k_major(u32 tile) {
     return static_cast<u64>(tile & 0x3FFFF) >> 4 | 1ull << 16 | 1024ull >> 4 << 32 | 1ull << 62;
+}
+
+// The descriptor of a tile whose lines of 128 bytes go along M or N; the next 64 of these are `next` bytes away.
+__device__ inline u64 mn_major(u32 tile, u32 next) {
+    return static_cast<u64>(tile & 0x3FFFF) >> 4 | static_cast<u64>(next >> 4) << 16 | 1024ull >> 4 << 32 | 1ull << 62;
 }
 
 // Tells the compiler that a register changes here: nothing may read it before.
