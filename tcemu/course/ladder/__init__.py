@@ -1,1 +1,3 @@
-"""Your GEMM: ten kernels, each from the one before, in Python or CUDA C++."""
+"""Your GEMM: ten kernels, each made from the one before, in Python or CUDA C++."""
+
+__all__: list[str] = []
