@@ -70,9 +70,9 @@ def test_its_links_to_notebooks_lead_somewhere(path: Path, notebook: Any) -> Non
 
 
 def test_it_narrates_and_the_package_computes(notebook: Any) -> None:
-    """A cell has at most a dozen lines. Only kernels, and cells that the learner writes, contain more than calls."""
+    """At most a dozen lines a cell, of CUDA C++ two dozen; only kernels and learners' cells contain more than calls."""
     for cell in _code(notebook):
-        assert len(cell.source.splitlines()) <= 12, cell.source
+        assert len(cell.source.splitlines()) <= (24 if cell.source.startswith("%%cuda") else 12), cell.source
         if not {"kernel", "exercise"} & set(cell.metadata.get("tags", [])):
             assert not re.search(r"^\s*(def|class|while|try|if)\b", cell.source, re.MULTILINE), cell.source
 
