@@ -94,16 +94,18 @@ def _masked(ops: Ops, words: Words, place: Value, length: Value) -> Value:
     return ops.select(place > 31, 0, _of_length(ops, ~(place & 0), length, signed=False) << by)
 
 
+def part(ops: Ops, value: Value, number: int, bits: int, *, signed: bool) -> Value:
+    """One of the parts of 32 bits, the lowest of which is 0, extended to 32 bits."""
+    moved = value << (32 - bits * (number + 1))
+    return ops.shift_signed(moved, 32 - bits) if signed else moved >> (32 - bits)
+
+
 def _dot_product(step: int, ops: Ops, words: Words, x: Value, y: Value, z: Value) -> Value:
     """Products of the parts of x and bytes of y, added to z: of all four bytes, or of two that .lo or .hi selects."""
-
-    def part(value: Value, number: int, bits: int, name: str) -> Value:
-        moved = value << (32 - bits * (number + 1))
-        return ops.shift_signed(moved, 32 - bits) if is_signed(words, name) else moved >> (32 - bits)
-
+    signed, other_signed = is_signed(words, "atype"), is_signed(words, "btype")
     first = 2 if words.get("half") == "hi" else 0
     for number in range(32 // step):
-        z = z + part(x, number, step, "atype") * part(y, first + number, 8, "btype")
+        z = z + part(ops, x, number, step, signed=signed) * part(ops, y, first + number, 8, signed=other_signed)
     return z
 
 
@@ -127,7 +129,7 @@ def _permuted(ops: Ops, words: Words, x: Value, y: Value, selectors: Value) -> V
     for number in range(4):
         if known is not None:
             chosen = known >> 4 * number & 15
-            byte = ((y if chosen & 4 else x) << (24 - 8 * (chosen & 3)))
+            byte = (y if chosen & 4 else x) << (24 - 8 * (chosen & 3))
             byte = ops.shift_signed(byte, 31) & (0xFF << 24) if chosen & 8 else byte & (0xFF << 24)
             found = found | byte >> (24 - 8 * number)
             continue

@@ -48,6 +48,7 @@ CHAPTERS: Mapping[str, str] = {
     "9.7.7": "Half Precision Comparison Instructions",
     "9.7.8": "Logic and Shift Instructions",
     "9.7.9": "Data Movement and Conversion Instructions",
+    "9.7.18": "Video Instructions",
 }
 
 #: Words that stand for the same choice wherever they occur.
@@ -83,7 +84,7 @@ class Ordinary:
 
     `meaning` takes a backend and the operands' bits: unsigned integers of their widths, or masks for predicates. It
     returns the result, or a tuple of them. With `carry_in`, CC.CF comes last among the operands; with `carry_out`, it
-    comes last among the results.
+    comes last among the results. With `parts`, it can be told by `selectors` which parts of operands to take.
 
     >>> from tcemu import alu
     >>> mad = alu.find("mad.wide.s32")
@@ -100,6 +101,8 @@ class Ordinary:
     known: Known
     section: str
     title: str
+    #: In how many parts the instruction takes its operands, if it can select them (`tcemu.alu.video`).
+    parts: int = 0
 
 
 @dataclass(frozen=True)
@@ -124,6 +127,7 @@ class Row:
     section: str
     words: Mapping[str, str] = field(default_factory=dict)
     carry: Literal["", "in", "out", "in out"] = ""
+    parts: int = 0
 
     def __post_init__(self) -> None:
         self._check()
@@ -221,6 +225,7 @@ class Row:
             known,
             self.section,
             self.title,
+            self.parts,
         )
 
 
@@ -237,5 +242,5 @@ def _bound(meaning: Meaning, words: Words) -> Meaning:
     return partial(_call, meaning, words)
 
 
-def _call(meaning: Meaning, words: Words, ops: Ops, *values: Value) -> Any:
-    return meaning(ops, words, *values)
+def _call(meaning: Meaning, words: Words, ops: Ops, *values: Value, **told: Any) -> Any:
+    return meaning(ops, words, *values, **told)

@@ -14,6 +14,7 @@ from tcemu.assembly.module import (
     Negated,
     Operand,
     Pair,
+    Parts,
     Prototype,
     Register,
     Sink,
@@ -27,6 +28,6 @@ from tcemu.assembly.parser import parse
 
 __all__ = [
     "Arguments", "Function", "Immediate", "Initial", "Instruction", "Label", "Line", "Masked", "Memory", "Module",
-    "Negated", "Operand", "Pair", "Prototype", "Register", "Sink", "Special", "Symbol", "Variable", "Vector",
+    "Negated", "Operand", "Pair", "Parts", "Prototype", "Register", "Sink", "Special", "Symbol", "Variable", "Vector",
     "parse", "width",
 ]  # fmt: skip

@@ -128,6 +128,22 @@ class Negated:
 
 
 @dataclass(frozen=True, slots=True)
+class Parts:
+    """``%r1.h10`` of a video instruction: halves (h) or bytes (b) of a register, the last one first.
+
+    >>> from tcemu import assembly
+    >>> str(assembly.Parts(assembly.Register("%r1"), "h10"))
+    '%r1.h10'
+    """
+
+    register: Register
+    selector: str
+
+    def __str__(self) -> str:
+        return f"{self.register}.{self.selector}"
+
+
+@dataclass(frozen=True, slots=True)
 class Sink:
     """``_``: a result that nobody wants.
 
@@ -206,8 +222,9 @@ class Arguments:
 
 
 Operand: TypeAlias = (
-    Register | Special | Immediate | Symbol | Masked | Label | Negated | Sink | Vector | Pair | Memory | Arguments
-)
+    Register | Special | Immediate | Symbol | Masked | Label | Negated | Parts | Sink | Vector | Pair | Memory
+    | Arguments
+)  # fmt: skip
 #: The initial value of a variable: one element, or a tuple of initial values for each dimension.
 Initial: TypeAlias = "Immediate | Symbol | Masked | tuple[Initial, ...]"
 

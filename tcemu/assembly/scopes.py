@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from tcemu.assembly.module import Operand, Register, Sink, Special, Symbol, Vector
+from tcemu.assembly.module import Operand, Parts, Register, Sink, Special, Symbol, Vector
 
 #: Special registers (PTX ISA 9.1, chapter 10), with the components of those that are vectors.
 _INDEXED = ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid")
@@ -26,6 +26,8 @@ SPECIAL = frozenset(
 )  # fmt: skip
 #: The components of a vector register, under both of their names.
 COMPONENTS = {"x": 0, "y": 1, "z": 2, "w": 3, "r": 0, "g": 1, "b": 2, "a": 3}
+#: What may follow a register in a video instruction.
+_SELECTOR = re.compile(r"h[0-3]+|b[0-7]+")
 _DIGITS = re.compile(r"[0-9]+$")
 _FIXED: dict[str, Operand] = {"_": Sink()}
 
@@ -105,7 +107,7 @@ class Scope:
         return None
 
     def _first_use(self, name: str) -> Operand | None:
-        """A register of this scope, which is used for the first time, or a component of a vector register."""
+        """A register of this scope, which is used for the first time, or a component or parts of one."""
         type = self._declared.get(name) or self._ranged(name)  # noqa: A001 - PTX's word
         if type is not None:
             found = self._own[name] = self._made(name, type)
@@ -115,6 +117,10 @@ class Scope:
             vector = self._own.get(stem) or self._first_use(stem)
             if isinstance(vector, Vector) and COMPONENTS[component] < len(vector.items):
                 return vector.items[COMPONENTS[component]]
+        if dot and _SELECTOR.fullmatch(component):
+            register = self._own.get(stem) or self._first_use(stem)
+            if isinstance(register, Register):
+                return Parts(register, component)
         return None
 
     def _ranged(self, name: str) -> str | None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from tcemu import alu
-from tcemu.assembly import Function, Immediate, Instruction, Memory, Negated, Operand, Pair, Register, Vector
+from tcemu.assembly import Function, Immediate, Instruction, Memory, Negated, Operand, Pair, Parts, Register, Vector
 from tcemu.assembly.module import Arguments
 from tcemu.errors import TableError
 
@@ -290,7 +290,7 @@ def _registers(operands: tuple[Operand, ...]) -> Iterator[str]:
     for each in operands:
         if isinstance(each, Register):
             yield each.name
-        elif isinstance(each, Negated):
+        elif isinstance(each, Negated | Parts):
             yield each.register.name
         elif isinstance(each, Vector | Arguments):
             yield from _registers(each.items)

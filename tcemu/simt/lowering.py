@@ -31,6 +31,7 @@ from tcemu.simt.errors import Unsupported
 from tcemu.simt.layout import Layout, packed
 from tcemu.simt.moves import Meaning
 from tcemu.simt.places import Constant, Place, Slots, Source, Uniform
+from tcemu.simt.selectors import selected
 from tcemu.simt.special import CLOCKS, SPECIAL
 from tcemu.simt.steps import Access, Compute, Guard, Space, Step
 
@@ -178,7 +179,8 @@ class Lowering:
 
     def _computed(self, number: int, instruction: Instruction, row: alu.Ordinary) -> Compute:
         """A step of an ordinary instruction."""
-        outs, ins = _split(instruction.operands, len(row.results), len(row.operands), instruction.opcode)
+        operands, row = selected(instruction, row)
+        outs, ins = _split(operands, len(row.results), len(row.operands), instruction.opcode)
         sources = [self.source(each, width(kind), kind) for each, kind in zip(ins, row.operands, strict=True)]
         results = [self.place(each) for each in outs]
         meaning = moves.negated(row.meaning, [isinstance(each, Negated) for each in ins])

@@ -25,13 +25,7 @@ def module(file):
     return assembly.parse(golden()["ptx"][file], file)
 
 
-MISSING = {"dots": pytest.mark.xfail(raises=simt.Unsupported, reason="vabsdiff4")}
-
-
-EACH = [pytest.param(case, marks=MISSING.get(case.kernel, ()), id=str(case)) for case in CASES]
-
-
-@pytest.mark.parametrize("case", EACH)
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_byte_is_the_h100s(case):
     args, kernel = case.args(), simt.Kernel(module(case.file), case.kernel)
     kernel.launch(case.grid, case.block, *args, shared=case.shared, sanitizer="off")
