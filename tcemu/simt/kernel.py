@@ -41,7 +41,12 @@ _TARGET = "sm_90a"
 
 
 class Prepared(NamedTuple):
-    """A launch: the function of a warp, the arrays that it gets, the shared memory and the cluster."""
+    """A launch: the function of a warp, the arrays that it gets, the shared memory and the cluster.
+
+    >>> from tcemu.simt.kernel import Prepared
+    >>> Prepared(lambda warp: None, (), 128, None).shared
+    128
+    """
 
     kernel: Callable[..., None]
     args: Sequence[Any]
