@@ -89,7 +89,12 @@ class Kernel:
         return self.executable.launch(grid, block, *given, **options)
 
     def prepared(self, args: Sequence[Any], shared: Any, cluster: Any) -> simt.Prepared:
-        """What tcemu.Stream.launch runs."""
+        """What tcemu.Stream.launch runs.
+
+        >>> text = ".version 8.0\\n.target sm_80\\n.address_size 64\\n.visible .entry k() { ret; }"
+        >>> tcemu.ptx.load(text)["k"].prepared((), 128, None).cluster is None
+        True
+        """
         return self.executable.prepared(checked(self.name, self.parameters, args), shared, cluster)
 
     def __getitem__(self, configuration: Any) -> Callable[..., Launch]:

@@ -162,7 +162,12 @@ class Kernel:
         return result
 
     def prepared(self, args: Sequence[Any], shared: Any, cluster: Any, *, alone: bool = False) -> Prepared:
-        """What tcemu.launch or, unless `alone`, tcemu.Stream.launch runs. Raises LaunchError if that cannot be."""
+        """What tcemu.launch or, unless `alone`, tcemu.Stream.launch runs. Raises LaunchError if that cannot be.
+
+        >>> text = ".version 8.0\\n.target sm_80\\n.address_size 64\\n.visible .entry k() { ret; }"
+        >>> tcemu.ptx.load(text)["k"].executable.prepared((), 128, None).cluster is None
+        True
+        """
         bound = arguments.bind(self.function, args, self.names)
         variables = self.layout.variables
         buffers = [*(array for _, array in bound.buffers), *(self.variables.array(each) for each in variables)]
