@@ -14,13 +14,11 @@ import argparse
 import re
 import shlex
 import sys
-import threading
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tcemu.backend import load_soon
 from tcemu.cuda import compiler
 from tcemu.errors import OperandError
 from tcemu.tracebacks import cell as running_cell
@@ -131,21 +129,14 @@ def _ambiguous(module: Module) -> dict[str, list[str]]:
 
 
 def register(shell: Any) -> None:
-    """What `%load_ext tcemu.cuda` does: the magic; the compiler and the machine start while the user types."""
+    """What `%load_ext tcemu.cuda` does: the magic; the compiler starts meanwhile, in a process of its own."""
     compiler.begin()
-    # the next line of most cells imports numpy, too; of two threads that do, one would see half of it
-    import_module("numpy")
-    threading.Thread(target=_warm, daemon=True).start()
+    # not in the background: of two threads that import numpy, one would see half of it
+    for name in ("tcemu.cuda.module", "tcemu.cuda.host_code", "tcemu.launcher"):
+        import_module(name)
 
     def cuda(line: str, body: str) -> None:
         cell(shell, line, body)
 
     cuda.__doc__ = f"{__doc__}\n{_parser().format_help()}"
     shell.register_magic_function(cuda, "cell", "cuda")
-
-
-def _warm() -> None:
-    """Import what a cell and the first launch need, and the kernels with which the sanitizer follows larger ones."""
-    for name in ("tcemu.cuda.module", "tcemu.cuda.host_code", "tcemu.launcher"):
-        import_module(name)
-    load_soon()

@@ -91,7 +91,7 @@ class Kernel:
     def prepared(self, args: Sequence[Any], shared: Any, cluster: Any) -> simt.Prepared:
         """What tcemu.Stream.launch runs.
 
-        >>> text = ".version 8.0\\n.target sm_80\\n.address_size 64\\n.visible .entry k() { ret; }"
+        >>> text = ".version 8.0 .target sm_80 .address_size 64 .visible .entry k() { ret; }"
         >>> tcemu.ptx.load(text)["k"].prepared((), 128, None).cluster is None
         True
         """
