@@ -19,6 +19,7 @@ from tcemu.formats import lookup
 from tcemu.gemm import (
     attention,
     attention_wgmma,
+    grouped_fp8,
     mma_pipeline,
     mma_sparse,
     scalar,
@@ -350,6 +351,12 @@ def heads(keys: int, causal: bool) -> tuple[Any, ...]:
     return q, k, v, causal
 
 
+def expert(depth: int) -> tuple[Any, ...]:
+    """One group of 128 rows."""
+    a, b = (np.ones(shape, lookup("e4m3").dtype) for shape in ((128, depth), (1, 128, depth)))
+    return a, np.ones((128, depth // 128), np.float32), b, np.ones((1, 1, depth // 128), np.float32), [128]
+
+
 def hoppers(element: str, columns: int, consumers: int, stages: Sequence[int], **more: Any) -> list[Setting]:
     """Settings that differ in their stages."""
     return [Hopper(wgmma_tma.Plan(element, columns, consumers, number, **more)) for number in stages]
@@ -484,6 +491,10 @@ KERNELS: list[Setting] = [
         )
         for keys, causal in ((512, False), (2048, False), (2048, True))
     ),
+]
+KERNELS += [
+    Whole(f"grouped_fp8, 128x128, K = {depth}", grouped_fp8.multiply, shipped.grouped_fp8, partial(expert, depth))
+    for depth in (1024, 4096)
 ]
 #: Blocks that wait for each other.
 BETWEEN: list[Setting] = [*map(Meeting, (2, 4, 8, 16, 32, 66, 132))]

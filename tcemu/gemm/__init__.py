@@ -12,6 +12,7 @@
     wgmma_sparse    the same with a pruned A
     attention       fused attention: two products and a softmax between them
     attention_wgmma the same as FlashAttention-3 does it: wgmma, A from registers, softmax under products, causal
+    grouped_fp8     the experts of a layer: fp8 with a scale for each 128 elements, groups of different sizes
     side_by_side    the source of a kernel in Python and in CUDA C++, in tabs
     twins, shipped  the same kernels in CUDA C++, on the GPU of this machine
     explorers       sliders that launch them
@@ -28,6 +29,7 @@ from tcemu.gemm import (
     attention,
     attention_wgmma,
     explorers,
+    grouped_fp8,
     mma_pipeline,
     mma_sparse,
     shipped,
@@ -48,6 +50,7 @@ __all__ = [
     "attention",
     "attention_wgmma",
     "explorers",
+    "grouped_fp8",
     "mma_pipeline",
     "mma_sparse",
     "scalar",

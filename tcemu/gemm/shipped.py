@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.gemm import attention_wgmma as flash
+from tcemu.gemm import grouped_fp8 as experts
 from tcemu.gemm import wgmma_persistent as persistent
 from tcemu.gemm.attention import POLYNOMIAL
 from tcemu.gemm.operands import check
@@ -75,3 +76,16 @@ def attention_wgmma(q: Array, k: Array, v: Array, causal: bool = False) -> Array
     threads, shared = WARPGROUP * (flash.CONSUMERS + 1), flash.SHARED + 1024
     run(attention_source(), "kernel", flash.grid_of(q), threads, *maps, out, *sizes, shared=shared)
     return out
+
+
+def grouped_fp8(a: Array, scales_a: Array, b: Array, scales_b: Array, sizes: npt.ArrayLike) -> Array:
+    """As grouped_fp8.multiply."""
+    experts.check(a, scales_a, b, scales_b, sizes)
+    plan, d = experts.PLAN, np.zeros((len(a), b.shape[1]), np.float32)
+    rows, of_rows, columns, of_blocks, tiles = experts.arranged(a, scales_a, b, scales_b, sizes)
+    box_a, box_b = boxes(rows, columns.T, plan)
+    text, defined = hopper_source(plan, "grouped_fp8")
+    grid, threads = experts.grid_of(b, sizes), WARPGROUP * plan.consumers + 32
+    given = box_a, of_rows, box_b, of_blocks, tiles, d, *(np.int32(each) for each in (*d.shape, a.shape[1]))
+    run(text, "grouped", grid, threads, *given, shared=plan.shared + 1024, define=defined)
+    return d

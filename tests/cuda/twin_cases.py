@@ -12,6 +12,7 @@ from tcemu.formats import lookup
 from tcemu.gemm import (
     attention,
     attention_wgmma,
+    grouped_fp8,
     mma_pipeline,
     mma_sparse,
     shipped,
@@ -59,6 +60,13 @@ def pruned(a: Array, b: Array, instruction: Any) -> tuple[Array, Array]:
     return sparse.prune(a, instruction), b
 
 
+def experts(sizes: list[int], n: int, k: int) -> tuple[Any, ...]:
+    """A, its scales, B, its scales, and the rows of each group."""
+    blocks = -(-k // 128)
+    scales = [np.abs(matrix("f32", *shape)) for shape in ((sum(sizes), blocks), (len(sizes), -(-n // 128), blocks))]
+    return matrix("e4m3", sum(sizes), k), scales[0], matrix("e4m3", len(sizes), n, k), scales[1], sizes
+
+
 _F16 = factors("f16", 100, 136, 168)
 _HOPPER = [
     wgmma_tma.Plan("f16", columns=64),
@@ -93,6 +101,7 @@ TWINS = {
         )
         for name, plan in _PERSISTENT.items()
     },
+    "grouped_fp8": Twin(grouped_fp8.multiply, shipped.grouped_fp8, experts([70, 0, 130], 136, 272)),
     "attention": Twin(attention.attend, twins.attention, tuple(matrix("f16", 64 + n, 64)[:64] for n in range(3))),
     **{
         f"attention_wgmma-{name}": Twin(

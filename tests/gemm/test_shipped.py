@@ -3,12 +3,13 @@
 import re
 from dataclasses import replace
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import tcemu
 from tcemu.errors import OperandError
-from tcemu.gemm import attention, attention_wgmma, scalar, wgmma_persistent
+from tcemu.gemm import attention, attention_wgmma, grouped_fp8, scalar, wgmma_persistent
 from tcemu.gemm.wgmma_persistent import PersistentPlan
 
 POLICIES = ("late", "early", "random")
@@ -184,3 +185,68 @@ def test_a_warpgroup_that_overwrites_p_too_early(monkeypatch):
 def test_attention_that_cannot_be(shapes, causal, message):
     with pytest.raises(OperandError, match=re.escape(message)):
         attention_wgmma.attend(*(np.zeros(shape, np.float16) for shape in shapes), causal)
+
+
+# ---------------------------------------------------------------------------------------------------- grouped fp8
+
+
+def experts(sizes, n, k):
+    """A, its scales, B, its scales, the sizes."""
+    rng, blocks = np.random.default_rng(n), -(-k // 128)
+    shapes = (sum(sizes), k), (len(sizes), n, k)
+    a, b = (rng.standard_normal(shape).astype(ml_dtypes.float8_e4m3fn) for shape in shapes)
+    shapes = (len(a), blocks), (len(b), -(-n // 128), blocks)
+    of_a, of_b = (rng.uniform(0.5, 2, shape).astype(np.float32) for shape in shapes)
+    return a, of_a, b, of_b, sizes
+
+
+def scaled_products(a, scales_a, b, scales_b, sizes):
+    """The documented order, group by group."""
+    out, first = [], 0
+    for group, size in enumerate(sizes):
+        own, theirs = padded(a[first : first + size], 64, 128), padded(b[group], 128, 128)
+        d = np.zeros((len(own), len(theirs)), np.float32)
+        for step in range(own.shape[1] // 128):
+            k = slice(128 * step, 128 * step + 128)
+            part = tcemu.matmul(own[:, k], np.ascontiguousarray(theirs[:, k].T), instruction=grouped_fp8.PLAN.mma)
+            rows = padded(scales_a[first : first + size, step], 64)
+            d = scalar.fma(part, rows[:, None] * np.repeat(scales_b[group, :, step], 128), d)
+        out.append(d[:size, : b.shape[1]])
+        first += size
+    return np.concatenate(out)
+
+
+def test_groups_of_different_sizes(row):
+    for number, (sizes, n, k) in enumerate((([70, 0, 130, 3], 200, 272), ([1], 8, 16), ([0, 128], 131, 400))):
+        given = experts(sizes, n, k)
+        with row(f"{sizes} {n} {k}"):
+            found, launch = grouped_fp8.multiply(*given, policy=POLICIES[number], seed=number)
+            same(found, scaled_products(*given))
+            silent(launch)
+
+
+def test_sums_in_f32_are_closer_than_those_of_the_tensor_core():
+    a, _, b, _, _ = experts([64], 128, 1024)
+    ones = np.ones((64, 8), np.float32), np.ones((1, 1, 8), np.float32)
+    found, _ = grouped_fp8.multiply(a, ones[0], b, ones[1], [64], sanitizer="off")
+    inside = tcemu.matmul(a, np.ascontiguousarray(b[0].T), instruction=grouped_fp8.PLAN.mma)
+    exact = a.astype(float) @ b[0].T.astype(float)
+    assert np.abs(found - exact).max() < np.abs(inside - exact).max() / 2
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("a", np.ones((4, 24), ml_dtypes.float8_e4m3fn), "with k a multiple of 16, whole units of 16 bytes"),
+        ("a", np.ones((4, 32), np.float16), "both float8_e4m3fn"),
+        ("scales_a", np.ones((4, 2), np.float32), "scales_a must be float32 (4, 1), one for each 128 elements"),
+        ("scales_b", np.ones((2, 1), np.float32), "scales_b must be float32 (2, 1, 1), one for each 128 x 128"),
+        ("sizes", [4], "sizes must be 2 whole numbers, the rows of each group, 4 in all; got [4]"),
+        ("sizes", [5, -1], "sizes must be 2 whole numbers"),
+        ("sizes", [3.0, 1.0], "sizes must be 2 whole numbers"),
+    ],
+)
+def test_groups_that_cannot_be(name, value, message):
+    given = dict(zip(("a", "scales_a", "b", "scales_b", "sizes"), experts([3, 1], 8, 32), strict=True))
+    with pytest.raises(OperandError, match=re.escape(message)):
+        grouped_fp8.multiply(**{**given, name: value})
