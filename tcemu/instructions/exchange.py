@@ -14,11 +14,15 @@ from tcemu.instructions.plain import WARP, family, one, single
 
 _MASK = "The membermask names the lanes that take part; all of them must execute the instruction, with the same mask."
 
+#: The assembler takes .sync in any place: CUB writes vote.ballot.sync.b32.
+_SYNC = frozenset({"sync"})
+
 SHUFFLE = family(
     "shfl.sync",
     "shfl.sync.{mode}.{type}",
     "9.7.9.6",
     [one(facts=WARP, mode="up down bfly idx", type="b32")],
+    marks=_SYNC,
     signature="d_value predicate_out? = a_value b_value c_value membermask?",
     changes=False,
     about="gives each lane the value of another lane of the warp",
@@ -39,6 +43,7 @@ VOTE = family(
         one(facts=replace(WARP, answers="predicate"), mode="all any uni", type="pred"),
         one(facts=replace(WARP, answers="value"), mode="ballot", type="b32"),
     ],
+    marks=_SYNC,
     signature="d_answer = predicate membermask?",
     changes=False,
     about="tests whether a predicate is true in all lanes or in any, or equal in all; or returns where it is true",
@@ -52,7 +57,7 @@ MATCH = family(
         one(facts=replace(WARP, answers="value"), mode="any", type="b32 b64"),
         one(facts=replace(WARP, answers="value", agrees=True), mode="all", type="b32 b64"),
     ],
-    stems=("match.any.sync", "match.all.sync"),
+    marks=_SYNC,
     signature="d_answer [agrees: predicate_out?] = a_value membermask?",
     changes=False,
     about="returns which lanes have the same value, one bit each",
@@ -72,6 +77,7 @@ REDUCE = family(
         one("7.0", "sm_80", WARP, op="and or xor", type="b32"),
         one("8.6", "sm_100f", replace(WARP, unsupported=_FLOATS), op="min max", abs=" abs", nan=" NaN", type="f32"),
     ],
+    marks=_SYNC,
     signature="d_value = a_value membermask?",
     changes=False,
     about="combines the values of all lanes: sum, minimum, maximum, bitwise and, or, xor",

@@ -33,13 +33,17 @@ class Part(NamedTuple):
 def family(
     name: str, template: str, section: str, rows: Sequence[Rows], *, stems: Iterable[str] = (), **told: Any
 ) -> Family:
-    """The family called `name`, spelt by `template`; its opcodes begin with one of `stems`, by default with `name`."""
+    """The family called `name`, spelt by `template`; its opcodes begin with one of `stems`, by default with `name`.
+
+    With `marks` and without `stems`, they have one of these words, wherever the assembler takes it.
+    """
 
     def make(words: Words, row: Rows, opcode: str) -> Instruction:
         return Instruction(opcode, name, section, Shape(), row.gate_of(words), {}, {}, words, row.facts)
 
     mnemonic, _, _ = name.partition(".")
-    told |= {"mnemonic": mnemonic, "stems": tuple(stems) or (name,), "plain": True}
+    begins = tuple(stems) or (() if "marks" in told else (name,))
+    told |= {"mnemonic": mnemonic, "stems": begins, "plain": True}
     found = vocabulary(rows)
     # the nearest form keeps the other words rather than the vector
     words = {slot: found[slot] for slot in sorted(re.findall(r"{(\w+)}", template), key=lambda slot: slot == "vec")}

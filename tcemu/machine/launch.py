@@ -295,9 +295,14 @@ def partings(
     cause: str = "policy",
     kernel: object = None,
 ) -> list[Parting]:
-    """For each array that differs between the first policy and another, the first place of a difference."""
-    found = []
+    """For each array that differs between the first policy and another, the first place of a difference.
+
+    A kernel of a front end may have an attribute `scratch`: arrays that nobody reads behind the launch.
+    """
+    found, scratch = list[Parting](), getattr(kernel, "scratch", ())
     for place, *versions in zip(places, *contents, strict=True):
+        if place in scratch:
+            continue
         for policy, other in zip(policies[1:], versions[1:], strict=True):
             differ = _bits(versions[0]) != _bits(other)
             if differ.any():

@@ -31,6 +31,7 @@ from tcemu.machine.memory import GlobalMemory
 from tcemu.machine.warp import Warp
 from tcemu.simt import arguments, engine, printed
 from tcemu.simt.contraction import Fused, contract
+from tcemu.simt.hidden import HEAP
 from tcemu.simt.program import Code
 from tcemu.simt.run import Run
 from tcemu.simt.together import Together
@@ -231,6 +232,7 @@ class Kernel:
         called = _in_cpp(each.name for each in layout.variables)
         names = [*(name for name, _ in bound.buffers), *(f"variable {called[each.name]}" for each in layout.variables)]
         kernel.argument_names = dict(enumerate(names))  # type: ignore[attr-defined]
+        kernel.scratch = frozenset(at for at, name in enumerate(names) if name == f"variable {HEAP.name}")  # type: ignore[attr-defined]
         kernel.of = self  # type: ignore[attr-defined] # each launch has a function of its own
         kernel.ran = partial(_count, runs)  # type: ignore[attr-defined]
         return kernel

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from tcemu.assembly import Arguments, Function, Masked, Memory, Module, Operand, Symbol, Variable, Vector
+from tcemu.simt.hidden import hidden
 
 #: Dynamic shared memory starts at a multiple of this, as on GPUs.
 DYNAMIC = 16
@@ -40,10 +41,12 @@ class Layout:
         own = [each for function in functions.values() for each in function.variables.values()]
         named = _named(functions.values(), module)
         visible = {each.name: each for each in [*module.variables.values(), *own] if each.name in named}
+        visible |= {each.name: each for each in hidden(functions.values())}
         in_shared = tuple(each for each in visible.values() if each.space == "shared")
         shared, static = _shared(in_shared)
         variables = tuple(each for each in visible.values() if each.space in ("global", "const"))
-        pointers = {name: FUNCTIONS + 8 * number for number, name in enumerate(functions)}
+        # the same in all kernels of the module: a table in memory outlives a launch
+        pointers = {name: FUNCTIONS + 8 * number for number, name in enumerate(module.functions) if name in functions}
         return cls(kernel, functions, parameters, -(-size // 8) * 8, variables, shared, in_shared, static, pointers)
 
 
@@ -89,13 +92,13 @@ def _operands(function: Function) -> Iterator[Operand]:
 
 
 def _reachable(module: Module, kernel: Function) -> Iterator[Function]:
-    """The kernel and every function that it, or one of these, names."""
+    """The kernel and every function that it, or one of these, names: also in a table, which is a variable."""
     seen, left = {kernel.name}, [kernel]
     while left:
         function = left.pop()
         yield function
         tables = [name for names in function.call_targets.values() for name in names]
-        for name in dict.fromkeys([*symbols(_operands(function)), *tables]):
+        for name in dict.fromkeys([*_named([function], module), *tables]):
             found = module.functions.get(module.aliases.get(name, name))
             if found is not None and found.defined and found.name not in seen:
                 seen.add(found.name)

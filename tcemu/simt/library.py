@@ -1,4 +1,4 @@
-"""Functions that the device runtime has and PTX text only declares: vprintf and __assertfail."""
+"""Functions that the device runtime has and PTX text only declares: vprintf, __assertfail, malloc and free."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tcemu.errors import LaunchError
 from tcemu.machine.addresses import BLOCK, LOCAL, PARAM, SHARED
 from tcemu.machine.masks import LANES, lanes_of
 from tcemu.simt.errors import KernelAssertion
+from tcemu.simt.hidden import HEAP, Heap
 
 if TYPE_CHECKING:
     from tcemu.simt.frames import Frame
@@ -113,8 +115,35 @@ def assertfail(frame: Frame, given: Sequence[int], returns: Sequence[int]) -> No
     run.core.grid.fail(KernelAssertion(told))
 
 
+def _heap(frame: Frame) -> Heap:
+    together = frame.run.together
+    if together.heap is None:
+        together.heap = Heap(frame.run.pointers[HEAP.name])
+    return together.heap
+
+
+def malloc(frame: Frame, given: Sequence[int], returns: Sequence[int]) -> None:
+    """Malloc in a kernel, lane by lane."""
+    for lane in LANES[lanes_of(frame.run.bits)].tolist():
+        address = _heap(frame).take(_argument(frame, lane, given[0]))
+        at = frame.base + returns[0]
+        frame.run.local.bytes[lane, at : at + 8] = np.frombuffer(address.to_bytes(8, "little"), np.uint8)
+
+
+def free(frame: Frame, given: Sequence[int], returns: Sequence[int]) -> None:
+    """Free in a kernel, lane by lane."""
+    for lane in LANES[lanes_of(frame.run.bits)].tolist():
+        address, core = _argument(frame, lane, given[0]), frame.run.core
+        if not _heap(frame).give(address):
+            told = f"malloc has not returned {address:#x}, or it is free already"
+            place = f"lane {lane} of warp {core.index} of block {core.block.number} at {core.at}"
+            core.grid.fail(LaunchError(f"free: {told}: {place}"))
+
+
 #: By name: called with the frame, and where the arguments and results lie in the local memory of its function.
 FUNCTIONS: dict[str, Callable[[Frame, Sequence[int], Sequence[int]], None]] = {
     "vprintf": vprintf,
     "__assertfail": assertfail,
+    "malloc": malloc,
+    "free": free,
 }

@@ -22,7 +22,7 @@ from tcemu.errors import LaunchError
 from tcemu.machine.events import By
 from tcemu.machine.masks import FULL, lanes_of
 from tcemu.machine.waits import Parked, Wait
-from tcemu.simt import memory
+from tcemu.simt import hidden, memory
 from tcemu.simt.context import Context
 from tcemu.simt.errors import FAULT, JOINED, LEFT, OPERATION, SPENT, SPLIT
 from tcemu.simt.frames import Frame, aligned
@@ -73,6 +73,9 @@ class Run:
         """The value of a special register."""
         if name == "dynamic_smem_size":
             return self.core.block.shape.shared - self.program.layout.static_shared
+        place = hidden.special(self, name)
+        if place is not None:
+            return place
         register, known = SPECIAL[name], self.together.special
         if not register.alike:
             return register.read(self.warp)

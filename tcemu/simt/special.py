@@ -49,6 +49,7 @@ SPECIAL: dict[str, SpecialRegister] = {
         for name in (
             "laneid", "warpid", "nwarpid", "smid", "nsmid", "cluster_ctarank", "cluster_nctarank",
             "lanemask_eq", "lanemask_lt", "lanemask_le", "lanemask_gt", "lanemask_ge",
+            "envreg1", "envreg2", *(f"reserved_smem_offset_{each}" for each in ("begin", "end", "cap", "1")),
             "total_smem_size", "aggr_smem_size", "dynamic_smem_size",
         )
     },

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.simt.hidden import Heap
 from tcemu.simt.printed import Listener
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ class Together:
         #: how often each block of each function was executed
         self._executed: dict[Program, Array] = {}
         self._log = np.zeros(0, np.uint8)
+        self.heap: Heap | None = None
         #: special registers that are the same in the same warp of every block, by name and warp
         self.special: dict[tuple[str, int], Any] = {}
 

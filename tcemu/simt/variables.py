@@ -64,8 +64,7 @@ def _address(value: Symbol | Masked, addresses: Mapping[str, int]) -> int:
         return (_address(value.symbol, addresses) & value.mask) >> shift
     if value.name not in addresses:
         raise Unsupported(
-            f"the initial value of a variable is the address of {value.name}, which is not in memory: "
-            "tcemu has no virtual functions and no tables of functions"
+            f"the initial value of a variable is the address of {value.name}, which this module does not define"
         )
     return addresses[value.name] + value.offset
 

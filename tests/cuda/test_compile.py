@@ -305,3 +305,25 @@ def test_programmatic_dependent_launch():
         stream.launch(module["consume"], 1, 32, (x, y), programmatic_stream_serialization=True)
         stream.synchronize()
         assert y.tolist() == list(range(31, -1, -1))
+
+
+def test_virtual_functions_new_and_a_grid_that_synchronises():
+    source = """#include <cooperative_groups.h>
+    struct Shape { __device__ virtual int area(int s) const = 0; __device__ virtual ~Shape() {} };
+    struct Square : Shape { __device__ int area(int s) const override { return s * s; } };
+    struct Box : Shape { int k; __device__ Box(int k) : k(k) {}
+                         __device__ int area(int s) const override { return k * s; } };
+    __global__ void areas(int* x, int* out) {
+        auto grid = cooperative_groups::this_grid();
+        int i = grid.thread_rank();
+        Shape* shape = i % 2 ? (Shape*)new Square : new Box(5);
+        x[i] = shape->area(i);
+        delete shape;
+        grid.sync();
+        out[i] = x[grid.size() - 1 - i];
+    }
+    """
+    x, out = np.zeros((2, 192), np.int32)
+    cuda.compile(source, name="shapes.cu")["areas"](3, 64, x, out)
+    i = np.arange(192)
+    assert np.array_equal(out, np.where(i % 2, i * i, 5 * i)[::-1])

@@ -185,7 +185,13 @@ def test_opcodes_find_their_family(row):
 def test_qualifiers_in_any_order_but_the_first_words_and_the_ends_of_a_copy():
     assert parse("ld.v4.shared.b32.relaxed.cta").opcode == "ld.relaxed.cta.shared.v4.b32"
     assert parse("cp.async.global.shared.cg").opcode == "cp.async.cg.shared.global"
-    for opcode in ("bar.sync.cta", "cp.bulk.async.commit_group", "sync.bar"):
+    # ptxas 13.0 takes .sync anywhere in these; CUB writes vote.ballot.sync.b32
+    assert parse("vote.ballot.sync.b32").opcode == "vote.sync.ballot.b32"
+    assert parse("vote.any.pred.sync").opcode == "vote.sync.any.pred"
+    assert parse("shfl.bfly.sync.b32").opcode == "shfl.sync.bfly.b32"
+    assert parse("match.sync.any.b32").opcode == "match.any.sync.b32"
+    assert parse("redux.s32.add.sync").opcode == "redux.sync.add.s32"
+    for opcode in ("bar.sync.cta", "vote.ballot.b32", "cp.bulk.async.commit_group", "sync.bar"):
         with pytest.raises(IllegalInstruction):
             parse(opcode)
     with pytest.raises(IllegalInstruction, match=r"\.dst and \.src qualifiers must be in this order: \.global before"):
