@@ -387,7 +387,7 @@ WRONG = {
         (registers_along_the_row_and_halves_lost, "upper half of every wrong value is 0"),
     ],
     "row_major_b": [
-        (flipped, "two halves of each register of B are exchanged"),
+        (flipped, "two halves of each register of B are swapped"),
         (one_step, "Only the first 16 columns"),
         (by_the_map_of_a, "Every 8 × 8 block of B is transposed"),
         (by_words, "A load of 32 bits takes two neighbours in a row"),

@@ -251,7 +251,7 @@ WRONG = {
         (one_block, "does not depend on column // 8"),
     ],
     "wmma_by_halves": [
-        (b_exchanged, "halves of B are exchanged"),
+        (b_exchanged, "halves of B are swapped"),
         (every_second, "every second register"),
         (the_copy, "same half of B"),
         (same_c, "same half of C"),
@@ -271,6 +271,6 @@ WRONG = {
     "repair_fragments": [
         (b_as_a, "Load the fragment with the wmma.load that matches"),
         (b_as_c, "column-major"),
-        (b_times_a, "A and B are exchanged"),
+        (b_times_a, "A and B are swapped"),
     ],
 }

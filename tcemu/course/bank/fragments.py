@@ -63,14 +63,14 @@ def _split_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
 
 def _row_major_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     a, b = given.A, given.B
-    yield "Only the first 16 columns of A are there: the last step must continue from the sum so far.", (
+    yield "Only the first 16 columns of A are there: the last step must continue from the accumulator so far.", (
         _product(a[:, :16], b[:16])
     )
-    yield "Only the last 16 columns of A are there: pass the sum so far as C of the next step.", (
+    yield "Only the last 16 columns of A are there: pass the accumulator so far as C of the next step.", (
         _product(a[:, 16:], b[16:])
     )
     pairs = b.reshape(16, 2, 8)[:, ::-1].reshape(32, 8)
-    yield "The two halves of each register of B are exchanged: the lower k is in the low half.", _product(a, pairs)
+    yield "The two halves of each register of B are swapped: the lower k is in the low half.", _product(a, pairs)
     yield "You loaded B as if it were column-major: two neighbours in memory are in one row of B, not in one column.", (
         _product(a, _as_columns(b))
     )
@@ -257,8 +257,8 @@ EXERCISES = [
         "summed_by_warps",
         "Fix the race",
         "`summed_by_warps(warp, a, b, out)` is the kernel `four_warps` of notebook 02 without its race: four warps "
-        "each multiply 16 of the 64 columns of A (16 × 64) by 16 rows of B, which is stored by columns (8 × 64). "
-        "Warp 0 adds the four parts, which are exchanged through 2048 bytes of shared memory. `out` is 16 × 8, f32. "
+        "each multiply 16 of the 64 columns of A (16 × 64) by 16 rows of B, which is column-major, an array (8, 64) of "
+        "its columns. Warp 0 adds the four parts, which go through 2048 bytes of shared memory. `out` is 16 × 8, f32. "
         "It is correct if the output is right in every order of the warps and the sanitizer reports nothing.",
         Kernel(
             lambda given: {"a": given.A, "b": given.B_columns, "out": np.zeros((16, 8), np.float32)},
@@ -314,7 +314,7 @@ EXERCISES = [
         "who_answers",
         "A probe of your own",
         "A one is in the low half of register a`register` of lane `lane`; the rest of A is zero, and all elements of B "
-        "are one (`mma.sync` m16n8k16, f16, sum in f32). Eight registers of D are then not zero. Write "
+        "are one (f16 `mma.sync` m16n8k16 with an f32 accumulator). Eight registers of D are then not zero. Write "
         "`who_answers(lane, register)`, which returns lane and register of the first of them, in the order of lanes, "
         "then registers. You may run the probe inside your function, with `tcemu.run`, or derive a formula from it.",
         Function(

@@ -62,7 +62,7 @@ _TILE_POINTER = Function(
          lambda i, j: _pair(16 * j * _K + 16 * i, _N)),
         ("The pointer is right, but the stride is the tile's. It is the distance from column to column in memory.",
          lambda i, j: _pair(16 * j * _K + 16 * i, 16)),
-        ("You exchanged i and j: i counts tiles along k, which are neighbours in a column.",
+        ("You swapped i and j: i counts tiles along k, which are neighbours in a column.",
          lambda i, j: _pair(16 * i * _K + 16 * j, _K)),
         ("Tile (i, j) starts at B[16 i][16 j], not at B[i][j].", lambda i, j: _pair(j * _K + i, _K)),
         ("You count bytes. Pointers and strides of wmma count elements.",
@@ -123,8 +123,8 @@ def _tile_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "A is loaded as col_major: this is A transposed times B.", _product(a.T, b)
     yield "A and B both have the wrong layout.", _product(a.T, b.T)
     yield "The product is stored as mem_col_major, so it is transposed.", _product(a, b).T
-    yield "A and B are exchanged.", _product(b, a)
-    yield "The sum is right up to the order of the additions: this is numpy's product, not a tensor core's.", (
+    yield "A and B are swapped.", _product(b, a)
+    yield "The sums are right up to the order of the additions: this is numpy's product, not a tensor core's.", (
         a.astype(np.float32) @ b.astype(np.float32)
     )
 
@@ -144,8 +144,8 @@ def _halves_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
 
     low, high, even, odd = slice(0, 2), slice(2, 4), slice(0, 4, 2), slice(1, 4, 2)
     sums = slice(0, 4), slice(4, 8)
-    yield "The halves of B are exchanged: b0 and b1 are columns 0 to 7.", halves((high, low), sums)
-    yield "The two halves of the result are exchanged.", np.roll(halves((low, high), sums), 4, axis=1)
+    yield "The halves of B are swapped: b0 and b1 are columns 0 to 7.", halves((high, low), sums)
+    yield "The two halves of the result are swapped.", np.roll(halves((low, high), sums), 4, axis=1)
     yield "Both products use the same half of B. (b4 to b7 repeat b0 to b3.)", halves((low, low), sums)
     yield "You took every second register of B. The two of one half are neighbours.", halves((even, odd), sums)
     nothing = np.zeros_like(given.c)
@@ -164,13 +164,13 @@ def _gemm_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     right = _product(a, b)
     steps = [_product(a[:, k : k + 16], b[k : k + 16]) for k in (0, 16, 32)]
     yield "You loaded B as row-major: neighbours in the array are in one column of B.", _product(a, _by_tiles(b))
-    yield "The sum has only the first step along K.", steps[0]
-    yield "The sum has only the last step along K: pass the sum so far as C.", steps[2]
+    yield "Only the first step along K is there: pass its result as C of the next.", steps[0]
+    yield "Only the last step along K is there: pass the accumulator so far as C.", steps[2]
     tiles = right.reshape(2, 2, 16, 2, 2, 16)
     yield "Each block computes the tiles of a different block: ctaid x counts columns of C, y rows.", (
         right.reshape(2, 32, 2, 32).transpose(2, 1, 0, 3).reshape(64, 64)
     )
-    yield "The four warps of a block write to each other's tiles: rows and columns are exchanged.", (
+    yield "The four warps of a block write to each other's tiles: rows and columns are swapped.", (
         tiles.transpose(0, 4, 2, 3, 1, 5).reshape(64, 64)
     )
     only = np.zeros_like(tiles)
@@ -203,7 +203,7 @@ def _ragged_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     steps = np.zeros((m, n), np.float32)
     for k in range(0, depth, 16):
         steps = steps + _product(a[:, k : k + 16], b[k : k + 16])
-    yield "You added the steps with numpy, which rounds. Pass the sum so far as C of the next step.", steps
+    yield "You added the steps with numpy, which rounds. Pass the accumulator so far as C of the next step.", steps
 
 
 def _on_sm_80(a: Array, b: Array) -> Array:
@@ -245,7 +245,7 @@ EXERCISES = [
         know="the first cells of notebook 03",
         section="9.7.14.4.5",
         hints=(
-            "Take the first cell of the notebook. Only one word has to change for a column-major B.",
+            "Take the first Python cell that uses wmma. Only one word has to change for a column-major B.",
             "The layout is the last argument of wmma.fragment(wmma.matrix_b, ...).",
         ),
         draw=_square,
@@ -268,9 +268,9 @@ EXERCISES = [
     ),
     Exercise(
         "where_of_sum",
-        "The map of a sum, found by probing",
-        "The sum of wmma m8n32k16 with integers is 8 × 32, eight s32 to a lane. Its map is unspecified. Find it for "
-        "sm_90: write `where_of_sum(row, column)`, which returns the lane and the index in its x.",
+        "The map of an accumulator, found by probing",
+        "The accumulator of the integer wmma m8n32k16 is 8 × 32, with eight s32 in each lane. Its map is unspecified. "
+        "Find it for sm_90: write `where_of_sum(row, column)`, which returns the lane and the index in its x.",
         _where_of_sum(),
         minutes=20,
         only=("tcemu.wmma",),
@@ -286,9 +286,9 @@ EXERCISES = [
     Exercise(
         "wmma_by_halves",
         "wmma by two mma.sync",
-        "Write `wmma_by_halves(a, b, c)`: the arguments are the registers of wmma m16n16k16 on sm_90 (f16, sum in "
-        "f32), 8 for each lane, as `wmma.load` returns them. It returns the 8 registers of the sum, computed with two "
-        "`mma.sync` m16n8k16 and `tcemu.run`.",
+        "Write `wmma_by_halves(a, b, c)`: the arguments are the registers of an f16 wmma m16n16k16 with an f32 "
+        "accumulator on sm_90, 8 for each lane, as `wmma.load` returns them. It returns the 8 registers of the result, "
+        "computed with two `mma.sync` m16n8k16 and `tcemu.run`.",
         Values(
             lambda given: run(_WMMA, given.a, given.b, given.c), np.uint32, _halves_mistakes,
             lambda index: f"Lane {index[0]}, register d{index[1]},", how="every register of every lane",
@@ -354,7 +354,7 @@ EXERCISES = [
     Exercise(
         "repair_fragments",
         "The wrong fragment",
-        "One warp multiplies two 16 × 16 matrices of f16, both row-major, on sm_80: d = a b, in f32. Repair "
+        "One warp multiplies two 16 × 16 f16 matrices, both row-major, on sm_80: d = a b, in f32. Repair "
         "`repair_fragments`: delete the line `return ...`, check, read what the sanitizer reports, and fix the kernel "
         "until nothing is reported and d is right.",
         Kernel(
@@ -364,7 +364,7 @@ EXERCISES = [
             {"block": 32, "target": "sm_80"},
             lambda given: [
                 ("B is read column-major: the layout of its load says col.", _on_sm_80(given.A, given.B.T)),
-                ("A and B are exchanged.", _on_sm_80(given.B, given.A)),
+                ("A and B are swapped.", _on_sm_80(given.B, given.A)),
             ],
             partial=False,
         ),
