@@ -22,6 +22,7 @@ from tcemu.gemm import (
     grouped_fp8,
     mma_pipeline,
     mma_sparse,
+    paged_decode,
     scalar,
     shipped,
     twins,
@@ -357,6 +358,20 @@ def expert(depth: int) -> tuple[Any, ...]:
     return a, np.ones((128, depth // 128), np.float32), b, np.ones((1, 1, depth // 128), np.float32), [128]
 
 
+def paged(keys: int) -> tuple[Any, ...]:
+    """One sequence, whose eight heads share one head of K."""
+    rng, pages = np.random.default_rng(keys), keys // 16
+    q, k, v = (rng.standard_normal(shape).astype(np.float16) for shape in ((1, 8, 128), *2 * [(pages, 16, 1, 128)]))
+    return q, k, v, rng.permutation(pages).astype(np.int32)[None], np.array([keys], np.int32)
+
+
+def decode_parts(q: Any, k: Any, v: Any, table: Any, lengths: Any, **options: Any) -> None:
+    """paged_decode's first kernel."""
+    parts, sums, _ = paged_decode.buffers(q, paged_decode.WARPS)
+    given, threads = (q, k, v, table, lengths, parts, sums), 32 * paged_decode.WARPS
+    tcemu.launch(paged_decode.kernel, (k.shape[2], len(q), 1), threads, given, shared=paged_decode.SHARED, **options)
+
+
 def hoppers(element: str, columns: int, consumers: int, stages: Sequence[int], **more: Any) -> list[Setting]:
     """Settings that differ in their stages."""
     return [Hopper(wgmma_tma.Plan(element, columns, consumers, number, **more)) for number in stages]
@@ -495,6 +510,10 @@ KERNELS: list[Setting] = [
 KERNELS += [
     Whole(f"grouped_fp8, 128x128, K = {depth}", grouped_fp8.multiply, shipped.grouped_fp8, partial(expert, depth))
     for depth in (1024, 4096)
+]
+KERNELS += [
+    Whole(f"paged_decode, 8 heads, {keys} keys, one block", decode_parts, shipped.paged_decode, partial(paged, keys))
+    for keys in (512, 2048)
 ]
 #: Blocks that wait for each other.
 BETWEEN: list[Setting] = [*map(Meeting, (2, 4, 8, 16, 32, 66, 132))]

@@ -13,6 +13,7 @@
     attention       fused attention: two products and a softmax between them
     attention_wgmma the same as FlashAttention-3 does it: wgmma, A from registers, softmax under products, causal
     grouped_fp8     the experts of a layer: fp8 with a scale for each 128 elements, groups of different sizes
+    paged_decode    attention of one new query of each sequence, keys in pages, grouped heads as rows of mma.sync
     side_by_side    the source of a kernel in Python and in CUDA C++, in tabs
     twins, shipped  the same kernels in CUDA C++, on the GPU of this machine
     explorers       sliders that launch them
@@ -32,6 +33,7 @@ from tcemu.gemm import (
     grouped_fp8,
     mma_pipeline,
     mma_sparse,
+    paged_decode,
     shipped,
     split_k,
     twins,
@@ -53,6 +55,7 @@ __all__ = [
     "grouped_fp8",
     "mma_pipeline",
     "mma_sparse",
+    "paged_decode",
     "scalar",
     "shipped",
     "side_by_side",

@@ -147,19 +147,19 @@ def over_row(warp: Warp, combine: Any, values: F32) -> F32:
 
 
 def softmax(warp: Warp, s: F32, largest: F32, total: F32) -> tuple[F32, F32, F32, F32]:
-    """The powers of a tile's scores (32, KEYS / 8, 2, 2), the new largest scores and totals, the factor for older sums.
+    """The powers of a tile's scores (32, keys / 8, 2, 2), the new largest scores and totals, the factor for older sums.
 
     A lane has elements of two rows, so the others are (32, 2). A total is a lane's own until the end.
     """
-    before = largest
-    for n in range(KEYS // 8):
+    before, columns = largest, s.shape[1]
+    for n in range(columns):
         largest = scalar.maximum(largest, scalar.maximum(s[:, n, :, 0], s[:, n, :, 1]))
     largest = over_row(warp, scalar.maximum, largest)
     factor = exp2(scalar.mul(scalar.add(before, -largest), SCALE))
     offset = scalar.mul(largest, -SCALE)
     powers = exp2(scalar.fma(s, SCALE, offset[:, None, :, None]))
     here = np.zeros((32, 2), np.float32)
-    for n in range(KEYS // 8):
+    for n in range(columns):
         here = scalar.add(here, scalar.add(powers[:, n, :, 0], powers[:, n, :, 1]))
     return powers, largest, scalar.fma(total, factor, here), factor
 

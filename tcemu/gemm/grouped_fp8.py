@@ -71,15 +71,19 @@ def produce(warp: Warp, a: Pointer, b: Pointer, row: int, column: int, steps: in
             warp.cp_async_bulk_tensor_shared_global(to + PLAN.a_bytes, box_b, (BLOCK * step, column), full)
 
 
-def load_scales(warp: Warp, a: Pointer, b: Pointer, group: int, rows: npt.NDArray[np.int64], step: int) -> list[F32]:
-    """The scales of a stage: those of this lane's two rows, (32, 2), and that of B's block."""
-    of_rows = [warp.ld_global(a.at(step, rows[:, half])).view(np.float32) for half in range(2)]
-    return [np.concatenate(of_rows, axis=1), warp.ld_global(b.at(group, warp.ctaid[0], step)).view(np.float32)]
+def load_scales(
+    warp: Warp, a: Pointer, b: Pointer, group: int, rows: npt.NDArray[np.int64], step: int
+) -> list[Registers]:
+    """Load the scales of a stage: those of this lane's two rows, and that of B's block."""
+    of_rows = [warp.ld_global(a.at(step, rows[:, half])) for half in range(2)]
+    return [*of_rows, warp.ld_global(b.at(group, warp.ctaid[0], step))]
 
 
-def promote(c: Registers, part: Registers, scales: list[F32]) -> None:
+def promote(c: Registers, part: Registers, scales: list[Registers]) -> None:
     """Add a stage's sums to the result, times both scales: one fma for each element."""
-    by = np.tile(np.repeat(scalar.mul(*scales), 2, axis=1), PLAN.columns // 8)
+    upper, lower, of_block = (each.view(np.float32) for each in scales)
+    by = scalar.mul(np.concatenate([upper, lower], axis=1), of_block)
+    by = np.tile(np.repeat(by, 2, axis=1), PLAN.columns // 8)
     c[:] = scalar.fma(part.view(np.float32), by, c.view(np.float32)).view(np.uint32)
 
 

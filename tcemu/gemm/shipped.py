@@ -14,11 +14,14 @@ import numpy.typing as npt
 
 from tcemu.gemm import attention_wgmma as flash
 from tcemu.gemm import grouped_fp8 as experts
+from tcemu.gemm import paged_decode as paged
 from tcemu.gemm import wgmma_persistent as persistent
 from tcemu.gemm.attention import POLYNOMIAL
+from tcemu.gemm.mma_pipeline import MMA
 from tcemu.gemm.operands import check
 from tcemu.gemm.twins import boxes, hopper_source, inline, run, sizes_of, source
 from tcemu.gemm.wgmma_tma import LINE, WARPGROUP
+from tcemu.instructions import parse
 from tcemu.layouts.canonical import element_bits
 from tcemu.live import tensor_map
 
@@ -49,21 +52,18 @@ def wgmma_persistent(
     return d
 
 
-def attention_source() -> str:
-    """The CUDA C++ of attention_wgmma, with the constants of its Python to the bit."""
+def _softmax() -> str:
+    """The constants of softmax, to the bit."""
     scale, *coefficients = (f"{float(each).hex()}f" for each in (flash.SCALE, *POLYNOMIAL))
+    return f"#define SCALE {scale}\n#define POLYNOMIAL {', '.join(coefficients)}\n"
+
+
+def attention_source() -> tuple[str, dict[str, str | int]]:
+    """The CUDA C++ of attention_wgmma, and the macros to compile it with."""
     few, many = persistent.REGISTERS[flash.CONSUMERS]
-    return "".join(
-        (
-            f"#define SCALE {scale}\n#define POLYNOMIAL {', '.join(coefficients)}\n",
-            f"#define FEW {few}\n#define MANY {many}\n",
-            source(
-                "attention_wgmma",
-                inline(flash.MMA, "multiply", (1, 1, 0, 0), described=True)
-                + inline(flash.MMA, "multiply_held", (1, 1, 1)),
-            ),
-        )
-    )
+    functions = inline(flash.MMA, "multiply", (1, 1, 0, 0), described=True)
+    functions += inline(flash.MMA, "multiply_held", (1, 1, 1))
+    return source("attention_wgmma", _softmax() + functions), {"FEW": few, "MANY": many}
 
 
 def attention_wgmma(q: Array, k: Array, v: Array, causal: bool = False) -> Array:
@@ -74,7 +74,8 @@ def attention_wgmma(q: Array, k: Array, v: Array, causal: bool = False) -> Array
     maps = [tensor_map(np.ascontiguousarray(each), box, swizzle=LINE) for each in (q, k, v)]
     sizes = [np.int32(each) for each in (q.shape[1], k.shape[1], len(k), causal)]
     threads, shared = WARPGROUP * (flash.CONSUMERS + 1), flash.SHARED + 1024
-    run(attention_source(), "kernel", flash.grid_of(q), threads, *maps, out, *sizes, shared=shared)
+    text, defined = attention_source()
+    run(text, "kernel", flash.grid_of(q), threads, *maps, out, *sizes, shared=shared, define=defined)
     return out
 
 
@@ -89,3 +90,15 @@ def grouped_fp8(a: Array, scales_a: Array, b: Array, scales_b: Array, sizes: npt
     given = box_a, of_rows, box_b, of_blocks, tiles, d, *(np.int32(each) for each in (*d.shape, a.shape[1]))
     run(text, "grouped", grid, threads, *given, shared=plan.shared + 1024, define=defined)
     return d
+
+
+def paged_decode(q: Array, k: Array, v: Array, table: Array, lengths: Array, splits: int = paged.WARPS) -> Array:
+    """As paged_decode.attend."""
+    paged.check(q, k, v, table, lengths, splits)
+    parts, sums, out = paged.buffers(q, splits)
+    text, defined = source("paged_decode", _softmax() + inline(parse(MMA), "mma")), {"SPLITS": splits}
+    grid, sizes = (k.shape[2], len(q), splits // paged.WARPS), map(np.int32, (q.shape[1] // k.shape[2], table.shape[1]))
+    given = q, k, v, table, lengths, parts, sums, *sizes
+    run(text, "kernel", grid, 32 * paged.WARPS, *given, shared=paged.SHARED, define=defined)
+    run(text, "combine", (q.shape[1], len(q)), paged.DIM, parts, sums, out, define=defined)
+    return out

@@ -15,6 +15,7 @@ from tcemu.gemm import (
     grouped_fp8,
     mma_pipeline,
     mma_sparse,
+    paged_decode,
     shipped,
     split_k,
     twins,
@@ -67,6 +68,13 @@ def experts(sizes: list[int], n: int, k: int) -> tuple[Any, ...]:
     return matrix("e4m3", sum(sizes), k), scales[0], matrix("e4m3", len(sizes), n, k), scales[1], sizes
 
 
+def cached() -> tuple[Any, ...]:
+    """Queries of two sequences, the cache of their keys and values, the block table, the lengths."""
+    cache = [matrix("f16", 12, 16, 2, each)[..., :128] for each in (128, 129)]
+    table = np.array([[3, 7, 1, 0, 11, 2], [5, 4, 9, 0, 0, 0]], np.int32)
+    return matrix("f16", 2, 10, 128), *cache, table, np.array([90, 33], np.int32)
+
+
 _F16 = factors("f16", 100, 136, 168)
 _HOPPER = [
     wgmma_tma.Plan("f16", columns=64),
@@ -102,6 +110,7 @@ TWINS = {
         for name, plan in _PERSISTENT.items()
     },
     "grouped_fp8": Twin(grouped_fp8.multiply, shipped.grouped_fp8, experts([70, 0, 130], 136, 272)),
+    "paged_decode": Twin(paged_decode.attend, shipped.paged_decode, cached()),
     "attention": Twin(attention.attend, twins.attention, tuple(matrix("f16", 64 + n, 64)[:64] for n in range(3))),
     **{
         f"attention_wgmma-{name}": Twin(

@@ -9,7 +9,7 @@ import pytest
 
 import tcemu
 from tcemu.errors import OperandError
-from tcemu.gemm import attention, attention_wgmma, grouped_fp8, scalar, wgmma_persistent
+from tcemu.gemm import attention, attention_wgmma, grouped_fp8, mma_pipeline, paged_decode, scalar, wgmma_persistent
 from tcemu.gemm.wgmma_persistent import PersistentPlan
 
 POLICIES = ("late", "early", "random")
@@ -250,3 +250,84 @@ def test_groups_that_cannot_be(name, value, message):
     given = dict(zip(("a", "scales_a", "b", "scales_b", "sizes"), experts([3, 1], 8, 32), strict=True))
     with pytest.raises(OperandError, match=re.escape(message)):
         grouped_fp8.multiply(**{**given, name: value})
+
+
+# ---------------------------------------------------------------------------------------------------- paged decode
+
+
+def cached(heads=10, fewer=2, splits=4):
+    """Two sequences whose pages lie anywhere; what is behind a sequence's last key is infinite."""
+    q = normal(1, 2, heads, 128)
+    k, v = (normal(seed, 12, 16, fewer, 128) for seed in (2, 3))
+    table = np.array([[3, 7, 1, 0, 11, 2], [5, 4, 9, 0, 0, 0]], np.int32)
+    k[2, 10:] = v[2, 10:] = k[9, 1:] = v[9, 1:] = np.inf
+    return q, k, v, table, np.array([90, 33], np.int32), splits
+
+
+def decoded(q, k, v, table, lengths, splits):
+    """The documented order: a split after the other, a page after the other, and the parts at the end."""
+    out, group = np.zeros(q.shape, np.float16), q.shape[1] // k.shape[2]
+    scale = attention_wgmma.SCALE
+    for sequence, head in np.ndindex(len(q), k.shape[2]):
+        own = padded(q[sequence, group * head : group * head + group], 16, 1)
+        parts = []
+        for split in range(splits):
+            largest, total = np.full(16, -np.inf, np.float32), np.zeros((16, 4), np.float32)
+            o = np.zeros((16, 128), np.float32)
+            for page in range(split, -(-int(lengths[sequence]) // 16), splits):
+                there = np.arange(16 * page, 16 * page + 16) < lengths[sequence]
+                keys, values = (np.where(there[:, None], each[table[sequence, page], :, head], 0) for each in (k, v))
+                s = tcemu.matmul(own, np.ascontiguousarray(keys.T), instruction=mma_pipeline.MMA)
+                s[:, ~there] = -np.inf
+                before, largest = largest, np.maximum(largest, s.max(axis=1))
+                factor = attention.exp2((before - largest) * scale)
+                powers = attention.exp2(scalar.fma(s, scale, (largest * -scale)[:, None]))
+                pairs = powers.reshape(16, 2, 4, 2).sum(axis=3, dtype=np.float32)
+                total = scalar.fma(total, factor[:, None], pairs[:, 0] + pairs[:, 1])
+                o = tcemu.matmul(powers.astype(np.float16), values, o * factor[:, None], instruction=mma_pipeline.MMA)
+            parts.append((largest, (total[:, 0] + total[:, 1]) + (total[:, 2] + total[:, 3]), o))
+        most = np.max([part[0] for part in parts], axis=0)
+        total, o = np.zeros(16, np.float32), np.zeros((16, 128), np.float32)
+        for largest, part, sums in parts:
+            factor = attention.exp2((largest - most) * scale)
+            total, o = scalar.fma(part, factor, total), scalar.fma(sums, factor[:, None], o)
+        out[sequence, group * head : group * head + group] = (o / total[:, None]).astype(np.float16)[:group]
+    return out
+
+
+def test_paged_decode(row):
+    for number, given in enumerate((cached(), cached(splits=8), cached(heads=32), cached(heads=2))):
+        with row(f"{given[0].shape[1]} heads, {given[-1]} splits"):
+            found, launches = paged_decode.attend(*given, policy=POLICIES[number % 3], seed=number)
+            same(found, decoded(*given))
+            for launch in launches:
+                silent(launch)
+
+
+def test_a_decoding_warp_that_does_not_wait_for_the_other_lanes(monkeypatch):
+    """Each lane waits for its own copies only; ldmatrix reads those of all."""
+    monkeypatch.setattr(paged_decode.Warp, "bar_warp_sync", lambda warp: None)
+    _, launches = paged_decode.attend(*cached(), policy="late", sanitizer="collect")
+    assert "ldmatrix-unsynced" in {report.rule for report in launches[0].reports}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({0: np.ones((2, 10, 64), np.float16)}, "q must be float16 (sequences, heads, 128); got float16 (2, 10, 64)"),
+        ({0: normal(1, 2, 34, 128)}, "1 to 16 heads of q share a head of k, because they are the rows of one mma.sync"),
+        ({1: normal(1, 12, 32, 2, 128)}, "k must be float16 (pages, 16, heads of k, 128); got float16 (12, 32"),
+        ({3: np.zeros((2, 6))}, "table must be int32 (sequences, pages of the longest); got float64 (2, 6)"),
+        ({3: np.full((2, 6), 12, np.int32)}, "sequence 0 has 90 keys: it needs at least one, and table[0] must list"),
+        ({4: np.array([0, 5], np.int32)}, "sequence 0 has 0 keys: it needs at least one"),
+        ({4: np.array([90, 97], np.int32)}, "sequence 1 has 97 keys: it needs at least one, and table[1] must list th"),
+        ({4: np.array([90], np.int32)}, "q, table and lengths have 2, 2 and 1 sequences"),
+        ({5: 6}, "splits= must be a multiple of 4, the warps of a block; got 6"),
+    ],
+)
+def test_decoding_that_cannot_be(change, message):
+    given = list(cached())
+    for place, value in change.items():
+        given[place] = value
+    with pytest.raises(OperandError, match=re.escape(message)):
+        paged_decode.attend(*given)

@@ -83,27 +83,8 @@ __device__ void mask(float (&s)[KEYS / 2], int first, int keys, const int (&seen
         if (first + 8 * (i / 4) + 2 * (threadIdx.x % 4) + i % 2 >= min(seen[i / 2 % 2], keys)) s[i] = __int_as_float(0xff800000);
 }
 
-// The scores become their powers; a total is a lane's own until the end.
-__device__ void softmax(float (&s)[KEYS / 2], float (&largest)[2], float (&total)[2], float (&factor)[2]) {
-    float before[2] = {largest[0], largest[1]}, here[2] = {}, offset[2];
-    for (int i = 0; i < KEYS / 2; i += 2) largest[i / 2 % 2] = fmaxf(largest[i / 2 % 2], fmaxf(s[i], s[i + 1]));
-    for (int row = 0; row < 2; ++row) {
-        largest[row] = largest_of_row(largest[row]);
-        factor[row] = exp2_of(__fmul_rn(__fadd_rn(before[row], -largest[row]), SCALE));
-        offset[row] = __fmul_rn(largest[row], -SCALE);
-    }
-    for (int i = 0; i < KEYS / 2; ++i) s[i] = exp2_of(__fmaf_rn(s[i], SCALE, offset[i / 2 % 2]));
-    for (int i = 0; i < KEYS / 2; i += 2) here[i / 2 % 2] = __fadd_rn(here[i / 2 % 2], __fadd_rn(s[i], s[i + 1]));
-    for (int row = 0; row < 2; ++row) total[row] = __fmaf_rn(total[row], factor[row], here[row]);
-}
-
 __device__ void rescale(float (&o)[DIM / 2], const float (&factor)[2]) {
     for (int i = 0; i < DIM / 2; ++i) o[i] = __fmul_rn(o[i], factor[i / 2 % 2]);
-}
-
-__device__ u32 halves(float left, float right) {
-    __half2 both = __floats2half2_rn(left, right);
-    return *reinterpret_cast<u32*>(&both);
 }
 
 // The powers in f16, as A operands: the accumulator's layout is A's, so nothing moves.

@@ -60,12 +60,17 @@ __device__ inline void more_registers() { asm volatile("setmaxnreg.inc.sync.alig
 
 // ------------------------------------------------------------------------------------------------ cp.async, ldmatrix
 
+// 16 bytes, or so many zeros.
+__device__ inline void copy_line(u32 to, const void* from, bool inside) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(inside ? 16 : 0) : "memory");
+}
+
 // 16 bytes from (row, column) of a matrix; beyond its edges, zeros.
 template <typename T>
 __device__ inline void copy(u32 to, const T* matrix, int rows, int columns, int row, int column) {
     bool inside = row < rows && column < columns;
     const T* from = inside ? matrix + static_cast<long long>(row) * columns + column : matrix;
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(inside ? 16 : 0) : "memory");
+    copy_line(to, from, inside);
 }
 
 __device__ inline void commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
@@ -108,6 +113,30 @@ __device__ inline float total_of_row(float value) {
     for (int distance = 1; distance < 4; distance *= 2)
         value = __fadd_rn(value, __shfl_xor_sync(0xffffffff, value, distance));
     return value;
+}
+
+#ifdef SCALE  // as tcemu.gemm.twins defines it
+// A tile's scores become their powers; a total is a lane's own until the end. The index is 4 n + 2 row + column.
+template <int COUNT>
+__device__ inline void softmax(float (&s)[COUNT], float (&largest)[2], float (&total)[2], float (&factor)[2]) {
+    float before[2] = {largest[0], largest[1]}, here[2] = {}, offset[2];
+    for (int i = 0; i < COUNT; i += 2) largest[i / 2 % 2] = fmaxf(largest[i / 2 % 2], fmaxf(s[i], s[i + 1]));
+    for (int row = 0; row < 2; ++row) {
+        largest[row] = largest_of_row(largest[row]);
+        factor[row] = exp2_of(__fmul_rn(__fadd_rn(before[row], -largest[row]), SCALE));
+        offset[row] = __fmul_rn(largest[row], -SCALE);
+    }
+    for (int i = 0; i < COUNT; ++i) s[i] = exp2_of(__fmaf_rn(s[i], SCALE, offset[i / 2 % 2]));
+    for (int i = 0; i < COUNT; i += 2) here[i / 2 % 2] = __fadd_rn(here[i / 2 % 2], __fadd_rn(s[i], s[i + 1]));
+    for (int row = 0; row < 2; ++row) total[row] = __fmaf_rn(total[row], factor[row], here[row]);
+}
+#endif
+
+// Two numbers in f16, in one register.
+__device__ inline u32 halves(float left, float right) {
+    u32 both;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(right), "f"(left));
+    return both;
 }
 
 // ------------------------------------------------------------------------------------------------ wgmma
