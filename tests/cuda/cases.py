@@ -83,6 +83,14 @@ def _integers(rows: int, dtype: type[Any] = np.uint32, out: type[Any] = np.uint3
     return make
 
 
+def _video(rows: int) -> Any:
+    def make(rng: np.random.Generator) -> tuple[Any, ...]:
+        given = [rng.permutation(_words(rng)) for _ in range(3)]
+        return *given, np.zeros(rows * N, np.uint32), np.int32(N)
+
+    return make
+
+
 def _halves(rng: np.random.Generator, *shape: int) -> Any:
     return rng.standard_normal(shape).astype(np.float16)
 
@@ -146,6 +154,9 @@ CASES = [
     Case("integers", "chosen", _ALL, BLOCK, lambda rng: (_words(rng), np.zeros(N, np.uint32), np.int32(N))),
     Case("integers", "sieve", 1, 96, lambda rng: (np.zeros(2000, np.uint8), np.int32(2000))),
     Case("integers", "hash", 4, 64, lambda rng: (_words(rng)[:256], np.zeros(256, np.uint32), np.int32(256))),
+    *(Case("video", name, _ALL, BLOCK, _video(48)) for name in ("vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax")),
+    Case("video", "vset", _ALL, BLOCK, _video(96)),
+    Case("video", "selected", _ALL, BLOCK, _video(90)),
     Case("warps", "shuffles", 4, 64, lambda rng: (_small(rng, 256), np.zeros(6 * 256, np.int32))),
     Case("warps", "votes", 4, 64, lambda rng: (_small(rng, 256), np.zeros(9 * 256, np.uint32))),
     Case("warps", "groups", 4, 64, lambda rng: (_small(rng, 256), np.zeros(5 * 256, np.int32))),
