@@ -98,7 +98,7 @@ def paged_decode(q: Array, k: Array, v: Array, table: Array, lengths: Array, spl
     parts, sums, out = paged.buffers(q, splits)
     text, defined = source("paged_decode", _softmax() + inline(parse(MMA), "mma")), {"SPLITS": splits}
     grid, sizes = (k.shape[2], len(q), splits // paged.WARPS), map(np.int32, (q.shape[1] // k.shape[2], table.shape[1]))
-    given = q, k, v, table, lengths, parts, sums, *sizes
+    given = *(np.ascontiguousarray(each) for each in (q, k, v, table, lengths)), parts, sums, *sizes
     run(text, "kernel", grid, 32 * paged.WARPS, *given, shared=paged.SHARED, define=defined)
     run(text, "combine", (q.shape[1], len(q)), paged.DIM, parts, sums, out, define=defined)
     return out
