@@ -40,8 +40,10 @@ _OUTER = {
 }  # fmt: skip
 _PARTS = {
     "function_definition", "declaration", "struct_specifier", "class_specifier", "type_definition", "alias_declaration",
-    "using_declaration",
+    "using_declaration", "template_instantiation",
 }  # fmt: skip
+#: They repeat the name of something else.
+_NAMELESS = {"using_declaration", "template_instantiation"}
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ def _parts(raw: bytes) -> Iterator[Part]:
 def _inside(outer: Node, raw: bytes) -> Iterator[Part]:
     for node in outer.named_children:
         inner = node
-        while inner.type == "template_declaration":
+        while inner.type == "template_declaration" or _of_one(inner):
             inner = inner.named_children[-1]
         if inner.type in _PARTS:
             part = _part(node, inner, raw)
@@ -125,6 +127,11 @@ def _inside(outer: Node, raw: bytes) -> Iterator[Part]:
             yield from _inside(node, raw)
 
 
+def _of_one(node: Node) -> bool:
+    """Whether it is extern "C" before a single declaration, without braces."""
+    return node.type == "linkage_specification" and node.named_children[-1].type in _PARTS
+
+
 def _part(node: Node, inner: Node, raw: bytes) -> Part:
     body = inner.child_by_field_name("body")
     head = raw[node.start_byte : body.start_byte if body else node.end_byte].decode(errors="replace")
@@ -133,7 +140,7 @@ def _part(node: Node, inner: Node, raw: bytes) -> Part:
     # a class may have members for either side, and is kept if one is for the device
     device = bool(_DEVICE.search(text if "specifier" in inner.type else head))
     places = node.start_byte, end, node.start_point[0] + 1, node.end_point[0] + 1
-    name = "" if inner.type == "using_declaration" else _name(inner)  # it gives no name of its own
+    name = "" if inner.type in _NAMELESS else _name(inner)
     return Part(name, text, *places, device)
 
 

@@ -16,6 +16,8 @@ _SHOWN = 8
 _HEAD = re.compile(
     r"^(?P<file>.+)\((?P<line>\d+)\): (?P<kind>(?:catastrophic |internal )?error|warning)(?: #[\w-]+)?: (?P<said>.*)$"
 )
+#: A complaint about no line.
+_AT_END = re.compile(r"^At end of source: error: .*$", re.MULTILINE)
 _NO_FILE = re.compile(r'cannot open source file "([^"]+)"')
 #: What helps, by what NVRTC says; the first that fits is shown.
 _ADVICE = {
@@ -84,7 +86,7 @@ def _kept(lines: Iterable[str]) -> Iterator[str]:
 def error(log: str, failed: str = "", advice: str = "") -> CompilationError:
     """The error that shows what NVRTC said."""
     found = [each for each in messages(log) if each.error]
-    shown = [str(each) for each in found[:_SHOWN]]
+    shown = [str(each) for each in found[:_SHOWN]] or _AT_END.findall(log)
     left = f"... and {counted(len(found) - _SHOWN, 'error')} more" if len(found) > _SHOWN else ""
     text = "\n\n".join(filter(None, [*(shown or [log.strip() or failed]), left, advice]))
     made = CompilationError(text)

@@ -98,3 +98,15 @@ __global__ void f(Params p, int* x) { *x = p.twice(); }
     lines = device_side(source).text.splitlines()
     assert lines[3].strip() == ""
     assert lines[:3] + lines[4:] == source.splitlines()[:3] + source.splitlines()[4:]
+
+
+def test_what_names_a_host_function_again_goes_with_it():
+    source = """template <class T> void reduce(int n, T* x) { f<<<1, 1>>>(x); }
+template void reduce<int>(int n, int* x);
+template <class T> __global__ void f(T* x) {}
+template __global__ void f<float>(float* x);
+extern "C" void start(int* x) { reduce(1, x); }
+"""
+    side = device_side(source)
+    assert [line.strip() for line in side.text.splitlines()] == ["", "", *source.splitlines()[2:4], ""]
+    assert side.left_out == ("reduce", "start")

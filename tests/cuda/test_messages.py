@@ -120,3 +120,9 @@ def test_advice(said, helps):
     advice = messages.advice(f"k.cu(2): error: {said}\n")
     assert helps in advice
     assert bool(helps) == bool(advice)
+
+
+def test_an_error_at_the_end_of_the_source_is_shown_without_the_warnings():
+    end = "At end of source: error: expected a declaration"
+    log = f"a.h(3): warning #47-D: incompatible redefinition\n  #define A\n\n{end}\n"
+    assert str(messages.error(log)) == end
