@@ -46,6 +46,11 @@ def normal(notebook: Any) -> Any:
             output.pop("transient", None)
             for medium in [name for name in output.get("data", {}) if name.startswith(_WIDGETS)]:
                 del output.data[medium]
+        if "outputs" in cell:  # without a kernel nothing is left of `interact` but the names of its parts
+            told = [output.get("data", {}).get("text/plain", "") for output in cell.outputs]
+            cell.outputs = [
+                output for output, text in zip(cell.outputs, told, strict=True) if not text.startswith("interactive(")
+            ]
     return notebook
 
 
@@ -68,7 +73,7 @@ def save(path: Path) -> None:
             cell.outputs, cell.execution_count = [], None
     os.environ.update(TCEMU_LIVE="recorded", TCEMU_QUIET="1")  # the kernel inherits them
     place = {"metadata": {"path": str(path.parent)}}
-    client = NotebookClient(notebook, timeout=120, kernel_name="python3", store_widget_state=False, resources=place)
+    client = NotebookClient(notebook, timeout=120, kernel_name="python3", store_widget_state=True, resources=place)
     client.execute()
     nbformat.write(normal(notebook), path)
 

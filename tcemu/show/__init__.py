@@ -37,6 +37,7 @@ from tcemu.show.tabs import Tabs, tabs
 from tcemu.show.tensor_memory import tensor_memory
 from tcemu.show.tile_read import tile_read
 from tcemu.show.timeline import timeline
+from tcemu.show.where_it_sits import where_it_sits
 
 __all__ = [
     "ElementSums",
@@ -88,4 +89,5 @@ __all__ = [
     "tensor_memory",
     "tile_read",
     "timeline",
+    "where_it_sits",
 ]

@@ -73,6 +73,7 @@ PICTURES: dict[str, Callable[[], Picture]] = {
     "one output": lambda: show.one_output(MMA, _ones(MMA), targets=["sm_80", "sm_90a"]),
     "one output of fp8, c last": lambda: show.one_output(FP8, _ones(FP8), targets=["sm_89", "sm_90a"]),
     "running error": lambda: show.running_error([32, 64], {"a < b": [0.0, 0.01], "c": [0.0, -0.5]}),
+    "where it sits": show.where_it_sits,
     "counted bits": lambda: show.popcount(0xF0F0A5C3, 0xF1F0A5C7),
     "end of s32": lambda: show.end_of_s32(2**31 - 5, 10, -(2**31) + 4, 2**31 - 1),
     "fragment": lambda: show.fragment_map(A, lane=13),
