@@ -133,7 +133,7 @@ class Sparse:
             return f"mma.sp 64x64, 4 warps, 1 stage{_length(self.steps)}"
         tile, warps = f"{plan.rows}x{plan.columns}", 4 * plan.consumers + 1
         stages = f"{plan.stages} stages, {plan.in_flight} in flight"
-        return f"wgmma.sp {plan.element} {tile}, {warps} warps, {stages}{_length(self.steps)}"
+        return f"wgmma.sp {plan.element} {tile}, {warps} warps, {stages}, metadata 2 steps ahead{_length(self.steps)}"
 
     def matrices(self) -> tuple[Any, Any]:
         """A, half of it zero, and B for one tile."""
@@ -482,6 +482,8 @@ BLIND: list[Setting] = [
     Sparse(wgmma_sparse.SparsePlan("s8", 64, 1, 4)),
     Sparse(wgmma_sparse.SparsePlan("s8", 128, 1, 4)),
     Sparse(wgmma_sparse.SparsePlan("tf32", 128, 1, 3)),
+    Sparse(wgmma_sparse.SparsePlan("f16", 128, 2, 3)),
+    *(Hopper(wgmma_tma.Plan("f16", 128, consumers, 4), steps=2 * STEPS) for consumers in (1, 2)),  # as much of K
 ]
 #: Loops with arithmetic between the products, or of nothing else.
 ARITHMETIC: list[Setting] = [*map(Softmax, (4, 8, 16)), Softmax(4, 64), *map(Attention, (1, 2, 4, 8, 16, 32))]

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arguments import explained
+from tcemu.errors import OperandError
 from tcemu.gemm.operands import check
 from tcemu.gemm.store import store
 from tcemu.gemm.wgmma_tma import IMMEDIATES, LINE, ROWS, STEP, WARPGROUP, Plan, begin, produce_all, release
@@ -31,11 +32,16 @@ from tcemu.sparse import compress, tiles
 SELECTOR = 0
 #: wgmma instructions in one stage.
 INSTRUCTIONS = LINE // STEP
+#: So many steps before it is needed, a thread loads its metadata: a load takes longer than a step.
+AHEAD = 2
 
 
 @dataclass(frozen=True)
 class SparsePlan(Plan):
-    """The parameters of a sparse kernel. `depth` counts stored values, which stand for twice as many elements of K."""
+    """The parameters of a sparse kernel. `depth` counts stored values, which stand for twice as many elements of K.
+
+    `in_flight` is 0 or 1.
+    """
 
     @cached_property
     def mma(self) -> Instruction:
@@ -84,18 +90,17 @@ def load_codes(warp: Warp, plan: SparsePlan, metadata: Pointer, step: int) -> li
 
 
 def consume(warp: Warp, plan: SparsePlan, metadata: Pointer, steps: int) -> Registers:
-    """The warpgroup multiplies the tiles of all steps. While it does, the metadata of the next step is on its way."""
+    """The warpgroup multiplies the tiles of all steps. The metadata of the next two steps is on its way meanwhile."""
     c = warp.registers(plan.columns // 2, fill=0)
-    codes = load_codes(warp, plan, metadata, 0)
+    codes = [load_codes(warp, plan, metadata, step) for step in range(AHEAD)]
     for step in range(steps):
-        stage, turn = step % plan.stages, step // plan.stages
-        ahead = load_codes(warp, plan, metadata, step + 1)
+        turn, stage = divmod(step, plan.stages)
+        codes.append(load_codes(warp, plan, metadata, step + AHEAD))
         warp.mbarrier_wait(plan.full(stage), turn % 2)
-        multiply_stage(warp, plan, stage, c, codes, start=step == 0)
+        multiply_stage(warp, plan, stage, c, codes.pop(0), start=step == 0)
         warp.wgmma_wait_group(plan.in_flight)
         if step >= plan.in_flight:
             release(warp, plan, (step - plan.in_flight) % plan.stages)
-        codes = ahead
     warp.wgmma_wait_group(0)
     return c
 
@@ -138,6 +143,11 @@ def multiply(
     ((64, 64), np.float32(64.0))
     """
     check(a, b, plan.element, k=128 // element_bits(plan.element))
+    if plan.in_flight > 1:
+        raise OperandError(
+            f"in_flight must be 0 or 1; got {plan.in_flight}: products in flight still read their metadata, and a "
+            f"thread has registers for that of {AHEAD + 2} steps, of which {AHEAD} are being loaded"
+        )
     d = np.zeros((len(a), b.shape[1]), np.int32 if plan.element == "s8" else np.float32)
     grid = -(-d.shape[1] // plan.columns), -(-d.shape[0] // plan.rows)
     given = plan, *packed(a, plan), np.ascontiguousarray(b.T), d

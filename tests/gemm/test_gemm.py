@@ -360,6 +360,13 @@ def one_wgmma_at_a_time(a, b, plan):
     return np.ascontiguousarray(d[:rows, :columns])
 
 
+def test_sparse_plans_that_cannot_be():
+    plan = wgmma_sparse.SparsePlan(columns=64, in_flight=2)
+    with pytest.raises(OperandError, match="in_flight must be 0 or 1; got 2: products in flight still"):
+        wgmma_sparse.multiply(np.zeros((64, 128), np.float16), np.zeros((128, 64), np.float16), plan)
+
+
+
 @pytest.mark.parametrize("element", some(wgmma_tma.IMMEDIATES, 2))
 def test_sparse_hopper_kernel(element):
     plan = wgmma_sparse.SparsePlan(element, columns=32, consumers=2, stages=2)

@@ -50,29 +50,31 @@ __device__ void release(int stage) {
     if (threadIdx.x % 32 == 0) mbarrier_arrive(empty(stage));
 }
 
-// A step of the loop below. The metadata of two steps is in registers, and the compiler must know which is which.
+// A step of the loop below: `codes` are its metadata, and `ahead` become those of the step after the next one.
 __device__ void one_step(Accumulator (&c)[PAIRS], const u32 (&codes)[INSTRUCTIONS], u32 (&ahead)[INSTRUCTIONS],
                          const u32* metadata, int step, int steps, Ring<STAGES>& here, Ring<STAGES>& done) {
-    load_codes(ahead, metadata, step + 1, steps);
+    if (step >= steps) return;
+    load_codes(ahead, metadata, step + 2, steps);
     mbarrier_wait(full(here.stage), here.turn % 2);
     multiply_stage(here.stage, c, codes, step == 0);
+    here.next();
     wait_group<IN_FLIGHT>();
     if (step >= IN_FLIGHT) {
         release(done.stage);
         done.next();
     }
-    here.next();
 }
 
-// The warpgroup's products. While they run, the metadata of the next step is on its way.
+// Four steps in the loop's body, each with registers of its own for its metadata: those of the next two are being loaded,
+// and products in flight still read theirs.
 __device__ void consume(Accumulator (&c)[PAIRS], const u32* metadata, int steps) {
-    u32 codes[INSTRUCTIONS], ahead[INSTRUCTIONS];
-    load_codes(codes, metadata, 0, steps);
+    u32 codes[4][INSTRUCTIONS];
+    for (int step = 0; step < 2; ++step) load_codes(codes[step], metadata, step, steps);
     Ring<STAGES> here, done;
-    for (int step = 0; step < steps; step += 2) {
-        one_step(c, codes, ahead, metadata, step, steps, here, done);
-        if (step + 1 < steps) one_step(c, ahead, codes, metadata, step + 1, steps, here, done);
-    }
+    for (int first = 0; first < steps; first += 4)
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            one_step(c, codes[i], codes[(i + 2) % 4], metadata, first + i, steps, here, done);
     wait_group<0>();
     for (int i = 0; i < PAIRS; ++i) changed(c[i]);
 }
