@@ -4,8 +4,8 @@
 
 Needs an H100, nvcc on the path, numpy, and cuBLAS: the library of a toolkit, or of the wheels that PyTorch installs.
 Each kernel is compiled with `nvcc -arch=sm_90a -O3`, its D compared with a sample of the sums in float64 and, in all
-elements, with cuBLAS's D; then it is timed: the median of 11 samples. Inputs are standard normal. The file belongs in
-tcemu/course/ladder.
+elements, with cuBLAS's D; then it is timed: the median of 11 samples, under load. Inputs are standard
+normal. The file belongs in tcemu/course/ladder.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ COLUMNS = (
     "rung", "m", "n", "k", "milliseconds", "tflops", "error", "from_cublas", "card", "driver", "clock", "compiler",
     "date", "how",
 )  # fmt: skip
-HOW = "median of 11 samples of about 10 ms after a warm-up; A and B standard normal f16, D f32"
+HOW = "median of 11 samples of about 50 ms after 0.5 s of warm-up; A and B standard normal f16, D f32"
 
 
 def module() -> Any:

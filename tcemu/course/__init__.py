@@ -11,7 +11,7 @@ from tcemu.course.lay_out import RECORD, Laid, lay_out
 from tcemu.course.source import FOLDERS, LEARNERS, START, clone_around, clone_opened, files, own_folder, source
 
 if TYPE_CHECKING:
-    from tcemu.course import progress
+    from tcemu.course import ladder, progress
     from tcemu.course.answers import AnswerError, Unanswered
     from tcemu.course.bank import exercise, exercises
     from tcemu.course.broken_rules import which_rule
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FOLDERS", "LEARNERS", "RECORD", "START", "AnswerError", "Exercise", "Finding", "Given", "Judge", "Laid",
     "Manifest", "Unanswered", "Verdict", "check", "clone_around", "clone_opened", "exercise", "exercises", "files",
-    "given", "hint", "judged", "lay_out", "manifest", "overview", "own_folder", "progress", "source",
+    "given", "hint", "judged", "ladder", "lay_out", "manifest", "overview", "own_folder", "progress", "source",
     "which_rule",
 ]  # fmt: skip
 
@@ -43,8 +43,8 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> _Any:
-    if name == "progress":
-        return _import_module("tcemu.course.progress")
+    if name in ("ladder", "progress"):
+        return _import_module(f"tcemu.course.{name}")
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value = getattr(_import_module(f"tcemu.course.{_HOME[name]}"), name)

@@ -43,8 +43,17 @@ def refused(exercise: Exercise, entered: Iterable[str], *, kernel: bool = False)
     >>> refused(by_hand, ["tcemu.layouts.fragment.Fragment.pack"])
     'Your function calls Fragment.pack of tcemu, which it may not: here it does the work without tcemu.'
     """
+    return refused_beside(exercise.only, entered, kernel=kernel)
+
+
+def refused_beside(only: Sequence[str] | None, entered: Iterable[str], *, kernel: bool = False) -> str:
+    """The same for an answer that may call `only` these public names; None is no rule.
+
+    >>> from tcemu.course.allowed import refused_beside
+    >>> refused_beside((), ["tcemu.gemm.wgmma_tma.multiply"], kernel=True)
+    'Your kernel calls multiply of tcemu, which it may not: its own lines give the instructions.'
+    """
     others = sorted(name for name in entered if not _among(name, _ALWAYS))
-    only = exercise.only
     allowed = [pattern for public in only or () for pattern in _patterns(public)]
     for name in others:
         if _among(name, allowed):

@@ -24,8 +24,9 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-#: Samples of the time, of which the median counts, and how long one sample should take at least.
-SAMPLES, SAMPLE_MS = 11, 10.0
+#: Samples of the time, of which the median counts; about how long one sample takes, and the warm-up before them:
+#: clocks fall under load, and a kernel that is timed while the card is still cool would look faster.
+SAMPLES, SAMPLE_MS, WARM_MS = 11, 50.0, 500.0
 #: Of D, so many rows and columns are compared with float64.
 CHECKED = 32
 #: Elements of a box's row: 128 bytes of f16.
@@ -127,8 +128,9 @@ class Driver:
             return taken.value / count
 
         launch()
-        count = max(1, min(50, round(SAMPLE_MS / max(sample(1), 1e-3))))
-        sample(count)
+        count = max(1, min(500, round(SAMPLE_MS / max(sample(1), 1e-3))))
+        for _ in range(round(WARM_MS / SAMPLE_MS) if count > 1 else 1):
+            sample(count)
         return statistics.median(sample(count) for _ in range(SAMPLES))
 
 
@@ -237,16 +239,19 @@ class Loaded:
         return found
 
 
-def versions() -> tuple[str, str]:
-    """The driver's version, and the clocks as nvidia-smi reports them."""
-    fields = "driver_version,clocks.sm,clocks.max.sm,power.limit"
+def versions(work: Callable[[], None]) -> tuple[str, str]:
+    """The driver's version, and the clocks that nvidia-smi reports while the GPU works."""
+    fields = "driver_version,clocks.sm,clocks.max.sm,power.draw,power.limit"
     asked = ["nvidia-smi", "-i", "0", f"--query-gpu={fields}", "--format=csv,noheader"]
     try:
-        done = subprocess.run(asked, capture_output=True, text=True, timeout=20, check=True)  # noqa: S603 - no input
-        driver, now, most, power = done.stdout.splitlines()[0].split(", ")
-    except (OSError, ValueError, IndexError, subprocess.SubprocessError):
+        with subprocess.Popen(asked, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - no input
+            while process.poll() is None:
+                work()
+            text = process.stdout.read() if process.stdout else ""
+        driver, now, most, power, limit = text.splitlines()[0].split(", ")
+    except (OSError, ValueError, IndexError):
         return "", ""
-    return driver, f"{now} of at most {most}, {power}"
+    return driver, f"SM clock {now} of at most {most}, {power} of {limit}"
 
 
 def measured(driver: Driver, problem: Problem, launch: Callable[[], None]) -> Measured:
@@ -256,7 +261,12 @@ def measured(driver: Driver, problem: Problem, launch: Callable[[], None]) -> Me
     error = problem.error(problem.d())
     right = error <= problem.may_differ()
     taken = driver.median(launch) if right else float("nan")
-    version, clock = versions()
+
+    def work() -> None:
+        launch()
+        driver.cuCtxSynchronize()
+
+    version, clock = versions(work) if right else ("", "")
     return Measured(taken, problem.tflops(taken), error, right, driver.card, version, clock)
 
 

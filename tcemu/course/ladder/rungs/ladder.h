@@ -95,8 +95,9 @@ __device__ inline u32 mapa(u32 place, int rank) {
     return there;
 }
 
+// Without .release.cluster, which would be a MEMBAR.ALL.GPU in each step: wgmma only reads, and its group is complete.
 __device__ inline void mbarrier_arrive_shared_cluster(u32 bar) {
-    asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(bar) : "memory");
+    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(bar) : "memory");
 }
 
 __device__ inline void barrier_cluster() {

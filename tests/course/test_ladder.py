@@ -1,0 +1,258 @@
+"""The ladder: given kernels reach their rungs, wrong ones do not, and what is kept stays."""
+
+import csv
+import json
+import re
+
+import numpy as np
+import pytest
+
+from tcemu import cuda
+from tcemu.course import ladder
+from tcemu.course.ladder import judge, kept, picture, programs, table, timing
+from tcemu.course.lay_out import RECORD
+from tcemu.errors import CourseError
+from tcemu.gemm import twins
+from tcemu.instructions import parse
+
+RUNGS = {each.name: each for each in table.RUNGS}
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    """A laid-out course of one's own."""
+    (tmp_path / RECORD).write_text("{}", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def one_order(monkeypatch):
+    monkeypatch.setattr(judge, "ORDERS", judge.ORDERS[:1])
+
+
+def needs_nvrtc():
+    if not cuda.available():
+        pytest.skip("needs NVRTC")
+
+
+# ---------------------------------------------------------------------------------------------- given kernels
+
+
+@pytest.mark.parametrize("name", RUNGS)
+def test_a_given_kernel_in_python_reaches_its_rung(name, one_order):
+    found = judge.judged(RUNGS[name], RUNGS[name].source("py"), seed=3)
+    assert found, found.says
+    assert found.cycles == RUNGS[name].given["py"]
+
+
+@pytest.mark.parametrize("name", RUNGS)
+def test_a_given_kernel_in_cuda_reaches_its_rung(name, one_order):
+    needs_nvrtc()
+    found = judge.judged(RUNGS[name], RUNGS[name].source("cu"), seed=3)
+    assert found, found.says
+    assert found.cycles == pytest.approx(RUNGS[name].given["cu"], rel=0.05)  # another NVRTC orders loads differently
+
+
+def test_a_given_kernel_is_right_in_every_order():
+    assert judge.judged(RUNGS["warp_specialised"], RUNGS["warp_specialised"].source("py"), seed=4)
+
+
+@pytest.mark.parametrize("name", RUNGS)
+def test_both_languages_have_the_same_functions_in_the_same_order(name):
+    python = re.findall(r"^def (\w+)", RUNGS[name].source("py"), re.MULTILINE)
+    cpp = re.findall(r"^__device__ \w+ (\w+)\(", RUNGS[name].source("cu"), re.MULTILINE)
+    assert [each for each in python if each not in ("kernel", "value")] == cpp
+
+
+def test_every_rung_asks_for_less_than_the_one_before_would_give():
+    """Otherwise the rung before would pass: by its instructions, or by its cycles."""
+    for lower, upper in zip(table.RUNGS[1:], table.RUNGS[2:], strict=False):
+        same_track = lower.track == upper.track
+        tighter = all(upper.goal[each] < lower.given[each] for each in table.LANGUAGES)
+        assert set(upper.needed) - set(lower.needed) or upper.persistent or (same_track and tighter), upper.name
+
+
+def test_the_header_has_the_asm_of_the_instruction():
+    made = twins.inline(parse(judge._WGMMA), "wgmma", [1, 1, 0, 0], described=True)
+    header = (table.GIVEN / "wgmma.h").read_text(encoding="utf-8")
+    function = header[header.index("__device__") :].replace('"\n        "', "")
+    assert re.sub(r"\s", "", function) == re.sub(r"\s", "", made)
+
+
+# ---------------------------------------------------------------------------------------------- wrong kernels
+
+GEMM = """
+from tcemu.gemm import mma_pipeline
+LAUNCH = 128, 128, 32, 0
+def kernel(warp, a, b, d):
+    if warp.ctaid[:2] == (0, 0):
+        mma_pipeline.multiply(np.zeros((64, 64), np.float16), np.zeros((64, 64), np.float16))
+"""
+
+WRONG = [
+    ("naive", "i in range(k)", "i in range(k - 1)", "are wrong; D[0][0] is"),
+    ("naive", "with warp.only((row < m) & (column < n)):", "with warp.only(row < m):", "sanitizer reports"),
+    ("naive", "range(k)", "reversed(range(k))", "last bits"),
+    ("naive", "        warp.st_global(d.at(row, column), c.view(np.uint32))\n", "", "stores nothing"),
+    ("naive", "def kernel(warp, a, b, d)", "def other(warp)", "no function kernel"),
+    ("naive", "LAUNCH = TILE_M", "SIZES = TILE_M", "LAUNCH must be"),
+    ("naive", "LAUNCH = TILE_M, TILE_N, THREADS, 0", "LAUNCH = TILE_M, TILE_N, 0, 0", "LAUNCH must be"),
+    ("naive", "c = np.zeros(32, np.float32)", "c = np.zeros(32, np.float32", "SyntaxError"),
+    ("naive", "range(k)", "range(depth)", "NameError"),
+    ("wmma", "c = warp.run(MMA, held_a, held_b, c)", "c = warp.run(MMA, held_a, held_b, warp.registers(8, fill=0))",
+     "only the last 16 columns"),
+    ("wmma", "range(0, k, 16)", "range(0, k - 16, 16)", "the last 16 columns of A and B are missing"),
+    ("ldmatrix", "        warp.bar_sync()  # all have read\n", "", "sanitizer reports"),
+    ("cp_async", "wait_group(STAGES - 2)", "wait_group(STAGES - 1)", "sanitizer reports"),
+    ("swizzle", "unit ^ row % 8", "unit", "the goal is at most 8,000"),
+    ("warp_specialised", "(turn + 1) % 2", "turn % 2", "deadlock"),
+    ("warp_specialised", '        warp.setmaxnreg("inc", 232)\n', "", "setmaxnreg"),
+    ("cluster", "    with warp.only(rank < CLUSTER):", "    with warp.only(rank < 1):", ""),
+    ("persistent", "    release(warp, (count - 1) % STAGES)\n    return count", "    return count", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "old", "new", "words"), WRONG)
+def test_a_wrong_kernel_is_told_what_is_wrong(name, old, new, words, one_order):
+    source = RUNGS[name].source("py")
+    assert old in source
+    found = judge.judged(RUNGS[name], source.replace(old, new), seed=5)
+    assert not found
+    assert words in found.says
+
+
+def test_the_rung_before_does_not_pass(one_order):
+    found = judge.judged(RUNGS["ldmatrix"], RUNGS["mma_sync"].source("py"), seed=5)
+    assert "this rung is about ldmatrix" in found.says
+
+
+def test_a_kernel_of_tcemu_is_not_ones_own(one_order):
+    text = f"import numpy as np\n{GEMM}\n{RUNGS['naive'].source('py').replace('def kernel', 'def mine')}"
+    text = text.replace("mma_pipeline.multiply(", "mine(warp, a, b, d); mma_pipeline.multiply(")
+    assert not judge.judged(RUNGS["naive"], text, seed=5)
+    store = "    warp.run(STORE"
+    own = RUNGS["wmma"].source("py").replace(store, f"    import tcemu; tcemu.parse(MMA)\n{store}")
+    assert judge.judged(RUNGS["wmma"], own, seed=5)
+    called = own.replace("tcemu.parse(MMA)", "tcemu.matmul(*[__import__('numpy').zeros((16, 16), 'f2')] * 2, "
+                         "instruction='mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32')")  # fmt: skip
+    assert "calls matmul of tcemu" in judge.judged(RUNGS["wmma"], called, seed=5).says
+
+
+def test_cuda_that_does_not_compile_is_told_so():
+    needs_nvrtc()
+    found = ladder.check("naive", RUNGS["naive"].source("cu").replace("float c = 0;", "float c = ;"))
+    assert "expected an expression" in found.says
+    assert "no __device__ int LAUNCH[]" in ladder.check("naive", 'extern "C" __global__ void kernel() {}\n').says
+
+
+# ---------------------------------------------------------------------------------------------- what is kept
+
+
+def test_a_right_kernel_is_kept_and_begins_the_next_rung(place, one_order):
+    own = f"# mine\n{RUNGS['wmma'].source('py')}"
+    assert ladder.check("wmma", own, seed=1).aside == 'Next: ladder.rung("mma_sync").'
+    assert (place / "my_gemm" / "2_wmma.py").read_text(encoding="utf-8") == own
+    assert ladder.start("mma_sync") == f"%%rung mma_sync\n{own}"
+    assert ladder.board().cycles == {"wmma.py": RUNGS["wmma"].given["py"]}
+    assert ladder.start("mma_sync", "CUDA C++").endswith(RUNGS["wmma"].source("cu"))
+
+
+def test_the_fewest_cycles_stay(place):
+    rung = RUNGS["wmma"]
+    for count in (9, 7, 8):
+        kept.note(rung, "py", "text", count)
+    assert json.loads((place / "my_gemm" / "cycles.json").read_text(encoding="utf-8")) == {"wmma.py": 7}
+    (place / "my_gemm" / "cycles.json").write_text("{", encoding="utf-8")
+    assert kept.cycles() == {}
+
+
+def test_a_wrong_kernel_is_not_kept(place):
+    assert not ladder.check("naive", "x = 1\n")
+    assert not (place / "my_gemm").exists()
+
+
+def test_outside_a_course_nothing_is_written(place, monkeypatch):
+    (place / RECORD).unlink()
+    monkeypatch.setattr(kept, "_texts", {})
+    monkeypatch.setattr(kept, "_cycles", {})
+    kept.note(RUNGS["wmma"], "py", "# mine", 5)
+    assert kept.text(RUNGS["wmma"], "py") == "# mine"
+    assert kept.cycles() == {"wmma.py": 5}
+    assert not (place / "my_gemm").exists()
+
+
+def test_the_magic_checks_its_cell(monkeypatch):
+    from IPython.core.interactiveshell import InteractiveShell
+
+    shell = InteractiveShell()
+    monkeypatch.setattr("tcemu.tracebacks.shell", lambda: shell)
+    ladder._register()
+    shell.run_cell("%%rung naive\nLAUNCH = 16, 16, 256, 0\ndef kernel(warp, a, b, d):\n    oops")
+    assert "NameError: name 'oops' is not defined" in shell.user_ns["_"].says
+    assert "(line 4 of kernel)" in shell.user_ns["_"].says  # the magic's line is the first
+
+
+@pytest.mark.parametrize("name", ["top", 0, 11, True])
+def test_an_unknown_rung_is_refused(name):
+    with pytest.raises(CourseError, match="the ladder has no rung"):
+        ladder.rung(name)
+
+
+def test_an_unknown_language_and_a_missing_file_are_refused():
+    with pytest.raises(CourseError, match='must be "Python" or "CUDA C'):
+        ladder.start("wmma", "Fortran")
+    with pytest.raises(CourseError, match="there is no file"):
+        ladder.check("wmma", "nothing.py")
+
+
+# ---------------------------------------------------------------------------------------------- board, GPU
+
+
+def test_the_board_says_in_words_what_it_draws():
+    board = picture.Board({"swizzle.cu": 7357, "swizzle.py": 9000})
+    line = next(each for each in str(board).splitlines() if each.startswith(" 6"))
+    assert "7,357 CUDA C++" in line
+    assert f"{judge.share_of_peak(RUNGS['swizzle'].track, 7357):.1%}" in line
+    assert board.html.count('<th scope="row">') == len(RUNGS)
+    for rung in table.RUNGS:
+        assert f"{picture.recorded().tflops(rung.name):.1f}" in board.html
+
+
+def test_what_was_recorded_has_versions_and_fits_its_times():
+    with picture._RECORDED.open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    for size in {row["n"] for row in rows}:
+        assert [row["rung"] for row in rows if row["n"] == size] == ["cublas", *RUNGS]
+    for row in rows:
+        m, n, k = (int(row[each]) for each in "mnk")
+        assert float(row["tflops"]) == pytest.approx(2e-9 * m * n * k / float(row["milliseconds"]), rel=0.06)
+        assert float(row["error"]) < np.sqrt(k) / 4096
+        assert all(row[each] for each in ("card", "driver", "clock", "compiler", "date", "how"))
+        assert row["rung"] == "naive" or float(row["from_cublas"]) == 0  # every bit is cuBLAS's
+
+
+def test_without_a_gpu_a_sentence_says_what_to_do(monkeypatch):
+    monkeypatch.setattr(timing, "_compiled", lambda text, folder: folder / "kernel.cubin")
+    done = type("Done", (), {"stdout": '{"refused": "no driver"}\n'})
+    monkeypatch.setattr(timing.subprocess, "run", lambda *_, **__: done)
+    told = ladder.on_gpu("persistent")
+    assert str(told).startswith("the given persistent: no driver. On a machine with an H100, the same line times")
+    assert told.tflops == 0
+
+
+def test_a_wrong_result_on_a_gpu_is_not_timed(monkeypatch):
+    monkeypatch.setattr(timing, "_compiled", lambda text, folder: folder / "kernel.cubin")
+    found = json.dumps({"right": False, "card": "H100", "error": 3.5, "tflops": 900.0})
+    monkeypatch.setattr(timing.subprocess, "run", lambda *_, **__: type("Done", (), {"stdout": found}))
+    assert "D is wrong on H100" in str(ladder.on_gpu("persistent"))
+
+
+def test_a_size_that_no_rung_takes_is_refused():
+    with pytest.raises(CourseError, match="multiple of 32"):
+        ladder.on_gpu("wmma", 100)
+
+
+def test_a_text_is_told_apart_from_its_language():
+    assert programs.language_of_text(RUNGS["wmma"].source("cu")) == "cu"
+    assert programs.language_of_text(RUNGS["wmma"].source("py")) == "py"
