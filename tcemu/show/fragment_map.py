@@ -15,7 +15,7 @@ from tcemu.layouts import Fragment
 from tcemu.layouts.formulas import axes
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
-from tcemu.show.sheet import Box, Grid
+from tcemu.show.sheet import LINE, Box, Grid, notes
 from tcemu.show.targets import layer, target
 
 #: Room for the index of a row or column beside a matrix.
@@ -24,6 +24,10 @@ AXIS = 22
 MOST = 1200
 #: Width of a cell, normal and narrow.
 _CELL = (50, 36)
+#: Lanes that share a shade: those of one groupID, as the PTX manual calls lane >> 2.
+_GROUP = 4
+#: The shades of neighbouring groups, from the first on.
+_SHADES = ("fb", "f", "fo", "fg")
 #: The names of rows and columns, by role.
 _INDICES = {
     "a": ("m", "k"), "b": ("k", "n"), "e": ("m", "chunk"), "scale_a": ("m", "byte"), "scale_b": ("byte", "n"),
@@ -133,7 +137,7 @@ def fragment_map(
     body = [*draw(grid, focus), *legend(fragment, grid.left, grid.bottom + 24)]
     found = cells(fragment, batch)
     on_top = layer(cell_target(grid, cell) for cell in found) if len(found) <= MOST else ""
-    return picture(title, in_words([grid], focus), max(grid.right + 16, 520), grid.bottom + 38, body, on_top)
+    return picture(title, in_words([grid], focus), max(grid.right + 16, 520), grid.bottom + 38 + LINE, body, on_top)
 
 
 @explained
@@ -182,17 +186,22 @@ def is_wide(fragment: Fragment) -> bool:
 
 
 def draw(grid: Placed, focus: Focus) -> list[str]:
-    """The ordinary cells as two paths (even and odd registers) and a group of labels; the marked cells on top."""
+    """The ordinary cells, a path for each shade, and a group of labels; the marked cells on top."""
     found = cells(grid.fragment, grid.batch)
     quiet = [cell for cell in found if not focus.takes(cell.lane, cell.register)]
     marked = [cell for cell in found if focus.takes(cell.lane, cell.register)]
-    tones = [(style, [b for b in quiet if b.register % 2 == odd]) for odd, style in enumerate(("p", "f"))]
+    tones = [(style, [each for each in quiet if shade(each.lane) == style]) for style in _SHADES]
     elements = [svg.path("".join(grid.cell(cell).outline() for cell in same), style) for style, same in tones if same]
     small = " t" if grid.cell(found[0]).wide < 40 else ""
     elements += [*_notches(grid, found), svg.group((_label(grid, cell) for cell in quiet), f"n q c{small}")]
     elements += [grid.box.rect("k"), *(each for cell in marked for each in grid.cell(cell).marked())]
     elements.append(svg.group((_label(grid, cell) for cell in marked), f"n b c halo{small}"))
     return elements + _axes(grid, found)
+
+
+def shade(lane: int) -> str:
+    """The look of the cells of a lane: four lanes share it, so that the map shows groups before a lane is marked."""
+    return _SHADES[lane // _GROUP % len(_SHADES)]
 
 
 def cell_target(grid: Placed, cell: Cell, names: str = "") -> str:
@@ -244,11 +253,13 @@ def _range(name: str, start: int, size: int) -> str:
 
 
 def legend(fragment: Fragment, x: float, y: float, more: str = "") -> list[str]:
-    """How to read a cell's label, and `more` about it."""
+    """How to read a cell's label, and `more` about it; what the shades mean."""
     role = fragment.role
     sharing = fragment.elements_per_register
     together = f"; {sharing} neighbouring elements share a register" if sharing > 1 else ""
-    return [svg.text(x, y, f"14 {role}1 means: register {role}1 of lane 14{together}{more}", "s")]
+    label = f"14 {role}1 means: register {role}1 of lane 14{together}{more}"
+    shades = "each group of four lanes (lane // 4) has a shade; the four shades repeat"
+    return notes(x, y, (label, shades) if fragment.lanes > _GROUP else (label,))
 
 
 def heading(fragment: Fragment) -> str:

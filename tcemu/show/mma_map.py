@@ -10,6 +10,7 @@ from tcemu.show import svg
 from tcemu.show.fragment_map import AXIS, Focus, Placed, batch_of, draw, element, heading, in_words, is_wide, legend
 from tcemu.show.lighting import layer
 from tcemu.show.picture import Picture, picture
+from tcemu.show.sheet import LINE
 
 _GAP = 30
 #: Room for the note above A, even if there is nothing above D.
@@ -65,7 +66,7 @@ def mma_map(
     width = layout.grids[-1].right + 16
     which = f", product {batch} of {a.shape[0]}" if len(a.shape) == 3 else ""
     title = f"{_short(instruction)}{which}: lane and register of each element"
-    return picture(title, in_words(layout.grids, focus), width, bottom + 38, body, layer(layout.grids))
+    return picture(title, in_words(layout.grids, focus), width, bottom + 38 + LINE, body, layer(layout.grids))
 
 
 def _arranged(instruction: Instruction, lane: int | None, batch: int) -> _Layout:

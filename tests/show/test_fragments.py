@@ -12,9 +12,10 @@ import tcemu
 from tcemu import show
 from tcemu.errors import TcemuError
 from tcemu.formats import Container, lookup
+from tcemu.instructions import parse
 from tcemu.instructions.table import FAMILIES
 from tcemu.layouts import Fragment, Layout
-from tcemu.show.fragment_map import cells, element
+from tcemu.show.fragment_map import cells, element, shade
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -116,6 +117,21 @@ def test_a_mark_is_more_than_a_colour() -> None:
     bold = [group for group in root.iter(f"{SVG}g") if "b" in group.get("class", "").split()]
     assert len(boxes) == len(hatching) == len(bold[0]) == 4
     assert "stroke-width:2.5" in picture.svg
+
+
+def test_the_shades_show_the_groups_of_four_lanes() -> None:
+    """Of m16n8k16, groupID is the row of A and D, again eight rows down, and the column of B (manual, 9.7.14.5.8)."""
+    fragments = parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32").fragments
+    for role in "abd":
+        shades: dict[int, set[str]] = {}
+        for cell in cells(fragments[role]):
+            shades.setdefault((cell.column if role == "b" else cell.row) % 8, set()).add(shade(cell.lane))
+        assert all(len(shades[group]) == 1 and shades[group] != shades[(group + 1) % 8] for group in range(8))
+    picture = show.fragment_map(fragments["b"], lane=5)
+    root = ET.fromstring(picture.svg)  # noqa: S314 - our own text
+    areas = {each.get("class"): each.get("d", "").count("M") for each in root.iter(f"{SVG}path")}
+    assert [areas[look] for look in ("fb", "f", "fo", "fg")] == [16, 14, 16, 16], "two cells are marked, not shaded"
+    assert "lane // 4" in picture.svg
 
 
 @pytest.mark.parametrize("instruction", INSTRUCTIONS.values(), ids=INSTRUCTIONS)
