@@ -26,6 +26,7 @@ from tcemu.gemm import (
     scalar,
     shipped,
     twins,
+    w4a16,
     wgmma_persistent,
     wgmma_sparse,
     wgmma_tma,
@@ -372,6 +373,13 @@ def decode_parts(q: Any, k: Any, v: Any, table: Any, lengths: Any, **options: An
     tcemu.launch(paged_decode.kernel, (k.shape[2], len(q), 1), threads, given, shared=paged_decode.SHARED, **options)
 
 
+def four_bits(depth: int) -> tuple[Any, ...]:
+    """One tile."""
+    rng = np.random.default_rng(depth)
+    weights = rng.integers(-8, 8, (depth, 64)).astype(np.int8)
+    return np.ones((64, depth), np.float16), weights, np.ones((depth // 128, 64), np.float16)
+
+
 def hoppers(element: str, columns: int, consumers: int, stages: Sequence[int], **more: Any) -> list[Setting]:
     """Settings that differ in their stages."""
     return [Hopper(wgmma_tma.Plan(element, columns, consumers, number, **more)) for number in stages]
@@ -511,6 +519,10 @@ KERNELS: list[Setting] = [
 ]
 KERNELS += [
     Whole(f"grouped_fp8, 128x128, K = {depth}", grouped_fp8.multiply, shipped.grouped_fp8, partial(expert, depth))
+    for depth in (1024, 4096)
+]
+KERNELS += [
+    Whole(f"w4a16, 64x64, K = {depth}", w4a16.multiply, shipped.w4a16, partial(four_bits, depth))
     for depth in (1024, 4096)
 ]
 KERNELS += [

@@ -14,6 +14,7 @@
     attention_wgmma the same as FlashAttention-3 does it: wgmma, A from registers, softmax under products, causal
     grouped_fp8     the experts of a layer: fp8 with a scale for each 128 elements, groups of different sizes
     paged_decode    attention of one new query of each sequence, keys in pages, grouped heads as rows of mma.sync
+    w4a16           weights of 4 bits, made f16 in registers by a magic number, group scales, mma.sync
     side_by_side    the source of a kernel in Python and in CUDA C++, in tabs
     twins, shipped  the same kernels in CUDA C++, on the GPU of this machine
     explorers       sliders that launch them
@@ -37,6 +38,7 @@ from tcemu.gemm import (
     shipped,
     split_k,
     twins,
+    w4a16,
     wgmma_cluster,
     wgmma_epilogue,
     wgmma_persistent,
@@ -61,6 +63,7 @@ __all__ = [
     "side_by_side",
     "split_k",
     "twins",
+    "w4a16",
     "wgmma_cluster",
     "wgmma_epilogue",
     "wgmma_persistent",

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from tcemu.gemm import attention_wgmma as flash
 from tcemu.gemm import grouped_fp8 as experts
 from tcemu.gemm import paged_decode as paged
+from tcemu.gemm import w4a16 as quantised
 from tcemu.gemm import wgmma_persistent as persistent
 from tcemu.gemm.attention import POLYNOMIAL
 from tcemu.gemm.mma_pipeline import MMA
@@ -102,3 +103,13 @@ def paged_decode(q: Array, k: Array, v: Array, table: Array, lengths: Array, spl
     run(text, "kernel", grid, 32 * paged.WARPS, *given, shared=paged.SHARED, define=defined)
     run(text, "combine", (q.shape[1], len(q)), paged.DIM, parts, sums, out, define=defined)
     return out
+
+
+def w4a16(a: Array, weights: Array, scales: Array) -> Array:
+    """As w4a16.multiply."""
+    quantised.check(a, weights, scales)
+    d = np.zeros((len(a), weights.shape[1]), np.float32)
+    given = np.ascontiguousarray(a), quantised.packed(weights), np.ascontiguousarray(scales), d, *sizes_of(a, weights)
+    shared = quantised.STAGES * quantised.STAGE_BYTES
+    run(source("w4a16", inline(parse(MMA), "mma")), "kernel", quantised.grid_of(d), 128, *given, shared=shared)
+    return d

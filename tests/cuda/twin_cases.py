@@ -19,6 +19,7 @@ from tcemu.gemm import (
     shipped,
     split_k,
     twins,
+    w4a16,
     wgmma_cluster,
     wgmma_epilogue,
     wgmma_persistent,
@@ -111,6 +112,11 @@ TWINS = {
     },
     "grouped_fp8": Twin(grouped_fp8.multiply, shipped.grouped_fp8, experts([70, 0, 130], 136, 272)),
     "paged_decode": Twin(paged_decode.attend, shipped.paged_decode, cached()),
+    "w4a16": Twin(
+        w4a16.multiply,
+        shipped.w4a16,
+        (matrix("f16", 70, 256), matrix("s8", 256, 128) >> 4, np.abs(matrix("f16", 2, 128))),
+    ),
     "attention": Twin(attention.attend, twins.attention, tuple(matrix("f16", 64 + n, 64)[:64] for n in range(3))),
     **{
         f"attention_wgmma-{name}": Twin(

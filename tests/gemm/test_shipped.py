@@ -9,7 +9,16 @@ import pytest
 
 import tcemu
 from tcemu.errors import OperandError
-from tcemu.gemm import attention, attention_wgmma, grouped_fp8, mma_pipeline, paged_decode, scalar, wgmma_persistent
+from tcemu.gemm import (
+    attention,
+    attention_wgmma,
+    grouped_fp8,
+    mma_pipeline,
+    paged_decode,
+    scalar,
+    w4a16,
+    wgmma_persistent,
+)
 from tcemu.gemm.wgmma_persistent import PersistentPlan
 
 POLICIES = ("late", "early", "random")
@@ -331,3 +340,60 @@ def test_decoding_that_cannot_be(change, message):
         given[place] = value
     with pytest.raises(OperandError, match=re.escape(message)):
         paged_decode.attend(*given)
+
+
+# ---------------------------------------------------------------------------------------------------- W4A16
+
+
+def quantised(m, n, k):
+    """A, weights and scales."""
+    rng = np.random.default_rng(m)
+    scales = rng.uniform(0.01, 0.2, (k // 128, n)).astype(np.float16)
+    return normal(m, m, k), rng.integers(-8, 8, (k, n)).astype(np.int8), scales
+
+
+def test_weights_of_four_bits(row):
+    for number, (m, n, k) in enumerate(((70, 128, 384), (1, 64, 128), (64, 64, 640))):
+        a, weights, scales = quantised(m, n, k)
+        rounded = weights.astype(np.float16) * np.repeat(scales, 128, axis=0)
+        with row(f"{m} {n} {k}"):
+            found, launch = w4a16.multiply(a, weights, scales, policy=POLICIES[number], seed=number)
+            same(found, tcemu.matmul(padded(a, 16, 1), rounded, instruction=w4a16.MMA)[:m])
+            silent(launch)
+
+
+def test_each_weight_is_converted_exactly():
+    """All weights times scales from all over f16, subnormal ones too: a product with the unit matrix shows each."""
+    weights = np.repeat(np.arange(128, dtype=np.int8)[:, None] % 16 - 8, 256, axis=1).astype(np.int8)
+    scales = np.linspace(0, 0x6FFF, 256).astype(np.uint16).view(np.float16)[None]
+    found, _ = w4a16.multiply(np.eye(128, dtype=np.float16), weights, scales, sanitizer="off")
+    assert np.array_equal(found, (weights.astype(np.float16) * scales).astype(np.float32))
+
+
+def test_packed_weights_can_be_read_back():
+    """From the layout of the B operand in PTX's manual, without `packed`'s own arithmetic."""
+    weights = quantised(1, 64, 128)[1]
+    words = w4a16.packed(weights)
+    layout = tcemu.parse(w4a16.MMA).fragments["b"].layout
+    for lane, step, tile, slot in ((0, 0, 0, 0), (31, 3, 1, 3), (13, 2, 0, 1), (6, 1, 1, 2)):
+        row, column = layout.position(lane, slot)
+        nibble = w4a16.PLACES[4 * tile + slot]
+        value = int(words[1, 2, lane, step]) >> nibble & 15
+        assert value - 8 == weights[64 + 16 * step + row, 32 + 8 * tile + column]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({0: np.ones((4, 64), np.float16)}, "with k a multiple of 128, the elements that share a scale, and n of 64"),
+        ({1: np.zeros((128, 64), np.int32)}, "the weights int8 (k, n)"),
+        ({1: np.full((128, 64), 8, np.int8)}, "weights have 4 bits, from -8 to 7; got 8 to 8"),
+        ({2: np.ones((2, 64), np.float16)}, "scales must be (1, 64), one for each 128 rows of a column; got (2, 64)"),
+    ],
+)
+def test_weights_that_cannot_be(change, message):
+    given = list(quantised(4, 64, 128))
+    for place, value in change.items():
+        given[place] = value
+    with pytest.raises(OperandError, match=re.escape(message)):
+        w4a16.multiply(*given)
