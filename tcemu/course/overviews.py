@@ -137,8 +137,10 @@ class Overview:
     def next(self) -> Step | None:
         """The first notebook whose tasks are not all solved; None at the end.
 
-        One without tasks is done with if something in it, or further on, is solved.
+        One without tasks is done with if something in it, or further on, is solved, or if all tasks of the course are.
         """
+        if self.tasks.left == 0 < self.tasks.all:
+            return None
         begun = max((place for place, step in enumerate(self.steps) if step.done), default=-1)
         left = (step for place, step in enumerate(self.steps)
                 if step.tasks.left or (not step.entry.tasks and place > begun))  # fmt: skip

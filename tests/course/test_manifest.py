@@ -174,6 +174,7 @@ def test_all_pages_and_commands_count_the_same_tasks_and_exercises(tmp_path):
     words = f"{len(course.notebooks[0].tasks)} of {tasks} tasks and 4 of {practice} exercises solved"
     assert all(words in page for page in (found.summary, found.markdown(), str(found), found._repr_html_()))
     rows = [line.split("|") for line in found.markdown().splitlines() if "notebooks/" in line and line.startswith("|")]
+    rows = [row for row in rows if " of " in row[3]]  # a notebook that has neither is without them
     shown = [re.findall(r"(\d+) of (\d+)", row[column]) for column in (3, 5) for row in rows]
     counts = [sum(int(number) for ((*_, number),) in half) for half in (shown[: len(rows)], shown[len(rows) :])]
     assert counts == [tasks, practice], "the columns add up"

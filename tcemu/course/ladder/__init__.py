@@ -6,6 +6,7 @@
     ladder.start("wmma")             writes the starting cell: your own last right kernel
     %%rung wmma                      the first line of that cell: it checks what follows, and keeps it if it is right
     ladder.change("wmma")            the given answer as a change of the rung before it
+    ladder.timeline("wmma")          what the tensor cores wait for
     ladder.board()                   your cycles, the tensor cores' peak, and what an H100 does
     ladder.on_gpu("wmma")            compiles your kernel for this machine's GPU and times it
 
@@ -23,17 +24,18 @@ from typing import Any
 
 from tcemu import tracebacks
 from tcemu.arguments import explained
-from tcemu.course.ladder import kept
-from tcemu.course.ladder.judge import Climbed, judged
+from tcemu.course.ladder import kept, programs
+from tcemu.course.ladder.judge import Climbed, judged, timeline_of
 from tcemu.course.ladder.picture import Board, board
 from tcemu.course.ladder.table import GIVEN, LANGUAGES, NAMES, RUNGS, Rung, before, found, language_of
 from tcemu.course.ladder.timing import Timed, timed
 from tcemu.errors import CourseError
 from tcemu.show.tabs import Tabs, tabs
+from tcemu.timing import Timeline
 
 __all__ = [
     "NAMES", "RUNGS", "Board", "Climbed", "Page", "Rung", "Timed",
-    "board", "change", "check", "given", "hint", "on_gpu", "rung", "start",
+    "board", "change", "check", "given", "hint", "on_gpu", "rung", "start", "timeline",
 ]  # fmt: skip
 
 #: What a rung's cell begins with.
@@ -235,6 +237,21 @@ def change(name: str | int) -> Tabs:
         lines = difflib.unified_diff(old.splitlines(), wanted.source(language).splitlines(), lineterm="", n=2)
         texts[label] = "\n".join([line for line in lines if not line.startswith(("---", "+++"))])
     return tabs(f"{wanted}: the change", texts)
+
+
+@explained
+def timeline(name: str | int, program: str | Path = "") -> Timeline:
+    """The timeline of a rung's product: of a program, or else of your last right kernel, or of the given one.
+
+    It says what the tensor cores wait for, and `.sites()` says at which lines; tcemu.gemm.explorers.timeline draws it.
+
+    >>> from tcemu.course import ladder
+    >>> list(ladder.timeline("wmma").waited)[0]
+    'global memory'
+    """
+    wanted = found(name)
+    own = kept.text(wanted, "py") or kept.text(wanted, "cu") or wanted.source("py")
+    return timeline_of(wanted, programs.read(*(_read(program) if program else (own, kept.file_of(wanted, "py")))))
 
 
 @explained

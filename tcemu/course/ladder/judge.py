@@ -225,13 +225,18 @@ def _known(a: Array, b: Array) -> Iterator[tuple[str, Array]]:
         yield "D is transposed.", wide_b @ wide_a.T
 
 
-def counted_cycles(rung: Rung, program: Program) -> int:
-    """The cycles of the rung's product on the timeline. Raises CourseError."""
+def timeline_of(rung: Rung, program: Program) -> Timeline:
+    """The timeline of the rung's product. Raises CourseError."""
     a, b = drawn(np.random.default_rng(0), rung.track)
     d = np.zeros((len(a), len(b)), np.float32)
     timeline = Timeline(sms=SMS)
     _launched(rung, program, a, b, d, sanitizer="off", observers=[timeline])
+    return timeline
+
+
+def counted_cycles(rung: Rung, program: Program) -> int:
+    """The cycles of the rung's product on the timeline. Raises CourseError."""
     try:
-        return round(timeline.cycles)
+        return round(timeline_of(rung, program).cycles)
     except TcemuError as error:
         raise CourseError(f"its cycles cannot be counted: {error}") from error
