@@ -9,8 +9,9 @@ P never goes to shared memory. Three things run at the same time:
                           the turn on (FlashAttention-3: warp_scheduler_barrier)
     in the copy engine    the boxes of K and V, in the order in which they are used: K0 K1 V0 K2 V1 ... through one ring
 
-2^x is attention.exp2, a polynomial in fma.rn.f32, where FlashAttention-3 uses ex2.approx. FlashAttention-4 computes a
-part of its powers that way, too, because a multiprocessor makes only 16 ex2.approx a clock.
+2^x is ex2.approx.ftz.f32, one instruction. The manual leaves its bits open; these are an H100's, from recordings. A
+multiprocessor makes only 16 a clock, which is why FlashAttention-4 computes a part of its powers with a polynomial, as
+attention.py does: there are eight times as many fma.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy.typing as npt
 
 from tcemu.arguments import explained
 from tcemu.errors import OperandError, briefly
-from tcemu.gemm.attention import F32, exp2
+from tcemu.gemm.attention import F32
 from tcemu.gemm.wgmma_persistent import REGISTERS
 from tcemu.gemm.wgmma_tma import LINE, WARPGROUP
 from tcemu.instructions import parse
@@ -155,9 +156,9 @@ def softmax(warp: Warp, s: F32, largest: F32, total: F32) -> tuple[F32, F32, F32
     for n in range(columns):
         largest = scalar.maximum(largest, scalar.maximum(s[:, n, :, 0], s[:, n, :, 1]))
     largest = over_row(warp, scalar.maximum, largest)
-    factor = exp2(scalar.mul(scalar.add(before, -largest), SCALE))
+    factor = scalar.ex2(scalar.mul(scalar.add(before, -largest), SCALE))
     offset = scalar.mul(largest, -SCALE)
-    powers = exp2(scalar.fma(s, SCALE, offset[:, None, :, None]))
+    powers = scalar.ex2(scalar.fma(s, SCALE, offset[:, None, :, None]))
     here = np.zeros((32, 2), np.float32)
     for n in range(columns):
         here = scalar.add(here, scalar.add(powers[:, n, :, 0], powers[:, n, :, 1]))

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from tcemu.arguments import explained
 from tcemu.errors import OperandError, briefly
-from tcemu.gemm.attention import F32, exp2
+from tcemu.gemm.attention import F32
 from tcemu.gemm.attention_wgmma import SCALE, over_row, softmax
 from tcemu.gemm.mma_pipeline import LOAD, LOAD_TRANSPOSED, MMA, Lanes
 from tcemu.launcher import launch
@@ -164,7 +164,7 @@ def combine(warp: Warp, parts: Pointer, sums: Pointer, out: Pointer) -> None:
         largest = scalar.maximum(largest, each[:, 0])
     total, o = np.zeros(32, np.float32), np.zeros(32, np.float32)
     for split, each in enumerate(held):
-        factor = exp2(scalar.mul(scalar.add(each[:, 0], -largest), SCALE))
+        factor = scalar.ex2(scalar.mul(scalar.add(each[:, 0], -largest), SCALE))
         part = warp.ld_global(parts.at(split, sequence, head, warp.threads)).view(np.float32)[:, 0]
         total, o = scalar.fma(each[:, 1], factor, total), scalar.fma(part, factor, o)
     found = scalar.cvt_f16x2(scalar.div(o, total), np.float32(0)).astype(np.uint16)

@@ -17,7 +17,6 @@ from tcemu.gemm import grouped_fp8 as experts
 from tcemu.gemm import paged_decode as paged
 from tcemu.gemm import w4a16 as quantised
 from tcemu.gemm import wgmma_persistent as persistent
-from tcemu.gemm.attention import POLYNOMIAL
 from tcemu.gemm.mma_pipeline import MMA
 from tcemu.gemm.operands import check
 from tcemu.gemm.twins import boxes, hopper_source, inline, run, sizes_of, source
@@ -53,10 +52,8 @@ def wgmma_persistent(
     return d
 
 
-def _softmax() -> str:
-    """The constants of softmax, to the bit."""
-    scale, *coefficients = (f"{float(each).hex()}f" for each in (flash.SCALE, *POLYNOMIAL))
-    return f"#define SCALE {scale}\n#define POLYNOMIAL {', '.join(coefficients)}\n"
+#: softmax's constant, to the bit.
+_SOFTMAX = f"#define SCALE {float(flash.SCALE).hex()}f\n"
 
 
 def attention_source() -> tuple[str, dict[str, str | int]]:
@@ -64,7 +61,7 @@ def attention_source() -> tuple[str, dict[str, str | int]]:
     few, many = persistent.REGISTERS[flash.CONSUMERS]
     functions = inline(flash.MMA, "multiply", (1, 1, 0, 0), described=True)
     functions += inline(flash.MMA, "multiply_held", (1, 1, 1))
-    return source("attention_wgmma", _softmax() + functions), {"FEW": few, "MANY": many}
+    return source("attention_wgmma", _SOFTMAX + functions), {"FEW": few, "MANY": many}
 
 
 def attention_wgmma(q: Array, k: Array, v: Array, causal: bool = False) -> Array:
@@ -97,7 +94,7 @@ def paged_decode(q: Array, k: Array, v: Array, table: Array, lengths: Array, spl
     """As paged_decode.attend."""
     paged.check(q, k, v, table, lengths, splits)
     parts, sums, out = paged.buffers(q, splits)
-    text, defined = source("paged_decode", _softmax() + inline(parse(MMA), "mma")), {"SPLITS": splits}
+    text, defined = source("paged_decode", _SOFTMAX + inline(parse(MMA), "mma")), {"SPLITS": splits}
     grid, sizes = (k.shape[2], len(q), splits // paged.WARPS), map(np.int32, (q.shape[1] // k.shape[2], table.shape[1]))
     given = *(np.ascontiguousarray(each) for each in (q, k, v, table, lengths)), parts, sums, *sizes
     run(text, "kernel", grid, 32 * paged.WARPS, *given, shared=paged.SHARED, define=defined)

@@ -1,8 +1,8 @@
 """f32 arithmetic as PTX's instructions do it outside the tensor core: rounded to nearest, every NaN 0x7fffffff.
 
 The functions take and return float32 arrays of any shape, which broadcast; `registers.view(np.float32)` makes one. Each
-is one instruction (PTX ISA 9.7.3), and its result is the same on every architecture. Inside a kernel, observers receive
-Computed, with the number of instructions that a warp needs for these values, 32 with each.
+is one instruction (PTX ISA 9.7.3), and its result is the same on every architecture, except that of `ex2`. Inside a
+kernel, observers receive Computed, with the number of instructions that a warp needs for these values, 32 with each.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from tcemu import alu
 from tcemu.machine.core import RUNNING
 from tcemu.machine.registers import WARP
 
@@ -106,6 +107,17 @@ def _odd(total: Any, product: Any, addend: Any) -> npt.NDArray[np.float64]:
     even = (total.view(np.uint64) & _ONE) == 0
     towards = np.where(error > 0, np.inf, -np.inf)
     return np.asarray(np.where(np.isfinite(total) & (error != 0) & even, np.nextafter(total, towards), total))
+
+
+@_instruction("ex2.approx.ftz.f32")
+@_quiet
+def ex2(x: Any) -> F32:
+    """ex2.approx.ftz.f32: about 2 ** x, with the bits of a Hopper GPU; of -infinity, 0."""
+    given = np.asarray(x, np.float32)
+    bits = np.ascontiguousarray(given).reshape(-1).view(np.uint32)
+    row: Any = alu.find("ex2.approx.ftz.f32")
+    found: F32 = row.meaning(alu.ARRAYS, bits).view(np.float32)
+    return found.reshape(given.shape)
 
 
 @_instruction("cvt.rn.f16x2.f32")

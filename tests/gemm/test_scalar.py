@@ -113,3 +113,13 @@ def test_max(a, b, larger):
 def test_conversion_to_halves():
     found = scalar.cvt_f16x2(np.float32([1, 65520, np.nan]), np.float32([-2, 2**-25, -70000]))
     assert [hex(each) for each in found] == ["0xc0003c00", "0x7c00", "0xfc007fff"]
+
+
+def test_powers_of_two():
+    """Whole powers are exact, others are within two units; the bits are tested in tests/alu."""
+    whole = np.arange(-126, 1).astype(np.float32)
+    assert np.array_equal(scalar.ex2(whole), 2.0**whole)
+    assert scalar.ex2(np.float32([-np.inf, -127])).tolist() == [0, 0]
+    x = np.linspace(-20, 0, 1001, dtype=np.float32)
+    assert np.abs(scalar.ex2(x) / 2.0 ** x.astype(float) - 1).max() < 2**-22
+    assert scalar.ex2(x[0]).shape == ()

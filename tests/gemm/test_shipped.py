@@ -10,7 +10,6 @@ import pytest
 import tcemu
 from tcemu.errors import OperandError
 from tcemu.gemm import (
-    attention,
     attention_wgmma,
     grouped_fp8,
     mma_pipeline,
@@ -122,8 +121,8 @@ def attended(q, k, v, causal):
             s = product(own, tile.T, np.zeros_like(o))
             s[np.arange(first, first + 128) >= limit[:, None]] = -np.inf
             before, largest = largest, np.maximum(largest, s.max(axis=1))
-            factor = attention.exp2((before - largest) * attention_wgmma.SCALE)
-            powers = attention.exp2(scalar.fma(s, attention_wgmma.SCALE, (largest * -attention_wgmma.SCALE)[:, None]))
+            factor = scalar.ex2((before - largest) * attention_wgmma.SCALE)
+            powers = scalar.ex2(scalar.fma(s, attention_wgmma.SCALE, (largest * -attention_wgmma.SCALE)[:, None]))
             lanes = powers.reshape(queries, 16, 4, 2)  # of a row, lane t has columns 8 n + 2 t and the next one
             pairs = lanes[..., 0] + lanes[..., 1]
             here = np.zeros((queries, 4), np.float32)
@@ -289,8 +288,8 @@ def decoded(q, k, v, table, lengths, splits):
                 s = tcemu.matmul(own, np.ascontiguousarray(keys.T), instruction=mma_pipeline.MMA)
                 s[:, ~there] = -np.inf
                 before, largest = largest, np.maximum(largest, s.max(axis=1))
-                factor = attention.exp2((before - largest) * scale)
-                powers = attention.exp2(scalar.fma(s, scale, (largest * -scale)[:, None]))
+                factor = scalar.ex2((before - largest) * scale)
+                powers = scalar.ex2(scalar.fma(s, scale, (largest * -scale)[:, None]))
                 pairs = powers.reshape(16, 2, 4, 2).sum(axis=3, dtype=np.float32)
                 total = scalar.fma(total, factor[:, None], pairs[:, 0] + pairs[:, 1])
                 o = tcemu.matmul(powers.astype(np.float16), values, o * factor[:, None], instruction=mma_pipeline.MMA)
@@ -298,7 +297,7 @@ def decoded(q, k, v, table, lengths, splits):
         most = np.max([part[0] for part in parts], axis=0)
         total, o = np.zeros(16, np.float32), np.zeros((16, 128), np.float32)
         for largest, part, sums in parts:
-            factor = attention.exp2((largest - most) * scale)
+            factor = scalar.ex2((largest - most) * scale)
             total, o = scalar.fma(part, factor, total), scalar.fma(sums, factor[:, None], o)
         out[sequence, group * head : group * head + group] = (o / total[:, None]).astype(np.float16)[:group]
     return out

@@ -1,5 +1,5 @@
 // Attention forward with wgmma: the twin of attention_wgmma.py. tcemu.gemm.twins makes `multiply` (A in shared memory)
-// and `multiply_held` (A in registers) from the instruction, and defines SCALE, POLYNOMIAL, FEW and MANY.
+// and `multiply_held` (A in registers) from the instruction, and defines SCALE, FEW and MANY.
 #include <cuda_fp16.h>
 
 #include "common.h"

@@ -115,6 +115,12 @@ __device__ inline float total_of_row(float value) {
     return value;
 }
 
+__device__ inline float ex2(float x) {
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+    return power;
+}
+
 #ifdef SCALE  // as tcemu.gemm.twins defines it
 // A tile's scores become their powers; a total is a lane's own until the end. The index is 4 n + 2 row + column.
 template <int COUNT>
@@ -123,10 +129,10 @@ __device__ inline void softmax(float (&s)[COUNT], float (&largest)[2], float (&t
     for (int i = 0; i < COUNT; i += 2) largest[i / 2 % 2] = fmaxf(largest[i / 2 % 2], fmaxf(s[i], s[i + 1]));
     for (int row = 0; row < 2; ++row) {
         largest[row] = largest_of_row(largest[row]);
-        factor[row] = exp2_of(__fmul_rn(__fadd_rn(before[row], -largest[row]), SCALE));
+        factor[row] = ex2(__fmul_rn(__fadd_rn(before[row], -largest[row]), SCALE));
         offset[row] = __fmul_rn(largest[row], -SCALE);
     }
-    for (int i = 0; i < COUNT; ++i) s[i] = exp2_of(__fmaf_rn(s[i], SCALE, offset[i / 2 % 2]));
+    for (int i = 0; i < COUNT; ++i) s[i] = ex2(__fmaf_rn(s[i], SCALE, offset[i / 2 % 2]));
     for (int i = 0; i < COUNT; i += 2) here[i / 2 % 2] = __fadd_rn(here[i / 2 % 2], __fadd_rn(s[i], s[i + 1]));
     for (int row = 0; row < 2; ++row) total[row] = __fmaf_rn(total[row], factor[row], here[row]);
 }

@@ -1,4 +1,4 @@
-// Paged decode attention: the twin of paged_decode.py. tcemu.gemm.twins makes `mma`, SCALE, POLYNOMIAL and SPLITS.
+// Paged decode attention: the twin of paged_decode.py. tcemu.gemm.twins makes `mma`, SCALE and SPLITS.
 #include <cuda_fp16.h>
 
 #include "common.h"
@@ -123,7 +123,7 @@ combine(const float* parts, const float2* sums, __half* out) {
     float largest = held[0].x, total = 0, o = 0;
     for (int split = 1; split < SPLITS; ++split) largest = fmaxf(largest, held[split].x);
     for (int split = 0; split < SPLITS; ++split) {
-        float factor = exp2_of(__fmul_rn(__fadd_rn(held[split].x, -largest), SCALE));
+        float factor = ex2(__fmul_rn(__fadd_rn(held[split].x, -largest), SCALE));
         float part = parts[(split * lines + line) * DIM + threadIdx.x];
         total = __fmaf_rn(held[split].y, factor, total);
         o = __fmaf_rn(part, factor, o);
