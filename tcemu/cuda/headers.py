@@ -12,7 +12,7 @@ from pathlib import Path
 #: Headers for the host only: a kernel needs nothing of them, so they are empty.
 _HOST = """
     any atomic cctype cerrno charconv chrono condition_variable coroutine cstdarg ctype.h cudaProfiler.h
-    cuda_gl_interop.h cuda_profiler_api.h cufft.h curand.h cusolverDn.h cusparse.h cwchar deque dirent.h errno.h
+    cuda_gl_interop.h cuda_profiler_api.h cufft.h cusolverDn.h cusparse.h cwchar deque dirent.h errno.h
     exception execution filesystem format forward_list fstream future getopt.h helper_cuda.h helper_functions.h
     helper_string.h helper_timer.h iomanip ios iosfwd iostream istream list locale map memory memory_resource mpi.h
     mutex nccl.h new nvToolsExt.h nvml.h nvrtc.h nvtx3/nvToolsExt.h nvtx3/nvtx3.hpp omp.h ostream pthread.h queue
@@ -49,7 +49,7 @@ def beside(source: str, folders: Iterable[Path]) -> dict[str, tuple[str, str]]:
             if path is None or name in found:
                 continue
             try:
-                inner = path.read_text(encoding="utf-8", errors="replace")
+                inner = path.read_text(encoding="utf-8-sig", errors="replace")
             except OSError:
                 continue
             found[name] = str(path), inner
@@ -63,5 +63,6 @@ def elsewhere(paths: Iterable[str], folders: Iterable[Path]) -> dict[str, tuple[
     for path in map(Path, paths):
         folder = next((each for each in folders if path.is_relative_to(each)), None)
         if folder is not None and path.is_file():
-            found[path.relative_to(folder).as_posix()] = str(path), path.read_text(encoding="utf-8", errors="replace")
+            inner = path.read_text(encoding="utf-8-sig", errors="replace")
+            found[path.relative_to(folder).as_posix()] = str(path), inner
     return found

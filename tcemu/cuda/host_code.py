@@ -26,12 +26,15 @@ _HOST = re.compile(
     r"|\bstd::(?:vector|string|map|set|unordered_\w+|deque|list|queue|cout|cerr|clog|endl|\w*stream|chrono|random_device"
     r"|mt19937\w*|default_random_engine|\w+_distribution|thread|mutex|unique_ptr|shared_ptr|make_unique|make_shared"
     r"|function|\w*exception|\w+_error|to_string|sort|iota|generate|getline|setw|setprecision|filesystem|exit)\b"
-    r"|\bthrust::|\bat::|\btorch::|\bpy::"
+    r"|\bthrust::|\bat::|\btorch::|\bpy::|\bPYBIND11_MODULE\b|\bTORCH_LIBRARY\w*"
     r"|\b(?:stderr|stdout|fopen|fprintf|fread|fwrite|fclose|exit|rand|srand|getenv|atoi|atof|strtol|getopt|getline|cout"
     r"|cerr|gettimeofday|clock_gettime|nanosleep|usleep)\b"
 )
-#: Types of the runtime that a kernel's parameters may have.
-_SHARED = re.compile(r"\bcuda(?:TextureObject_t|SurfaceObject_t)\b|\bCUtensorMap\b")
+#: Types of the runtime and of cuRAND that a kernel may have, too.
+_SHARED = re.compile(r"\bcuda(?:TextureObject_t|SurfaceObject_t)\b|\bCUtensorMap\b|\bcurand(?:State|Direction)\w*")
+#: A macro with arguments, and lines at file scope that are a call of one.
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\((?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
+_CALL = re.compile(r"^(\w+)\((?:[^(){};#]|\([^(){};#]*\))*\)[ \t]*;?[ \t]*$", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 #: What a file, a namespace, extern "C" {}, a template and #if hold, one inside another.
 _OUTER = {
@@ -74,7 +77,8 @@ def device_side(source: str, wrong: Collection[int] = ()) -> DeviceSide:
     `wrong` are lines at which the compiler stumbled; functions that hold them are left out too, unless they are
     annotated. A file that has no host code comes back as it is.
     """
-    raw = source.encode()
+    plain, called = _without_calls(source)
+    raw = plain.encode()
     parts = list(_parts(raw))
     macros = _macros(source)
     gone = {part for part in parts if not _kept(part, macros) and (_host(part) or _holds(part, wrong))}
@@ -88,7 +92,7 @@ def device_side(source: str, wrong: Collection[int] = ()) -> DeviceSide:
     for part in gone:
         text[part.start : part.end] = re.sub(rb"[^\n]", b" ", raw[part.start : part.end])
     ordered = sorted(gone, key=lambda part: part.start)
-    return DeviceSide(text.decode(), tuple(dict.fromkeys(part.name for part in ordered if part.name)))
+    return DeviceSide(text.decode(), tuple(dict.fromkeys([*called, *(part.name for part in ordered if part.name)])))
 
 
 def mentions_device(header: str) -> bool:
@@ -157,6 +161,20 @@ def _name(node: Node) -> str:
 def _macros(source: str) -> set[str]:
     """The macros of the file that stand for annotations, as in `#define DEVICE __device__ __forceinline__`."""
     return {found[1] for found in re.finditer(r"^\s*#\s*define\s+(\w+)\s.*__(?:device|global)__", source, re.MULTILINE)}
+
+
+def _without_calls(source: str) -> tuple[str, list[str]]:
+    """A file without lines that are calls of its macros for the host, such as BINDING(f32, torch::kFloat32); which."""
+    called: list[str] = []
+    host = {found[1] for found in _DEFINE.finditer(source) if _HOST.search(found[0])}
+
+    def left(found: re.Match[str]) -> str:
+        if found[1] not in host:
+            return found[0]
+        called.append(found[1])
+        return re.sub(r"[^\n]", " ", found[0])
+
+    return _CALL.sub(left, source) if host else source, called
 
 
 def _kept(part: Part, macros: set[str]) -> bool:

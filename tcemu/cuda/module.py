@@ -266,7 +266,7 @@ def _read(source: str | os.PathLike[str], name: str) -> tuple[str, str, Path]:
         return source, name or _names.setdefault(source, f"kernel{len(_names) + 1}.cu"), Path.cwd()
     path = Path(source).expanduser().absolute()
     try:
-        return path.read_text(encoding="utf-8"), name or str(path), path.parent
+        return path.read_text(encoding="utf-8-sig"), name or str(path), path.parent
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise OperandError(f"cannot read the CUDA file {str(source)!r}: {why}") from None

@@ -327,3 +327,17 @@ def test_virtual_functions_new_and_a_grid_that_synchronises():
     cuda.compile(source, name="shapes.cu")["areas"](3, 64, x, out)
     i = np.arange(192)
     assert np.array_equal(out, np.where(i % 2, i * i, 5 * i)[::-1])
+
+
+def test_curands_own_header_is_read_where_it_is_installed(tmp_path):
+    (tmp_path / "curand.h").write_text("typedef int curandState;\n")
+    source = "#include <curand.h>\nstruct Mine { curandState state; };\n"
+    source += "__global__ void f(int* x) { Mine mine = {1}; *x = mine.state; }\n"
+    x = np.zeros(1, np.int32)
+    cuda.compile(source, include=[tmp_path])["f"](1, 1, x)
+    assert x[0] == 1
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path):
+    (tmp_path / "scale.cu").write_bytes(b"\xef\xbb\xbf" + SCALE.encode())
+    assert list(cuda.compile(tmp_path / "scale.cu")) == ["scale"]

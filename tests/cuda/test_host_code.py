@@ -110,3 +110,22 @@ extern "C" void start(int* x) { reduce(1, x); }
     side = device_side(source)
     assert [line.strip() for line in side.text.splitlines()] == ["", "", *source.splitlines()[2:4], ""]
     assert side.left_out == ("reduce", "start")
+
+
+def test_calls_of_macros_for_the_host_are_left_out():
+    source = """#define BINDING(name, type, T) \\
+  void name(torch::Tensor x) { name##_kernel<<<1, 1>>>((T*)x.data_ptr()); }
+#define ADD(T) __device__ T add(T x, T y) { return x + y; }
+ADD(float)
+__global__ void f32_kernel(float* x) {}
+BINDING(f32, torch::kFloat32, float)
+BINDING(f16, torch::kHalf,
+        (half))
+PYBIND11_MODULE(NAME, m) {
+  m.def("f32", &f32);
+}
+"""
+    side = device_side(source)
+    assert [line.strip() for line in side.text.splitlines()[5:]] == [""] * 6
+    assert side.text.splitlines()[:5] == source.splitlines()[:5]
+    assert side.left_out == ("BINDING", "PYBIND11_MODULE")
