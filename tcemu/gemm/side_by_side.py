@@ -36,6 +36,8 @@ def side_by_side(name: str, *functions: str) -> Tabs:
     whole = {language: path.read_text(encoding="utf-8") for language, path in files.items()}
     found = {"Python": _python(whole["Python"]), "CUDA C++": _cuda(whole["CUDA C++"])}
     both = [each for each in found["CUDA C++"] if each in found["Python"]]
+    shared = _cuda((_HERE / "cuda" / "common.h").read_text(encoding="utf-8"))
+    found["CUDA C++"] = {**{each: shared[each] for each in shared if each in found["Python"]}, **found["CUDA C++"]}
     for function in functions:
         if not any(function in each for each in found.values()):
             raise OperandError(f"{name} has no function {function}; these are in both: {listing(both)}")
