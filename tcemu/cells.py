@@ -10,10 +10,11 @@ import ast
 import builtins
 import inspect
 import linecache
+import re
 import subprocess
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 #: Magics that run: they are about this process and its files. Others change the page, the kernel or the machine.
 ALLOWED = frozenset({
@@ -22,10 +23,55 @@ ALLOWED = frozenset({
 })  # fmt: skip
 #: Magics whose cell is Python, although they may not run.
 PYTHON = ALLOWED - {"writefile"} | {"debug", "memit", "mprun", "lprun", "heat", "snakeviz"}
+#: A kernel's definition in CUDA C++, up to its name; __launch_bounds__(128) and its like may stand beside `void`.
+_KERNEL = re.compile(r"__global__\s+(?:__\w+__\s*\([^)]*\)\s*)*void\s+(?:__\w+__\s*\([^)]*\)\s*)*(\w+)\s*\(")
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+#: The line that brings %%cuda into a notebook; here cells of CUDA C++ need nothing.
+_EXTENSION = re.compile(r"^%load_ext tcemu\.cuda[ \t]*$", re.MULTILINE)
 #: How compile takes cells.
 _AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 #: Seconds that a shell line may take.
 _SHELL = 60.0
+
+
+class CudaText(str):
+    """A kernel in a cell of CUDA C++: the text of the whole cell, whose `__name__` is the kernel's.
+
+    Where the cells of a notebook run without Jupyter, nothing compiles them but the judge of an exercise. A launch
+    does nothing.
+
+    >>> from tcemu.cells import CudaText
+    >>> CudaText("scale", "%%cuda...").__name__
+    'scale'
+    """
+
+    __slots__ = ("__name__",)
+
+    def __new__(cls, name: str, text: str) -> Self:
+        """The text of a cell, as its kernel of this name."""
+        made = super().__new__(cls, text)
+        made.__name__ = name  # type: ignore[attr-defined] # mypy does not see the slot
+        return made
+
+    def __getitem__(self, configuration: Any) -> Any:
+        return self
+
+    def __call__(self, *args: Any, **options: Any) -> None:
+        """Launch nothing."""
+
+
+def cuda_kernels(source: str) -> dict[str, CudaText] | None:
+    r"""The kernels of a cell of CUDA C++, by name; None if it is another cell.
+
+    >>> from tcemu.cells import cuda_kernels
+    >>> list(cuda_kernels("%%cuda --arch sm_80\n__global__ void scale(float* x) {}"))
+    ['scale']
+    >>> cuda_kernels("x = 1") is None
+    True
+    """
+    if not re.match(r"\s*%%cuda\b", source):
+        return None
+    return {name: CudaText(name, source) for name in _KERNEL.findall(_COMMENT.sub(" ", source))}
 
 
 class Cells:
@@ -58,6 +104,11 @@ class Cells:
         """Run a cell, whose lines reports quote as those of `file`. Raises what it raises."""
         linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
         self.namespace["In"].append(source)
+        kernels = cuda_kernels(source)
+        if kernels is not None:
+            self.namespace.update(kernels)
+            return
+        source = _EXTENSION.sub("", source)
         if "IPython" in source:  # which may ask for the shell that runs
             _ = self._shell
         self._asynchronous = self._asynchronous or "async" in source or "await" in source
@@ -208,7 +259,12 @@ def python_of(source: str) -> str:
     '\nx = 1\n\ny = None'
     >>> python_of("%%html\n<b>x</b>")
     '\n'
+    >>> python_of("%%cuda\n__global__ void f(int* x) {}")
+    'f = None\n'
     """
+    kernels = cuda_kernels(source)
+    if kernels is not None:
+        return " = ".join((*kernels, "None")) + "\n" * source.count("\n") if kernels else "\n" * source.count("\n")
     lines = source.split("\n")
     while lines and not lines[0].strip():
         del lines[0]

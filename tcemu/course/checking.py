@@ -27,6 +27,7 @@ from tcemu.course import progress
 from tcemu.course.allowed import refused
 from tcemu.course.answers import AnswerError, Unanswered, entering, named, overheard
 from tcemu.course.bank import exercise, exercises
+from tcemu.course.cuda_answers import is_cuda
 from tcemu.course.judges import Kernel
 from tcemu.course.overviews import place_of, write_first_page
 from tcemu.course.record import Evidence, Exercise, Finding, Given
@@ -109,7 +110,7 @@ def judged(wanted: Exercise, answer: Any, seed: str = "") -> Verdict:
         finding = Finding(False, f"The emulator rejects it: {error}")
     if says := refused(wanted, entered, kernel=isinstance(wanted.judge, Kernel)):
         finding = Finding(False, says) if finding.right else replace(finding, share=0.0)
-    if wanted.calls and (not callable(answer) or isinstance(answer, np.ndarray | np.generic)):
+    if wanted.calls and not is_cuda(answer) and (not callable(answer) or isinstance(answer, np.ndarray | np.generic)):
         finding = replace(finding, right=False, share=0.0, says=_NO_FUNCTION if finding.right else finding.says)
     return Verdict(wanted, "right" if finding.right else "wrong", finding)
 

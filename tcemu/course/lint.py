@@ -13,12 +13,13 @@ from pathlib import Path
 
 import numpy as np
 
+from tcemu.cells import python_of
 from tcemu.course import progress
 from tcemu.course.bank import exercises
 from tcemu.course.checking import judged
 from tcemu.course.record import Exercise, Given
 from tcemu.course.release import SPOKEN_OF, released
-from tcemu.course.solutions import Solution, Wrong, solutions, taught, wrong_answers
+from tcemu.course.solutions import Solution, Wrong, execute, solutions, taught, wrong_answers
 from tcemu.errors import CourseError
 from tcemu.tracebacks import described
 
@@ -105,7 +106,7 @@ def _it_says_what_to_do(case: Case) -> Iterator[str]:
 
 def _what_it_speaks_of_is_imported(case: Case) -> Iterator[str]:
     names = {alias.asname or alias.name.partition(".")[0] for source in case.solution.setup
-             for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Import | ast.ImportFrom)
+             for node in ast.walk(ast.parse(python_of(source))) if isinstance(node, ast.Import | ast.ImportFrom)
              for alias in node.names}  # fmt: skip
     missing = [name for name in SPOKEN_OF if name not in names]
     if missing:
@@ -198,7 +199,7 @@ def _contents(given: Given) -> dict[str, tuple[str, bytes]]:
 
 def _pieces(code: str) -> Iterator[str]:
     """What a solution returns or assigns, without blanks; short pieces say nothing."""
-    for node in ast.walk(ast.parse(code)):
+    for node in ast.walk(ast.parse(python_of(code))):
         if isinstance(node, ast.Return | ast.Assign) and node.value is not None:
             text = "".join(ast.unparse(node.value).split())
             if len(text) >= 12:
@@ -211,7 +212,7 @@ def _trouble(case: Case, hidden: str, code: str | None, answer: object = None) -
     try:
         with chdir(case.solution.path.parent), progress.as_learner(""):
             for source in (*case.solution.setup, code or ""):
-                exec(compile(source, str(case.solution.path), "exec"), namespace)  # noqa: S102 - the teacher's code
+                execute(source, str(case.solution.path), namespace)
             if code is None:
                 namespace[case.exercise.name] = answer  # type: ignore[assignment]
             exec(compile(hidden, str(case.solution.path), "exec"), namespace)  # noqa: S102 - the teacher's code

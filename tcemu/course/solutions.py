@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tcemu.cells import cuda_kernels
 from tcemu.course.checking import verdicts_of
 from tcemu.course.record import Given
 from tcemu.course.verdict import Verdict
@@ -70,7 +71,12 @@ class Solution:
 
 
 def execute(source: str, file: str, namespace: dict[str, Any]) -> None:
-    """Run source code so that errors and reports can quote its lines."""
+    """Run source code so that errors and reports can quote its lines; a cell of CUDA C++ defines kernels, as text."""
+    kernels = cuda_kernels(source)
+    if kernels is not None:
+        namespace.update(kernels)
+        return
+    source = "\n".join("" if line.startswith("%load_ext ") else line for line in source.split("\n"))
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     exec(compile(source, file, "exec"), namespace)  # noqa: S102 - the course's own code
 
@@ -92,6 +98,8 @@ def cut(code: str, name: str) -> str:
         raise CourseError(f"{name}: the solution must be between the lines {BEGIN} and {END}")
     lines = [line.strip() for line in solution.splitlines()]
     stub = "..."
+    if cuda_kernels(code) is not None:  # the marks are comments of C++, and so are the dots
+        return f"{before}{stub}{after}"
     if any(line.startswith("return") for line in lines):
         stub = "return ..."
     elif any(line.startswith(f"{name} =") for line in lines):

@@ -54,20 +54,26 @@ class _Arguments(argparse.ArgumentParser):
         raise OperandError(f"%%cuda: {message}. {self.format_usage().strip()}")
 
 
-def _parser() -> _Arguments:
-    parser = _Arguments(prog="%%cuda", add_help=False, allow_abbrev=False)
-    parser.add_argument("--arch", "-arch", default="", help="the target, such as sm_90a")
-    parser.add_argument("-D", "--define", action="append", default=[], metavar="NAME=VALUE", help="a macro")
-    parser.add_argument("-I", "--include", action="append", default=[], metavar="FOLDER", help="a folder with headers")
-    parser.add_argument("-o", "--module", default="", metavar="NAME", help="a Python name for the whole module")
-    return parser
+def parser() -> argparse.ArgumentParser:
+    """What stands behind %%cuda.
+
+    >>> from tcemu.cuda.magic import parser
+    >>> parser().parse_args(["--arch", "sm_80"]).arch
+    'sm_80'
+    """
+    made = _Arguments(prog="%%cuda", add_help=False, allow_abbrev=False)
+    made.add_argument("--arch", "-arch", default="", help="the target, such as sm_90a")
+    made.add_argument("-D", "--define", action="append", default=[], metavar="NAME=VALUE", help="a macro")
+    made.add_argument("-I", "--include", action="append", default=[], metavar="FOLDER", help="a folder with headers")
+    made.add_argument("-o", "--module", default="", metavar="NAME", help="a Python name for the whole module")
+    return made
 
 
 def cell(shell: Any, line: str, body: str) -> None:
     """Compile a cell, and give its kernels, templates and variables to the user's namespace."""
     from tcemu.cuda.module import compiled
 
-    asked, more = _parser().parse_known_args(shlex.split(line, posix=sys.platform != "win32"))
+    asked, more = parser().parse_known_args(shlex.split(line, posix=sys.platform != "win32"))
     if asked.module and not asked.module.isidentifier():
         raise OperandError(f"%%cuda: -o is followed by a Python name for the module; got {asked.module!r}")
     # The first line is the magic's: a kernel's lines are those of the cell.
@@ -138,5 +144,5 @@ def register(shell: Any) -> None:
     def cuda(line: str, body: str) -> None:
         cell(shell, line, body)
 
-    cuda.__doc__ = f"{__doc__}\n{_parser().format_help()}"
+    cuda.__doc__ = f"{__doc__}\n{parser().format_help()}"
     shell.register_magic_function(cuda, "cell", "cuda")

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.course.answers import AnswerError, Unanswered, answered, raised, watched
+from tcemu.course.cuda_answers import compiled, is_cuda
 from tcemu.course.judges.costs import METERS
 from tcemu.course.judges.values import Mistakes, Values, bits, none
 from tcemu.course.record import BROKEN, Evidence, Finding, Given
@@ -26,6 +27,10 @@ _MBARRIER = (
     "wrong phase because the parity is not flipped."
 )
 #: How to find the lines that cost most.
+#: The most operations of a warp of a kernel in CUDA C++: one that does not end has to.
+_OPERATIONS = 5_000_000
+#: What an empty kernel in CUDA C++ executes.
+_ENDS = {"ret", "exit"}
 _LINES = (
     " Which lines take them? counters = tcemu.timing.Counters(), then tcemu.launch(..., observers=[counters]), then "
     "print(counters)."
@@ -92,6 +97,10 @@ class Kernel:
     heeded: tuple[str, ...] = ("mbarrier-init-fence",)
     #: Whether a kernel that is partly right earns something; a repair is right or it is not.
     partial: bool = True
+    #: The languages in which the kernel may be written: "Python", "CUDA C++".
+    languages: tuple[str, ...] = ("Python",)
+    #: The kernel's name, where it may be written in CUDA C++: the text of an answer may have several.
+    kernel: str = ""
 
     def unseen(self, rng: np.random.Generator) -> Kernel:
         """The same, for numbers that a grader draws: they show what is computed, and one schedule is enough for it."""
@@ -101,9 +110,7 @@ class Kernel:
 
     def collect(self, answer: Any, given: Given) -> Evidence:
         """Launch the kernel under every schedule; the reports come as text."""
-        kernel = answered(answer)
-        if not callable(kernel):
-            raise AnswerError("The answer must be a kernel: a function of the warp and the arguments.")
+        kernel = self._in_its_language(answered(answer))
         run = _Run()
         for number, (seed, policy) in enumerate(self.schedules):
             self._launch(run, kernel, self._args(given), number == 0, seed=seed, policy=policy)
@@ -125,6 +132,20 @@ class Kernel:
             if warps < most:
                 yield f"{word} is issued by {counted(warps, 'warp')}, and all {most} should take part."
 
+    def _in_its_language(self, answer: Any) -> Any:
+        """The kernel, if it is in one of the languages. Raises AnswerError."""
+        cuda = is_cuda(answer)
+        if not cuda and not callable(answer):
+            raise AnswerError("The answer must be a kernel: a function of the warp and the arguments.")
+        if cuda and "CUDA C++" not in self.languages:
+            raise AnswerError("This kernel is to be written in Python: a function of the warp and the arguments.")
+        if not cuda and "Python" not in self.languages:
+            raise AnswerError(
+                f"This kernel is to be written in CUDA C++: a cell that begins with %%cuda and has __global__ void "
+                f"{self.kernel}. Run it, and check the name."
+            )
+        return compiled(answer, self.kernel) if cuda else answer
+
     def _args(self, given: Given) -> dict[str, Any]:
         made = self.args(given).items()
         return {name: np.copy(value) if isinstance(value, np.ndarray) else value for name, value in made}
@@ -132,20 +153,22 @@ class Kernel:
     def _launch(self, run: _Run, kernel: Any, args: dict[str, Any], scored: bool, **schedule: Any) -> None:
         watching = list(self.observers()) if scored else []
         meters = {name: METERS[name]() for name in self.counts} if scored else {}
-        kernel = watched(kernel) if scored else kernel
         observers = [*watching, *meters.values(), *([run] if self.warps else [])]
+        asked = {"sanitizer": "collect", "observers": observers, **schedule, **self.options}
         try:
-            result = launch(
-                kernel, args=tuple(args.values()), sanitizer="collect", observers=observers,
-                **schedule, **self.options,
-            )  # fmt: skip
+            if is_cuda(kernel):
+                asked.pop("target", "")
+                grid, block = asked.pop("grid", 1), asked.pop("block", 32)
+                result = kernel(grid, block, *args.values(), operations=_OPERATIONS, **asked)
+            else:
+                result = launch(watched(kernel) if scored else kernel, args=tuple(args.values()), **asked)
         except KeyboardInterrupt:
             raise
         except LaunchError as error:
             raise AnswerError(f"The kernel does not finish: {error}") from error
         except BaseException as error:
             raise raised("The kernel", error) from error
-        if not result.counts and not result.reports:
+        if not set(result.counts) - _ENDS and not result.reports:
             raise Unanswered("The kernel executes no instruction. Write your code in its body.")
         run.outputs.append(np.array(args[self.out]))
         run.opcodes |= set(result.counts)

@@ -1,0 +1,101 @@
+"""Wrong answers in CUDA C++: the solutions with one thing changed, and words that the diagnosis contains."""
+
+import json
+from pathlib import Path
+
+_SOLUTIONS = Path(__file__).resolve().parent.parent
+
+
+def solution(lesson, name):
+    """The cell of a solution, without its marks."""
+    for path in _SOLUTIONS.glob(f"{lesson}_*.ipynb"):
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            if cell["id"] == name:
+                lines = "".join(cell["source"]).split("\n")
+                return "\n".join(line for line in lines if "### " not in line)
+    raise LookupError(name)
+
+
+def changed(lesson, name, *changes):
+    """The solution with each change in turn: what is replaced, by what, and words of the diagnosis."""
+    text = solution(lesson, name)
+    for old, new, words in changes:
+        if old not in text:
+            raise LookupError(f"{name} has no {old}")
+        yield text.replace(old, new), words
+
+
+WRONG = {
+    name: list(changed(lesson, name, *changes))
+    for lesson, name, *changes in [
+        (
+            "05", "ldmatrix_of_b",
+            ('.x2.trans.', '.x2.', 'not transposed'),
+            ('    __syncwarp();\n', '', 'bar.warp.sync'),
+            ('lane % 16', 'lane % 8', 'column = 1'),
+        ),
+        (
+            "05", "sum_in_two_stages",
+            ('__pipeline_wait_prior(1)', '__pipeline_wait_prior(2)', 'cp.async'),
+            ('row < 8; row++', 'row < 7; row++', 'last row is missing'),
+            ('        if (row + 1 < 8) __pipeline_memcpy_async(&stage[(row + 1) % 2][column], &x[32 * (row + 1) + column], 4);\n        __pipeline_commit();', '        if (row + 1 < 8) {\n            __pipeline_memcpy_async(&stage[(row + 1) % 2][column], &x[32 * (row + 1) + column], 4);\n            __pipeline_commit();\n        }', 'cp.async'),
+        ),
+        (
+            "07", "weights_of_s4",
+            (" ^ 0x88888888;  // two's complement becomes the number plus 8\n", ';\n', 'offset of 8'),
+            ('word >> 4 * i', 'word >> (28 - 4 * i)', 'order of the eight'),
+            ('__float2half(1032)', '__float2half(1024)', '256 of 256'),
+        ),
+        (
+            "07", "dot_of_signs",
+            ('128 - 2 * differ', 'differ', 'signs that differ'),
+            ('128 - 2 * differ', '128 - differ', 'signs that agree'),
+            ('i < 4', 'i < 3', 'dots at'),
+        ),
+        (
+            "08", "metadata_of_row",
+            ('2 * kept++', '2 * (1 - kept++)', 'two indices of each chunk are swapped'),
+            ('4 * chunk + 2 * kept++', '2 * chunk + 2 * kept++', 'metadata at'),
+            ('chunk < 8', 'chunk < 7', 'metadata at'),
+        ),
+        (
+            "09", "pairs_of_e4m3",
+            ('"f"(x[2 * threadIdx.x + 1]), "f"(x[2 * threadIdx.x])', '"f"(x[2 * threadIdx.x]), "f"(x[2 * threadIdx.x + 1])', 'upper half'),
+            ('e4m3x2', 'e5m2x2', 'pairs at'),
+            ('pairs[threadIdx.x] = pair', 'pairs[2 * threadIdx.x] = pair', 'outside'),
+        ),
+        (
+            "10", "descriptors_of_tiles",
+            ('u64(lbo[i] >> 4) << 16 | u64(sbo[i] >> 4) << 32', 'u64(sbo[i] >> 4) << 16 | u64(lbo[i] >> 4) << 32', 'LBO and SBO are swapped'),
+            ('== 128 ? 1 : swizzle[i] == 64 ? 2 : swizzle[i] == 32 ? 3', '== 128 ? 3 : swizzle[i] == 64 ? 2 : swizzle[i] == 32 ? 1', 'swizzle field'),
+            ('start[i] >> 4', 'start[i]', 'Only bits'),
+        ),
+        (
+            "10", "swizzle_of_128",
+            ('>> 7 & 7', '>> 7 & 3', 'swizzle of 64'),
+            ('(at >> 7 & 7) << 4', 'at >> 7 << 4', 'not masked'),
+            ('at >> 7', 'at >> 4', 'Only bits 4 to 6'),
+        ),
+        (
+            "12", "mma_in_ptx",
+            ('"r"(A[1]), "r"(A[2])', '"r"(A[2]), "r"(A[1])', 'a1 and a2 are swapped'),
+            ('word(b + 16 * g + 2 * t + 8)', '0u', 'columns 0 to 7'),
+            ('"+f"(D[0]), "+f"(D[1])', '"+f"(D[1]), "+f"(D[0])', 'row // 8 = 0'),
+        ),
+        (
+            "11", "wgmma_in_ptx",
+            ('    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");\n', '', 'fence.proxy.async'),
+            ('    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");\n', '', 'wait_group'),
+            ('    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");\n', '', 'commit'),
+            ('    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");\n', '', 'wgmma.fence'),
+            ('setp.ne.s32 add, %6, 0', 'setp.ne.s32 add, %6, %6', 'Only the last 16'),
+            ('step < 4', 'step < 1', 'Only the first 16'),
+        ),
+        (
+            "13", "row_maxima",
+            ('distance < 4', 'distance < 2', 'one shuffle is missing'),
+            ('distance < 4', 'distance < 1', 'lane 4 g alone'),
+            ('c[4 * lane + 1]), lower = fmaxf(c[4 * lane + 2]', 'c[4 * lane + 2]), lower = fmaxf(c[4 * lane + 1]', 'maxima at'),
+        ),
+    ]
+}
