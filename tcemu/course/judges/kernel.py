@@ -28,7 +28,7 @@ _MBARRIER = (
 )
 #: How to find the lines that cost most.
 #: The most operations of a warp of a kernel in CUDA C++: one that does not end has to.
-_OPERATIONS = 5_000_000
+_OPERATIONS = 20_000
 #: What an empty kernel in CUDA C++ executes.
 _ENDS = {"ret", "exit"}
 _LINES = (

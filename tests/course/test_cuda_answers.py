@@ -1,0 +1,102 @@
+"""Answers in CUDA C++: as %%cuda compiles them, and as the text of a cell, which a grader compiles."""
+
+import pytest
+
+import tcemu
+from tcemu.cells import CudaText, cuda_kernels, python_of
+from tcemu.course import cuda_answers, exercise, judged
+from tcemu.course.running import Cell
+from tcemu.errors import MissingPackage
+
+pytestmark = pytest.mark.skipif(not tcemu.cuda.available(), reason="NVRTC is not installed")
+
+NAME = "swizzle_of_128"
+BODY = "unsigned at = offset[threadIdx.x]; place[threadIdx.x] = at ^ (at >> 7 & 7) << 4;"
+HEAD = f"__global__ void {NAME}(const unsigned* offset, unsigned* place)"
+
+
+def said(text, name=NAME):
+    return judged(exercise(name), CudaText(name, text))
+
+
+RIGHT = {
+    "as asked": f"%%cuda --arch sm_90a\n{HEAD} {{ {BODY} }}",
+    "without the magic": f"{HEAD} {{ {BODY} }}",
+    "another target, and a macro": f"%%cuda --arch sm_80 -D BITS=7\n{HEAD} {{ {BODY.replace('& 7', '& BITS')} }}",
+    "a function and a template": "template <int N> __device__ unsigned low(unsigned x) { return x & N; }\n"
+    f"{HEAD} {{ {BODY.replace('(at >> 7 & 7)', 'low<7>(at >> 7)')} }}",
+    "a header of CUDA": f"#include <cuda_fp16.h>\n#include <cstdint>\n{HEAD} {{ {BODY} }}",
+    "another kernel beside it": f"__global__ void other(int* x) {{ *x = 1; }}\n{HEAD} {{ {BODY} }}",
+    "host code": f"#include <cstdio>\n{HEAD} {{ {BODY} }}\nint main() {{ printf(\"hello\"); }}",
+    "launch bounds": f"{HEAD.replace('void', 'void __launch_bounds__(32)')} {{ {BODY} }}",
+    "prints": f"{HEAD} {{ {BODY} printf(\"%u\", at); }}",
+}
+
+
+@pytest.mark.parametrize("way", RIGHT)
+def test_a_right_kernel_is_right_however_it_is_written(way):
+    assert said(RIGHT[way]).state == "right"
+
+
+WRONG = {
+    "a syntax error": (f"%%cuda\n{HEAD} {{ {BODY.replace(';', '')} }}", "Cell"),
+    "another name": (f"{HEAD.replace(NAME, 'swizzle')} {{ {BODY} }}", f"no kernel {NAME}"),
+    "another parameter": (f"__global__ void {NAME}(float x) {{ }}", "takes 1 argument; got 2"),
+    "beyond the array": (f"{HEAD} {{ {BODY.replace('place[threadIdx.x]', 'place[threadIdx.x + 1]')} }}", "outside"),
+    "an endless loop": (f"{HEAD} {{ while (true); }}", "operations"),
+    "an endless loop that stores": (f"{HEAD} {{ while (true) place[threadIdx.x] = offset[0]; }}", "operations"),
+    "an endless recursion of templates": (
+        f"template <int N> struct S {{ static const int x = S<N + 1>::x; }};\n{HEAD} {{ place[0] = S<0>::x; }}",
+        "NVRTC",
+    ),
+    "lanes that write to one address": (f"{HEAD} {{ place[0] = threadIdx.x; }}", "lanes-disagree"),
+    "unwritten shared memory": (
+        f"{HEAD} {{ __shared__ int x[32]; place[threadIdx.x] = x[threadIdx.x]; }}", "sanitizer",
+    ),
+    "a trap": (f"{HEAD} {{ asm(\"trap;\"); }}", "trap"),
+    "assembler text that is none": (f"{HEAD} {{ asm(\"}} .visible .entry k() {{ ret;\"); {BODY} }}", ""),
+    "much memory for each thread": (f"{HEAD} {{ volatile char x[1 << 30]; x[offset[0]] = 1; {BODY} }}", ""),
+}
+
+
+@pytest.mark.parametrize("way", WRONG)
+def test_a_wrong_or_hostile_kernel_is_told_so(way):
+    text, words = WRONG[way]
+    verdict = said(text)
+    assert verdict.state == "wrong"
+    assert words.lower() in verdict.says.lower()
+
+
+def test_a_kernel_that_the_magic_compiled_is_the_same():
+    module = tcemu.cuda.compile(RIGHT["as asked"].partition("\n")[2])
+    assert judged(exercise(NAME), module[NAME]).state == "right"
+
+
+def test_the_other_language_is_refused():
+    assert "CUDA C++: a cell that begins with %%cuda" in judged(exercise(NAME), lambda warp, offset, place: None).says
+    assert "to be written in Python" in judged(exercise("repair_scale_d"), CudaText("repair_scale_d", HEAD)).says
+
+
+@pytest.mark.parametrize("text", [f"{HEAD} {{\n    // ...\n}}", f"%%cuda\n{HEAD} {{ }}"])
+def test_unsolved_it_is_open(text):
+    assert said(text).state == "open"
+
+
+def test_without_a_compiler_nothing_is_wrong(monkeypatch):
+    def absent(*_, **__):
+        raise MissingPackage("NVRTC is not installed; run pip install tcemu[cuda]")
+
+    monkeypatch.setattr("tcemu.cuda.module.compile", absent)
+    verdict = said(RIGHT["as asked"])
+    assert verdict.state == "open"
+    assert "nothing compiles CUDA C++" in verdict.says
+
+
+def test_cells_define_kernels_without_compiling_them():
+    text = f"%%cuda\n// __global__ void no(int* x)\n__global__ void __launch_bounds__(32) f(int* x) {{}}\n{HEAD} {{}}"
+    assert list(cuda_kernels(text)) == ["f", NAME]
+    assert Cell("one", text).makes == {"f", NAME}
+    assert python_of(text).count("\n") == text.count("\n")
+    assert cuda_kernels("x = '%%cuda'") is None
+    assert cuda_kernels(text)["f"][1, 32](None) is None  # a launch on the way to the check
+    assert cuda_answers.is_cuda(cuda_kernels(text)["f"])
