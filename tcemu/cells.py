@@ -23,8 +23,9 @@ ALLOWED = frozenset({
 })  # fmt: skip
 #: Magics whose cell is Python, although they may not run.
 PYTHON = ALLOWED - {"writefile"} | {"debug", "memit", "mprun", "lprun", "heat", "snakeviz"}
-#: A kernel's definition in CUDA C++, up to its name; __launch_bounds__(128) and its like may stand beside `void`.
-_KERNEL = re.compile(r"__global__\s+(?:__\w+__\s*\([^)]*\)\s*)*void\s+(?:__\w+__\s*\([^)]*\)\s*)*(\w+)\s*\(")
+#: A kernel's definition in CUDA C++, up to its name. A macro may stand for `__global__`, so that any `void` counts, and
+#: __launch_bounds__(128) may stand behind it.
+_KERNEL = re.compile(r"\bvoid\s+(?:__\w+__\s*\([^)]*\)\s*)*(\w+)\s*\(")
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 #: The line that brings %%cuda into a notebook; here cells of CUDA C++ need nothing.
 _EXTENSION = re.compile(r"^%load_ext tcemu\.cuda[ \t]*$", re.MULTILINE)

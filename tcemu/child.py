@@ -18,6 +18,7 @@ import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from typing import Any, BinaryIO
 
 __all__ = ["Child", "Ended", "Silent", "pipes", "receive", "send"]
@@ -34,17 +35,21 @@ class Silent(Exception):  # noqa: N818 - what happened
 
 
 class Child:
-    """A process that runs `code`, with the modules of this one, and exchanges messages with it."""
+    """A process that runs `code`, with the modules of this one, and exchanges messages with it.
 
-    def __init__(self, code: str) -> None:
+    A `command` that does the same may take the place of the code; `more` is for subprocess.Popen.
+    """
+
+    def __init__(self, code: str, command: Sequence[str] = (), **more: Any) -> None:
         # The same modules as here, but not the user's: multiprocessing would run their script again.
         code = f"import sys; sys.path[:] = {sys.path!r}; {code}"
         # A new session: an interrupt goes only to the notebook, which then decides what happens to the child.
         self.process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
-            [sys.executable, "-c", code],
+            command or [sys.executable, "-c", code],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
+            **more,
         )
         _widen(self.process.stdin, self.process.stdout)
         self.messages: queue.Queue[Any] = queue.Queue()

@@ -164,16 +164,19 @@ def compile(  # noqa: A001 - Python's word for it
 def compiled(
     text: str,
     name: str,
-    folder: Path,
+    folder: Path | None,
     arch: str = "",
     define: Mapping[str, object] = EMPTY,
     include: Any = (),
     more: str | Iterable[str] = (),
 ) -> Module:
-    """The module of a source that messages call `name`; what it includes in quotes is looked for in `folder`."""
+    """The module of a source that messages call `name`; what it includes in quotes is looked for in `folder`.
+
+    Without a folder, this process reads no file for it: the source may be a stranger's.
+    """
     named, words = options.given(more)
     target = str(target_named(arch or named or "sm_90a"))
-    places = (folder, *options.folders(include))
+    places = (*([folder] if folder else []), *options.folders(include))
     searched = [f"-I{place}" for place in (*places, *toolkit().include)]
     flags = (*_flags(target, words), *options.defined(define), *searched)
     _remember(name, text)

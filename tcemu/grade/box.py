@@ -18,8 +18,10 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -29,6 +31,7 @@ from typing import IO, Any, Self, cast
 import numpy
 
 import tcemu
+from tcemu.child import Child
 from tcemu.errors import CourseError
 from tcemu.grade.cgroups import made
 from tcemu.grade.inside.wire import PREFIX, READY, Malformed, Reader, Reads, Writes, framed, lengths
@@ -56,6 +59,8 @@ _TMP = "/tmp"  # noqa: S108 - in the box, which no other process uses
 _STARTS = 30.0
 #: How many times its processor time may pass while a box waits for something; and seconds between two looks at it.
 PATIENCE, _LOOKS = 10, 0.2
+#: The processes of compilers, each in a box, and the seconds of processor time that they took.
+_COMPILERS: dict[int, float] = {}
 #: Bytes of standard error that are kept before the notebook begins.
 _NOTED = 4096
 
@@ -123,14 +128,18 @@ class Seat:
         home = tempfile.gettempdir() if self.trusted else _TMP
         return {**_ENVIRONMENT, "HOME": home, "TMPDIR": home, "TCEMU_KERNEL_CACHE": self.cache}
 
-    def command(self, calls: int = -1) -> list[str]:
-        """The command that starts a box; `calls` is the descriptor with the system calls that it may not make."""
+    def command(self, calls: int = -1, library: str = "") -> list[str]:
+        """The command that starts a box; `calls` is the descriptor with the system calls that it may not make.
+
+        If `library` is NVRTC, the box holds the compiler instead of a notebook.
+        """
         boxed = not self.trusted
         user = self.user if self.trusted else _USERS + os.getpid() % _FEW if os.geteuid() == 0 else 0
         limits = self.limits.rlimits
         if not user:  # another user's processes count
             limits = {name: most for name, most in limits.items() if boxed or name != "NPROC"}
-        settings = {"limits": limits, "user": user, "path": _path(), "boxed": boxed}
+        settings = {"limits": limits, "user": user, "path": _path(), "boxed": boxed,
+                    "library": library}  # fmt: skip
         # -P and -s: no folder of the notebook's in the path; -S: no .pth file. The environment is not the grader's.
         program = str(_PACKAGE / "grade" / "inside" / "__main__.py")
         start = [_python(), "-P", "-s", "-S", "-B", program, json.dumps(settings)]
@@ -218,6 +227,28 @@ def _found() -> str:
     return path
 
 
+def compiler(seat: Seat, library: str) -> Child:
+    """NVRTC in a box of its own: a source may include files, crash the compiler or keep it busy without end."""
+    calls = -1 if seat.trusted else opened()
+    try:
+        child = Child(
+            "", seat.command(calls, library), env=seat.environment, cwd="/", stderr=subprocess.DEVNULL,
+            pass_fds=[calls] if calls >= 0 else [],
+        )  # fmt: skip
+    finally:
+        if calls >= 0:
+            os.close(calls)
+    _COMPILERS[child.process.pid] = 0.0
+    return child
+
+
+def _judging() -> float:
+    """Seconds of processor time that judging has taken: this process's, and that of its compilers."""
+    for process, seen in _COMPILERS.items():  # once one has ended, nothing says so any more
+        _COMPILERS[process] = max(seen, processor_time(process))
+    return time.process_time() + sum(_COMPILERS.values())
+
+
 def check_box() -> None:
     """Start a box and end it. Raises BoxUnavailable."""
     command = [*_bubblewrap(Seat()), "/usr/bin/env", "true"]
@@ -258,7 +289,7 @@ class Box:
         os.set_blocking(self._in, False)
         #: the processor time at which it is over, on the clock of `used`, and the latest time, on that of `monotonic`
         self.most, self.latest, self._looks = _STARTS, time.monotonic() + PATIENCE * _STARTS, 0.0
-        self._before, self._seen = time.process_time(), 0.0
+        self._before, self._seen = _judging(), 0.0
         self._heavier, self._killed, self.trouble = seat.limits.heavier, False, ""
         self._scales: Scales | None = None
         self._begin()
@@ -269,9 +300,9 @@ class Box:
 
     @property
     def used(self) -> float:
-        """Seconds of processor time: the box's, and this process's since the box began, which judges its answers."""
+        """Seconds of processor time: the box's, and what judging its answers has taken since it began."""
         self._seen = max(self._seen, processor_time(self._process.pid))  # once it has ended, nothing says so any more
-        return self._seen + time.process_time() - self._before
+        return self._seen + _judging() - self._before
 
     def allow(self, seconds: float, latest: float = math.inf) -> None:
         """Let it use so many seconds of processor time from now on, until `latest` at most if it waits."""
@@ -324,6 +355,24 @@ class Box:
     def broken(self, told: str) -> BoxEnded:
         """End the box, which broke the rules of the messages."""
         return self._over(f"The box sent something that is not an answer: {told}.")
+
+    @contextmanager
+    def clocked(self) -> Iterator[None]:
+        """While this process works on an answer without the box, end the box once its time is up. Raises BoxEnded."""
+        if threading.current_thread() is not threading.main_thread():  # which alone gets signals
+            yield
+            return
+        before = signal.signal(signal.SIGALRM, self._look)
+        signal.setitimer(signal.ITIMER_REAL, _LOOKS, _LOOKS)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    def _look(self, *_: object) -> None:
+        if self.used > self.most:
+            raise self._over("time")
 
     def check_alive(self) -> None:
         """Raise BoxEnded if the box is gone, and BoxKilled if somebody else has ended it."""

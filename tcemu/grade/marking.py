@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Self
 
 from tcemu.course.answers import named
@@ -20,8 +21,10 @@ from tcemu.course.record import Exercise
 from tcemu.course.running import Cell, cells_of
 from tcemu.course.solutions import Solution
 from tcemu.course.verdict import Verdict
-from tcemu.errors import CourseError, TcemuError, listing
-from tcemu.grade.box import PATIENCE, Box, BoxEnded, Seat
+from tcemu.cuda import compiler as nvrtc
+from tcemu.cuda.toolkit import toolkit
+from tcemu.errors import CourseError, MissingPackage, TcemuError, listing
+from tcemu.grade.box import PATIENCE, Box, BoxEnded, BoxUnavailable, Seat, compiler
 from tcemu.grade.hidden import FAILS, trouble
 from tcemu.grade.outside import Remote
 from tcemu.grade.records import Mark
@@ -112,6 +115,9 @@ class Marking:
     def run(self) -> None:
         """Run the notebook until every exercise has a mark, or the time is up."""
         self.latest = time.monotonic() + PATIENCE * self.seat.limits.notebook
+        nvrtc.start = partial(compiler, self.seat)
+        if b"__global__" in self.content and any(_in_cuda(each) for each in self.wanted.values()):
+            _check_compiler()
         for _ in range(_BOXES):
             if self.left <= 0:
                 break
@@ -168,7 +174,8 @@ class Marking:
     def judge_now(self, name: str, answer: Any, box: Box) -> None:
         """Judge an answer. Raises BoxEnded."""
         try:
-            verdict = judged_twice(self.wanted[name], answer, self.student, self.key, self.content, self.cells)
+            with box.clocked():
+                verdict = judged_twice(self.wanted[name], answer, self.student, self.key, self.content, self.cells)
             mark = mark_of(self.stem, verdict)
             if verdict and name in self.tests and trouble(self.tests[name], answer, self.student):
                 mark = replace(mark, state="wrong", points=0.0, says=FAILS)
@@ -191,6 +198,18 @@ class Marking:
         for name in cell.checks:
             if name in self.wanted and name not in self.marks:
                 self.marks[name] = failed(self.stem, self.wanted[name], told)
+
+
+def _in_cuda(exercise: Exercise) -> bool:
+    return "CUDA C++" in getattr(exercise.judge, "languages", ())
+
+
+def _check_compiler() -> None:
+    """Raise BoxUnavailable without NVRTC: that its teacher lacks a compiler is not an answer's fault."""
+    try:
+        toolkit()
+    except MissingPackage as error:
+        raise BoxUnavailable(f"answers in CUDA C++ cannot be marked here: {error}") from None
 
 
 class Run:

@@ -86,7 +86,7 @@ def test_without_a_compiler_nothing_is_wrong(monkeypatch):
     def absent(*_, **__):
         raise MissingPackage("NVRTC is not installed; run pip install tcemu[cuda]")
 
-    monkeypatch.setattr("tcemu.cuda.module.compile", absent)
+    monkeypatch.setattr("tcemu.cuda.module.compiled", absent)
     verdict = said(RIGHT["as asked"])
     assert verdict.state == "open"
     assert "nothing compiles CUDA C++" in verdict.says

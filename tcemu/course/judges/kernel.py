@@ -26,11 +26,11 @@ _MBARRIER = (
     "A phase of an mbarrier never completes: too few threads arrive, bytes are missing, or a thread waits for the "
     "wrong phase because the parity is not flipped."
 )
-#: How to find the lines that cost most.
 #: The most operations of a warp of a kernel in CUDA C++: one that does not end has to.
 _OPERATIONS = 20_000
 #: What an empty kernel in CUDA C++ executes.
 _ENDS = {"ret", "exit"}
+#: How to find the lines that cost most.
 _LINES = (
     " Which lines take them? counters = tcemu.timing.Counters(), then tcemu.launch(..., observers=[counters]), then "
     "print(counters)."

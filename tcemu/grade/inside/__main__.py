@@ -1,4 +1,6 @@
-"""Starts in the box as `python -S __main__.py SETTINGS`: gives up what it does not need, then runs the notebook.
+"""Starts in the box as `python -S __main__.py SETTINGS`: gives up what it does not need, then runs a notebook.
+
+The box of CUDA's compiler starts in the same way.
 
 It uses the standard library alone until the path is set: without `site`, no .pth file and no sitecustomize runs.
 """
@@ -47,6 +49,11 @@ def main() -> None:
     if settings["user"]:
         unprivileged(settings["user"])
     sys.path += settings["path"]
+    if settings["library"]:
+        from tcemu.cuda.nvrtc import main as compile_requests
+
+        compile_requests(settings["library"])
+        return
     from tcemu.grade.inside.session import Session
 
     Session(*pipes()).serve()

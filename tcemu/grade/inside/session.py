@@ -99,9 +99,10 @@ class Session:
 
     def special(self, value: Any) -> list[Any] | None:
         """What is sent in a form of its own: registers, records, and functions by a number."""
+        value = _source(value)
         warp = sys.modules.get("tcemu.grade.inside.warp")
         held: list[Any] | None = (warp.reference(value) if warp else None) or record(value)
-        if held or not callable(value) or isinstance(value, np.ndarray | np.generic):
+        if held or not callable(value) or isinstance(value, str | np.ndarray | np.generic):
             return held
         number = self._numbers.get(id(value))
         if number is None:
@@ -184,6 +185,14 @@ class Session:
             error.args = (text,)
         self.errors[id(error)] = number
         return error
+
+
+def _source(value: Any) -> Any:
+    """The CUDA C++ of a kernel that the notebook has compiled, which the outside compiles again; else the value."""
+    module = sys.modules.get("tcemu.ptx.kernel")
+    if module is None or type(value) is not module.Kernel or not getattr(value.module, "source", ""):
+        return value
+    return f"%%cuda --arch {value.module.target}\n{value.module.source}"
 
 
 def _name(function: Any) -> str:
