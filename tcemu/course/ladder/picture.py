@@ -71,8 +71,8 @@ class Board:
     """One line for each rung; `cycles` are the learner's by "wmma.py".
 
     >>> from tcemu.course.ladder.picture import Board
-    >>> print(str(Board({"wmma.py": 10700})).splitlines()[3][:70])  # rung 2
-     2 wmma              10,700 Python         19.1%   10,632 Python         19.3%
+    >>> print(str(Board({"wmma.py": 10700})).splitlines()[3][:48])  # rung 2
+     2 wmma              10,700 Python         19.1%
     """
 
     cycles: Mapping[str, int]

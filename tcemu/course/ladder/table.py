@@ -18,7 +18,12 @@ Sizes = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Rung:
-    """One kernel of the ladder, D = A B^T: A (m, k) and B (n, k) of f16, D (m, n) of f32."""
+    """One kernel of the ladder, D = A B^T: A (m, k) and B (n, k) of f16, D (m, n) of f32.
+
+    >>> from tcemu.course import ladder
+    >>> ladder.RUNGS[5].name, ladder.RUNGS[5].source("cu").splitlines()[0][:21]
+    ('swizzle', '// Rung 6, swizzle: t')
+    """
 
     number: int
     name: str
