@@ -195,11 +195,11 @@ def consume(warp: Warp, tiles: int, keys: int, seen: npt.NDArray[np.int64]) -> t
     s, o = warp.registers(KEYS // 2, fill=0), warp.registers(DIM // 2, fill=0)
     p = [warp.registers(4, fill=0) for _ in range(KEYS // 16)]
     largest, total = np.full((32, 2), -np.inf, np.float32), np.zeros((32, 2), np.float32)
-    number = 0  # of tiles of K and V that this warpgroup has awaited
+    number = 0  # of tiles of K and V that this warpgroup has read
     warp.mbarrier_wait(Q_FULL, 0)
+    warp.mbarrier_wait(full(0), 0)
     for tile in range(tiles):
         of_k, of_v = number % STAGES, (number + 1) % STAGES
-        warp.mbarrier_wait(full(of_k), number // STAGES % 2)
         await_turn(warp, tile)
         scores(warp, s, of_k)
         if tile:
@@ -210,13 +210,13 @@ def consume(warp: Warp, tiles: int, keys: int, seen: npt.NDArray[np.int64]) -> t
         release(warp, of_k)
         found = mask(warp, s.view(np.float32).reshape(32, KEYS // 8, 2, 2), KEYS * tile, keys, seen)
         powers, largest, total, factor = softmax(warp, found, largest, total)
+        number += 1 + (tile > 0)
+        warp.mbarrier_wait(full(number % STAGES), number // STAGES % 2)  # of the next K, or the last V
         if tile:
             warp.wgmma_wait_group(0)
             release(warp, of_v)
             rescale(o, factor)
         pack(p, powers)
-        number += 1 + (tile > 0)
-    warp.mbarrier_wait(full(number % STAGES), number // STAGES % 2)
     add_values(warp, o, p, number % STAGES, first=tiles == 1)
     warp.wgmma_wait_group(0)
     return o, over_row(warp, scalar.add, total)

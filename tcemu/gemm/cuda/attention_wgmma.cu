@@ -124,28 +124,29 @@ __device__ void consume(float (&o)[DIM / 2], float (&total)[2], int tiles, int k
     softmax(s, largest, total, factor);
     pack(p, s);
     here.next();
+    mbarrier_wait(full(here.stage), here.turn % 2);
     for (int tile = 1; tile < tiles; ++tile) {
-        int of_k = here.stage;
-        mbarrier_wait(full(of_k), here.turn % 2);
+        int of_k = here.stage, of_v;
         here.next();
+        of_v = here.stage;
         await_turn(tile);
         scores(s, of_k);
-        mbarrier_wait(full(here.stage), here.turn % 2);
-        add_values(o, p, here.stage, tile == 1);
+        mbarrier_wait(full(of_v), here.turn % 2);
+        add_values(o, p, of_v, tile == 1);
         pass_turn(tile, tiles);
         wait_group<1>();  // the scores are there; the other product may still run
         changed_all(s);
         release(of_k);
         mask(s, KEYS * tile, keys, seen);
         softmax(s, largest, total, factor);
+        here.next();
+        mbarrier_wait(full(here.stage), here.turn % 2);  // before the other wait, or ptxas puts that before the softmax
         wait_group<0>();
         changed_all(o);
-        release(here.stage);
+        release(of_v);
         rescale(o, factor);
         pack(p, s);
-        here.next();
     }
-    mbarrier_wait(full(here.stage), here.turn % 2);
     add_values(o, p, here.stage, tiles == 1);
     wait_group<0>();
     changed_all(o);
