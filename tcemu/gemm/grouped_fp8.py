@@ -88,17 +88,22 @@ def promote(c: Registers, part: Registers, scales: list[Registers]) -> None:
 
 
 def consume(warp: Warp, scales_a: Pointer, scales_b: Pointer, group: int, rows: Any, steps: int) -> Registers:
-    """The warpgroup multiplies the tiles of all steps, and adds each stage's sums to the result."""
+    """The warpgroup multiplies the tiles of all steps, and adds each stage's sums to the result.
+
+    Scales are loaded a step ahead: ptxas multiplies them before it issues products, which would wait for the loads.
+    """
     c = warp.registers(PLAN.columns // 2, fill=0)
     part = warp.registers(PLAN.columns // 2, fill=0)
+    scales = load_scales(warp, scales_a, scales_b, group, rows, 0)
     for step in range(steps):
         turn, stage = divmod(step, PLAN.stages)
-        scales = load_scales(warp, scales_a, scales_b, group, rows, step)  # they arrive while the products run
+        ahead = load_scales(warp, scales_a, scales_b, group, rows, min(step + 1, steps - 1))
         warp.mbarrier_wait(PLAN.full(stage), turn % 2)
         multiply_stage(warp, PLAN, stage, part, begin=True)
         warp.wgmma_wait_group(0)
         release(warp, PLAN, stage)
         promote(c, part, scales)
+        scales = ahead
     return c
 
 

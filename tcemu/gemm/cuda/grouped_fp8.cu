@@ -14,26 +14,37 @@ __device__ void produce(const void* a, const void* b, int row, int column, int s
     }
 }
 
+struct Scales {
+    float upper, lower, of_block;  // of this lane's rows, 8 apart, and of the block's columns
+};
+
+// Of a stage: `a` has a line of `rows` scales for each, and `b` one scale.
+__device__ Scales load_scales(const float* a, const float* b, const int (&at)[2], int rows, int step) {
+    const float* line = a + static_cast<long long>(step) * rows;
+    return {line[at[0]], line[at[1]], b[step]};
+}
+
 // Add a stage's sums to the result, times both scales: one fma for each element.
-__device__ void promote(float (&c)[PAIRS], const float (&part)[PAIRS], const float (&of_rows)[2], float of_block) {
-    float by[2] = {__fmul_rn(of_rows[0], of_block), __fmul_rn(of_rows[1], of_block)};
+__device__ void promote(float (&c)[PAIRS], const float (&part)[PAIRS], Scales scales) {
+    float by[2] = {__fmul_rn(scales.upper, scales.of_block), __fmul_rn(scales.lower, scales.of_block)};
     for (int i = 0; i < PAIRS; ++i) c[i] = __fmaf_rn(part[i], by[i / 2 % 2], c[i]);
 }
 
-// `scales_a` are those of this lane's rows, 8 apart, and `scales_b` those of the block's columns, for all steps.
 __device__ void consume(float (&c)[PAIRS], const float* scales_a, const float* scales_b, const int (&at)[2], int rows,
                         int steps) {
     float part[PAIRS];
     for (int i = 0; i < PAIRS; ++i) c[i] = 0;
     Ring<STAGES> here;
+    Scales scales = load_scales(scales_a, scales_b, at, rows, 0);
     for (int step = 0; step < steps; ++step, here.next()) {
-        const float* line = scales_a + static_cast<long long>(step) * rows;
-        float of_rows[2] = {line[at[0]], line[at[1]]}, of_block = scales_b[step];  // they arrive while the products run
+        // a step ahead: ptxas multiplies scales before it issues products, which would wait for them
+        Scales ahead = load_scales(scales_a, scales_b, at, rows, min(step + 1, steps - 1));
         mbarrier_wait(full(here.stage), here.turn % 2);
         multiply_stage(here.stage, part, true);
         wait_for_all(part);
         release(here.stage);
-        promote(c, part, of_rows, of_block);
+        promote(c, part, scales);
+        scales = ahead;
     }
 }
 
