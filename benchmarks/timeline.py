@@ -156,8 +156,15 @@ What the model leaves out:
 - the compiler's other moves. The timeline moves loads from shared memory into registers ahead of products and
   arithmetic, as far as six scoreboards and the last synchronization allow. Everything else issues in the kernel's
   order, but nvcc also interleaves independent chains of products;
-- waits after a group. Loops that wait for each group at once (0 in flight, promoted, `wgmma.sp`) mostly take up to 16 %
-  more than predicted: the model lacks the time from the last product to the first one of the next stage;
+- ptxas's order, which may undo what a kernel's author wanted. In attention_wgmma, it moved the wait for the second
+  product ahead of the softmax, which then overlapped nothing: 70,832 cycles for 2048 keys, the sum of both. A wait for
+  an mbarrier between them, which is a branch, keeps them apart. In grouped_fp8, it multiplied the scales before it
+  issued the products, which then waited for the loads (30,966 cycles for K = 4096); now they are loaded a step ahead;
+- waits after a group. Loops that wait for each group at once (0 in flight, promoted) mostly take up to 16 % more than
+  predicted: the model lacks the time from the last product to the first one of the next stage;
+- how slowly an SM stores. The model moves four sectors of 32 bytes a clock to the L2 as well as from it. The tile of
+  128x256 that wgmma_persistent stores has 4,096 sectors, and took about 4,300 cycles: (52,307 - 4 * 8 * 1,050) / 4 for
+  K = 512, and as much for K = 2048: nearly one sector a clock;
 - the caches and other SMs: all copies and loads come from the L2, at the bandwidth that one SM has alone. On a GPU,
   loads may come from the L1, which gets the part of its 256 KiB that shared memory does not take; how much that is
   depends on how many blocks could fit. The 64 KiB of metadata of a 64x64 loop of `wgmma.sp` stayed there from round to

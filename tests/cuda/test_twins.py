@@ -1,5 +1,8 @@
 """The CUDA C++ twins of tcemu.gemm on the emulator: the bits of the Python kernels, and no report."""
 
+import shutil
+import subprocess
+
 import hopper
 import numpy as np
 import pytest
@@ -8,7 +11,11 @@ from stored import stored
 from twin_cases import TWINS, key
 
 from tcemu import cuda, ptx
-from tcemu.gemm import twins
+from tcemu.gemm import shipped, twins
+
+NVCC = shutil.which("nvcc")
+#: The twins of the kernels that people ship, and one whose loads ptxas could take for a reason to serialise.
+SHIPPED = ["wgmma_sparse", *(name for name, each in TWINS.items() if each.theirs.__module__ == shipped.__name__)]
 
 
 def from_storage(text, define):
@@ -50,6 +57,22 @@ def test_the_twin_on_a_gpu(request, name):
     got = theirs(*given)
     assert got.dtype == wanted.dtype
     assert np.array_equal(got.view(f"u{got.itemsize}"), wanted.view(f"u{wanted.itemsize}"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")
+@pytest.mark.parametrize("name", spread(SHIPPED, 3, first=turn(3)))
+def test_ptxas_does_not_serialise_the_products(name, tmp_path):
+    """As nvcc compiles them: no warning, and no word about wgmma that wait for each other."""
+    sources = []
+    with twins.instead(lambda text, define, *_: sources.append((text, define))):
+        TWINS[name].theirs(*TWINS[name].given)
+    text, define = sources[0]
+    (tmp_path / "twin.cu").write_text(text)
+    options = [f"-I{twins.FOLDER}", *(f"-D{word}={value}" for word, value in define.items())]
+    command = [NVCC, "-arch=sm_90a", "-cubin", "-Werror=all-warnings", "-o", "twin.cubin", *options, "twin.cu"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_other_orders_give_the_same_bits():
