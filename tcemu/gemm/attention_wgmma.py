@@ -129,14 +129,15 @@ def add_values(warp: Warp, o: Registers, p: list[Registers], stage: int, first: 
     warp.wgmma_commit_group()
 
 
-def mask(warp: Warp, s: F32, first: int, keys: int, seen: npt.NDArray[np.int64]) -> F32:
-    """-inf where there is no key, or where a row sees only keys before `seen` (32, 2), as causal attention does."""
+def mask(warp: Warp, s: Registers, first: int, keys: int, seen: npt.NDArray[np.int64]) -> F32:
+    """The scores (32, KEYS / 8, 2, 2); -inf where there is no key, or a row sees only keys before `seen` (32, 2)."""
+    found = s.view(np.float32).reshape(32, KEYS // 8, 2, 2)
     lane = 2 * (warp.laneid % 4)[:, None, None, None]
     column = first + 8 * np.arange(KEYS // 8)[:, None, None] + lane + np.array([0, 1])
     limit = np.minimum(seen, keys)
     if (limit >= first + KEYS).all():  # true of all tiles but the last ones
-        return s
-    return scalar.select(column < limit[:, None, :, None], s, np.float32(-np.inf))
+        return found
+    return scalar.select(column < limit[:, None, :, None], found, np.float32(-np.inf))
 
 
 def over_row(warp: Warp, combine: Any, values: F32) -> F32:
@@ -178,6 +179,11 @@ def pack(p: list[Registers], powers: F32) -> None:
         held[:] = halves[:, step]
 
 
+def await_tile(warp: Warp, number: int) -> None:
+    """Wait for a tile in the ring: 0 is the first one of K, 2 t - 1 and 2 t are K of tile t and V of the one before."""
+    warp.mbarrier_wait(full(number % STAGES), number // STAGES % 2)
+
+
 def await_turn(warp: Warp, tile: int) -> None:
     """Wait until the other warpgroup has issued its products; the first one begins."""
     if warp.warpgroup or tile:
@@ -195,29 +201,32 @@ def consume(warp: Warp, tiles: int, keys: int, seen: npt.NDArray[np.int64]) -> t
     s, o = warp.registers(KEYS // 2, fill=0), warp.registers(DIM // 2, fill=0)
     p = [warp.registers(4, fill=0) for _ in range(KEYS // 16)]
     largest, total = np.full((32, 2), -np.inf, np.float32), np.zeros((32, 2), np.float32)
-    number = 0  # of tiles of K and V that this warpgroup has read
     warp.mbarrier_wait(Q_FULL, 0)
-    warp.mbarrier_wait(full(0), 0)
-    for tile in range(tiles):
-        of_k, of_v = number % STAGES, (number + 1) % STAGES
+    await_tile(warp, 0)  # the first tile: there are no values to add yet
+    await_turn(warp, 0)
+    scores(warp, s, 0)
+    pass_turn(warp, 0, tiles)
+    warp.wgmma_wait_group(0)
+    release(warp, 0)
+    powers, largest, total, factor = softmax(warp, mask(warp, s, 0, keys, seen), largest, total)
+    pack(p, powers)
+    await_tile(warp, 1)
+    for tile in range(1, tiles):
+        of_k, of_v = (2 * tile - 1) % STAGES, 2 * tile % STAGES
         await_turn(warp, tile)
         scores(warp, s, of_k)
-        if tile:
-            warp.mbarrier_wait(full(of_v), (number + 1) // STAGES % 2)
-            add_values(warp, o, p, of_v, first=tile == 1)
+        await_tile(warp, 2 * tile)
+        add_values(warp, o, p, of_v, first=tile == 1)
         pass_turn(warp, tile, tiles)
-        warp.wgmma_wait_group(min(tile, 1))  # the scores are there; the other product may still run
+        warp.wgmma_wait_group(1)  # the scores are there; the other product may still run
         release(warp, of_k)
-        found = mask(warp, s.view(np.float32).reshape(32, KEYS // 8, 2, 2), KEYS * tile, keys, seen)
-        powers, largest, total, factor = softmax(warp, found, largest, total)
-        number += 1 + (tile > 0)
-        warp.mbarrier_wait(full(number % STAGES), number // STAGES % 2)  # of the next K, or the last V
-        if tile:
-            warp.wgmma_wait_group(0)
-            release(warp, of_v)
-            rescale(o, factor)
+        powers, largest, total, factor = softmax(warp, mask(warp, s, KEYS * tile, keys, seen), largest, total)
+        await_tile(warp, 2 * tile + 1)  # before the other wait, or ptxas puts that before the softmax
+        warp.wgmma_wait_group(0)
+        release(warp, of_v)
+        rescale(o, factor)
         pack(p, powers)
-    add_values(warp, o, p, number % STAGES, first=tiles == 1)
+    add_values(warp, o, p, (2 * tiles - 1) % STAGES, first=tiles == 1)
     warp.wgmma_wait_group(0)
     return o, over_row(warp, scalar.add, total)
 

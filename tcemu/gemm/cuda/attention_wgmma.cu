@@ -92,6 +92,8 @@ __device__ void pack(u32 (&p)[KEYS / 16][4], const float (&s)[KEYS / 2]) {
     for (int i = 0; i < KEYS / 4; ++i) p[i / 4][i % 4] = halves(s[2 * i], s[2 * i + 1]);
 }
 
+__device__ void await_tile(Ring<STAGES> here) { mbarrier_wait(full(here.stage), here.turn % 2); }
+
 __device__ void await_turn(int tile) {
     int group = threadIdx.x / 128;
     if (group || tile) asm volatile("bar.sync %0, 256;" ::"r"(1 + group) : "memory");
@@ -113,7 +115,7 @@ __device__ void consume(float (&o)[DIM / 2], float (&total)[2], int tiles, int k
     u32 p[KEYS / 16][4];
     Ring<STAGES> here;
     mbarrier_wait(q_full(), 0);
-    mbarrier_wait(full(here.stage), here.turn % 2);  // the first tile: there are no values to add yet
+    await_tile(here);  // the first tile: there are no values to add yet
     await_turn(0);
     scores(s, here.stage);
     pass_turn(0, tiles);
@@ -124,14 +126,14 @@ __device__ void consume(float (&o)[DIM / 2], float (&total)[2], int tiles, int k
     softmax(s, largest, total, factor);
     pack(p, s);
     here.next();
-    mbarrier_wait(full(here.stage), here.turn % 2);
+    await_tile(here);
     for (int tile = 1; tile < tiles; ++tile) {
         int of_k = here.stage, of_v;
         here.next();
         of_v = here.stage;
         await_turn(tile);
         scores(s, of_k);
-        mbarrier_wait(full(of_v), here.turn % 2);
+        await_tile(here);
         add_values(o, p, of_v, tile == 1);
         pass_turn(tile, tiles);
         wait_group<1>();  // the scores are there; the other product may still run
@@ -140,7 +142,7 @@ __device__ void consume(float (&o)[DIM / 2], float (&total)[2], int tiles, int k
         mask(s, KEYS * tile, keys, seen);
         softmax(s, largest, total, factor);
         here.next();
-        mbarrier_wait(full(here.stage), here.turn % 2);  // before the other wait, or ptxas puts that before the softmax
+        await_tile(here);  // before the other wait, or ptxas puts that before the softmax
         wait_group<0>();
         changed_all(o);
         release(of_v);
