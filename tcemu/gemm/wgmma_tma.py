@@ -38,11 +38,11 @@ IMMEDIATES = {"f16": (1, 1, 0, 0), "bf16": (1, 1, 0, 0), "tf32": (1, 1), "e4m3":
 
 @dataclass(frozen=True)
 class Plan:
-    """The parameters of a kernel: the type of A and B, a block's columns, its consumer warpgroups and stages.
+    """The parameters of a kernel. In CUTLASS: TileShape is (64 * consumers, columns, depth), StageCount is `stages`.
 
-    `promote` adds the sums of each stage to the accumulator in f32 instead of inside the tensor core, whose sums of
-    fp8 keep only 13 fraction bits. Otherwise, `in_flight` groups are still running while the next one is issued; there
-    must be more stages than that.
+    `consumers` warpgroups share a tile (1: KernelTmaWarpSpecialized, 2: its Cooperative form). `promote` adds each
+    stage's sums in f32, outside the tensor core, whose sums of fp8 keep only 13 fraction bits. Otherwise, `in_flight`
+    groups are still running while the next one is issued; there must be more stages than that.
     """
 
     element: str = "f16"
