@@ -212,7 +212,7 @@ def main() -> None:
     if options.measure:
         measure()
     held, provenance = measured(), runs()[0]["provenance"]
-    parts = {title: compared(settings, held) for title, settings in PARTS.items()}
+    parts = {title: rows for title, settings in PARTS.items() if (rows := compared(settings, held))}
     if options.report:
         REPORT.write_text(report(parts, provenance), encoding="utf-8")
     print(f"main loops of {STEPS} steps: predicted, measured on an {provenance['gpu']}, ratio")
