@@ -50,11 +50,13 @@ class Recorded:
         row = next((each for each in self.rows if each["n"] == self.size), None)
         if row is None:
             return "Nothing was recorded."
+        same = [each for each in self.rows if each["n"] == self.size]
+        others = [f"{each['rung']}: {each['how']}." for each in same if each["how"] != row["how"]]
         libraries = " and ".join(dict.fromkeys(each["compiler"] for each in self.rows))
         return (
             f"TFLOP/s were recorded on an {row['card']} ({row['clock']}; driver {row['driver']}; {libraries}) "
-            f"on {row['date']} for m = n = k = {self.size}: {row['how']}."
-        )
+            f"on {row['date']} for m = n = k = {self.size}: {row['how']}. {' '.join(others)}"
+        ).rstrip()
 
 
 @cache
