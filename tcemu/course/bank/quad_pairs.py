@@ -141,7 +141,7 @@ EXERCISES = [
             "the sums on sm_70 and sm_90a",
         ),
         minutes=15,
-        know="show.arithmetic_table, and the fused sum of notebook 00",
+        know="show.arithmetic_table (notebook 04), and the fused sum of notebook 00",
         hints=(
             "sm_70 keeps 23 bits below the largest exponent and cuts off the rest; sm_90 rounds after each addition.",
             "One product should be large; another should end between 23 and 25 bits further right.",
