@@ -55,8 +55,47 @@ def bind(instruction: Instruction, text: Text, lowering: Lowering) -> Bound:
     def again(frame: Frame) -> Any:
         return frame.run.core.execute(opcode, *fixed)
 
-    executes = again if len(fixed) == len(reads) and not both else act  # as bar.sync 0
+    executes: Callable[[Frame], Any] = again if len(fixed) == len(reads) and not both else act  # as bar.sync 0
+    if instruction.family.startswith("cp.") and not outs:
+        executes = _in_turn(executes, _one_for_all(lowering, ins, given))
     return Bound(executes, _both(writes) if both else (writes[0] if writes else None) or _discard)
+
+
+def _one_for_all(lowering: Lowering, operands: Sequence[Operand], given: Sequence[Given]) -> list[Place]:
+    """The registers of operands that the machine takes once for all lanes."""
+    found: list[Source] = []
+    for operand, each in zip(operands, given, strict=True):
+        base = each.base if isinstance(each, Memory) else each
+        if operand.uniform and isinstance(base, Register | Vector):
+            items = base.items if isinstance(base, Vector) else (base,)
+            found += [lowering.source(item, 32) for item in items]
+    return [each for each in found if isinstance(each, Place)]
+
+
+def _in_turn(act: Callable[[Frame], Any], places: Sequence[Place]) -> Callable[[Frame], Any]:
+    """A copy that each thread starts for itself: lanes with other coordinates, map or size than the first have it next.
+
+    The machine takes these once for all lanes that execute a copy.
+    """
+    if not places:
+        return act
+
+    def acts(frame: Frame) -> None:
+        run, left = frame.run, frame.run.bits
+        whole = left
+        while left:
+            first = (left & -left).bit_length() - 1
+            same = np.ones(LANES, bool)
+            for place in places:
+                lanes = frame.lanes(place)
+                same &= lanes == lanes[first]
+            group = left & bits_of(same)
+            run.activate(group)
+            act(frame)
+            left &= ~group
+        run.activate(whole)
+
+    return acts
 
 
 def _discard(frame: Frame, result: Any) -> None:
