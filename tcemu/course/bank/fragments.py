@@ -359,7 +359,9 @@ EXERCISES = [
         "Write the kernel `row_major_b(warp, a, b, out)` for one warp: out (16 × 8, f32) is A (16 × 32, f16) times B "
         "(32 × 8, f16), all row-major in global memory, with `mma.sync` m16n8k16. The two elements of a register of B "
         "are 8 elements apart in memory, so each has to be loaded by itself, with "
-        '`warp.ld_global(address, "b16")`, and the two joined with `|` and `<<`. Do not use wmma or ldmatrix.',
+        '`warp.ld_global(address, "b16")`, and the two joined with `|` and `<<`. Do not use wmma or ldmatrix. '
+        'You may also write it in CUDA C++, with inline PTX: '
+        '`__global__ void row_major_b(const half* a, const half* b, float* out)`.',
         Kernel(
             lambda given: {"a": given.A, "b": given.B, "out": np.zeros((16, 8), np.float32)},
             "out",
@@ -368,6 +370,7 @@ EXERCISES = [
             lambda given: beyond(_row_major_mistakes(given), slips(str(_MMA), given.A, given.B)),
             needed=("mma.sync",),
             forbidden=("wmma", "ldmatrix"),
+            languages=("Python", "CUDA C++"), kernel="row_major_b",
         ),
         minutes=40,
         know="the kernel one_warp of notebook 02",

@@ -263,10 +263,12 @@ EXERCISES = [
         "A product of 16 × 8 × 64 in 8-bit integers",
         "Write a kernel `product_of_64(warp, a, b, d)` for one warp: D = A B with A (16, 64) and B (64, 8) of s8, and "
         "D (16, 8) of s32, in two steps of `mma.sync` m16n8k32. `a` points to A, by rows; `b` to an array (8, 64) with "
-        "the columns of B; `d` to D. The notebook's kernel does it for f16: four elements share a register now.",
+        "the columns of B; `d` to D. The notebook's kernel does it for f16: four elements share a register now. "
+        "You may also write it in CUDA C++, with inline PTX: "
+        "`__global__ void product_of_64(const signed char* a, const signed char* b, int* d)`.",
         Kernel(
             _kernel_arguments, "d", _product, {}, _every_product_mistake, needed=("mma.sync.aligned.m16n8k32",),
-            scores=_multiplications,
+            scores=_multiplications, languages=("Python", "CUDA C++"), kernel="product_of_64",
         ),
         minutes=20,
         know="the fragments of m16n8k16, warp.ld_global, warp.st_global and accumulators",
@@ -286,10 +288,11 @@ EXERCISES = [
         "A decoder multiplies few rows: A is (8, 16), B is (16, 16), D is (8, 16). m16n8k16 takes 16 rows of A, so the "
         "obvious kernel pads A with zeros and needs two instructions. Write a kernel `eight_rows(warp, a, b, d)` that "
         "needs one: exchange the operands and compute the transpose of D. `a` points to A, by rows; `b` to an array "
-        "(16, 16) with the columns of B; `d` to D, by rows.",
+        "(16, 16) with the columns of B; `d` to D, by rows. You may also write it in CUDA C++, with inline PTX: "
+        "`__global__ void eight_rows(const half* a, const half* b, float* d)`.",
         Kernel(
             _kernel_arguments, "d", _narrow, {}, _every_narrow_mistake, needed=("mma.sync.aligned.m16n8k16",),
-            scores=_multiplications, limits={"mma.sync": 1},
+            scores=_multiplications, limits={"mma.sync": 1}, languages=("Python", "CUDA C++"), kernel="eight_rows",
         ),
         minutes=25,
         know="product_of_64",

@@ -309,7 +309,9 @@ EXERCISES = [
         "A GEMM with column-major B",
         "Write the kernel `wmma_gemm(warp, a, b, c)`: C (64 × 64, f32, row-major) is A (64 × 48, f16, row-major) times "
         "B (48 × 64, f16), which is stored column-major, as an array `b` of 64 columns of 48. The grid has 2 × 2 "
-        "blocks of 128 threads; each of the four warps of a block computes a 16 × 16 tile. Use the wmma instructions.",
+        "blocks of 128 threads; each of the four warps of a block computes a 16 × 16 tile. Use the wmma instructions. "
+        "You may also write it in CUDA C++, with `nvcuda::wmma`: "
+        "`__global__ void wmma_gemm(const half* a, const half* b, float* c)`.",
         Kernel(
             lambda given: {"a": given.A, "b": given.B_columns, "c": np.zeros((64, 64), np.float32)},
             "c",
@@ -318,6 +320,7 @@ EXERCISES = [
             _gemm_mistakes,
             needed=("wmma.mma",),
             warps={"wmma.mma": 16},
+            languages=("Python", "CUDA C++"), kernel="wmma_gemm",
         ),
         minutes=35,
         know="the kernel of notebook 03",
