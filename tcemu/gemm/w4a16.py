@@ -49,7 +49,7 @@ def packed(weights: npt.NDArray[np.int8]) -> Words:
 
     >>> from tcemu.gemm import w4a16
     >>> hex(w4a16.packed(np.eye(64, 16, dtype=np.int8))[0, 0, 0, 0])  # a weight of 0 is stored as 8
-    '0x88888889'
+    '0x88889889'
     """
     k, n = weights.shape
     lane = np.arange(32)

@@ -61,6 +61,7 @@ class Heap:
     Freed bytes are given out again only when no others are left: nothing in the text orders what two threads do with
     them, so the sanitizer would call it a race.
 
+    >>> from tcemu.simt.hidden import Heap
     >>> heap = Heap(4096)
     >>> heap.take(20), heap.take(1), heap.take(9 << 20)
     (4096, 4128, 0)
