@@ -115,20 +115,23 @@ class Marking:
     def run(self) -> None:
         """Run the notebook until every exercise has a mark, or the time is up."""
         self.latest = time.monotonic() + PATIENCE * self.seat.limits.notebook
-        nvrtc.start = partial(compiler, self.seat)
         if b"__global__" in self.content and any(_in_cuda(each) for each in self.wanted.values()):
             _check_compiler()
+        with nvrtc.started_by(partial(compiler, self.seat)):
+            self._run_in_boxes()
+        says = _UNREACHED if self.left > 0 else self.overdue
+        for name in self.wanted:
+            if name not in self.marks:
+                self.marks[name] = failed(self.stem, self.wanted[name], says)
+        self._note_what_was_skipped()
+
+    def _run_in_boxes(self) -> None:
         for _ in range(_BOXES):
             if self.left <= 0:
                 break
             with Run(self) as run:
                 if run.everything():
                     break
-        says = _UNREACHED if self.left > 0 else self.overdue
-        for name in self.wanted:
-            if name not in self.marks:
-                self.marks[name] = failed(self.stem, self.wanted[name], says)
-        self._note_what_was_skipped()
 
     def _note_what_was_skipped(self) -> None:
         """Say so where it may be why an answer is not right."""
