@@ -28,11 +28,12 @@ Words: TypeAlias = Mapping[str, str]
 #: A meaning as it is written in the table: of a backend, the words of the opcode, and its operands.
 Meaning: TypeAlias = Callable[..., Any]
 
-Known = Literal["every", "silicon", "inferred", "manual"]
+Known = Literal["every", "silicon", "kernels", "inferred", "manual"]
 #: How an instruction is known, in words.
 KNOWN: dict[Known, str] = {
     "every": "equal to recordings of an H100 for every operand; assumed for other GPUs",
     "silicon": "equal to recordings of an H100: all combinations of special operands, and a million random ones",
+    "kernels": "equal to recordings of an H100 in kernels of all forms, for 2,048 combinations of operands each",
     "inferred": "not recorded itself; other forms of the same row are equal to recordings of an H100",
     "manual": "taken from the PTX manual; not compared with hardware here",
 }

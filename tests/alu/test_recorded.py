@@ -54,6 +54,7 @@ def test_the_table_says_what_was_recorded():
         ("popc.b32", "silicon"),
         ("cvt.rni.sat.u8.f64", "inferred"),
         ("setp.lt.and.f32", "manual"),
+        ("vset4.u32.s32.ge.add", "kernels"),
         ("lop3.and.b32", "manual"),
     ],
 )

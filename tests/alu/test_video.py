@@ -1,10 +1,13 @@
 """SIMD video instructions against the pseudocode of the PTX manual (9.1, 9.7.18.2), with Python's integers."""
 
+import json
+import lzma
 import re
 
 import numpy as np
 import pytest
 import quick
+from places import GOLDEN
 from rows import rows
 
 from tcemu import alu
@@ -68,6 +71,12 @@ def test_the_manuals_pseudocode(opcode):
         answers = found.meaning(alu.ARRAYS, *OPERANDS, **told)
         expected = [manual(opcode, *map(int, each), made, of_a, of_b) for each in OPERANDS.T]
         assert answers.tolist() == expected, (made, of_a, of_b)
+
+
+def test_the_corpus_has_all_forms():
+    """An H100 has answered for these kernels: tests/cuda/test_silicon.py."""
+    text = json.loads(lzma.decompress((GOLDEN / "sm_90a-cuda.json.xz").read_bytes()))["ptx"]["video"]
+    assert set(re.findall(r"^\s*(v[a-z]+[24]\.[\w.]+) ", text, re.MULTILINE)) == set(OPCODES)
 
 
 def test_all_forms_are_there():
