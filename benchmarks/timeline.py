@@ -142,7 +142,8 @@ HEAD = """\
 
 Written by `python -m benchmarks.timeline --report`. Cycles of {steps} steps along K, one block on one SM, data in the
 L2; measured on an {gpu} (driver {driver}, {date}) with clock64, the median of {launches} launches with {rounds} rounds
-each, without each launch's first.
+each, without each launch's first. The loops of `wgmma.sp`, those of 64 steps beside them, and the whole kernels were
+measured on an H100 80GB HBM3 (same driver, 2026-11-28); of a whole kernel, the last of 6 launches counts.
 
 What the model leaves out:
 
@@ -158,12 +159,17 @@ What the model leaves out:
   order, but nvcc also interleaves independent chains of products;
 - ptxas's order, which may undo what a kernel's author wanted. In attention_wgmma, it moved the wait for the second
   product ahead of the softmax, which then overlapped nothing: 70,832 cycles for 2048 keys, the sum of both. A wait for
-  an mbarrier between them, which is a branch, keeps them apart. In grouped_fp8, it multiplied the scales before it
-  issued the products, which then waited for the loads (30,966 cycles for K = 4096); now they are loaded a step ahead;
+  an mbarrier between them, which is a branch, keeps them apart (with ex2.approx too: 46,134). In grouped_fp8, it
+  multiplied the scales before it issued the products, which then waited for the loads (30,966 cycles for K = 4096; a
+  step ahead: 26,787);
 - waits after a group. Loops that wait for each group at once (0 in flight, promoted) mostly take up to 16 % more than
   predicted: the model lacks the time from the last product to the first one of the next stage;
+- `wgmma.sp` with one warpgroup, which takes up to 1.6 times as long as predicted. No group in flight and no metadata
+  that is loaded ahead brings it to the prediction; with two warpgroups and 128x128 it is within 8 %;
+- how cheap copies are whose addresses the compiler keeps in registers: `copy addresses` was fitted to mma_pipeline, and
+  makes paged_decode, which copies 16 lines for each page, twice as slow as it is;
 - how slowly an SM stores. The model moves four sectors of 32 bytes a clock to the L2 as well as from it. The tile of
-  128x256 that wgmma_persistent stores has 4,096 sectors, and took about 4,300 cycles: (52,307 - 4 * 8 * 1,050) / 4 for
+  128x256 that wgmma_persistent stores has 4,096 sectors, and took about 4,300 cycles: (52,345 - 4 * 8 * 1,050) / 4 for
   K = 512, and as much for K = 2048: nearly one sector a clock;
 - the caches and other SMs: all copies and loads come from the L2, at the bandwidth that one SM has alone. On a GPU,
   loads may come from the L1, which gets the part of its 256 KiB that shared memory does not take; how much that is

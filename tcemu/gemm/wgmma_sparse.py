@@ -4,9 +4,17 @@ In a stage, a row of A has 128 bytes of stored values, which stand for 256 bytes
 boxes of 128. The metadata goes from global memory straight into registers: each lane loads what its wgmma needs.
 
 Half the products do not make it twice as fast, because B's bytes stay: for 256 of K, a tile of 64 x 128 needs 42 KiB
-where wgmma_tma's needs 48. Whether it is faster at all depends on what it waits for. On an H200, K = 8,192 took 25,568
-cycles (wgmma_tma: 18,142) while this kernel waited for each group and for its metadata; 18,886 with a group in flight
-and the metadata loaded a step ahead, which is still shorter than the load takes. Now it is loaded two steps ahead.
+where wgmma_tma's needs 48. Cycles for K = 8,192 on one multiprocessor (benchmarks/timeline.md):
+
+    64 x 128     25,568    each group awaited at once, metadata loaded when it is needed; H200
+                 18,886    a group in flight, metadata loaded a step ahead; H200
+                 19,239    the same, two steps ahead, as now; H100
+                 17,465    wgmma_tma; H100
+    128 x 128    24,499    two consumers, which share the tile of B: `LARGE`; H100
+                 33,874    wgmma_tma; H100
+
+With one consumer it is still a tenth slower than the dense kernel. The metadata's latency is not the reason, since
+loading it earlier changed nothing; what the reason is has not been found. With two, it is 1.4 times as fast.
 """
 
 from __future__ import annotations
@@ -37,7 +45,7 @@ from tcemu.sparse import compress, tiles
 SELECTOR = 0
 #: wgmma instructions in one stage.
 INSTRUCTIONS = LINE // STEP
-#: So many steps before it is needed, a thread loads its metadata: a load takes longer than a step.
+#: So many steps before it is needed, a thread loads its metadata.
 AHEAD = 2
 
 
@@ -66,7 +74,7 @@ class SparsePlan(Plan):
         return 2
 
 
-DEFAULT = SparsePlan()
+DEFAULT, LARGE = SparsePlan(), SparsePlan(consumers=2)
 
 
 def multiply_stage(warp: Warp, plan: SparsePlan, stage: int, c: Registers, codes: list[Registers], start: bool) -> None:
