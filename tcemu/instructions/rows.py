@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property, partial, reduce
+from functools import cache, cached_property, lru_cache, partial, reduce
 from itertools import product
 from math import prod
 from operator import or_
@@ -93,9 +93,9 @@ class Rows:
         """The form that is nearest; of equals, one that agrees in earlier slots of `order`. Hints that fit stay."""
         slots = list(order)
         found = {slot: words[slot] for slot, fit in self.hints.items() if words.get(slot) in fit}
-        for (named, _), chosen in zip(self.keys, self.choices, strict=True):  # no two keys share a slot
-            own = [slot for slot in slots if slot in named.split()]
-            found |= min(chosen, key=partial(rank, words=words, slots=own))
+        for named, chosen in self.keys:  # no two keys share a slot
+            own = named.split()
+            found |= _nearest(named, chosen, tuple((slot, words.get(slot)) for slot in slots if slot in own))
         return found
 
     @cached_property
@@ -129,6 +129,13 @@ def _choices(slots: str, chosen: tuple[str, ...]) -> tuple[Words, ...]:
     names = slots.split()
     pairs = (zip(names, words.split(), strict=True) if words else () for words in chosen)
     return tuple({slot: word for slot, word in each if word != "-"} for each in pairs)
+
+
+@lru_cache(maxsize=1 << 14)
+def _nearest(slots: str, chosen: tuple[str, ...], asked: tuple[tuple[str, str | None], ...]) -> Words:
+    """The choice of a key nearest to the words asked for in its slots; earlier slots decide between equals."""
+    words = {slot: word for slot, word in asked if word is not None}
+    return min(_choices(slots, chosen), key=partial(rank, words=words, slots=[slot for slot, _ in asked]))
 
 
 @cache
