@@ -39,7 +39,7 @@ def turn(count: int) -> int:
     return DAY % count
 
 
-def examples(count: int, **more: Any) -> settings:
-    """Let hypothesis try `count` examples; half of them unless everything is asked, in the quick part a fifth."""
-    part = 1 if THOROUGH else 5 if QUICK else 2
+def examples(count: int, one_in: int = 2, **more: Any) -> settings:
+    """Let hypothesis try `count` examples; unless everything is asked, one in `one_in`, in the quick part a fifth."""
+    part = 1 if THOROUGH else 5 if QUICK else one_in
     return settings(max_examples=max(2, count // part), **more)

@@ -103,13 +103,7 @@ def sum_of_every(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", quick.spread(APPROXIMATIONS, len(APPROXIMATIONS), quick.DAY))
-def test_every_operand_of_approximations(name):
-    assert sum_of_every(name) == EVERY[name]
-
-
-@pytest.mark.slow
 @pytest.mark.skipif(not quick.THOROUGH, reason="half a minute for each")
-@pytest.mark.parametrize("name", OTHERS[quick.turn(20) :: 20])
-def test_every_operand_of_other_instructions(name):
+@pytest.mark.parametrize("name", [*APPROXIMATIONS, *OTHERS[quick.turn(20) :: 20]])
+def test_every_operand(name):
     assert sum_of_every(name) == EVERY[name]

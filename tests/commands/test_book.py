@@ -200,7 +200,9 @@ def test_search_finds_a_page_and_shows_where(served, page):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["notebooks/00_first_light", "instructions/mma", "reference/tcemu"])
+@pytest.mark.parametrize(
+    "name", quick.spread(["notebooks/00_first_light", "instructions/mma", "reference/tcemu"], 3, first=quick.turn(3))
+)
 def test_text_is_legible_in_both_themes_and_in_lines_of_a_readable_length(site, page, name):
     from axe_playwright_python.sync_playwright import Axe
 

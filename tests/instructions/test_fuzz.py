@@ -276,7 +276,7 @@ def test_any_pattern_is_a_layout_or_explained(pattern, sizes):
 
 
 @pytest.mark.slow
-@examples(1500)
+@examples(1500, one_in=5)
 @given(TEXTS)
 def test_much_text_parses_or_is_explained(text):
     only_tcemu_errors(tcemu.parse, text, "sm_90a", "8.7")
