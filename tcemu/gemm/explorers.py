@@ -102,12 +102,12 @@ def online_softmax(scores: npt.ArrayLike, keys: int = 4) -> Explorer:
         raise OperandError(f"scores must be 2 to 32 finite numbers; got {briefly(scores)}")
     others, top = np.delete(given, given.argmax()), given.max()
 
-    def draw(keys: int, place: int) -> Picture:
-        return _online(np.insert(others, place, top), max(keys, 1))
+    def draw(tile: int, place: int) -> Picture:
+        return _online(np.insert(others, place, top), max(tile, 1))
 
     high = len(given) - 1
     controls: dict[str, Range | Choice] = {
-        "keys": Range("keys in a tile", len(given), keys),
+        "tile": Range("keys in a tile", len(given), keys),
         "place": Range("place of the largest score", high, int(given.argmax())),
     }
     return Explorer(draw, controls)

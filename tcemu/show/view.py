@@ -7,17 +7,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tcemu.backend import load_soon
 from tcemu.errors import require
 
 #: A control as view.js takes it: kind, name, label, value, and what its kind needs.
 Control = dict[str, Any]
+#: What is called with the values that changed.
+Asked = Callable[[Mapping[str, Any]], object]
 
 _HERE = Path(__file__).parent
 
 
 @cache
-def _view() -> type[Any]:
+def view_class() -> type[Any]:
     """The widget's class; anywidget takes a second to import."""
     require("course", "a picture that answers", "anywidget", "traitlets")
     import anywidget
@@ -37,25 +38,25 @@ def _view() -> type[Any]:
     return View
 
 
-def view(
-    controls: Sequence[Control], asked: Callable[[Mapping[str, Any]], object], button: str = "", head: str = ""
-) -> Any:
+def view(controls: Sequence[Control], asked: Asked, button: str, head: str) -> Any:
     """A widget with these controls; the caller sets `html` and `said`. Calls `asked` with the values that changed.
 
-    With a `button`, typed values count only when it is pressed. `head` is a question above the controls.
+    Typed values count only when the `button` is pressed. `head` is a question above the controls.
     """
-    if not button:  # each position of a slider is a computation
-        load_soon()
-    made = _view()(controls=list(controls), button=button, head=head)
+    made = view_class()(controls=list(controls), button=button, head=head)
+    listens(made, asked)
+    return made
 
+
+def listens(widget: Any, asked: Asked) -> None:
+    """Let a widget call `asked` with the values that have changed in the page."""
     def answer(change: Mapping[str, Any]) -> None:
         # One message carries the whole answer and its number: the page leaves a control alone that has moved on.
-        with made.hold_sync():
-            made.answered = change["new"]["count"]
+        with widget.hold_sync():
+            widget.answered = change["new"]["count"]
             asked(change["new"]["values"])
 
-    made.observe(answer, "asked")
-    return made
+    widget.observe(answer, "asked")
 
 
 def widget_bundle(widget: Any) -> dict[str, Any]:

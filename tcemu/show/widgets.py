@@ -1,7 +1,8 @@
 """Sliders around the pictures. A widget only calls a function that returns a Picture.
 
 Every number can be set by a slider and by a box beside it, by mouse and keyboard. A saved notebook keeps the first
-picture, so that it can be read without a kernel. anywidget is imported when the first widget is made.
+picture, so that it can be read without a kernel. An Explorer is a widget of ipywidgets with a trait for each control;
+anywidget is imported when the first one is made.
 """
 
 from tcemu.show.explorers.compressed import (

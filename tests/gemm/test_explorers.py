@@ -52,7 +52,7 @@ def test_there_are_fewer_groups_in_flight_than_stages() -> None:
 @pytest.mark.parametrize("keys", [1, 2, 3, 8])
 @pytest.mark.parametrize("place", [0, 4, 7])
 def test_the_sum_of_a_softmax_does_not_depend_on_tiles_and_places(keys: int, place: int) -> None:
-    explorer = explorers.online_softmax([1, 3, 0, 2, 5, -1, 2, 4]).at(keys=keys, place=place)
+    explorer = explorers.online_softmax([1, 3, 0, 2, 5, -1, 2, 4]).at(tile=keys, place=place)
     # 2^-4 + 2^-2 + 2^-5 + 2^-3 + 1 + 2^-6 + 2^-3 + 2^-1
     assert explorer.picture.title.endswith("the sum at the end is 2.1094")
     assert explorer.picture.description.count("scores of the tile") == -(-8 // keys)

@@ -37,7 +37,7 @@ def test_a_slider_moves_the_picture() -> None:
 
 def test_what_the_page_asks_for_is_drawn_and_announced() -> None:
     lanes = widgets.who_holds_what(MMA)
-    page = lanes._shown()
+    page: Any = lanes
     page.asked = {"values": {"lane": 21}, "count": 7}
     assert page.answered == 7
     assert lanes.picture == show.mma_map(MMA, lane=21)
@@ -46,6 +46,49 @@ def test_what_the_page_asks_for_is_drawn_and_announced() -> None:
     assert page.controls == [
         {"kind": "range", "name": "lane", "label": "lane", "value": 21, "low": 0, "high": 31, "step": 1}
     ]
+
+
+def test_a_control_is_a_trait_of_a_widget() -> None:
+    ipywidgets = pytest.importorskip("ipywidgets")
+    lanes: Any = widgets.who_holds_what(MMA, lane=13)
+    assert isinstance(lanes, ipywidgets.DOMWidget)
+    assert isinstance(lanes, widgets.Explorer)
+    assert ipywidgets.HBox([lanes]).children == (lanes,)
+    seen: list[Any] = []
+    lanes.observe(lambda change: seen.append((change["old"], change["new"])), "lane")
+    slider = ipywidgets.IntSlider(max=31)
+    ipywidgets.link((lanes, "lane"), (slider, "value"))
+    slider.value = 3
+    assert (lanes.picture, lanes.html) == (show.mma_map(MMA, lane=3), lanes.picture.html)
+    lanes.set(lane=4)
+    assert (slider.value, seen) == (4, [(13, 3), (3, 4)])
+    assert "lane" in lanes.get_state(), "a page saves it"
+
+
+def test_a_trait_follows_the_limits_of_the_others() -> None:
+    flip: Any = widgets.flip_one_bit(MMA, *REGISTERS, register=3)
+    flip.operand = "b"
+    assert (flip.register, flip.values["register"]) == (1, 1)
+    with pytest.raises(TcemuError, match="register cannot be 3: it takes whole numbers from 0 to 1"):
+        flip.register = 3
+    assert flip.register == 1
+
+
+def test_a_picture_that_cannot_be_drawn_leaves_the_trait_as_it_was() -> None:
+    def draw(power: int) -> Any:
+        if power == 2:
+            raise TcemuError("no picture of 2")
+        return show.number_bits("e4m3", power)
+
+    explorer: Any = widgets.Explorer(draw, {"power": widgets.Range("power", 3)})
+    with pytest.raises(TcemuError, match="no picture of 2"):
+        explorer.power = 2
+    assert (explorer.power, explorer.values) == (0, {"power": 0})
+
+
+def test_a_control_is_not_called_as_a_widget_has_it() -> None:
+    with pytest.raises(TcemuError, match="a control cannot be called 'layout'"):
+        widgets.Explorer(lambda **_: show.number_bits("e4m3", 1), {"layout": widgets.Range("layout", 3)})
 
 
 def test_a_fresh_explorer_leaves_the_first_one_alone() -> None:

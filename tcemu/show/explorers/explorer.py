@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cache
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
+from tcemu.backend import load_soon
 from tcemu.errors import OperandError, briefly, listing
 from tcemu.show.picture import Picture
-from tcemu.show.view import Control, view, widget_bundle
+from tcemu.show.view import Control, listens, view_class, widget_bundle
 
 Values = dict[str, Any]
 
@@ -79,16 +81,42 @@ def _unchanged(before: Values, after: Values) -> Values:
     return after
 
 
-class Explorer:
-    """A picture with controls.
+@cache
+def _classes() -> tuple[type[Any], type[Any]]:
+    """What every explorer is: a DOMWidget with the view of tcemu.show; and the trait that stands for a control."""
+    shown = view_class()
+    import traitlets
 
-    `explorer.at(lane=13)` is a new explorer that starts at other values, for a later cell; `explorer.set(lane=13)`
-    moves this one's controls, as if by hand.
+    class Position(traitlets.TraitType):  # type: ignore[type-arg]
+        """The position of a control, which the explorer checks."""
+
+        def validate(self, explorer: Any, value: object) -> Any:
+            return explorer._check(self.name, value)  # noqa: SLF001
+
+    class Shown(Explorer, shown):  # type: ignore[misc, valid-type]
+        """An explorer in a page."""
+
+    Shown.__name__ = Shown.__qualname__ = Explorer.__name__
+    return Shown, Position
+
+
+class Explorer:
+    """A picture with controls: a widget of ipywidgets that has a trait for each control.
+
+    `explorer.lane = 13` moves a control as if by hand, and `explorer.set(lane=13, register=1)` several; `observe`,
+    `ipywidgets.link` and `jslink` take the controls by name, and boxes and tabs take the explorer.
+    `explorer.at(lane=13)` is a new explorer that starts at other values, for a later cell.
 
     `draw` gets the controls' values by name. So does `limits`, which returns the largest values of the sliders that
     depend on other controls. `follow` gets the values before and after a control has moved, and returns the values that
-    the other controls then take. Raises OperandError for a start that is not among a control's values.
+    the other controls then take. Raises OperandError for a start that is not among a control's values, and for a
+    control whose name an explorer uses otherwise.
     """
+
+    def __new__(cls, *_: Any, **__: Any) -> Self:
+        """An explorer is a widget; the classes of widgets are imported when the first one is made."""
+        shown: Any = _classes()[0]
+        return shown.__new__(shown) if cls is Explorer else super().__new__(cls)
 
     def __init__(
         self,
@@ -100,10 +128,28 @@ class Explorer:
         self._draw, self._controls, self._limits, self._follow = draw, dict(controls), limits, follow
         self._values: Values = {name: control.start for name, control in controls.items()}
         for name, control in controls.items():
-            self._check(name, control.start)
-            self._values[name] = control.kept(control.start)
+            if hasattr(self, name):
+                raise OperandError(f"a control cannot be called {name!r}: every explorer has this attribute; rename it")
+            self._values[name] = self._check(name, control.start)
         self._picture = draw(**self._values)
-        self._view: Any = None
+        widget: Any = self
+        position = _classes()[1]
+        widget.add_traits(**{name: position(self._values[name]).tag(sync=True) for name in controls})
+        widget.observe(self._moved, list(controls))
+        listens(self, lambda values: self.set(**values))
+        self._tell()
+        super().__init__()
+
+    def _moved(self, change: Mapping[str, Any]) -> None:
+        """Draw what a trait says; a trait whose picture cannot be drawn goes back."""
+        name, value = change["name"], change["new"]
+        if value == self._values[name]:
+            return
+        try:
+            self.set(**{name: value})
+        except Exception:
+            setattr(self, name, self._values[name])
+            raise
 
     @property
     def values(self) -> Values:
@@ -146,10 +192,12 @@ class Explorer:
         fixed = {name: control.high for name, control in self._controls.items() if isinstance(control, Range)}
         return fixed | dict(self._limits(**self._values))
 
-    def _check(self, name: str, value: object) -> None:
+    def _check(self, name: str, value: object) -> Any:
+        """The value as it is passed on, if the control takes it."""
         control, high = self._controls[name], self._highs().get(name, 0)
         if not control.takes(value, high):
             raise OperandError(f"{name} cannot be {briefly(value)}: it takes {control.accepts(high)}")
+        return control.kept(value)
 
     def _move(self, name: str, value: Any) -> None:
         """Move one control; the others follow, and stay within their limits."""
@@ -159,29 +207,26 @@ class Explorer:
 
     # ------------------------------------------------------------------------------------------ in a notebook
 
-    def _shown(self) -> Any:
-        """The widget, made when the explorer is first shown."""
-        if self._view is None:
-            self._view = view(self._standing(), lambda values: self.set(**values))
-            self._tell()
-        return self._view
-
     def _standing(self) -> list[Control]:
         highs = self._highs()
         return [each.control(name, self._values[name], highs.get(name, 0)) for name, each in self._controls.items()]
 
     def _tell(self) -> None:
-        if self._view is not None:
-            said = f"{self._picture.title}. {self._picture.description.partition('. ')[0]}."
-            with self._view.hold_sync():
-                self._view.controls, self._view.html, self._view.said = self._standing(), self._picture.html, said
+        """Give the page the picture, what it says, and where the controls stand."""
+        widget: Any = self
+        with widget.hold_sync():
+            widget.controls, widget.html = self._standing(), self._picture.html
+            widget.said = f"{self._picture.title}. {self._picture.description.partition('. ')[0]}."
+            for name, value in self._values.items():
+                setattr(self, name, value)
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
         """The widget for a page with a kernel, and the current picture for one without."""
+        load_soon()  # each position of a slider is a computation
         names = listing([control.label for control in self._controls.values()], "and")
         note = f"<p><em>With a running kernel, there are controls for {names} here.</em></p>"
         saved = {"text/html": note + self._picture.portable_html, "text/plain": f"{self!r}\n{self._picture}"}
-        return widget_bundle(self._shown()) | saved
+        return widget_bundle(super()) | saved
 
     def __repr__(self) -> str:
         return f"<Explorer {', '.join(f'{name}={value!r}' for name, value in self._values.items())}>"
