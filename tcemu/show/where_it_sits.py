@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tcemu.arguments import explained
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import Box, Grid
@@ -36,6 +37,7 @@ _STEPS = (
 )
 
 
+@explained
 def where_it_sits() -> Picture:
     """An H100 with its SMs, one SM with its four sub-cores, and how data reach a tensor core.
 

@@ -30,7 +30,7 @@ EVERY = {
     each.name: each
     for path in sorted((ROOT / "solutions").glob("[0-9]*.ipynb"))
     for each in solutions(path)
-    if isinstance(exercise(each.name).judge, judges.Kernel)
+    if isinstance(judge := exercise(each.name).judge, judges.Kernel) and "Python" in judge.languages
 }
 
 
