@@ -28,6 +28,8 @@ NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("[0-9][0-9]_*
 #: Of so many notebooks one is run, and one is looked at.
 ONE_IN = 5
 RUN = spread(NOTEBOOKS, ONE_IN, first=turn(ONE_IN))
+#: Its readers write whole kernels; it has no slider.
+WORKSHOP = "15"
 OPENED = sorted({*RUN, *spread(NOTEBOOKS, ONE_IN, first=turn(ONE_IN) + 2)})
 
 
@@ -116,7 +118,7 @@ def _run(view: Lab) -> None:
     errors = view.page.locator(".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.error']")
     assert errors.all_inner_texts() == []
     moved = [_moved_by_mouse_and_keyboard(view, each) for each in view.page.locator(".tcemu-view").all()]
-    assert sum(moved) >= 2
+    assert sum(moved) >= 2 or view.name == WORKSHOP
 
 
 @pytest.mark.parametrize(("number", "name"), list(enumerate(OPENED)), ids=OPENED)

@@ -202,7 +202,7 @@ def test_an_accumulator_of_scattered_registers():
         assert np.array_equal(bits[:, others], np.tile([{4: 7, 1: 3}.get(n, 0) for n in others], (32, 1)))
 
 
-@pytest.mark.parametrize(("wrong", "says"), [("read", "reads registers 0, 8"), ("write", "writes registers 0 to 3")])
+@pytest.mark.parametrize(("wrong", "says"), [("read", "reads register 2"), ("write", "writes register 1")])
 def test_another_view_of_what_is_under_way_is_found_out(wrong, says):
     told = rf"the kernel {says} of the accumulator .* no wgmma\.wait_group"
     found = tcemu.launch(
