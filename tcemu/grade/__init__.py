@@ -8,6 +8,7 @@
     autograde.py what Gradescope runs for one submission
     outside.py   what judges get for the answers of a box; warps.py runs kernels on the machine here
     box.py       bubblewrap, limits, messages
+    compilers.py CUDA's compiler in a box of its own
     inside/      what runs in the box
     output/      grades.csv, pages, Gradescope's results, nbgrader's gradebook, the teacher's report
 

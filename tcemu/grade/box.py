@@ -31,9 +31,9 @@ from typing import IO, Any, Self, cast
 import numpy
 
 import tcemu
-from tcemu.child import Child
 from tcemu.errors import CourseError
 from tcemu.grade.cgroups import made
+from tcemu.grade.compilers import judging
 from tcemu.grade.inside.wire import PREFIX, READY, Malformed, Reader, Reads, Writes, framed, lengths
 from tcemu.grade.scales import Scales, processor_time
 from tcemu.grade.syscalls import opened
@@ -59,8 +59,6 @@ _TMP = "/tmp"  # noqa: S108 - in the box, which no other process uses
 _STARTS = 30.0
 #: How many times its processor time may pass while a box waits for something; and seconds between two looks at it.
 PATIENCE, _LOOKS = 10, 0.2
-#: The processes of compilers, each in a box, and the seconds of processor time that they took.
-_COMPILERS: dict[int, float] = {}
 #: Bytes of standard error that are kept before the notebook begins.
 _NOTED = 4096
 
@@ -138,8 +136,7 @@ class Seat:
         limits = self.limits.rlimits
         if not user:  # another user's processes count
             limits = {name: most for name, most in limits.items() if boxed or name != "NPROC"}
-        settings = {"limits": limits, "user": user, "path": _path(), "boxed": boxed,
-                    "library": library}  # fmt: skip
+        settings = {"limits": limits, "user": user, "path": _path(), "boxed": boxed, "library": library}
         # -P and -s: no folder of the notebook's in the path; -S: no .pth file. The environment is not the grader's.
         program = str(_PACKAGE / "grade" / "inside" / "__main__.py")
         start = [_python(), "-P", "-s", "-S", "-B", program, json.dumps(settings)]
@@ -227,28 +224,6 @@ def _found() -> str:
     return path
 
 
-def compiler(seat: Seat, library: str) -> Child:
-    """NVRTC in a box of its own: a source may include files, crash the compiler or keep it busy without end."""
-    calls = -1 if seat.trusted else opened()
-    try:
-        child = Child(
-            "", seat.command(calls, library), env=seat.environment, cwd="/", stderr=subprocess.DEVNULL,
-            pass_fds=[calls] if calls >= 0 else [],
-        )  # fmt: skip
-    finally:
-        if calls >= 0:
-            os.close(calls)
-    _COMPILERS[child.process.pid] = 0.0
-    return child
-
-
-def _judging() -> float:
-    """Seconds of processor time that judging has taken: this process's, and that of its compilers."""
-    for process, seen in _COMPILERS.items():  # once one has ended, nothing says so any more
-        _COMPILERS[process] = max(seen, processor_time(process))
-    return time.process_time() + sum(_COMPILERS.values())
-
-
 def check_box() -> None:
     """Start a box and end it. Raises BoxUnavailable."""
     command = [*_bubblewrap(Seat()), "/usr/bin/env", "true"]
@@ -289,7 +264,7 @@ class Box:
         os.set_blocking(self._in, False)
         #: the processor time at which it is over, on the clock of `used`, and the latest time, on that of `monotonic`
         self.most, self.latest, self._looks = _STARTS, time.monotonic() + PATIENCE * _STARTS, 0.0
-        self._before, self._seen = _judging(), 0.0
+        self._before, self._seen = judging(), 0.0
         self._heavier, self._killed, self.trouble = seat.limits.heavier, False, ""
         self._scales: Scales | None = None
         self._begin()
@@ -302,7 +277,7 @@ class Box:
     def used(self) -> float:
         """Seconds of processor time: the box's, and what judging its answers has taken since it began."""
         self._seen = max(self._seen, processor_time(self._process.pid))  # once it has ended, nothing says so any more
-        return self._seen + _judging() - self._before
+        return self._seen + judging() - self._before
 
     def allow(self, seconds: float, latest: float = math.inf) -> None:
         """Let it use so many seconds of processor time from now on, until `latest` at most if it waits."""

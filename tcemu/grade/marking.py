@@ -24,7 +24,8 @@ from tcemu.course.verdict import Verdict
 from tcemu.cuda import compiler as nvrtc
 from tcemu.cuda.toolkit import toolkit
 from tcemu.errors import CourseError, MissingPackage, TcemuError, listing
-from tcemu.grade.box import PATIENCE, Box, BoxEnded, BoxUnavailable, Seat, compiler
+from tcemu.grade.box import PATIENCE, Box, BoxEnded, BoxUnavailable, Seat
+from tcemu.grade.compilers import compiler
 from tcemu.grade.hidden import FAILS, trouble
 from tcemu.grade.outside import Remote
 from tcemu.grade.records import Mark

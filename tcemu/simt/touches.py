@@ -1,8 +1,8 @@
 """Registers in which a result is pending, that of wgmma.mma_async, and what else reads or writes them meanwhile.
 
 Observers hear of it, as Touched. The steps and operations that name such a register are found once, so a function
-without any pays nothing. A native segment tells by its counts which blocks it has executed. What a guard lets through,
-is not known afterwards: such steps are left out.
+without any pays nothing. A native segment tells by its counts which blocks it has executed. Which lanes a guard let
+through is not known afterwards, so guarded steps are left out.
 """
 
 from __future__ import annotations

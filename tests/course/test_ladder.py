@@ -248,6 +248,14 @@ def test_a_wrong_result_on_a_gpu_is_not_timed(monkeypatch):
     assert "D is wrong on H100" in str(ladder.on_gpu("persistent"))
 
 
+@pytest.mark.parametrize(("says", "told"), [("Traceback\nMemoryError\n", "MemoryError"), ("", "exit status -11")])
+def test_a_crash_beside_a_gpu_is_told_in_words(monkeypatch, says, told):
+    monkeypatch.setattr(timing, "_compiled", lambda text, folder: folder / "kernel.cubin")
+    done = type("Done", (), {"stdout": "", "stderr": says, "returncode": -11})
+    monkeypatch.setattr(timing.subprocess, "run", lambda *_, **__: done)
+    assert ladder.on_gpu("persistent").says == f"the process that used the GPU crashed: {told}"
+
+
 def test_a_size_that_no_rung_takes_is_refused():
     with pytest.raises(CourseError, match="multiple of 32"):
         ladder.on_gpu("wmma", 100)

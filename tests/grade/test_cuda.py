@@ -6,10 +6,11 @@ from handed import notebook
 from rows import rows
 
 from tcemu import cuda
+from tcemu.child import Child
 from tcemu.course import exercise
 from tcemu.cuda import toolkit
 from tcemu.errors import MissingPackage
-from tcemu.grade import marking
+from tcemu.grade import compilers, marking
 from tcemu.grade.box import BoxUnavailable, Limits, Seat
 from tcemu.grade.marking import marks_of
 
@@ -137,3 +138,14 @@ def test_without_nvrtc_the_teacher_is_told(monkeypatch):
     with pytest.raises(BoxUnavailable, match=r"answers in CUDA C\+\+ cannot be marked here: CUDA C\+\+ needs NVRTC"):
         mark_of(RIGHT, CHECK)
     assert toolkit.available()
+
+
+def test_the_time_of_a_compiler_that_has_ended_stays_as_it_was(monkeypatch):
+    """Its number may belong to another process by then."""
+    child = Child("import sys; sys.stdin.read()")
+    monkeypatch.setattr(compilers, "_running", {child: 0.0})
+    monkeypatch.setattr(compilers, "processor_time", lambda _: 1000.0)
+    while_it_runs = compilers.judging()
+    child.stop()
+    monkeypatch.setattr(compilers, "processor_time", lambda _: 5000.0)
+    assert 1000 < while_it_runs <= compilers.judging() < 5000

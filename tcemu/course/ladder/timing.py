@@ -53,7 +53,8 @@ def timed(rung: Rung, text: str, what: str, sizes: Sizes) -> Timed:
         except subprocess.TimeoutExpired:
             return Timed(what, f"it did not end within {_LIMIT} seconds: a wait never ends.")
         except (IndexError, ValueError):
-            return Timed(what, f"the process with the GPU ended: {done.stderr.strip().splitlines()[-1:]}")
+            last = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
+            return Timed(what, f"the process that used the GPU crashed: {last}")
     if "refused" in found:
         return Timed(what, f"{found['refused']}. {_elsewhere(rung)}")
     m, n, k = sizes
@@ -84,6 +85,6 @@ def _elsewhere(rung: Rung) -> str:
     own = kept.folder()
     file = own / kept.file_of(rung, "cu") if own and kept.text(rung, "cu") else GIVEN / f"{rung.name}.cu"
     return (
-        f"On a machine with an H100, the same line times the kernel. `nvcc -arch=sm_90a -O3 -cubin -I{GIVEN.name} "
-        f"{file.name}` compiles it anywhere; `ladder.board()` shows what was recorded."
+        f"On a machine with an H100, the same line times the kernel. `nvcc -arch=sm_90a -O3 -cubin -I{GIVEN} {file}` "
+        "compiles it without a GPU; `ladder.board()` shows what was recorded."
     )
