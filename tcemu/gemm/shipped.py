@@ -1,8 +1,8 @@
 """The twins in CUDA C++ of the kernels that people ship: they run as those of tcemu.gemm.twins do.
 
-d = shipped.wgmma_persistent(a, b, "ping-pong")     # as wgmma_persistent.multiply, answered by the GPU
-with twins.emulated():
-d = shipped.wgmma_persistent(a, b)              # the same CUDA C++ on the emulator
+    d = shipped.wgmma_persistent(a, b, "ping-pong")     # as wgmma_persistent.multiply, answered by the GPU
+    with twins.emulated():
+        d = shipped.wgmma_persistent(a, b)              # the same CUDA C++ on the emulator
 """
 
 from __future__ import annotations
