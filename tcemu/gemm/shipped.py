@@ -3,6 +3,8 @@
     d = shipped.wgmma_persistent(a, b, "ping-pong")     # as wgmma_persistent.multiply, answered by the GPU
     with twins.emulated():
         d = shipped.wgmma_persistent(a, b)              # the same CUDA C++ on the emulator
+
+On a machine without a GPU, only the second form works.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class Page:
         sizes = " x ".join(map(str, self.rung.track))
         goals = " and ".join(f"{self.rung.goal[each]:,} cycles in {name}" for each, name in LANGUAGES.items())
         told = f"Goal: every bit of D, no report of the sanitizer, and for {sizes} on two SMs at most {goals}"
-        return f"{told}; issued: {', '.join(self.rung.needed)}." if self.rung.needed else f"{told}."
+        return f"{told}, issuing {', '.join(self.rung.needed)}." if self.rung.needed else f"{told}."
 
     @property
     def _head(self) -> str:
