@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from tcemu import cuda
+from tcemu import cuda, tracebacks
 from tcemu.course import ladder
 from tcemu.course.ladder import judge, kept, picture, programs, table, timing
 from tcemu.course.lay_out import RECORD
@@ -20,7 +20,8 @@ RUNGS = {each.name: each for each in table.RUNGS}
 
 @pytest.fixture(autouse=True)
 def place(tmp_path, monkeypatch):
-    """A laid-out course of one's own."""
+    """A laid-out course of one's own, without the IPython that another test may have left."""
+    monkeypatch.setattr(tracebacks, "shell", lambda: None)
     (tmp_path / RECORD).write_text("{}", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path
