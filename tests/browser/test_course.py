@@ -28,7 +28,7 @@ NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("[0-9][0-9]_*
 #: Of so many notebooks one is run, and one is looked at.
 ONE_IN = 5
 RUN = spread(NOTEBOOKS, ONE_IN, first=turn(ONE_IN))
-#: Its readers write whole kernels; it has no slider.
+#: Its readers write whole kernels; it has no slider, and one picture that waits for no prediction.
 WORKSHOP = "15"
 OPENED = sorted({*RUN, *spread(NOTEBOOKS, ONE_IN, first=turn(ONE_IN) + 2)})
 
@@ -131,7 +131,8 @@ def test_it_runs_its_controls_answer_and_nothing_is_in_the_way(
         view.theme(first)
         if runs:
             _run(view)
-        assert view.page.locator(".jp-OutputArea-output svg[role=img]").count() >= 2, "outputs are shown as they are"
+        pictures = view.page.locator(".jp-OutputArea-output svg[role=img]").count()
+        assert pictures >= (1 if view.name == WORKSHOP else 2), "outputs are shown as they are"
         assert view.barriers() == []
         view.shot(f"page-{first}")
         if runs:
