@@ -91,8 +91,8 @@ def test_a_check_that_does_not_end_is_given_up_and_the_others_go_on(tmp_path):
 def test_a_check_that_waits_for_ever_is_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr(running, "_WAITS", 1)
     path = write(tmp_path / "a.ipynb", IMPORT, "import time; time.sleep(3600); where_of_a = 1", CHECK)
-    (result,) = results_of(path, limit=15)
-    assert (result.state, result.says) == ("failed", "It still waited for something after 15 seconds.")
+    (result,) = results_of(path, limit=8)
+    assert (result.state, result.says) == ("failed", "It still waited for something after 8 seconds.")
 
 
 def test_the_course_s_versions_and_hidden_files_are_left_out(course):

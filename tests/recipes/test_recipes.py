@@ -72,7 +72,7 @@ def is_found(name):
 
 
 @pytest.mark.slow
-@rows("name", some(products.elements(), 8))
+@rows("name", some(spread(products.elements(), 2, turn(2)), 8))
 def test_the_search_finds_a_recipe_of_elements_that_a_library_computed(name, monkeypatch):
     monkeypatch.setattr(search, "_SURVEY", 0)  # the next test tries the rest of the table, too, which takes most time
     is_found(name)
