@@ -35,13 +35,15 @@ Verdict = tuple[str, tuple[str, ...]]
 Verdicts = dict[str, Verdict]
 
 #: What is legal on any target is legal on one of these.
-_RICHEST = ("sm_90a", "sm_100a", "sm_110a", "sm_120a")
+_RICHEST = ("sm_90a", "sm_100a", "sm_103a", "sm_107a", "sm_110a", "sm_120a")
 
 # ---------------------------------------------------------------------------------------------------- one line
 
 _PLACES = {"shared": "[near]", "shared::cta": "[near]", "local": "[own]", "const": "[far]"}
 _PLACES |= {"param": "[parameter]", "param::entry": "[parameter]"}
 _NUMBERED = {"global_stride", "box_dim", "global_dim", "element_stride"}
+#: Registers for each .num of a shape of tcgen05.ld and tcgen05.st.
+_IN_TENSOR_MEMORY = {"32x32b": 1, "16x64b": 1, "16x32bx2": 1, "16x128b": 2, "16x256b": 4}
 _COUNTS = {"": 1, "v2": 2, "v4": 4, "v8": 8}
 #: Roles with the same operand whatever the words.
 _FIXED = {
@@ -73,6 +75,9 @@ def _roles(text: str, words: Words) -> Iterator[str]:
         "completes": words.get("done", "").startswith("mbarrier"),
         "numbered": words.get("field") in _NUMBERED,
         "ranged": words.get("order") == "acquire" and words.get("proxy") == "tensormap::generic",
+        "halves": words.get("shape") == "16x32bx2",
+        "masks": True,
+        "scales_d": True,
         "windows": words.get("mode", "") in {"im2col", "im2col::w", "im2col::w::128"},
     }
 
@@ -82,12 +87,17 @@ def _roles(text: str, words: Words) -> Iterator[str]:
         return roles if there else ""
 
     there = re.sub(r"\[(.*?)\]", group, text.replace("membermask?", "membermask")).split()
-    return (role for role in there if not role.endswith("?"))
+    return (role.partition("/")[0] for role in there if not role.endswith("?"))
 
 
 def _operand(role: str, words: Words, family: Family) -> str:
+    if role == "a_matrix" and words.get("ashift"):
+        return "[%r2]"
     if role in family.roles and role not in _FIXED:
         return _own(family.roles[role])
+    if role in ("d_num", "a_num"):
+        shape, num = words["shape"], words["num"]
+        return _vector("%r", _IN_TENSOR_MEMORY[shape] * int(num[1:]))
     if role.endswith("_value") and role != "new_value":
         return _registers(words.get("type", "b32"), words.get("vec", ""), "abcd".index(role[0]))
     if role == "new_value":
@@ -117,8 +127,10 @@ def _operand(role: str, words: Words, family: Family) -> str:
 def _own(operand: Operand) -> str:
     """An operand that no other family has: an address, a value or several registers, of its width."""
     letter = {1: "%p", 16: "%h", 32: "%r", 64: "%rd"}[operand.bits]
-    if operand.kind == "address":
+    if operand.kind in ("address", "pointer", "tensor address"):
         return f"[{letter}1]"
+    if operand.kind == "immediate":
+        return "16"
     return _vector(letter, operand.registers) if operand.kind == "registers" else f"{letter}1"
 
 

@@ -89,6 +89,16 @@ def elements(word: str, vec: str = "") -> Elements:
     return Elements(word, _COUNTS[vec], _BITS.get(word) or int(word.lstrip("bfsu")), kind)
 
 
+#: Registers of a lane for each .num of tcgen05.ld and tcgen05.st.
+_OF_SHAPE = {"32x32b": 1, "16x64b": 1, "16x32bx2": 1, "16x128b": 2, "16x256b": 4}
+
+
+def tensor_registers(instruction: Instruction) -> int:
+    """How many registers of a lane tcgen05.ld or tcgen05.st moves; packing does not change the number."""
+    words = instruction.words
+    return _OF_SHAPE[words["shape"]] * int(words["num"][1:])
+
+
 class Order(NamedTuple):
     """A memory order and its scope (PTX ISA 9.1, 8.3 to 8.5).
 

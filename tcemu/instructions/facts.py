@@ -52,6 +52,13 @@ class Facts:
     ranged: bool = False
     #: Whether a tensor copy follows the windows of a convolution, which have offsets: im2col.
     windows: bool = False
+    #: Whether the second half of the lanes has an offset of its own: .16x32bx2 of tcgen05.
+    halves: bool = False
+    #: Whether tcgen05.mma takes a mask of lanes that it leaves unwritten, and an immediate that scales D.
+    masks: bool = False
+    scales_d: bool = False
+    #: Whether the rows of A are shifted: A is in Tensor Memory.
+    shifts: bool = False
     #: What it returns, if its words decide: vote, bar.red, mbarrier.arrive.
     answers: Answer = ""
     #: Whether a predicate says that all lanes agree: match.all.

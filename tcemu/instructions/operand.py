@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from tcemu.errors import TableError
-from tcemu.instructions.elements import elements_of
+from tcemu.instructions.elements import elements_of, tensor_registers
 
 if TYPE_CHECKING:
     from tcemu.instructions.instruction import Instruction
@@ -37,6 +37,8 @@ Kind = Literal[
     "pointer",  # one address for the warp
     "stride",  # one number for the warp
     "descriptor",  # of a matrix in shared memory
+    "tensor address",  # in Tensor Memory, one for the warp
+    "lane mask",  # registers with one bit for each lane of Tensor Memory
     "tensor map",
     "coordinates",
     "predicate",
@@ -107,6 +109,8 @@ ROLES = {
     # ---- values of a lane: how many registers, and of how many bits, VALUES says
     "d_value": Operand("d", "value"),
     "d_answer": Operand("d", "value"),
+    "d_num": Operand("d", "value"),
+    "a_num": Operand("a", "value"),
     "a_value": Operand("a", "value"),
     "b_value": Operand("b", "value"),
     "c_value": Operand("c", "value"),
@@ -147,6 +151,8 @@ VALUES: dict[str, Callable[[Instruction], tuple[int, int]]] = {
     "a_value": lambda instruction: elements_of(instruction).held,
     "b_value": lambda instruction: elements_of(instruction).held,
     "c_value": lambda instruction: elements_of(instruction).held,
+    "d_num": lambda instruction: (tensor_registers(instruction), 32),
+    "a_num": lambda instruction: (tensor_registers(instruction), 32),
     "d_answer": lambda instruction: (0, 1) if instruction.facts.answers == "predicate" else (1, 32),
 }
 

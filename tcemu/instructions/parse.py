@@ -15,13 +15,11 @@ from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.nearness import TYPED
 from tcemu.instructions.other_instructions import instead
 from tcemu.instructions.table import FAMILIES, family_of
-from tcemu.instructions.targets import TARGETS, Gate, Target, target_named
+from tcemu.instructions.targets import TARGETS, Gate, Target, ptx_version, target_named
 
 #: An opcode that errors show as an example.
 EXAMPLE = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 _MNEMONICS = tuple(dict.fromkeys(family.mnemonic for family in FAMILIES))
-#: Tensor-core instructions that the package does not run yet; the error says so instead of calling them unknown.
-_NOT_YET = ("tcgen05",)
 #: SASS mnemonics, which ptxas generates, and the PTX instructions behind them.
 _SASS = {
     **dict.fromkeys(("HMMA", "IMMA", "DMMA", "BMMA", "QMMA", "OMMA"), "mma.sync"),
@@ -57,7 +55,7 @@ def parse(instruction: str | Instruction, target: str | None = None, ptx: str | 
     if target is not None:
         _check_target(found, target)
     if ptx is not None:
-        _check_ptx(found, ptx)
+        _check_ptx(found, ptx, target)
     return found if target is None else found.on(target_named(target))
 
 
@@ -201,9 +199,6 @@ def _unknown(opcode: str, mnemonic: str, where: Where) -> str:
         seconds = listing(sorted({start.removeprefix(mnemonic) for start in _starts_of(mnemonic)}))
         near = _told(*_meant(opcode, mnemonic), where)
         return f"{mnemonic} is followed by {seconds}; this version runs no other form. {near}"
-    if mnemonic in _NOT_YET:
-        runs = listing(dict.fromkeys(family.mnemonic for family in FAMILIES if family.execute), "and")
-        return f"{mnemonic} is a tensor-core instruction that this version does not run; it runs {runs}"
     known = f"This version knows {listing(_MNEMONICS, 'and')} (PTX ISA 9.7)"
     told = instead(mnemonic)
     if told:  # it exists, so it is not corrected to a similar one
@@ -223,7 +218,7 @@ def _unknown(opcode: str, mnemonic: str, where: Where) -> str:
 def _mnemonic_meant(word: str) -> str:
     """A hint for an unknown mnemonic: the one that it misspells, or that is part of it, as in CUDA's __shfl_sync."""
     found = [each for each in word.split("_") if each in _MNEMONICS]
-    found = found or nearest(word, [*_MNEMONICS, *_NOT_YET], cutoff=0.7)
+    found = found or nearest(word, _MNEMONICS, cutoff=0.7)
     return f" Did you mean {found[0]!r}?" if found else ""
 
 
@@ -270,11 +265,16 @@ def _alternative(instruction: Instruction, target: Target) -> str:
     return f" Nearest form there: {found.opcode}"
 
 
-def _check_ptx(instruction: Instruction, ptx: str) -> None:
+def _check_ptx(instruction: Instruction, ptx: str, target: str | None) -> None:
     if not isinstance(ptx, str):
         raise TargetError(f"a PTX version must be a string, e.g. '8.7'; got {shown(ptx)}")
     if not instruction.gate.admits_ptx(ptx):
         raise IllegalInstruction(
             f"{instruction} was introduced in PTX ISA {instruction.gate.ptx}; .version {ptx} is too old "
             f"(PTX ISA {instruction.section}, PTX ISA Notes)"
+        )
+    chip = None if target is None else target_named(target)
+    if chip is not None and ptx_version(ptx) < ptx_version(chip.ptx):
+        raise TargetError(
+            f"{chip} was introduced in PTX ISA {chip.ptx}; .version {ptx} is too old for .target {chip}"
         )

@@ -31,7 +31,8 @@ class Part(NamedTuple):
 
 
 def family(
-    name: str, template: str, section: str, rows: Sequence[Rows], *, stems: Iterable[str] = (), **told: Any
+    name: str, template: str, section: str, rows: Sequence[Rows], *, stems: Iterable[str] = (),
+    sequence: tuple[str, ...] = (), **told: Any
 ) -> Family:
     """The family called `name`, spelt by `template`; its opcodes begin with one of `stems`, by default with `name`.
 
@@ -47,7 +48,7 @@ def family(
     found = vocabulary(rows)
     # the nearest form keeps the other words rather than the vector
     words = {slot: found[slot] for slot in sorted(re.findall(r"{(\w+)}", template), key=lambda slot: slot == "vec")}
-    ends = ("dst", "src") if {"dst", "src"} <= set(words) else ()
+    ends = sequence or (("dst", "src") if {"dst", "src"} <= set(words) else ())
     return Family(name, section, Spelling(template, words, ends), tuple(rows), make, **told)
 
 

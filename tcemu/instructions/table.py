@@ -18,6 +18,8 @@ from tcemu.instructions import (
     mma_block_scale,
     mma_sp,
     ordering,
+    tcgen05,
+    tcgen05_mma,
     wgmma,
     wmma,
 )
@@ -51,6 +53,8 @@ FAMILIES: tuple[Family, ...] = (
     ordering.COMMIT,
     ordering.WAIT,
     ordering.PROXY,
+    *tcgen05.FAMILIES,
+    *tcgen05_mma.FAMILIES,
 )
 _BY_NAME = {family.name: family for family in FAMILIES}
 

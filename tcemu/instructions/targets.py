@@ -8,7 +8,7 @@ later ones of its family.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 
 from tcemu.errors import Named, TargetError, briefly, listing, nearest, shown
@@ -43,8 +43,14 @@ _PRODUCTS = {
 }
 #: Words that may surround a product's name: the maker, the board, the memory.
 _BESIDE = r"nvidia|geforce|tesla|jetson|quadro|generation|super|laptop|gpu|sxm\d?|pcie|nvl|\d+gb|hbm\d\w?|[\s_-]"
-#: Targets by their former names.
-_RENAMED = {"101": "110"}  # by CUDA 13
+#: The PTX version that introduced each target: of a chip, of its "a" and of its "f".
+_INTRODUCED = {
+    70: ("6.0",), 72: ("6.1",), 75: ("6.3",), 80: ("7.0",), 86: ("7.1",), 87: ("7.4",), 89: ("7.8",),
+    90: ("7.8", "8.0"), 100: ("8.6", "8.6", "8.8"), 103: ("8.8",) * 3, 107: ("9.4",) * 3, 110: ("9.0",) * 3,
+    120: ("8.7", "8.7", "8.8"), 121: ("8.8",) * 3,
+}  # fmt: skip
+#: Former numbers of chips, by what CUDA 13 calls them, with the PTX versions of their targets as above.
+_RENAMED = {"101": ("110", ("8.6", "8.6", "8.8"))}
 _TOO_OLD = " It has no tensor cores: they came with sm_70, the V100."
 
 
@@ -59,6 +65,18 @@ class Target:
 
     number: int
     suffix: str = ""
+    #: The number that its name has, if that is a former one: sm_101a is the chip that is now called sm_110a.
+    former: str = field(default="", compare=False, repr=False)
+
+    @property
+    def ptx(self) -> str:
+        """The PTX version that introduced the target.
+
+        >>> [tcemu.instructions.target_named(name).ptx for name in ("sm_100a", "sm_100f", "sm_101a", "sm_110a")]
+        ['8.6', '8.8', '8.6', '9.0']
+        """
+        versions = _RENAMED[self.former][1] if self.former else _INTRODUCED[self.number]
+        return versions[("", "a", "f").index(self.suffix)]
 
     @property
     def family(self) -> int:
@@ -66,7 +84,7 @@ class Target:
         return _FAMILIES[self.number]
 
     def __str__(self) -> str:
-        return f"sm_{self.number}{self.suffix}"
+        return f"sm_{self.former or self.number}{self.suffix}"
 
 
 TARGETS: dict[str, Target] = Named(
@@ -98,6 +116,9 @@ def target_named(name: str) -> Target:
         raise TargetError(f"a target must be a string, e.g. 'sm_90a'; got {briefly(name)}.{hint}")
     if name in TARGETS:
         return TARGETS[name]
+    renamed = re.fullmatch(r"sm_([0-9]+)([af]?)", name)
+    if renamed and renamed[1] in _RENAMED:
+        return Target(int(_RENAMED[renamed[1]][0]), renamed[2], renamed[1])
     found = product(name) or ()
     if len(found) == 1:
         return TARGETS[found[0]]
@@ -128,7 +149,7 @@ def meant(name: str) -> str:
         return f" Did you mean {listing(map(repr, begun))}?" if 0 < len(begun) <= 4 else ""
     number = given["number"].replace(".", "")
     if number in _RENAMED:
-        old, new = (f"sm_{each}{given['suffix']}" for each in (number, _RENAMED[number]))
+        old, new = (f"sm_{each}{given['suffix']}" for each in (number, _RENAMED[number][0]))
         return f" CUDA 13 renamed {old} to {new!r}, the target of Thor."
     if int(number) < min(_FAMILIES):
         return _TOO_OLD

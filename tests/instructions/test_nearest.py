@@ -14,7 +14,7 @@ from tcemu.instructions import FAMILIES
 
 VERDICTS = ask_assembler.read()
 TYPES = ("dtype", "atype", "btype", "ctype", "stype", "type", "dst_fmt", "src_fmt")
-SHAPED = [family for family in FAMILIES if "shape" in family.spelling.vocabulary]
+SHAPED = [family for family in FAMILIES if "shape" in family.spelling.vocabulary and not family.plain]
 
 #: Chosen by hand, with the manual's tables of shapes: what is written, and what it should have been.
 MEANT = {
