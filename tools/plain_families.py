@@ -91,13 +91,10 @@ def _roles(text: str, words: Words) -> Iterator[str]:
 
 
 def _operand(role: str, words: Words, family: Family) -> str:
-    if role == "a_matrix" and words.get("ashift"):
-        return "[%r2]"
     if role in family.roles and role not in _FIXED:
-        return _own(family.roles[role])
-    if role in ("d_num", "a_num"):
-        shape, num = words["shape"], words["num"]
-        return _vector("%r", _IN_TENSOR_MEMORY[shape] * int(num[1:]))
+        return "[%r2]" if role == "a_matrix" and words.get("ashift") else _own(family.roles[role])
+    if role.endswith("_num"):
+        return _vector("%r", _IN_TENSOR_MEMORY[words["shape"]] * int(words["num"][1:]))
     if role.endswith("_value") and role != "new_value":
         return _registers(words.get("type", "b32"), words.get("vec", ""), "abcd".index(role[0]))
     if role == "new_value":
@@ -108,12 +105,10 @@ def _operand(role: str, words: Words, family: Family) -> str:
         return "p1" if words.get("type") == "pred" or family.name.endswith("is_canceled") else "r1"
     if role == "predicate_out":
         return "r1|p1" if family.name == "elect.sync" else "p1"
-    if role == "address" and family.name == "st.bulk":
-        return "[a]"
     if role == "address" and family.name in {"isspacep", "getctarank"}:
         return "r5" if words.get("type") == "u32" else "d5"
     if role == "address":
-        return _PLACES.get(words.get("ss", ""), "[a]")
+        return "[a]" if family.name == "st.bulk" else _PLACES.get(words.get("ss", ""), "[a]")
     if role == "coordinates":
         rows = words.get("mode") in {"tile::gather4", "tile::scatter4"}
         return f"[a, {_vector('r', 5 if rows else int(words['dim'][0]))}]"

@@ -10,7 +10,7 @@ tcgen05_mma.py has the products. Rows are legal where ptxas 13.5 takes them. Wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -52,12 +52,11 @@ def _family(name: str, rest: str, section: str, rows: list[Rows], **told: Any) -
 _ONE_WARP = "One warp allocates, and one warp frees; it need not be the same. All its lanes execute it together."
 _SAME_GROUP = "All tcgen05 instructions of a kernel must have the same .cta_group."
 _PAIR = ".cta_group::2: one warp of each block of the pair executes it, and both blocks must be running."
-_EXCLUSIVE = ("", "exclusive")
 
 
-def _exclusive(slots: dict[str, Iterable[str]]) -> list[Rows]:
+def _exclusive(slots: Mapping[str, Iterable[str]]) -> list[Rows]:
     """The forms without and with .exclusive, which came with PTX 9.4."""
-    return [Rows({"exclusive": (word,), **slots}, *gate, WARP) for word, gate in zip(_EXCLUSIVE, (ALL, LATER))]
+    return [Rows({"exclusive": (word,), **slots}, *gate, WARP) for word, gate in (("", ALL), ("exclusive", LATER))]
 
 
 ALLOC = _family(
@@ -68,8 +67,7 @@ ALLOC = _family(
     signature="= result_address n_columns",
     about="allocates columns of Tensor Memory, and writes the address of the first to shared memory",
     rules=(
-        "The number of columns is a power of two from 32 to 512; each allocation of a block is at most as large as "
-        "its last.",
+        "The number of columns is a power of two from 32 to 512, and never more than in the block's last allocation.",
         "It waits until so many columns are free. All are freed before the block ends.",
         _ONE_WARP,
         _PAIR,
@@ -214,11 +212,10 @@ SHIFT = _family(
 # ---------------------------------------------------------------------------------------------------- order
 
 
-def _commits(many: dict[str, Iterable[str]], gate: tuple[str, str], restricted: bool = False) -> Rows:
+def _commits(many: Mapping[str, Iterable[str]], gate: tuple[str, str], restricted: bool = False) -> Rows:
+    words = {"sync_restrict": ("sync_restrict::shared::read::mma::a",)} if restricted else {}
     slots = {"cta_group": GROUPS, "ss": ("", "shared::cluster"), **many}
-    if restricted:
-        slots["sync_restrict"] = ("sync_restrict::shared::read::mma::a",)
-    return Rows(slots, *gate, replace(THREAD, unsupported=ONLY_RUBIN) if gate == RUBIN else THREAD)
+    return Rows({**slots, **words}, *gate, replace(THREAD, unsupported=ONLY_RUBIN) if gate == RUBIN else THREAD)
 
 
 _ONE, _SOME = {"multicast": ("", "multicast::cluster")}, {"multicast": ("multicast::cluster::16b",)}

@@ -19,8 +19,8 @@ from tcemu.instructions.family import Family, Refusal
 from tcemu.instructions.operand import Operand
 from tcemu.instructions.plain import THREAD, family
 from tcemu.instructions.rows import Rows
-from tcemu.instructions.tcgen05 import ALL, GROUPS, NOT_YET, ONLY_RUBIN, RUBIN, SECTION, SPECIFIC
 from tcemu.instructions.targets import target_named
+from tcemu.instructions.tcgen05 import ALL, GROUPS, NOT_YET, ONLY_RUBIN, RUBIN, SECTION, SPECIFIC
 
 _ALL_F = "8.8", ALL[1]
 #: Integers exist on architecture-specific targets of two chips.

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from tcemu.errors import TargetError, did_you_mean, install, nearest, ranges, span
+from tcemu.instructions import parse
 from tcemu.instructions.targets import target_named
 
 RANGES = {(): "", (5,): "5", (0, 1): "0 to 1", (0, 1, 2, 3, 8): "0 to 3, 8", (1, 3, 4, 6): "1, 3 to 4, 6"}
@@ -71,9 +72,19 @@ def test_another_spelling_of_a_target_leads_to_it(name, target):
 
 
 def test_a_renamed_target_is_told_so():
-    """CUDA 13's release notes: sm_101 is sm_110."""
+    """CUDA 13's release notes: sm_101 is sm_110. The assembler still takes the former name, from PTX 8.6 on."""
+    former, today = target_named("sm_101a"), target_named("sm_110a")
+    assert former == today
+    assert (str(former), former.ptx, str(today), today.ptx) == ("sm_101a", "8.6", "sm_110a", "9.0")
     with pytest.raises(TargetError, match="CUDA 13 renamed sm_101a to 'sm_110a', the target of Thor"):
-        target_named("sm_101a")
+        target_named("sm101a")
+
+
+def test_a_version_older_than_the_target_is_told_so():
+    opcode = "tcgen05.wait::ld.sync.aligned"
+    assert parse(opcode, target="sm_100f", ptx="8.8").opcode == opcode
+    with pytest.raises(TargetError, match="sm_100f was introduced in PTX ISA 8.8; .version 8.7 is too old for .target"):
+        parse(opcode, target="sm_100f", ptx="8.7")
 
 
 @pytest.mark.parametrize("name", ["P100", "GTX 1080", "pascal", "sm_60", "sm61", 52])
