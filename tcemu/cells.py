@@ -12,7 +12,7 @@ import inspect
 import linecache
 import re
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Self
 
@@ -116,11 +116,14 @@ class Cells:
         body = self._parsed(source, file).body
         last = body.pop() if body and isinstance(body[-1], ast.Expr) else None
         if body:
-            self._execute(compile(ast.Module(body, []), file, "exec", _AWAIT))
+            self._run_body(body, file)
         if isinstance(last, ast.Expr):
             value = self._execute(compile(ast.Expression(last.value), file, "eval", _AWAIT))
             if value is not None and not source.rstrip().endswith(";"):
                 self._remember(value)
+
+    def _run_body(self, body: Sequence[ast.stmt], file: str) -> None:
+        self._execute(compile(ast.Module([*body], []), file, "exec", _AWAIT))
 
     def close(self) -> None:
         """End what cells have left running in the loop."""

@@ -43,6 +43,10 @@ _PACKAGE = Path(tcemu.__file__).parent
 _HIDDEN = ("course", "grade", "commands")
 #: The parts of them that it sees nevertheless.
 _SEEN = ("grade/__init__.py", "grade/inside")
+#: What a box sees of the package where an answer has to do without it.
+_ALONE = (
+    "__init__.py", "cells.py", "entered.py", "errors.py", "manual.py", "tracebacks.py", "version.py", *_SEEN,
+)  # fmt: skip
 #: The users inside, if the grader is root: each grading process has its own, because processes are counted by user.
 _USERS, _FEW = 61_000, 4_000
 #: The devices that it has. Terminals are not among them: each uses memory that no limit counts.
@@ -119,6 +123,8 @@ class Seat:
     cache: str = ""
     #: Without bubblewrap, the user who runs the notebook, if root grades.
     user: int = 0
+    #: Whether the notebook runs without tcemu: the package's files are not in the box.
+    alone: bool = False
 
     @property
     def environment(self) -> dict[str, str]:
@@ -136,7 +142,9 @@ class Seat:
         limits = self.limits.rlimits
         if not user:  # another user's processes count
             limits = {name: most for name, most in limits.items() if boxed or name != "NPROC"}
-        settings = {"limits": limits, "user": user, "path": _path(), "boxed": boxed, "library": library}
+        settings = {
+            "limits": limits, "user": user, "path": _path(), "boxed": boxed, "library": library, "alone": self.alone,
+        }  # fmt: skip
         # -P and -s: no folder of the notebook's in the path; -S: no .pth file. The environment is not the grader's.
         program = str(_PACKAGE / "grade" / "inside" / "__main__.py")
         start = [_python(), "-P", "-s", "-S", "-B", program, json.dumps(settings)]
@@ -165,7 +173,7 @@ def _visible() -> Iterator[Path]:
 
 
 @cache
-def _arguments() -> tuple[str, ...]:
+def _arguments(alone: bool) -> tuple[str, ...]:
     """bubblewrap's arguments for everything that is read-only."""
     found = ["--ro-bind", "/usr", "/usr"]
     for name in ("bin", "sbin", "lib", "lib32", "lib64"):
@@ -183,12 +191,14 @@ def _arguments() -> tuple[str, ...]:
     for place in _visible():
         if place.is_dir() and (place == _PACKAGE or not place.is_relative_to("/usr")):
             found += _bound(place)
-    for name in _HIDDEN:
-        found += ["--perms", "0755", "--tmpfs", str(_PACKAGE / name)]
-    for name in _SEEN:
+    hidden = [_PACKAGE] if alone else [_PACKAGE / name for name in _HIDDEN]
+    for place in hidden:
+        found += ["--perms", "0755", "--tmpfs", str(place)]
+    for name in _ALONE if alone else _SEEN:
+        found += ["--perms", "0755", "--dir", str((_PACKAGE / name).parent)]
         found += ["--ro-bind", str(_PACKAGE / name), str(_PACKAGE / name)]
-    for name in _HIDDEN:
-        found += ["--remount-ro", str(_PACKAGE / name)]
+    for place in hidden:
+        found += ["--remount-ro", str(place)]
     return tuple(found)
 
 
@@ -204,13 +214,13 @@ def _bubblewrap(seat: Seat, calls: int = -1) -> list[str]:
     ]  # fmt: skip
     more = ["--unshare-user", "--disable-userns"] if os.geteuid() else []
     sets = [part for name, value in seat.environment.items() for part in ("--setenv", name, value)]
-    cache = _bound(Path(seat.cache)) if seat.cache else []
+    cache = _bound(Path(seat.cache)) if seat.cache and not seat.alone else []
     more += ["--seccomp", str(calls)] if calls >= 0 else []
     return [
         _found(), *unshared, *more, "--die-with-parent", "--new-session", "--hostname", "box", "--clearenv", *sets,
         # What is mounted later lies on top: Python, the package or the kernels may be below /tmp on this machine.
         "--proc", "/proc", "--perms", "1777", "--size", str(seat.limits.files), "--tmpfs", _TMP,
-        *_arguments(), *cache, "--chdir", _TMP, "--remount-ro", "/",
+        *_arguments(seat.alone), *cache, "--chdir", _TMP, "--remount-ro", "/",
     ]  # fmt: skip
 
 

@@ -29,7 +29,7 @@ from tcemu.grade.compilers import compiler
 from tcemu.grade.hidden import FAILS, trouble
 from tcemu.grade.outside import Remote
 from tcemu.grade.records import Mark
-from tcemu.grade.unseen import judged_twice
+from tcemu.grade.unseen import judged_alone, judged_first, judged_twice, works_alone
 from tcemu.grade.warps import legible
 from tcemu.tracebacks import described
 
@@ -41,6 +41,9 @@ _BOXES = 6
 _SKIPPED = 5
 #: Characters of a mark's message, and decimals of its points.
 _SAYS, _DECIMALS = 4000, 4
+#: Names of a notebook that may stand for numbers; the numbers that a box without tcemu gets are smaller than this, and
+#: so many at most: together as many bits as the smallest table has.
+_NAMES, _LARGE, _FACTS = 500, 1 << 10, 6
 _UNREACHED = "The check was not reached."
 
 
@@ -67,6 +70,7 @@ def marks_of(
         return [failed(stem, wanted[name], says) for name in wanted]
     notebook = Marking(stem, cells, wanted, student, seat or Seat(), key, content, tests or {})
     notebook.run()
+    notebook.run_alone()
     return [notebook.marks.get(name) or failed(stem, wanted[name], _UNREACHED) for name in wanted]
 
 
@@ -98,6 +102,8 @@ class Marking:
     key: str = ""
     content: bytes = b""
     tests: Mapping[str, Solution] = field(default_factory=dict)
+    #: whole numbers that names of the notebook stand for, of which a box without tcemu may get a few
+    facts: dict[str, int] = field(default_factory=dict)
     marks: dict[str, Mark] = field(default_factory=dict)
     #: cells and checks, by exercise and number, that ended their box
     _left_out: set[int] = field(default_factory=set)
@@ -125,6 +131,22 @@ class Marking:
             if name not in self.marks:
                 self.marks[name] = failed(self.stem, self.wanted[name], says)
         self._note_what_was_skipped()
+
+    def run_alone(self) -> None:
+        """Run it once more where tcemu is not, for answers that have to do without it; the lower mark counts."""
+        wanted = {name: each for name, each in self.wanted.items() if works_alone(each) and self.marks[name].points}
+        if not wanted or self.seat.alone:
+            return
+        again = Marking(
+            self.stem, self.cells, wanted, self.student, replace(self.seat, alone=True), self.key, self.content,
+            facts=self.facts,
+        )  # fmt: skip
+        again.run()
+        for name, mark in again.marks.items():
+            here = self.marks[name]
+            if mark.points < here.points:
+                says = mark.says if here.state == "right" else here.says
+                self.marks[name] = replace(here, state="wrong", points=mark.points, says=says)
 
     def _run_in_boxes(self) -> None:
         for _ in range(_BOXES):
@@ -179,7 +201,7 @@ class Marking:
         """Judge an answer. Raises BoxEnded."""
         try:
             with box.clocked():
-                verdict = judged_twice(self.wanted[name], answer, self.student, self.key, self.content, self.cells)
+                verdict = self._verdict(self.wanted[name], answer)
             mark = mark_of(self.stem, verdict)
             if verdict and name in self.tests and trouble(self.tests[name], answer, self.student):
                 mark = replace(mark, state="wrong", points=0.0, says=FAILS)
@@ -187,6 +209,14 @@ class Marking:
             mark = failed(self.stem, self.wanted[name], f"It cannot be judged: {legible(described(error))}.")
         box.check_alive()  # judges mistake the box's end for an error in the answer
         self.marks[name] = mark
+
+    def _verdict(self, exercise: Exercise, answer: Any) -> Verdict:
+        """The verdict on an answer; a box without tcemu judges the unseen numbers of an answer that works alone."""
+        if self.seat.alone:
+            return judged_alone(exercise, answer, self.student, self.key, self.content)
+        if works_alone(exercise):
+            return judged_first(exercise, answer, self.student, self.cells)
+        return judged_twice(exercise, answer, self.student, self.key, self.content, self.cells)
 
     def spoilt(self, number: int, cell: Cell, told: str) -> None:
         """A box ended in a cell: if a check was running, its exercise fails; otherwise the cell is left out."""
@@ -202,6 +232,14 @@ class Marking:
         for name in cell.checks:
             if name in self.wanted and name not in self.marks:
                 self.marks[name] = failed(self.stem, self.wanted[name], told)
+
+
+def _fact(held: Any) -> tuple[str, int]:
+    """A name and its number, from a box."""
+    match held:
+        case [str() as name, int() as value]:
+            return name, value
+    return "", 0
 
 
 def _in_cuda(exercise: Exercise) -> bool:
@@ -225,6 +263,8 @@ class Run:
         self._remote = Remote(self.ask, [marking.file(cell) for _, cell in self._todo])
         self._box = Box(marking.seat, self._remote.special, self._remote.known)
         self._trouble = marking.trouble
+        #: the facts that it got
+        self._told: list[str] = []
 
     def __enter__(self) -> Self:
         return self
@@ -248,7 +288,20 @@ class Run:
             except BoxEnded as error:
                 self._marking.spoilt(number, cell, self._said(error))
                 return False
-        return self._unchecked()
+        return self._unchecked() and self._facts()
+
+    def _facts(self) -> bool:
+        """Note what whole numbers the notebook's names stand for."""
+        marking = self._marking
+        if not marking.seat.alone and any(map(works_alone, marking.wanted.values())):
+            names = sorted({name for cell in marking.cells for name in cell.makes})[:_NAMES]
+            try:
+                self._clock()
+                found = self.ask("facts", names)[1]
+            except BoxEnded:  # everything is judged
+                return True
+            marking.facts = {name: value for name, value in map(_fact, found) if name in names}
+        return True
 
     def _cell(self, cell: Cell) -> None:
         file, told = self._marking.file(cell), ""
@@ -352,18 +405,28 @@ class Run:
             raise CourseError(f"this notebook has no exercise called {legible(name, 60)}")
         return dict(self._marking.wanted[name].given(self._marking.student))
 
+    def fact(self, name: str) -> int:
+        """A whole number that a notebook without tcemu lacks: a few small ones, in which no table has room."""
+        value = self._marking.facts.pop(name, _LARGE)
+        if value not in range(_LARGE) or len(self._told) == _FACTS:
+            raise CourseError("there is no tcemu here")
+        self._told.append(name)
+        return value
+
     def callback(self, number: int, arguments: Any) -> Any:
         """What was passed into the box to be called there."""
         return self._remote.callback(number, arguments)
 
 
-_QUESTIONS: Mapping[str, Callable[..., Any]] = {"check": Run.check, "given": Run.given, "callback": Run.callback}
+_QUESTIONS: Mapping[str, Callable[..., Any]] = {
+    "check": Run.check, "given": Run.given, "fact": Run.fact, "callback": Run.callback,
+}  # fmt: skip
 #: The answers to each command, and the types of each answer's parts.
 _ANSWERS = {
-    "cell": ("ran",), "value": ("value",), "call": ("returned",), "entered": ("entered",),
+    "cell": ("ran",), "value": ("value",), "facts": ("facts",), "call": ("returned",), "entered": ("entered",),
     "start": ("operations", "end", "raised at"), "resume": ("operations", "end", "raised at"),
 }  # fmt: skip
 _FORMS: Mapping[str, tuple[type, ...]] = {
-    "ran": (str, list), "value": (bool, object), "returned": (list, object), "entered": (list,),
+    "ran": (str, list), "value": (bool, object), "facts": (list,), "returned": (list, object), "entered": (list,),
     "operations": (list,), "end": (list, str), "raised at": (list, object, str, str),
 }  # fmt: skip

@@ -34,6 +34,10 @@ _HALF = 0.5
 _ONLY_ITS_OWN = (
     "Right for the numbers of its own variant, but not for others: the grader also draws numbers that nobody has seen."
 )
+_NEEDS_TCEMU = (
+    "This needs tcemu: the answer, and every table that it looks up, has to do its work without it. The grader runs "
+    "the notebook once more where there is no tcemu, and there the answer is not right."
+)
 _TABLE = "The results are written in the notebook as a table. The exercise asks for a function that computes them."
 
 
@@ -61,6 +65,36 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
+def works_alone(exercise: Exercise) -> bool:
+    """Whether the answer is a function that does the work without tcemu, so that it works where tcemu is not.
+
+    >>> from tcemu import course
+    >>> from tcemu.grade.unseen import works_alone
+    >>> works_alone(course.exercise("where_of_b")), works_alone(course.exercise("who_answers"))
+    (True, False)
+    """
+    return exercise.only == () and exercise.calls
+
+
+def judged_first(exercise: Exercise, answer: Any, student: str, cells: Sequence[Cell] = ()) -> Verdict:
+    """The verdict for the student's own numbers.
+
+    Where there are no others, the function's results may not be written in the notebook's cells.
+    """
+    verdict = judged(exercise, answer, student)
+    cases = getattr(exercise.judge, "cases_in_all", 0)
+    written = cases and verdict.finding.share and exercise.unseen("") is None and table(cells, exercise.name, cases)
+    return replace(verdict, state="wrong", finding=Finding(False, _TABLE)) if written else verdict
+
+
+def judged_alone(exercise: Exercise, answer: Any, student: str, key: str = "", content: bytes = b"") -> Verdict:
+    """The verdict on an answer from a box without tcemu, for all numbers."""
+    verdict = judged(exercise, answer, student)
+    if not verdict:
+        verdict = replace(verdict, finding=replace(verdict.finding, says=_NEEDS_TCEMU))
+    return _less(verdict, exercise, answer, student, key, content)
+
+
 def judged_twice(
     exercise: Exercise, answer: Any, student: str, key: str = "", content: bytes = b"", cells: Sequence[Cell] = ()
 ) -> Verdict:
@@ -75,16 +109,15 @@ def judged_twice(
     >>> judged_twice(exercise, lambda k, ones: table.get((k, ones), 0), "ada", "key").points
     0.0
     """
-    verdict = judged(exercise, answer, student)
-    if not verdict.finding.share:
-        return verdict
-    cases = getattr(exercise.judge, "cases_in_all", 0)
-    if cases and exercise.unseen("") is None and table(cells, exercise.name, cases):
-        return replace(verdict, state="wrong", finding=Finding(False, _TABLE))
+    return _less(judged_first(exercise, answer, student, cells), exercise, answer, student, key, content)
+
+
+def _less(verdict: Verdict, exercise: Exercise, answer: Any, student: str, key: str, content: bytes) -> Verdict:
+    """A verdict, less what the answer lacks for numbers that nobody has seen."""
     share = verdict.finding.share
     for seed in _seeds(exercise, student, content, key):
         other = exercise.unseen(seed)
-        if other is None:
+        if other is None or not share:
             break
         share = min(share, judged(other, answer, seed).finding.share)
     if share == verdict.finding.share:

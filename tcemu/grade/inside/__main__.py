@@ -56,7 +56,7 @@ def main() -> None:
         return
     from tcemu.grade.inside.session import Session
 
-    Session(*pipes()).serve()
+    Session(*pipes(), settings["alone"]).serve()
 
 
 if __name__ == "__main__":

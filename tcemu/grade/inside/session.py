@@ -1,7 +1,7 @@
 """The notebook's side of the conversation: it runs cells, calls functions and resumes warps on request.
 
-    from outside        cell, value, call, start, resume, drop, entered    each is answered with one message
-    from the notebook   ask: check, given, callback                        each is answered with reply or refuse
+    from outside        cell, value, facts, call, start, resume, drop, entered   each is answered with one message
+    from the notebook   ask: check, given, fact, callback                        each is answered with reply or refuse
 
 Both may be nested: while a check waits for its reply, the outside calls the function that is checked.
 """
@@ -15,6 +15,7 @@ import signal
 import sys
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -25,6 +26,7 @@ from tcemu.cells import Cells
 from tcemu.entered import Entered, watch_threads
 from tcemu.errors import CourseError
 from tcemu.grade.inside import course
+from tcemu.grade.inside.alone import Alone
 from tcemu.grade.inside.outcomes import TOLD, raised, said, unawaited
 from tcemu.grade.inside.wire import PREFIX, READY, Reader, Writer, framed, lengths, record, recorded
 
@@ -35,11 +37,11 @@ _NOTES = 5
 class Session:
     """One notebook in the box."""
 
-    def __init__(self, incoming: int, outgoing: int) -> None:
+    def __init__(self, incoming: int, outgoing: int, alone: bool = False) -> None:
         self._in, self._out = incoming, outgoing
         #: what the cell that runs asks for and does not get
         self._skipped: list[str] = []
-        self._cells = Cells(self._skipped.append)
+        self._cells = Alone(self._skipped.append, self._fact) if alone else Cells(self._skipped.append)
         #: what the outside may call, by number
         self.functions: list[Callable[..., Any]] = []
         self._numbers: dict[int, int] = {}
@@ -113,6 +115,12 @@ class Session:
     def _callback(self, number: int) -> Callable[..., Any]:
         return lambda *arguments: self.ask("callback", number, arguments)
 
+    def _fact(self, name: str) -> int | None:
+        """The whole number that a name had where tcemu is, if the outside tells it."""
+        with suppress(CourseError):
+            return int(self.ask("fact", name))
+        return None
+
     # ------------------------------------------------------------------------------------------ commands
 
     def do_cell(self, source: str, file: str) -> list[Any]:
@@ -151,6 +159,11 @@ class Session:
                 result.close()
             results.append((unawaited(result), result))
         return ["returned", results, None]
+
+    def do_facts(self, names: list[str]) -> list[Any]:
+        """Those of these names that stand for whole numbers, with the numbers."""
+        held = ((name, self._cells.namespace.get(name)) for name in names)
+        return ["facts", [[name, value] for name, value in held if type(value) is int]]
 
     def do_start(self, token: int, number: int, place: dict[str, Any], arguments: tuple[Any, ...]) -> Any:
         """Run a kernel for one warp, up to its first operation."""

@@ -1,0 +1,122 @@
+"""What an exercise asks for without tcemu works where tcemu is not: in a second box, without the package's files.
+
+There the student's process has nothing to call, whatever it has patched, and a table that tcemu computes is empty.
+"""
+
+from dataclasses import replace
+
+from boxed import CHECK, HONEST, SEAT, Probe, marks, needs_box
+from handed import notebook
+
+from tcemu.course import exercise, exercises
+from tcemu.grade.box import Seat
+from tcemu.grade.marking import marks_of
+from tcemu.grade.unseen import works_alone
+
+IMPORT = """import sys, numpy as np, tcemu
+from tcemu.course import check, given
+mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+a, b = mma.fragments["a"], mma.fragments["b"]
+"""
+#: Takes the watcher's eyes in the box: whatever the answer enters is not noted.
+BLIND = """import tcemu.entered, tcemu.grade.inside.session as s
+tcemu.entered.Entered.called = lambda *_: None
+tcemu.entered.Entered.call = lambda self, function, *case: function(*case)
+s.Session.do_entered = lambda *_: ["entered", []]
+"""
+#: What is not an answer without tcemu ...
+CHEATS = [
+    "def fragment_by_hand(A):\n    return a.pack(A)\ncheck(fragment_by_hand)",
+    """
+held = {(r, c): b.layout.holders(r, c)[0] for r in range(16) for c in range(8)}
+def where_of_b(row, column):
+    lane, slot = held[row, column]
+    return lane, slot // 2
+check(where_of_b)
+""",
+]
+#: ... and what is: with sizes from tcemu, a comparison that fails without it, and a table of one's own.
+FAIR = [
+    """
+lanes, registers = a.lanes, a.registers
+assert a.pack(np.zeros(a.shape, np.float16)).shape == (lanes, 4)
+def where_of_a(row, column):
+    return 4 * (row % 8) + column % 8 // 2, column // 8 * 2 + row // 8 + registers - 4
+check(where_of_a)
+""",
+    """
+table = {}
+def build(into):
+    for r in range(16):
+        for c in range(32):
+            into[r, c] = 4 * (r % 8) + c // 4 % 4, 2 * (c // 16) + r // 8, c % 4
+build(table)
+""",
+    "def where_of_bytes(row, column):\n    return table[row, column]\ncheck(where_of_bytes)",
+    "def nearest_tf32(bits):\n    return bits + np.uint32(0x1000) & np.uint32(0xFFFFE000)\ncheck(nearest_tf32)",
+]
+ALL = ("where_of_b", "where_of_a", "where_of_bytes", "fragment_by_hand", "nearest_tf32")
+
+
+@needs_box
+def test_what_forbids_tcemu_cannot_be_patched_away_nor_filled_beforehand():
+    """One notebook: two answers that cheat, in a process without a watcher, and three that do not."""
+    cells = [IMPORT + BLIND, *CHEATS, *FAIR]
+    found = marks(*cells, names=ALL)
+    assert {name: mark.state for name, mark in found.items()} == {
+        "where_of_b": "wrong", "where_of_a": "right", "where_of_bytes": "right", "fragment_by_hand": "wrong",
+        "nearest_tf32": "right",
+    }  # fmt: skip
+    for name in ("where_of_b", "fragment_by_hand"):
+        assert found[name].points == 0
+        assert found[name].says.startswith("This needs tcemu: the answer, and every table that it looks up")
+
+
+def test_it_is_so_without_bubblewrap_too_where_only_the_imports_are_absent():
+    table = "held = {(r, c): b.layout.holders(r, c)[0] for r in range(16) for c in range(8)}\n"
+    answer = "def where_of_b(row, column):\n    return held[row, column][0], held[row, column][1] // 2"
+    trusted = Seat(trusted=True)
+    assert marks(IMPORT, table + answer, CHECK, seat=trusted)["where_of_b"].points == 0
+    (mark,) = marks_of("02_fragments", notebook(IMPORT, HONEST, CHECK), {"where_of_b": exercise("where_of_b")}, "ada",
+                       trusted, "key")  # fmt: skip
+    assert mark.state == "right"
+
+
+@needs_box
+def test_nothing_of_the_package_is_in_the_box():
+    probe = Probe(replace(SEAT, alone=True))
+    with probe.box:
+        _looks(probe)
+
+
+def _looks(probe):
+    found = probe.finds(
+        "import os, sys\n"
+        "home = os.path.dirname(sys.modules['tcemu'].__file__)\n"
+        "X = sorted(os.path.relpath(os.path.join(folder, name), home) for folder, _, names in os.walk(home) "
+        "for name in names if name.endswith('.py'))"
+    )
+    assert found == sorted((
+        "__init__.py", "cells.py", "entered.py", "errors.py", "manual.py", "tracebacks.py", "version.py",
+        "grade/__init__.py", *(f"grade/inside/{name}.py" for name in (
+            "__init__", "__main__", "alone", "course", "outcomes", "session", "warp", "wire")),
+    ))  # fmt: skip
+    assert probe.finds("from tcemu.layouts import Fragment\nfrom tcemu import run\nX = type(run).__name__") == "Absent"
+
+
+def test_few_facts_are_told_and_no_large_ones():
+    """Nine sizes of tcemu's, the first of them too large: where tcemu is not, six of the others are told."""
+    sizes = "\n".join(f"n{each} = tcemu.formats.lookup('f16').bits * {1000 if not each else 1}" for each in range(9))
+    asked = """
+def where_of_b(row, column):
+    told = sum(f'n{each}' in globals() for each in range(9))
+    if told == 9 or (told == 6 and 'n0' not in globals()):
+        return 4 * column + row // 2 % 4, row // 8
+    return 0, 0
+"""
+    assert marks("import tcemu", sizes, asked, CHECK, seat=Seat(trusted=True))["where_of_b"].state == "right"
+
+
+def test_the_exercises_without_tcemu_are_these_many():
+    """Whoever adds one sees here that its answer has to work alone."""
+    assert sum(map(works_alone, exercises().values())) >= 55
