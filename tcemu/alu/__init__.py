@@ -1,7 +1,7 @@
 """THE TABLE of ordinary instructions, those of a single thread: spelling, types, meaning, how it is known.
 
 A meaning is written once, over the operators of integers and a few methods, and runs on two backends: arrays of numpy
-(`ARRAYS`), and the text of native code for a warp (`tcemu.kernels.emit.warp`).
+(`ARRAYS`), and the text of native code for a warp (`tcemu.native.warp`).
 
 >>> from tcemu import alu
 >>> add = alu.find("add.rn.f32")

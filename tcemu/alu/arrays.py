@@ -1,7 +1,7 @@
 """Arrays of numpy as the values of a meaning: the reference backend, and the oracle of the native one.
 
 A value is an array of unsigned integers of the operand's width, or of bool for a mask. Its operators are numpy's; what
-numpy lacks is here. The methods are those of `tcemu.kernels.emit.warp.WarpCode`, which explains them.
+numpy lacks is here. The methods are those of `tcemu.native.warp.WarpCode`, which explains them.
 """
 
 from __future__ import annotations

@@ -17,11 +17,11 @@ from typing import Any, Literal, TypeAlias
 
 from tcemu.alu.arrays import Arrays
 from tcemu.errors import TableError
-from tcemu.kernels.emit.warp import WarpCode
+from tcemu.native.warp import WarpCode
 
 #: A backend: the operations that a meaning is written with.
 Ops: TypeAlias = Arrays | WarpCode
-#: A value of either backend; see `tcemu.kernels.emit.warp.Value`.
+#: A value of either backend; see `tcemu.native.warp.Value`.
 Value: TypeAlias = Any
 #: The qualifiers of an opcode, by what the row calls them: {"rnd": "rn", "ftz": "ftz"}.
 Words: TypeAlias = Mapping[str, str]

@@ -100,7 +100,7 @@ class Batches:
     def __init__(
         self, block: Block, watch: Watch, single: Callable[[Accessed], None], place: int, label: Callable[[int], int]
     ) -> None:
-        from tcemu.kernels.host import batches as kernels
+        from tcemu.native import batches as kernels
 
         self.kernels: ModuleType = kernels
         self.block, self._watch, self.single, self.place, self.label = block, watch, single, place, label
@@ -321,7 +321,7 @@ def compile_all() -> None:
     """Compile the kernels, if they compute, before a launch needs them."""
     if backend(0) != "numba":
         return
-    from tcemu.kernels.host import batches as kernels
+    from tcemu.native import batches as kernels
 
     room, nothing = _Room(kernels), np.zeros(0, np.int64)
     kernels.heads(

@@ -1,4 +1,4 @@
-"""Compares and sets the marks of a few cells in shadow memory, with numpy: the twin of tcemu/kernels/host/shadow.py."""
+"""Compares and sets the marks of a few cells in shadow memory, with numpy: the twin of tcemu/native/shadow.py."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = npt.NDArray[Any]
 def fastest() -> ModuleType:
     """The module to use: that of the kernels if numba is loaded anyway, otherwise this one."""
     if backend(0) == "numba":
-        from tcemu.kernels.host import shadow as kernels
+        from tcemu.native import shadow as kernels
 
         return kernels
     return sys.modules[__name__]

@@ -1,6 +1,6 @@
 """What a segment needs besides registers: a table of words that native code reads, one for each warp.
 
-`WORDS` names them; tcemu.kernels.emit.access has the code that uses them.
+`WORDS` names them; tcemu.native.access has the code that uses them.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.kernels.emit.context import SCRATCH, TOTAL, WORDS
 from tcemu.machine.addresses import BLOCK, SHARED
+from tcemu.native.context import SCRATCH, TOTAL, WORDS
 from tcemu.simt.frames import aligned
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ Runner = Callable[["Run", "Frame", int, int, int], int]
 @cache
 def _installed() -> bool:
     try:
-        from tcemu.kernels.host import native as found
+        from tcemu.native import compiled as found
     except ImportError:
         return False
     return bool(found)

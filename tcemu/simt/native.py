@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from tcemu.kernels.emit import access
-from tcemu.kernels.emit.context import DATA, SCRATCH, WORDS
-from tcemu.kernels.emit.warp import LANES, Value, WarpCode
+from tcemu.native import access
+from tcemu.native.context import DATA, SCRATCH, WORDS
+from tcemu.native.warp import LANES, Value, WarpCode
 from tcemu.simt.errors import FAULT, JOINED, LEFT, OPERATION, SPENT, SPLIT
 from tcemu.simt.places import Constant, Place, Source, Uniform
 from tcemu.simt.steps import Access, Block, Branch, Compute, Guard, Leave
@@ -30,12 +30,12 @@ _MASKS = f"<{LANES} x i1>"
 
 def runner(blocks: Sequence[Block]) -> Callable[[Run, Frame, int, int, int], int]:
     """The native function of a function's blocks, called as `reference.run` is."""
-    from tcemu.kernels.host import native
+    from tcemu.native import compiled
 
     emitted = Emitted(blocks)
     symbols = {kind.name: helper(kind) for kind in emitted.kinds}
     text = emitted.text
-    address = native.function(text, lambda: text, _NAME, symbols, level=1)
+    address = compiled.function(text, lambda: text, _NAME, symbols, level=1)
     function = _SIGNATURE(address)
 
     def run(run: Run, frame: Frame, block: int, mask: int, limit: int) -> int:
@@ -48,10 +48,10 @@ def runner(blocks: Sequence[Block]) -> Callable[[Run, Frame, int, int, int], int
 @cache
 def helper(kind: access.Kind) -> int:
     """The address of the function for a kind of access."""
-    from tcemu.kernels.host import native
+    from tcemu.native import compiled
 
     text = access.text(kind)
-    return native.function(text, lambda: text, kind.name, {}, level=2, passes=2)
+    return compiled.function(text, lambda: text, kind.name, {}, level=2, passes=2)
 
 
 class Emitted(WarpCode):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tcemu.alu.arrays import ARRAYS
-from tcemu.kernels.emit.context import WORDS
+from tcemu.native.context import WORDS
 from tcemu.simt.errors import JOINED, LEFT, OPERATION, SPENT, SPLIT
 from tcemu.simt.memory import carry_out
 from tcemu.simt.steps import Access, Compute, Guard, Leave

@@ -8,7 +8,7 @@ import numpy as np
 
 from tcemu import alu
 from tcemu.alu.row import bits
-from tcemu.kernels.emit.warp import LANES, WarpCode
+from tcemu.native.warp import LANES, WarpCode
 
 
 def text(opcode, *, pair=False, constants=()):

@@ -68,8 +68,8 @@ def start(folder, *arguments, **environment):
 
 def test_what_is_compiled_belongs_to_all_sources():
     """A kernel contains functions of other files; numba itself would keep using it when only those have changed."""
-    room = PACKAGE / "kernels"
-    sources = {path.relative_to(room).as_posix() for path in room.rglob("*.py")}
+    paths = (path for room in ("kernels", "native") for path in (PACKAGE / room).rglob("*.py"))
+    sources = {path.relative_to(PACKAGE).as_posix() for path in paths}
     assert {name for name, _, _ in compiling.stamp()} == sources
     assert len({name.split("/")[0] for name in sources}) < len(sources), "those of sub-rooms, too"
     for function in compiling.functions():
@@ -78,7 +78,7 @@ def test_what_is_compiled_belongs_to_all_sources():
 
 def test_every_kernel_is_compiled_by_the_one_decorator():
     """numba's own njit would compile one kernel in as many processes as need it."""
-    for path in (PACKAGE / "kernels").rglob("*.py"):
+    for path in compiling.sources():
         nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         taken = [alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names
                  if (node.module or "").split(".")[0] == "numba"]

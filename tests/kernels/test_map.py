@@ -37,7 +37,8 @@ def test_what_the_map_names_exists(path, names):
 
 def test_every_file_is_on_the_map():
     named = {found(path) for path, _ in PLACES}
-    files = {path for path in KERNELS.rglob("*.py") if path.name != "__init__.py"}
+    rooms = KERNELS, KERNELS.parent / "native"
+    files = {path for room in rooms for path in room.rglob("*.py") if path.name != "__init__.py"}
     assert files <= named, files - named
 
 

@@ -19,6 +19,8 @@ from rows import rows
 import tcemu
 
 PACKAGE = Path(tcemu.__file__).parent
+#: The rooms that hold compiled code.
+ROOMS = "kernels", "native"
 HEAVY = ["numba", "llvmlite", "ml_dtypes", "ipywidgets", "IPython", "matplotlib", "jupyterlab"]
 
 
@@ -216,11 +218,11 @@ def strangers(source):
     return {
         name
         for name in imported(source) - {"."}
-        if name.split(".")[0] not in allowed and not f"{name}.".startswith("tcemu.kernels.")
+        if name.split(".")[0] not in allowed and not f"{name}.".startswith(("tcemu.kernels.", "tcemu.native."))
     }
 
 
-@rows("path", sorted((PACKAGE / "kernels").rglob("*.py")), ids=str)
+@rows("path", sorted(path for room in ROOMS for path in (PACKAGE / room).rglob("*.py")), ids=str)
 def test_kernels_import_numpy_and_numba_only(path):
     assert strangers(path.read_text(encoding="utf-8")) == set()
 
@@ -228,11 +230,12 @@ def test_kernels_import_numpy_and_numba_only(path):
 def test_only_emit_makes_llvm():
     """And one module turns its text into code."""
     makes = {
-        path.relative_to(PACKAGE / "kernels")
-        for path in (PACKAGE / "kernels").rglob("*.py")
+        path.relative_to(PACKAGE)
+        for room in ROOMS
+        for path in (PACKAGE / room).rglob("*.py")
         if "llvmlite" in imported(path.read_text(encoding="utf-8"))
     }
-    assert {str(path) for path in makes if path.parts[0] != "emit"} == {"host/native.py"}
+    assert {str(path) for path in makes if path.parts[1] != "emit"} == {"native/compiled.py"}
 
 
 def test_a_stranger_among_the_imports_of_a_kernel_is_seen():

@@ -11,7 +11,7 @@ from tcemu.sanitizer import marks as plain
 from tcemu.sanitizer.global_shadow import ACCESSES, WRITES, GlobalShadow, Line
 from tcemu.sanitizer.records import NOBODY
 
-kernels = pytest.importorskip("tcemu.kernels.host.shadow")
+kernels = pytest.importorskip("tcemu.native.shadow")
 CELLS = 64
 CHOSEN = st.lists(st.integers(0, CELLS - 1), min_size=1, max_size=40).map(np.array)
 RUNS = st.tuples(st.integers(0, CELLS - 1), st.integers(1, 40)).map(lambda run: np.arange(run[0], min(sum(run), CELLS)))

@@ -1,3 +1,3 @@
-"""The only place that makes LLVM: vectors, and what numba lacks for single numbers."""
+"""The only place that makes LLVM for sums: vectors, and what numba lacks for single numbers."""
 
 __all__ = ["code", "lanes"]

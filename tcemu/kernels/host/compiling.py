@@ -1,8 +1,9 @@
 """Compiles each kernel when a process first calls it, once for a processor, and keeps it in a cache on disk.
 
 `njit` is numba's, with a cache that processes share: if several need a kernel at the same time, one compiles it, and
-the others wait and load what it has stored. All that is compiled is in one folder, `__pycache__` of tcemu/kernels or
-below the folder that NUMBA_CACHE_DIR names, and belongs to all sources of the room: `stamp`.
+the others wait and load what it has stored. All that is compiled, here and in tcemu/native, is in one folder,
+`__pycache__` of tcemu/kernels or below the folder that NUMBA_CACHE_DIR names, and belongs to all sources of the two
+rooms: `stamp`.
 """
 
 from __future__ import annotations
@@ -29,9 +30,10 @@ from numba.core.codegen import get_host_cpu_features
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 
-#: The room, and the file beside which numba would keep what it compiles of it.
-_ROOM = Path(__file__).parents[1]
-_FILE = str(_ROOM / "__init__.py")
+#: The package, its rooms that have compiled functions, and the file beside which numba keeps all of these.
+_PACKAGE = Path(__file__).parents[2]
+ROOMS = "kernels", "native"
+_FILE = str(_PACKAGE / ROOMS[0] / "__init__.py")
 #: All functions that `njit` has made, generated ones included, in that order.
 FUNCTIONS: list[Any] = []
 #: Seconds to wait for another process that compiles the same function, before this one compiles it too.
@@ -39,14 +41,14 @@ _PATIENCE = 300.0
 
 
 def sources() -> list[Path]:
-    """The files of the room and its sub-rooms."""
-    return sorted(_ROOM.rglob("*.py"))
+    """The files of the rooms and their sub-rooms."""
+    return sorted(path for room in ROOMS for path in (_PACKAGE / room).rglob("*.py"))
 
 
 @cache
 def stamp() -> tuple[tuple[str, float, int], ...]:
     """Name, time and size of each source of the kernels, in sub-rooms too: the cache key of all that is compiled."""
-    found = [(path.relative_to(_ROOM).as_posix(), path.stat()) for path in sources()]
+    found = [(path.relative_to(_PACKAGE).as_posix(), path.stat()) for path in sources()]
     return tuple((name, each.st_mtime, each.st_size) for name, each in found)
 
 
@@ -118,7 +120,7 @@ def merged(function: Callable[..., Any]) -> Any:
 def functions() -> list[Any]:
     """Every function of the kernels that may be compiled, including those generated so far."""
     for source in sources():
-        parts = source.relative_to(_ROOM.parent.parent).with_suffix("").parts
+        parts = source.relative_to(_PACKAGE.parent).with_suffix("").parts
         import_module(".".join(parts).removesuffix(".__init__"))
     return FUNCTIONS
 
@@ -153,6 +155,8 @@ def fingerprint() -> str:
 
 #: How often `prepare` tries: if it gives up, the first kernel waits.
 _ATTEMPTS = 3
+#: How the names of modules begin whose functions are announced.
+_OWN = tuple(f"tcemu.{room}." for room in ROOMS)
 
 
 class _Announcer(event.Listener):  # type: ignore[misc] # numba is untyped here
@@ -165,7 +169,7 @@ class _Announcer(event.Listener):  # type: ignore[misc] # numba is untyped here
     def on_start(self, event: Any) -> None:
         """Call `begin` for a function of this package, unless it is compiled as a part of another."""
         function = event.data["dispatcher"].py_func
-        own = function.__module__.startswith("tcemu.kernels.") and not any(self.within)
+        own = function.__module__.startswith(_OWN) and not any(self.within)
         self.within.append(own)
         if own:
             self.begin(function.__qualname__)

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from tcemu.kernels.emit.context import DATA, SCRATCH, WORDS
-from tcemu.kernels.emit.warp import LANES, Value, WarpCode
+from tcemu.native.context import DATA, SCRATCH, WORDS
+from tcemu.native.warp import LANES, Value, WarpCode
 
 Space = Literal["generic", "shared", "global", "const", "local", "param"]
 #: The windows of generic addresses, as in tcemu.machine.addresses.

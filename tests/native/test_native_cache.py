@@ -6,7 +6,7 @@ import ctypes
 
 import pytest
 
-native = pytest.importorskip("tcemu.kernels.host.native")
+native = pytest.importorskip("tcemu.native.compiled")
 
 _TEXT = "define i32 @seven() {\n  ret i32 7\n}\n"
 

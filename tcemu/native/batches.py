@@ -1,7 +1,7 @@
 """Compares and notes, for the sanitizer, the loads and stores in the log of a warp: many in one call.
 
 The log is that of tcemu.machine.events.Accesses. `heads` finds its records, and which of them are of one sort;
-`advance` does for each what host/shadow.py does for a single one, and stops at the first that does not fit.
+`advance` does for each what native/shadow.py does for a single one, and stops at the first that does not fit.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _apart(words, at, mask):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _load(words, at, sort, shift, written, reads, own, known, threads, column, clock, lanewise, row):  # type: ignore[no-untyped-def]
-    """A load from shared memory, as host/shadow.py: load. Return whether it was noted."""
+    """A load from shared memory, as native/shadow.py: load. Return whether it was noted."""
     mask, base, per = sort[MASK], sort[BASE], sort[SIZE] >> shift
     before = 0
     for lane in range(32):
@@ -137,7 +137,7 @@ def _load(words, at, sort, shift, written, reads, own, known, threads, column, c
 
 @njit(cache=True, nogil=True)
 def _store(words, at, sort, shift, written, reads, own, known, threads, column, clock, lanewise, row):  # type: ignore[no-untyped-def]
-    """A store to shared memory, as host/shadow.py: store. Return whether it was noted."""
+    """A store to shared memory, as native/shadow.py: store. Return whether it was noted."""
     mask, base, per = sort[MASK], sort[BASE], sort[SIZE] >> shift
     before = 0
     for lane in range(32):
@@ -187,7 +187,7 @@ def _link(sort, before):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _claim(words, at, sort, shift, accessed, marks, rows, threads, own):  # type: ignore[no-untyped-def]
-    """A store to global memory, or a load from it, as host/shadow.py: claim and reread. Return whether it was noted.
+    """A store to global memory, or a load from it, as native/shadow.py: claim and reread. Return whether it was noted.
 
     `rows` are the rows of marks by others that must be empty.
     """
