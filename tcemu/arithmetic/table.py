@@ -299,7 +299,42 @@ def _wgmma() -> Iterator[Row]:
         yield replace(row, families=frozenset({"wgmma"}))
 
 
-ROWS: tuple[Row, ...] = (*_MMA, *_wmma(_MMA), *_sparse(_MMA), *_block_scaled(), *_wgmma())
+def _tcgen05() -> Iterator[Row]:
+    """tcgen05.mma: one instruction is one sum, whose model is that of MMA-Sim for kinds with and without scales.
+
+    No outputs of a B200 are published, so nothing here is better than a paper. sm_103 and sm_110 are inferred from
+    sm_100, forms with .sp and .ws from the dense ones; K = 96 is longer than a sum of mxf4, and is inferred too.
+    """
+    dense, pair = "MMA-Sim 2.1.1, whose authors compared it with a B200, floors too", "a pair of blocks inferred"
+    said = f"{dense}; {pair}"
+    plain: tuple[tuple[str, str, Model], ...] = (
+        ("f16", "f32", FusedSums(25, 16, -133)),
+        ("bf16", "f32", FusedSums(25, 16, -133)),
+        ("f16", "f16", FusedSums(25, 16, -21)),
+        ("tf32", "f32", FusedSums(25, 8, -133)),
+        (FP8_TO_FP4, "f32", FusedSums(25, 32, -133)),
+        (FP8_TO_FP4, "f16", FusedSums(25, 32, -21)),
+        ("s8 u8", "s32", IntegerDot()),
+    )
+    scaled: tuple[tuple[str, str, Model], ...] = (
+        ("tcgen05.mma.mxf8f6f4", FP8_TO_FP4, ScaledSums(25, 32, 1, -133)),
+        ("tcgen05.mma.mxf4", "e2m1", ScaledSums(35, 64, 16, -139)),
+    )
+    forms = [("tcgen05.mma", types, d, model) for types, d, model in plain]
+    forms += [(name, types, "f32", model) for name, types, model in scaled]
+    for name, types, d, model in forms:
+        exact = isinstance(model, IntegerDot)
+        own: tuple[str, Known] = (_EXACT, "inferred") if exact else (said, "paper")
+        others = _EXACT if exact else f"as sm_100: {said}"
+        row = _row(BLACKWELL[:1], types, d, model, own[1], note=own[0])
+        yield replace(row, families=frozenset({name}))
+        for chips, suffixes in ((BLACKWELL[:1], (".sp", ".ws", ".ws.sp")), ((103, 110), ("", ".sp", ".ws", ".ws.sp"))):
+            families = frozenset(f"{name}{suffix}" for suffix in suffixes)
+            note = others if chips != BLACKWELL[:1] else f"as the dense form: {others.removeprefix('as sm_100: ')}"
+            yield replace(_row(chips, types, d, model, "inferred", note=note), families=families)
+
+
+ROWS: tuple[Row, ...] = (*_MMA, *_wmma(_MMA), *_sparse(_MMA), *_block_scaled(), *_wgmma(), *_tcgen05())
 
 _CLASHES = [(one, two) for one, two in combinations(ROWS, 2) if one.overlaps(two)]
 if _CLASHES:

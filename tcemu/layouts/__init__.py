@@ -8,9 +8,9 @@ from tcemu.layouts.descriptor import Descriptor
 from tcemu.layouts.diagnosis import Fault, diagnose
 from tcemu.layouts.fitting import Fit, fit
 from tcemu.layouts.fragment import Fragment
+from tcemu.layouts.instruction_descriptor import instruction_descriptor
 from tcemu.layouts.layout import Layout
 from tcemu.layouts.tensor_memory import (
-    instruction_descriptor,
     lanes_of_warp,
     tcgen05_descriptor,
     tensor_memory_address,

@@ -1,14 +1,14 @@
 """What tcgen05 has in place of wgmma's descriptor and accumulator (PTX ISA 9.1, 9.7.16.1 and 9.7.16.4).
 
-Only bits and addresses, as the manual gives them, not compared with a GPU; no instruction of tcgen05 is executed here.
+Only bits and addresses, as the manual gives them, not compared with a GPU.
 
-    shared memory descriptor, 64 bits          instruction descriptor, 32 bits (kind::f16)
-    bits 13:0    start address                 bits 5:4     type of D: f16 0, f32 1
-    bits 29:16   LBO                           bits 9:7     type of A: f16 0, bf16 1
-    bits 45:32   SBO                           bits 12:10   type of B
-    bits 48:46   always 0b001                  bit 15, 16   transpose A, B
-    bits 51:49   base offset                   bits 22:17   N / 8
-    bits 63:61   swizzle                       bits 28:24   M / 16
+    shared memory descriptor, 64 bits
+    bits 13:0    start address
+    bits 29:16   LBO
+    bits 45:32   SBO
+    bits 48:46   always 0b001
+    bits 51:49   base offset
+    bits 63:61   swizzle
 
 Tensor Memory has 128 lanes and 512 columns of 32 bits for each block. Its addresses hold the lane in bits 31:16 and the
 column in bits 15:0.
@@ -17,7 +17,7 @@ column in bits 15:0.
 from __future__ import annotations
 
 from tcemu.arguments import explained
-from tcemu.errors import LayoutError, listing, whole
+from tcemu.errors import LayoutError, whole
 from tcemu.layouts.descriptor import Descriptor, Field
 
 #: Fields of the shared memory descriptor; `constant` and `zeros` have only one value each.
@@ -35,8 +35,6 @@ TCGEN05_FIELDS = (
 TCGEN05_SWIZZLES = {0: 0, 128: 2, 64: 4, 32: 6}
 #: Lanes and columns of Tensor Memory, and the lanes that one warp can reach.
 LANES, COLUMNS, LANES_OF_WARP = 128, 512, 32
-#: Types of kind::f16 in the instruction descriptor.
-_D_TYPES, _AB_TYPES = {"f16": 0, "f32": 1}, {"f16": 0, "bf16": 1}
 
 
 @explained
@@ -57,38 +55,6 @@ def tcgen05_descriptor(descriptor: Descriptor) -> int:
         "swizzle": TCGEN05_SWIZZLES[descriptor.swizzle],
     }
     return sum(held.get(field.attribute, 0) << field.low for field in TCGEN05_FIELDS)
-
-
-@explained
-def instruction_descriptor(
-    m: int,
-    n: int,
-    *,
-    d: str = "f32",
-    a: str = "f16",
-    b: str = "f16",
-    transpose_a: bool = False,
-    transpose_b: bool = False,
-) -> int:
-    """The 32 bits that hold tcgen05.mma's shape and types for a dense product of kind::f16.
-
-    Raises LayoutError for another type, or for an m or n that the fields cannot hold. Which shapes an instruction
-    accepts is another question (9.7.16.2.1).
-
-    >>> from tcemu.layouts import instruction_descriptor
-    >>> f"{instruction_descriptor(128, 256):#010x}"
-    '0x08400010'
-    """
-    types = {"d": (d, _D_TYPES, 4), "a": (a, _AB_TYPES, 7), "b": (b, _AB_TYPES, 10)}
-    for role, (type_, known, _) in types.items():
-        if type_ not in known:
-            raise LayoutError(f"{role} of kind::f16 must be {listing(known)}; got {type_!r}")
-    rows, columns = whole(m, "m", LayoutError), whole(n, "n", LayoutError)
-    for name, size, step, most in (("m", rows, 16, 31), ("n", columns, 8, 63)):
-        if size % step or not 0 < size // step <= most:
-            raise LayoutError(f"{name} must be a multiple of {step} up to {step * most}; got {size}")
-    bits = sum(known[type_] << low for type_, known, low in types.values())
-    return bits | int(transpose_a) << 15 | int(transpose_b) << 16 | columns // 8 << 17 | rows // 16 << 24
 
 
 @explained

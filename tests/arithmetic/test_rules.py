@@ -3,6 +3,7 @@ another type that is subnormal, sums at the floor, terms at the cut, ties, overf
 """
 
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -16,8 +17,11 @@ import tcemu
 from tcemu.arithmetic import ROWS, FmaGroups, FusedSums, ScaledSums, find, reference
 from tcemu.errors import ArithmeticUnknown
 from tcemu.formats import lookup
-from tcemu.instructions import TARGETS, target_named
+from tcemu.instructions import TARGETS, parse, target_named
 from tcemu.instructions.parse import FAMILIES
+from tcemu.instructions.tcgen05_product import Product
+from tcemu.layouts.instruction_descriptor import KINDS as KINDS_OF_MMA
+from tcemu.layouts.instruction_descriptor import instruction_descriptor
 
 
 @cache
@@ -33,7 +37,26 @@ def operations():
                         rows.add(instruction.arithmetic(target))
                     except ArithmeticUnknown:
                         continue
-    return found, rows
+    return found, rows | set(of_tensor_memory())
+
+
+def of_tensor_memory():
+    """The rows of tcgen05.mma, whose types are in the instruction descriptor."""
+    for sp, ws, group in product(("", ".sp"), ("", ".ws"), (1, 2)):
+        for kind in KINDS_OF_MMA.values():
+            scales = [f".block_scale.block{size}" for size in kind.scales] or [""]
+            opcode = f"tcgen05.mma{ws}{sp}.cta_group::{group}.kind::{kind.name}{scales[0]}"
+            if ws and (kind.scaled or group == 2):
+                continue
+            instruction, m = parse(opcode), kind.m[group][-1]
+            for d, a in product(kind.d, kind.types):
+                bits = instruction_descriptor(m, 64, kind=kind.name, d=d, a=a, b=a, sparse=bool(sp))
+                for target in TARGETS.values():
+                    if instruction.gate.admits(target):
+                        try:
+                            yield Product.of(instruction, bits, target).row
+                        except ArithmeticUnknown:
+                            continue
 
 
 @cache
