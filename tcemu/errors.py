@@ -99,14 +99,20 @@ class AddressError(OperandError):
 
     The kind is "exited" if the block that it means has exited, and its shared memory with it; "rank" if the cluster has
     no such block; "apart" if data and mbarrier are in different blocks; "overlap" if lanes of one store give the same
-    address for different rows. `space` is the memory, where it matters.
+    address for different rows. Kinds of Tensor Memory: "quarter" if a warp uses lanes that another warp reaches,
+    "columns" if they are not allocated, "allocation" if columns are allocated or freed against the rules, "idesc" if
+    an instruction descriptor contradicts its instruction, "pair" if there is no peer. `space` is the memory, where it
+    matters.
     """
 
     def __init__(
         self,
         message: str,
-        kind: Literal["alignment", "bounds", "exited", "rank", "apart", "overlap"],
-        space: Literal["shared", "global"] | None = None,
+        kind: Literal[
+            "alignment", "bounds", "exited", "rank", "apart", "overlap", "quarter", "columns", "allocation", "idesc",
+            "pair",
+        ],
+        space: Literal["shared", "global", "tensor"] | None = None,
     ) -> None:
         super().__init__(message)
         self.kind, self.space = kind, space

@@ -10,10 +10,11 @@ tcgen05_mma.py has the products. Rows are legal where ptxas 13.5 takes them. Wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tcemu.instructions.facts import Facts
 from tcemu.instructions.family import Family
 from tcemu.instructions.operand import Operand
 from tcemu.instructions.plain import THREAD, WARP, family
@@ -44,7 +45,7 @@ ROLES = {
 
 
 def _family(name: str, rest: str, section: str, rows: list[Rows], **told: Any) -> Family:
-    return family(name, name + rest, f"{SECTION}.{section}", rows, roles=ROLES, unsupported=NOT_YET, **told)
+    return family(name, name + rest, f"{SECTION}.{section}", rows, roles=ROLES, **told)
 
 
 # ---------------------------------------------------------------------------------------------------- allocation
@@ -140,6 +141,7 @@ LOAD_REDUCE = _family(
     ],
     signature="d_num reduced = taddr [halves: half_split]",
     changes=False,
+    unsupported=NOT_YET,
     about="loads a warp's registers from Tensor Memory, and reduces those of each lane",
     rules=(_QUARTER, _WAIT_FOR.format(what="its registers hold the values", of="ld")),
 )
@@ -163,7 +165,6 @@ WAIT = family(
     f"{SECTION}.8.5",
     [Rows({"wait": ("wait::ld", "wait::st")}, *ALL, WARP)],
     stems=("tcgen05.wait::ld", "tcgen05.wait::st"),
-    unsupported=NOT_YET,
     signature="=",
     about="waits until all tcgen05.ld, or all tcgen05.st, of the thread are complete",
 )
@@ -172,22 +173,19 @@ WAIT = family(
 
 _COMMITTED = "It is asynchronous: it is complete when an mbarrier says so for which tcgen05.commit was executed."
 _ONE_THREAD = "Every active lane executes it: one lane, elected, must."
+_COPIED = ("128x256b -", "4x256b -", "128x128b -", "64x128b warpx2::02_13", "64x128b warpx2::01_23", "32x128b warpx4")
+_PADDED = replace(THREAD, unsupported="which bits .b8x16 puts where in Tensor Memory has not been published")
+
+
+def _copies(formats: Sequence[str], facts: Facts) -> Rows:
+    return Rows({"cta_group": GROUPS, "shape multicast": _COPIED, "dst_fmt src_fmt": formats}, *ALL, facts)
+
+
 COPY = _family(
     "tcgen05.cp",
     ".{cta_group}.{shape}[.{multicast}][.{dst_fmt}][.{src_fmt}]",
     "9.2",
-    [
-        Rows(
-            {
-                "cta_group": GROUPS,
-                "shape multicast": ["128x256b -", "4x256b -", "128x128b -", "64x128b warpx2::02_13",
-                                    "64x128b warpx2::01_23", "32x128b warpx4"],
-                "dst_fmt src_fmt": ["", "b8x16 b6x16_p32", "b8x16 b4x16_p64"],
-            },
-            *ALL,
-            THREAD,
-        )
-    ],
+    [_copies([""], THREAD), _copies(["b8x16 b6x16_p32", "b8x16 b4x16_p64"], _PADDED)],
     sequence=("dst_fmt", "src_fmt"),
     signature="= taddr s_desc",
     about="copies a matrix from shared memory to Tensor Memory",
@@ -205,6 +203,7 @@ SHIFT = _family(
     "9.3",
     [Rows({"cta_group": GROUPS}, "8.6", SPECIFIC, THREAD)],
     signature="= taddr",
+    unsupported=NOT_YET,
     about="moves rows of 32 bytes one lane down in Tensor Memory",
     rules=("The lane of the address is a multiple of 32.", _COMMITTED, _ONE_THREAD, _SAME_GROUP),
 )
@@ -246,7 +245,6 @@ FENCE = family(
     f"{SECTION}.11.1",
     [Rows({"fence": _FENCES}, *ALL, THREAD)],
     stems=tuple(f"tcgen05.{word}" for word in _FENCES),
-    unsupported=NOT_YET,
     signature="=",
     about="orders a thread's asynchronous tcgen05 instructions with those of other threads",
     rules=(

@@ -119,7 +119,7 @@ _RULES = (
 
 
 def _family(name: str, rest: str, section: str, rows: list[Rows], **told: Any) -> Family:
-    return family(name, name + rest, f"{SECTION}.10.9.{section}", rows, roles=ROLES, unsupported=NOT_YET, **told)
+    return family(name, name + rest, f"{SECTION}.10.9.{section}", rows, roles=ROLES, **told)
 
 
 _BETWEEN = "[.decompress: lut] [.sp: sp_meta] idesc [.block_scale: scale_a scale_b]"
@@ -159,6 +159,7 @@ MMA_WS = _family(
     "3",
     _WS,
     signature="= d_tensor a_matrix/tensor b_matrix [.sp: sp_meta] idesc enable_input_d zero_column_mask?",
+    unsupported=NOT_YET,
     about="multiplies matrices as tcgen05.mma does, with B kept in place (weight stationary)",
     rules=_RULES[:5],
 )

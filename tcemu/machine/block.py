@@ -94,7 +94,10 @@ class Block:
         self._states: dict[Callable[[Block], Any], Any] = {}
 
     def state(self, kind: Callable[[Block], State]) -> State:
-        """The state that the module of a chapter keeps for each block: `kind(block)`, created at the first call."""
+        """The state that the module of a chapter keeps for each block: `kind(block)`, created at the first call.
+
+        If it has a method `exits(by)`, that is called when the last lanes of the block have exited.
+        """
         found: State | None = self._states.get(kind)
         if found is None:
             found = self._states[kind] = kind(self)
@@ -126,6 +129,11 @@ class Block:
         if whole:
             self.exited.append(by.warp)
         self.grid.tell(Exited, by, whole)
+        if self.gone:
+            for state in self._states.values():
+                exits = getattr(state, "exits", None)
+                if exits is not None:
+                    exits(by)
         self.cluster.barrier.exited(by)
         if whole:
             self.barriers.warp_exited()

@@ -21,6 +21,7 @@ from tcemu.machine.registers import Bank
 from tcemu.machine.scheduler import Overrun, Scheduler
 from tcemu.machine.stopped import alike, came, gone, waiting
 from tcemu.machine.strategy import InOrder, strategy_of
+from tcemu.machine.tensor_memory import Multiprocessor
 
 #: The most groups of blocks that are listed when a launch is interrupted.
 _TOLD = 8
@@ -93,6 +94,8 @@ class Grid:
         #: the blocks in flight, by number
         self.blocks: dict[int, Block] = {} if before is None else before.blocks
         self.cores: dict[int, list[Core]] = {} if before is None else before.cores
+        #: the SMs on which blocks have used Tensor Memory
+        self.multiprocessors: list[Multiprocessor] = [] if before is None else before.multiprocessors
         #: how many blocks are in flight at most
         self.resident = resident
         #: the clusters that have not started; without clusters, each block is one

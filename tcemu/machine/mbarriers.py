@@ -37,7 +37,7 @@ class Mbarriers:
     """A block's mbarriers. Their 64 bits in shared memory are authoritative; they hold only the parity of the phase."""
 
     def __init__(self, block: Block) -> None:
-        self._block = block
+        self.block = block
         self._words = block.shared.units[BYTES]
         #: what was last written at each address: the 64 bits, and the object that they stand for
         self._written: dict[int, tuple[int, Mbarrier]] = {}
@@ -73,7 +73,7 @@ class Mbarriers:
     def invalidate(self, core: Core, by: By, instruction: Instruction, place: int) -> None:
         """mbarrier.inval at `place`."""
         self.find(core, by, instruction, place)
-        self._block.shared.bytes[place : place + BYTES] = 0
+        self.block.shared.bytes[place : place + BYTES] = 0
         core.tell(MbarrierInvalidated, by, place)
 
     def arrive(
@@ -87,10 +87,12 @@ class Mbarriers:
         *,
         drop: bool = False,
         complete: bool = True,
+        order: Order | None = None,
     ) -> int:
         """Expect `transaction` more bytes, then arrive `count` times; return the state before the arrivals.
 
         With `drop`, later phases expect that many fewer; without `complete`, the arrivals must not complete the phase.
+        `order` stands for that of the instruction.
         """
         held = self.find(core, by, instruction, place)
         phase = held.phase
@@ -104,11 +106,11 @@ class Mbarriers:
                 self._misused(core, by, instruction, place, "arrivals", error)
         self.put(place, held)
         if core.grid.observers:
-            order = _order(instruction) or "release"
-            owner, scope = core.owner(self._block), instruction.words.get("scope", "")
+            order = order or _order(instruction) or "release"
+            owner, scope = core.owner(self.block), instruction.words.get("scope", "")
             core.tell(MbarrierArrived, by, place, phase, count, transaction, order, owner, scope)
         if held.phase > phase:
-            core.tell(MbarrierCompleted, self._block.number, place, phase)
+            core.tell(MbarrierCompleted, self.block.number, place, phase)
         return state
 
     def complete_tx(
@@ -125,9 +127,9 @@ class Mbarriers:
         self.put(place, held)
         if not copied and core.watched:
             scope = instruction.words.get("scope", "")
-            core.tell(MbarrierArrived, by, place, phase, 0, -count, "relaxed", core.owner(self._block), scope)
+            core.tell(MbarrierArrived, by, place, phase, 0, -count, "relaxed", core.owner(self.block), scope)
         if held.phase > phase:
-            core.tell(MbarrierCompleted, self._block.number, place, phase)
+            core.tell(MbarrierCompleted, self.block.number, place, phase)
 
     def expect_more(self, core: Core, by: By, instruction: Instruction, place: int, count: int) -> int:
         """Make the phase wait for `count` more arrivals; return its number."""
@@ -152,10 +154,10 @@ class Mbarriers:
             return f"the mbarrier at {place}, which something has overwritten"
 
     def _check_place(self, core: Core, by: By, instruction: Instruction, place: int) -> None:
-        if not place % BYTES and self._block.shared.holds(place, place + BYTES):
+        if not place % BYTES and self.block.shared.holds(place, place + BYTES):
             return
         try:
-            self._block.shared.check(instruction, np.array([place]), BYTES, BYTES)
+            self.block.shared.check(instruction, np.array([place]), BYTES, BYTES)
         except AddressError as error:
             core.fault(by, instruction, "shared", error)
 
@@ -169,7 +171,7 @@ class Mbarriers:
         error: OperandError,
     ) -> NoReturn:
         core.tell(Faulted, by, instruction, kind, "shared", str(error), place)
-        self._block.grid.fail(MbarrierMisused(f"{error} ({by})"))
+        self.block.grid.fail(MbarrierMisused(f"{error} ({by})"))
 
 
 def _order(instruction: Instruction) -> Order:

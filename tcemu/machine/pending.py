@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tcemu.errors import OperandError, briefly, is_whole
@@ -14,10 +14,19 @@ __all__ = ["POLICIES", "Groups", "Pending", "Policy", "Task", "check_policy", "y
 
 
 class Task:
-    """One piece of asynchronous work. Tasks with the same `queue` end in the order in which they began."""
+    """One piece of asynchronous work. Tasks with the same `queue` end in the order in which they began.
 
-    def __init__(self, queue: object, effect: Callable[[], None]) -> None:
+    Those `after` which it ends have begun before it.
+    """
+
+    def __init__(self, queue: object, effect: Callable[[], None], after: Sequence[Task] = ()) -> None:
         self.queue, self._effect, self.done = queue, effect, False
+        self.after = after
+
+    @property
+    def free(self) -> bool:
+        """Whether those after which it ends have ended."""
+        return all(each.done for each in self.after)
 
     def run(self) -> None:
         """Make its effects visible."""
@@ -37,7 +46,8 @@ class Pending:
 
     def add(self, task: Task) -> None:
         """Begin a task."""
-        if self._strategy.at_once(task) and task.queue not in self._queues:  # otherwise it ends after the earlier ones
+        # otherwise it ends after the earlier ones
+        if self._strategy.at_once(task) and task.queue not in self._queues and task.free:
             task.run()
         else:
             self.tasks[task] = None
@@ -69,6 +79,8 @@ class Pending:
     def _end(self, task: Task) -> None:
         while not task.done:
             queue = self._queues[task.queue]
+            for other in queue[0].after:
+                self._end(other)
             first = queue.popleft()
             if not queue:
                 del self._queues[task.queue]

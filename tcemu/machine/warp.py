@@ -15,6 +15,7 @@ from tcemu.machine.methods import (
     mbarriers,
     miscellaneous,
     synchronization,
+    tcgen05,
     warpgroup_matrix,
 )
 from tcemu.machine.methods.adoption import adopt
@@ -300,6 +301,21 @@ class Warp(SpecialRegisters):
     wgmma_fence = warpgroup_matrix.wgmma_fence
     wgmma_commit_group = warpgroup_matrix.wgmma_commit_group
     wgmma_wait_group = warpgroup_matrix.wgmma_wait_group
+
+    # ------------------------------------------------------------------------------------------------ tcgen05 (9.7.16)
+    tcgen05_alloc = tcgen05.tcgen05_alloc
+    tcgen05_dealloc = tcgen05.tcgen05_dealloc
+    tcgen05_relinquish_alloc_permit = tcgen05.tcgen05_relinquish_alloc_permit
+    tcgen05_ld = tcgen05.tcgen05_ld
+    tcgen05_st = tcgen05.tcgen05_st
+    tcgen05_wait_ld = tcgen05.tcgen05_wait_ld
+    tcgen05_wait_st = tcgen05.tcgen05_wait_st
+    tcgen05_cp = tcgen05.tcgen05_cp
+    tcgen05_mma = tcgen05.tcgen05_mma
+    tcgen05_commit = tcgen05.tcgen05_commit
+    tcgen05_fence_before_thread_sync = tcgen05.tcgen05_fence_before_thread_sync
+    tcgen05_fence_after_thread_sync = tcgen05.tcgen05_fence_after_thread_sync
+
     setmaxnreg = miscellaneous.setmaxnreg
     nanosleep = miscellaneous.nanosleep
 

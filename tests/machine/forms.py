@@ -17,6 +17,8 @@ OWN = [
     for family in FAMILIES
     if family.execute is None and not family.unsupported and not all(row.facts.unsupported for row in family.rows)
 ]
+#: Families that work on Tensor Memory, which must be allocated: test_tcgen05.py executes each form.
+TENSOR = "tcgen05."
 
 
 def home(instruction):

@@ -26,6 +26,18 @@ from tcemu.machine.warp import Warp
 #: What a kernel finds behind `warp.`: PTX's opcodes with underscores, and where it is. A new method is added here, and
 #: a new special register to REGISTERS: the names are a promise to kernels, so no test reads them off the class.
 METHODS = {
+    "tcgen05_alloc",
+    "tcgen05_dealloc",
+    "tcgen05_relinquish_alloc_permit",
+    "tcgen05_ld",
+    "tcgen05_st",
+    "tcgen05_wait_ld",
+    "tcgen05_wait_st",
+    "tcgen05_cp",
+    "tcgen05_mma",
+    "tcgen05_commit",
+    "tcgen05_fence_before_thread_sync",
+    "tcgen05_fence_after_thread_sync",
     "ld_shared",
     "st_shared",
     "ld_global",
@@ -145,8 +157,11 @@ WORDS = {
     "atom_shared": "add.u32", "atom_global": "add.u32", "red_shared": "add.u32", "red_global": "add.u32",
     "shfl_sync": "up", "vote_sync": "all", "match_sync": "any", "redux_sync": "add.u32", "bar_red": "or",
     "atom_shared_cluster": "add.u32", "red_shared_cluster": "add.u32", "red_async": "add.u32",
+    "tcgen05_mma": "f16",
     "griddepcontrol": "wait", "setmaxnreg": "inc", "prefetch_global": "L1", "fence": "sc", "membar": "gl",
 }  # fmt: skip
+#: What the methods of tcgen05 move.
+TENSOR = {"tcgen05_ld": "32x32b.x1", "tcgen05_st": "32x32b.x1", "tcgen05_cp": "128x256b"}
 
 
 class Listener:
@@ -169,16 +184,20 @@ def test_every_method_executes_the_opcode_that_it_is_called_after(row):
         least, _ = arity(name)
         operands = [WORDS[name]] if name in WORDS else []
         operands += [0] * (least - len(operands))
-        if "tensor" in name:
+        if "bulk_tensor" in name or "tensormap" in name:
             given = list(inspect.signature(getattr(Warp, name)).parameters.values())[1:]
             operands = [made if each.name == "tensor_map" else 0 for each in given if each.kind != each.KEYWORD_ONLY]
         if name in ("mbarrier_test_wait", "mbarrier_try_wait", "mbarrier_wait"):
             operands = [0, 0]
+        if name in TENSOR:
+            names = [each.name for each in inspect.signature(getattr(Warp, name)).parameters.values()][1:]
+            operands[names.index("what")] = TENSOR[name]
         with row(name):
             getattr(Warp(core), name)(*operands)
             (instruction,) = core.heard
             assert set(name.split("_")) <= set(re.split(r"[._:]+", instruction.opcode))
-            assert bind(instruction, "sm_90a").instruction == instruction
+            target = "sm_100a" if name.startswith("tcgen05") else "sm_90a"
+            assert bind(instruction, target).instruction == instruction
 
 
 def test_reprs():

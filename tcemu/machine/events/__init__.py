@@ -18,6 +18,7 @@ from tcemu.machine.events.copies import *  # noqa: F403
 from tcemu.machine.events.grids import *  # noqa: F403
 from tcemu.machine.events.memory import *  # noqa: F403
 from tcemu.machine.events.origins import *  # noqa: F403
+from tcemu.machine.events.tcgen05 import *  # noqa: F403
 from tcemu.machine.events.wgmma import *  # noqa: F403
 
-__all__ = ["barriers", "batches", "blocks", "copies", "grids", "memory", "origins", "wgmma"]  # noqa: F405
+__all__ = ["barriers", "batches", "blocks", "copies", "grids", "memory", "origins", "tcgen05", "wgmma"]  # noqa: F405

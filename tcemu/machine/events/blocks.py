@@ -106,8 +106,11 @@ class DescriptorsDisagreed(WarpsEvent):
     bys: tuple[By, By]
     instruction: Instruction
     descriptors: tuple[tuple[int, ...], tuple[int, ...]]
-#: What lanes wait for. lanes: an active lane, in a loop that none executes; membermask: other lanes of a membermask.
-WaitKind = Literal["barrier", "cluster", "mbarrier", "warpgroup", "registers", "memory", "lanes", "membermask", "grid"]
+#: What lanes wait for. columns: free ones of Tensor Memory; lanes: an active lane, in a loop that none executes;
+#: membermask: other lanes of a membermask.
+WaitKind = Literal[
+    "barrier", "cluster", "mbarrier", "warpgroup", "registers", "memory", "lanes", "membermask", "grid", "columns",
+]  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -148,10 +151,12 @@ class Faulted(WarpEvent):
     #: names a number of registers that no thread can have; exited: the block whose shared memory it uses is gone; rank:
     #: the cluster has no such block; apart: data and mbarrier are in different blocks; overlap: lanes of one stmatrix
     #: store different rows at one address; warpgroup: the block has too few warps for the warpgroup; map: a tensor copy
-    #: uses bytes that are not a tensor map
+    #: uses bytes that are not a tensor map; quarter: a warp uses lanes of Tensor Memory that another warp reaches;
+    #: columns: the block has not allocated columns that it uses; allocation: columns are allocated or freed against the
+    #: rules; idesc: an instruction descriptor contradicts its instruction; pair: the block has no peer, or not this one
     kind: Literal[
         "bounds", "exited", "rank", "apart", "overlap", "alignment", "operands", "arrivals", "bytes", "lanes",
-        "cluster", "registers", "warpgroup", "map",
+        "cluster", "registers", "warpgroup", "map", "quarter", "columns", "allocation", "idesc", "pair",
     ]  # fmt: skip
     #: the memory that it accesses; None if the fault is about something else
     space: Space | None

@@ -14,5 +14,6 @@ __all__ = [
     "miscellaneous",
     "opcodes",
     "synchronization",
+    "tcgen05",
     "warpgroup_matrix",
 ]

@@ -1,0 +1,195 @@
+"""Registers and Tensor Memory: tcgen05.ld, tcgen05.st and tcgen05.wait (PTX ISA 9.1, 9.7.16.8).
+
+Both are asynchronous: a tcgen05.wait of the same thread waits for them. Those of one warp end in order.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.errors import AddressError, OperandError, briefly, is_whole, span
+from tcemu.instructions import Instruction
+from tcemu.layouts.tensor_memory import LANES, lanes_of_warp
+from tcemu.layouts.tensor_moves import cells
+from tcemu.machine.dispatch import Act, executes
+from tcemu.machine.events import Area, By, Tcgen05, Tcgen05Ended, Tcgen05Issued, Tcgen05Waited
+from tcemu.machine.pending import Task
+from tcemu.machine.registers import POISON, WARP, Registers
+from tcemu.machine.tensor_memory import WHOLE, TensorMemory
+
+if TYPE_CHECKING:
+    from tcemu.machine.block import Block
+    from tcemu.machine.core import Core
+
+Array = npt.NDArray[Any]
+Kind = Literal["ld", "st"]
+
+
+class Moves:
+    """The tcgen05.ld and tcgen05.st of a block's warps that no wait has covered, with their tasks."""
+
+    def __init__(self, block: Block) -> None:
+        self.open: dict[tuple[int, Kind], list[tuple[Task, Tcgen05]]] = {}
+
+    def begin(self, core: Core, kind: Kind, task: Task, operation: Tcgen05) -> None:
+        """Begin one; those of a warp are pipelined."""
+        self.open.setdefault((core.index, kind), []).append((task, operation))
+        core.block.pending.add(task)
+
+    def wait(self, core: Core, kind: Kind) -> tuple[Tcgen05, ...]:
+        """End those of a warp."""
+        found = self.open.pop((core.index, kind), [])
+        core.block.pending.finish(task for task, _ in found)
+        return tuple(operation for _, operation in found)
+
+
+class Cells(NamedTuple):
+    """The cells that the registers of a warp hold, (32, n) or (32, n, 2): their lanes and columns, and all of them."""
+
+    lanes: Array
+    columns: Array
+    area: Area
+
+
+class _Shape:
+    """A shape of tcgen05.ld and tcgen05.st: which cells it moves, seen from an address."""
+
+    def __init__(self, instruction: Instruction) -> None:
+        words = instruction.words
+        self.instruction, self.shape, self.num = instruction, words["shape"], int(words["num"][1:])
+        self.packed = bool(words.get("pack") or words.get("unpack"))
+        #: lanes of Tensor Memory that it reaches
+        self.reach = 32 if self.shape == "32x32b" else 16
+        self.bits = 0xFFFF if self.packed else WHOLE
+        self._found: dict[tuple[int, int, int | None], Cells] = {}
+
+    def at(self, core: Core, by: By, given: Any, split: Any = None) -> Cells:
+        """The cells from an address on, all of which the warp may use. Ends the launch if it may not."""
+        instruction, memory = self.instruction, core.block.state(TensorMemory)
+        if split is not None and (not is_whole(split) or split < 0):
+            raise OperandError(
+                f"{instruction}: immHalfSplitoff is an immediate, a number of columns; got {briefly(split)}"
+            )
+        address = given if type(given) is int else int(core.integers(instruction, "taddr", given)[0])
+        key = core.block.number, address, split
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = self._cells(core, address, split)
+        self._check_lanes(core, by, address)
+        memory.check(core, by, instruction, found.area)
+        return found
+
+    def _cells(self, core: Core, address: int, split: int | None) -> Cells:
+        lanes, columns = cells(self.shape, self.num, self.packed, split)
+        lanes, columns = lanes + (address >> 16), columns + (address & 0xFFFF)
+        return Cells(lanes, columns, Area(core.block.number, np.unique(lanes), np.unique(columns), "taddr", self.bits))
+
+    def _check_lanes(self, core: Core, by: By, address: int) -> None:
+        """A warp reaches its own quarter, and shapes of 16 lanes its first or second half."""
+        own, lane = lanes_of_warp(core.index), address >> 16
+        if lane in own[:: self.reach]:
+            return
+        first = " or ".join(str(each) for each in own[:: self.reach])
+        whose = f"which warp {lane // 32} of a warpgroup reaches" if lane < LANES else "which does not exist"
+        told = (
+            f"{self.instruction}: warp {core.index} reaches lanes {span(own[0], own[-1])} of Tensor Memory, so bits "
+            f"31:16 of the address must be {first}; got lane {lane}, {whose}. Add lane << 16 to what tcgen05.alloc "
+            f"returned (PTX ISA {self.instruction.section})"
+        )
+        core.fault(by, self.instruction, "tensor", AddressError(told, "quarter", "tensor"))
+
+
+@executes("tcgen05.ld")
+def ld(instruction: Instruction) -> Act:
+    """tcgen05.ld (9.7.16.8.3): registers (32, n) from Tensor Memory, which hold the values after tcgen05.wait::ld."""
+    shape = _Shape(instruction)
+    count = instruction.operands[0].registers
+
+    def act(core: Core, taddr: Any, split: Any = None) -> Registers:
+        by = core.begin(instruction)
+        if by is None:
+            return core.blank(count)
+        found, memory = shape.at(core, by, taddr, split), core.block.state(TensorMemory)
+        registers = core.adopted(np.full((WARP, count), POISON, np.uint32))
+        operation = Tcgen05("ld", instruction, by, reads=(found.area,), registers=registers)
+        registers.begin(veiled=core.block.pending.policy != "early")
+        core.tell(Tcgen05Issued, operation)
+
+        def end() -> None:
+            words, defined = memory.seen(found.lanes, found.columns)
+            if shape.packed:
+                words, defined = _joined(words), _joined(defined)
+            registers.end(words)
+            missing = defined == 0
+            if missing.any():
+                registers.bank.unwritten = missing
+            core.tell(Tcgen05Ended, operation)
+
+        core.block.state(Moves).begin(core, "ld", Task(("tcgen05", core.index), end), operation)
+        return registers
+
+    return act
+
+
+@executes("tcgen05.st")
+def st(instruction: Instruction) -> Act:
+    """tcgen05.st (9.7.16.8.4): registers (32, n) to Tensor Memory, which holds them after tcgen05.wait::st."""
+    shape = _Shape(instruction)
+    count = instruction.sources[-1].registers
+
+    def act(core: Core, taddr: Any, *operands: Any) -> None:
+        values = operands[-1]
+        words = _words(core, instruction, values, count)
+        by = core.begin(instruction)
+        if by is None:
+            return
+        found, memory = shape.at(core, by, taddr, *operands[:-1]), core.block.state(TensorMemory)
+        given = values if isinstance(values, Registers) else None
+        operation = Tcgen05("st", instruction, by, writes=(found.area,), registers=given)
+        core.tell(Tcgen05Issued, operation)
+        held = np.stack([words & 0xFFFF, words >> 16], axis=2) if shape.packed else words
+
+        def end() -> None:
+            memory.put(found.lanes, found.columns, held, shape.bits)
+            core.tell(Tcgen05Ended, operation)
+
+        core.block.state(Moves).begin(core, "st", Task(("tcgen05", core.index), end), operation)
+
+    return act
+
+
+@executes("tcgen05.wait")
+def wait(instruction: Instruction) -> Act:
+    """tcgen05.wait::ld and ::st (9.7.16.8.5): waits for all tcgen05.ld or tcgen05.st of the warp so far."""
+    kind: Kind = "ld" if instruction.words["wait"] == "wait::ld" else "st"
+
+    def act(core: Core) -> None:
+        by = core.begin(instruction)
+        if by is not None:
+            core.tell(Tcgen05Waited, by, kind, core.block.state(Moves).wait(core, kind))
+
+    return act
+
+
+def _joined(halves: Array) -> Array:
+    """Registers from the low halves of two cells each, (32, n, 2)."""
+    low = halves & np.uint32(0xFFFF)
+    return np.asarray(low[..., 0] | low[..., 1] << np.uint32(16))
+
+
+def _words(core: Core, instruction: Instruction, given: Any, count: int) -> Array:
+    """The registers of st as uint32 (32, n)."""
+    array = core.values(given)
+    if array.dtype.kind == "f" and array.dtype.itemsize == 4:
+        array = array.view(np.uint32)
+    if array.dtype.kind in "iu" and array.shape == (WARP,) and count == 1:
+        array = array[:, None]
+    if array.dtype.kind not in "iu" or array.shape not in ((), (WARP, count)):
+        raise OperandError(
+            f"{instruction} takes registers (32, {count}) of uint32, or one number for all; got dtype {array.dtype}, "
+            f"shape {array.shape} (PTX ISA {instruction.section})"
+        )
+    return np.broadcast_to(array, (WARP, count)).astype(np.uint32)
