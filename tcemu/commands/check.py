@@ -148,6 +148,7 @@ def show(console: Console, held: Mapping[Path, Sequence[Result]]) -> None:
     from rich.table import Table
 
     from tcemu.course import exercises
+    from tcemu.course.verdict import LEAST
 
     table = Table(box=None, pad_edge=False)
     for name in ("notebook", "exercise", "", "points", "minutes"):
@@ -161,6 +162,9 @@ def show(console: Console, held: Mapping[Path, Sequence[Result]]) -> None:
             name = f"{path.parent.name}/{path.stem}" if number == 0 else ""
             table.add_row(name, result.name, state, points, str(row.minutes) if row else "")
     console.print(table)
+    every = ((exercises(path.parent).get(result.name), result) for path, results in held.items() for result in results)
+    if any(row and 0 < result.points < row.points and row.unseen("") for row, result in every):
+        console.print(f"\nPoints for a part of an answer are yours so far. {LEAST}")
     _say_next(console, held)
 
 

@@ -15,6 +15,12 @@ from tcemu.show.ticks import tick
 State = Literal["open", "wrong", "right"]
 _HEADS: dict[State, str] = {"open": "Not answered yet", "wrong": "Not right yet", "right": "Right"}
 
+#: What a grader makes of a part of an answer.
+LEAST = (
+    "The grader also tries other numbers, which nobody has seen: the least that it earns for any of them counts, and "
+    "nothing if that is less than half of this."
+)
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -59,11 +65,20 @@ class Verdict:
         """Points earned, in proportion to how much is right."""
         return self.exercise.points * self.finding.share
 
+    @property
+    def worth(self) -> str:
+        """What a part of an answer earns, and what a grader may make of it; empty if it is right or earns nothing."""
+        if self or not round(self.points, 2):
+            return ""
+        so_far = f"So far it earns {round(self.points, 2):g} of {counted(self.exercise.points, 'point')}."
+        return f"{so_far} {LEAST}" if self.exercise.unseen("") else so_far
+
     def __str__(self) -> str:
         head, rest = self._told()
         lines = [f"{self.exercise.name}: {head[0].lower()}{head[1:]}{rest}"]
         lines += [self.mistake] if self._is_news(self.mistake) else []
         lines += self._scores()
+        lines += [self.worth] if self.worth else []
         lines += [self.aside] if self.aside else []
         lines += [self.reached] if self.reached else []
         lines += [f"Next: {listing(f'{text} ({address})' for text, address in self.links)}."] if self.links else []
@@ -100,7 +115,7 @@ class Verdict:
         sign = "" if self.state == "open" else tick(bool(self))
         parts = [f'<p role="status">{sign}<strong>{head}</strong>{_inline(rest)}</p>']
         parts += [f"<p>{_inline(self.mistake)}</p>"] if self._is_news(self.mistake) else []
-        parts += [f"<p>{escape(line)}</p>" for line in (*self._scores(), self.aside) if line]
+        parts += [f"<p>{escape(line)}</p>" for line in (*self._scores(), self.worth, self.aside) if line]
         parts += [self._onward()] if self.reached else []
         parts += [picture.portable_html for picture in self.finding.pictures]
         parts += [] if self else [_folded(self.exercise.hints)]

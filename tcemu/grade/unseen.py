@@ -29,7 +29,7 @@ from tcemu.grade.tables import table
 KEY, _BYTES = "course.key", 32
 #: How often a function and a kernel are judged on other numbers.
 _DRAWS, _LAUNCHES = 2, 1
-#: An answer that is right for less of the unseen numbers earns nothing.
+#: An answer that earns less than this part of its own numbers' points for unseen ones earns nothing.
 _HALF = 0.5
 _ONLY_ITS_OWN = (
     "Right for the numbers of its own variant, but not for others: the grader also draws numbers that nobody has seen."
@@ -122,7 +122,7 @@ def _less(verdict: Verdict, exercise: Exercise, answer: Any, student: str, key: 
         share = min(share, judged(other, answer, seed).finding.share)
     if share == verdict.finding.share:
         return verdict
-    share = share if share >= _HALF else 0.0
+    share = share if share >= _HALF * verdict.finding.share else 0.0
     says = _ONLY_ITS_OWN if verdict else verdict.says
     finding = Finding(False, says, "" if verdict else verdict.mistake, share, verdict.finding.pictures)
     return replace(verdict, state="wrong", finding=finding)

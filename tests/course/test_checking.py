@@ -1,5 +1,6 @@
 """check, hint and given: what a learner calls, and their messages for a learner's slips."""
 
+import numpy as np
 import pytest
 
 from tcemu.course import Finding, check, exercise, given, hint, judged
@@ -72,3 +73,22 @@ def test_collected_verdicts_are_for_the_named_learner():
             check(where_of_a=...)
     assert [verdict.state for verdict in verdicts] == ["right"]
     assert [verdict.state for verdict in inner] == ["open"]
+
+
+def test_a_part_says_what_it_earns_and_what_a_grader_may_make_of_it():
+    def quantise_rows(numbers):
+        right = np.rint(numbers / (np.abs(numbers).max(axis=1, keepdims=True) / np.float32(127))).astype(np.int8)
+        right[6:] = 0
+        return right
+
+    verdict = judged(exercise("quantise_rows"), quantise_rows, "ada")
+    assert verdict.worth == (
+        f"So far it earns {round(verdict.points, 2):g} of 1 point. The grader also tries other numbers, which nobody "
+        "has seen: the least that it earns for any of them counts, and nothing if that is less than half of this."
+    )
+    assert verdict.worth in str(verdict)
+    assert verdict.worth in verdict._repr_mimebundle_()["text/html"]
+    half = judged(exercise("where_of_b"), lambda row, column: (4 * column + row // 2 % 4, 0))
+    assert half.worth == f"So far it earns {round(half.points, 2):g} of 1 point.", "there are no other numbers"
+    assert judged(exercise("where_of_b"), lambda row, column: (0, 99)).worth == ""
+    assert judged(exercise("where_of_b"), ...).worth == ""

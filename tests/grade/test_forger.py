@@ -154,6 +154,22 @@ def test_what_is_right_for_few_numbers_only_is_told_so_and_no_more():
     )
 
 
+@pytest.mark.parametrize(("rows", "earns"), [(5, True), (2, False)])
+def test_of_a_part_the_least_counts_and_less_than_half_of_it_counts_as_nothing(rows, earns):
+    """Seven of eight rows are right for the learner's own numbers, the first for others."""
+    own = exercise("quantise_rows").given("ada").numbers
+
+    def quantise_rows(numbers):
+        right = np.rint(numbers / (np.abs(numbers).max(axis=1, keepdims=True) / np.float32(127))).astype(np.int8)
+        right[7 if np.array_equal(numbers, own) else rows :] = 0
+        return right
+
+    first = judged(exercise("quantise_rows"), quantise_rows, "ada").points
+    counts = judged_twice(exercise("quantise_rows"), quantise_rows, "ada", "key").points
+    assert first > 0.6
+    assert 0.5 * first < counts < first if earns else counts == 0
+
+
 def test_unseen_numbers_depend_on_key_student_and_bytes():
     seen = []
 
