@@ -35,6 +35,13 @@ _SHARED = re.compile(r"\bcuda(?:TextureObject_t|SurfaceObject_t)\b|\bCUtensorMap
 #: A macro with arguments, and lines at file scope that are a call of one.
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\((?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
 _CALL = re.compile(r"^(\w+)\((?:[^(){};#]|\([^(){};#]*\))*\)[ \t]*;?[ \t]*$", re.MULTILINE)
+#: What the parser need not see: strings of PTX, with #if between them.
+_ASM = re.compile(
+    rb"\b(?:asm|__asm__)\b\s*(?:(?:volatile|__volatile__)\s*)?"
+    rb"\((?:[^()\"]++|\"(?:[^\"\\]|\\.)*+\"|\([^()]*+\))*+\)"
+)
+#: What nvcc's --extended-lambda wants and NVRTC, for which everything is for the device, refuses: [=] __device__ (int x).
+_LAMBDA = re.compile(r"(?<=\])(\s*)((?:__(?:host|device)__\s*)+)(?=[({])")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 #: What a file, a namespace, extern "C" {}, a template and #if hold, one inside another.
 _OUTER = {
@@ -77,7 +84,8 @@ def device_side(source: str, wrong: Collection[int] = ()) -> DeviceSide:
     `wrong` are lines at which the compiler stumbled; functions that hold them are left out too, unless they are
     annotated. A file that has no host code comes back as it is.
     """
-    plain, called = _without_calls(source)
+    annotated, called = _without_calls(source)
+    plain = _LAMBDA.sub(lambda found: found[1] + re.sub(r"[^\n]", " ", found[2]), annotated)
     raw = plain.encode()
     parts = list(_parts(raw))
     macros = _macros(source)
@@ -112,7 +120,8 @@ def _parser() -> Parser:
 
 
 def _parts(raw: bytes) -> Iterator[Part]:
-    yield from _inside(_parser().parse(raw).root_node, raw)
+    hidden = _ASM.sub(lambda found: re.sub(rb"[^\n]", b" ", found[0]), raw)
+    yield from _inside(_parser().parse(hidden).root_node, raw)
 
 
 def _inside(outer: Node, raw: bytes) -> Iterator[Part]:

@@ -24,6 +24,11 @@ _ADVICE = {
     r'cannot open source file "(curand\w*\.h)"': (
         "{0} belongs to cuRAND, which is a package of its own: `pip install nvidia-curand`"
     ),
+    r'cannot open source file "((?:cute|cutlass)/[^"]+)"': (
+        "{0} belongs to CUTLASS: get its repository, and say where it is, include='cutlass/include' "
+        "(in a cell: %%cuda -I cutlass/include)"
+    ),
+    r'cannot open source file "(hip/[^"]+)"': "{0} is for AMD's GPUs; tcemu compiles CUDA C++",
     r'cannot open source file "([^"]+)"': (
         "{0} is none of CUDA's headers; include=[FOLDER] adds a folder (in a cell: %%cuda -I FOLDER)"
     ),
@@ -101,6 +106,11 @@ def warnings(log: str) -> tuple[Message, ...]:
     return tuple(each for each in found if "nvidia" not in Path(each.file).parts and own not in each.file)
 
 
+def lacks_std(log: str) -> bool:
+    """Whether a name of std is missing, which nvcc knows from headers that it includes by itself."""
+    return bool(re.search(r'(?:namespace "std" has no|qualified name is not allowed)', log))
+
+
 def absent_header(log: str) -> str:
     """The header that NVRTC did not find; empty if it found all."""
     found = _NO_FILE.search(log)
@@ -129,3 +139,12 @@ def names_wrong(log: str) -> bool:
     """Whether the errors are about name expressions, so that the source itself compiles."""
     found = [each for each in messages(log) if each.error]
     return bool(found) and all(each.file == _NAMES for each in found)
+
+
+def unknown_argument(log: str, template: str) -> str:
+    """The complaint about a name among a template's arguments; empty if the template itself does not fit."""
+    said = next((each.said for each in messages(log) if each.error), "")
+    found = re.search(r'identifier "(\w+)" is undefined', said)
+    if not found or found[1] == template:
+        return ""
+    return f"{found[1]} is no name at file scope; write its value, as in gemm<64>."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 from tcemu import ptx
 from tcemu.arguments import explained
 from tcemu.cuda import compiler, messages, options
-from tcemu.cuda.headers import HOST, beside, elsewhere
+from tcemu.cuda.headers import HOST, TORCH, beside, for_host, near
 from tcemu.cuda.host_code import device_side, mentions_device
 from tcemu.cuda.nvrtc import Answer, Request
 from tcemu.cuda.toolkit import OWN, toolkit
@@ -23,6 +23,14 @@ from tcemu.errors import OperandError, UnknownKey, listing
 from tcemu.instructions.targets import target_named
 
 EMPTY: Mapping[str, object] = MappingProxyType({})
+#: Files of the user: path and text, by the name that an #include has for them.
+Files = dict[str, tuple[str, str]]
+#: Parts of C++'s library that g++ brings along with others.
+_STD = "-include=tcemu_std.h"
+_NO_INSTANCE = (
+    "the number, order or kind of its arguments differs from what follows `template`, or a namespace is missing before "
+    "it."
+)
 #: Times that host code and headers which a source lacks are left out, at most.
 _TRIES = 24
 #: Answers that are kept, and what was asked: running a cell again costs nothing.
@@ -76,20 +84,19 @@ class Module(ptx.Module):
         answer = compiler.ask(request)
         if answer.failed:
             if messages.names_wrong(answer.log) or "name expression" in answer.log.lower():
-                raise self._unknown(expression)
+                raise self._unknown(expression, messages.unknown_argument(answer.log, expression.partition('<')[0]))
             raise messages.error(answer.log, answer.failed)
         self._from.lowered[expression] = answer.lowered[expression]
         return _Instance(self, _with_own_names(answer.ptx, self._from.paths))
 
-    def _unknown(self, name: object) -> UnknownKey:
+    def _unknown(self, name: object, why: str = "") -> UnknownKey:
         error = super()._unknown(name)
         if name in self.left_out:
             return UnknownKey(f"{name} is host code, which tcemu does not run: {_call_in_words(self)}")
         template = name.partition("<")[0].strip() if isinstance(name, str) else ""
         if template in self.templates:
             return UnknownKey(
-                f"{name} is no instantiation of the template {template}: the number, order or kind of its arguments "
-                f"differs from what follows `template`, or a namespace is missing before it."
+                f"{name} is no instantiation of the template {template}: {why or _NO_INSTANCE}"
             )
         if self.templates:
             several = listing((f"{each}<...>" for each in self.templates), "and")
@@ -180,9 +187,8 @@ def compiled(
     searched = [f"-I{place}" for place in (*places, *toolkit().include)]
     flags = (*_flags(target, words), *options.defined(define), *searched)
     _remember(name, text)
-    files = beside(text, places)
     ask = compiler.ask if include else _asked
-    request, answer, left_out = _device_code(text, name, files, places, (*flags, *words), ask)
+    request, answer, left_out, files = _device_code(text, name, places, (*flags, *words), ask)
     paths = {name: name} | {called: path for called, (path, _) in files.items()}
     return Module(Source(text, name, target, request, left_out, paths, {}), answer)
 
@@ -199,30 +205,39 @@ def _flags(target: str, words: Iterable[str]) -> list[str]:
 
 
 def _device_code(
-    text: str,
+    source: str,
     name: str,
-    files: dict[str, tuple[str, str]],
-    places: Iterable[Path],
+    places: Sequence[Path],
     flags: tuple[str, ...],
     ask: Callable[[Request], Answer],
-) -> tuple[Request, Answer, tuple[str, ...]]:
+) -> tuple[Request, Answer, tuple[str, ...], Files]:
     """Compile what is for the device; host code that NVRTC stumbles over, and headers for it, are left out in turn."""
+    text, files = beside(source, places)
     wrong: dict[str, frozenset[int]] = {}
     absent: dict[str, str] = {}
     first: Answer | None = None
     for _ in range(_TRIES):
         side = device_side(text, wrong.get(name, frozenset()))
-        headers = {key: device_side(inner, wrong.get(path, frozenset())).text for key, (path, inner) in files.items()}
+        sides = {key: device_side(inner, wrong.get(path, frozenset())) for key, (path, inner) in files.items()}
+        headers = {key: each.text for key, each in sides.items()}
         request = Request(side.text, name, flags, {**HOST, **headers, **absent})
         answer = ask(request)
         if not answer.failed:
-            return request, answer, side.left_out
-        first = first or answer
+            return request, answer, side.left_out, files
         header = messages.absent_header(answer.log)
-        if header and header not in absent and side.left_out:
+        if for_host(header) and header not in absent:
+            absent[header] = TORCH
+            continue
+        first = first or answer
+        if messages.lacks_std(answer.log) and _STD not in flags:
+            flags = (*flags, _STD)
+            continue
+        if header and header not in absent and (side.left_out or any(each.left_out for each in sides.values())):
             absent[header] = ""
             continue
-        files |= elsewhere(messages.wrong_files(answer.log), places)
+        if _far(answer.log, name, files, places):
+            text, files = beside(source, places, angles=True)
+            continue
         more = {
             file: messages.wrong_lines(answer.log, called) | messages.wrong_lines(answer.log, file)
             for file, called in _called(name, files)
@@ -242,10 +257,20 @@ def _device_code(
     log = first.log
     for path, called in _called(name, files):
         log = re.sub(rf"^{re.escape(called)}\(", lambda _, path=path: f"{path}(", log, flags=re.MULTILINE)  # type: ignore[misc]
-    raise messages.error(log, first.failed, messages.advice(log))
+    header = messages.absent_header(log)
+    there = near(header, places[0] if places else None) if header else None
+    advice = f"{header} lies in {there}: include={str(there)!r}" if there else messages.advice(log)
+    raise messages.error(log, first.failed, advice)
 
 
-def _called(name: str, files: Mapping[str, tuple[str, str]]) -> list[tuple[str, str]]:
+def _far(log: str, name: str, files: Files, places: Iterable[Path]) -> bool:
+    """Whether there are errors in files of the user's folders that the compiler has found by itself."""
+    known = {each for pair in _called(name, files) for each in pair}
+    others = messages.wrong_files(log) - known
+    return any(Path(each).is_relative_to(place) for each in others for place in places)
+
+
+def _called(name: str, files: Files) -> list[tuple[str, str]]:
     """The source and its own headers: what they are and what NVRTC calls them."""
     return [(name, name), *((path, key) for key, (path, _) in files.items())]
 

@@ -341,3 +341,89 @@ def test_curands_own_header_is_read_where_it_is_installed(tmp_path):
 def test_a_file_may_begin_with_a_byte_order_mark(tmp_path):
     (tmp_path / "scale.cu").write_bytes(b"\xef\xbb\xbf" + SCALE.encode())
     assert list(cuda.compile(tmp_path / "scale.cu")) == ["scale"]
+
+
+def test_files_include_each_other_by_any_path(tmp_path):
+    """One file has one name, and one name two files; what lies behind <> loses its host code too."""
+    files = {
+        "a/kernel.cu": '#include "../b/tools.cuh"\n#include "tools.cuh"\n#include <lib/all.cuh>\n'
+        "__global__ void f(int* x) { *x = inner() + outer() + lib(); }\n",
+        "a/tools.cuh": '#pragma once\n#include "../b/../b/tools.cuh"\n__device__ int inner() { return 1; }\n',
+        "b/tools.cuh": '#pragma once\n#include "../a/tools.cuh"\n__device__ int outer() { return 20; }\n',
+        "c/lib/all.cuh": '#pragma once\n#include "deep/part.cuh"\n',
+        "c/lib/deep/part.cuh": '#pragma once\n#include "../all.cuh"\n#include "../two.cuh"\n'
+        "__host__ inline void start() { cudaMalloc(0, 0); }\n__device__ int lib() { return 300 + TWO; }\n",
+        "c/lib/two.cuh": "#define TWO 2\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    x = np.zeros(1, np.int32)
+    cuda.compile(tmp_path / "a" / "kernel.cu", include=tmp_path / "c")["f"][1, 1](x)
+    assert x == 323
+
+
+def test_a_header_that_lies_near_the_source_is_named(tmp_path):
+    for name in ("include", "src"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "include" / "tools.cuh").write_text("#define N 1\n")
+    (tmp_path / "src" / "kernel.cu").write_text('#include "tools.cuh"\n__global__ void f(int* x) { *x = N; }\n')
+    with pytest.raises(CompilationError) as caught:
+        cuda.compile(tmp_path / "src" / "kernel.cu")
+    assert f"tools.cuh lies in {tmp_path / 'include'}: include='{tmp_path / 'include'}'" in str(caught.value)
+
+
+def test_extensions_of_pytorch():
+    source = """#include <torch/extension.h>
+    #include <c10/cuda/CUDAGuard.h>
+    #include <ATen/some/header/of/tomorrow.h>
+    C10_HOST_DEVICE float twice(float x) { return 2 * x; }
+    __global__ void f(at::Half* x) { x[threadIdx.x] = __float2half(twice(__half2float(x[threadIdx.x]))); }
+    torch::Tensor forward(torch::Tensor x) { f<<<1, 32>>>(x.data_ptr<at::Half>()); return x; }
+    PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("forward", &forward); }"""
+    x = np.arange(32, dtype=np.float16)
+    cuda.compile(source)["f"][1, 32](x)
+    assert np.array_equal(x, 2 * np.arange(32))
+
+
+def test_words_of_nvcc_and_gcc_that_nvrtc_lacks():
+    """Lambdas with annotations, gcc's words, std without its header, Thrust's and CUB's headers of both sides."""
+    source = """#include <stdbool.h>
+    #include <thrust/complex.h>
+    #include <thrust/binary_search.h>
+    #include <cub/device/device_scan.cuh>
+    __device__ __inline__ int one() { int y; __asm__ __volatile__("mov.s32 %0, 1;" : "=r"(y)); return y; }
+    template <class F> __device__ int apply(F f) { return f(40); }
+    __global__ void k(int* x) {
+        register bool yes = true;
+        std::aligned_storage<4, 4>::type room;
+        thrust::complex<float> i(0, 1);
+        x[0] = apply([=] __host__ __device__ (int y) { return y + one() + yes; }) + sizeof(room) + int((i * i).real());
+    }
+    int main() { thrust::device_vector<int> v(3); thrust::sort(v.begin(), v.end()); }"""
+    x = np.zeros(1, np.int32)
+    cuda.compile(source)["k"][1, 1](x)
+    assert x == 45
+
+
+def test_preprocessor_inside_a_string_of_ptx():
+    source = """__device__ float load(const float* p) {
+        float y;
+        asm volatile("{ ld.global"
+    #if __CUDA_ARCH__ >= 100
+                     ".nc"
+    #endif
+                     ".f32 %0, [%1]; }" : "=f"(y) : "l"(p));
+        return y;
+    }
+    __global__ void f(float* x) { *x = load(x) + 1; }
+    int main() { float* d; cudaMallocHost(&d, 4); }"""
+    x = np.zeros(1, np.float32)
+    cuda.compile(source)["f"][1, 1](x)
+    assert x == 1
+
+
+def test_a_name_among_a_templates_arguments_that_is_nowhere():
+    module = cuda.compile("template <int N> __global__ void f(int* x) { *x = N; }\nint main() { const int B = 4; }")
+    with pytest.raises(UnknownKey, match="no instantiation of the template f: B is no name at file scope; write"):
+        module["f<B>"]

@@ -10,6 +10,12 @@ using ulong = unsigned long;
 using ushort = unsigned short;
 using uchar = unsigned char;
 
+// What gcc has beside the standard's words, and what C++17 has no more.
+#define __asm__ asm
+#define __volatile__ volatile
+#define __inline__ inline
+#define register
+
 #ifndef INFINITY
 #define INFINITY __builtin_bit_cast(float, 0x7f800000)
 #endif

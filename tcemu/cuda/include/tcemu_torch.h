@@ -1,0 +1,26 @@
+// What kernels in an extension of PyTorch use of its headers; everything else there is for the host.
+#pragma once
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#ifndef C10_HOST_DEVICE
+#define C10_DEVICE __device__
+#define C10_HOST __host__
+#define C10_HOST_DEVICE __host__ __device__
+#define C10_LAUNCH_BOUNDS_1(threads) __launch_bounds__(threads)
+#define C10_LAUNCH_BOUNDS_2(threads, blocks) __launch_bounds__(threads, blocks)
+#define C10_WARP_SIZE 32
+#define WARP_SHFL(value, lane) __shfl_sync(0xffffffff, value, lane)
+#define WARP_SHFL_XOR(value, mask) __shfl_xor_sync(0xffffffff, value, mask)
+#define WARP_SHFL_DOWN(value, delta) __shfl_down_sync(0xffffffff, value, delta)
+#define CUDA_KERNEL_LOOP(i, n) for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += blockDim.x * gridDim.x)
+#endif
+namespace c10 {
+using Half = __half;
+using BFloat16 = __nv_bfloat16;
+}  // namespace c10
+namespace at {
+using c10::Half, c10::BFloat16;
+}
+namespace torch {
+using c10::Half, c10::BFloat16;
+}
