@@ -61,9 +61,7 @@ def for_host(header: str) -> bool:
     return bool(_TORCH.match(header))
 
 
-def beside(
-    source: str, folders: Iterable[Path], angles: bool = False
-) -> tuple[str, dict[str, tuple[str, str]]]:
+def beside(source: str, folders: Iterable[Path], angles: bool = False) -> tuple[str, dict[str, tuple[str, str]]]:
     """The source, and the files that it and they include in quotes: path and text, by the name that includes them.
 
     They are looked for beside the file that includes them and in `folders`, with `angles` also those in <>; one that
@@ -107,7 +105,8 @@ def near(header: str, folder: Path | None) -> Path | None:
     """A folder near a source in which a header lies that was not found."""
     if folder is None:
         return None
-    patterns = [(folder, "*/"), (folder.parent, ""), (folder.parent, "*/"), (folder.parent.parent, "*/"), (folder, "*/*/")]
+    above = folder.parent
+    patterns = [(folder, "*/"), (above, ""), (above, "*/"), (above.parent, "*/"), (folder, "*/*/")]
     paths = (path for start, pattern in patterns for path in sorted(start.glob(pattern + header)))
     path = next(paths, None)
     return Path(str(path).removesuffix(header)) if path else None

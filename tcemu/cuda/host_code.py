@@ -40,7 +40,7 @@ _ASM = re.compile(
     rb"\b(?:asm|__asm__)\b\s*(?:(?:volatile|__volatile__)\s*)?"
     rb"\((?:[^()\"]++|\"(?:[^\"\\]|\\.)*+\"|\([^()]*+\))*+\)"
 )
-#: What nvcc's --extended-lambda wants and NVRTC, for which everything is for the device, refuses: [=] __device__ (int x).
+#: What nvcc's --extended-lambda wants and NVRTC, for which all is for the device, refuses: [=] __device__ (int x).
 _LAMBDA = re.compile(r"(?<=\])(\s*)((?:__(?:host|device)__\s*)+)(?=[({])")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 #: What a file, a namespace, extern "C" {}, a template and #if hold, one inside another.
