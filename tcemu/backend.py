@@ -15,7 +15,7 @@ from math import inf
 from threading import Thread
 from typing import TypeVar
 
-from tcemu.errors import KernelsUnavailable, did_you_mean, install, listing
+from tcemu.errors import IN_BROWSER, KernelsUnavailable, did_you_mean, install, listing
 from tcemu.kernels.host import threads
 from tcemu.kernels.host.threads import cores
 
@@ -47,7 +47,7 @@ def backend(products: float = inf) -> str:
 
 def load_soon() -> None:
     """Start to load the kernels in the background: a reader who has a slider in view will compute again and again."""
-    if not _State.chosen:
+    if not _State.chosen and not IN_BROWSER:
         Thread(target=_load_quietly, name="tcemu-load").start()
 
 

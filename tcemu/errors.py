@@ -214,6 +214,28 @@ class MissingPackage(TcemuError, ImportError):  # noqa: N818 - an absence, not a
     """A package that only an extra of tcemu installs is not there; the message names the extra and the command."""
 
 
+class NoProcesses(TcemuError):  # noqa: N818 - an absence, not a mistake of the user
+    """Something needs threads or processes of its own, and Python runs in a browser, which has none."""
+
+
+#: Whether Python runs in a browser (or in another host of WebAssembly): without threads, processes and locks of files.
+IN_BROWSER = sys.platform == "emscripten"
+
+
+def require_processes(what: str) -> None:
+    """Raise NoProcesses in a browser, where `what` cannot work.
+
+    >>> from tcemu.errors import require_processes
+    >>> require_processes("`tcemu check`")
+    """
+    if IN_BROWSER:
+        raise NoProcesses(f"{what} needs a process of its own, and a page has none. It works on a computer: {_INSTALL}")
+
+
+#: How a reader of the page gets everything.
+_INSTALL = 'pip install "tcemu[course,cuda]"'
+
+
 def require(extra: str, what: str, *packages: str) -> None:
     """Raise MissingPackage if one of the packages, which `what` needs, is not installed.
 

@@ -145,7 +145,7 @@ def _patterns_plan(operation: Operation, shape: tuple[int, int, int], sparse: bo
     a, b, c = (InWords.packed(count, width) for count, width in zip(counts, widths, strict=True))
     size = operation.formats["d"].storage.itemsize
     per = max(1, 4 // size) if _shared(operation, (1, m, n)) else 1
-    operands = Operands(a, b, c, np.arange(m * n).reshape(-1, per), 32 // per)
+    operands = Operands(a, b, c, np.arange(m * n, dtype=np.int64).reshape(-1, per), 32 // per)
     found = plan(operation, shape, operands)
     if found is None:
         raise TypeError(operation)
@@ -200,6 +200,7 @@ def _(model: FmaGroups, operation: Operation) -> Kernel:
     from tcemu.kernels.chains import add_groups
 
     tables = tuple(numbers(lookup(name)) for name in (operation.a, operation.b, operation.c, operation.d, "f32"))
-    group = np.array([next(g for g, ks in enumerate(model.groups) if k in ks) for k in range(operation.depth)])
+    groups = [next(g for g, ks in enumerate(model.groups) if k in ks) for k in range(operation.depth)]
+    group = np.array(groups, np.int64)
     order, nan = np.array(model.order), CANONICAL_NAN[operation.d]
     return lambda a, b, c, d: add_groups(a, b, c, d, *tables, group, order, model.from_zero, nan)

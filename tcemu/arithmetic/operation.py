@@ -73,7 +73,7 @@ def numbers(form: Format) -> npt.NDArray[np.int64]:
 @cache
 def conversion(source: str, target: str) -> Array:
     """Every pattern of a small format as the pattern of a wider one, by the codec: an exact table."""
-    values = lookup(source).decode(np.arange(1 << lookup(source).container))
+    values = lookup(source).decode(np.arange(1 << lookup(source).container, dtype=np.int64))
     return lookup(target).encode(values)
 
 

@@ -39,7 +39,7 @@ class InWords(NamedTuple):
     @classmethod
     def packed(cls, count: int, width: int) -> InWords:
         """A number of elements of the same width in bits, one after the other."""
-        bits, size = np.arange(count) * width, max(width, 32)
+        bits, size = np.arange(count, dtype=np.int64) * width, max(width, 32)
         return cls(bits // size, bits % size)
 
 
@@ -268,7 +268,7 @@ class _WithScales:
 
     def _order_of(self, count: int) -> tuple[Array, Array]:
         """The scales of A and of B (numbers in C order) that the blocks take, one after the other."""
-        tiles, used = self.tiles, np.arange(self._groups) * count // self._groups
+        tiles, used = self.tiles, np.arange(self._groups, dtype=np.int64) * count // self._groups
         lanes, rows = tiles.lanes[:, None], tiles.rows[:, None]
         of_a, of_b = (rows, lanes) if tiles.along_n else (lanes, rows)
         return (of_a * count + used[:, None]).ravel(), (used[:, None] * tiles.shape[1] + of_b).ravel()

@@ -29,7 +29,7 @@ from tcemu.course.answers import DOTS
 from tcemu.course.checking import verdicts_of
 from tcemu.course.source import source
 from tcemu.course.verdict import Verdict
-from tcemu.errors import CourseError, TcemuError, listing
+from tcemu.errors import CourseError, TcemuError, listing, require_processes
 from tcemu.tracebacks import described
 
 #: Seconds of processor time that a notebook may take, and how many times as many may pass while it waits for something.
@@ -257,6 +257,7 @@ def results_of(path: Path, limit: float = LIMIT, untouched: Container[str] = ())
 
 def _ask(path: Path, left_out: Mapping[str, str], limit: float) -> tuple[list[Result], str, str]:
     """Run a notebook in a separate process: its results, the cell in which it was stopped, and what went wrong."""
+    require_processes("A notebook that is checked as a whole")
     command = [sys.executable, "-m", "tcemu.course.running", f"{limit:g}", path.name, json.dumps(dict(left_out))]
     options: Any = {"cwd": path.parent, "stdin": subprocess.DEVNULL, "capture_output": True}
     longest = _WAITS * limit

@@ -14,7 +14,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from tcemu.errors import MissingPackage, install_extra
+from tcemu.errors import MissingPackage, NoProcesses, install_extra, require_processes
 
 #: Headers that NVRTC needs and lacks: C++'s standard library as far as kernels use it, and empty ones for the host's.
 OWN = Path(__file__).parent / "include"
@@ -34,7 +34,8 @@ class Toolkit:
 
 @cache
 def toolkit() -> Toolkit:
-    """What is installed. Raises MissingPackage if NVRTC is not."""
+    """What is installed. Raises MissingPackage if NVRTC is not, NoProcesses in a browser."""
+    require_processes("NVRTC, the compiler of CUDA C++,")
     folders = list(_folders())
     library = next(filter(None, map(_library, folders)), None)
     if library is None:
@@ -54,7 +55,7 @@ def available() -> bool:
     """
     try:
         toolkit()
-    except MissingPackage:
+    except (MissingPackage, NoProcesses):
         return False
     return True
 

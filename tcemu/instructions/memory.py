@@ -59,7 +59,7 @@ class Memory:
     @property
     def numbers(self) -> Array:
         """An array of shape `own` with the number of each memory, which selects the memory that a warp sees."""
-        return np.arange(prod(self.own)).reshape(self.own)
+        return np.arange(prod(self.own), dtype=np.int64).reshape(self.own)
 
     def _check(self, given: object) -> Array:
         if not isinstance(given, np.ndarray) or given.dtype != np.uint8 or given.ndim < 1:
@@ -108,7 +108,7 @@ class Memory:
             lines = np.empty((*addresses.shape, count), np.uint8)
             load(self._flat, addresses, which, lines)
             return lines
-        index = addresses[..., None] + np.arange(count)
+        index = addresses[..., None] + np.arange(count, dtype=np.int64)
         return np.asarray(self._flat[0][index] if which is None else self._flat[which[:, None, None], index])
 
     @cached_property
@@ -134,7 +134,7 @@ class Memory:
 
             store(self._flat, addresses, which, np.ascontiguousarray(lines))
         else:
-            index = addresses[..., None] + np.arange(lines.shape[-1])
+            index = addresses[..., None] + np.arange(lines.shape[-1], dtype=np.int64)
             self._flat[np.zeros((1, 1, 1), np.intp) if which is None else which[:, None, None], index] = lines
         if not self.bytes.flags.c_contiguous:
             self.bytes[...] = self._flat.reshape(self.bytes.shape)

@@ -184,7 +184,7 @@ def _numbers(instruction: Instruction, role: str, pick: tuple[int, int]) -> Arra
     """The elements of a fragment that are the scales, (16, s) of A or (s, 8) of B."""
     byte, thread = pick
     shape, some = instruction.fragments[role].shape, slice(byte, byte + instruction.facts.scales)
-    numbers = np.arange(prod(shape)).reshape(shape)[thread]
+    numbers = np.arange(prod(shape), dtype=np.int64).reshape(shape)[thread]
     return np.asarray(numbers[:, some] if role == "scale_a" else numbers[some])
 
 

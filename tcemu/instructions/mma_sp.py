@@ -192,7 +192,7 @@ def stored_places(instruction: Instruction, held: Array, chosen: int, first: int
     """For flat metadata (warps, 32), counted from `first`: the k of each stored element, (warps, 16, K / 2)."""
     fragment, pattern = instruction.fragments["e"], pattern_of(instruction)
     codes = fragment.read(held).reshape(-1, *fragment.shape)[:, chosen]
-    places = np.take(pattern.table, codes, axis=0)
+    places = np.take(pattern.table, codes.astype(np.intp, copy=False), axis=0)
     if places.min(initial=0) < 0:
         _complain(instruction, codes, chosen, places, first)
     places += np.arange(0, instruction.shape.k, pattern.chunk, dtype=places.dtype)[:, None]

@@ -205,7 +205,8 @@ def _tile(
 ) -> Array:
     """Patterns (warpgroups, mn, k) of a tile in shared memory; b1 is in words of 32."""
     size = element_bytes(instruction, role)
-    where = addresses(descriptors.reshape(-1), np.arange(shape[0]), np.arange(shape[1]), size, mn_major)
+    mn, k = (np.arange(extent, dtype=np.int64) for extent in shape)
+    where = addresses(descriptors.reshape(-1), mn, k, size, mn_major)
     flat = where.reshape(len(where), -1)
     memory.check(flat, size, size, f"element of {role}", "elements are aligned")
     return memory.elements(flat, size, which).reshape(-1, *shape)

@@ -200,7 +200,8 @@ def _read_tile(instruction: Instruction, role: str, descriptor: int, mn_major: b
     words = 32 if instruction.types["a"].container == 1 else 1
     rows, depth = (n, k // words) if role == "b" else (m, (instruction.facts.stored or k) // words)
     size = element_bytes(instruction, role)
-    where = addresses(np.array([descriptor], np.uint64), np.arange(rows), np.arange(depth), size, mn_major)
+    along, deep = (np.arange(extent, dtype=np.int64) for extent in (rows, depth))
+    where = addresses(np.array([descriptor], np.uint64), along, deep, size, mn_major)
     flat = where.reshape(-1)
     index = (flat // size).reshape(rows, depth)
     order = np.ascontiguousarray(index.T if role == "b" else index)

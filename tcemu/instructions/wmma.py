@@ -246,7 +246,7 @@ class _Lines:
 
     def addresses(self, pointer: Array, step: Array) -> Array:
         """Byte addresses (warps, lines)."""
-        return np.asarray(pointer[:, None] + step[:, None] * np.arange(self.lines))
+        return np.asarray(pointer[:, None] + step[:, None] * np.arange(self.lines, dtype=np.int64))
 
     def check(self, pointer: Array, step: Array, first: int) -> Array:
         """The addresses, if aligned and inside the memory; otherwise raises AddressError. Warps count from `first`."""

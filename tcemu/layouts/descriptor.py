@@ -216,7 +216,7 @@ class Descriptor:
         layout = self.layout(element, major)
         if not (is_whole(mn) and is_whole(k)) or mn < 0 or k < 0:
             raise LayoutError(f"mn and k must be whole numbers of at least 0; got mn {briefly(mn)}, k {briefly(k)}")
-        return int(tile_addresses(self, layout, np.array([mn]), np.array([k])).item())
+        return int(tile_addresses(self, layout, np.array([mn], np.int64), np.array([k], np.int64)).item())
 
     def step(self, by: int) -> Descriptor:
         """The descriptor `by` bytes further on: only the start address changes; the base offset stays.

@@ -64,7 +64,8 @@ class _Question:
     def addresses(self, descriptor: Descriptor) -> Array:
         layout = replace(self.layout, swizzle=descriptor.swizzle)
         per = max(8 // layout.bits, 1)
-        return tile_addresses(descriptor, layout, np.arange(self.mn), np.arange(0, self.k, per))
+        mn, k = np.arange(self.mn, dtype=np.int64), np.arange(0, self.k, per, dtype=np.int64)
+        return tile_addresses(descriptor, layout, mn, k)
 
     def fits(self, descriptor: Descriptor) -> bool:
         """Whether it has the same addresses as one of the candidates, apart from the start."""

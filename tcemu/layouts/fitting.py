@@ -207,7 +207,7 @@ def _with_base(where: Array, layout: Canonical, base: int) -> Way | Reason:
         steps["lbo"] = 16  # not used; the manual puts 1 into the field
     made = Descriptor(start, steps["lbo"], steps["sbo"], layout.swizzle, base)
     per = max(8 // layout.bits, 1)
-    mn, k = np.arange(where.shape[0]), np.arange(0, where.shape[1] * per, per)
+    mn, k = np.arange(where.shape[0], dtype=np.int64), np.arange(0, where.shape[1] * per, per, dtype=np.int64)
     if not np.array_equal(tile_addresses(made, layout, mn, k), where):  # the emulator's own formula has the last word
         return Reason(layout.major, layout.swizzle, "swizzle", "the exchange of units differs from the swizzle's")
     return Way(layout.major, made)
@@ -246,7 +246,7 @@ def _at(layout: Canonical, line: int, along: int) -> str:
 
 def _units(where: Array, _offsets: Array, layout: Canonical, _start: int) -> str:
     lined, unit = _lined(where, layout), 16 // layout.size
-    inside = np.arange(lined.shape[1]) % unit
+    inside = np.arange(lined.shape[1], dtype=np.int64) % unit
     wrong = np.argwhere(np.diff(lined, axis=1) != layout.size)
     wrong = wrong[inside[wrong[:, 1]] != unit - 1]
     if not wrong.size:
@@ -269,7 +269,7 @@ def _lines(where: Array, _offsets: Array, layout: Canonical, _start: int) -> str
     first = _lined(where, layout)[:, 0]
     # a swizzle exchanges units inside a line's bytes only
     begin = first // layout.line * layout.line if layout.swizzle else first
-    number = np.arange(first.size)
+    number = np.arange(first.size, dtype=np.int64)
     wrong = np.flatnonzero(begin != begin[number // 8 * 8] + number % 8 * layout.line)
     if not wrong.size:
         return ""
@@ -282,7 +282,8 @@ def _lines(where: Array, _offsets: Array, layout: Canonical, _start: int) -> str
 
 def _exchange(where: Array, offsets: Array, layout: Canonical, start: int) -> str:
     cut = _cut(offsets, layout)
-    wanted = cut[:, :1, :, :1] + np.arange(8)[:, None, None] * layout.line + np.arange(cut.shape[3]) * layout.size
+    lines, units = (np.arange(count, dtype=np.int64) for count in (8, cut.shape[3]))
+    wanted = cut[:, :1, :, :1] + lines[:, None, None] * layout.line + units * layout.size
     wrong = np.argwhere((cut != wanted) & (cut >= 0))
     if not wrong.size:
         return ""
@@ -301,7 +302,8 @@ def _exchange(where: Array, offsets: Array, layout: Canonical, start: int) -> st
 def _atoms(_where: Array, offsets: Array, layout: Canonical, _start: int) -> str:
     origins = _cut(offsets, layout)[:, 0, :, 0]
     lines, along = (int(axis[1]) if axis.size > 1 else 0 for axis in (origins[:, 0], origins[0]))
-    wanted = np.add.outer(np.arange(origins.shape[0]) * lines, np.arange(origins.shape[1]) * along)
+    row, column = (np.arange(count, dtype=np.int64) for count in origins.shape[:2])
+    wanted = np.add.outer(row * lines, column * along)
     wrong = np.argwhere(origins != wanted)
     if not wrong.size:
         return ""
@@ -364,7 +366,8 @@ def _rows(where: Array, bits: int) -> Rows | None:
             for swizzle in (None, *_SWIZZLES):
                 plain = address if swizzle is None else _undone(address, *swizzle)
                 pitch = int(plain[1, 0] - plain[0, 0]) if len(plain) > 1 else 0
-                rows = np.arange(plain.shape[0]) * pitch, np.arange(plain.shape[1]) * max(bits // 8, 1)
+                row, column = (np.arange(count, dtype=np.int64) for count in plain.shape[:2])
+                rows = row * pitch, column * max(bits // 8, 1)
                 if np.array_equal(plain - plain[0, 0], np.add.outer(*rows)):
                     return Rows(pitch, swizzle)
     return None

@@ -127,7 +127,7 @@ class Layout:
         """An array of the matrix's shape: lane * slots + slot of the first holder of each element."""
         first = np.full(int(np.prod(self.shape)), -1, dtype=np.intp)
         flat = self.gather.ravel()
-        first[flat[::-1]] = np.arange(flat.size - 1, -1, -1)
+        first[flat[::-1]] = np.arange(flat.size - 1, -1, -1, dtype=np.int64)
         first = first.reshape(self.shape)
         first.flags.writeable = False
         return first

@@ -37,7 +37,8 @@ def places(tile: Any, bits: int, mn: Any = None, k: Any = None, start: Any = 0) 
             raise LayoutError(f"the function of a tile takes mn and k and returns a byte: {error}") from error
         numbers = as_array(held, "the function of a tile must return bytes, as whole numbers")
     elif numbers.shape == (2,):
-        numbers = np.add.outer(np.arange(rows) * numbers[0], np.arange(columns // per) * numbers[1])
+        down, across = (np.arange(count, dtype=np.int64) for count in (rows, columns // per))
+        numbers = np.add.outer(down * numbers[0], across * numbers[1])
     elif numbers.shape == (rows, columns):
         numbers = numbers[:, ::per]
     if numbers.shape != (rows, columns // per) or numbers.dtype.kind not in "iu":

@@ -53,7 +53,7 @@ def copy_tile(
     where = _places(described, layout, mn, k, shared.shape[-1])
     _check_distinct(where, described, layout)
     lines = _as_bytes(patterns, bits)
-    target = where[..., None] + np.arange(layout.size)
+    target = where[..., None] + np.arange(layout.size, dtype=np.int64)
     try:
         shared[..., target.reshape(mn, -1)] = lines
     except ValueError:
@@ -85,7 +85,7 @@ def read_tile(
     described = Descriptor.decode(as_bits(descriptor))
     layout = described.layout(bits, major)
     where = _places(described, layout, mn, k, shared.shape[-1])
-    target = where[..., None] + np.arange(layout.size)
+    target = where[..., None] + np.arange(layout.size, dtype=np.int64)
     lines = np.ascontiguousarray(shared[..., target.reshape(mn, -1)])
     if bits < 8:
         patterns = np.unpackbits(lines, axis=-1, bitorder="little")[..., :k]
@@ -144,7 +144,7 @@ def _places(descriptor: Descriptor, layout: Canonical, mn: int, k: int, limit: i
         raise LayoutError(
             f"a row of {k} elements of {layout.bits} bit ends inside a byte: k must be a multiple of {per}"
         )
-    where = tile_addresses(descriptor, layout, np.arange(mn), np.arange(0, k, per))
+    where = tile_addresses(descriptor, layout, np.arange(mn, dtype=np.int64), np.arange(0, k, per, dtype=np.int64))
     outside = where + layout.size > limit
     if outside.any():
         row, column = (int(index) for index in np.argwhere(outside)[0])

@@ -29,7 +29,7 @@ Window = Literal["global", "shared", "local", "param"]
 #: The first address of each window, and the size in bytes of one block's part of the shared window.
 SHARED, LOCAL, PARAM = 1 << 40, 1 << 41, 1 << 42
 BLOCK = 1 << 24
-_STARTS = np.array([SHARED, LOCAL, PARAM])
+_STARTS = np.array([SHARED, LOCAL, PARAM], np.int64)
 #: The bits that are zero in every address in global memory, of 32 addresses read as one long number.
 _ELSEWHERE = sum(-SHARED % (1 << 64) << 64 * lane for lane in range(32))
 _NAMES: tuple[Window, ...] = ("global", "shared", "local", "param")

@@ -90,7 +90,7 @@ class Shared:
 
     def told(self, first: int, end: int) -> str:
         """The elements that bytes `first` to `end` - 1 belong to, in words; empty if they are in no array."""
-        return self.elements(np.arange(first, end, max(1, min(16, end - first))), min(16, end - first))
+        return self.elements(np.arange(first, end, max(1, min(16, end - first)), dtype=np.int64), min(16, end - first))
 
     def elements(self, addresses: Array, size: int) -> str:
         """The same for `size` bytes at each of `addresses` (n,); only the array of the first one is named."""
@@ -103,7 +103,7 @@ class Shared:
                 count = max(1, size // pointer.dtype.itemsize)
                 if pointer.dtype == np.uint8 and len(pointer.shape) == 1:  # all that a compiler may know of a variable
                     return f"{byte_span(int(starts.min()), int(starts.max()) + count - 1)} of {name}"
-                return _told(name, pointer.shape, (starts[:, None] + np.arange(count)).reshape(-1))
+                return _told(name, pointer.shape, (starts[:, None] + np.arange(count, dtype=np.int64)).reshape(-1))
         return ""
 
     def __repr__(self) -> str:

@@ -110,8 +110,8 @@ def _check_source(core: Core, by: By, instruction: Instruction, start: Array, ta
 def _padded(core: Core, start: Array, taken: Array, size: int) -> Array:
     """The bytes that are read, then zeros up to `size`."""
     data = np.zeros((len(start), size), np.uint8)
-    places = start[:, None] + np.arange(size)
-    wanted = np.arange(size) < taken[:, None]
+    places = start[:, None] + np.arange(size, dtype=np.int64)
+    wanted = np.arange(size, dtype=np.int64) < taken[:, None]
     data[wanted] = core.block.grid.memory.bytes[places[wanted]]
     return data
 
@@ -122,7 +122,8 @@ def _pieces(starts: Array, counts: Array) -> tuple[Array, int]:
     if size and (counts == size).all():
         return starts, size
     size = int(np.gcd.reduce(counts)) or 1
-    pieces = [np.arange(start, start + count, size) for start, count in zip(starts, counts, strict=True)]
+    ends = starts + counts
+    pieces = [np.arange(start, end, size, dtype=np.int64) for start, end in zip(starts, ends, strict=True)]
     return np.concatenate([np.zeros(0, np.int64), *pieces]), size
 
 

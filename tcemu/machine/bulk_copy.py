@@ -296,8 +296,8 @@ def _check_bulk(
     if count <= 0 or count % UNIT:
         told = f"{instruction}: the size must be a multiple of {UNIT} bytes; got {count}"
         core.fault(by, instruction, "shared", AddressError(f"{told} (PTX ISA {instruction.section})", "alignment"))
-    check(core, by, instruction, "shared", np.array([shared]), count, UNIT)
-    check(core, by, instruction, space, np.array([far]), count, UNIT)
+    check(core, by, instruction, "shared", np.array([shared], np.int64), count, UNIT)
+    check(core, by, instruction, space, np.array([far], np.int64), count, UNIT)
 
 
 def _begin(core: Core, instruction: Instruction, given: Any) -> tuple[By | None, TensorMap]:
@@ -330,7 +330,7 @@ def _check_map(instruction: Instruction, given: TensorMap) -> None:
 
 
 def _units(space: Space, address: int, count: int) -> Side:
-    return space, np.arange(address, address + count, UNIT), UNIT
+    return space, np.arange(address, address + count, UNIT, dtype=np.int64), UNIT
 
 
 def _copying(

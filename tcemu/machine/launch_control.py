@@ -52,13 +52,13 @@ def try_cancel(instruction: Instruction) -> Act:
         given = {"destination": destination, "mbarrier": mbarrier}
         for places in each_lane(core, instruction, given):
             to, barrier = (_inside(core, by, instruction, at) if generic else at for at in places)
-            check(core, by, instruction, "shared", np.array([to]), UNIT, UNIT)
+            check(core, by, instruction, "shared", np.array([to], np.int64), UNIT, UNIT)
             core.tell(CancelAsked, by)
             data = response_of(core.block.grid.cancel())
             blocks = core.block.cluster.blocks if everywhere else [core.block]
             for number, block in enumerate(blocks):
                 phase = block.mbarriers.expect_more(core, by, instruction, barrier, 0)
-                writes: Side = ("shared", np.array([to]), UNIT)
+                writes: Side = ("shared", np.array([to], np.int64), UNIT)
                 copy = Copy("bulk", instruction, by, _NOTHING, writes, UNIT, mbarrier=barrier, phase=phase)
                 copy.number, copy.owner = number, core.owner(block)
                 begin_counted(core, copy, block, partial(_write, block, to, data))

@@ -15,7 +15,7 @@ Array = npt.NDArray[Any]
 #: Every lane.
 FULL = (1 << WARP) - 1
 #: The number of each lane, (32,).
-LANES = np.arange(WARP)
+LANES = np.arange(WARP, dtype=np.int64)
 LANES.flags.writeable = False
 _BITS = np.uint64(1) << LANES.astype(np.uint64)
 

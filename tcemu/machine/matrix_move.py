@@ -143,13 +143,14 @@ class _Tile:
             return None
         told: tuple[Any, ...] = ()
         if core.watched:
-            lines = np.arange(at, at + step * rule.lines, step)
+            lines = np.arange(at, at + step * rule.lines, step, dtype=np.int64)
             told = lines, rule.bytes, extent, self._lanes, True
         return memory, self._places(stride) + at // self.element, (space, told)
 
     def _places_with(self, stride: int) -> Array:
         """Where each element is, in elements after the first."""
-        found = np.arange(self.rule.lines)[:, None] * stride + np.arange(self.rule.length)
+        lines, elements = (np.arange(count, dtype=np.int64) for count in (self.rule.lines, self.rule.length))
+        found = lines[:, None] * stride + elements
         return np.asarray((found if self._by_rows else found.T).ravel()[self._order])
 
     def _where(self, core: Core, pointer: int) -> tuple[Space, int]:
@@ -180,7 +181,7 @@ def _load_tile(instruction: Instruction) -> Move:
 def _store_tile(instruction: Instruction) -> Move:
     fragment = instruction.fragments[instruction.words["matrix"]]
     scatter, storage = fragment.layout.scatter.ravel(), fragment.container.storage
-    tile = _Tile(instruction, fragment, np.arange(scatter.size))
+    tile = _Tile(instruction, fragment, np.arange(scatter.size, dtype=np.int64))
 
     def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
         found = tile.find(core, operands[0], operands[2] if len(operands) == 3 else tile.rule.length)
@@ -210,14 +211,14 @@ def _in_words(gather: Array, storage: np.dtype[Any], register: np.dtype[Any]) ->
     count = register.itemsize // storage.itemsize
     words = gather.reshape(len(gather), -1, count)
     first = words[..., 0]
-    if (first % count).any() or (words != first[..., None] + np.arange(count)).any():
+    if (first % count).any() or (words != first[..., None] + np.arange(count, dtype=np.int64)).any():
         return storage, gather
     return register, first // count
 
 
 def _elements(row: int, kind: np.dtype[Any], places: Array, named: bytes) -> Array:
     """The elements of memory at these places in rows of `row` bytes, whose addresses come as bytes."""
-    at: Array = np.frombuffer(named, np.int64)[:, None] + np.arange(0, row, kind.itemsize)
+    at: Array = np.frombuffer(named, np.int64)[:, None] + np.arange(0, row, kind.itemsize, dtype=np.int64)
     return at.ravel()[places] // kind.itemsize
 
 
@@ -258,6 +259,6 @@ def _found(core: Core, instruction: Instruction, at: Array, row: int) -> Found |
 @lru_cache(maxsize=64)
 def lanes_of_rows(count: int) -> Array:
     """The lane of each of `count` addresses, as an instruction of a warp gives them, read-only."""
-    lanes = np.arange(count) % WARP
+    lanes = np.arange(count, dtype=np.int64) % WARP
     lanes.flags.writeable = False
     return lanes

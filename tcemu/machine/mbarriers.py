@@ -157,7 +157,7 @@ class Mbarriers:
         if not place % BYTES and self.block.shared.holds(place, place + BYTES):
             return
         try:
-            self.block.shared.check(instruction, np.array([place]), BYTES, BYTES)
+            self.block.shared.check(instruction, np.array([place], np.int64), BYTES, BYTES)
         except AddressError as error:
             core.fault(by, instruction, "shared", error)
 

@@ -297,7 +297,7 @@ class Registers(NDArrayOperatorsMixin):
         wanted: Array = np.asarray((read & missing & active[:, None]).any(axis=0))
         if moves:
             wanted &= ~(read & ~missing & active[:, None]).any(axis=0)
-        numbers = np.arange(len(wanted)) if self._columns is None else self._columns
+        numbers = np.arange(len(wanted), dtype=np.int64) if self._columns is None else self._columns
         return tuple(numbers[wanted].tolist())
 
     def _patterns(self, value: Any) -> Array:
@@ -366,7 +366,7 @@ def _chosen(shape: tuple[int, int], key: Any) -> tuple[int, ...]:
 
 
 def _columns(shape: tuple[int, int], key: Any) -> tuple[int, ...]:
-    return tuple(np.unique(np.broadcast_to(np.arange(shape[1]), shape)[key]).tolist())
+    return tuple(np.unique(np.broadcast_to(np.arange(shape[1], dtype=np.int64), shape)[key]).tolist())
 
 
 @lru_cache(maxsize=4096)

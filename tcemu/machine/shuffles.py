@@ -67,7 +67,7 @@ def shfl(instruction: Instruction) -> tuple[Act, Act]:
                 f"{instruction.section})"
             )
         given = held if held.dtype.isnative else held.astype(held.dtype.newbyteorder("="))
-        found = np.asarray(given.take(asked, axis=0))
+        found = np.asarray(given.take(asked.astype(np.intp, copy=False), axis=0))
         if core.bits != FULL or by is None:
             taking = core.active & core.active[asked] & (by is not None)
             bits = found.view(f"u{found.itemsize}")

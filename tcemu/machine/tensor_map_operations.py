@@ -145,7 +145,7 @@ def _check_size(instruction: Instruction, given: Any) -> None:
 
 def _check(core: Core, by: By, instruction: Instruction, space: Space, memory: Bytes, place: int) -> None:
     try:
-        memory.check(instruction, np.array([place]), BYTES, ALIGN)
+        memory.check(instruction, np.array([place], np.int64), BYTES, ALIGN)
     except AddressError as error:
         core.fault(by, instruction, space, error)
 
@@ -155,9 +155,9 @@ def _access(
 ) -> None:
     """Check an access to a whole map by some lanes, which share it, and report it."""
     _check(core, by, instruction, space, memory, place)
-    pieces = np.arange(place, place + BYTES, _PIECE)
+    pieces = np.arange(place, place + BYTES, _PIECE, dtype=np.int64)
     share = np.repeat(lanes, -(-len(pieces) // len(lanes)))[: len(pieces)]
     if len(lanes) == WARP:
-        pieces, share = np.arange(place, place + BYTES, BYTES // WARP), np.array(lanes)
+        pieces, share = np.arange(place, place + BYTES, BYTES // WARP, dtype=np.int64), np.array(lanes)
     extent = place, place + BYTES
     core.tell(Accessed, by, instruction, space, writes, pieces, BYTES // len(pieces), extent, share)

@@ -65,8 +65,9 @@ def near_units(line: int, pitch: int, lines: int, swizzle: int, address: int) ->
 def read_pieces(memory: Array, addresses: Array, size: int) -> Array:
     """Pieces (n, size) at `addresses`, which are multiples of 16 if `size` is 16."""
     if size == UNIT and len(memory) % UNIT == 0:
-        return memory.view(_WHOLE).take(addresses // UNIT).view(np.uint8).reshape(-1, UNIT)
-    return np.asarray(memory[addresses[:, None] + np.arange(size)])
+        units = (addresses // UNIT).astype(np.intp, copy=False)
+        return memory.view(_WHOLE).take(units).view(np.uint8).reshape(-1, UNIT)
+    return np.asarray(memory[addresses[:, None] + np.arange(size, dtype=np.int64)])
 
 
 def write_pieces(memory: Array, addresses: Array, data: Array) -> None:
@@ -75,7 +76,7 @@ def write_pieces(memory: Array, addresses: Array, data: Array) -> None:
     if size == UNIT and len(memory) % UNIT == 0:
         memory.view(_WHOLE)[addresses // UNIT] = np.ascontiguousarray(data).view(_WHOLE).reshape(-1)
     else:
-        memory[addresses[:, None] + np.arange(size)] = data
+        memory[addresses[:, None] + np.arange(size, dtype=np.int64)] = data
 
 
 #: A unit that numpy copies as one element.
@@ -84,7 +85,7 @@ _WHOLE = np.dtype("V16")
 
 def read_units(memory: Array, addresses: Array) -> Array:
     """Units (n, UNIT) at `addresses`; bytes after the end of memory are zeros."""
-    there = addresses[:, None] + np.arange(UNIT)
+    there = addresses[:, None] + np.arange(UNIT, dtype=np.int64)
     present = there < len(memory)
     data = np.zeros(there.shape, np.uint8)
     data[present] = memory[there[present]]
@@ -93,14 +94,14 @@ def read_units(memory: Array, addresses: Array) -> Array:
 
 def write_units(memory: Array, addresses: Array, data: Array) -> None:
     """Write units (n, UNIT) to `addresses`, as far as there is memory."""
-    there = addresses[:, None] + np.arange(UNIT)
+    there = addresses[:, None] + np.arange(UNIT, dtype=np.int64)
     present = there < len(memory)
     memory[there[present]] = data[present]
 
 
 def distinct(addresses: Array) -> Iterator[Array]:
     """The numbers of all addresses, in rounds; no address comes twice in a round."""
-    left = np.arange(len(addresses))
+    left = np.arange(len(addresses), dtype=np.int64)
     while len(left):
         _, first = np.unique(addresses[left], return_index=True)
         yield left[first]

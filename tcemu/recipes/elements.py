@@ -38,7 +38,7 @@ def telling(a: Array, b: Array, d: Array, plus: Epilogue | None, kind: str, coun
     A narrow D hides most differences between recipes. They show where the exact sum is almost halfway between two
     numbers of D's type, so these elements come first; without rounding, any elements do.
     """
-    rows = np.unique(np.linspace(0, len(a) - 1, max(1, min(len(a), _MOST // b.shape[1]))).astype(int))
+    rows = np.unique(np.linspace(0, len(a) - 1, max(1, min(len(a), _MOST // b.shape[1]))).astype(np.int64))
     if narrow(kind, joins=plus is not None and plus.joins):
         place = _beside_half(real(a[rows], b, plus and plus.of_rows(rows)), lookup(kind))
         order = np.argsort(place, axis=None, kind="stable")[:count]

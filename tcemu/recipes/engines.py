@@ -110,7 +110,7 @@ def _level_by_level(depth: int, tiles: Callable[[Array, Array, Array], Array]) -
     """The tree, with tiles a (w, 1, k), b (w, k, 1) and c (w, 1, 1) of each level at once."""
 
     def grow(a: Array, b: Array, ks: Array, parents: Array, sums: Array, first: int) -> None:
-        left = np.arange(first, len(ks))
+        left = np.arange(first, len(ks), dtype=np.int64)
         while left.size:
             ready = left[~np.isin(parents[left], left)]
             x, y = (np.moveaxis(each[:, ks[ready]], 1, 0).reshape(-1, depth) for each in (a, b))

@@ -94,7 +94,7 @@ class Evidence:
         at = np.random.default_rng(1).permutation(self._d.size)[:_ELEMENTS]
         rows, columns = np.unravel_index(at, self._d.shape)
         elements = Elements.of(self._a, self._b, self._d, self._plus, rows, columns)
-        same = np.array([each.same for each in elements.tried(list(wrong.values()))])
+        same = np.array([each.same for each in elements.tried(list(wrong.values()))], np.int64)
         by_chance = (same.sum(axis=0) + 1) / (len(same) + 1)  # one more, for those that were not sampled
         return float(-np.log2(by_chance).mean() * self._d.size)
 

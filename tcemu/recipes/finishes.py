@@ -72,7 +72,7 @@ def _last(
 ) -> list[dict[str, str]]:
     """Activations, roundings and overflows that give most of D, were its sums exact; of equal ones, what cvt does."""
     form = lookup(kinds[1])
-    rows = np.unique(np.linspace(0, len(d) - 1, max(1, min(len(d), _SHOWN // d.shape[1]))).astype(int))
+    rows = np.unique(np.linspace(0, len(d) - 1, max(1, min(len(d), _SHOWN // d.shape[1]))).astype(np.int64))
     sums, shown = real(a[rows], b, plus and plus.of_rows(rows)), d[rows]
     with np.errstate(all="ignore"):
         plain = shown.astype(float)

@@ -25,7 +25,7 @@ def splits(recipe: Recipe, depth: int) -> list[list[Chain]]:
     """
     size = recipe.size or -(-depth // recipe.splits)
     ends = [min(i * size, depth) for i in range(recipe.splits)] + [depth]
-    return [_slices(recipe, np.arange(start, end)) for start, end in pairwise(ends)]
+    return [_slices(recipe, np.arange(start, end, dtype=np.int64)) for start, end in pairwise(ends)]
 
 
 def _slices(recipe: Recipe, ks: Chain) -> list[Chain]:
@@ -37,7 +37,7 @@ def _slices(recipe: Recipe, ks: Chain) -> list[Chain]:
 
 def _places(recipe: Recipe, count: int) -> Chain:
     """The positions of k in rounds of one tile per slice. If the first round is short, its first tiles are whole."""
-    places, whole = np.arange(count), recipe.tile * recipe.slices
+    places, whole = np.arange(count, dtype=np.int64), recipe.tile * recipe.slices
     if recipe.residue == "first" and count % whole:
         places[count % whole :] += whole - count % whole
     return places

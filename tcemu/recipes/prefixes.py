@@ -32,6 +32,7 @@ class Paths:
 
     def end(self, chain: Chain) -> int:
         """The node at the end of a chain."""
+        chain = np.asarray(chain, np.int64)
         nodes, at, size = self._nodes, -1, self._batch * chain.itemsize
         rest = -len(chain) % self._batch
         words = chain.tobytes() + b"\xff" * (rest * chain.itemsize)  # -1: zeros

@@ -52,8 +52,8 @@ def probe(kind: str, rows: int, columns: int, depth: int, seed: int = 0) -> tupl
     a, b = draw((rows, depth)), draw((depth, columns))
     marked, met = _marked(rows // 2, depth), _marked(columns // 2, depth)
     a[: rows // 2], b[:, : columns // 2] = small, small
-    a[np.arange(rows // 2), marked] = big
-    b[met, np.arange(columns // 2)] = -big
+    a[np.arange(rows // 2, dtype=np.int64), marked] = big
+    b[met, np.arange(columns // 2, dtype=np.int64)] = -big
     form = lookup(kind)
     return form.matrix(form.encode(a)), form.matrix(form.encode(b))
 
@@ -61,9 +61,10 @@ def probe(kind: str, rows: int, columns: int, depth: int, seed: int = 0) -> tupl
 def _marked(count: int, depth: int) -> Array:
     """The k that each of `count` rows marks: all in turn, or the first ones and then some of the others."""
     if count >= depth:
-        return np.arange(count) % depth
+        return np.arange(count, dtype=np.int64) % depth
     near = count // 2
-    return np.concatenate([np.arange(near), np.linspace(near, depth - 1, count - near).astype(int)])
+    far = np.linspace(near, depth - 1, count - near).astype(np.int64)
+    return np.concatenate([np.arange(near, dtype=np.int64), far])
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,8 +110,9 @@ def split(a: Array, b: Array, kind: str) -> tuple[Array, Array]:
 def unmarked(a: Array, b: Array, kind: str) -> tuple[Array, Array]:
     """The rows of A and the columns of B that are not a probe's: all of them if A and B are not a probe."""
     rows, columns = split(a, b, kind)
-    left = np.setdiff1d(np.arange(len(a)), rows), np.setdiff1d(np.arange(b.shape[1]), columns)
-    return left if left[0].size and left[1].size else (np.arange(len(a)), np.arange(b.shape[1]))
+    every = np.arange(len(a), dtype=np.int64), np.arange(b.shape[1], dtype=np.int64)
+    left = np.setdiff1d(every[0], rows), np.setdiff1d(every[1], columns)
+    return left if left[0].size and left[1].size else every
 
 
 def _rows(matrix: Array, small: float) -> Array:
@@ -146,4 +148,4 @@ def order_of(a: Array, b: Array, d: Array, kind: str) -> Order | None:
         not left[apart].any() and depth > 16
     ):
         return None
-    return Order(depth, first, second, depth - np.where(apart, left, depth - 1).astype(int))
+    return Order(depth, first, second, depth - np.where(apart, left, depth - 1).astype(np.int64))

@@ -127,13 +127,13 @@ def _with_scales(patterns: Array, scales: Array | None, by: Engine) -> Array:
     codes = form.encode(scales)
     if not np.array_equal(form.decode(codes), scales):
         raise OperandError(f"this instruction's scales are {by.scale}, which cannot hold all of these")
-    spread: Array = codes[:, np.arange(count) // by.block].astype(np.uint16)
+    spread: Array = codes[:, np.arange(count, dtype=np.int64) // by.block].astype(np.uint16)
     return patterns.astype(np.uint16) | spread << 8
 
 
 def _columns(matrix: Array, ks: Chain) -> Array:
     """The columns `ks` of a matrix; a view where they are consecutive."""
-    if len(ks) and ks[0] >= 0 and np.array_equal(ks, np.arange(ks[0], ks[0] + len(ks))):
+    if len(ks) and ks[0] >= 0 and np.array_equal(ks, np.arange(ks[0], ks[0] + len(ks), dtype=np.int64)):
         return matrix[:, ks[0] : ks[0] + len(ks)]
     return matrix[:, ks]
 

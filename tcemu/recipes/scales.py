@@ -41,7 +41,7 @@ class Blocks:
 
     def spread(self, a: Array, b: Array) -> tuple[Array, Array]:
         """A (M, K) and B (N, K), or the factors of some elements (elements, K), times their scales, in float64."""
-        at = np.arange(a.shape[-1]) // self.size
+        at = np.arange(a.shape[-1], dtype=np.int64) // self.size
         return a.astype(float) * self.a[..., at], b.astype(float) * self.b[..., at]
 
 
@@ -98,7 +98,7 @@ def _expanded(scale: Array, whole: Array | None, many: int, blocks: int) -> Arra
     if len(scale) == many:
         return scale
     size = next((size for size in _BLOCKS if -(-many // size) == len(scale)), -(-many // len(scale)))
-    return scale[np.arange(many) // size] if -(-many // size) == len(scale) else None
+    return scale[np.arange(many, dtype=np.int64) // size] if -(-many // size) == len(scale) else None
 
 
 def _unfit(a: Array, b: Array, shape: tuple[int, int], depth: int) -> str:

@@ -176,7 +176,7 @@ class _Search:
 
     def _differences(self, recipe: Recipe) -> Array:
         """Rows and columns (count, 2) of elements that a recipe does not give; none if it gives all of D."""
-        every = np.arange(len(self._d))
+        every = np.arange(len(self._d), dtype=np.int64)
         for rows in (every[:: max(1, len(every) // _ROWS)], every):
             differ = np.argwhere(_bits(self._given(recipe, rows)) != _bits(self._d[rows]))
             if len(differ):
@@ -190,7 +190,7 @@ class _Search:
 
     def _match(self, recipe: Recipe, rows: int) -> Match:
         """The recipe with the share of the elements in the first rows that it gives, and the first that it does not."""
-        given = self._given(recipe, np.arange(min(rows, len(self._d))))
+        given = self._given(recipe, np.arange(min(rows, len(self._d)), dtype=np.int64))
         same = _bits(given) == _bits(self._d[:rows])
         first = None if same.all() else tuple(int(i) for i in np.argwhere(~same)[0])
         return Match(recipe, float(same.mean()), first, None if first is None else given[first], same.size)

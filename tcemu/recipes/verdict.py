@@ -145,7 +145,7 @@ class Verdict:
         """Whether D is the product's transpose, as its first rows say."""
         if self.d.shape[0] != self.d.shape[1]:
             return False
-        rows = np.arange(min(_ROWS, len(self.d)))
+        rows = np.arange(min(_ROWS, len(self.d)), dtype=np.int64)
         given = product(self.matches[0].recipe, self.a[rows], self.b, self.plus and self.plus.of_rows(rows))
         return _close(given, self.d[rows]) < _NOT_CLOSE and _close(given, self.d.T[rows]) > _CLOSE
 
@@ -182,7 +182,7 @@ class Verdict:
         at = first[0] if row is None else row, first[1] if column is None else column
         if not all(0 <= i < size for i, size in zip(at, self.d.shape, strict=True)):
             raise OperandError(f"D is {self.d.shape[0]} x {self.d.shape[1]} and has no element {at}")
-        plus = self.plus and self.plus.at(np.array([[at[0]]]), np.array([[at[1]]]))
+        plus = self.plus and self.plus.at(np.array([[at[0]]], np.int64), np.array([[at[1]]], np.int64))
         given = self.d[at]
         shown = self.matches[: 1 if self.exact and self.evidence.distinct == 1 else 2]
         bands = [sums_of(match.recipe, self.a[at[0]], self.b[:, at[1]], given, plus) for match in shown]

@@ -37,7 +37,8 @@ _ROOM = 64
 @lru_cache(maxsize=4096)
 def lanes_in(mask: int) -> Array:
     """The lanes of a mask, as an array that callers must not change."""
-    return np.flatnonzero(np.unpackbits(np.array([mask], "<u4").view(np.uint8), bitorder="little"))
+    bits = np.unpackbits(np.array([mask], "<u4").view(np.uint8), bitorder="little")
+    return np.flatnonzero(bits).astype(np.int64, copy=False)
 
 
 def joined(one: Array, other: Array) -> Array:

@@ -89,7 +89,7 @@ class ClusterExits:
         here = self._mbarriers.found.get(copy.mbarrier)
         if copy.owner in (-1, copy.by.block) or here is None:
             return
-        columns, callers = np.array([here.column]), callers_of(copy.by, EVENT)
+        columns, callers = np.array([here.column], np.int64), callers_of(copy.by, EVENT)
         self._add(copy.owner, Remote(copy.by, copy.opcode, columns, copy.phase, _AWAIT, callers))
         space, addresses, _ = copy.reads
         if space == "shared" and len(addresses):
@@ -113,7 +113,7 @@ class ClusterExits:
         passed = self._barriers.passed.get(by.block)
         if passed is not None:
             known = joined(known, passed)
-        threads = THREAD + 32 * np.array(self._warps_of(owner))[:, None] + np.arange(32)
+        threads = THREAD + 32 * np.array(self._warps_of(owner), np.int64)[:, None] + np.arange(32, dtype=np.int64)
         if not known[threads].any():
             what = f"shared memory of block {owner}"
             message = f"{opcode} uses the {what}, and nothing shows that this block has started and has the memory"

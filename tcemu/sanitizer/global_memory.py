@@ -131,7 +131,7 @@ class GlobalMemory:
         counts = [sum(map(len, store.addresses)) for store in new]
         first = np.concatenate([each for store in new for each in store.addresses])
         order = np.argsort(first, kind="stable")
-        numbers = np.repeat(np.arange(self._noted, len(self._stores)), counts)
+        numbers = np.repeat(np.arange(self._noted, len(self._stores), dtype=np.int64), counts)
         lanes = np.concatenate([each for store in new for each in store.lanes])
         self._notes.append(Notes(first[order], numbers[order], lanes[order], max(store.size for store in new)))
         self._noted = len(self._stores)

@@ -236,7 +236,7 @@ class GlobalRaces:
                 ended = known[column + before] > time
                 if not other.writes:  # instructions of the whole warp show that its loads have been issued
                     ended |= known[clocks.met_base + other.by.warp] > time
-                found |= ended & (mask >> lanes & 1).astype(bool)
+                found |= ended & (np.int64(mask) >> lanes & 1).astype(bool)
         if access.block == other.block and by.warp == other.by.warp:
             found |= (before == lanes) | (not other.writes)
         return found
@@ -273,8 +273,8 @@ class GlobalRaces:
         chosen = event.data.reshape(-1, per)[places]
         if event.before is not None:
             return np.array_equal(chosen, event.before.reshape(-1, per)[places])
-        cells = (event.addresses[:, None] + np.arange(0, event.size, per)).reshape(-1)[places]
-        return np.array_equal(chosen, memory[cells[:, None] + np.arange(per)])
+        cells = (event.addresses[:, None] + np.arange(0, event.size, per, dtype=np.int64)).reshape(-1)[places]
+        return np.array_equal(chosen, memory[cells[:, None] + np.arange(per, dtype=np.int64)])
 
     # ---------------------------------------------------------------------------------------- copies before it
 
@@ -315,7 +315,7 @@ class GlobalRaces:
         heard = 0 if known is None else int(known[THREAD + 32 * other.by.warp + span.lane])
         unwaited = span.unwaited and (span.issued < heard <= span.waited or span.waited == NEVER_WAITED)
         cause, remedy = (span.unwaited, _WAIT) if unwaited else ("", "")
-        what = self._grid.extent(np.array([low]), high - low)
+        what = self._grid.extent(np.array([low], np.int64), high - low)
         self.report(access, other, span.lane, int(lanes_in(lanes)[0]), what, cause=cause, remedy=remedy)
 
     # ---------------------------------------------------------------------------------------- words

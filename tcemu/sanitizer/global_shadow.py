@@ -37,7 +37,7 @@ _CELL, _CELLS, _AT_FIRST = 16, 1 << 12, 1 << 20
 @lru_cache(maxsize=64)
 def _numbers(count: int) -> Array:
     """0 to count - 1."""
-    return np.arange(count)
+    return np.arange(count, dtype=np.int64)
 
 
 class Listed(list[Any]):
@@ -135,11 +135,11 @@ class GlobalShadow:
 
     def marks(self, cells: Array, rows: slice = ACCESSES) -> Array:
         """The marks (rows, n) of cells. Those of weak reads need `settle` first."""
-        return self._marks[rows].take(cells, axis=1)
+        return self._marks[rows].take(cells.astype(np.intp, copy=False), axis=1)
 
     def known(self, cells: Array) -> Array | None:
         """The marks (rows, n) of the accesses to cells; None if there have been none, as is usual."""
-        return self.marks(cells) if 1 in self._accessed.take(cells).tobytes() else None
+        return self.marks(cells) if 1 in self._accessed.take(cells.astype(np.intp, copy=False)).tobytes() else None
 
     def seen(self, cells: Array) -> tuple[Array, Array]:
         """The marks of the strong writes of cells that a strong read has seen, 0 for others, and of those reads."""
@@ -247,11 +247,11 @@ class GlobalShadow:
     def note(self, fields: Sequence[Any]) -> None:
         """Note weak reads, in their order; `fields` are those of one after the other, as in Listed."""
         cells, marks = self._in_order(fields[::_FIELDS], fields[1::_FIELDS], fields[2::_FIELDS])
-        before = self._marks[READ].take(cells)
+        before = self._marks[READ].take(cells.astype(np.intp, copy=False))
         self._marks[READ][cells] = marks  # numpy leaves the last mark of a cell
         self._accessed[cells] = True
         threads = self._threads()
-        last = threads[self._marks[READ].take(cells) >> 5]
+        last = threads[self._marks[READ].take(cells.astype(np.intp, copy=False)) >> 5]
         earlier, others = (before != 0) & (threads[before >> 5] != last), threads[marks >> 5] != last
         self._marks[OTHER][cells[earlier]] = before[earlier]
         self._marks[OTHER][cells[others]] = marks[others]

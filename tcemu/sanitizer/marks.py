@@ -172,7 +172,7 @@ def claim(
     what stands for the threads that made it; `own` stands for these lanes. Cells have 1 << `shift` bytes. Return
     whether it was done.
     """
-    cells = (addresses >> shift)[:, None] + np.arange(size >> shift)
+    cells = (addresses >> shift)[:, None] + np.arange(size >> shift, dtype=np.int64)
     if accessed[cells].any():
         there = marks[:rows, cells]
         if np.any((there != 0) & ((threads[there >> 5] != own) | (there & 31 != lanes[:, None]))):
@@ -195,7 +195,7 @@ def reread(
     own: int,
 ) -> bool:
     """Likewise for a read, in a row after which another keeps the last mark there by others."""
-    cells = (addresses >> shift)[:, None] + np.arange(size >> shift)
+    cells = (addresses >> shift)[:, None] + np.arange(size >> shift, dtype=np.int64)
     before = marks[row, cells]
     if not claim(accessed, marks, row, rows, addresses, size, shift, first, lanes, threads, own):
         return False
@@ -206,7 +206,7 @@ def reread(
 
 def units(addresses: Array, shift: int) -> Array:
     """The numbers of the units of 1 << `shift` bytes that hold `addresses` (n,), each once, in order."""
-    return np.flatnonzero(np.bincount(addresses >> shift))  # much faster than np.unique
+    return np.flatnonzero(np.bincount((addresses >> shift).astype(np.intp, copy=False)))  # much faster than np.unique
 
 
 def runs(addresses: Array, size: int) -> Array:

@@ -53,7 +53,8 @@ def misread(rows: Array, matrices: dict[int, Array]) -> Misread | None:
         return Misread("swizzle-mismatch", rows, matrix, row) if other and written.issuperset(rows.tolist()) else None
     # a tile in rows of 128 bytes, 2, 4 or all 8 lines of the reader in each
     in_rows = (np.diff(there) == 1).all() and swizzled(matrix % _LINE // _UNIT)
-    shared = any(np.array_equal(rows // _LINE - there[0], np.arange(_ROWS) // each) for each in (2, 4, 8))
+    numbers = np.arange(_ROWS, dtype=np.int64)
+    shared = any(np.array_equal(rows // _LINE - there[0], numbers // each) for each in (2, 4, 8))
     other = in_rows and shared and written.issuperset(rows.tolist())
     return Misread("tile-layout", rows, matrix, row) if other else None
 

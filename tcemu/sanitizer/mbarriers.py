@@ -90,7 +90,7 @@ class Mbarriers:
             message = f"{by.active.bit_count()} lanes execute mbarrier.init on {what}, and only one may"
             remedy = "Let one lane initialise it: with warp.only(warp.elect_sync())."
             self._block.report("mbarrier-object", by, message, what=what, remedy=remedy)
-        cells, _ = self._block.shadow.cells(np.array([event.address]), BYTES)
+        cells, _ = self._block.shadow.cells(np.array([event.address], np.int64), BYTES)
         self._shared.objects(by, "mbarrier.init", cells)
         thread = THREAD + 32 * by.warp + int(lanes_in(by.active)[0])
         clock, agent = self._clocks.time[by.warp], self._clocks.agent()
@@ -100,7 +100,7 @@ class Mbarriers:
         by, here = event.by, self.found.pop(event.address, None)
         if here is not None:
             self._check_unused(by, here, event.address)
-        cells, _ = self._block.shadow.cells(np.array([event.address]), BYTES)
+        cells, _ = self._block.shadow.cells(np.array([event.address], np.int64), BYTES)
         self._shared.bytes_again(by, "mbarrier.inval", cells)
         self.destroyed[event.address] = Earlier(by, "mbarrier.inval")
 

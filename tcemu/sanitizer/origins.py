@@ -112,7 +112,7 @@ class Origins:
             if start is not None and not len(self._of):
                 self._of = np.full(self._shared, -1, np.int64)
             if len(self._of):
-                inside = np.arange(each.size)
+                inside = np.arange(each.size, dtype=np.int64)
                 where = each.addresses[:, None] + inside
                 whole = start is None or start.shape == where.shape
                 self._of[where] = -1 if start is None else start if whole else start[:, None] + inside
@@ -128,7 +128,7 @@ class Origins:
         """Note the values of a load, whole and in parts as small as the stores'."""
         if load.who is None or self.source(int(load.addresses[0])) is None:
             return
-        content = self._grid.memory[load.addresses[:, None] + np.arange(load.size)]
+        content = self._grid.memory[load.addresses[:, None] + np.arange(load.size, dtype=np.int64)]
         for size in {min(size, load.size) for size in sizes}:
             for first in range(0, load.size, size):
                 key = *load.who, content[:, first : first + size].tobytes()
@@ -150,7 +150,7 @@ class Origins:
             ]
             starts = [each for each in found if each is not None]
             if len(starts) == len(found):
-                return np.concatenate([each[:, None] + np.arange(part) for each in starts], axis=1)
+                return np.concatenate([each[:, None] + np.arange(part, dtype=np.int64) for each in starts], axis=1)
         return None
 
 

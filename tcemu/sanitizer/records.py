@@ -53,7 +53,7 @@ ASYNC = (Kind.BULK, Kind.WGMMA)
 @lru_cache(maxsize=64)
 def _numbers(count: int) -> Array:
     """0 to count - 1."""
-    return np.arange(count)
+    return np.arange(count, dtype=np.int64)
 
 
 class Records:
@@ -278,7 +278,7 @@ class Records:
 
     def knows(self, row: Array, record: int, lane: int, fenced: bool = False) -> bool:
         """Whether `row` knows that the access has ended."""
-        return not self.unknown(np.array([32 * record + lane]), row, fenced)[0]
+        return not self.unknown(np.array([32 * record + lane], np.int64), row, fenced)[0]
 
     def knows_began(self, row: Array, record: int, lane: int) -> bool:
         """Whether `row` knows that the access was issued; it may still be pending."""

@@ -51,7 +51,7 @@ def _cells(addresses: bytes, size: int, cell: int) -> tuple[int, Array]:
     low = int(np.bitwise_or.reduce(places)) | size
     first = places // cell
     per = size // cell
-    return low & -low, first if per <= 1 else (first[:, None] + np.arange(per)).reshape(-1)
+    return low & -low, first if per <= 1 else (first[:, None] + np.arange(per, dtype=np.int64)).reshape(-1)
 
 
 class Shadow:
@@ -90,7 +90,9 @@ class Shadow:
 
     def reads_at(self, cells: Array | slice) -> Array:
         """The last reads of cells, a row for each reader so far."""
-        return self.reads[:, cells] if isinstance(cells, slice) else self.reads.take(cells, axis=1)
+        if isinstance(cells, slice):
+            return self.reads[:, cells]
+        return self.reads.take(cells.astype(np.intp, copy=False), axis=1)
 
     def reads_of(self, reader: object) -> Array:
         """The last read of each cell by one reader: a warp, the wgmma of a warpgroup, or the bulk copies of a warp."""

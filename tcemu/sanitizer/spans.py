@@ -38,7 +38,8 @@ class Runs:
         """The numbers (n,) of the units of `size` bytes that have a byte of these."""
         low, high = self.first // size, -(-self.end // size)
         counts = high - low
-        found = np.repeat(low - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        starts = np.repeat(low - np.cumsum(counts) + counts, counts.astype(np.intp, copy=False))
+        found = starts + np.arange(len(starts), dtype=np.int64)
         return found if len(low) < 2 else _once(found)
 
     @property

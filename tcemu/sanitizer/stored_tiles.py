@@ -59,7 +59,7 @@ def misplaced(
     steps = _steps(lined, size, source)
     if steps is None or _orderly(taken, known, source, mn_major, repeats):
         return None
-    lines, along = np.arange(lined.shape[0])[:, None], np.arange(lined.shape[1])
+    lines, along = np.arange(lined.shape[0], dtype=np.int64)[:, None], np.arange(lined.shape[1], dtype=np.int64)
     places = _Places(origins, source, int(lined[0, 0]))
     across, step = steps if steps[0] else (places.next_line(), steps[1])
     wanted = lined[0, 0] + lines * across + along * step
@@ -87,7 +87,7 @@ def _steps(lined: Array, size: int, source: Source) -> tuple[int, int] | None:
     if first[0] < source.first or first[0] >= source.end or len(first) < unit:
         return None
     step = int(first[1] - first[0])
-    if not np.array_equal(first, first[0] + step * np.arange(unit)):
+    if not np.array_equal(first, first[0] + step * np.arange(unit, dtype=np.int64)):
         return None
     if step == size:
         return 0, size
@@ -100,7 +100,7 @@ def _orderly(taken: Array, known: Array, source: Source, mn_major: bool, repeats
     They may also be packed in advance, so that a line of the matrix has 8 lines of the tile or more.
     """
     one, other = (int(taken[at] - taken[0, 0]) for at in ((1, 0), (0, 1)))
-    mn, k = np.arange(taken.shape[0])[:, None], np.arange(taken.shape[1])
+    mn, k = np.arange(taken.shape[0], dtype=np.int64)[:, None], np.arange(taken.shape[1], dtype=np.int64)
     if known[1, 0] and known[0, 1] and ((taken == taken[0, 0] + one * mn + other * k) | ~known).all():
         return True
     lines, columns = np.divmod(taken - source.first, source.line)
@@ -170,7 +170,7 @@ def exchanged(addresses: Array, origins: Array, source: Source) -> tuple[int, in
 
 def swizzled(units: Array) -> bool:
     """Whether the units of 8 lines are those of one column after an XOR or a rotation with the number of the line."""
-    number = np.arange(_LINES)
+    number = np.arange(_LINES, dtype=np.int64)
     for width in (2, 4, 8):
         if (units // width == units[0] // width).all():
             turned = units ^ units[0]

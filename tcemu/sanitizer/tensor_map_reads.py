@@ -62,7 +62,7 @@ class TensorMapReads:
         access = GlobalAccess(self._neighbour.number, copy.by, f"{copy.opcode} (its tensor map)", False, WEAK)
         access.column, access.clock = self._end(copy)
         access.callers = callers_of(copy.by, EVENT)
-        span = Span(access, int(lanes_in(copy.by.active)[0]), Runs(np.array([place]), np.array([place + BYTES])))
+        span = Span(access, int(lanes_in(copy.by.active)[0]), Runs.of(np.array([place], np.int64), BYTES))
         self._grid.maps.renew(span)
         if copy.mbarrier >= 0:
             self._open.setdefault(copy.by.warp, []).append(span)

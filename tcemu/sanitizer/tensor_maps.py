@@ -60,7 +60,7 @@ class TensorMaps:
 
     def _writes(self, place: int) -> tuple[Array, Array]:
         """The cells of the map at `place`, and the marks of their last writes."""
-        cells = self._grid.shadow.noted(Runs(np.array([place]), np.array([place + BYTES])))
+        cells = self._grid.shadow.noted(Runs.of(np.array([place], np.int64), BYTES))
         return cells, self._grid.shadow.marks(cells, WRITES)
 
     def _fault(self, event: Faulted) -> None:

@@ -55,7 +55,7 @@ class Box:
         units = self.addresses // self.size
         first = int(units.min())
         numbers = np.full(int(units.max()) - first + 1, -1, np.int64)
-        numbers[units - first] = np.arange(len(units))
+        numbers[units - first] = np.arange(len(units), dtype=np.int64)
         return first, numbers
 
     def positions(self, addresses: Array) -> Array:
@@ -168,7 +168,7 @@ class _Part:
                 found = self._most(digit, 1 - along)[taken]
                 number += (found - found.min()) * window
                 window *= int(found.max() - found.min()) + 1
-        return np.array_equal(number, np.arange(len(number)))
+        return np.array_equal(number, np.arange(len(number), dtype=np.int64))
 
     def left(self, others: list[_Part]) -> tuple[int, int] | None:
         """The first element that the tile takes from elsewhere, though it is in this box, or should be.
@@ -211,7 +211,7 @@ def _first(
     start = np.flatnonzero(part.there)[0]
     mn0, k0 = divmod(int(start), columns)
     origin = int(part.positions[mn0, k0])
-    mn, k = np.arange(rows)[:, None] - mn0, np.arange(columns)[None, :] - k0
+    mn, k = np.arange(rows, dtype=np.int64)[:, None] - mn0, np.arange(columns, dtype=np.int64)[None, :] - k0
     along, across = (mn, k) if mn_major else (k, mn)
     within = (origin % line + along * size < line) & (origin % line + along * size >= 0)
     wanted = origin + along * size + across * line

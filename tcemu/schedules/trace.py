@@ -138,7 +138,7 @@ class Trace:
         self, memory: tuple[str, int], addresses: npt.NDArray[np.int64], size: int, user: int, writes: bool
     ) -> npt.NDArray[np.int64]:
         starts = np.asarray(addresses, np.int64).reshape(-1, 1)
-        grains = np.unique((starts + np.arange(0, max(size, 1), 1 << _GRAIN)) >> _GRAIN)
+        grains = np.unique((starts + np.arange(0, max(size, 1), 1 << _GRAIN, dtype=np.int64)) >> _GRAIN)
         self._users.setdefault(memory, Users()).add(grains, user, writes)
         return grains
 

@@ -131,9 +131,9 @@ def _placed(descriptor: Descriptor, layout: Canonical, mn: int, k: int) -> tuple
     rows, columns = np.divmod(order, where.shape[1])
     # a unit holds a piece of one row (or column); what else is there overlaps it
     along = rows if layout.major == "K" else columns
-    keep = along == np.repeat(along[firsts], sizes)
+    keep = along == np.repeat(along[firsts], sizes.astype(np.intp, copy=False))
     lasts = np.maximum.reduceat(np.where(keep, np.arange(len(order)), -1), firsts)
-    more = np.add.reduceat(keep, firsts, dtype=int) < sizes
+    more = np.add.reduceat(keep, firsts, dtype=np.int64) < sizes
     corners = np.stack([rows[firsts], rows[lasts], columns[firsts] * per, columns[lasts] * per + per - 1, more]).T
     units = [_Unit((top, low), (left, right), bool(over)) for top, low, left, right, over in corners.tolist()]
     return where, dict(zip(numbers.tolist(), units, strict=True))

@@ -38,11 +38,11 @@ class Local:
 
     def read(self, addresses: Array, size: int, lanes: Array) -> Array:
         """Bytes (n, size) of these lanes, bool (32,)."""
-        return self.bytes[LANES[lanes, None], addresses[lanes, None] + np.arange(size)]
+        return self.bytes[LANES[lanes, None], addresses[lanes, None] + np.arange(size, dtype=np.int64)]
 
     def write(self, addresses: Array, data: Array, lanes: Array) -> None:
         """Write bytes (n, size) of these lanes."""
-        self.bytes[LANES[lanes, None], addresses[lanes, None] + np.arange(data.shape[1])] = data
+        self.bytes[LANES[lanes, None], addresses[lanes, None] + np.arange(data.shape[1], dtype=np.int64)] = data
 
     def text(self, lane: int, address: int) -> bytes:
         """Bytes up to a zero."""

@@ -68,7 +68,7 @@ def _within(frame: Frame, step: Access, addresses: Array, space: str, mask: int)
         memory = run.core.grid.memory.bytes if space == "const" else run.parameters
         size = len(memory) if space == "const" else run.program.layout.parameter_bytes
         _check(frame, step, space, addresses, lanes, size)
-        found = memory[addresses[lanes, None] + np.arange(step.size)]
+        found = memory[addresses[lanes, None] + np.arange(step.size, dtype=np.int64)]
     data = np.zeros((32, step.size), np.uint8)
     data[lanes] = found
     loaded(frame, step, data, mask)

@@ -52,7 +52,7 @@ def _plain_wavefronts(addresses: Addresses, size: int) -> tuple[int, int]:
     """For other accesses (atomics, wmma, partial warps): distinct words of the busiest bank, and of an average one."""
     if not len(addresses):
         return 0, 0
-    span = np.arange(0, max(size, 1), WORD)
+    span = np.arange(0, max(size, 1), WORD, dtype=np.int64)
     words = np.unique((addresses[:, None] + span) // WORD)
-    return int(np.bincount(words % BANKS).max()), -(-len(words) // BANKS)
+    return int(np.bincount((words % BANKS).astype(np.intp, copy=False)).max()), -(-len(words) // BANKS)
 

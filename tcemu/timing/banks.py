@@ -159,7 +159,7 @@ _WHY = {
 
 def in_pairs(access: Access, addresses: Addresses) -> npt.NDArray[np.bool_]:
     """For each warp of `addresses` (warps, lanes): whether two parts become one."""
-    lane = np.arange(access.lanes)
+    lane = np.arange(access.lanes, dtype=np.int64)
     agree = [(addresses == addresses[:, lane ^ partner]).all(axis=1) for partner in (1, 2)] if access.pairs else []
     return np.logical_or.reduce(agree) if agree else np.zeros(len(addresses), np.bool_)
 
@@ -184,7 +184,7 @@ def _busiest(access: Access, addresses: Addresses, lanes: int) -> npt.NDArray[np
     sorted_ = np.sort(granules % columns << 32 | granules // columns, axis=1)  # by bank, and in a bank by row
     new = np.ones(sorted_.shape, np.bool_)
     new[:, 1:] = sorted_[:, 1:] != sorted_[:, :-1]
-    place: Any = np.arange(len(sorted_))[:, None] * columns + (sorted_ >> 32)
-    counts = np.bincount(place[new], minlength=len(sorted_) * columns).reshape(-1, columns)
+    place: Any = np.arange(len(sorted_), dtype=np.int64)[:, None] * columns + (sorted_ >> 32)
+    counts = np.bincount(place[new].astype(np.intp, copy=False), minlength=len(sorted_) * columns).reshape(-1, columns)
     busiest: npt.NDArray[np.int64] = counts.max(axis=1).reshape(len(addresses), access.lanes // lanes)
     return busiest

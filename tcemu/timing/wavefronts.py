@@ -153,7 +153,7 @@ class Wavefronts:
         lead = self.addresses.shape[:-1]
         if not lead:
             raise OperandError("this is the result of one warp; there is nothing to index")
-        warps = np.arange(self.addresses.size // LANES).reshape(lead)
+        warps = np.arange(self.addresses.size // LANES, dtype=np.int64).reshape(lead)
         try:
             chosen = self.addresses.reshape(-1, LANES)[warps[index]]
         except IndexError as error:

@@ -48,7 +48,7 @@ def metadata(instruction: Instruction, key: str, warps: int) -> Array:
     (2, 32)
     """
     legal = np.array(sorted(pattern_of(instruction).places), dtype=np.uint64)
-    chosen = legal[(random_words(key, warps * 32 * 8) % np.uint64(len(legal))).astype(int)].reshape(warps, 32, 8)
+    chosen = legal[(random_words(key, warps * 32 * 8) % np.uint64(len(legal))).astype(np.int64)].reshape(warps, 32, 8)
     places = np.arange(0, 32, 4, dtype=np.uint64)
     held: Array = np.bitwise_or.reduce(chosen << places, axis=-1).astype(np.uint32)
     return held

@@ -94,7 +94,6 @@ def _with_specials(form: Format, patterns: Array, word: Array) -> Array:
     infinity = form.infinity_bits if form.infinity_bits is not None else form.largest_pattern
     payload = word >> np.uint64(40) & np.uint64((1 << form.mantissa) - 1) << np.uint64(form.padding)
     nan = np.uint64(infinity) | payload if form.nan == "ieee" else np.full_like(word, form.nan_bits or 0)
-    chosen = np.choose(
-        (word >> np.uint64(4) & np.uint64(3)).astype(int), [np.zeros_like(word), np.full_like(word, infinity), nan, nan]
-    )
+    which = (word >> np.uint64(4) & np.uint64(3)).astype(np.intp)
+    chosen = np.choose(which, [np.zeros_like(word), np.full_like(word, infinity), nan, nan])
     return np.where(word & np.uint64(7) == 0, sign | chosen, patterns)

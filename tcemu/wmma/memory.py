@@ -190,9 +190,9 @@ class _Tile:
     def _copy(self) -> tuple[Array, Array, int]:
         """Zeros for the copy (..., lines, bytes), the places of its bytes in the array, and its ldm."""
         room = -(-self.bytes // self.size) * self.size
-        lines = self.ptr.address[..., None, None] + (np.arange(self.count) * self.step)[:, None]
+        lines = self.ptr.address[..., None, None] + (np.arange(self.count, dtype=np.int64) * self.step)[:, None]
         copy = np.zeros((*self.ptr.address.shape, self.count, room), np.uint8)
-        return copy, lines + np.arange(self.bytes), room * 8 // self.bits
+        return copy, lines + np.arange(self.bytes, dtype=np.int64), room * 8 // self.bits
 
     def load(self) -> Array:
         """Registers of the tile."""

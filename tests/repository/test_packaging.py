@@ -59,7 +59,7 @@ def test_the_wheel_says_what_it_is(wheel):
     assert (told["Name"], told["Version"], told["License-Expression"]) == ("tcemu", tcemu.__version__, "MIT")
     accepted = SpecifierSet(told["Requires-Python"])
     assert [f"3.{minor}" for minor in range(20) if f"3.{minor}.0" in accepted] == PYTHONS
-    extras = {"test", "book", "classroom", "course", "cuda", "gpu", "grade", "peers"}
+    extras = {"test", "book", "classroom", "course", "cuda", "gpu", "grade", "lite", "peers"}
     assert set(told.get_all("Provides-Extra")) == extras
 
 

@@ -116,7 +116,8 @@ class Placement:
 
     def _shared(self, where: Array, first: int, unit: int) -> str:
         lines = where[first : first + _ROWS, unit] // _UNIT % 8
-        together = [first + int(row) for row in np.flatnonzero(lines == np.bincount(lines).argmax())]
+        busiest = np.bincount(lines.astype(np.intp, copy=False)).argmax()
+        together = [first + int(row) for row in np.flatnonzero(lines == busiest)]
         return f"rows {', '.join(map(str, together))} are in the same four banks."
 
     def _named(self, where: Array) -> str:

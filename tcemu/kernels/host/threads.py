@@ -7,6 +7,7 @@ Nothing here needs numpy or numba.
 from __future__ import annotations
 
 import os
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -25,7 +26,9 @@ Part = TypeVar("Part")
 
 @cache
 def cores() -> int:
-    """Processor cores that this process may use."""
+    """Processor cores that this process may use: one in a browser, where there are no threads."""
+    if sys.platform == "emscripten":
+        return 1
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -102,6 +102,8 @@ def fingerprint(
     digest = hashlib.sha256()
     for name, given in [*((str(index), each) for index, each in enumerate(operands)), *sorted(memories.items())]:
         array = np.ascontiguousarray(given)
+        if array.dtype == np.intp:  # of Python's numbers: 32 bits on WebAssembly, 64 where it was recorded
+            array = array.astype(np.int64)
         array = array.astype(array.dtype.newbyteorder("<"))
         digest.update(f"{name} {array.dtype.str} {np.shape(given)} ".encode())
         digest.update(array.tobytes())

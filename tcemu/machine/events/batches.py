@@ -22,7 +22,7 @@ Array = npt.NDArray[Any]
 _LANES = 32
 #: Words of 64 bits in a record before the data of a store: one for the instruction and the lanes, and the addresses.
 HEAD = 1 + _LANES
-_ALL = np.arange(_LANES)
+_ALL = np.arange(_LANES, dtype=np.int64)
 _ALL.flags.writeable = False
 
 
@@ -65,7 +65,7 @@ class AccessTable:
         """The lanes of a mask, in order, read-only: the same array for the same mask."""
         found = self._lanes.get(mask)
         if found is None:
-            found = self._lanes[mask] = np.array([lane for lane in range(_LANES) if mask >> lane & 1])
+            found = self._lanes[mask] = np.array([lane for lane in range(_LANES) if mask >> lane & 1], np.int64)
             found.flags.writeable = False
         return found
 
