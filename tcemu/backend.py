@@ -1,8 +1,9 @@
-"""Which implementation computes: the numba kernels or the plain-Python reference. Only the chosen one is imported.
+"""Which implementation computes: the numba kernels, numpy or the plain-Python reference. Only the chosen is imported.
 
-The environment variable TCEMU_KERNELS selects "numba" or "reference". If it is empty, the kernels compute if numba is
-installed. But numba takes as long to load as the reference takes for thousands of products, so the reference gives the
-first small answers, and a program that needs no more never waits for numba. The two never differ by a bit.
+The environment variable TCEMU_KERNELS selects "numba", "arrays" or "reference". If it is empty, the kernels compute if
+numba is installed, and else whole arrays of numpy (`tcemu.arithmetic.arrays`), as in a browser. But numba takes as long
+to load as the reference takes for thousands of products, so the reference gives the first small answers, and a program
+that needs no more never waits for numba. They never differ by a bit.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tcemu.kernels.host import threads
 from tcemu.kernels.host.threads import cores
 
 Part = TypeVar("Part")
-BACKENDS = ("numba", "reference")
+BACKENDS = ("numba", "arrays", "reference")
 #: The number of products that the reference computes in about the time that numba takes to load with one kernel
 #: (measured: 16,000 to 25,000). Loading numba then at most doubles a program's time, and a smaller program never waits.
 WORTH_LOADING = 16_384
@@ -38,7 +39,7 @@ class _State:
 
 
 def backend(products: float = inf) -> str:
-    """The implementation that computes this many products, "numba" or "reference". Raises KernelsUnavailable.
+    """The implementation that computes this many products, one of BACKENDS. Raises KernelsUnavailable.
 
     The environment is read for the first answer, and again when an implementation is chosen for good.
     """
@@ -68,7 +69,7 @@ def backend_of_move(elements: int) -> str:
     """`backend` for a move of this many elements, which it counts."""
     products = elements >> MOVED
     chosen = backend(products)
-    if chosen == "reference":
+    if chosen != "numba":
         computed(products)
     return chosen
 
@@ -83,9 +84,9 @@ def _choose(products: float) -> str:
             f"TCEMU_KERNELS={asked!r}: it must be {listing(BACKENDS)}, or empty.{did_you_mean(asked, BACKENDS)}"
         )
     _State.free = not asked
-    if small and not asked:
+    if small and not asked and not IN_BROWSER:
         return "reference"
-    _State.chosen = asked if asked == "reference" else _load(asked)
+    _State.chosen = _load(asked) if asked in {"", "numba"} else asked
     return _State.chosen
 
 
@@ -97,7 +98,7 @@ def _load(asked: str) -> str:
             f"TCEMU_KERNELS=numba, but {obstacle}. Run {install('numba')}, or set TCEMU_KERNELS=reference"
         )
     if obstacle:
-        return "reference"
+        return "arrays"
     from tcemu.kernels.host.compiling import announce_compilation
     from tcemu.notice import Notice
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.arithmetic import reference
+from tcemu.arithmetic import arrays, reference
 from tcemu.arithmetic.fused import ROUNDING
 from tcemu.arithmetic.ieee import CANONICAL_NAN
 from tcemu.arithmetic.model import FmaGroups, FusedSums, Model, ScaledSums
@@ -39,8 +39,10 @@ def compute(operation: Operation, a: Array, b: Array, c: Array, places: Array | 
     """
     d = np.empty(c.shape, operation.formats["d"].storage)
     products = d.size * operation.depth
-    if backend(products) == "reference":
-        _by_reference(operation, a, b, c, d, places)
+    chosen = backend(products)
+    if chosen != "numba":
+        if chosen == "reference" or not arrays.computed(operation, a, b, c, d, places):
+            _by_reference(operation, a, b, c, d, places)
         computed(products)
     elif (kernel := _kernel(operation)) is None:
         _by_plan(operation, a, b, c, d, places)

@@ -156,7 +156,7 @@ class Fragment:
         table = self._word_table if words else self._table
         if some is not None:
             table = table._replace(source=table.source[some], place=table.place[some])
-        if backend_of_move(registers.size) == "reference":
+        if backend_of_move(registers.size) != "numba":
             return (registers[:, table.source] >> table.place & table.mask).astype(table.storage)
         from tcemu.kernels.host.memory import read
 
@@ -167,7 +167,7 @@ class Fragment:
     def write(self, patterns: Array) -> Array:
         """The flat registers (warps, lanes * registers) that hold patterns (warps, rows * columns)."""
         self._check_flat(patterns, prod(self.shape), "patterns")
-        if backend_of_move(patterns.size) == "reference":
+        if backend_of_move(patterns.size) != "numba":
             return self.container.pack(patterns[:, self.layout.gather]).reshape(len(patterns), -1)
         from tcemu.kernels.host.memory import write
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arithmetic import FusedSums, Operation, compute, compute_scaled, matmul
-from tcemu.arithmetic.ieee import fma_nearest
+from tcemu.arithmetic.arrays import fma32
 from tcemu.arithmetic.operation import conversion, numbers
 from tcemu.backend import backend
 from tcemu.errors import OperandError
@@ -154,10 +154,9 @@ def _fma(a: Array, b: Array, c: Array) -> Array:
         d = c.copy()
         chains32(np.ascontiguousarray(a), np.ascontiguousarray(b), d)
         return d
-    d, single = c.copy(), lookup("f32")
-    for m, n in np.ndindex(d.shape):
-        for k in range(a.shape[1]):
-            d[m, n] = fma_nearest(int(a[m, k]), int(b[k, n]), int(d[m, n]), single)
+    d = c
+    for k in range(a.shape[1]):
+        d = fma32(a[:, k, None], b[k], d)
     return d
 
 
@@ -167,10 +166,8 @@ def _fma_tree(a: Array, b: Array, ks: Array, parents: Array, sums: Array, first:
 
         fma_tree(a, b, ks, parents, sums, first)
         return
-    single = lookup("f32")
     for node in range(first, len(ks)):
-        for e in range(len(a)):
-            running = int(sums[parents[node], e]) if parents[node] >= 0 else 0
-            for k in ks[node]:
-                running = fma_nearest(int(a[e, k]), int(b[e, k]), running, single)
-            sums[node, e] = running
+        running = sums[parents[node]] if parents[node] >= 0 else np.zeros(len(a), np.uint32)
+        for k in ks[node]:
+            running = fma32(a[:, k], b[:, k], running)
+        sums[node] = running

@@ -29,7 +29,7 @@ def _installed() -> bool:
 
 def native() -> bool:
     """Whether segments are native code: unless TCEMU_KERNELS asks for the reference, or there is no compiler."""
-    return os.environ.get("TCEMU_KERNELS") != "reference" and _installed()
+    return os.environ.get("TCEMU_KERNELS", "") in {"", "numba"} and _installed()
 
 
 def runner(blocks: Sequence[Block]) -> Runner:

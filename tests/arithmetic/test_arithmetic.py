@@ -16,6 +16,8 @@ from quick import spread
 import tcemu
 from tcemu import ArithmeticUnknown, OperandError, formats
 from tcemu.arithmetic import ROWS, FmaChain, FmaGroups, FusedSums, IntegerDot, compute, dot, find, fused_sum
+from tcemu.arithmetic.arrays import fma32
+from tcemu.arithmetic.ieee import fma_nearest
 from tcemu.arithmetic.table import Row
 from tcemu.errors import TableError
 from tcemu.formats import lookup, unpack
@@ -362,6 +364,26 @@ def test_the_kernels_are_twins_of_the_reference():
     for number, (operation, instruction) in enumerate(operations().items()):
         kinds = classes(instruction)
         check_twins(operation, instruction, spread(kinds, 3, first=number) if quick.QUICK else kinds, 2, "twins")
+
+
+def test_the_arrays_of_numpy_are_twins_of_the_reference(monkeypatch):
+    """Every operation without numba, as in a browser; those that arrays does not know are the reference's own."""
+    monkeypatch.setattr("tcemu.backend._State.chosen", "arrays")
+    for number, (operation, instruction) in enumerate(operations().items()):
+        kinds = classes(instruction)
+        check_twins(operation, instruction, spread(kinds, 3, first=number) if quick.QUICK else kinds, 2, "arrays")
+
+
+def test_a_multiply_add_of_arrays_rounds_once():
+    """Halfway cases, subnormals and overflow, against the exact sum of the reference."""
+    single = lookup("f32")
+    values = [0, 1, 0x80000001, 0x00800000, 0x3F800001, 0xBF7FFFFF, 0x33800000, 0x7F7FFFFF, 0x7F800000, 0x7FC00000]
+    x, y, z = (each.ravel() for each in np.meshgrid(*[np.array(values, np.uint32)] * 3))
+    more = np.random.default_rng(7).integers(0, 1 << 32, (3, 2000), dtype=np.uint32)
+    more[2] = more[2] & 0x807FFFFF | ((more[0] >> 23 & 255) + (more[1] >> 23 & 255) - 127 & 255) << 23
+    x, y, z = (np.concatenate(pair) for pair in zip((x, y, z), more, strict=True))
+    expected = [fma_nearest(*each, single) for each in zip(x.tolist(), y.tolist(), z.tolist(), strict=True)]
+    assert fma32(x, y, z).tolist() == expected
 
 
 @pytest.mark.slow

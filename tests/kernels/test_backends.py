@@ -107,7 +107,7 @@ def test_the_reference_gives_the_same_answers_and_loads_no_numba(by_numba):
 @pytest.mark.parametrize("how", some([BLOCKER, ABSENT], 1), ids=some(["imports fail", "nothing is found"], 1))
 def test_without_numba_everything_answers(by_numba, how):
     told = answers(how + PROBE)
-    assert (told["backend"], told["numba"]) == ("reference", False)
+    assert (told["backend"], told["numba"]) == ("arrays", False)
     assert told["answers"] == by_numba["answers"]
 
 
@@ -281,7 +281,7 @@ except tcemu.TcemuError as error:
     ("wrong", "words"),
     some(
         [
-            ("nonsense", ["KernelsUnavailable", "TCEMU_KERNELS='nonsense'", "numba or reference, or empty"]),
+            ("nonsense", ["KernelsUnavailable", "TCEMU_KERNELS='nonsense'", "numba, arrays or reference, or empty"]),
             ("referenzz", ["Did you mean 'reference'?"]),
             ("Numba", ["KernelsUnavailable", "Did you mean 'numba'?"]),
         ],
