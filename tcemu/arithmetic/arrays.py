@@ -176,7 +176,7 @@ def _added(x: Array, y: Array, form: Format) -> Array:
     left, right = (each.astype(form.storage).view(kind) for each in (x, y))
     with np.errstate(all="ignore"):
         found = left + right
-    return np.where(np.isnan(found), form.storage.type(CANONICAL_NAN[form.name]), found.view(form.storage))
+    return np.asarray(np.where(np.isnan(found), form.storage.type(CANONICAL_NAN[form.name]), found.view(form.storage)))
 
 
 def fma32(x: Array, y: Array, z: Array) -> Array:

@@ -48,7 +48,7 @@ def cells(shape: str, num: int, packed: bool = False, split: int | None = None) 
     columns = columns - num * half
     if packed:
         lanes = np.repeat(lanes[..., None], 2, axis=2)
-        half, columns = half[..., None], 2 * columns[..., None] + np.arange(2)
+        half, columns = half[..., None], 2 * columns[..., None] + np.arange(2, dtype=np.int64)
     columns = columns + half * (split or 0)
     for each in (lanes, columns):
         each.flags.writeable = False

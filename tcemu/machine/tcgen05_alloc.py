@@ -172,7 +172,7 @@ def _allocated(request: _Request, found: Found) -> None:
     units, extent, _ = found
     address = extent[0]
     if core.watched:
-        at = np.array([address])
+        at = np.array([address], np.int64)
         core.tell(Accessed, by, instruction, "shared", True, at, 4, extent, LANES[:1], False, "", data.view(np.uint8))
     memory.write(units, data)
     core.tell(TensorAllocated, by, instruction, request.start, request.count, address)

@@ -37,7 +37,7 @@ class Shape(NamedTuple):
     copies: tuple[int, ...] = (0,)
 
 
-_ROWS = np.arange(128)
+_ROWS = np.arange(128, dtype=np.int64)
 #: By shape and multicast, as CuTe's copy atoms have it; 4x256b writes one lane of each warp's quarter.
 SHAPES = {
     ("128x256b", ""): Shape(_ROWS, 32),
@@ -83,7 +83,7 @@ def _area(core: Core, by: By, instruction: Instruction, block: Block, shape: Sha
     """The cells that a block's copy writes."""
     lanes = np.unique(np.add.outer(np.array(shape.copies), shape.rows)) + (address >> 16)
     column = address & 0xFFFF
-    area = Area(block.number, lanes, np.arange(column, column + shape.bytes // 4))
+    area = Area(block.number, lanes, np.arange(column, column + shape.bytes // 4, dtype=np.int64))
     block.state(TensorMemory).check(core, by, instruction, area)
     return area
 

@@ -73,7 +73,8 @@ def descriptor_of(instruction: Instruction, role: str, given: Any) -> int:
 def tile_of(role: str, descriptor: int, rows: int, depth: int, bits: int, mn_major: bool) -> Tile:
     """The tile that a descriptor describes, `rows` along m or n and `depth` along k."""
     size = max(bits // 8, 1)
-    where = addresses(np.array([descriptor], np.uint64), np.arange(rows), np.arange(depth), size, mn_major)[0]
+    along, deep = (np.arange(extent, dtype=np.int64) for extent in (rows, depth))
+    where = addresses(np.array([descriptor], np.uint64), along, deep, size, mn_major)[0]
     return Tile(role, size, where, int(where.max()) + size, bits, mn_major)
 
 
@@ -97,7 +98,7 @@ def accumulator(m: int, n: int, pair: bool) -> tuple[Part, ...]:
 def _accumulator(m: int, n: int, pair: bool) -> tuple[Part, ...]:
     every = slice(0, n)
     if not pair and m == 64:  # layout F: each warp's quarter has 16 rows
-        row = np.arange(64)
+        row = np.arange(64, dtype=np.int64)
         return (Part(0, slice(0, 64), every, row % 16 + row // 16 * 32, 0),)
     if not pair or m == 256:  # D, or A
         rows = slice(0, 128), slice(128, 256)
@@ -112,5 +113,6 @@ def _accumulator(m: int, n: int, pair: bool) -> tuple[Part, ...]:
 
 def area_of(block: Block, part: Part, lane: int, column: int, width: int, role: str, bits: int = WHOLE) -> Area:
     """The cells of a part that takes `width` columns of Tensor Memory."""
-    lanes = np.arange(128)[part.lanes] + lane
-    return Area(block.number, lanes, np.arange(column + part.first, column + part.first + width), role, bits)
+    lanes = np.arange(128, dtype=np.int64)[part.lanes] + lane
+    columns = np.arange(column + part.first, column + part.first + width, dtype=np.int64)
+    return Area(block.number, lanes, columns, role, bits)
