@@ -77,7 +77,7 @@ def _places(given: Map) -> tuple[Array, Array, Array]:
     for worth in ("lanes", "columns", "bits"):
         sides = []
         for digits in (given.rows, given.columns):
-            left, side = np.arange(_size(digits)), np.zeros(_size(digits), np.int64)
+            left, side = np.arange(_size(digits), dtype=np.int64), np.zeros(_size(digits), np.int64)
             for digit in digits:
                 side += left % digit.size * getattr(digit, worth)
                 left //= digit.size

@@ -88,16 +88,16 @@ class Tile:
             raise LayoutError(f"MN-major elements of 32 bits need the layout 128B base 32B (PTX ISA {SECTION})")
         if bits < 8 and mn_major:
             raise LayoutError("elements of 4 bits that share a byte cannot be MN-major (PTX ISA 9.7.16.10.3)")
-        column = np.arange(k) * bits // 8 if bits < 8 else np.arange(k)
+        column = np.arange(k, dtype=np.int64) * bits // 8 if bits < 8 else np.arange(k, dtype=np.int64)
         described = np.array(self.descriptor.encode(), np.uint64)
-        return places(described, np.arange(mn), column, max(bits // 8, 1), mn_major)
+        return places(described, np.arange(mn, dtype=np.int64), column, max(bits // 8, 1), mn_major)
 
     def _base_32(self, mn: int, k: int, bits: int, mn_major: bool) -> Array:
         if bits != 32 or not mn_major:
             raise LayoutError(f"the layout 128B base 32B is for MN-major elements of 32 bits (PTX ISA {SECTION})")
         if self.descriptor.base_offset:
             raise ArithmeticUnknown("what a base offset does to the layout 128B base 32B has not been published")
-        row, column = np.arange(mn)[:, None], np.arange(k)[None, :]
+        row, column = np.arange(mn, dtype=np.int64)[:, None], np.arange(k, dtype=np.int64)[None, :]
         tile = self.descriptor
         found = row % 32 * 4 + row // 32 * tile.lbo + column % 4 * 128 + column // 4 * tile.sbo + tile.start
         return np.asarray(found ^ (found >> 7 & 3) << 5)
@@ -119,5 +119,5 @@ def unpadded(units: Array, bits: int) -> Array:
     if bits == 8:
         return units
     packed = np.unpackbits(units, axis=-1, bitorder="little")[..., : 16 * bits]
-    weights = 1 << np.arange(bits)
+    weights = 1 << np.arange(bits, dtype=np.int64)
     return np.asarray((packed.reshape(*units.shape[:-1], 16, bits) * weights).sum(-1).astype(np.uint8))
