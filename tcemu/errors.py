@@ -101,8 +101,8 @@ class AddressError(OperandError):
     no such block; "apart" if data and mbarrier are in different blocks; "overlap" if lanes of one store give the same
     address for different rows. Kinds of Tensor Memory: "quarter" if a warp uses lanes that another warp reaches,
     "columns" if they are not allocated, "allocation" if columns are allocated or freed against the rules, "idesc" if
-    an instruction descriptor contradicts its instruction, "pair" if there is no peer. `space` is the memory, where it
-    matters.
+    an instruction descriptor contradicts its instruction, "descriptor" if a matrix descriptor does, "pair" if there is
+    no peer. `space` is the memory, where it matters.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class AddressError(OperandError):
         message: str,
         kind: Literal[
             "alignment", "bounds", "exited", "rank", "apart", "overlap", "quarter", "columns", "allocation", "idesc",
-            "pair",
+            "descriptor", "pair",
         ],
         space: Literal["shared", "global", "tensor"] | None = None,
     ) -> None:

@@ -7,53 +7,30 @@ Memory. A pair of blocks copies from both shared memories, each to its own Tenso
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from tcemu.errors import AddressError
+from tcemu.errors import LayoutError
 from tcemu.instructions import Instruction
+from tcemu.layouts.tcgen05 import Copied, copied
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import Area, By, Tcgen05
 from tcemu.machine.masks import LANES
 from tcemu.machine.pair import blocks_of
 from tcemu.machine.tcgen05_operations import Operations
-from tcemu.machine.tcgen05_tiles import Tile, descriptor_of, tile_of
+from tcemu.machine.tcgen05_tiles import SharedTile, check_lane, descriptor_of, refused, tile_of
 from tcemu.machine.tensor_memory import TensorMemory
 
 if TYPE_CHECKING:
     from tcemu.machine.block import Block
     from tcemu.machine.core import Core
 
-Array = npt.NDArray[Any]
-
-
-class Shape(NamedTuple):
-    """Rows of a shape, bytes of each, and the lanes of Tensor Memory that row 0 goes to; its row r, `rows[r]` on."""
-
-    rows: Array
-    bytes: int
-    copies: tuple[int, ...] = (0,)
-
-
-_ROWS = np.arange(128, dtype=np.int64)
-#: By shape and multicast, as CuTe's copy atoms have it; 4x256b writes one lane of each warp's quarter.
-SHAPES = {
-    ("128x256b", ""): Shape(_ROWS, 32),
-    ("128x128b", ""): Shape(_ROWS, 16),
-    ("4x256b", ""): Shape(32 * _ROWS[:4], 32),
-    ("64x128b", "warpx2::02_13"): Shape(_ROWS[:64], 16, (0, 64)),
-    ("64x128b", "warpx2::01_23"): Shape(_ROWS[:64] % 32 + _ROWS[:64] // 32 * 64, 16, (0, 32)),
-    ("32x128b", "warpx4"): Shape(_ROWS[:32], 16, (0, 32, 64, 96)),
-}
-
-
 @executes("tcgen05.cp")
 def cp(instruction: Instruction) -> Act:
     """tcgen05.cp: each active lane copies the matrix."""
     words = instruction.words
-    shape = SHAPES[words["shape"], words.get("multicast", "")]
+    shape = copied(words["shape"], words.get("multicast", ""))
 
     def act(core: Core, taddr: Any, descriptor: Any) -> None:
         by = core.begin(instruction)
@@ -61,12 +38,16 @@ def cp(instruction: Instruction) -> Act:
             return
         core.block.state(TensorMemory).grouped(core, by, instruction)
         address = int(core.integers(instruction, "taddr", taddr)[0])
+        check_lane(core, by, instruction, "taddr", address, 1 if shape.rows == 4 else 128)
         bits = descriptor_of(instruction, "s_desc", descriptor)
-        tile = tile_of("s_desc", bits, len(shape.rows), shape.bytes // 16, 128, mn_major=False)
+        try:
+            tile = tile_of("s_desc", bits, shape.rows, shape.bytes // 16, 128)
+        except LayoutError as error:
+            refused(core, by, instruction, error, idesc=False)
         blocks = blocks_of(core, by, instruction)
         areas = [_area(core, by, instruction, block, shape, address) for block in blocks]
         for block in blocks:
-            check_tile(core, by, instruction, block, tile)
+            tile.check(core, by, instruction, block)
         shared = tuple(("s_desc", block.number, tile.where.ravel(), 16) for block in blocks)
         for lane in LANES[core.active].tolist():
             one = by._replace(active=1 << lane)
@@ -79,30 +60,19 @@ def cp(instruction: Instruction) -> Act:
     return act
 
 
-def _area(core: Core, by: By, instruction: Instruction, block: Block, shape: Shape, address: int) -> Area:
+def _area(core: Core, by: By, instruction: Instruction, block: Block, shape: Copied, address: int) -> Area:
     """The cells that a block's copy writes."""
-    lanes = np.unique(np.add.outer(np.array(shape.copies), shape.rows)) + (address >> 16)
+    lanes = np.unique(shape.lanes) + (address >> 16)
     column = address & 0xFFFF
     area = Area(block.number, lanes, np.arange(column, column + shape.bytes // 4, dtype=np.int64))
     block.state(TensorMemory).check(core, by, instruction, area)
     return area
 
 
-def _copy(blocks: list[Block], shape: Shape, tile: Tile, address: int) -> None:
+def _copy(blocks: list[Block], shape: Copied, tile: SharedTile, address: int) -> None:
     lane, column = address >> 16, address & 0xFFFF
     for block in blocks:
         words = np.ascontiguousarray(tile.read(block.shared.units)).view(np.uint32)
         memory = block.state(TensorMemory)
-        for first in shape.copies:
-            memory.put(shape.rows + first + lane, slice(column, column + shape.bytes // 4), words)
-
-
-def check_tile(core: Core, by: By, instruction: Instruction, block: Block, tile: Tile) -> None:
-    """End the launch unless a tile lies in shared memory."""
-    if tile.end <= block.shape.shared:
-        return
-    what = f"element of {tile.role}"
-    try:
-        block.shared.check(instruction, tile.where.ravel(), tile.size, tile.size, what=what)
-    except AddressError as error:
-        core.fault(by, instruction, "shared", error)
+        for lanes in np.array(shape.lanes).T:
+            memory.put(lanes + lane, slice(column, column + shape.bytes // 4), words)

@@ -1,34 +1,39 @@
-"""tcgen05.mma of one CTA or a pair: D = A B + D in Tensor Memory (PTX ISA 9.1, 9.7.16.10).
+"""tcgen05.mma of one block or a pair: D = A B + D in Tensor Memory (PTX ISA 9.1, 9.7.16.10).
 
-Each active lane executes it for itself. It reads its operands and writes D when it ends: see tcgen05_operations.py.
+Each active lane executes it for itself. It reads its operands and writes D when it ends: see tcgen05_operations.py. A
+pair of blocks has half of A's rows and of B's columns in each shared memory, and half of D's rows, with all of its
+columns, in each Tensor Memory.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import OperandError, briefly
+from tcemu.errors import ArithmeticUnknown, LayoutError, OperandError, briefly, listing
+from tcemu.formats import lookup
 from tcemu.instructions import Instruction
+from tcemu.instructions.tcgen05_product import Product
+from tcemu.layouts.tcgen05 import a_operand, accumulator, metadata, scale_factors, scales_of_b_in_a_pair
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import Area, By, Tcgen05
 from tcemu.machine.masks import LANES
 from tcemu.machine.pair import blocks_of
-from tcemu.machine.tcgen05_copy import check_tile
 from tcemu.machine.tcgen05_operations import Operations
-from tcemu.machine.tcgen05_product import product_of
-from tcemu.machine.tcgen05_tiles import Part, Tile, accumulator, area_of, descriptor_of, tile_of
-from tcemu.machine.tensor_memory import WHOLE, TensorMemory
+from tcemu.machine.tcgen05_tiles import Cells, SharedTile, cells_of, check_lane, descriptor_of, refused, tile_of
+from tcemu.machine.tensor_memory import TensorMemory
 
 if TYPE_CHECKING:
-    from tcemu.machine.block import Block
     from tcemu.machine.core import Core
 
 Array = npt.NDArray[Any]
 #: Descriptors have bit 46 set; addresses in Tensor Memory have 32 bits.
 _ADDRESSES = 1 << 32
+#: Bits of an element in shared memory, by format, where it has fewer than its container.
+_PADDED = {"e2m3": 6, "e3m2": 6, "e2m1": 4}
 
 
 @executes("tcgen05.mma")
@@ -58,125 +63,182 @@ def _named(roles: list[str], given: tuple[Any, ...]) -> dict[str, Any]:
     return found
 
 
+@lru_cache(maxsize=1024)
+def _product(instruction: Instruction, idesc: int, target: str) -> Product:
+    found = Product.of(instruction, idesc, target)
+    _ = found.operation  # raises ArithmeticUnknown
+    return found
+
+
 class _Mma:
     """One tcgen05.mma of a thread, checked and decoded when it is issued."""
 
     def __init__(self, core: Core, by: By, instruction: Instruction, given: dict[str, Any]) -> None:
         self.core, self.by, self.instruction, self.given = core, by, instruction, given
         self.blocks = blocks_of(core, by, instruction)
-        self.idesc = self._number("idesc")
-        self.product = product_of(instruction, self.idesc, core.target)
-        self.adds = bool(self._number("enable_input_d"))
-        self.d = self._number("d")
         self.memories = [block.state(TensorMemory) for block in self.blocks]
+        self.idesc, self.adds = self._number("idesc") & 0xFFFFFFFF, bool(self._number("enable_input_d"))
+        try:
+            self.product = _product(instruction, self.idesc, core.target)
+        except LayoutError as error:
+            refused(core, by, instruction, error, idesc=True)
+        if self.given.get("scale_input_d"):
+            raise ArithmeticUnknown(
+                f"{instruction}: how the hardware rounds a D that scale_input_d has made smaller has not been "
+                "published; leave it 0"
+            )
+        #: operands in shared memory and in Tensor Memory, by role
+        self.tiles: dict[str, SharedTile] = {}
+        self.cells: dict[str, Cells] = {}
+        self.descriptors: dict[str, int] = {}
 
     def begin(self) -> None:
-        """Check it and begin."""
-        product, pair = self.product, len(self.blocks) == 2
-        self.tiles: list[tuple[Block, Tile]] = []
-        self.descriptors: dict[str, int] = {}
-        self.a_parts: list[tuple[Part, Area]] = []
-        self._find_a(pair)
-        self._find_b()
-        self.d_parts = self._parts("d", accumulator(product.m, product.n, pair), self.d, product.n, product.d_bits)
-        written = tuple(area for _, area in self.d_parts)
-        reads = (*(area for _, area in self.a_parts), *(written if self.adds else ()))
+        """Find its operands, check them and begin."""
+        self._find()
+        areas = {role: self._areas(role) for role in self.cells}
+        written = areas.pop("d")
+        reads = [area for role in areas for area in areas[role]]
         operation = Tcgen05(
-            "mma", self.instruction, self.by, reads, written,
-            tuple((tile.role, block.number, tile.where.ravel(), tile.size) for block, tile in self.tiles),
+            "mma", self.instruction, self.by, (*reads, *(written if self.adds else ())), tuple(written),
+            tuple(
+                (role, block.number, tile.where.ravel(), tile.size)
+                for role, tile in self.tiles.items() for block in self.blocks
+            ),
             idesc=self.idesc, adds=self.adds, descriptors=self.descriptors,
         )  # fmt: skip
-        key = self.d, product.m, product.n, product.k
+        self.kept = self._lanes_kept()
+        shape = self.product.descriptor
+        key = self.given["d"], shape.m, shape.n, shape.k
         self.core.block.state(Operations).begin(self.core, operation, self._end, key)
 
     # ------------------------------------------------------------------------------------------ where
 
-    def _find_a(self, pair: bool) -> None:
-        product, a = self.product, self.given["a"]
-        number = descriptor_of(self.instruction, "a", a)
-        if number >= _ADDRESSES:
-            self._find("a", number, product.m, product.k, product.a_bits, product.mn_major_a)
-            return
-        width = product.k * max(product.a_bits, 8) // 32
-        self.a_parts = self._parts("a", accumulator(product.m, width, pair), number, width, WHOLE)
+    def _find(self) -> None:
+        """Where the operands are."""
+        product, found, group = self.product, self.product.descriptor, len(self.blocks)
+        forms = product.operation.formats
+        self._in_tensor_memory(
+            "d", accumulator(found, group), 16 if found.d == "f16" else 32, step=16 if found.m == 64 else 128
+        )
+        a = descriptor_of(self.instruction, "a", self.given["a"])
+        if a >= _ADDRESSES:
+            self._in_shared("a", a, found.m, product.stored, found.a, found.transpose_a)
+        elif product.kind.packed or (_PADDED.get(found.a) and forms["a"].container != 8):
+            raise ArithmeticUnknown(f"{self.instruction}: A of {found.a} in Tensor Memory is not executed")
+        else:
+            width = forms["a"].container
+            self._in_tensor_memory("a", a_operand(found, group, width), width, step=16 if found.m == 64 else 128)
+        b = descriptor_of(self.instruction, "b", self.given["b"])
+        self._in_shared("b", b, found.n, found.k, found.b, found.transpose_b)
+        if product.scales:
+            many, half = product.scales, found.m // group
+            of_b = scales_of_b_in_a_pair if (found.m, group) == (128, 2) else scale_factors
+            self._in_tensor_memory("scale_a", scale_factors(half, many), 8, found.sfa_id)
+            self._in_tensor_memory("scale_b", of_b(found.n, many), 8, found.sfb_id)
+        if found.sparse:
+            wide = found.kind in ("f16", "tf32")
+            self._in_tensor_memory("sp_meta", metadata(found, group), 4, further=found.selector if wide else 0)
 
-    def _find_b(self) -> None:
-        product, number = self.product, descriptor_of(self.instruction, "b", self.given["b"])
-        self._find("b", number, product.n, product.k, product.b_bits, product.mn_major_b)
-
-    def _find(self, role: str, descriptor: int, rows: int, depth: int, bits: int, mn_major: bool) -> None:
-        """The tile of an operand in shared memory, half of its rows in each of several blocks."""
+    def _in_shared(self, role: str, descriptor: int, rows: int, depth: int, form: str, mn_major: bool) -> None:
+        """An operand in shared memory, half of its rows in each of several blocks."""
+        shares = self.product.kind.packed == 4
+        bits = _PADDED.get(form) or lookup(form).container
         self.descriptors[role] = descriptor
-        tile = tile_of(role, descriptor, rows // len(self.blocks), depth, bits, mn_major)
+        try:
+            tile = tile_of(role, descriptor, rows // len(self.blocks), depth, bits, mn_major, shares)
+        except LayoutError as error:
+            refused(self.core, self.by, self.instruction, error, idesc=False)
         for block in self.blocks:
-            check_tile(self.core, self.by, self.instruction, block, tile)
-            self.tiles.append((block, tile))
+            tile.check(self.core, self.by, self.instruction, block)
+        self.tiles[role] = tile
 
-    def _parts(
-        self, role: str, parts: tuple[Part, ...], address: int, width: int, bits: int
-    ) -> list[tuple[Part, Area]]:
-        """The parts of a matrix in Tensor Memory, with their cells."""
-        lane, column, found = address >> 16, address & 0xFFFF, []
-        for part in parts:
-            columns = part.columns.stop - part.columns.start
-            area = area_of(self.blocks[part.rank], part, lane, column, columns, role, bits)
-            self.memories[part.rank].check(self.core, self.by, self.instruction, area, role)
-            found.append((part, area))
+    def _in_tensor_memory(
+        self, role: str, where: Any, width: int, number: int = 0, *, further: int = 0, step: int = 128
+    ) -> None:
+        """An operand in Tensor Memory, the same cells in each block: `further` columns on, byte `number` of them."""
+        address = self._number(role)
+        check_lane(self.core, self.by, self.instruction, role, address, step)
+        self.cells[role] = cells_of(where, address + further, width, 8 * number)
+
+    def _areas(self, role: str) -> list[Area]:
+        """The cells of an operand in each block, which must be allocated."""
+        found = [self.cells[role].area(block, role) for block in self.blocks]
+        for memory, area in zip(self.memories, found, strict=True):
+            memory.check(self.core, self.by, self.instruction, area, role)
         return found
+
+    def _lanes_kept(self) -> list[Array | None]:
+        """Of each block, the lanes that keep D: the bits of disable_output_lane, bool (128,)."""
+        given = self.given.get("disable_output_lane")
+        if given is None:
+            return [None] * len(self.blocks)
+        count = 4 * len(self.blocks)
+        words = [self._whole("disable_output_lane", each) for each in given]
+        if len(words) != count:
+            raise OperandError(
+                f"{self.instruction}: disable_output_lane has {count} registers, a bit for each lane; got {len(words)}"
+            )
+        bits = np.unpackbits(np.array(words, np.uint32).view(np.uint8), bitorder="little").astype(bool)
+        return list(bits.reshape(-1, 128))
 
     # ------------------------------------------------------------------------------------------ what
 
     def _end(self) -> None:
         """Read everything as it is now, and write D."""
         product = self.product
-        a = self._a_in_tensor_memory() if self.a_parts else self._matrix("a")
-        c = self._accumulator() if self.adds else np.zeros((product.m, product.n), product.d_storage)
-        d = product.compute(a, self._matrix("b").T, c)
-        for part, area in self.d_parts:
-            self._write(part, area, d[part.rows, part.columns])
+        shared = [block.shared.units for block in self.blocks]
+        tile_b = self.tiles["b"]
+        b = np.concatenate([tile_b.read(units) for units in shared]) if len(shared) > 1 else tile_b.read(shared[0])
+        right = np.ascontiguousarray(b.T)[None]
+        storage = {role: form.storage for role, form in product.operation.formats.items()}
+        for number, memory in enumerate(self.memories):
+            a = self.tiles["a"].read(shared[number]) if "a" in self.tiles else self.cells["a"].read(memory)
+            cells = self.cells["d"]
+            held = cells.read(memory) if self.adds else np.zeros(cells.numbers.shape, np.uint32)
+            more: dict[str, Any] = {}
+            if product.scales:
+                more["scale_a"] = self._scales("scale_a", memory)
+                more["scale_b"] = np.ascontiguousarray(self._scales("scale_b", memory).swapaxes(1, 2))
+            if product.descriptor.sparse:
+                more["places"] = self._places(memory)
+            a = a.astype(storage["a"], copy=False)[None]
+            d = product.compute(a, right.astype(storage["b"], copy=False), held.astype(storage["d"])[None], **more)
+            cells.write(memory, d[0].astype(np.uint32, copy=False), self.kept[number])
 
-    def _matrix(self, role: str) -> Array:
-        """The patterns (mn, k) of an operand in shared memory."""
-        halves = [tile.read(block.shared.units) for block, tile in self.tiles if tile.role == role]
-        return halves[0] if len(halves) == 1 else np.concatenate(halves)
+    def _scales(self, role: str, memory: TensorMemory) -> Array:
+        """The scales (1, rows, s)."""
+        found = self.cells[role].read(memory).astype(np.uint8)
+        rows = self.product.descriptor.n if role == "scale_b" else len(self.cells["d"].numbers)
+        return np.ascontiguousarray(found[:rows])[None]
 
-    def _accumulator(self) -> Array:
-        """D as it is now, (m, n)."""
-        product = self.product
-        found = np.empty((product.m, product.n), np.uint32)
-        for part, area in self.d_parts:
-            found[part.rows, part.columns] = self._seen(part, area)
-        return found.astype(product.d_storage)
-
-    def _a_in_tensor_memory(self) -> Array:
-        """A (m, k), of which a cell holds two elements of 16 bits or four of 8."""
-        product = self.product
-        found = np.empty((product.m, product.k * max(product.a_bits, 8) // 32), np.uint32)
-        for part, area in self.a_parts:
-            found[part.rows, part.columns] = self._seen(part, area)
-        return found.view(f"u{max(product.a_bits // 8, 1)}")
-
-    def _seen(self, part: Part, area: Area) -> Array:
-        words, _ = self.memories[part.rank].seen(*_index(part, area))
-        return words
-
-    def _write(self, part: Part, area: Area, words: Array) -> None:
-        lanes, columns = _index(part, area)
-        self.memories[part.rank].put(lanes, columns, words.astype(np.uint32), area.bits)
+    def _places(self, memory: TensorMemory) -> Array:
+        """The k of each stored element of a sparse A, (1, rows, stored)."""
+        pattern = self.product.pattern
+        codes = self.cells["sp_meta"].read(memory)
+        if pattern is None:
+            raise TypeError(self.instruction)
+        places = pattern.table[codes[:, : self.product.descriptor.k // pattern.chunk]]
+        if places.min() < 0:
+            row, chunk = np.argwhere(places[..., 0] < 0)[0].tolist()
+            self.core.grid.fail(
+                OperandError(
+                    f"{self.instruction}: the metadata of row {row}, chunk {chunk}, is {int(codes[row, chunk]):#06b}; "
+                    f"{pattern.name} sparsity takes {listing([f'{code:#06b}' for code in sorted(pattern.places)])} "
+                    f"({self.by})"
+                )
+            )
+        places = places + np.arange(0, self.product.descriptor.k, pattern.chunk)[:, None]
+        return np.asarray(places.reshape(1, len(places), -1))
 
     # ------------------------------------------------------------------------------------------ operands
 
     def _number(self, role: str) -> int:
-        given = self.given[role]
+        return self._whole(role, self.given[role])
+
+    def _whole(self, role: str, given: Any) -> int:
         if isinstance(given, int | np.integer | np.bool_):
             return int(given)
-        raise OperandError(f"{self.instruction}: {role} must be one integer; got {briefly(given)}")
-
-
-def _index(part: Part, area: Area) -> tuple[Any, Any]:
-    """The cells of an area as an index of an array (lanes, columns)."""
-    columns = slice(int(area.columns[0]), int(area.columns[-1]) + 1)
-    lanes = area.lanes
-    if int(lanes[-1]) - int(lanes[0]) == len(lanes) - 1:
-        return slice(int(lanes[0]), int(lanes[-1]) + 1), columns
-    return lanes, columns
+        values = self.core.values(given)
+        if values.dtype.kind in "iub" and values.size and (values == values.flat[0]).all():
+            return int(values.flat[0])
+        raise OperandError(f"{self.instruction}: {role} must be one integer for the thread; got {briefly(given)}")

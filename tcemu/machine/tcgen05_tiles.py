@@ -1,67 +1,100 @@
-"""Where the operands of a tcgen05.mma are: tiles in shared memory, and matrices in Tensor Memory (PTX ISA 9.1, 9.7.16).
+"""The operands of tcgen05 in memory: tiles in shared memory, and matrices in Tensor Memory (PTX ISA 9.1, 9.7.16).
 
-A pair of blocks has half of A's rows and of B's columns in each shared memory, and half of D's rows in each Tensor
-Memory, with all of its columns.
+tcemu.layouts says where the elements are; this module reads and writes them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import OperandError, briefly
+from tcemu.errors import AddressError, LayoutError, OperandError, briefly
 from tcemu.instructions import Instruction
-from tcemu.layouts.descriptor import Descriptor, addresses
-from tcemu.layouts.tensor_memory import tcgen05_descriptor
-from tcemu.machine.events import Area
-from tcemu.machine.tensor_memory import WHOLE
+from tcemu.layouts.descriptor import Descriptor
+from tcemu.layouts.tcgen05 import Map
+from tcemu.layouts.tcgen05_tiles import Tile, unpadded
+from tcemu.layouts.tensor_memory import COLUMNS, LANES, tcgen05_descriptor
+from tcemu.machine.events import Area, By
+from tcemu.machine.tensor_memory import WHOLE, TensorMemory
 
 if TYPE_CHECKING:
     from tcemu.machine.block import Block
+    from tcemu.machine.core import Core
 
 Array = npt.NDArray[Any]
-#: The bits of a descriptor that hold its start address, and how often a swizzle repeats, in units of 16 bytes.
-_START, _PERIOD = 0x3FFF, 64
-#: What 16 bytes of shared memory hold where elements are narrower than 8 bits: 16 elements, and then padding.
-_CHUNK = 16
+
+# ---------------------------------------------------------------------------------------------------- shared memory
 
 
-@dataclass(frozen=True)
-class Tile:
-    """Elements (mn, k) of shared memory: their addresses in bytes, and the end of the last."""
+@dataclass(frozen=True, eq=False)
+class SharedTile:
+    """Elements (mn, k) of shared memory: addresses of the units of `size` bytes that have them, and the end."""
 
     role: str
-    size: int
     where: Array
-    end: int
-    #: bits of an element, and whether it is a row (mn) that 16 bytes belong to, rather than a column
+    size: int
+    #: bits of an element: fewer than 8 in one of two ways
     bits: int
+    #: whether two elements of 4 bits share a byte; others have 16 elements in 16 bytes, along k or, MN-major, along mn
+    shares: bool
     mn_major: bool
 
-    def read(self, units: Any) -> Array:
+    @cached_property
+    def end(self) -> int:
+        """The byte after the last."""
+        return int(self.where.max()) + self.size
+
+    @cached_property
+    def _numbers(self) -> Array:
+        return self.where // self.size
+
+    def read(self, units: Mapping[int, Array]) -> Array:
         """The patterns (mn, k); `units` is shared memory as elements of each size."""
-        found = units[self.size][self.where // self.size]
+        found = units[self.size][self._numbers]
+        if self.shares:
+            return np.asarray(found >> (np.arange(found.shape[1]) % 2 * 4).astype(np.uint8) & 15)
         if self.bits >= 8:
-            return np.asarray(found)
-        return _unpadded(found.T, self.bits).T if self.mn_major else _unpadded(found, self.bits)
+            return found
+        lines = found.T if self.mn_major else found
+        chunks = unpadded(np.ascontiguousarray(lines).reshape(-1, 16), self.bits).reshape(lines.shape)
+        return np.ascontiguousarray(chunks.T if self.mn_major else chunks)
+
+    def check(self, core: Core, by: By, instruction: Instruction, block: Block) -> None:
+        """End the launch unless the tile lies in a block's shared memory."""
+        if self.end <= block.shape.shared:
+            return
+        what = f"element of {self.role}"
+        try:
+            block.shared.check(instruction, self.where.ravel(), self.size, self.size, what=what)
+        except AddressError as error:
+            core.fault(by, instruction, "shared", error)
 
 
-def _unpadded(found: Array, bits: int) -> Array:
-    """Elements of 4 or 6 bits, of which 16 come in 16 bytes, the rest being padding."""
-    bytes_ = np.ascontiguousarray(found, np.uint8).reshape(-1, _CHUNK)
-    ones = np.unpackbits(bytes_, axis=1, bitorder="little")[:, : _CHUNK * bits].reshape(-1, _CHUNK, bits)
-    return np.packbits(ones, axis=2, bitorder="little").reshape(found.shape)
+@lru_cache(maxsize=4096)
+def tile_of(
+    role: str, descriptor: int, rows: int, depth: int, bits: int, mn_major: bool = False, shares: bool = False
+) -> SharedTile:
+    """The tile that a descriptor describes: `rows` along m or n, `depth` along k. Raises LayoutError.
+
+    With `shares`, two elements of 4 bits are in one byte. A unit of 128 bits is a row of 16 bytes of tcgen05.cp.
+    """
+    held = bits if shares else max(bits, 8)
+    where = Tile.decode(descriptor).addresses(rows, depth, held, mn_major=mn_major)
+    return SharedTile(role, where, max(held // 8, 1), bits, shares, mn_major)
 
 
 def descriptor_of(instruction: Instruction, role: str, given: Any) -> int:
     """A descriptor as 64 bits, or an address in Tensor Memory, from a number or a Descriptor. Raises OperandError."""
     if isinstance(given, Descriptor):
         return tcgen05_descriptor(given)
-    if isinstance(given, int | np.integer) and 0 <= given < 1 << 64:
+    if isinstance(given, Tile):
+        return given.encode()
+    if isinstance(given, int | np.integer) and not isinstance(given, bool) and 0 <= given < 1 << 64:
         return int(given)
     raise OperandError(
         f"{instruction}: {role} must be a descriptor, 64 bits, or a Descriptor; got {briefly(given)} (PTX ISA "
@@ -69,50 +102,66 @@ def descriptor_of(instruction: Instruction, role: str, given: Any) -> int:
     )
 
 
-@lru_cache(maxsize=4096)
-def tile_of(role: str, descriptor: int, rows: int, depth: int, bits: int, mn_major: bool) -> Tile:
-    """The tile that a descriptor describes, `rows` along m or n and `depth` along k."""
-    size = max(bits // 8, 1)
-    along, deep = (np.arange(extent, dtype=np.int64) for extent in (rows, depth))
-    where = addresses(np.array([descriptor], np.uint64), along, deep, size, mn_major)[0]
-    return Tile(role, size, where, int(where.max()) + size, bits, mn_major)
+def refused(core: Core, by: By, instruction: Instruction, error: LayoutError, idesc: bool) -> Any:
+    """End the launch, because of a descriptor that the instruction does not take."""
+    kind: Any = "idesc" if idesc else "descriptor"
+    core.fault(by, instruction, "tensor", AddressError(f"{instruction}: {error}", kind, "tensor"))
 
 
-class Part(NamedTuple):
-    """A part of a matrix in the Tensor Memory of one block: some rows and columns, in some lanes and columns."""
-
-    rank: int
-    rows: slice
-    columns: slice
-    lanes: slice | Array
-    #: the column of Tensor Memory, from the operand's address on
-    first: int
+# ---------------------------------------------------------------------------------------------------- Tensor Memory
 
 
-def accumulator(m: int, n: int, pair: bool) -> tuple[Part, ...]:
-    """Where D is, by the layouts of the manual: A and B of a pair, D and F of one block."""
-    return _accumulator(m, n, pair)
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """A matrix of Tensor Memory: of each element, the number of its cell and its lowest bit there; and all lanes."""
+
+    numbers: Array
+    bit: Array | None
+    mask: int
+    lanes: Array
+    columns: Array
+
+    @property
+    def bits(self) -> int:
+        """The bits of a cell that are used."""
+        return WHOLE if self.bit is not None else self.mask
+
+    def area(self, block: Block, role: str) -> Area:
+        """The cells, as events have them."""
+        return Area(block.number, self.lanes, self.columns, role, self.bits)
+
+    def read(self, memory: TensorMemory) -> Array:
+        """The elements as they are now, uint32."""
+        words = memory.look(self.numbers)
+        return words if self.bit is None else np.asarray(words >> self.bit & np.uint32(self.mask))
+
+    def write(self, memory: TensorMemory, words: Array, lanes_kept: Array | None = None) -> None:
+        """Write elements, one in each cell, but not to the lanes of a mask, bool (128,)."""
+        if lanes_kept is None:
+            memory.write(self.numbers, words, self.mask)
+            return
+        wanted = ~lanes_kept[self.numbers // COLUMNS]
+        memory.write(self.numbers[wanted], words[wanted], self.mask)
 
 
-@lru_cache(maxsize=256)
-def _accumulator(m: int, n: int, pair: bool) -> tuple[Part, ...]:
-    every = slice(0, n)
-    if not pair and m == 64:  # layout F: each warp's quarter has 16 rows
-        row = np.arange(64, dtype=np.int64)
-        return (Part(0, slice(0, 64), every, row % 16 + row // 16 * 32, 0),)
-    if not pair or m == 256:  # D, or A
-        rows = slice(0, 128), slice(128, 256)
-        return tuple(Part(rank, rows[rank], every, rows[0], 0) for rank in range(1 + pair))
-    halves = slice(0, n // 2), slice(n // 2, n)  # B
-    return tuple(
-        Part(rank, slice(64 * rank, 64 * rank + 64), half, slice(64 * place, 64 * place + 64), 0)
-        for rank in range(2)
-        for place, half in enumerate(halves)
+@lru_cache(maxsize=1024)
+def cells_of(where: Map, address: int, width: int = 32, first_bit: int = 0) -> Cells:
+    """A map from an address on. Elements of `width` bits; in D, the lowest of a cell."""
+    lanes, columns, bits = where.places()
+    lanes, columns = lanes + (address >> 16), columns + (address & 0xFFFF)
+    every = np.unique(np.add.outer(np.array(where.copies), np.unique(lanes)))
+    shifts = None if where.width == 32 else (bits + first_bit).astype(np.uint32)
+    numbers = np.ascontiguousarray(lanes * COLUMNS + columns)
+    return Cells(numbers, shifts, (1 << width) - 1, every, np.unique(columns))
+
+
+def check_lane(core: Core, by: By, instruction: Instruction, role: str, address: int, step: int = 32) -> None:
+    """End the launch unless the lane of an address is a multiple of `step`."""
+    lane = address >> 16
+    if lane % step == 0 and lane < LANES:
+        return
+    told = (
+        f"{instruction}: the lane of {role}, bits 31:16 of its address, must be a multiple of {step} below {LANES}; "
+        f"got {lane} (PTX ISA {instruction.section})"
     )
-
-
-def area_of(block: Block, part: Part, lane: int, column: int, width: int, role: str, bits: int = WHOLE) -> Area:
-    """The cells of a part that takes `width` columns of Tensor Memory."""
-    lanes = np.arange(128, dtype=np.int64)[part.lanes] + lane
-    columns = np.arange(column + part.first, column + part.first + width, dtype=np.int64)
-    return Area(block.number, lanes, columns, role, bits)
+    core.fault(by, instruction, "tensor", AddressError(told, "alignment", "tensor"))

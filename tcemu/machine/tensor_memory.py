@@ -89,6 +89,8 @@ class TensorMemory:
         self.words = np.full((LANES, COLUMNS), POISON, np.uint32)
         #: the bits of each cell that something has written since the cell was allocated
         self.defined = np.zeros((LANES, COLUMNS), np.uint32)
+        #: the same, lane by lane
+        self._words, self._defined = self.words.reshape(-1), self.defined.reshape(-1)
         #: what the block has allocated, by first column; and whether it has each column
         self.allocations: dict[int, Allocation] = {}
         self.held = np.zeros(COLUMNS, bool)
@@ -170,6 +172,22 @@ class TensorMemory:
         if not (defined == WHOLE).all():
             words = (words & defined) | (np.uint32(POISON) & ~defined)
         return words, defined
+
+    def look(self, numbers: Array) -> Array:
+        """The same by the numbers of the cells, lane by lane."""
+        words, defined = self._words[numbers], self._defined[numbers]
+        if not (defined == WHOLE).all():
+            words = (words & defined) | (np.uint32(POISON) & ~defined)
+        return words
+
+    def write(self, numbers: Array, words: Array, bits: int) -> None:
+        """Write some bits of cells, by their numbers."""
+        if bits == WHOLE:
+            self._words[numbers], self._defined[numbers] = words, WHOLE
+            return
+        mask = np.uint32(bits)
+        self._words[numbers] = (self._words[numbers] & ~mask) | (words & mask)
+        self._defined[numbers] |= mask
 
     def put(self, lanes: Any, columns: Any, words: Array, bits: int = WHOLE) -> None:
         """Write some bits of cells."""

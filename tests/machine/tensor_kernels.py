@@ -3,9 +3,13 @@
 import numpy as np
 
 import tcemu
+from tcemu.formats import lookup
+from tcemu.instructions.tcgen05_product import Product
 from tcemu.layouts import Descriptor, instruction_descriptor, tcgen05_descriptor
+from tcemu.layouts.tcgen05 import a_operand, accumulator, metadata, scale_factors
 from tcemu.machine.allocation import Shared
 from tcemu.machine.launch import launch
+from tcemu.machine.tensor_memory import TensorMemory
 
 #: Every policy, in the fixed order and in one that a seed decides.
 ORDERS = [(policy, seed) for policy in ("early", "late", "random") for seed in (0, 5)]
@@ -90,3 +94,103 @@ def expected(a, b, form="f16", d="f32"):
     """What tcemu.matmul of mma.sync says, which has the same sums on this chip."""
     opcode = f"mma.sync.aligned.m16n8k16.row.col.{d}.{form}.{form}.{d}"
     return tcemu.matmul(a, b.T, instruction=opcode, target="sm_100a").view(np.uint32)
+
+
+class Placed:
+    """Operands of one tcgen05.mma placed by hand: bits of A (m, stored), B (n, k), D (m, n), as a pair or one block.
+
+    Shared memory has A at 0 and B at 64 KB, in the canonical layout without a swizzle; Tensor Memory has D at column 0,
+    A at 256 if it is there, scales at 320 and 352, and metadata at 384.
+    """
+
+    A, B, D, HELD, SCALES, META = 0, 1 << 16, 0, 256, (320, 352), 384
+
+    def __init__(self, opcode, idesc, a, b, d, *, scales=(), codes=None, held=False, group=1):
+        self.instruction = tcemu.parse(opcode, "sm_100a")
+        self.product = Product.of(self.instruction, idesc, "sm_100a")
+        self.idesc, self.a, self.b, self.d, self.scales, self.codes = idesc, a, b, d, scales, codes
+        self.held, self.group = held, group
+        #: what is added to the operands d and b when the instruction is issued
+        self.beside = {"d": 0, "b": 0}
+
+    def descriptor(self, patterns, start):
+        """A K-major tile in shared memory, its 16-byte columns one after the other: its descriptor and its bytes."""
+        form = lookup(self.product.descriptor.a if start == self.A else self.product.descriptor.b)
+        bits = {"e2m1": 4, "e2m3": 6, "e3m2": 6}.get(form.name, form.container)
+        rows, depth = patterns.shape
+        if self.product.kind.packed:
+            lines = (patterns[:, 0::2] | patterns[:, 1::2] << 4).astype(np.uint8)
+        elif bits < 8:
+            ones = np.unpackbits(patterns.astype(np.uint8)[..., None], axis=2, bitorder="little")[..., :bits]
+            lines = np.zeros((rows, depth // 16, 128), np.uint8)
+            lines[..., : 16 * bits] = ones.reshape(rows, depth // 16, 16 * bits)
+            lines = np.packbits(lines, axis=2, bitorder="little").reshape(rows, depth)
+        else:
+            lines = np.ascontiguousarray(patterns.astype(form.storage)).view(np.uint8)
+        chunks = lines.reshape(rows, -1, 16).swapaxes(0, 1)  # (chunk of k, row, 16 bytes)
+        tile = Descriptor(start, lbo=16 * rows, sbo=128)
+        return tcgen05_descriptor(tile), chunks.tobytes()
+
+    def run(self, *, adds=True, mask=None, policy="late", seed=0):
+        """The new D (m, n): as tcgen05.mma of the machine leaves it, read from Tensor Memory."""
+        found, group = self.product.descriptor, self.group
+        rows, columns = found.m // group, found.n // group
+        out = {}
+
+        def kernel(warp):
+            block = warp.core.block
+            warp.tcgen05_alloc(SLOT, 512, cta_group=group)
+            memory, rank = block.state(TensorMemory), block.rank
+            mine = slice(rows * rank, rows * rank + rows)
+            left, image = self.descriptor(self.a[mine], self.A)
+            right, other = self.descriptor(self.b[columns * rank : columns * rank + columns], self.B)
+            shared = block.shared.bytes
+            for at, bytes_ in ((self.A, image), (self.B, other)):
+                shared[at + 1024 : at + 1024 + len(bytes_)] = np.frombuffer(bytes_, np.uint8)
+            left, right = left + (1024 >> 4), right + (1024 >> 4)
+            place(memory, accumulator(found, group), self.D, self.d[mine])
+            if self.held:
+                width = lookup(found.a).container
+                place(memory, a_operand(found, group, width), self.HELD, self.a[mine])
+                left = self.HELD
+            more = []
+            if self.codes is not None:
+                place(memory, metadata(found, group), self.META, self.codes[mine])
+                more.append(self.META)
+            more.append(self.idesc)
+            for at, scales, half in zip(self.SCALES, self.scales, (mine, slice(None)), strict=False):
+                place(memory, scale_factors(len(scales[half]), scales.shape[1]), at, scales[half])
+                more.append(at)
+            with warp.only(warp.elect_sync()):
+                warp.mbarrier_init(BARRIER, 1)
+                warp.fence_mbarrier_init()
+            warp.barrier_cluster_arrive()
+            warp.barrier_cluster_wait()
+            if rank == 0:
+                with warp.only(warp.elect_sync()):
+                    masks = [] if mask is None else [mask]
+                    d, right = self.D + self.beside["d"], right + self.beside["b"]
+                    warp.run(self.instruction, d, left, right, *more, *masks, adds)
+                    everyone = 3 if group == 2 else None
+                    warp.tcgen05_commit(BARRIER, everyone, cta_group=group)
+            warp.mbarrier_wait(BARRIER, 0)
+            lanes, columns_, _ = accumulator(found, group).places()
+            out[rank] = memory.words[lanes, columns_].copy()
+            warp.barrier_cluster_arrive()
+            warp.barrier_cluster_wait()
+            warp.tcgen05_dealloc(0, 512, cta_group=group)
+
+        more = {"cluster": group} if group == 2 else {}
+        launch(kernel, group, 32, shared=1 << 17, target="sm_100a", policy=policy, seed=seed, **more)
+        return np.concatenate([out[rank] for rank in sorted(out)])
+
+
+def place(memory, where, column, patterns):
+    """Put patterns into Tensor Memory by a map, with all their copies."""
+    lanes, columns, bits = where.places()
+    for copy in where.copies:
+        for index in np.ndindex(patterns.shape):
+            at = int(lanes[index]) + copy, int(columns[index]) + column
+            mask = ((1 << where.width) - 1) << int(bits[index])
+            memory.words[at] = int(memory.words[at]) & ~mask | int(patterns[index]) << int(bits[index])
+            memory.defined[at] |= mask

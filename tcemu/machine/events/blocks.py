@@ -153,10 +153,12 @@ class Faulted(WarpEvent):
     #: store different rows at one address; warpgroup: the block has too few warps for the warpgroup; map: a tensor copy
     #: uses bytes that are not a tensor map; quarter: a warp uses lanes of Tensor Memory that another warp reaches;
     #: columns: the block has not allocated columns that it uses; allocation: columns are allocated or freed against the
-    #: rules; idesc: an instruction descriptor contradicts its instruction; pair: the block has no peer, or not this one
+    #: rules; idesc, descriptor: an instruction descriptor or a matrix descriptor contradicts its instruction; pair: the
+    #: block has no peer, or not this one
     kind: Literal[
         "bounds", "exited", "rank", "apart", "overlap", "alignment", "operands", "arrivals", "bytes", "lanes",
-        "cluster", "registers", "warpgroup", "map", "quarter", "columns", "allocation", "idesc", "pair",
+        "cluster", "registers", "warpgroup", "map", "quarter", "columns", "allocation", "idesc",
+        "descriptor", "pair",
     ]  # fmt: skip
     #: the memory that it accesses; None if the fault is about something else
     space: Space | None
