@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,10 @@ from tcemu.gemm import mma_pipeline, wgmma_tma
 from tcemu.machine import scalar
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
+from tcemu.show.sheet import Scale
 from tcemu.show.timeline import timeline
 from tcemu.show.widgets import Choice, Explorer, Range
+from tcemu.show.words import superscript
 from tcemu.timing import Timeline
 
 __all__ = ["error_of_a_polynomial", "online_softmax", "schedule_of_mma", "schedule_of_wgmma"]
@@ -126,7 +128,11 @@ def _online(scores: Array, keys: int) -> Picture:
         rows.append([held, f"{largest:g}", f"{factor:.4g}", f"{total:.5g}"])
         rescaled.append(bool(0 < factor < 1))
     title = f"Tiles of {keys} {'key' if keys == 1 else 'keys'}: the sum at the end is {total:.5g}"
-    return _grid(title, ("scores of the tile", "largest so far", "factor for older sums", "sum so far"), rows, rescaled)
+    heads = ("scores of the tile", "largest so far", "factor for older sums", "sum so far")
+    return _grid(
+        title, heads, rows, rescaled,
+        "hatched: the largest score so far is a new one, so that older sums become smaller",
+    )
 
 
 # ---------------------------------------------------------------------------------------------- the exponential
@@ -135,7 +141,7 @@ def _online(scores: Array, keys: int) -> Picture:
 def error_of_a_polynomial(degree: int = 5) -> Explorer:
     """How far 2 ** x by a polynomial in fma.rn.f32 is from 2 ** x, for x from -0.5 to 0.5: a slider for the degree.
 
-    The polynomial is Taylor's, and the errors are in units in the last place of f32; those above 1 are marked.
+    The polynomial is Taylor's, and the errors are in units in the last place of f32.
 
     >>> from tcemu.gemm import explorers
     >>> explorers.error_of_a_polynomial(5).values
@@ -151,10 +157,29 @@ def _errors(degree: int) -> Picture:
         power = scalar.fma(power, x, np.float32(math.log(2) ** n / math.factorial(n)))
     exact = np.exp2(x.astype(np.float64))
     units = np.abs(power - exact) / np.spacing(exact.astype(np.float32))
-    rows = [[f"{each:g}", f"{found:.7f}", f"{off:.0f}"] for each, found, off in zip(x, power, units, strict=True)]
     title = f"Degree {degree}: the largest error is {units.max():.0f} units in the last place"
-    marks = [row[2] not in ("0", "1") for row in rows]
-    return _grid(title, ("x", "polynomial", "units in the last place"), rows, marks)
+    words = "; ".join(f"x {each:g}: off by {off:.3g}" for each, off in zip(x, units, strict=True))
+    return picture(title, f"Errors in units in the last place. {words}.", 640, 300, _plot(x.tolist(), units.tolist()))
+
+
+#: The decades of errors that the plot shows: from a tenth of a unit to 2 ** x itself, which has 2 ** 23 of them.
+_DECADES = range(-1, 8)
+
+
+def _plot(x: Sequence[float], units: Sequence[float]) -> list[str]:
+    """Errors along x on a logarithmic axis; what is below the axis stands on it."""
+    along, up = Scale(-0.5, 0.5, 80, 600), Scale(_DECADES[0], _DECADES[-1], 250, 40)
+    body = [svg.text(16, 20, "error in units in the last place of f32", "s"), svg.line(80, 250, 600, 250, "k"),
+            svg.line(80, 40, 80, 250, "k"), svg.text(340, 288, "x", "s", "middle")]  # fmt: skip
+    body += along.ticks(250, {each / 4: f"{each / 4:g}".replace("-", "−") for each in range(-2, 3)}, down=18)
+    for decade in _DECADES:
+        y, label = up.at(decade), f"{10.0**decade:,g}" if decade < 3 else f"10{superscript(decade)}"
+        body += [svg.line(76, y, 80, y, "k"), svg.text(72, y + 4, label, "s", "end")]
+    body += [svg.line(80, up.at(0), 600, up.at(0), "ko", dash="4 3"), svg.text(606, up.at(0) + 4, "1", "s")]
+    logs = [max(math.log10(max(off, 1e-9)), _DECADES[0]) for off in units]
+    points = [(along.at(at), up.at(log)) for at, log in zip(x, logs, strict=True)]
+    body += [svg.line(*start, *end, "kb") for start, end in pairwise(points)]
+    return body + [svg.rect(px - 3, py - 3, 6, 6, "d") for px, py in points]
 
 
 # ---------------------------------------------------------------------------------------------- drawing
@@ -162,8 +187,10 @@ def _errors(degree: int) -> Picture:
 _TOP, _HIGH, _WIDE = 30, 24, 190
 
 
-def _grid(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], marks: Sequence[bool]) -> Picture:
-    """A grid of texts under headings; the marked rows are hatched."""
+def _grid(
+    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], marks: Sequence[bool], legend: str
+) -> Picture:
+    """A grid of texts under headings; the marked rows are hatched, and `legend` says what that means."""
     body = [svg.text((i + 0.5) * _WIDE, 20, head, "s t", "middle") for i, head in enumerate(heads)]
     for number, (row, mark) in enumerate(zip(rows, marks, strict=True)):
         y = _TOP + number * _HIGH
@@ -173,4 +200,6 @@ def _grid(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], marks
         look = "n b halo" if mark else "n q"
         body += [svg.text((i + 0.5) * _WIDE, y + 16, text, look, "middle") for i, text in enumerate(row)]
     words = [", ".join(f"{head} {text}" for head, text in zip(heads, row, strict=True)) for row in rows]
-    return picture(title, f"{'; '.join(words)}.", len(heads) * _WIDE, _TOP + len(rows) * _HIGH + 8, body)
+    low = _TOP + len(rows) * _HIGH
+    body += [svg.text(0, low + 20, legend, "s")] if any(marks) else []
+    return picture(title, f"{'; '.join(words)}.", len(heads) * _WIDE, low + 28, body)

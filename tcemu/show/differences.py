@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,9 @@ _LISTED, _TOLD = 4, 16
 def changes(
     before: npt.ArrayLike, after: npt.ArrayLike, form: Format | str = "f32", what: str = "D", cause: str = ""
 ) -> Picture:
-    """The matrix `after`, with every element marked whose bits differ from `before`, and the first few listed.
+    """The matrix `after`, with every element marked whose bits differ from `before`.
 
+    The first few changes are listed beside it or, if more than half of the elements changed, all of `before` is drawn.
     Both are (rows, columns) matrices of `form`'s dtype, at most 64 by 64; the title names the `cause`.
     Raises OperandError for other shapes or dtypes.
 
@@ -41,15 +43,28 @@ def changes(
     moved = old != new
     count = int(moved.sum())
     told = [_change(form, old, new, (int(row), int(column))) for row, column in np.argwhere(moved)[:_TOLD]]
-    grid, values = Grid(44, 44, 62, 24, *old.shape), form.decode(new)
-    shown = {at: Cell(compact(values[at].item()), marked=bool(changed)) for at, changed in np.ndenumerate(moved)}
-    names = (["column 0", *range(1, grid.columns)], ["row 0", *range(1, grid.rows)])
-    body = [*cells(grid, shown, frame=True), *grid.above(names[0]), *grid.beside(names[1])]
-    body += _list(told, grid.right + 32, grid.top + 12, count)
+    most = 2 * count > old.size
+    first = Grid(44, 62, 62, 24, *old.shape)
+    grid = replace(first, left=first.right + 64) if most else first
+    body = _matrix(grid, form.decode(new), moved, "after")
+    body += [svg.text(grid.left, grid.bottom + 20, "hatched: the bits changed", "s")] if count else []
+    body += (
+        _matrix(first, form.decode(old), np.zeros_like(moved), "before")
+        if most
+        else _list(told, grid.right + 32, grid.top + 12, count)
+    )
     title = f"{_how_many(count, old.size)} of {what} changed" + (f": {cause}" if cause else "")
     words = " ".join(f"{where}: {first} became {second}." for where, first, second in told)
-    height = max(grid.bottom + 16, 280 if count else 60)
-    return picture(title, words or "No element changed.", grid.right + 330, height, body)
+    height = max(grid.bottom + 32, 298 if count and not most else 60)
+    return picture(title, words or "No element changed.", grid.right + (16 if most else 330), height, body)
+
+
+def _matrix(grid: Grid, values: npt.NDArray[Any], marks: npt.NDArray[np.bool_], name: str) -> list[str]:
+    """A matrix under its name, with some elements marked."""
+    shown = {at: Cell(compact(values[at].item()), marked=bool(marked)) for at, marked in np.ndenumerate(marks)}
+    above, beside = (["column 0", *range(1, grid.columns)], ["row 0", *range(1, grid.rows)])
+    body = [*cells(grid, shown, frame=True), *grid.above(above), *grid.beside(beside)]
+    return [*body, svg.text(grid.left, 24, name, "b")]
 
 
 def _how_many(changed: int, total: int) -> str:

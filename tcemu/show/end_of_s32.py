@@ -59,7 +59,7 @@ def _axis() -> list[str]:
         svg.line(high, _Y - 12, high, _Y + 12, "k"),
         svg.text(low, _Y + 28, value(LOW), "s"),
         svg.text(high, _Y + 28, value(HIGH), "s", "middle"),
-        svg.text((high + _RIGHT) / 2, _Y + 28, "no s32", "s", "middle"),
+        svg.text((high + _RIGHT) / 2, _Y + 28, "outside s32", "s", "middle"),
     ]
 
 

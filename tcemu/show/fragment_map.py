@@ -78,6 +78,8 @@ class Placed(Grid):
 
     fragment: Fragment
     batch: int
+    #: The first row that is drawn: the map of a warpgroup shows those of one warp.
+    first: int = 0
 
     @classmethod
     def at_corner(cls, fragment: Fragment, batch: int, left: float, top: float, size: tuple[float, float]) -> Placed:
@@ -85,9 +87,20 @@ class Placed(Grid):
         *_, rows, columns = fragment.shape
         return cls(left, top, *size, rows, columns, fragment, batch)
 
+    def of_warp(self, warp: int) -> Placed:
+        """The part that a warp holds."""
+        rows = [cell.row for cell in cells(self.fragment, self.batch) if cell.lane // 32 == warp]
+        return replace(self, first=min(rows), rows=max(rows) + 1 - min(rows))
+
+    @property
+    def drawn(self) -> list[Cell]:
+        """The cells in the rows that are drawn."""
+        found = cells(self.fragment, self.batch)
+        return [cell for cell in found if self.first <= cell.row < self.first + self.rows]
+
     def cell(self, cell: Cell) -> Box:
         """The box of a cell."""
-        return self.block(cell.row, cell.column, cell.rows, cell.columns)
+        return self.block(cell.row - self.first, cell.column, cell.rows, cell.columns)
 
 
 @lru_cache(maxsize=64)
@@ -134,7 +147,7 @@ def fragment_map(
     batch = batch_of(fragment, lane, batch)
     grid = Placed.at_corner(fragment, batch, 2 * AXIS, 3 * AXIS - 12, element(fragment))
     title = f"{_name(fragment)}: lane and register of each element"
-    body = [*draw(grid, focus), *legend(fragment, grid.left, grid.bottom + 24)]
+    body = [*draw(grid, focus), *legend(grid, focus, grid.left, grid.bottom + 24)]
     found = cells(fragment, batch)
     on_top = layer(cell_target(grid, cell) for cell in found) if len(found) <= MOST else ""
     return picture(title, in_words([grid], focus), max(grid.right + 16, 520), grid.bottom + 38 + LINE, body, on_top)
@@ -187,7 +200,7 @@ def is_wide(fragment: Fragment) -> bool:
 
 def draw(grid: Placed, focus: Focus) -> list[str]:
     """The ordinary cells, a path for each shade, and a group of labels; the marked cells on top."""
-    found = cells(grid.fragment, grid.batch)
+    found = grid.drawn
     quiet = [cell for cell in found if not focus.takes(cell.lane, cell.register)]
     marked = [cell for cell in found if focus.takes(cell.lane, cell.register)]
     tones = [(style, [each for each in quiet if shade(each.lane) == style]) for style in _SHADES]
@@ -242,24 +255,29 @@ def _axes(grid: Placed, found: Sequence[Cell]) -> list[str]:
     elements = [svg.text(grid.left, grid.top - AXIS, heading(grid.fragment), "b")]
     elements += [svg.text(grid.left, grid.top - AXIS - 16, which, "s")] if which else []
     coarse = replace(grid, wide=columns * grid.wide, high=rows * grid.high)
-    elements += coarse.above([_range(across, column, columns) for column in range(0, grid.columns, columns)], up=6)
-    return elements + coarse.beside([_range(down, row, rows) for row in range(0, grid.rows, rows)])
+    elements += coarse.above(_ranges(across, 0, grid.columns, columns), up=6)
+    return elements + coarse.beside(_ranges(down, grid.first, grid.rows, rows))
 
 
-def _range(name: str, start: int, size: int) -> str:
-    """The label of one or several neighbouring rows or columns; the first one names the index."""
-    front = f"{name}=" if name and not start else ""
-    return front + span(start, start + size - 1, "–")
+def _ranges(name: str, first: int, count: int, size: int) -> list[str]:
+    """The labels of rows or columns, some of which are drawn as one; the first one names the index."""
+    labels = [span(start, start + size - 1, "–") for start in range(first, first + count, size)]
+    return [f"{name}={labels[0]}" if name else labels[0], *labels[1:]]
 
 
-def legend(fragment: Fragment, x: float, y: float, more: str = "") -> list[str]:
-    """How to read a cell's label, and `more` about it; what the shades mean."""
-    role = fragment.role
-    sharing = fragment.elements_per_register
+def legend(grid: Placed, focus: Focus, x: float, y: float, more: str = "") -> list[str]:
+    """How to read the label of a cell of this map, and `more` about it; what hatching and shades mean."""
+    role, found = grid.fragment.role, grid.drawn
+    sharing = grid.fragment.elements_per_register
+    cell = next((cell for cell in found if focus.takes(cell.lane, cell.register)), found[-1])
     together = f"; {sharing} neighbouring elements share a register" if sharing > 1 else ""
-    label = f"14 {role}1 means: register {role}1 of lane 14{together}{more}"
+    held = f"register {role}{cell.register} of lane {cell.lane}"
+    label = f"{cell.lane} {role}{cell.register} means: {held}" if len(role) == 1 else f"{cell.lane} means: {held}"
     shades = "each group of four lanes (lane // 4) has a shade; the four shades repeat"
-    return notes(x, y, (label, shades) if fragment.lanes > _GROUP else (label,))
+    groups = {shade(cell.lane) for cell in found}
+    if any(cell.copies > 1 for cell in found):
+        more = f"; +: other lanes hold the same{more}"
+    return notes(x, y, (f"{label}{together}{more}", *([shades] if len(groups) > 1 else [])))
 
 
 def heading(fragment: Fragment) -> str:
@@ -301,7 +319,7 @@ def in_words(grids: Sequence[Placed], focus: Focus) -> str:
 def _held(grid: Placed, focus: Focus) -> str:
     fragment, parts = grid.fragment, []
     for register in range(fragment.registers):
-        mine = [b for b in cells(fragment, grid.batch) if (b.lane, b.register) == (focus.lane, register)]
+        mine = [b for b in grid.drawn if (b.lane, b.register) == (focus.lane, register)]
         if mine and focus.takes(mine[0].lane, register):
             parts.append(f"{fragment.role}{register} = " + " and ".join(_where(fragment, cell) for cell in mine))
     return ", ".join(parts)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tcemu.arguments import explained
+from tcemu.errors import span
 from tcemu.instructions import Instruction, parse
+from tcemu.layouts import Fragment
 from tcemu.show import svg
 from tcemu.show.fragment_map import AXIS, Focus, Placed, batch_of, draw, element, heading, in_words, is_wide, legend
 from tcemu.show.lighting import layer
@@ -14,7 +16,7 @@ from tcemu.show.sheet import LINE
 
 _GAP = 30
 #: Room for the note above A, even if there is nothing above D.
-_NOTE = (220, 130)
+_NOTE = (220, 150)
 #: Room for the note if what is above D is low.
 _LEAST = 120
 #: Width of a bold letter.
@@ -41,7 +43,7 @@ def mma_map(
     Metadata is left of A, scales are left of A and above B; operands in shared memory are not drawn. `lane` marks
     everything that one lane holds; `register` marks one register of every lane (or, with `lane`, of that lane). m8n8k4
     of f16 is four independent products; `batch` selects one, by default that of `lane`. The selector of metadata and
-    the thread-id of scales are always those of `lane`.
+    the thread-id of scales are always those of `lane`. Of a warpgroup, the rows of one warp are drawn: that of `lane`.
     Raises LayoutError for a lane, register or batch that does not exist.
 
     >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
@@ -59,10 +61,11 @@ def mma_map(
         focus.check(a)
     layout = _arranged(instruction, lane, batch)
     body = [shape for grid in layout.grids for shape in draw(grid, focus)]
-    body += _note(instruction, focus)
+    body += _note(instruction, focus, layout.grids[-1])
     bottom = layout.grids[-1].bottom
     scaled = "; scales show the lane only" if "scale_a" in fragments else ""
-    body += legend(a, 2 * AXIS, bottom + 24, scaled)
+    beside = next(grid for grid in layout.grids if grid.fragment is a)
+    body += legend(beside, focus, 2 * AXIS, bottom + 24, scaled)
     width = layout.grids[-1].right + 16
     which = f", product {batch} of {a.shape[0]}" if len(a.shape) == 3 else ""
     title = f"{_short(instruction)}{which}: lane and register of each element"
@@ -78,30 +81,39 @@ def _arranged(instruction: Instruction, lane: int | None, batch: int) -> _Layout
     high = max(sizes[role][1] for role in "ad")
     # the selector and the thread-id follow the lane; only m8n8k4 has several products
     batches = {role: batch if role in "abd" else batch_of(fragments[role], lane, None) for role in fragments}
-    layout = _Layout()
+    layout, warp = _Layout(), (lane or 0) // 32
     above = [role for role in _ABOVE if role in fragments]
     heights = {role: fragments[role].shape[-2] * sizes[role][1] for role in above}
     corner = max(sum(heights[role] + _GAP + AXIS for role in above), _LEAST) if above else _NOTE[1]
     top, layout.y = layout.y, 2 * AXIS + corner
     for role in (role for role in _BESIDE if role in fragments):
-        grid = Placed.at_corner(fragments[role], batches[role], layout.x, layout.y, (sizes[role][0], high))
+        grid = _placed(fragments[role], batches[role], layout, (sizes[role][0], high), warp)
         layout.grids.append(grid)
         layout.x += max(grid.box.wide + _GAP + AXIS, _LETTER * len(heading(grid.fragment)) + AXIS)
     layout.x = max(layout.x, 2 * AXIS + _NOTE[0] + _GAP + AXIS)
     for role in above:
         layout.grids.append(Placed.at_corner(fragments[role], batches[role], layout.x, top, (wide, sizes[role][1])))
         top += heights[role] + _GAP + AXIS
-    layout.grids.append(Placed.at_corner(fragments["d"], batches["d"], layout.x, layout.y, (wide, high)))
+    layout.grids.append(_placed(fragments["d"], batches["d"], layout, (wide, high), warp))
     return layout
 
 
-def _note(instruction: Instruction, focus: Focus) -> list[str]:
+def _placed(fragment: Fragment, batch: int, layout: _Layout, size: tuple[float, float], warp: int) -> Placed:
+    """An operand beside D, or D: of several warps' fragment, the rows of `warp`."""
+    grid = Placed.at_corner(fragment, batch, layout.x, layout.y, size)
+    return grid.of_warp(warp) if fragment.lanes > 32 else grid
+
+
+def _note(instruction: Instruction, focus: Focus, d: Placed) -> list[str]:
     """What the map shows, in the empty corner above A."""
     x, y = 2 * AXIS, 2 * AXIS + 16
     (m, n, k), fragments = instruction.shape, instruction.fragments
     lanes = fragments["d"].lanes
     who = "one warp" if lanes == 32 else "one warpgroup"
     equation, where = ("D = A × B + C", []) if "b" in fragments else ("D = A × B + D", ["B is in shared memory"])
+    if lanes > 32:
+        rows = span(d.first, d.first + d.rows - 1)
+        where.append(f"drawn: warp {(focus.lane or 0) // 32} of warps 0 to {lanes // 32 - 1}, rows {rows}")
     lines = [(equation, "b"), *((line, "") for line in (f"{who}, {lanes} lanes: {m} × {n} × {k}", *where))]
     if focus.lane is not None:
         lines.append((f"lane {focus.lane} holds the marked cells", ""))

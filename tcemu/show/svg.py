@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from html import escape
@@ -9,6 +10,9 @@ from math import hypot
 
 #: Font sizes in pixels: text, small text, and the digits in matrix cells.
 BODY, SMALL, TINY = 13, 11, 10
+
+#: Exponents as they are in a text, and in figures.
+_EXPONENT, _PLAIN_DIGITS = re.compile("[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+"), str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "−0123456789")
 
 #: Width of one character of the monospaced font, as a fraction of the font size.
 MONO = 0.602
@@ -74,7 +78,16 @@ def text(x: float, y: float, content: object, style: str = "", anchor: str = "st
 @lru_cache(1 << 14)  # and most of a map's hundreds of labels stay as they were
 def _text(x: float, y: float, content: str, style: str, anchor: str) -> str:
     placed = _attributes(x=x, y=y, **{"text-anchor": "" if anchor == "start" else anchor, "class": style})
-    return f"<text{placed}>{escape(content, quote=False)}</text>"
+    return f"<text{placed}>{_raised(escape(content, quote=False))}</text>"
+
+
+def _raised(content: str) -> str:
+    """Exponents as smaller digits, raised: those of many monospaced fonts are tiny and far apart."""
+    def small(found: re.Match[str]) -> str:
+        back = '<tspan dy="4">\N{ZERO WIDTH SPACE}</tspan>' if found.end() < len(content) else ""
+        return f'<tspan dy="-4" font-size="82%">{found[0].translate(_PLAIN_DIGITS)}</tspan>{back}'
+
+    return _EXPONENT.sub(small, content)
 
 
 def group(elements: Iterable[str], style: str) -> str:

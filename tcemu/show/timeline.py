@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from tcemu.arguments import explained
 from tcemu.errors import OperandError, briefly, counted, listing, ranges
 from tcemu.show import svg
 from tcemu.show.code_lines import function_of
+from tcemu.show.phases import Phase, passed, products, styles
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import Box
 from tcemu.show.targets import layer, target
@@ -92,14 +93,21 @@ class _Scale(NamedTuple):
 
 
 @explained
-def timeline(run: Timeline, block: int = 0, start: float | None = None, end: float | None = None) -> Picture:
+def timeline(
+    run: Timeline,
+    block: int = 0,
+    start: float | None = None,
+    end: float | None = None,
+    phases: Mapping[str, str] | None = None,
+) -> Picture:
     """One block of a launch in clock cycles, from `start` to `end` (default: all of it).
 
     A row for each warp, the tensor cores and the copy engine; below, a bar for each group of asynchronous work, from
     its first operation to its completion, with a mark where it was committed. Waits are hatched and named, with the
-    block that ended them if it is another one. What is pointed at says which cycles and which line of the kernel it
-    was. Raises OperandError for a block that the launch did not have, or a
-    window outside it.
+    block that ended them if it is another one. `phases` names parts of the kernel by the functions in which they are
+    written, {"scores": "S = Q K"}: a row on top shows when warp 0 was in which, and the tensor cores' products have the
+    looks of their phases. What is pointed at says which cycles and which line of the kernel it was.
+    Raises OperandError for a block that the launch did not have, a window outside it, and a phase that never ran.
 
     >>> from tcemu.gemm import wgmma_tma
     >>> from tcemu.timing import Timeline
@@ -113,12 +121,18 @@ def timeline(run: Timeline, block: int = 0, start: float | None = None, end: flo
     scale = _window(run, block, start, end)
     spans = [span for span in run.spans if span.block == block]
     groups = [group for group in run.groups if group.block == block]
+    phases = phases or {}
     rows = _rows(spans)
+    looks = _LOOKS | {name: _Look(style, name, f"product in {name}") for name, style in styles(phases).items()}
     body, y, targets = _axis(scale), float(_TOP), list[str]()
-    for name, mine in rows:
+    if phases:
+        body += _phases(passed(next(mine for name, mine in rows if name == "warp 0"), phases), looks, scale, y)
+        y += _HIGH + _GAP
+    for name, row in rows:
+        mine = products(row, phases) if name.startswith("tensor core") else row
         pieces = _pieces(mine, scale)
-        body += _row(name, pieces, y)
-        targets += _targets(name, pieces, mine, scale, y)
+        body += _row(name, pieces, looks, y)
+        targets += _targets(name, pieces, mine, looks, scale, y)
         y += _HIGH + _GAP
     y += 6
     for kind, name in _ASYNC.items():
@@ -129,6 +143,7 @@ def timeline(run: Timeline, block: int = 0, start: float | None = None, end: flo
             targets += told
     body += _legend(y + 20)
     words = _words(run, block, rows, groups)
+    words += f" Warp 0 goes through {listing(list(styles(phases)), 'and')}." if phases else ""
     return picture(_title(run, block, scale), words, _LEFT + _WIDE + 16, y + 34, body, layer(targets))
 
 
@@ -193,13 +208,24 @@ def _shares(spans: Sequence[Span], scale: _Scale) -> npt.NDArray[np.float64]:
     return np.diff(before)
 
 
-def _row(name: str, pieces: Sequence[_Piece], y: float) -> list[str]:
+def _phases(found: Sequence[Phase], looks: Mapping[str, _Look], scale: _Scale, y: float) -> list[str]:
+    """The row of phases."""
+    elements = [svg.text(_LEFT - 10, y + 14, "phases of warp 0", "s", "end")]
+    for name, start, end in found:
+        if scale.shows(start, end):
+            box = Box(scale.x(start), y, scale.x(end) - scale.x(start), _HIGH)
+            elements.append(box.rect(looks[name].style))
+            elements += [box.label(name, "t c")] if box.wide > _CHARACTER * len(name) + 4 else []
+    return elements
+
+
+def _row(name: str, pieces: Sequence[_Piece], looks: Mapping[str, _Look], y: float) -> list[str]:
     """The row's boxes, a path for each look, then what is written on them."""
     boxes: dict[str, list[str]] = defaultdict(list)
     hatches, labels = [], []
     for piece in pieces:
         box = piece.box(y)
-        look = _LOOKS.get(piece.what)
+        look = looks.get(piece.what)
         style = "p" if piece.waits or look is None else look.style
         if box.wide < _NARROW:
             style = _NARROW_STYLES.get(style, f"{style} e")
@@ -215,7 +241,9 @@ def _row(name: str, pieces: Sequence[_Piece], y: float) -> list[str]:
     return [*elements, *labels]
 
 
-def _targets(name: str, pieces: Sequence[_Piece], spans: Sequence[Span], scale: _Scale, y: float) -> list[str]:
+def _targets(
+    name: str, pieces: Sequence[_Piece], spans: Sequence[Span], looks: Mapping[str, _Look], scale: _Scale, y: float
+) -> list[str]:
     """For each piece of a row, what it is: the cycles and, of what took longest there, the line of the kernel."""
     alike: dict[tuple[str, bool], list[Span]] = defaultdict(list)
     for span in sorted(spans, key=lambda span: span.start):
@@ -226,7 +254,7 @@ def _targets(name: str, pieces: Sequence[_Piece], spans: Sequence[Span], scale: 
         begin = bisect_left(same, last, key=lambda span: span.start)
         # spans of a unit do not overlap by much: what is in the piece is among the last that begin before its end
         most = max(same[max(0, begin - 16) : begin], key=lambda span: min(span.end, last) - max(span.start, first))
-        does = _LOOKS[piece.what].name if piece.what in _LOOKS and most.unit != "copy engine" else piece.what
+        does = looks[piece.what].name if piece.what in looks and most.unit != "copy engine" else piece.what
         told = f"waits for {piece.what}" if piece.waits else does
         title = f"{name}: {told}, cycles {first:,.0f} to {last:,.0f}, {_line(most)}"
         found.append(target(piece.box(y).outline(), title))
@@ -252,6 +280,7 @@ def _bars(name: str, groups: Sequence[Group], scale: _Scale, y: float) -> tuple[
     targets: list[str] = []
     elements = [svg.text(_LEFT - 10, y + 11, name, "s", "end")]
     left_out = 0
+    names = _names(groups)
     for group in groups:
         free = next((number for number, until in enumerate(lanes) if until <= group.issued), len(lanes))
         if free >= _LANES:
@@ -259,7 +288,7 @@ def _bars(name: str, groups: Sequence[Group], scale: _Scale, y: float) -> tuple[
             continue
         lanes[free : free + 1] = [_last(group)]
         high = y + free * (_BAR + 3)
-        elements += _bar(group, scale, high)
+        elements += _bar(group, names[group], scale, high)
         start, end = scale.x(group.issued), scale.x(_last(group))
         targets.append(target(Box(start, high, max(end - start, 1), _BAR).outline(), _told(name, group)))
     y += len(lanes) * (_BAR + 3) + 6
@@ -269,15 +298,25 @@ def _bars(name: str, groups: Sequence[Group], scale: _Scale, y: float) -> tuple[
     return elements, targets, y
 
 
+def _names(groups: Sequence[Group]) -> dict[Group, tuple[str, ...]]:
+    """What stands in a group's bar: its number; a phase has the number of its mbarrier, too, in full or in short."""
+    if not groups or groups[0].kind != "mbarrier":
+        return {group: (str(group.number),) for group in groups}
+    order = sorted({group.owner for group in groups})
+    numbers = {group: (order.index(group.owner), group.number) for group in groups}
+    return {group: (f"mbarrier {own}, phase {phase}", f"{own}: {phase}") for group, (own, phase) in numbers.items()}
+
+
 def _told(name: str, group: Group) -> str:
     """What became of a group, and when."""
     moments = {"issued": group.issued, "committed": group.committed, "complete": group.completed,
                "waited for until": group.waited}  # fmt: skip
     told = [f"{what} {cycle:,.0f}" for what, cycle in moments.items() if cycle >= 0]
-    return f"{name}, {group.number}: {', '.join(told)}"
+    which = f"mbarrier {group.owner:#x}, phase" if group.kind == "mbarrier" else f"{name},"
+    return f"{which} {group.number}: {', '.join(told)}"
 
 
-def _bar(group: Group, scale: _Scale, y: float) -> list[str]:
+def _bar(group: Group, names: Sequence[str], scale: _Scale, y: float) -> list[str]:
     """From the first operation to the completion; hatched until a wait has returned."""
     start, done, end = (scale.x(each) for each in (group.issued, group.completed, _last(group)))
     works, waits = Box(start, y, max(done - start, 1), _BAR), Box(done, y, end - done, _BAR)
@@ -286,9 +325,8 @@ def _bar(group: Group, scale: _Scale, y: float) -> list[str]:
     if scale.start <= group.committed <= scale.end:
         mark = scale.x(group.committed)
         elements.append(svg.line(mark, y - 1, mark, y + _BAR + 1, "k"))
-    label = str(group.number)
-    if done - start > _CHARACTER * len(label) + 4:
-        elements.append(svg.text((start + done) / 2, y + 10, label, "t c"))
+    fitting = [label for label in names if done - start > _CHARACTER * len(label) + 4]
+    elements += [svg.text((start + done) / 2, y + 10, label, "t c") for label in fitting[:1]]
     return elements
 
 

@@ -1,5 +1,6 @@
 """The fragment maps show exactly what the layout says, for every lane and register."""
 
+import re
 from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -144,6 +145,32 @@ def test_the_three_matrices_line_up(instruction: Any) -> None:
     assert (b["x"], b["width"]) == (d["x"], d["width"])
     assert a["x"] + a["width"] < d["x"]
     assert b["y"] + b["height"] < d["y"]
+
+
+@pytest.mark.parametrize(("lane", "rows"), [(None, "0 to 15"), (31, "0 to 15"), (70, "32 to 47"), (127, "48 to 63")])
+def test_of_a_warpgroup_the_rows_of_one_warp_are_drawn(lane: int | None, rows: str) -> None:
+    picture = show.mma_map(parse("wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16"), lane=lane)
+    first = int(rows.split(maxsplit=1)[0])
+    texts = [text.text or "" for text in ET.fromstring(picture.svg).iter(f"{SVG}text")]  # noqa: S314 - our own
+    assert f"drawn: warp {first // 16} of warps 0 to 3, rows {rows}" in texts
+    lanes = {int(label.split()[0]) for label in texts if re.fullmatch(r"\s*\d+ [ad]\d", label)}
+    assert lanes == set(range(2 * first, 2 * first + 32)), "each warp holds 16 rows"
+
+
+@pytest.mark.parametrize(
+    ("opcode", "lane"),
+    [
+        ("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32", 21),
+        ("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64", 3),
+        ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", None),
+    ],
+)
+def test_the_legend_explains_a_cell_of_the_map(opcode: str, lane: int | None) -> None:
+    root = ET.fromstring(show.mma_map(parse(opcode), lane=lane).svg)  # noqa: S314 - our own
+    texts = [text.text or "" for text in root.iter(f"{SVG}text")]
+    (label,) = (text.partition(" means")[0] for text in texts if " means: register" in text)
+    assert label in [text.strip() for text in texts], "the label is in the map"
+    assert lane is None or label.startswith(f"{lane} "), "and it is marked"
 
 
 def test_the_map_in_words() -> None:

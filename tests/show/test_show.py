@@ -331,7 +331,40 @@ def test_exactly_the_changed_elements_are_marked() -> None:
     assert "row 0, column 0: 0 (0x00000000) became −0 (0x80000000)." in picture.description
     assert "row 3, column 5: 29 (0x41e80000) became NaN (0x7fc00000)." in picture.description
     boxes = "".join(path.get("d", "") for path in _elements(picture, "path") if path.get("class") == "x")
-    assert re.findall(r"M(\d+) (\d+)", boxes) == [("44", "44"), (str(44 + 5 * 62), str(44 + 3 * 24))]
+    assert re.findall(r"M(\d+) (\d+)", boxes) == [("44", "62"), (str(44 + 5 * 62), str(62 + 3 * 24))]
+    assert "hatched: the bits changed" in [text.text for text in _texts(picture)]
+
+
+def test_where_most_elements_changed_all_of_them_are_drawn_before_and_after() -> None:
+    before, after = np.arange(4, dtype=np.float32).reshape(2, 2), np.array([[7, 8], [9, 3]], np.float32)
+    texts = [text.text for text in _texts(show.changes(before, after))]
+    assert [text for text in texts if text in ("before", "after")] == ["after", "before"]
+    assert sorted(text for text in texts if text and text.isdigit()) == sorted("01237893" + 4 * "1"), "and numbers"
+
+
+WRONG, RIGHT = [["5", "6", "7"]], [["5", "0", "1"]]
+
+
+@pytest.mark.parametrize(
+    ("right", "texts", "words"),
+    [
+        (None, [], "Wrong: row 0, column 1: 6; row 0, column 2: 7."),
+        (RIGHT, ["got", "expected"], "Wrong: row 0, column 1: 6, expected 0; row 0, column 2: 7, expected 1."),
+    ],
+)
+def test_got_stands_beside_expected(right: list[list[str]] | None, texts: list[str], words: str) -> None:
+    picture = show.marked(WRONG, [[False, True, True]], right=right)
+    there = [text.text for text in _texts(picture)]
+    assert [text for text in there if text in ("got", "expected")] == texts
+    assert "hatched: wrong" in there
+    assert picture.description == words
+
+
+def test_exponents_are_raised_digits() -> None:
+    drawn = show.picture.picture("t", "d", 9, 9, [show.svg.text(0, 0, "2⁻¹⁵⁷ < 1 & 10⁷")])
+    (text,) = _texts(drawn)
+    assert [part.text for part in text] == ["−157", "\N{ZERO WIDTH SPACE}", "7"], "and what follows is lowered again"
+    assert "".join(text.itertext()).replace("\N{ZERO WIDTH SPACE}", "") == "2−157 < 1 & 107"
 
 
 def test_changes_refuses_what_cannot_be_compared() -> None:

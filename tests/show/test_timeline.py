@@ -45,6 +45,21 @@ def test_there_is_a_row_for_each_unit(hopper, pipeline):
     assert "copy groups" in rows
 
 
+def test_phases_are_named_by_the_functions_in_which_they_are_written(pipeline):
+    functions = {span.site.function.rpartition(".")[2] for span in pipeline.spans if span.unit == "warp"}
+    multiplies = next(
+        span.site.function.rpartition(".")[2] for span in pipeline.spans if span.unit == "tensor core"
+    )
+    assert multiplies in functions
+    picture = show.timeline(pipeline, phases={multiplies: "product phase"})
+    assert {"phases of warp 0", "product phase"} <= set(texts(picture))
+    assert picture.description.endswith("Warp 0 goes through product phase.")
+    assert "product in product phase, cycles" in picture.layer, "a tensor core's work belongs to the phase"
+    assert "phases of warp 0" not in texts(show.timeline(pipeline))
+    with pytest.raises(OperandError, match=r"^warp 0 was never in the phase 'x'; the functions that it executed are "):
+        show.timeline(pipeline, phases={"nowhere": "x"})
+
+
 def test_waits_are_hatched_and_named(hopper):
     picture = show.timeline(hopper)
     assert {"copy", "product", "mbarrier"} <= set(texts(picture))
@@ -149,7 +164,7 @@ def test_what_is_pointed_at_is_named_with_its_cycles_and_its_line(hopper):
             assert first <= begin <= end <= last + 1, title
             assert re.fullmatch(r"warp \d|tensor cores 0–3|copies in flight", row), title
         else:
-            assert re.match(r"(product groups|mbarrier phases), \d+: issued [\d,]+", title), title
+            assert re.match(r"(product groups,|mbarrier 0x[0-9a-f]+, phase) \d+: issued [\d,]+", title), title
     slivers = re.findall(r"h([\d.]+)v20", layer)
     assert min(map(float, slivers)) <= 2, "what has no room for a word has a name"
 

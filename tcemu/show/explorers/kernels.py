@@ -72,8 +72,8 @@ def outcome_of_a_kernel(
         given = [np.copy(each) if isinstance(each, np.ndarray) else each for each in args]
         launch(kernel, args=tuple(given), seed=seed, policy=policy, **options)  # type: ignore[arg-type]
         got = given[-1]
-        labels = [[compact(number) for number in row] for row in got.tolist()]
-        return show.marked(labels, got != wanted, f"The result with seed {seed}, policy {policy}")
+        labels, right = ([[compact(number) for number in row] for row in each.tolist()] for each in (got, wanted))
+        return show.marked(labels, got != wanted, f"The result with seed {seed}, policy {policy}", right=right)
 
     return Explorer(draw, {"seed": Range("seed", 31, seed), "policy": Choice("policy", tuple(POLICIES), "late")})
 
