@@ -3,7 +3,7 @@
     .venv/bin/python tools/measure_diagnoses.py [--each 12] [--seed 1] [--show] [EXERCISE ...]
 
 The solutions are changed at one place each, as a slip changes them: a constant, an operator, a variable, a term or a
-statement left out, two values exchanged. Changes that leave the answer right do not count. Of the others the tool
+statement left out, two values swapped. Changes that leave the answer right do not count. Of the others the tool
 counts those
 
     named      told the mistake or a fact about it
@@ -99,7 +99,7 @@ def _of_node(node: ast.AST, place: tuple[ast.AST, str, int | None], names: list[
             other_test = ast.Compare(left, [_COMPARISONS[type(op)]()], comparators)
             yield f"{text} became {ast.unparse(other_test)}", [node], put(other_test)
         case ast.Tuple(elts=[first, second, *rest], ctx=ast.Load()):
-            yield f"{text} was exchanged", [node], put(ast.Tuple([second, first, *rest], ast.Load()))
+            yield f"{text} was swapped", [node], put(ast.Tuple([second, first, *rest], ast.Load()))
         case ast.Expr(value=ast.Call()):
             yield f"{text} was left out", [node], put(ast.Pass())
 

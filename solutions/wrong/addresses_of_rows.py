@@ -48,20 +48,20 @@ def without_trans(lane: int) -> int:
 WRONG = {
     "rows_of_a": [
         (own_element, "A lane gives the address of a row of 16 bytes"),
-        (right_before_down, "Matrices 1 and 2 are exchanged"),
+        (right_before_down, "Matrices 1 and 2 are swapped"),
         (in_elements, "You counted elements"),
         (one_row_after_the_other, "128 bytes apart here, not 16"),
         (thirty_two_rows, "32 rows of one column of units"),
         (first_matrix_only, "All four matrices have the same address"),
     ],
     "rows_of_b": [
-        (a_for_b, "Matrices 1 and 2 are exchanged"),
+        (a_for_b, "Matrices 1 and 2 are swapped"),
         (columns_in_elements, "You counted elements"),
         (own_element, "A lane gives the address of a row of 16 bytes"),
         (same_tile_twice, "Matrices 2 and 3 are those of lanes 0 to 15 again"),
     ],
     "rows_of_b_by_rows": [
-        (without_trans, "Matrices 1 and 2 are exchanged"),
+        (without_trans, "Matrices 1 and 2 are swapped"),
         (in_elements, "You counted elements"),
         (own_element, "A lane gives the address of a row of 16 bytes"),
         (thirty_two_rows, "32 rows of one column of units"),

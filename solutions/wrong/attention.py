@@ -29,12 +29,12 @@ def packed(left, right):
 
 
 def across_before_down(left, right):
-    """Registers 1 and 2 exchanged."""
+    """Registers 1 and 2 swapped."""
     return packed(left, right)[:, [0, 2, 1, 3]]
 
 
 def high_half_first(left, right):
-    """The halves exchanged."""
+    """The halves swapped."""
     halves = np.hstack([left, right]).astype(np.float16).view(np.uint16).astype(np.uint32)
     return halves[:, ::2] << 16 | halves[:, 1::2]
 
@@ -47,7 +47,7 @@ def truncated(left, right):
 
 
 def right_before_left(left, right):
-    """The accumulators exchanged."""
+    """The accumulators swapped."""
     return packed(right, left)
 
 
@@ -163,7 +163,7 @@ def hidden_as(score, **options):
 
 WRONG = {
     "sums_of_a": [
-        (registers_exchanged, "exchanged"), (one_accumulator_a_step, "two accumulators"),
+        (registers_exchanged, "swapped"), (one_accumulator_a_step, "two accumulators"),
         (single_elements, "two elements"),
     ],
     "merged": [
@@ -172,7 +172,7 @@ WRONG = {
     ],
     "packed_sums": [
         (across_before_down, "1 and 2"), (high_half_first, "halves"), (truncated, "are truncated"),
-        (right_before_left, "exchanged"),
+        (right_before_left, "swapped"),
     ],
     "power_of_two": [
         (rounded_twice, "rounded twice"), (floored, "rounded down"), (reversed_coefficients, "reverse"),

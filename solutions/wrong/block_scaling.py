@@ -109,7 +109,7 @@ def _kernel(byte=lambda step: step, row=lambda g, t: g + 8 * (t % 2), column=lam
 
 WRONG = {
     "lane_of_scale": [
-        (exchanged, "you have them exchanged"),
+        (exchanged, "you have them swapped"),
         (rule_of_b, "rows 8 to 15 need lanes of their own"),
         (upper_rows, "you left out row // 8"),
         (one_after_the_other, "does not choose a half of the warp"),
@@ -121,7 +121,7 @@ WRONG = {
         (two_lanes_on, "not 4 g + 2"),
     ],
     "ids_of_a_step": [
-        (byte_and_thread_exchanged, "you exchanged byte-id and thread-id"),
+        (byte_and_thread_exchanged, "you swapped byte-id and thread-id"),
         (four_threads_of_a, "A has only two thread-ids"),
         (one_register, "the register of A does not depend on the step"),
         (two_threads_of_b, "B has four thread-ids"),
@@ -129,7 +129,7 @@ WRONG = {
     "scaled_product": [
         (_kernel(byte=lambda step: 0), "the byte-id is the step"),
         (_kernel(row=lambda g, t: g), "odd lanes load the scales of row g + 8"),
-        (_kernel(row=lambda g, t: g + 8 - 8 * (t % 2)), "rows g and g + 8 are exchanged"),
+        (_kernel(row=lambda g, t: g + 8 - 8 * (t % 2)), "rows g and g + 8 are swapped"),
         (_kernel(chained=False), "starts from zero"),
         (_kernel(byte=lambda step: 3 - step), "the byte-ids run backwards"),
     ],

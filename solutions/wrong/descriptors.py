@@ -77,12 +77,12 @@ WRONG = {
         (in_bytes, "bytes >> 4"),
         (in_bytes_without_a_mask, "bytes >> 4"),
         (swizzle_of_tcgen05, "where tcgen05 has it"),
-        (exchanged, "exchanged LBO and SBO"),
+        (exchanged, "swapped LBO and SBO"),
         (codes_by_size, "do not rise with their size"),
         (start_in_bytes, "the start address is in bytes"),
     ],
     "descriptor_without_swizzle": [
-        (plain_exchanged, "exchanged LBO and SBO"),
+        (plain_exchanged, "swapped LBO and SBO"),
         (plain_as_with_the_swizzle, "as with the 128-byte swizzle"),
         (plain_one_core_matrix, "rows // 8 core matrices in between"),
         (plain_rows, "one group of eight rows to the next"),
@@ -93,7 +93,7 @@ WRONG = {
         (box_by_size, "do not rise with their size"),
     ],
     "descriptor_mn_major": [
-        (columns_exchanged, "exchanged LBO and SBO"),
+        (columns_exchanged, "swapped LBO and SBO"),
         (columns_without_lbo, "LBO leads to the next 64 columns: it is used"),
         (columns_of_eight_rows, "size of a box"),
     ],

@@ -74,7 +74,7 @@ def by_the_wrong_bit(lane, register):
 
 
 def place_in_group(lane, register):
-    """Quotient and remainder are exchanged."""
+    """Quotient and remainder are swapped."""
     return lane % 4 + 8 * (register % 2)
 
 

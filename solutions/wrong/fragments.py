@@ -37,12 +37,12 @@ def elements(row, column):
 
 
 def exchanged(lane, register):
-    """Row and column exchanged."""
+    """Row and column swapped."""
     return 2 * (lane % 4) + 8 * (register // 2), lane // 4 + 8 * (register % 2)
 
 
 def row_by_c(lane, register):
-    """The register's two digits exchanged."""
+    """The register's two digits swapped."""
     return lane // 4 + 8 * (register // 2), 2 * (lane % 4) + 8 * (register % 2)
 
 
@@ -161,7 +161,7 @@ def by_the_map_of_a(warp, a, b, out):
 
 
 def flipped(warp, a, b, out):
-    """The halves of a register exchanged."""
+    """The halves of a register swapped."""
     row_major(warp, a, b, out, flip=True)
 
 
@@ -222,7 +222,7 @@ def always_d0(lane, register):
 
 
 def other_bit(lane, register):
-    """The registers' two digits exchanged."""
+    """The registers' two digits swapped."""
     return lane // 4 * 4, 2 * (register // 2)
 
 
@@ -261,12 +261,12 @@ def whole_numbers(A):
 
 
 def registers_along_the_row(A):
-    """Register digits exchanged."""
+    """Register digits swapped."""
     return fragment(A, where=row_by_c)
 
 
 def registers_along_the_row_and_halves_lost(A):
-    """Register digits exchanged, and a uint16 shifted by 16."""
+    """Register digits swapped, and a uint16 shifted by 16."""
     return registers_along_the_row(A) & np.uint32(0xFFFF)
 
 
@@ -348,13 +348,13 @@ WRONG = {
     "where_of_a": [
         (transposed, "transposed map"),
         (without_the_lower_half, "the register does not depend on row // 8"),
-        (as_in_memory, "In the register, you exchanged column // 8 and row // 8"),
+        (as_in_memory, "In the register, you swapped column // 8 and row // 8"),
         (elements, "counted elements instead of registers"),
     ],
     "what_is_in_a": [
         (exchanged, "transposed map"),
-        (row_by_c, "You exchanged register // 2 and register % 2"),
-        (line_and_place, "You exchanged lane // 4 and lane % 4"),
+        (row_by_c, "You swapped register // 2 and register % 2"),
+        (line_and_place, "You swapped lane // 4 and lane % 4"),
     ],
     "summed_by_warps": [
         (still_a_race, "Put bar.sync between the two accesses"),
@@ -371,7 +371,7 @@ WRONG = {
     ],
     "where_of_bytes": [
         (as_f16, "four elements here, not two"),
-        (bytes_as_in_memory, "In the register, you exchanged column // 16 and row // 8"),
+        (bytes_as_in_memory, "In the register, you swapped column // 16 and row // 8"),
         (upper_rows, "the register does not depend on row // 8"),
     ],
     "who_answers": [
@@ -380,10 +380,10 @@ WRONG = {
         (other_bit, "register % 2, not register // 2"),
     ],
     "fragment_by_hand": [
-        (halves_swapped, "halves of each register are exchanged"),
+        (halves_swapped, "halves of each register are swapped"),
         (of_the_transpose, "transposed map"),
         (whole_numbers, "use .view, not astype"),
-        (registers_along_the_row, "you exchanged column // 8 and row // 8"),
+        (registers_along_the_row, "you swapped column // 8 and row // 8"),
         (registers_along_the_row_and_halves_lost, "upper half of every wrong value is 0"),
     ],
     "row_major_b": [

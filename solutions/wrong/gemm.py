@@ -329,7 +329,7 @@ WRONG = {
         (two_parts, "There are 2 parts"), (steps_in_turn, "You distributed the steps of 16"),
     ],
     "mma_gemm": [
-        (without_trans, "trans"), (halves_exchanged, "exchanged"), (one_step, "first step"),
+        (without_trans, "trans"), (halves_exchanged, "swapped"), (one_step, "first step"),
         (without_barrier, "cp.async"), (tiles_exchanged, "rows and columns"),
     ],
     "mended_stages": [
@@ -337,7 +337,7 @@ WRONG = {
     ],
     "wgmma_gemm": [
         (same_k, "32 bytes"), (cleared_each_time, "starts anew"), (parity_stays, "TMA"), (without_fence, "fence"),
-        (released_early, "overwritten"), (exchanged, "exchanged"),
+        (released_early, "overwritten"), (exchanged, "swapped"),
         (b_transposed, "The transpose bit of B is set"),
     ],
     "cluster_gemm": [

@@ -80,13 +80,13 @@ WRONG = {
         (negative, "sign bits without end"),
         (unmasked, "Mask each number with 15"),
         (added_up, "each negative one takes 1 from its neighbour"),
-        (high_half_first, "The two halves of each byte are exchanged"),
+        (high_half_first, "The two halves of each byte are swapped"),
         (as_bytes, "You gave each number a byte"),
     ],
     "nibbles_to_bytes": [
         (no_signs, "The signs are lost"),
         (times_sixteen, "sixteen times too large"),
         (lower_and_upper, "the lower four numbers and the upper four"),
-        (exchanged, "You exchanged the two registers"),
+        (exchanged, "You swapped the two registers"),
     ],
 }

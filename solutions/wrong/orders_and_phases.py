@@ -15,7 +15,7 @@ ORDER = (
 
 
 def order(first, second):
-    """The right order with two places exchanged."""
+    """The right order with two places swapped."""
 
     def numbers(given):
         lines = list(ORDER)
@@ -40,7 +40,7 @@ WRONG = {
         (phases(lambda i, n: 0, lambda i, n: 1), "never flip"),
         (phases(lambda i, n: i, lambda i, n: i + 1), "flip with every step"),
         (phases(lambda i, n: i // n, lambda i, n: i // n), "never ends"),
-        (phases(lambda i, n: i // n + 1, lambda i, n: i // n), "exchanged"),
+        (phases(lambda i, n: i // n + 1, lambda i, n: i // n), "swapped"),
         (lambda step, stages: (step // stages, step % stages % 2, (step % stages + 1) % 2), "stage and turn are"),
     ],
 }

@@ -58,7 +58,7 @@ WRONG = {
     "bytes_with_multicast": [
         (lambda along_m, along_n: along_m * along_n * 49152, "without multicast"),
         (lambda along_m, along_n: along_m * along_n * 24576, "without multicast, and you counted elements"),
-        (lambda along_m, along_n: along_n * 16384 + along_m * 32768, "exchanged"),
+        (lambda along_m, along_n: along_n * 16384 + along_m * 32768, "swapped"),
         (lambda along_m, along_n: along_m * 8192 + along_n * 16384, "two bytes"),
     ],
 }

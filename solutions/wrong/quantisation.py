@@ -18,6 +18,10 @@ def crafted(first, second, c):
 LAST = 2**31 - 1
 
 
+def multiplied_again(A, B, zero, D):
+    return (A.astype(np.int64) - zero) @ B.astype(np.int64)
+
+
 def from_d(A, B, zero, D):
     """As if the zero point were in D."""
     return D.astype(np.int64) - zero
@@ -119,6 +123,7 @@ WRONG = {
         (k_times, "You subtracted K times the zero point"),
         (added, "The sign is wrong"),
         (all_of_b, "You took the sum of all of B"),
+        (multiplied_again, "You multiplied again"),
         (sums_of_eight_bits, "does not fit into 8 bits"),
     ],
     "quantise_rows": [

@@ -151,12 +151,12 @@ def only_the_metadata(stored, metadata):
 
 
 def all_of_them(stored, metadata):
-    """Every chunk exchanged, whether in order or not."""
+    """Every chunk swapped, whether in order or not."""
     return _sorted(stored, metadata, lambda i, j: True, lambda i, j: True)
 
 
 def all_values(stored, metadata):
-    """the right codes, but all values exchanged."""
+    """the right codes, but all values swapped."""
     return _sorted(stored, metadata, lambda i, j: i > j, lambda i, j: True)
 
 
@@ -178,13 +178,13 @@ def as_for_eight_bits(stored, metadata):
 
 WRONG = {
     "metadata_of_a_row": [
-        (first_index_high, "the two indices exchanged"),
+        (first_index_high, "the two indices swapped"),
         (from_the_left, "you put it in the highest"),
         (bit_mask, "you set a bit for each element that stays"),
         (first_chunk, "the first chunk only"),
     ],
     "lane_of_metadata": [
-        (selector_low, "you have them exchanged"),
+        (selector_low, "you have them swapped"),
         (eight_bit_rule, "the rule of 8-bit elements"),
         (short_shape, "the rule of m16n8k16"),
         (bits_for_groups, "you counted bits"),
@@ -195,14 +195,14 @@ WRONG = {
         (rule_of_eight_bits, "the rule of 8-bit elements"),
         (first_two_places, "in the first two places of each chunk"),
         (lanes_of_the_other_selector, "you read the lanes of selector 1"),
-        (rows_exchanged, "rows g and g + 8 are exchanged"),
+        (rows_exchanged, "rows g and g + 8 are swapped"),
         (lane_is_row, "register of lane r for the metadata of row r"),
         (one_lane_of_four, "they are in the next lane"),
     ],
     "ordered_metadata": [
-        (only_the_metadata, "exchange values too"),
+        (only_the_metadata, "swap values too"),
         (all_of_them, "even of those that were in order"),
-        (all_values, "you exchanged the values of every chunk"),
+        (all_values, "you swapped the values of every chunk"),
         (nothing, "the metadata is as it was given"),
         (as_for_eight_bits, "the metadata is right, but the stored values"),
     ],

@@ -83,8 +83,8 @@ WRONG = {
     "sparse_tile": [
         (_kernel(_right, chained=False), "starts from zero"),
         (_kernel(lambda upper, lower, t: upper), "every lane passes the word of row lane // 4"),
-        (_kernel(lambda upper, lower, t: _right(lower, upper, t)), "rows g and g + 8 is exchanged"),
+        (_kernel(lambda upper, lower, t: _right(lower, upper, t)), "rows g and g + 8 is swapped"),
         (_kernel(lambda upper, lower, t: _right(upper, lower, 0 * t)), "even and odd lanes pass the same metadata"),
-        (_kernel(_right, register=lambda i: (8 * (i // 2), 8 * (i % 2))), "a1 and a2 are exchanged"),
+        (_kernel(_right, register=lambda i: (8 * (i // 2), 8 * (i % 2))), "a1 and a2 are swapped"),
     ],
 }

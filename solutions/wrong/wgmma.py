@@ -56,7 +56,7 @@ def halves_exchanged(given):
 
 
 def a_rows_by_columns(given):
-    """Registers 1 and 2 exchanged: first along k, then 8 rows down."""
+    """Registers 1 and 2 swapped: first along k, then 8 rows down."""
     return FRAGMENT.pack(given.A)[:, [0, 2, 1, 3]]
 
 
@@ -175,16 +175,16 @@ WRONG = {
     "where_of_d_warpgroup": [
         (a_warp_s_map, "lane does not depend on row // 16"),
         (without_the_lower_rows, "register does not depend on row // 8 % 2"),
-        (registers_by_row, "In the register, you exchanged"),
+        (registers_by_row, "In the register, you swapped"),
     ],
     "what_a_warpgroup_lane_holds": [
-        (holds_registers_by_row, "You exchanged register // 4 and register // 2 % 2"),
-        (holds_transposed, "exchanged row and column"),
-        (holds_neighbouring_lanes, "You exchanged lane // 4 % 8 and lane % 4"),
+        (holds_registers_by_row, "You swapped register // 4 and register // 2 % 2"),
+        (holds_transposed, "swapped row and column"),
+        (holds_neighbouring_lanes, "You swapped lane // 4 % 8 and lane % 4"),
     ],
     "a_of_warpgroup": [
-        (("given", halves_exchanged), "two halves of each register are exchanged"),
-        (("given", a_rows_by_columns), "In the register, you exchanged"),
+        (("given", halves_exchanged), "two halves of each register are swapped"),
+        (("given", a_rows_by_columns), "In the register, you swapped"),
         (("given", a_as_numbers), "stored the values as whole numbers"),
     ],
     "swizzled_address": [

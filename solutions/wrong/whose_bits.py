@@ -76,7 +76,7 @@ WRONG = {
         (("given", lambda given: another_way(given, "")), "outputs have different bits"),
     ],
     "parts_of_k": [
-        (("given", exchanged), "You exchanged them"),
+        (("given", exchanged), "You swapped them"),
         (("given", half_a_run), "The parts are right"),
         (("given", one_part), "The run is right"),
     ],

@@ -82,7 +82,7 @@ def _accidents(
             low = right & right.dtype.type((1 << width // 2) - 1)
             yield "The upper half of each value is 0.", low
             yield "The lower half of each value is 0.", right - low
-            yield "The two halves of each value are exchanged.", right >> half | low << half
+            yield "The two halves of each value are swapped.", right >> half | low << half
             yield "The bits of each value are in reverse order.", _reversed_bits(right)
             for by in (1, 2, 3, 4, 8, 16):
                 if by < width:

@@ -31,7 +31,7 @@ class Mistake:
     """A mistake by its name, and what an answer that makes it gives.
 
     >>> from tcemu.course.mistakes import Mistake
-    >>> Mistake("You exchanged the two halves.", np.array([2, 1])).gives
+    >>> Mistake("You swapped the two halves.", np.array([2, 1])).gives
     array([2, 1])
     """
 
@@ -127,8 +127,8 @@ class Map:
     # ------------------------------------------------------------------------------------------ wrong maps
 
     def mistakes(self) -> Iterator[tuple[str, Map]]:
-        """Wrong maps by the name of the mistake: exchanged, forgotten and misplaced digits."""
-        yield "You exchanged row and column: this is the transposed map.", replace(self, transposed=True)
+        """Wrong maps by the name of the mistake: swapped, forgotten and misplaced digits."""
+        yield "You swapped row and column: this is the transposed map.", replace(self, transposed=True)
         for exchange, wrong in self._exchanged():
             yield self._said(*exchange), wrong
         for digit in (*self.lane, *self.slot):
@@ -144,20 +144,20 @@ class Map:
         """The same for the map from lane and register to row and column; forgotten digits have no inverse."""
         yield next(self.mistakes())
         for (first, second), wrong in self._exchanged():
-            yield f"You exchanged {self._place(first)} and {self._place(second)}.", wrong
+            yield f"You swapped {self._place(first)} and {self._place(second)}.", wrong
 
     def _exchanged(self) -> Iterator[tuple[tuple[str, str], Map]]:
-        """Two digits that are exchanged, wherever they are in the lane or in the register, and the map that is."""
+        """Two digits that are swapped, wherever they are in the lane or in the register, and the map that is."""
         both = (*combinations(self.lane, 2), *combinations(self.slot, 2), *product(self.lane, self.slot))
         for first, second in both:
             lane, slot = (_exchange(group, first, second) for group in (self.lane, self.slot))
             yield (first, second), replace(self, lane=lane, slot=slot)
 
     def _said(self, first: str, second: str) -> str:
-        """That two digits are exchanged, in terms of row and column."""
+        """That two digits are swapped, in terms of row and column."""
         one, other = self._word(first), self._word(second)
         if (first in self.lane) == (second in self.lane):
-            return f"In the {'lane' if first in self.lane else 'register'}, you exchanged {one} and {other}."
+            return f"In the {'lane' if first in self.lane else 'register'}, you swapped {one} and {other}."
         upper = one[0].upper() + one[1:]
         return f"{upper} belongs in the lane and {other} in the register; you have them the other way round."
 
@@ -192,7 +192,7 @@ class Map:
 
 
 def _exchange(group: tuple[str, ...], first: str, second: str) -> tuple[str, ...]:
-    """The digits with two of them exchanged, wherever they are."""
+    """The digits with two of them swapped, wherever they are."""
     return tuple({first: second, second: first}.get(digit, digit) for digit in group)
 
 

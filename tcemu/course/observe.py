@@ -123,7 +123,7 @@ def _arguments_exchanged(arguments: Arguments, got: Array, right: Array) -> str:
             if arguments[names[one]] == arguments[names[other]]:
                 swapped = np.swapaxes(got.reshape(*sizes, -1), one, other).reshape(got.shape)
                 if np.array_equal(swapped, right):
-                    return f"You exchanged {names[one]} and {names[other]}."
+                    return f"You swapped {names[one]} and {names[other]}."
     return ""
 
 
@@ -232,7 +232,7 @@ def _compared(every: Sequence[Digit], name: str, has: Factors, should: Factors, 
     if backwards and len(backwards) == len(wrong):
         yield f"The {name} counts {_and(backwards)} backwards."
     elif len(wrong) == 2 and not forgotten and not needless and same_values:
-        yield f"In the {name}, you exchanged {wrong[0][0]} and {wrong[1][0]}."
+        yield f"In the {name}, you swapped {wrong[0][0]} and {wrong[1][0]}."
     else:
         yield from (f"In the {name}, {digit} has the factor {factor}, which is wrong." for digit, factor in wrong)
     if len(forgotten) == len(needless) == 1 and forgotten[0].argument == needless[0].argument:

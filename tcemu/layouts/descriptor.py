@@ -81,7 +81,7 @@ class Descriptor:
     (Descriptor(start=0, lbo=16, sbo=1024, swizzle=128, base_offset=0), '0x4000004000010000')
     >>> tcemu.layouts.Descriptor.decode(tile.encode()) == tile
     True
-    >>> tile.address(1, 0, "f16"), tile.address(1, 8, "f16")  # bytes; the swizzle exchanges 16-byte units
+    >>> tile.address(1, 0, "f16"), tile.address(1, 8, "f16")  # bytes; the swizzle permutes 16-byte units
     (144, 128)
     >>> tile.advance("f16", k=16) == tile.step(32)  # the next 16 columns are 32 bytes further on
     True

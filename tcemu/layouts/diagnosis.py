@@ -321,8 +321,8 @@ def _exchanged(question: _Question, given: Descriptor) -> Iterator[Fault]:
     by_mn, by_k = layout.steps
     mn, k = layout.atom
     yield Fault(
-        "exchanged",
-        f"LBO {given.lbo} and SBO {given.sbo} are exchanged: in a tile that is {layout}, {by_mn.upper()} is the "
+        "swapped",
+        f"LBO {given.lbo} and SBO {given.sbo} are swapped: in a tile that is {layout}, {by_mn.upper()} is the "
         f"distance from one group of {mn} along mn to the next and {by_k.upper()} from one group of {k} along k to "
         f"the next, so LBO should be {given.sbo} and SBO {given.lbo}"
         + (" (in MN-major tiles the two change places with the swizzle)" if layout.major == "MN" else ""),

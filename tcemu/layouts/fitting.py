@@ -7,7 +7,7 @@ is not, the first of these that fails is the reason:
     units    16 bytes hold neighbours along the major direction
     start    the tile starts at a multiple of 16
     lines    the 8 lines of an atom are one line's bytes apart
-    swizzle  the units of a line are exchanged as the swizzle does it
+    swizzle  the units of a line are swapped as the swizzle does it
     atoms    atoms are at equal distances in each direction
     fields   these distances are multiples of 16 below 256 KiB
     place    all of this holds, but for another start
@@ -209,7 +209,7 @@ def _with_base(where: Array, layout: Canonical, base: int) -> Way | Reason:
     per = max(8 // layout.bits, 1)
     mn, k = np.arange(where.shape[0], dtype=np.int64), np.arange(0, where.shape[1] * per, per, dtype=np.int64)
     if not np.array_equal(tile_addresses(made, layout, mn, k), where):  # the emulator's own formula has the last word
-        return Reason(layout.major, layout.swizzle, "swizzle", "the exchange of units differs from the swizzle's")
+        return Reason(layout.major, layout.swizzle, "swizzle", "the permutation of units differs from the swizzle's")
     return Way(layout.major, made)
 
 
@@ -267,7 +267,7 @@ def _starts(where: Array, _offsets: Array, layout: Canonical, start: int) -> str
 
 def _lines(where: Array, _offsets: Array, layout: Canonical, _start: int) -> str:
     first = _lined(where, layout)[:, 0]
-    # a swizzle exchanges units inside a line's bytes only
+    # a swizzle permutes units inside a line's bytes only
     begin = first // layout.line * layout.line if layout.swizzle else first
     number = np.arange(first.size, dtype=np.int64)
     wrong = np.flatnonzero(begin != begin[number // 8 * 8] + number % 8 * layout.line)

@@ -1,7 +1,7 @@
 """The orders in which CUTLASS and torch keep the metadata of a sparse A in memory, four bits for each chunk of a row.
 
 "sm80", of CUTLASS 2 and torch's _to_sparse_semi_structured: integers of 16 bits (four chunks of 16- or 32-bit elements)
-or 32 bits (eight chunks of 8- or 4-bit elements), whose rows are interleaved and then exchanged in blocks of 2 by 2
+or 32 bits (eight chunks of 8- or 4-bit elements), whose rows are interleaved and then swapped in blocks of 2 by 2
 (reorder_meta in host_reorder.h), in columns of two (ColumnMajorInterleaved<2>), so that ldmatrix loads the registers.
 
 "sm90", of CUTLASS 3 (Sm90GemmSparseConfig::TensorEAtom): bytes, in atoms of 64 rows by tile_k columns of A. In an atom,

@@ -65,7 +65,7 @@ def padded_tile(row_bytes: int = 128, padding: int = 0, swizzle: int = 1, unit: 
     """The banks of every 16-byte unit of a tile with 16 rows, and the wavefronts of an ldmatrix.x4 that reads it.
 
     `row_bytes` is 32, 64, 128 or 256, and `padding` the unused bytes after each row, a multiple of 16. A `swizzle` of
-    2, 4 or 8 exchanges that many units, 1 none. The ldmatrix.x4 loads 16 by 16 elements of 16 bits at `unit` and the
+    2, 4 or 8 swaps that many units, 1 none. The ldmatrix.x4 loads 16 by 16 elements of 16 bits at `unit` and the
     unit after it. Units of a part that compete for the same banks are marked.
     Raises OperandError for anything else.
 
@@ -99,7 +99,7 @@ def _tile(row_bytes: object, padding: object, swizzle: object, unit: object) -> 
         raise OperandError(f"the padding must be a multiple of {UNIT} bytes, for ldmatrix, up to 128; got {gap}")
     turns = [each for each in (1, 2, 4, 8) if each <= units]
     if turn not in turns:
-        raise OperandError(f"a swizzle exchanges {listing(turns)} of the {units} units of a row; got {turn}")
+        raise OperandError(f"a swizzle swaps {listing(turns)} of the {units} units of a row; got {turn}")
     start = whole(unit, "a unit")
     if not 0 <= start < units - 1:
         raise OperandError(f"unit {start}: the ldmatrix.x4 reads it and the next one, so it is {span(0, units - 2)}")

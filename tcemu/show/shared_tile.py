@@ -114,7 +114,7 @@ def _several(at: int | range) -> range:
 def _sum(descriptor: Descriptor, element: Element, major: Major, mn: int, k: int) -> tuple[str, ...]:
     """How the address of an element comes about, with numbers: 0 + (9 mod 8) * 128 + ... = 1192."""
     address = descriptor.address(mn, k, element, major)
-    # the swizzle exchanges units in a line, so that it is its own inverse
+    # the swizzle permutes units in a line, so that it is its own inverse
     before = int(swizzled(np.array(address), descriptor.swizzle, descriptor.base_offset))
     terms = re.sub(r"\bk\b", str(k), re.sub(r"\bmn\b", str(mn), descriptor.formula(element, major)))
     turned = f"; after the swizzle {address} = {address:#x}" if descriptor.swizzle else f" = {address:#x}"

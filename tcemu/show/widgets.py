@@ -19,11 +19,11 @@ from tcemu.show.explorers.explorer import (
     Range,
 )
 from tcemu.show.explorers.fragments import (
-    exchange_registers,
     flip_one_bit,
     fragment_by_target,
     fragment_of_a_form,
     probe_one_element,
+    swap_registers,
     tile_that_is_loaded,
     who_holds_what,
 )
@@ -72,7 +72,6 @@ __all__ = [
     "descriptor_of_a_tile",
     "descriptor_of_two_generations",
     "end_of_s32",
-    "exchange_registers",
     "flip_one_bit",
     "fragment_by_target",
     "fragment_of_a_form",
@@ -90,6 +89,7 @@ __all__ = [
     "scales_of_a_block",
     "step_along_k",
     "sum_on_two_targets",
+    "swap_registers",
     "term_of_a_sum",
     "tile_that_is_loaded",
     "who_holds_what",

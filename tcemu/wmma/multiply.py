@@ -128,7 +128,7 @@ def _checked(call: str, given: dict[str, Any]) -> Fragments:
             )
             why = {
                 "shape": "All four must have the same m, n and k (m x n x k)",
-                "target": "Layouts differ between architectures, so fragments can be exchanged only through memory",
+                "target": "Layouts differ between architectures, so fragments can be swapped only through memory",
             }[what]
             raise OperandError(f"{call}: the fragments have different {what}s: {said}. {why} ({GUIDE})")
     return given

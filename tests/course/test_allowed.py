@@ -168,7 +168,7 @@ def test_a_kernel_may_use_the_machine_and_nothing_that_multiplies_beside_it():
 
 def test_a_wrong_answer_is_told_what_is_wrong_first():
     verdict = judged(exercise("prune_a_row"), lambda row: sparse.prune(row, "1:2"))
-    assert verdict.mistake == "You kept one of every two elements: that is the pattern of tf32."
+    assert verdict.mistake == "You kept one of every two elements, which is what tf32 does."
     assert verdict.points == 0
 
 

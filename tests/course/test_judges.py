@@ -35,17 +35,17 @@ def registers(place):
 
 #: The map of A in the manual (9.7.14.5.8), with one thing wrong in each.
 PLACES = {
-    "In the register, you exchanged column // 8 and row // 8.":
+    "In the register, you swapped column // 8 and row // 8.":
         lambda lane, r, e: (lane // 4 + 8 * (r // 2), lane % 4 * 2 + 8 * (r % 2) + e),
     "The row does not depend on register % 2, but it should. The column is right.":
         lambda lane, r, e: (lane // 4, lane % 4 * 2 + 8 * (r // 2) + e),
-    "The two halves of each register are exchanged: the first element is in the low half.":
+    "The two halves of each register are swapped: the first element is in the low half.":
         lambda lane, r, e: (lane // 4 + 8 * (r % 2), lane % 4 * 2 + 8 * (r // 2) + 1 - e),
-    "In the lane, you exchanged row % 8 and column // 2 % 4.":
+    "In the lane, you swapped row % 8 and column // 2 % 4.":
         lambda lane, r, e: (lane % 8 + 8 * (r % 2), lane // 8 * 2 + 8 * (r // 2) + e),
     "The registers are in reverse order.":
         lambda lane, r, e: (lane // 4 + 8 * ((3 - r) % 2), lane % 4 * 2 + 8 * ((3 - r) // 2) + e),
-    "You exchanged row and column: this is the transposed map.":
+    "You swapped row and column: this is the transposed map.":
         lambda lane, r, e: (lane % 4 * 2 + 8 * (r // 2) + e, lane // 4 + 8 * (r % 2)),
     "The row is right. The column does not depend on element, but it should.":
         lambda lane, r, e: (lane // 4 + 8 * (r % 2), lane % 4 * 2 + 8 * (r // 2)),
@@ -72,9 +72,9 @@ def test_registers_that_are_filled_rightly_pass():
          lambda lane, r: (lane // 4 + 8 * (r % 2), lane % 4 + 8 * (r // 2))),
         ("The row is right. In the column, you take register % 2; another part of register belongs there.",
          lambda lane, r: (lane // 4 + 8 * (r % 2), lane % 4 * 2 + 8 * (r % 2))),
-        ("You exchanged row and column: this is the transposed map.",
+        ("You swapped row and column: this is the transposed map.",
          lambda lane, r: (lane % 4 * 2 + 8 * (r // 2), lane // 4 + 8 * (r % 2))),
-        ("You exchanged register // 2 and register % 2.",
+        ("You swapped register // 2 and register % 2.",
          lambda lane, r: (lane // 4 + 8 * (r // 2), lane % 4 * 2 + 8 * (r % 2))),
     ],
 )  # fmt: skip

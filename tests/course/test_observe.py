@@ -140,7 +140,7 @@ def test_exchanged_arguments_are_seen():
     square = {"row": 8, "column": 8}
     row, column = np.indices((8, 8)).reshape(2, -1)
     says = about_map(square, ("sum",), (row + 3 * column)[:, np.newaxis], (3 * row + column)[:, np.newaxis])
-    assert says == "You exchanged row and column."
+    assert says == "You swapped row and column."
 
 
 WORDS = np.array([[0x1234, 0xABCD, 0x00FF], [0x8001, 0x7FFE, 0x0F0F]], np.uint32)
@@ -150,7 +150,7 @@ ARRAYS = {
     "The columns are shifted by one, around the end.": np.roll(WORDS, 1, axis=1),
     "The values are in column-major order: those of the transposed matrix, in the right shape.": WORDS.T.reshape(2, 3),
     "The bytes of each value are in reverse order.": WORDS.byteswap(),
-    "The two halves of each value are exchanged.": WORDS << 16 | WORDS >> 16,
+    "The two halves of each value are swapped.": WORDS << 16 | WORDS >> 16,
     "Every value is shifted left by 4 bits.": WORDS << 4,
     "Every value is shifted right by 2 bits.": WORDS >> 2,
     "Every bit is inverted.": ~WORDS,

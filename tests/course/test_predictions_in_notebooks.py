@@ -1,12 +1,14 @@
 """Questions of the notebooks do not answer themselves: nothing that a reader sees before gives the answer away.
 
-What counts is a number to type: of a choice, every answer is on the page. Small numbers stand everywhere, so only from
-10 on does a number that is already on the page count as a hint.
+What counts is a number to type: of a choice, every answer is on the page. A number is its value, however it is written:
+−32 and -32, 16384 and 16,384, 2²⁴ and 2^24 and 2**24 and 16777216. Small whole numbers stand everywhere, so only other
+numbers that are already on the page count as hints.
 """
 
 import html
 import re
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import nbformat
@@ -66,22 +68,68 @@ def asked(request: pytest.FixtureRequest) -> list[Question]:
     return list(questions(nbformat.read(path, as_version=4), path.stem))
 
 
-def says(text: str, number: str) -> bool:
-    """Whether a text has a number, also as 16,384 or 16 384."""
+#: Exponents as raised digits, and as they are.
+_RAISED, _LOWERED = "⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹", "-+0123456789"
+#: A number: a sign that is no minus between two others, digits, and the exponent if it is a power.
+_NUMBER = re.compile(
+    r"(?<![\w.])(?P<sign>(?<![)\]])(?<![\d)\]] )[-−])?(?P<base>0x[0-9a-f]+|\d+(?:\.\d+)?)"
+    rf"(?:(?P<raised>[⁻⁺]?[{_RAISED[2:]}]+)|\s?(?:\^|\*\*)\s?\(?(?P<power>[-−]?\d+)\)?)?"
+    rf"(?![\w{_RAISED}]|\.\d)"
+)
+
+
+def numbers(text: str) -> set[Fraction]:
+    """The numbers that a text has, by value; a pattern such as 0x7e is the number 126."""
     joined = re.sub(r"(?<=\d)[,\u202f\u00a0](?=\d{3})", "", text)
-    return re.search(rf"(?<![\w.]){re.escape(number)}(?![\w]|\.\d)", joined) is not None
+    found = set()
+    for each in _NUMBER.finditer(joined):
+        base = each["base"]
+        size = Fraction(int(base, 16) if base.startswith("0x") else base)
+        written = (each["raised"] or "").translate(str.maketrans(_RAISED, _LOWERED)) or each["power"] or "1"
+        power = int(written.replace("−", "-"))
+        if (size or power > 0) and abs(power) <= 1100:
+            found.add((-1 if each["sign"] else 1) * size**power)
+    return found
+
+
+def says(text: str, number: str) -> bool:
+    """Whether a text has one of the numbers of an answer, in whatever form."""
+    return not numbers(number).isdisjoint(numbers(text))
 
 
 def hint(number: str) -> bool:
-    """Whether a number is unusual enough to be recognised."""
-    return bool(re.fullmatch(r"0x[0-9a-f]+|\d{2,}(\.\d+)?", number))
+    """Whether an answer is one number, and so unusual that it is recognised: "24" and "0x7e, which is 448"."""
+    found = numbers(number.partition(", which")[0])
+    return "“" not in number and len(found) == 1 and any(not 0 <= each < 10 or each.denominator > 1 for each in found)
 
 
 def test_a_number_on_the_page_is_recognised() -> None:
     assert says("There are 24 tiles.", "24")
     assert says("It takes 65,536 steps", "65536")
     assert not says("0x3c00 and 124 and 2.24", "24")
-    assert [hint(each) for each in ("8", "24", "0x7e", "“all”")] == [False, True, True, False]
+    assert [hint(each) for each in ("8", "24", "0x7e", "“all”", "−1", "1.4", "0, 20", "“−32”")] == [
+        False, True, True, False, True, True, False, False,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("it becomes -32 then", "−32"), ("it becomes −32", "-32"), ("x = (-32)", "−32"), ("cut below 2⁻²⁴", "2^-24"),
+        ("2**-24 is small", "2⁻²⁴"), ("2 ** (-24)", "2⁻²⁴"), ("2^24 + 1", "16777216"), ("16,777,216", "2²⁴"),
+        ("−2³¹ is the least", "-2147483648"), ("0x7E".lower(), "126"),
+    ],
+)  # fmt: skip
+def test_a_number_is_recognised_however_it_is_written(text: str, number: str) -> None:
+    assert says(text, number)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("64 - 32 rows", "−32"), ("a[i]-32", "−32"), ("it is 32", "−32"), ("2²⁴", "2"), ("2⁻²⁴", "24"), ("2^24", "24")],
+)
+def test_other_numbers_are_not_taken_for_it(text: str, number: str) -> None:
+    assert not says(text, number)
 
 
 def test_no_question_says_its_answer(asked: list[Question]) -> None:

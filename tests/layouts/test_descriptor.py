@@ -295,17 +295,17 @@ DIAGNOSES = {
     "nothing, with the tile": (K128, ("f16", 64, 64), {"tile": K128}, [], K128),
     "an exchange, known": (
         Descriptor(1024, 128, 1024), ("f16", 64, 16), {"tile": PLAIN},
-        ["LBO 128 and SBO 1024 are exchanged: in a tile that is K-major, no swizzle, SBO is the distance from",
+        ["LBO 128 and SBO 1024 are swapped: in a tile that is K-major, no swizzle, SBO is the distance from",
          "LBO from one group of 8 along k to the next, so LBO should be 1024 and SBO 128"],
         PLAIN),
     "an exchange in MN-major": (
         Descriptor(2048, 512, 4096, 64), ("f16", 64, 64, "MN"), {"tile": MN64},
         ["LBO is the distance from one group of 32 along mn", "change places with the swizzle"], MN64),
     "an exchange, found by its overlap": (
-        Descriptor(1024, 128, 256), ("f16", 16, 64), {}, ["LBO 128 and SBO 256 are exchanged"],
+        Descriptor(1024, 128, 256), ("f16", 16, 64), {}, ["LBO 128 and SBO 256 are swapped"],
         Descriptor(1024, 256, 128)),
     "an exchange without the tile": (
-        Descriptor(2048, 1024, 16, 128), ("f16", 64, 64), {}, ["LBO 1024 and SBO 16 are exchanged"],
+        Descriptor(2048, 1024, 16, 128), ("f16", 64, 64), {}, ["LBO 1024 and SBO 16 are swapped"],
         Descriptor(2048, 16, 1024, 128)),
     "gaps are nobody's fault": (
         Descriptor(0, 128, 1024), ("f16", 64, 16), {}, [], Descriptor(0, 128, 1024)),
@@ -394,7 +394,7 @@ def test_every_tile_is_fine_and_every_exchange_is_found(name, major, swizzle):
         assert not diagnose(made, name, mn, k, major, tile=made)
     swapped = Descriptor(made.start, made.sbo, made.lbo, swizzle)
     found = [fault for fault in diagnose(swapped, name, mn, k, major, tile=made) if fault.name != "major"]
-    assert [fault.name for fault in found] == ["exchanged"]
+    assert [fault.name for fault in found] == ["swapped"]
     assert found[0].corrected == made
 
 

@@ -112,7 +112,7 @@ UNREADABLE = {
         lambda m, k: 256 * m + (2 * k ^ 16 * (m % 8)), "f16", 16, 128,
         "rows that are 256 bytes apart with CuTe's Swizzle<3, 4, 4>",
     ),
-    "units exchanged by pairs of rows": (
+    "units swapped by pairs of rows": (
         lambda m, k: 128 * m + (2 * k ^ 16 * (m // 2 % 8)), "f16", 16, 64, r"Swizzle<3, 4, 4>|should be at",
     ),
     "elements every 4 bytes": (lambda m, k: 64 * m + 4 * k, "f16", 16, 16, "must be 2 bytes apart; they are 4 apart"),

@@ -131,17 +131,17 @@ def test_rows_of_64_bytes_share_a_line() -> None:
 
 
 def test_two_registers_are_exchanged() -> None:
-    exchanged = widgets.exchange_registers(MMA, *REGISTERS, first=1, second=2)
+    exchanged = widgets.swap_registers(MMA, *REGISTERS, first=1, second=2)
     wrong = np.vstack([np.hstack([A[:8, :8], A[8:, :8]]), np.hstack([A[:8, 8:], A[8:, 8:]])])
     before, after = (tcemu.matmul(np.ascontiguousarray(each), B, C, instruction=MMA) for each in (A, wrong))
-    assert exchanged.picture == show.changes(before, after, cause="a1 and a2 are exchanged")
-    assert exchanged.set(first=3, second=3).title == "None of 128 elements of D changed: nothing is exchanged"
-    of_b = widgets.exchange_registers(MMA, *REGISTERS, role="b", first=0, second=1)
-    assert of_b.picture.title == "128 of 128 elements of D changed: b0 and b1 are exchanged"
+    assert exchanged.picture == show.changes(before, after, cause="a1 and a2 are swapped")
+    assert exchanged.set(first=3, second=3).title == "None of 128 elements of D changed: nothing is swapped"
+    of_b = widgets.swap_registers(MMA, *REGISTERS, role="b", first=0, second=1)
+    assert of_b.picture.title == "128 of 128 elements of D changed: b0 and b1 are swapped"
     with pytest.raises(TcemuError, match="first cannot be 2"):
         of_b.set(first=2)
     with pytest.raises(TcemuError, match="no control is called 'third'"):
-        widgets.exchange_registers(MMA, *REGISTERS, third=0)
+        widgets.swap_registers(MMA, *REGISTERS, third=0)
 
 
 def test_a_form_is_chosen_from_a_list() -> None:

@@ -72,7 +72,7 @@ def test_the_sliders_move_padding_swizzle_and_unit() -> None:
         ((100,), "rows must have 32, 64, 128 or 256 bytes here; got 100"),
         ((128, 8), "the padding must be a multiple of 16 bytes"),
         ((128, 144), "up to 128; got 144"),
-        ((64, 0, 8), "a swizzle exchanges 1, 2 or 4 of the 4 units of a row; got 8"),
+        ((64, 0, 8), "a swizzle swaps 1, 2 or 4 of the 4 units of a row; got 8"),
         ((64, 0, 1, 3), "unit 3: the ldmatrix.x4 reads it and the next one, so it is 0 to 2"),
     ],
 )

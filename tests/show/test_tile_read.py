@@ -55,7 +55,7 @@ def test_what_cannot_be_drawn_is_refused(mn, options):
 
 
 def test_a_range_of_k_can_be_marked_in_shared_memory():
-    """Row 1 of the 128-byte swizzle exchanges neighbouring units: unit 2 of the row is at 0x80 + 3 * 16."""
+    """Row 1 of the 128-byte swizzle swaps neighbouring units: unit 2 of the row is at 0x80 + 3 * 16."""
     drawn = show.shared_tile(tile(), "f16", 64, 64, at_k=range(16, 32))
     assert "Units with k = 16–31, as mn, k: 0, 16–23 at 0x20" in drawn.description
     assert "1, 16–23 at 0xb0, unit 3 of its line; 1, 24–31 at 0xa0, unit 2 of its line" in drawn.description

@@ -60,7 +60,7 @@ def _known(right: Callable[[Array], Array], exchanged: str) -> tuple[tuple[str, 
     """The usual mistakes with the addresses of ldmatrix."""
 
     def middle(lane: Array) -> Array:
-        """Matrices 1 and 2 exchanged."""
+        """Matrices 1 and 2 swapped."""
         return right(lane // 16 * 8 + lane // 8 % 2 * 16 + lane % 8)
 
     return (
@@ -112,7 +112,7 @@ EXERCISES = [
         "registers are a0 to a3 of m16n8k16 for rows 0 to 15 and columns 0 to 15.",
         _addresses(
             _a, lambda row, column: f"A[{row}][{column}]", ("a0", "a1", "a2", "a3"),
-            "Matrices 1 and 2 are exchanged: a1 is 8 rows further down, a2 is 8 columns further right.",
+            "Matrices 1 and 2 are swapped: a1 is 8 rows further down, a2 is 8 columns further right.",
         ),
         minutes=8,
         only=(),
@@ -121,7 +121,7 @@ EXERCISES = [
         hints=(
             "Lanes 8 m to 8 m + 7 give the rows of matrix m, and matrix m goes to register m of all lanes.",
             "Which rows and which columns of A does register a1 hold, over all lanes? And a2?",
-            "8 columns of f16 are 16 bytes. Lanes 0 to 15 walk down 16 rows, and lanes 16 to 31 do so again.",
+            "8 f16 columns are 16 bytes. Lanes 0 to 15 walk down 16 rows, and lanes 16 to 31 do so again.",
         ),
     ),
     Exercise(
@@ -133,7 +133,7 @@ EXERCISES = [
         "0 to 15).",
         _addresses(
             _b_by_columns, lambda column, k: f"B[{k}][{column}]", _TWO_TILES,
-            "Matrices 1 and 2 are exchanged: b1 is 8 further along k, and the other tile is 8 columns away.",
+            "Matrices 1 and 2 are swapped: b1 is 8 further along k, and the other tile is 8 columns away.",
         ),
         minutes=10,
         only=(),
@@ -153,7 +153,7 @@ EXERCISES = [
         "the previous exercise: b0 and b1 of columns 0 to 7, then b0 and b1 of columns 8 to 15.",
         _addresses(
             _b_by_rows, lambda k, column: f"B[{k}][{column}]", _TWO_TILES,
-            "Matrices 1 and 2 are exchanged: b1 is 8 rows further down, and the other tile is 8 columns further right.",
+            "Matrices 1 and 2 are swapped: b1 is 8 rows further down, and the other tile is 8 columns further right.",
         ),
         minutes=10,
         only=(),

@@ -30,7 +30,7 @@ _SUMS_OF_A = Function(
     ("accumulator", "first element"),
     lambda step, register: _pair(2 * step + register // 2, 2 * (register % 2)),
     (
-        ("Registers 1 and 2 are exchanged: in A, the row's half changes faster than the column's.",
+        ("Registers 1 and 2 are swapped: in A, the row's half changes faster than the column's.",
          lambda step, register: _pair(2 * step + register % 2, 2 * (register // 2))),
         ("A step takes 16 keys, which are two accumulators.",
          lambda step, register: _pair(step + register // 2, 2 * (register % 2))),
@@ -65,9 +65,9 @@ def _cut(values: Array) -> Array:
 
 def _operand_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     left, right, whole = given.left, given.right, _operand(given)
-    yield "Registers 1 and 2 are exchanged: register 1 is row + 8, register 2 column + 8.", whole[:, [0, 2, 1, 3]]
-    yield "The two accumulators are exchanged.", whole[:, [2, 3, 0, 1]]
-    yield "The two halves of each register are exchanged: the lower column is in the low half.", (
+    yield "Registers 1 and 2 are swapped: register 1 is row + 8, register 2 column + 8.", whole[:, [0, 2, 1, 3]]
+    yield "The two accumulators are swapped.", whole[:, [2, 3, 0, 1]]
+    yield "The two halves of each register are swapped: the lower column is in the low half.", (
         whole >> 16 | whole << 16
     )
     yield "The numbers are truncated. cvt.rn rounds to nearest.", _packed(
@@ -117,7 +117,7 @@ def _merged_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "The sums are scaled, but the outputs are not. Both refer to the part's largest score.", (
         _whole(given, one, two, of_outputs=False)
     )
-    yield "The factors are exchanged: the part with the smaller m gets smaller.", _whole(given, two, one)
+    yield "The factors are swapped: the part with the smaller m gets smaller.", _whole(given, two, one)
     yield "The powers are of 2, not of e.", _whole(
         given, np.exp(given.m1 - max(given.m1, given.m2)), np.exp(given.m2 - max(given.m1, given.m2))
     )
@@ -277,7 +277,7 @@ EXERCISES = [
         "Two parts of the keys",
         "Two blocks have seen different keys of the same query. Each has a largest score m, a sum of powers "
         "l = Σ 2^(s − m), and an output o = Σ 2^(s − m) · v that is not divided yet. Write "
-        "`merged(m1, l1, o1, m2, l2, o2)`, which returns the finished output of the row, an array of float32.",
+        "`merged(m1, l1, o1, m2, l2, o2)`, which returns the finished output of the row, a float32 array.",
         Values(
             lambda given: _whole(given, *_scales(given)), np.float32, _merged_mistakes,
             lambda index: f"Element {index[0]} of the output", how="every bit of the output",

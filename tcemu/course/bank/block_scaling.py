@@ -44,7 +44,7 @@ def _lane_of_scale(row: Array, thread_id: Array) -> Array:
 
 _LANE_MISTAKES = (
     (
-        "thread_id is the upper bit of lane % 4 and row // 8 the lower one; you have them exchanged.",
+        "thread_id is the upper bit of lane % 4 and row // 8 the lower one; you have them swapped.",
         _lane(lambda at: 4 * (at.row % 8) + at.thread + 2 * (at.row // 8)),
     ),
     ("Rows 8 to 15 are in the odd lanes: you left out row // 8.", _lane(lambda at: 4 * (at.row % 8) + 2 * at.thread)),
@@ -89,7 +89,7 @@ def _register_mistakes(given: Given) -> Wrong:
     scales = given.scales
     lane = np.arange(32)
     yield "The bytes are in reverse order: the first step is in the lowest byte.", _registers(scales[:, ::-1])
-    yield "Rows g and g + 8 are exchanged: the lower rows have the odd lanes.", _registers(np.roll(scales, 8, axis=0))
+    yield "Rows g and g + 8 are swapped: the lower rows have the odd lanes.", _registers(np.roll(scales, 8, axis=0))
     yield "These are the lanes of thread-id 1.", _registers(scales, 1)
     rows = np.zeros(32, np.uint32)
     rows[:16] = _word(scales)
@@ -121,7 +121,7 @@ def _ids(
 
 _ID_MISTAKES = (
     (
-        "You exchanged byte-id and thread-id: four neighbouring steps share a lane, so the byte changes first.",
+        "You swapped byte-id and thread-id: four neighbouring steps share a lane, so the byte changes first.",
         _ids(lambda s: s // 4, lambda s: s % 4 % 2, lambda s: s % 4),
     ),
     ("A has only two thread-ids: steps 8 to 15 are in another register.", _ids(thread_a=lambda s: s // 4)),
@@ -178,7 +178,7 @@ def _kernel_mistakes(given: Given) -> Wrong:
     yield "The byte-ids run backwards: the scale of the first step is in the lowest byte.", (
         _product(given, bytes_=(3, 2, 1, 0))
     )
-    yield "The scales of rows g and g + 8 are exchanged: the lower rows have the odd lanes.", (
+    yield "The scales of rows g and g + 8 are swapped: the lower rows have the odd lanes.", (
         _product(given, lambda x: np.roll(x, 8, axis=0))
     )
     yield "Rows 8 to 15 have the scales of rows 0 to 7: odd lanes load the scales of row g + 8.", (

@@ -60,7 +60,7 @@ EXERCISES = [
         "descriptor_without_swizzle",
         "A K-major tile without a swizzle",
         "A tile of `rows` × 64 f16, K-major, begins at byte `start`. It consists of core matrices: 8 rows of 16 bytes, "
-        "128 bytes in one piece. The core matrix of the next eight rows follows at once; after all rows come the "
+        "128 contiguous bytes. The core matrix of the next eight rows follows at once; after all rows come the "
         "core matrices of the next 16 bytes of K. Write `descriptor_without_swizzle(start, rows)`, which returns the "
         "descriptor, as a `Descriptor` with its fields or as 64 bits. Work out the fields without `for_tile`.",
         Descriptors(
@@ -103,7 +103,7 @@ EXERCISES = [
     Exercise(
         "descriptor_mn_major",
         "B as it is in memory: MN-major",
-        "B has `depth` rows along K and 256 columns of f16, stored row by row, so it is MN-major. TMA copies it in "
+        "B has `depth` rows along K and 256 f16 columns, stored row by row, so it is MN-major. TMA copies it in "
         "boxes of 64 columns and `depth` rows with the 128-byte swizzle, one box after the other from byte `start` on. "
         "Write `descriptor_mn_major(start, depth)`, which returns the descriptor of the whole tile (imm-trans-b = 1). "
         "Work out the fields yourself, without `for_tile`.",
@@ -121,7 +121,7 @@ EXERCISES = [
         know="canonical layouts of MN-major tiles",
         section="9.7.15.5.1.2.1",
         hints=(
-            "With a swizzle, MN-major exchanges the roles: LBO leads along MN, SBO along K.",
+            "With a swizzle, MN-major swaps the roles: LBO leads along MN, SBO along K.",
             "One line of 128 bytes is 64 columns of one k. Where is the next k, and where the one 8 further on?",
             "Where is column 64 of the same k?",
         ),

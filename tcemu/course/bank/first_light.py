@@ -354,8 +354,8 @@ EXERCISES = [
         "whole_product",
         "A whole matrix, tile by tile",
         "Write `whole_product(A, B)`, which multiplies A (48 × 64, f16) by B (64 × 24, f16) with `mma.sync` m16n8k16 "
-        "on sm_90 and returns 48 × 24 of float32. Use `tcemu.run` for each tile, from k = 0 upwards; the D of one step "
-        "is the C of the next. Do not use `tcemu.matmul`, which does just that.",
+        "on sm_90 and returns the 48 × 24 product as float32. Use `tcemu.run` for each tile, from k = 0 upwards; "
+        "the D of one step is the C of the next. Do not use `tcemu.matmul`, which does just that.",
         Values(
             lambda given: matmul(given.A, given.B, instruction=_MMA), np.float32, _whole_mistakes,
             lambda index: f"D[{index[0]}][{index[1]}]", how="every bit of D",
@@ -375,7 +375,7 @@ EXERCISES = [
         "one_fused_sum",
         "The rule in Python",
         "Write `one_fused_sum(a, b, c)` from the five steps of notebook 00, without any tensor-core instruction: `a` "
-        "and `b` are (64, 16) arrays of f16, `c` 64 numbers of f32; for each of the 64 cases return, as float32, what "
+        "and `b` are (64, 16) f16 arrays, `c` has 64 f32 numbers; for each of the 64 cases return, as float32, what "
         "one fused sum of 16 products on sm_90 gives. All numbers are finite.",
         Values(
             lambda given: _sums(given.a, given.b, given.c), np.float32, _sums_mistakes,

@@ -211,8 +211,8 @@ EXERCISES = [
         section=MANUAL,
         hints=(
             (
-                "Write every product as a whole number times a power of two, and find its exponent: that of a plus "
-                "that of b."
+                "Write every product as a whole number times a power of two, and find its exponent: the exponents "
+                "of a and b, added."
             ),
             (
                 "c is a term like the products. The exponent of 1.5 · 2³ times 1.5 · 2⁴ is 7, although the product is "

@@ -66,13 +66,13 @@ def _small_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
         matmul(a, np.ascontiguousarray(_in_blocks(b)), instruction=MMA)
     )
     halves = right.reshape(32, 2, 2, 8)
-    yield "The two products of a warp are exchanged: columns 0 to 7 need the first two registers of B.", (
+    yield "The two products of a warp are swapped: columns 0 to 7 need the first two registers of B.", (
         halves[:, :, ::-1].reshape(32, 32)
     )
-    yield "The four warps have each other's tiles: rows and columns are exchanged.", (
+    yield "The four warps have each other's tiles: rows and columns are swapped.", (
         right.reshape(2, 16, 2, 16).transpose(2, 1, 0, 3).reshape(32, 32)
     )
-    yield "The two pairs of an accumulator are exchanged: elements 2 and 3 are 8 rows below 0 and 1.", (
+    yield "The two pairs of an accumulator are swapped: elements 2 and 3 are 8 rows below 0 and 1.", (
         right.reshape(2, 2, 8, 32)[:, ::-1].reshape(32, 32)
     )
     yield from _one_step(MMA, a, b)
@@ -100,7 +100,7 @@ _WGMMA = Plan(columns=64).mma
 
 def _hopper_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     a, b = given.A, np.ascontiguousarray(given.B.T)
-    yield "A and B are exchanged, so D is transposed.", matmul(a, b, instruction=_WGMMA).T
+    yield "A and B are swapped, so D is transposed.", matmul(a, b, instruction=_WGMMA).T
     first = [k + i for k in range(0, 320, 64) for i in (*range(16),) * 4]
     yield "All four wgmma of a stage read the same 16 of k: step the descriptors by 32 bytes.", (
         matmul(np.ascontiguousarray(a[:, first]), np.ascontiguousarray(b[first]), instruction=_WGMMA)
@@ -184,10 +184,10 @@ def _split_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     )
     every = [matmul(given.A[:, k::_SPLITS], np.ascontiguousarray(given.B[k::_SPLITS]), instruction=MMA)
              for k in range(_SPLITS)]  # fmt: skip
-    yield "The parts are interleaved. Each part is a quarter of K in one piece.", _added(every)
+    yield "The parts are interleaved. Each part is a contiguous quarter of K.", _added(every)
     k = np.arange(len(given.B)).reshape(-1, _SPLITS, 16)
     dealt = [k[:, part].ravel() for part in range(_SPLITS)]
-    yield "You distributed the steps of 16 in turn. Each part is a quarter of K in one piece.", (
+    yield "You distributed the steps of 16 in turn. Each part is a contiguous quarter of K.", (
         _added([matmul(given.A[:, part], given.B[part], instruction=MMA) for part in dealt])
     )
     yield "Only the first part is there.", one
@@ -199,7 +199,7 @@ EXERCISES = [
         "split_sums",
         "The bits of split-K",
         "Write `split_sums(A, B)` for f16 matrices 16 × 256 and 256 × 8. It returns A B, float32, with the bits of a "
-        "kernel with four splits: each part is a quarter of K in one piece, computed by `mma.sync` m16n8k16 with sums "
+        "kernel with four splits: each part is a contiguous quarter of K, computed by `mma.sync` m16n8k16 with sums "
         "in f32; then the parts are added in order, each addition rounded to nearest in f32.",
         Values(
             lambda given: _added(_split(given)), np.float32, _split_mistakes,

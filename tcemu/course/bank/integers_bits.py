@@ -45,7 +45,7 @@ def _wrong_packings(given: Given) -> Iterator[tuple[str, int]]:
         sum(number << 4 * place for place, number in enumerate(numbers)) & 0xFFFFFFFF
     )
     pairs = [numbers[place ^ 1] for place in range(8)]
-    yield "The two halves of each byte are exchanged: the first of two numbers is in the low half.", _joined(pairs)
+    yield "The two halves of each byte are swapped: the first of two numbers is in the low half.", _joined(pairs)
     yield "You gave each number a byte; s4 has four bits to a number, and eight numbers to a register.", (
         _joined(numbers[:4], 8, 255)
     )
@@ -79,7 +79,7 @@ def _wrong_halves(given: Given) -> Iterator[tuple[str, Array]]:
     signed, words = _nibbles(given.registers), given.registers
     evens, odds = words & np.uint32(0x0F0F0F0F), words >> np.uint32(4) & np.uint32(0x0F0F0F0F)
     yield "The signs are lost: a negative s4 needs ones in the upper half of its byte.", np.stack([evens, odds])
-    yield "You exchanged the two registers: the even places come first.", _evens_and_odds(signed)[::-1]
+    yield "You swapped the two registers: the even places come first.", _evens_and_odds(signed)[::-1]
     yield "The numbers are sixteen times too large: shift them down, and let the sign bit fill the upper half.", (
         np.stack([(words & np.uint32(0x0F0F0F0F)) << np.uint32(4), words & np.uint32(0xF0F0F0F0)])
     )

@@ -63,7 +63,7 @@ def _fill_b() -> Values:
 
     def mistakes(given: Given) -> Wrong:
         right = _MMA.fragments["b"].pack(given.B)
-        yield "b0 and b1 are exchanged: b1 is 8 rows further down.", right[:, ::-1]
+        yield "b0 and b1 are swapped: b1 is 8 rows further down.", right[:, ::-1]
         whole = given.B.astype(np.int64).astype(np.uint32)  # a minus sign then covers the other half, too
         low, high = (whole[_ROWS_OF_B + half, _COLUMNS_OF_B] for half in range(2))
         yield "You stored whole numbers: a register holds bits, so use .view, not astype.", low | high << 16
@@ -95,9 +95,9 @@ def _d_as_a_mistakes(given: Given) -> Wrong:
     both = np.hstack([given.left, given.right])
     bits = both.view(np.uint32)
     halves = right >> 16 | right << 16
-    yield "a1 and a2 are exchanged: a1 is 8 rows down, and a2 is 8 columns to the right.", right[:, [0, 2, 1, 3]]
-    yield "The two halves of each register are exchanged: the lower column is in the low half.", halves
-    yield "The tiles are exchanged: left is columns 0 to 7 of the next A.", right[:, [2, 3, 0, 1]]
+    yield "a1 and a2 are swapped: a1 is 8 rows down, and a2 is 8 columns to the right.", right[:, [0, 2, 1, 3]]
+    yield "The two halves of each register are swapped: the lower column is in the low half.", halves
+    yield "The tiles are swapped: left is columns 0 to 7 of the next A.", right[:, [2, 3, 0, 1]]
     yield "You kept the upper half of each f32. That is a bf16, not an f16: convert, then pack.", (
         bits[:, ::2] >> 16 | bits[:, 1::2] & 0xFFFF0000
     )
@@ -142,7 +142,7 @@ def _product(given: Given) -> Array:
 
 
 def _chained(given: Given, exchanged: Mapping[str, Sequence[int]], steps: Sequence[int]) -> Array:
-    """The product with registers exchanged, over some steps of 32 along k."""
+    """The product with registers swapped, over some steps of 32 along k."""
     total = np.zeros((32, 4), np.uint32)
     for step in steps:
         here = slice(32 * step, 32 * step + 32)
@@ -157,10 +157,10 @@ def _product_mistakes(given: Given) -> Wrong:
     right, steps = _product(given), range(given.A.shape[1] // 32)
     yield "Each step starts from zero: pass the D of one step as the C of the next.", _chained(given, {}, steps[-1:])
     yield "Only the first 32 columns of A are multiplied.", _chained(given, {}, steps[:1])
-    yield "a1 and a2 are exchanged: a1 is 8 rows further down, and a2 is 16 further along k.", (
+    yield "a1 and a2 are swapped: a1 is 8 rows further down, and a2 is 16 further along k.", (
         _chained(given, {"a": (0, 2, 1, 3)}, steps)
     )
-    yield "b0 and b1 are exchanged: b1 is 16 further along k.", _chained(given, {"b": (1, 0)}, steps)
+    yield "b0 and b1 are swapped: b1 is 16 further along k.", _chained(given, {"b": (1, 0)}, steps)
     untouched, same = right.copy(), right.copy()
     untouched[8:], same[:8], same[8:] = _UNTOUCHED, right[8:], _UNTOUCHED
     yield "Rows 8 to 15 are never stored: d2 and d3 are 8 rows below d0 and d1.", untouched
@@ -261,9 +261,9 @@ EXERCISES = [
     Exercise(
         "product_of_64",
         "A product of 16 × 8 × 64 in 8-bit integers",
-        "Write a kernel `product_of_64(warp, a, b, d)` for one warp: D = A B with A (16, 64) and B (64, 8) of s8, and "
-        "D (16, 8) of s32, in two steps of `mma.sync` m16n8k32. `a` points to A, by rows; `b` to an array (8, 64) with "
-        "the columns of B; `d` to D. The notebook's kernel does it for f16: four elements share a register now. "
+        "Write a kernel `product_of_64(warp, a, b, d)` for one warp: D = A B with A (16, 64) and B (64, 8) in s8, and "
+        "D (16, 8) in s32, in two steps of `mma.sync` m16n8k32. `a` points to A, row-major; `b` to an array (8, 64) "
+        "with the columns of B; `d` to D. The notebook's kernel does it for f16: four elements share a register now. "
         "You may also write it in CUDA C++, with inline PTX: "
         "`__global__ void product_of_64(const signed char* a, const signed char* b, int* d)`.",
         Kernel(
@@ -287,7 +287,7 @@ EXERCISES = [
         "Eight rows with one instruction",
         "A decoder multiplies few rows: A is (8, 16), B is (16, 16), D is (8, 16). m16n8k16 takes 16 rows of A, so the "
         "obvious kernel pads A with zeros and needs two instructions. Write a kernel `eight_rows(warp, a, b, d)` that "
-        "needs one: exchange the operands and compute the transpose of D. `a` points to A, by rows; `b` to an array "
+        "needs one: swap the operands and compute the transpose of D. `a` points to A, row-major; `b` to an array "
         "(16, 16) with the columns of B; `d` to D, by rows. You may also write it in CUDA C++, with inline PTX: "
         "`__global__ void eight_rows(const half* a, const half* b, float* d)`.",
         Kernel(

@@ -86,8 +86,8 @@ def _three(given: Given, order: str = "lh hl hh", first: str = "rna", second: st
 def _wrong_threes(given: Given) -> Iterator[tuple[str, Array]]:
     apart = [_three(given, pair) for pair in ("lh", "hl", "hh")]
     wrong = {
-        "This is one product of tf32: the low parts are missing.": _three(given, "hh"),
-        "This is one product of tf32, whose operands the hardware truncates: split the numbers first.": (
+        "This is a single tf32 product: the low parts are missing.": _three(given, "hh"),
+        "This is a single tf32 product, whose operands the hardware truncates: split the numbers first.": (
             matmul(given.A, given.B, instruction=TF32)
         ),
         "You truncated to get the high parts: round to the nearest, so that the low parts are small.": (
@@ -118,7 +118,7 @@ EXERCISES = [
     Exercise(
         "promoted",
         "Promote every 128 of k",
-        "Write `promoted(A, B)`, which multiplies two matrices of e4m3, (64, 512) and (512, 8), as fp8 kernels on "
+        "Write `promoted(A, B)`, which multiplies two e4m3 matrices, (64, 512) and (512, 8), as fp8 kernels on "
         "Hopper do: `tcemu.matmul` with the `wgmma` of this notebook computes 128 of k from zero, and the result is "
         "added to a float32 sum by ordinary additions, k ascending.",
         Values(_promoted, np.float32, _wrong_promotions, what="D"),
@@ -135,12 +135,12 @@ EXERCISES = [
     ),
     Exercise(
         "three_tf32",
-        "Three products of tf32 for one of float32",
+        "Three tf32 products for one float32 product",
         "No tensor core multiplies float32. Write `three_tf32(A, B)`, which comes close: split each number x of the "
         "float32 matrices A (16, 64) and B (64, 8) into a high part, x rounded to tf32, and a low part, the rest, "
         "rounded to tf32 as well, both to the nearest with ties away from zero, as `cvt.rna.tf32.f32` does. Return "
         "the chain of three products, each the C of the next: A low times B high, then A high times B low, then A "
-        "high times B high, all with `mma.sync` m16n8k8 of tf32. Compare its error with that of a single product.",
+        "high times B high, all with the tf32 `mma.sync` m16n8k8. Compare its error with a single product's.",
         Values(_three, np.float32, _wrong_threes, what="D"),
         minutes=20,
         only=(
@@ -151,7 +151,7 @@ EXERCISES = [
         section="9.7.14.5.7",
         hints=(
             (
-                "formats.lookup makes patterns of tf32 from numbers, with the rounding that you ask for; a view makes "
+                "formats.lookup makes tf32 patterns from numbers, with the rounding that you ask for; a view makes "
                 "them floats."
             ),
             "x − high is exact in float32. How many of its bits does a tf32 keep?",

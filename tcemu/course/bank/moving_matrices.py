@@ -42,7 +42,7 @@ _TRANS_MISTAKES: tuple[tuple[str, Callable[..., Array]], ...] = (
     (_NOT_BYTES, lambda lane, byte: np.stack([4 * (lane % 4) + byte, lane // 4], -1)),
     ("This is what ldmatrix gives without .trans.", _bytes(_X1)),
     (
-        "The two bytes of a 16-bit element are exchanged.",
+        "The two bytes of a 16-bit element are swapped.",
         lambda lane, byte: np.stack([2 * (lane % 4) + byte // 2, 2 * (lane // 4) + 1 - byte % 2], -1),
     ),
     (
@@ -92,7 +92,7 @@ def _transposed_mistakes(given: Given) -> Wrong:
     )
     yield "This is X itself.", x
     pairs = x.T.reshape(16, 8, 2)[..., ::-1].reshape(16, 16)
-    yield "The two halves of each register are exchanged.", pairs
+    yield "The two halves of each register are swapped.", pairs
 
 
 def _tile_fragments(given: Given) -> Array:
@@ -102,7 +102,7 @@ def _tile_fragments(given: Given) -> Array:
 
 def _tile_mistakes(given: Given) -> Wrong:
     right = _tile_fragments(given)
-    yield "a1 and a2 are exchanged: lanes 8 to 15 give the rows 8 to 15, and lanes 16 to 31 the units to the right.", (
+    yield "a1 and a2 are swapped: lanes 8 to 15 give the rows 8 to 15, and lanes 16 to 31 the units to the right.", (
         right[:, :, [0, 2, 1, 3]]
     )
     yield "All four steps load the same 16 columns.", right[[0, 0, 0, 0]]
@@ -119,10 +119,10 @@ def _results(given: Given) -> Array:
 def _result_mistakes(given: Given) -> Wrong:
     right = _results(given)
     blocks = right.reshape(2, 8, 2, 2, 8)
-    yield "Matrices 1 and 2 of each stmatrix are exchanged: one is 8 rows down, the other 8 columns to the right.", (
+    yield "Matrices 1 and 2 of each stmatrix are swapped: one is 8 rows down, the other 8 columns to the right.", (
         blocks.transpose(3, 1, 2, 0, 4).reshape(16, 32)
     )
-    yield "The two halves of each register are exchanged: the lower column is in the low half.", (
+    yield "The two halves of each register are swapped: the lower column is in the low half.", (
         right.reshape(16, 16, 2)[..., ::-1].reshape(16, 32)
     )
     yield "Each 8 × 8 matrix is transposed: leave out .trans.", blocks.transpose(0, 4, 2, 3, 1).reshape(16, 32)
@@ -132,7 +132,7 @@ def _result_mistakes(given: Given) -> Wrong:
     )  # fmt: skip
     swapped = right.copy()
     swapped[:8], swapped[8:] = right[8:], right[:8]
-    yield "Rows 0 to 7 and rows 8 to 15 are exchanged: c0 and c1 are 8 rows above c2 and c3.", swapped
+    yield "Rows 0 to 7 and rows 8 to 15 are swapped: c0 and c1 are 8 rows above c2 and c3.", swapped
 
 
 _BROKEN = """
@@ -217,7 +217,7 @@ EXERCISES = [
     Exercise(
         "transpose_16",
         "A transpose without shared memory",
-        "Write a kernel `transpose_16(warp, x, y)` for one warp: `y` gets the transpose of `x`, both (16, 16) of f16. "
+        "Write a kernel `transpose_16(warp, x, y)` for one warp: `y` gets the transpose of `x`, both f16 (16, 16). "
         "Load x as four 8 × 8 matrices, a register for each, transpose them with `movmatrix`, and store whole "
         "registers of 32 bits. Shared memory is not allowed.",
         Kernel(
@@ -264,9 +264,9 @@ EXERCISES = [
         "stmatrix_epilogue",
         "An epilogue with stmatrix",
         "A warp has four accumulators of m16n8k16 side by side, a result of 16 × 32. Write a kernel "
-        "`stmatrix_epilogue(warp, c, out)`: load them from `c` (4, 32, 4) of f32, where c[n][lane] are the registers "
+        "`stmatrix_epilogue(warp, c, out)`: load them from `c`, f32 (4, 32, 4), where c[n][lane] are the registers "
         "of accumulator n, round them to f16, store them to shared memory with two `stmatrix` .x4, and then copy the "
-        "rows to `out` (16, 32) of f16 with stores of 16 bytes (`v4.b32`). There are 2048 bytes of shared memory, and "
+        "rows to `out`, f16 (16, 32), with stores of 16 bytes (`v4.b32`). There are 2048 bytes of shared memory, and "
         "at most 24 wavefronts are allowed.",
         Kernel(
             lambda given: {"c": given.C, "out": np.zeros((16, 32), np.float16)}, "out", _results, {"shared": 2048},
@@ -278,7 +278,7 @@ EXERCISES = [
         know="d_as_a or the layout of D, place_of_unit, and stmatrix from the notebook",
         section="9.7.14.5.16",
         hints=(
-            "c0 and c1 become one register of f16, c2 and c3 another: the 8 × 8 matrices of rows 0 to 7 and 8 to 15.",
+            "c0 and c1 become one f16x2 register, c2 and c3 another: the 8 × 8 matrices of rows 0 to 7 and 8 to 15.",
             "Addresses are as for ldmatrix: lanes 8 m to 8 m + 7 give the rows of matrix m.",
             "Rows of 64 bytes conflict. Pad them to 80 bytes or, better, use a swizzle. And put a barrier in between.",
         ),

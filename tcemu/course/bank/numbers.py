@@ -57,7 +57,7 @@ def _e5m2_mistakes() -> Iterable[tuple[str, Array]]:
             * np.where(number, 2.0 ** (np.maximum(exponent, 1) - 15.0), 1)
         )
         yield "Minus infinity exists, too.", np.where(np.isinf(right), np.inf, right)
-        for bias, says in ((16, "15, half of 32 minus 1"), (7, "15; 7 is that of e4m3")):
+        for bias, says in ((16, "15, half of 32 minus 1"), (7, "15; 7 is the bias of e4m3")):
             yield f"The bias of e5m2 is {says}.", replace(form, bias=bias).decode(codes)
         ordinary = np.where(exponent == 31, np.copysign(2.0**16 * (1 + (codes & 3) / 4), 1 - 2.0 * (codes >> 7)), right)
         yield "An exponent field of all ones means infinity, or NaN if the mantissa is not 0, as in f16.", ordinary
@@ -128,8 +128,8 @@ _SCALE_FOR = Function(
          lambda largest: _scale(largest, 464)),
         ("Where largest / 448 is a power of two, it is the scale itself: you took the next one.",
          lambda largest: _scale(largest, 448, whole=lambda power: np.floor(power) + 1)),
-        ("e4m3's largest number is 448; you took that of another format.", lambda largest: _scale(largest, 57344)),
-        ("e4m3's largest number is 448; you took that of another format.", lambda largest: _scale(largest, 6)),
+        ("e4m3's largest number is 448; you took another format's.", lambda largest: _scale(largest, 57344)),
+        ("e4m3's largest number is 448; you took another format's.", lambda largest: _scale(largest, 6)),
         ("240 is the largest number if all patterns with the highest exponent are reserved, as in IEEE. e4m3's is 448.",
          lambda largest: _scale(largest, 240)),
         ("This is the scale itself. Its pattern is the exponent + 127: ue8m0 holds nothing but an exponent.",
@@ -310,7 +310,7 @@ EXERCISES = [
     Exercise(
         "e4m3_patterns",
         "Round to e4m3",
-        "Write `e4m3_patterns(numbers)`, which returns the e4m3 patterns (uint8) of an array of float32, as "
+        "Write `e4m3_patterns(numbers)`, which returns the e4m3 patterns (uint8) of a float32 array, as "
         "`cvt.rn.satfinite.e4m3x2.f32` rounds them: to the nearest, ties to the even pattern, and numbers that are "
         "too large to 448. Do not use `encode`; you may use `decode` to make the table of all e4m3 numbers.",
         Values(_e4m3, np.uint8, _e4m3_mistakes, lambda index: f"The pattern of number {index[0]}", how="every pattern"),
@@ -330,7 +330,7 @@ EXERCISES = [
         "e2m1_in_bytes",
         "Unpack e2m1 from bytes",
         "Registers of `.kind::f8f6f4` hold four e2m1 each, one in every byte. Write `e2m1_in_bytes(registers)`, "
-        "which takes an array (16,) of uint32 and returns an array (16, 4) of float32, the values in the order of the "
+        "which takes a uint32 array (16,) and returns a float32 array (16, 4), the values in the order of the "
         "elements.",
         Values(
             lambda given: _nibbles(given, 2, 10, 18, 26), np.float32, _nibbles_mistakes,
@@ -350,9 +350,10 @@ EXERCISES = [
     Exercise(
         "nearest_tf32",
         "Round to tf32",
-        "Write `nearest_tf32(patterns)`, which takes the patterns of float32 numbers (uint32) and returns those of the "
-        "nearest tf32 numbers, with ties away from zero, as `cvt.rna.tf32.f32` does, and with the ignored 13 bits "
-        "zero. The numbers are finite and stay finite. Whole-number operations on the patterns are enough.",
+        "Write `nearest_tf32(patterns)`, which takes the patterns of float32 numbers (uint32) and returns the "
+        "patterns of the nearest tf32 numbers, with ties away from zero, as `cvt.rna.tf32.f32` does, and "
+        "with the ignored 13 bits zero. The numbers are finite and stay finite. Operations on "
+        "whole numbers are enough.",
         Values(
             lambda given: lookup("tf32").encode(given.patterns.view(np.float32), rounding="rna"), np.uint32,
             _tf32_mistakes, lambda index: f"Pattern {index[0]}", how="every pattern",

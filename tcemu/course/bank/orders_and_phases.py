@@ -76,9 +76,9 @@ _PHASE_MISTAKES = (
      _other_phases(lambda i, _: i, lambda i, _: i + 1)),
     (("The producer waits for the same parity as the consumer. In the first turn no warp has released a stage, so "
       "that wait never ends."), _other_phases(lambda i, n: i // n, lambda i, n: i // n)),
-    ("Full and empty are exchanged: the consumer waits for parity 0 first, the producer for parity 1.",
+    ("Full and empty are swapped: the consumer waits for parity 0 first, the producer for parity 1.",
      _other_phases(lambda i, n: i // n + 1, lambda i, n: i // n)),
-    ("Stage and turn are exchanged: the stage is step mod stages, and the turn is what step // stages gives.",
+    ("Stage and turn are swapped: the stage is step mod stages, and the turn is what step // stages gives.",
      lambda step, stages: np.stack([step // stages, step % stages % 2, (step % stages + 1) % 2], axis=-1)),
 )  # fmt: skip
 

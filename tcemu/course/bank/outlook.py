@@ -72,7 +72,7 @@ def _instruction_mistakes(given: Given) -> Iterable[tuple[str, npt.ArrayLike]]:
     m, n = given.m, given.n
     yield "The field of N holds N / 8, not N.", types | (n << 17 | m // 16 << 24) & 0xFFFFFFFF
     yield "The field of M holds M / 16, not M / 8.", types | n // 8 << 17 | m // 8 << 24
-    yield "M and N are exchanged: N is in bits 22 to 17, M in 28 to 24.", types | m // 8 << 17 | n // 16 << 24
+    yield "M and N are swapped: N is in bits 22 to 17, M in 28 to 24.", types | m // 8 << 17 | n // 16 << 24
     yield "Neither field holds the number itself: N is stored as N / 8, and M as M / 16.", (
         (types | n << 17 | m << 24) & 0xFFFFFFFF
     )
@@ -104,7 +104,7 @@ EXERCISES = [
             ("address",),
             _address,
             (
-                ("Lane and column are exchanged: the lane is in the upper half.", lambda lane, at: at << 16 | lane),
+                ("Lane and column are swapped: the lane is in the upper half.", lambda lane, at: at << 16 | lane),
                 ("You counted cells, row by row; the lane has bits 31 to 16.", lambda lane, at: 512 * lane + at),
                 ("You counted bytes, but a column is one cell of 32 bits.", lambda lane, at: lane << 16 | 4 * at),
             ),
@@ -165,7 +165,7 @@ EXERCISES = [
                     lambda row, column: np.stack([row // 32, row % 32 << 16 | column], axis=-1),
                 ),
                 (
-                    "Lane and column are exchanged: the lane is in the upper half of the address.",
+                    "Lane and column are swapped: the lane is in the upper half of the address.",
                     lambda row, column: np.stack([row // 32, column << 16 | row // 32 * 32], axis=-1),
                 ),
                 (
@@ -221,7 +221,7 @@ EXERCISES = [
                     lambda along_m, along_n: along_m * along_n * (_A_BYTES + _B_BYTES) // 2,
                 ),
                 (
-                    "A and B are exchanged: there is one tile of A for each step along M.",
+                    "A and B are swapped: there is one tile of A for each step along M.",
                     lambda along_m, along_n: along_n * _A_BYTES + along_m * _B_BYTES,
                 ),
                 ("You counted elements; f16 has two bytes.", lambda along_m, along_n: _fetched(along_m, along_n) // 2),

@@ -39,11 +39,14 @@ def _draw_zero_point(rng: np.random.Generator) -> Mapping[str, Any]:
     zero = int(rng.integers(90, 165))
     a = rng.integers(0, 256, (16, 64)).astype(np.uint8)
     b = rng.integers(-128, 128, (64, 8)).astype(np.int8)
-    return {"A": a, "B": b, "zero": zero, "D": matmul(a, b, instruction=U8)}
+    c = rng.integers(-20_000, 20_000, (16, 8)).astype(np.int32)
+    return {"A": a, "B": b, "zero": zero, "D": matmul(a, b, c, instruction=U8)}
 
 
 def _without_zero(given: Given) -> Array:
-    product: Array = (given.A.astype(np.int64) - given.zero) @ given.B.astype(np.int64)
+    a, b, d = (each.astype(np.int64) for each in (given.A, given.B, given.D))
+    c = d - a @ b  # what the accumulator held before, which the learner does not get
+    product: Array = (a - given.zero) @ b + c
     return product
 
 
@@ -64,11 +67,13 @@ def _wrong_corrections(given: Given) -> Iterator[tuple[str, Array]]:
     sums = b.sum(axis=0).astype(np.int8).astype(np.int64)
     for share in (zero * sums, (zero * sums).astype(np.int8)):  # the product, too, if numpy keeps to 8 bits
         yield "A sum of 64 elements of B does not fit into 8 bits: add them up in wider integers.", d - share
+    a = given.A.astype(np.int64)
+    yield "You multiplied again, and lost what the accumulator held before: correct D.", (a - zero) @ b
     yield "You subtracted the zero point in uint8: where A is smaller, the difference wrapped around.", (
-        (given.A.astype(np.int64) - zero & 255) @ b
+        (a - zero & 255) @ b
     )
-    clipped = np.clip(given.A.astype(np.int64) - zero, -128, 127)
-    if (clipped != given.A.astype(np.int64) - zero).any():
+    clipped = np.clip(a - zero, -128, 127)
+    if (clipped != a - zero).any():
         yield "A minus its zero point does not fit into s8; correct D, and leave A as it is.", clipped @ b
 
 
@@ -108,7 +113,7 @@ def _wrong_quantisations(given: Given) -> Iterator[tuple[str, Array]]:
     largest = x.max(axis=1, keepdims=True) / np.float32(127)
     wrapped = np.rint(x / largest).astype(np.int64).astype(np.int8)
     for numbers in (_quantised(x, largest), _quantised(x, largest, -128), wrapped):
-        yield "The scale is that of the largest number; the largest magnitude may be negative.", numbers
+        yield "This is the scale for the largest number; but the largest magnitude may be negative.", numbers
     for axis, most, says in (
         (1, 128, "You divided by 128, so 128 wrapped around to −128. Divide by 127."),
         (0, 127, "You used one scale for each column: each row has its own."),
@@ -183,7 +188,7 @@ def _wrong_layers(given: Given) -> Iterator[tuple[str, Array]]:
         _scaled((sums & 0xFFFFFFFF).astype(np.float64), given)
     )
     swapped = given.x.reshape(16, 3, 2, 16)[:, :, ::-1].reshape(16, 96)
-    yield "The two halves of A along k are exchanged: registers 2 and 3 hold k + 16.", (
+    yield "The two halves of A along k are swapped: registers 2 and 3 hold k + 16.", (
         _scaled(_products(given, swapped), given)
     )
 
@@ -219,9 +224,10 @@ EXERCISES = [
         "without_zero_point",
         "Remove the zero point",
         "Activations are often stored as u8 with a zero point: the number is A − zero. "
-        "`given(\"without_zero_point\")` has A (16, 64) of uint8, B (64, 8) of int8, the zero point, and D = A B, as "
-        "`mma.sync` with u8 and s8 gives it. Write `without_zero_point(A, B, zero, D)`, which returns (A − zero) B as "
-        "an integer matrix. A kernel does not multiply again: compute it from D and from sums.",
+        "`given(\"without_zero_point\")` has A (16, 64) in uint8, B (64, 8) in int8, the zero point, and D = A B + C, "
+        "as `mma.sync` with u8 and s8 gives it. C is what the accumulator held before; nobody has kept it. Write "
+        "`without_zero_point(A, B, zero, D)`, which returns (A − zero) B + C as an integer matrix. A kernel does not "
+        "multiply again, and without C you cannot: compute the result from D and from sums.",
         Values(_without_zero, np.int64, _wrong_corrections, what="D"),
         minutes=15,
         only=(),
@@ -260,7 +266,7 @@ EXERCISES = [
         "Write a kernel `quantised_layer(warp, x, w, scale_x, scale_w, out)` for one warp. `x` (16, 96) and `w` (8, "
         "96) are s8, `scale_x` (16) and `scale_w` (8) float32, `out` (16, 8) float32. It stores out[i][j] = the exact "
         "integer sum over k of x[i][k] w[j][k], converted to float32, times scale_x[i], times scale_w[j], each "
-        "product rounded. Use `mma.sync` m16n8k32 of s8. A row of `w` is a column of B, so four of its neighbours "
+        "product rounded. Use the s8 `mma.sync` m16n8k32. A row of `w` is a column of B, so four of its neighbours "
         "make up a register. `warp.ld_global(x.at(row, column))` loads four bytes for each lane.",
         Kernel(_layer_arguments, "out", _layer, {"block": 32}, _every_wrong_layer,
                needed=("mma.sync.aligned.m16n8k32",)),

@@ -48,7 +48,7 @@ def _scale_mistakes(given: Given) -> Wrong:
     largest, right = _largest(given), _no_overflow(given)
     floor, ceiling = (way(np.log2(largest)).astype(int) for way in (np.floor, np.ceil))
     yield "This is the rule of the MX formats, with which the largest element may saturate.", _power(floor - 8)
-    yield "The largest e4m3 is 448, not 256: a block may have a smaller scale than that of its next power of two.", (
+    yield "The largest e4m3 is 448, not 256: a block may have a smaller scale than its next power of two gives.", (
         _power(ceiling - 8)
     )
     for top in (240, 480, 464):
@@ -115,7 +115,7 @@ def _nvfp4_mistakes(blocks: Array) -> Iterator[tuple[str, tuple[Array, Array]]]:
     yield "You divided by 448, the largest scale; divide by 6, the largest element.", (
         _nvfp4(blocks, lambda largest: largest / 448)
     )
-    yield "All blocks have one scale, that of the largest number: each block has its own.", (
+    yield "All blocks share the scale of the largest number, but each block has its own.", (
         _nvfp4(blocks, lambda largest: np.full_like(largest, largest.max() / 6))
     )
     for rounding in ("rz", "rp"):

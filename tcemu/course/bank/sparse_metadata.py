@@ -46,7 +46,7 @@ def _word(codes: Array) -> np.uint32:
 def _metadata_mistakes(given: Given) -> Wrong:
     first, second = given.places.T
     right = first | second << 2
-    yield "The index of the first stored element is in the low two bits; you have the two indices exchanged.", (
+    yield "The index of the first stored element is in the low two bits; you have the two indices swapped.", (
         _word(first << 2 | second)
     )
     yield "Chunk 0 is in the lowest four bits; you put it in the highest.", _word(right[::-1])
@@ -56,7 +56,7 @@ def _metadata_mistakes(given: Given) -> Wrong:
     yield "You set a bit for each element that is pruned; metadata is two indices.", (
         _word(15 ^ (1 << first | 1 << second))
     )
-    yield "Both mistakes: indices exchanged, and chunk 0 in the highest bits.", _word((first << 2 | second)[::-1])
+    yield "Both mistakes: indices swapped, and chunk 0 in the highest bits.", _word((first << 2 | second)[::-1])
     yield "You counted bytes: four bits belong to a chunk, so eight chunks are 32 bits.", (
         np.uint32(sum(int(code) << 8 * group for group, code in enumerate(right)) & 0xFFFFFFFF)
     )
@@ -97,7 +97,7 @@ def _right_group(at: _Chunk) -> Array:
 
 _LANE_MISTAKES = (
     (
-        "The selector is the upper bit of lane % 4 and the half of the chunks the lower one; you have them exchanged.",
+        "The selector is the upper bit of lane % 4 and the half of the chunks the lower one; you have them swapped.",
         _placed(lambda at: 4 * (at.row % 8) + at.selector + 2 * (at.chunk // 4), _right_group),
     ),
     (
@@ -121,7 +121,7 @@ _LANE_MISTAKES = (
         _placed(lambda at: 4 * (at.row % 8) + at.chunk // 4, _right_group),
     ),
     (
-        "In the group, the chunk is the lower part and row // 8 the upper one; you have them exchanged.",
+        "In the group, the chunk is the lower part and row // 8 the upper one; you have them swapped.",
         _placed(_right_lane, lambda at: 2 * (at.chunk % 4) + at.row // 8),
     ),
     (
@@ -167,11 +167,11 @@ def _decompress_mistakes(given: Given) -> Wrong:
     yield "You read the lanes of selector 1: selector 0 uses lanes 0 and 1 of each group of four.", (
         _dense(values, both[1])
     )
-    yield "The two elements of each chunk are exchanged: the low two bits are the index of the first one.", (
+    yield "The two elements of each chunk are swapped: the low two bits are the index of the first one.", (
         _dense(values, codes, exchanged=True)
     )
-    yield "Rows g and g + 8 are exchanged: row g is in the low 16 bits.", _dense(values, np.roll(codes, 8, axis=0))
-    yield "Chunks 0 to 3 and 4 to 7 are exchanged: the first four are in the lower lane.", (
+    yield "Rows g and g + 8 are swapped: row g is in the low 16 bits.", _dense(values, np.roll(codes, 8, axis=0))
+    yield "Chunks 0 to 3 and 4 to 7 are swapped: the first four are in the lower lane.", (
         _dense(values, np.roll(codes, 4, axis=1))
     )
     yield "Chunks 4 to 7 have the metadata of chunks 0 to 3: they are in the next lane.", (
@@ -214,7 +214,7 @@ def _unordered(rng: np.random.Generator) -> Mapping[str, Any]:
 
 
 def _exchanged(codes: Array) -> Array:
-    """The two indices of each code exchanged."""
+    """The two indices of each code swapped."""
     return (codes & 3) << 2 | codes >> 2
 
 
@@ -230,7 +230,7 @@ def _same_matrix(parts: Mapping[str, Array], given: Given) -> str:
         says = f"Bits {4 * group + 3}:{4 * group} of lane {lane} (row {row}, chunk {chunk}) are "
         says += f"{int(codes[row, chunk]):#06b}, which does not ascend."
         if np.array_equal(codes, _exchanged(before)):
-            says += " You exchanged the indices of every chunk, even of those that were in order."
+            says += " You swapped the indices of every chunk, even of those that were in order."
         elif np.array_equal(metadata, given.metadata):
             says += " The metadata is as it was given."
         return says
@@ -245,13 +245,13 @@ def _same_matrix(parts: Mapping[str, Array], given: Given) -> str:
 
 
 def _about_stored(values: Array, given: Array, backwards: Array) -> str:
-    """What is wrong with the stored values (16, 16), if those of the `backwards` chunks are to be exchanged."""
+    """What is wrong with the stored values (16, 16), if those of the `backwards` chunks are to be swapped."""
     pairs = given.reshape(16, 8, 2)
     exchanged, there = pairs[..., ::-1], backwards[..., None]
     for says, mistake in (
-        ("The metadata ascends, but the values are as before: where you exchange indices, exchange values too.", pairs),
-        ("You exchanged the values of every chunk: only those whose indices descend are to be exchanged.", exchanged),
-        ("You exchanged the values of the chunks that were in order.", np.where(there, pairs, exchanged)),
+        ("The metadata ascends, but the values are as before: where you swap indices, swap values too.", pairs),
+        ("You swapped the values of every chunk: only those whose indices descend are to be swapped.", exchanged),
+        ("You swapped the values of the chunks that were in order.", np.where(there, pairs, exchanged)),
     ):
         if np.array_equal(values.reshape(16, 8, 2), mistake):
             return says
@@ -321,7 +321,7 @@ EXERCISES = [
     Exercise(
         "ordered_metadata",
         "Put the indices in order",
-        "A tool has packed a matrix for the plain `mma.sp` m16n8k32 of f16: in some chunks the first stored element "
+        "A tool has packed a matrix for the plain f16 `mma.sp` m16n8k32: in some chunks the first stored element "
         "has the larger index, so `mma.sp::ordered_metadata` refuses it. Write `ordered_metadata(stored, metadata)`, "
         "which returns values and metadata of the same matrix with all indices ascending. `stored` is float16 "
         "(16, 16), `metadata` uint32 (32,) for selector 0; the lanes of selector 1 are 0.",
@@ -335,8 +335,8 @@ EXERCISES = [
         section="9.7.14.6.1",
         hints=(
             "Go through rows and chunks. Lane, group and the four bits are those of the exercise before.",
-            "If the low two bits are larger than the high two, exchange them, and exchange the two stored values.",
-            "Exchange a code by moving its low two bits up and its high two bits down. Clear the old four bits first.",
+            "If the low two bits are larger than the high two, swap them, and swap the two stored values.",
+            "Swap a code by moving its low two bits up and its high two bits down. Clear the old four bits first.",
         ),
         points=2,
         draw=_unordered,

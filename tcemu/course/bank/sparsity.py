@@ -62,8 +62,8 @@ def _prune_mistakes(given: Given) -> Wrong:
         np.where(size >= np.sort(size)[-len(row) // 2], row, 0)
     )
     yield "You pruned pairs, as for 4-bit elements: 2:4 is about single elements.", sparse.prune(row, "4:8")
-    yield "You kept one of every two elements: that is the pattern of tf32.", sparse.prune(row, "1:2")
-    yield "These are the elements that have to go: you exchanged those that stay with the zeros.", (
+    yield "You kept one of every two elements, which is what tf32 does.", sparse.prune(row, "1:2")
+    yield "These are the elements that have to go: you swapped those that stay with the zeros.", (
         np.where(sparse.prune(row, "2:4") == 0, row, 0)
     )
     yield "You kept the first two elements of each chunk, whatever their size.", (
@@ -126,10 +126,10 @@ def _kernel_mistakes(given: Given) -> Wrong:
     yield "All steps use the metadata of the first one.", (
         _product(given, lambda words, _: _registers_of_metadata(words, 0))
     )
-    yield "The metadata of rows g and g + 8 is exchanged: row g is in the low 16 bits.", (
+    yield "The metadata of rows g and g + 8 is swapped: row g is in the low 16 bits.", (
         _product(given, lambda words, step: _registers_of_metadata(np.roll(words, 8, axis=0), step))
     )
-    yield "The metadata of chunks 0 to 3 and 4 to 7 is exchanged: the even lanes have the first four.", (
+    yield "The metadata of chunks 0 to 3 and 4 to 7 is swapped: the even lanes have the first four.", (
         _product(given, lambda words, step: _registers_of_metadata(words << 16 | words >> 16, step))
     )
     lane = np.arange(32)
@@ -142,7 +142,7 @@ def _kernel_mistakes(given: Given) -> Wrong:
     yield "Even and odd lanes pass the same metadata: odd lanes have chunks 4 to 7, the upper 16 bits of a word.", (
         _product(given, lambda words, step: _registers_of_metadata(words & 0xFFFF | words << 16, step))
     )
-    yield "a1 and a2 are exchanged: a1 is 8 rows further down, and a2 is 8 stored columns further on.", (
+    yield "a1 and a2 are swapped: a1 is 8 rows further down, and a2 is 8 stored columns further on.", (
         _product(given, a=(0, 2, 1, 3))
     )
     yield "The registers of B are in another order: b1 is 8 further along k, b2 16, b3 24.", (
@@ -177,7 +177,7 @@ EXERCISES = [
         "sparse_tile",
         "A sparse product of 16 × 8 × 128",
         "Write the kernel `sparse_tile(warp, stored, words, b, d)`, which one warp executes: D = A B with `mma.sp` "
-        "m16n8k32 of f16, in four steps along k with ascending k. `stored` points to the stored A, float16 (16, 64) in "
+        "m16n8k32 (f16), in four steps along k with ascending k. `stored` points to the stored A, float16 (16, 64) in "
         "rows; `b` to B by columns, float16 (8, 128); `d` to float32 (16, 8). `words` is the metadata by rows, uint32 "
         "(16, 4): `words[row][step]` has the 8 chunks of a row for one step, chunk 0 in its lowest four bits. The "
         "lanes have to put together what the instruction wants.",

@@ -30,7 +30,7 @@ _COPIED_BYTES = Function(
     ("bytes",),
     lambda m, n, k, rows, columns: 2 * k * (m * _up(n, columns) + n * _up(m, rows)),
     (
-        ("You count elements. An element of f16 has two bytes.",
+        ("You count elements. An f16 element has two bytes.",
          lambda m, n, k, rows, columns: k * (m * _up(n, columns) + n * _up(m, rows))),
         ("Each matrix is counted once. A is copied by every column of blocks, B by every row of them.",
          lambda m, n, k, *_: 2 * k * (m + n)),
@@ -38,7 +38,7 @@ _COPIED_BYTES = Function(
          lambda m, n, k, rows, columns: 2 * k * (rows + columns) * _up(m, rows) * _up(n, columns)),
         ("You count whole blocks only: round the number of blocks up.",
          lambda m, n, k, rows, columns: 2 * k * (m * (n // columns) + n * (m // rows))),
-        ("You exchanged the factors: A is copied once for each column of blocks, B once for each row of blocks.",
+        ("You swapped the factors: A is copied once for each column of blocks, B once for each row of blocks.",
          lambda m, n, k, rows, columns: 2 * k * (m * _up(m, rows) + n * _up(n, columns))),
         ("B is missing.", lambda m, n, k, _, columns: 2 * k * m * _up(n, columns)),
     ),
@@ -66,7 +66,7 @@ _STAGE_AND_PARITIES = Function(
          lambda step, stages: _three(step % stages, 0, 1)),
         (_NOBODY_STARTS,
          lambda step, stages: _three(step % stages, step // stages % 2, step // stages % 2)),
-        ("The two parities are exchanged.",
+        ("The two parities are swapped.",
          lambda step, stages: _three(step % stages, (step // stages + 1) % 2, step // stages % 2)),
         ("You return the turn. A parity is the turn mod 2.",
          lambda step, stages: _three(step % stages, step // stages, step // stages + 1)),
@@ -152,7 +152,7 @@ EXERCISES = [
     Exercise(
         "copied_bytes",
         "What a tile costs",
-        "Write `copied_bytes(m, n, k, rows, columns)`: how many bytes a GEMM of f16 copies from global to shared "
+        "Write `copied_bytes(m, n, k, rows, columns)`: how many bytes an f16 GEMM copies from global to shared "
         "memory, if each block copies, for its tile of `rows` × `columns`, all it needs of A (m × k) and B (k × n). At "
         "an edge a block copies only what exists.",
         _COPIED_BYTES,
@@ -185,7 +185,7 @@ EXERCISES = [
         "better_plan",
         "A better schedule",
         "`Plan(columns=64, stages=2, in_flight=1)` keeps the tensor cores busy for 59 % of the cycles that "
-        "64 × 2048 by 2048 × 256 takes on one SM, which has the L2 to itself. Find a `better_plan`, a Plan of f16 that "
+        "64 × 2048 by 2048 × 256 takes on one SM, which has the L2 to itself. Find a `better_plan`, an f16 Plan that "
         "keeps them busy for at least 90 %, with at most 100,000 bytes of shared memory, so that two blocks fit into "
         "an SM.",
         _Schedule(),

@@ -84,7 +84,7 @@ def _filled(matrix: Array, descriptor: Descriptor, major: Any = "K") -> Array:
 
 def _fillings(given: Given) -> Iterator[tuple[str, Array]]:
     tile: Descriptor = given.descriptor
-    yield "You left the swizzle out: 16-byte units must be exchanged within each line.", _unswizzled(given.A, tile)
+    yield "You left the swizzle out: 16-byte units must be swapped within each line.", _unswizzled(given.A, tile)
     yield "You wrote A row by row, as it is in global memory: a line of the tile is shorter than a row.", _row_by_row(
         given.A, tile
     )
@@ -150,8 +150,8 @@ def _sums(given: Given) -> Iterator[tuple[str, Array]]:
         yield f"Only the descriptor of {moves} moves: all four instructions multiply the same 16 columns of {stays}.", (
             _summed(given, partial(_moved, still=given[stays.lower()], by=32), lambda i: i > 0)
         )
-    for by, says in ((16, "16 bytes: an element has two"), (64, "64 bytes: 16 elements of f16 are 32"),
-                     (128, "128 bytes, a whole line: 16 elements of f16 are 32")):  # fmt: skip
+    for by, says in ((16, "16 bytes: an element has two"), (64, "64 bytes: 16 f16 elements are 32"),
+                     (128, "128 bytes, a whole line: 16 f16 elements are 32")):  # fmt: skip
         yield f"You moved the descriptors by {says}.", _summed(
             given, partial(_moved, still=None, by=by), lambda i: i > 0
         )
@@ -215,7 +215,7 @@ EXERCISES = [
         know="the swizzle of shared memory",
         section="9.7.15.5.1.2",
         hints=(
-            "A line has 128 bytes, eight units of 16. The swizzle exchanges units inside a line.",
+            "A line has 128 bytes, eight units of 16. The swizzle permutes units inside a line.",
             "The number of the unit is address bits 6:4. What is it XORed with?",
             "128 bytes use three bits of the line's number, 64 bytes two, 32 bytes one.",
         ),
@@ -225,7 +225,7 @@ EXERCISES = [
         "What does a lane of the warpgroup hold?",
         "Write `what_a_warpgroup_lane_holds(lane, register)`, which returns the row and the column of D that register "
         "`register` of lane `lane`, 0 to 127, holds after `wgmma` m64n16k16 with an f32 accumulator.",
-        replace(_HOLDS, mistakes=(*_HOLDS.mistakes, ("You exchanged row and column.", _exchanged))),
+        replace(_HOLDS, mistakes=(*_HOLDS.mistakes, ("You swapped row and column.", _exchanged))),
         minutes=10,
         only=(),
         know="the layout line of D",
@@ -256,7 +256,7 @@ EXERCISES = [
     Exercise(
         "address_in_tile",
         "An element in a swizzled tile",
-        "A tile of f16, K-major, with rows of 64 elements and the 128-byte swizzle begins at byte `start`, which is a "
+        "A K-major f16 tile with rows of 64 elements and the 128-byte swizzle begins at byte `start`, which is a "
         "multiple of 128, but not always of 1024. Its descriptor has the base offset 0. Write "
         "`address_in_tile(start, row, column)`, which returns the byte address of element A[row][column].",
         Function(
@@ -341,9 +341,9 @@ EXERCISES = [
     Exercise(
         "sum_over_k",
         "A product over K = 64",
-        "Shared memory holds A, 64 × 64, and B, 8 columns, as K-major tiles of f16 with the 128-byte swizzle. Write "
+        "Shared memory holds A, 64 × 64, and B, 8 columns, as K-major f16 tiles with the 128-byte swizzle. Write "
         "`sum_over_k(shared, a, b, d)`, which multiplies them with four `wgmma.mma_async` m64n8k16 through `tcemu.run` "
-        "and returns D, 64 × 8, as an array of float32. `a` and `b` are the descriptors, and `d` are the registers of "
+        "and returns D, 64 × 8, as a float32 array. `a` and `b` are the descriptors, and `d` are the registers of "
         "the accumulator, which hold what another kernel left there.",
         Values(
             lambda given: _summed(given, _stepped, lambda i: i > 0), np.float32, _sums,

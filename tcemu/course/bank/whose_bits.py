@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 # ---------------------------------------------------------------------------------------------- what a probe shows
 
 _DEPTH = 64
-#: Pairs of parts and run; a pair with its numbers exchanged is none of the other pairs.
+#: Pairs of parts and run; a pair with its numbers swapped is none of the other pairs.
 _PARTS = [(2, 4), (8, 4), (2, 8), (4, 8), (2, 16), (4, 16), (2, 32)]
 
 
@@ -40,7 +40,7 @@ def _parts(given: Given) -> list[int]:
 
 def _not_parts(given: Given) -> Iterable[tuple[str, npt.ArrayLike]]:
     parts, run = _parts(given)
-    yield "You exchanged them: `parts` counts sums, and `run` the neighbouring k that go to one of them.", [run, parts]
+    yield "You swapped them: `parts` counts sums, and `run` the neighbouring k that go to one of them.", [run, parts]
     if parts * run < _DEPTH:
         yield "You counted runs, but several runs go to the same part.", [_DEPTH // run, run]
         yield "The parts are right. Their k are not all neighbours: the parts take turns.", [parts, _DEPTH // parts]
@@ -150,7 +150,7 @@ EXERCISES = [
         hints=(
             "64 − D[0][j] is how many products are in the smallest sum that has both k = 0 and k = j. Print D[0].",
             "As long as j is in the first run, each sum has one product more than the one before.",
-            "As soon as j is in part 1, the smallest sum with both is that of two whole parts.",
+            "As soon as j is in part 1, the smallest sum with both is the sum of two whole parts.",
         ),
         draw=_draw_parts,
         points=2,

@@ -197,7 +197,7 @@ def _ragged_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     inside = np.zeros((m, n), np.float32)
     inside[: m // 16 * 16, : n // 16 * 16] = _product(a, b)[: m // 16 * 16, : n // 16 * 16]
     yield "The incomplete tiles at the right and at the bottom are missing.", inside
-    yield "This is numpy's product. Every bit must be that of the tensor core.", (
+    yield "This is numpy's product. Every bit must be as the tensor core computes it.", (
         a.astype(np.float32) @ b.astype(np.float32)
     )
     steps = np.zeros((m, n), np.float32)

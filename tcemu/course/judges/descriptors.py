@@ -39,7 +39,7 @@ class Descriptors:
     >>> cases = [{"start": 0}, {"start": 1024}]
     >>> judge = judges.Descriptors(cases, lambda start: Descriptor(start, 128, 256))
     >>> judge.mark(judge.collect(lambda start: Descriptor(start, 256, 128), Given()), Given()).mistake
-    'You exchanged LBO and SBO.'
+    'You swapped LBO and SBO.'
     >>> judge.unseen(np.random.default_rng(0))  # `cases` are all of them
     """
 
@@ -135,7 +135,7 @@ def _put(made: Descriptor, *, shift: int = 4, code: int | None = None, whole: bo
 
 
 _CHANGES: tuple[tuple[str, Callable[[Descriptor], int]], ...] = (
-    ("You exchanged LBO and SBO.", lambda made: _put(made, lbo=made.sbo, sbo=made.lbo)),
+    ("You swapped LBO and SBO.", lambda made: _put(made, lbo=made.sbo, sbo=made.lbo)),
     ("The fields hold bytes; they should hold bytes >> 4.", lambda made: _put(made, shift=0)),
     ("The fields hold bytes; they should hold bytes >> 4.", lambda made: _put(made, shift=0, whole=True)),
     ("The start address is in bytes; the field holds it shifted right by 4.",
@@ -147,7 +147,7 @@ _CHANGES: tuple[tuple[str, Callable[[Descriptor], int]], ...] = (
      lambda made: _put(made, code=_BY_SIZE[made.swizzle])),
     ("The swizzle is in bits 63:62; you put it one bit lower, where tcgen05 has it.",
      lambda made: _put(made, code=0) | SWIZZLES.index(made.swizzle) << 61),
-    ("LBO 16 and SBO 1024 are those of rows of 128 bytes in one piece, as with the 128-byte swizzle.",
+    ("LBO 16 and SBO 1024 belong to contiguous rows of 128 bytes, as with the 128-byte swizzle.",
      lambda made: _put(made, lbo=16, sbo=1024)),
     ("The start address is missing.", lambda made: _put(made, start=0)),
     ("SBO is the distance from one row to the next; it should be that from one group of eight rows to the next.",

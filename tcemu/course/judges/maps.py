@@ -126,7 +126,7 @@ def registers_of(opcode: str, role: str, matrix: Callable[[Given], Array]) -> Va
     >>> judge = judges.registers_of(opcode, "b", lambda given: B)
     >>> registers = tcemu.parse(opcode).fragments["b"].pack(B)
     >>> judge.mark(judge.collect(registers >> 16 | registers << 16, Given()), Given()).mistake
-    'The two halves of each register are exchanged: the first element is in the low half.'
+    'The two halves of each register are swapped: the first element is in the low half.'
     """
     fragment = fragment_of(opcode, role)
 
@@ -146,7 +146,7 @@ def registers_of(opcode: str, role: str, matrix: Callable[[Given], Array]) -> Va
             if (places.reshape(-1, 3).max(axis=0) < sizes).all():
                 yield says, _placed(fragment, patterns, places)
         if fragment.elements_per_register == 2:
-            yield "The two halves of each register are exchanged: the first element is in the low half.", (
+            yield "The two halves of each register are swapped: the first element is in the low half.", (
                 right >> 16 | right << 16
             )
         if fragment.format.dtype.kind not in "iub":

@@ -106,7 +106,7 @@ class Placement:
     def _padded(self, where: Array) -> str:
         steps = np.diff(where, axis=0)
         if (steps > _UNIT * self.units).all():
-            return "This is padding, for which there is no room here: exchange units within the tile instead."
+            return "This is padding, for which there is no room here: permute units within the tile instead."
         return "The XOR reaches beyond the units of a row: use a number that is smaller than the number of units."
 
     def _loads(self, where: Array) -> Array:

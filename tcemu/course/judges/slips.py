@@ -16,10 +16,10 @@ Held = dict[str, list[Array]]
 
 #: Other registers in the place of the right ones, by the name of the mistake.
 _OTHERS: tuple[tuple[str, str, Sequence[int]], ...] = (
-    ("a", "a1 and a2 are exchanged: a1 is 8 rows further down, a2 further along k.", (0, 2, 1, 3)),
+    ("a", "a1 and a2 are swapped: a1 is 8 rows further down, a2 further along k.", (0, 2, 1, 3)),
     ("a", "a1 and a3 repeat a0 and a2: they are 8 rows further down.", (0, 0, 2, 2)),
     ("a", "a2 and a3 repeat a0 and a1: they are further along k.", (0, 1, 0, 1)),
-    ("b", "b0 and b1 are exchanged: b1 is further along k.", (1, 0)),
+    ("b", "b0 and b1 are swapped: b1 is further along k.", (1, 0)),
     ("b", "b1 repeats b0: it is further along k.", (0, 0)),
 )
 
@@ -34,7 +34,7 @@ def slips(
     >>> from tcemu.course.judges.slips import slips
     >>> opcode = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
     >>> wrong = dict(slips(opcode, np.eye(16, dtype=np.float16), np.arange(128.0).reshape(16, 8).astype(np.float16)))
-    >>> wrong["The rows g and g + 8 of D are exchanged: d2 and d3 are 8 rows below d0 and d1."][0, :3]
+    >>> wrong["The rows g and g + 8 of D are swapped: d2 and d3 are 8 rows below d0 and d1."][0, :3]
     array([64., 65., 66.], dtype=float32)
     """
     instruction = parse(opcode)
@@ -59,7 +59,7 @@ def slips(
             )
         if instruction.fragments[role].elements_per_register == 2:
             swapped = [each >> np.uint32(16) | each << np.uint32(16) for each in right[role]]
-            yield f"The two halves of each register of {name} are exchanged: the lower k is in the low half.", (
+            yield f"The two halves of each register of {name} are swapped: the lower k is in the low half.", (
                 made(**{role: swapped})
             )
             yield f"Every 8 × 8 block of {name} is transposed: lane // 4 and lane % 4 have each other's part.", (
@@ -73,7 +73,7 @@ def slips(
     for only, says in ((steps[:1], "first"), (steps[-1:], "last")) if len(steps) > 1 else ():
         part = {role: [right[role][step] for step in only] for role in right}
         yield f"Only the {says} step along k is in the sum: the D of each is the C of the next.", made(**part)
-    yield "The rows g and g + 8 of D are exchanged: d2 and d3 are 8 rows below d0 and d1.", (
+    yield "The rows g and g + 8 of D are swapped: d2 and d3 are 8 rows below d0 and d1.", (
         finish(np.roll(_chain(instruction, right), 8, axis=0))
     )
 

@@ -44,12 +44,12 @@ class Values:
     by its index; `reveals` says whether the right value of the first wrong element may be shown.
 
     >>> from tcemu.course import Given, judges
-    >>> judge = judges.Values(lambda given: [1, 2], np.uint32, lambda given: [("They are exchanged.", [2, 1])])
+    >>> judge = judges.Values(lambda given: [1, 2], np.uint32, lambda given: [("They are swapped.", [2, 1])])
     >>> finding = judge.mark(judge.collect([2, 1], Given()), Given())
     >>> finding.says, finding.mistake
-    ('The answer at [0] is 0x2, which is wrong. 2 of 2 values are wrong.', 'They are exchanged.')
+    ('The answer at [0] is 0x2, which is wrong. 2 of 2 values are wrong.', 'They are swapped.')
     >>> judge.mistakes(Given()), judge.idle(Given())
-    ([('They are exchanged.', [2, 1])], ())
+    ([('They are swapped.', [2, 1])], ())
     """
 
     right: Callable[[Given], npt.ArrayLike]

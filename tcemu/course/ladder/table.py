@@ -67,7 +67,7 @@ RUNGS = (
     Rung(
         1, "naive", "A thread for each element",
         "Every thread computes one element of D: it walks along a row of A and a row of B, and adds up products with "
-        "fused multiply-adds of f32. No tensor core takes part. Each element of A is loaded again for every column of "
+        "f32 fused multiply-adds. No tensor core takes part. Each element of A is loaded again for every column of "
         "D, and each of B for every row, so almost all the time goes into loads. This is the yardstick: remember its "
         "share of the peak.",
         "Write the loop over k. Threads beyond the edges of D must neither load nor store.",
@@ -87,7 +87,7 @@ RUNGS = (
         "Replace the thread's element by the warp's tile: four warps of a block compute 32 x 32. Load, multiply and "
         "store with wmma. D comes in whole tiles, and k is a multiple of 16.",
         (
-            "The stride of A and B is k, that of D is n. Which of the two operands is `.col`?",
+            "The stride of A and B is k, the stride of D is n. Which of the two operands is `.col`?",
             "The accumulator is a fragment of zeros before the loop: 8 registers in each lane.",
         ),
         ("wmma.mma",),
@@ -160,7 +160,7 @@ RUNGS = (
         "descriptors: no ldmatrix, no fragments, and only the accumulator is in registers, 128 of each thread. TMA "
         "copies whole tiles: one thread names a box of the tensor map, and the copy engine computes all addresses, "
         "swizzles the rows and fills what lies beyond the edges with zeros. An mbarrier counts the bytes; its phase "
-        "completes when all have arrived. The structure is that of cp.async: stages, and one barrier in each step.",
+        "completes when all have arrived. The structure is as with cp.async: stages, and a barrier in each step.",
         "Replace the copies by two boxes that thread 0 requests, the wait by an mbarrier for each stage, and the "
         "products by four wgmma for each stage. The tile is now 128 x 256, for two warpgroups.",
         (

@@ -30,7 +30,7 @@ rules(
         "swizzle-mismatch",
         "a tile is written and read with different swizzles",
         "9.7.15.5.1",
-        "A swizzle exchanges units of 16 bytes within shared memory. Whatever writes a tile (a tensor map, or the "
+        "A swizzle permutes units of 16 bytes within shared memory. Whatever writes a tile (a tensor map, or the "
         "addresses of stores) and whatever reads it (the matrix descriptor of wgmma, or the addresses of ldmatrix) "
         "must have the same one, or the product has elements in the wrong places.",
         "Give the tensor map and the descriptor the same swizzle: none, 32, 64 or 128 bytes.",

@@ -136,7 +136,7 @@ def _on(instruction: Instruction, target: str, role: str, lane: int) -> Picture:
     return replace(drawn, title=f"{drawn.title}, on {target}")
 
 
-def exchange_registers(
+def swap_registers(
     instruction: str | Instruction,
     a: npt.ArrayLike,
     b: npt.ArrayLike,
@@ -145,9 +145,9 @@ def exchange_registers(
     target: str = "sm_90a",
     **start: int,
 ) -> Explorer:
-    """Exchange two registers of A or B in every lane, and see which elements of D change.
+    """Swap two registers of A or B in every lane, and see which elements of D change.
 
-    `a`, `b` and `c` are registers, and `role` says whose are exchanged; `start` may give first and second. Raises
+    `a`, `b` and `c` are registers, and `role` says whose are swapped; `start` may give first and second. Raises
     OperandError for a start that is not possible.
     """
     found = parse(instruction)
@@ -159,7 +159,7 @@ def exchange_registers(
         registers = operands[role].copy()
         registers[..., [first, second]] = registers[..., [second, first]]
         after = d.unpack(run(found, *(operands | {role: registers}).values(), target=target))
-        cause = f"{role}{first} and {role}{second} are exchanged" if first != second else "nothing is exchanged"
+        cause = f"{role}{first} and {role}{second} are swapped" if first != second else "nothing is swapped"
         return show.changes(before, after, d.format, cause=cause)
 
     most = found.fragments[role].registers - 1
