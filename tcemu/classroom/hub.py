@@ -17,6 +17,7 @@ from tornado.httpclient import HTTPClientError
 from tornado.ioloop import PeriodicCallback
 from traitlets import Dict, Unicode
 
+from tcemu.classroom import lti
 from tcemu.classroom.running import MARK, mark
 from tcemu.classroom.settings import COURSE, FOLDER, NAMES, Classroom
 from tcemu.classroom.spawner import BoxedSpawner
@@ -110,6 +111,9 @@ def _logins(c: Any, classroom: Classroom) -> None:
     c.Authenticator.allow_all = not classroom.own
     # A database that was lost has everybody again who has a home.
     c.Authenticator.allowed_users = set(classroom.own) or set(_homes(classroom))
+    if classroom.lti:
+        lti.configure(c, classroom)
+        return
     c.SharedPasswordAuthenticator.user_password = classroom.password
     c.SharedPasswordAuthenticator.admin_password = classroom.teacher_password
     c.ClassroomAuthenticator.own = dict(classroom.own)

@@ -84,6 +84,8 @@ class Classroom:
     key: str = ""
     limits: Limits = field(default_factory=Limits)
     kernels: Kernels | None = None
+    #: The site whose learners log in without a password (`lti.KEYS`); if there is none, everybody has a password.
+    lti: Mapping[str, str] = field(default_factory=dict)
     #: The folder of a course.toml, in place of the whole course.
     course: str = ""
 

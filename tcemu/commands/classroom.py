@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from tcemu.backend import backend
-from tcemu.classroom import box, settings
+from tcemu.classroom import box, lti, settings
 from tcemu.classroom.settings import Classroom, Kernels, Limits
 from tcemu.commands.warm import warm_up
 from tcemu.course import manifest
@@ -30,6 +30,11 @@ from tcemu.errors import CourseError, listing, require
     "--course",
     type=click.Path(exists=True, file_okay=False),
     help="The course of this folder, which has a course.toml, in place of the installed one.",
+)
+@click.option(
+    "--lti",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="A file about a site (Canvas, Moodle) from which learners log in with LTI 1.3, without passwords here.",
 )
 @click.option("--address", help="The address to listen on; by default all of this machine.")
 @click.option("--port", type=click.IntRange(1, 65535), help="The port, by default 8000.")
@@ -105,6 +110,9 @@ def _settings(folder: Path, given: dict[str, object], learners: Path | None) -> 
     for name in ("certificate", "key", "course"):
         if name in given:
             given[name] = str(Path(str(given[name])).absolute())
+    if "lti" in given:
+        site = lti.read(Path(str(given["lti"])))
+        given |= {"lti": site, "teacher": site["teacher"]}
     after = replace(before, limits=replace(before.limits, **limits), **given)  # type: ignore[arg-type]
     if len(after.password) < settings.SHORTEST:
         raise CourseError(f"the password has {len(after.password)} characters; it needs at least {settings.SHORTEST}")
@@ -142,13 +150,29 @@ def _welcome(here: Classroom) -> str:
     together = "for each learner" if box.systemd_runs() else "for each process (systemd does not run this machine)"
     rows = [
         f"The classroom is {here.url}. Learners open this machine's name or address in a browser.",
-        f"  learners log in with any name and the password  {here.password}",
-        f"  you log in as {here.teacher} with the password  {here.teacher_password}",
+        *(_from_site(here) if here.lti else _with_passwords(here)),
         f"  limits: {limits.memory} MiB of memory {together}, {limits.processes} processes and threads",
         f"  what they hand in: {here.submitted}",
     ]
-    if here.own:
-        rows[1:2] = ["  learners and their passwords:", *(f"    {name:32}  {own}" for name, own in here.own.items())]
     if not here.certificate and here.address != "127.0.0.1":
         rows.append("  Passwords travel unencrypted: in a network that you do not trust, give --certificate and --key.")
     return "\n".join([*rows, "Stop it with Ctrl + C; the learners' work stays in the folder."])
+
+
+def _with_passwords(here: Classroom) -> list[str]:
+    """How one logs in."""
+    rows = [f"  learners log in with any name and the password  {here.password}"]
+    if here.own:
+        rows = ["  learners and their passwords:", *(f"    {name:32}  {own}" for name, own in here.own.items())]
+    return [*rows, f"  you log in as {here.teacher} with the password  {here.teacher_password}"]
+
+
+def _from_site(here: Classroom) -> list[str]:
+    """How one logs in from a site."""
+    who = f"the {len(here.own)} learners of your list log" if here.own else "everybody whom the site sends logs"
+    return [
+        f"  {who} in from {here.lti['issuer']}, and you do as {here.teacher}",
+        f"  initiate login URL there: {here.url}/hub/lti13/oauth_login",
+        f"  redirect URI there:       {here.url}/hub/lti13/oauth_callback",
+        "  both with the name by which learners reach this machine",
+    ]

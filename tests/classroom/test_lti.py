@@ -2,13 +2,25 @@
 
 import asyncio
 import json
+import shutil
 import threading
 import time
+import urllib.request
+from contextlib import suppress
+from http.cookiejar import CookieJar
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib.util import find_spec
+from urllib.error import HTTPError
+from urllib.parse import parse_qs, urlencode, urlparse
 
 import pytest
 import yaml
 from places import ROOT
+from school import classroom
+
+from tcemu.classroom import lti
+from tcemu.classroom.settings import load
+from tcemu.errors import CourseError
 
 pytest.importorskip("ltiauthenticator", reason="jupyterhub-ltiauthenticator is not installed")
 jwt = pytest.importorskip("jwt")
@@ -103,3 +115,90 @@ def test_a_forged_launch_does_not(site):
 
 def test_a_name_that_is_none_does_not_log_in(site):
     assert not logged_in(launch("../teacher"), site)
+
+
+# ---------------------------------------------------------------------------------------------- on one machine
+
+SITE = {"issuer": "https://LMS.EXAMPLE.EDU", "client_id": "CLIENT-ID", "teacher": "ann"}
+
+
+def described(folder, **changed):
+    """The file for --lti."""
+    held = {**SITE, "authorize_url": "https://lms/auth", "jwks_endpoint": "https://lms/certs", **changed}
+    path = folder / "lti.toml"
+    path.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in held.items() if value is not None))
+    return path
+
+
+@pytest.mark.parametrize(("changed", "says"), [
+    ({"issuer": None}, "must have a text for each of issuer, client_id, authorize_url, jwks_endpoint and teacher"),
+    ({"secret": "x"}, "and nothing else"),
+    ({"client_id": 7}, "must have a text for each"),
+    ({"jwks_endpoint": "lms/certs"}, "jwks_endpoint must be an address that begins with https://; got 'lms/certs'"),
+    ({"teacher": "Ann Smith"}, "teacher must be a login name in small letters, as the site sends it"),
+])  # fmt: skip
+def test_a_site_that_is_not_described(tmp_path, changed, says):
+    with pytest.raises(CourseError, match=says):
+        lti.read(described(tmp_path, **changed))
+
+
+class Browser:
+    """Somebody's browser, which keeps cookies and stops where the hub sends it to the site."""
+
+    def __init__(self, hub):
+        class Here(urllib.request.HTTPRedirectHandler):
+            def redirect_request(self, request, fp, code, msg, headers, to):
+                local = urlparse(to).netloc == urlparse(hub).netloc
+                return super().redirect_request(request, fp, code, msg, headers, to) if local else None
+
+        self.hub = hub
+        self._open = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()), Here).open
+
+    def ask(self, path, **form):
+        """The code, the final address and the text of a page; a form is posted."""
+        data = urlencode(form).encode() if form else None
+        try:
+            with self._open(f"{self.hub}{path}", data, timeout=120) as page:
+                return page.status, page.url, page.read().decode()
+        except HTTPError as error:
+            return error.code, error.headers.get("Location", ""), error.read().decode()
+
+    def begins(self, login):
+        """The site opens the tool; returns what the hub asks the site for then."""
+        to = f"{self.hub}/hub"
+        begin = {"iss": SITE["issuer"], "client_id": "CLIENT-ID", "login_hint": login, "target_link_uri": to}
+        code, to, _ = self.ask(f"/hub/lti13/oauth_login?{urlencode(begin)}")
+        assert code == 302, to
+        assert to.startswith("https://lms/auth?")
+        return {key: value[0] for key, value in parse_qs(urlparse(to).query).items()}
+
+    def launches(self, login, **changed):
+        """The whole way from the site into the hub."""
+        asked = self.begins(login)
+        token = launch(login, **{"nonce": asked["nonce"], **changed})
+        return self.ask("/hub/lti13/oauth_callback", state=asked["state"], id_token=token)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not find_spec("jupyterhub_traefik_proxy") or not shutil.which("bwrap"), reason="needs a hub")
+def test_learners_and_the_teacher_come_from_a_site_to_a_class_on_one_machine(tmp_path, site):
+    """A stand-in for the site signs what Canvas and Moodle sign; the hub is the real one."""
+    (tmp_path / "names.txt").write_text("ada\nbob\n")
+    options = [f"--lti={described(tmp_path, jwks_endpoint=site)}", f"--learners={tmp_path / 'names.txt'}"]
+    with classroom(tmp_path / "class", *options) as school:
+        assert (load(school.folder).teacher, load(school.folder).lti["jwks_endpoint"]) == ("ann", site)
+        ann, ada, eve = (Browser(school.url) for _ in range(3))
+        assert ann.launches("ann")[0] == 200
+        assert ann.ask("/services/classroom/board")[0] == 200
+        with suppress(TimeoutError):  # her server starts meanwhile
+            ada.launches("Ada")
+        code, _, page = ada.ask("/services/classroom/")
+        assert (code, "ada" in page) == (200, True)
+        assert ada.ask("/services/classroom/board")[0] == 403
+        assert eve.launches("eve")[0] == 403, "she is not on the list"
+        assert eve.launches("ada", nonce="another")[0] == 400
+        assert eve.launches("ada", iss="https://elsewhere")[0] == 400
+        stolen = ada.begins("ada")
+        token = launch("ada", nonce=stolen["nonce"])
+        assert eve.ask("/hub/lti13/oauth_callback", state=stolen["state"], id_token=token)[0] in (400, 403)
+        assert eve.ask("/services/classroom/")[0] == 400, "she has to come from the site"
