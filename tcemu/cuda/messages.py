@@ -41,6 +41,9 @@ _ADVICE = {
     r'"(tex[123]D\w*|surf[123]D\w*)"|"texture" is|(texture) is not a template': (
         "tcemu has no textures or surfaces; pass an array, and index it"
     ),
+    r'identifier "(cuda(?:Malloc|Free|Memcpy|Memset|GetLastError)\w*)" is undefined': (
+        "{0} is for the host; a kernel gets numpy arrays as its arguments, and malloc and new work in it"
+    ),
     r'identifier "(concept|requires|consteval|constinit)" is undefined': (
         "{0} is of C++20: options=['-std=c++20'] (in a cell: %%cuda -std=c++20)"
     ),
@@ -48,6 +51,27 @@ _ADVICE = {
         "std::{0} is for the host only; a kernel uses arrays, cuda::std and what CUDA has"
     ),
 }
+#: The header that declares what a source uses without it.
+_DECLARED = {
+    r"\b(?:nvcuda|wmma)\b": "mma.h",
+    r"\bcurand\w+": "curand_kernel.h",
+    r"\bCUtensorMap\b": "cuda.h",
+    r"\b__nv_bfloat16\w*|\bnv_bfloat16\w*|\b__float2bfloat16\w*|\b__bfloat16\w*": "cuda_bf16.h",
+    r"\b__nv_fp8\w*": "cuda_fp8.h",
+    r"\b__nv_fp4\w*": "cuda_fp4.h",
+    r"\b(?:__)?half2?\b|\bmake_half2\b|\b__(?:float2?|int|h)2?half\w*|\b__h(?:add|mul|fma|alf)\w*": "cuda_fp16.h",
+    r"\bcooperative_groups\b|\bcg::": "cooperative_groups.h",
+    r"\bcuda::barrier\b": "cuda/barrier",
+    r"\bcuda::(?:pipeline|make_pipeline)": "cuda/pipeline",
+    r"\bcuda::atomic": "cuda/atomic",
+    r"\b__pipeline_\w+": "cuda_pipeline.h",
+    r"\bcub::": "cub/cub.cuh",
+    r"\bcu(?:Float|Double)Complex\b|\bmake_cu\w+Complex\b": "cuComplex.h",
+}
+#: What NVRTC says where a declaration is missing.
+_UNDECLARED = re.compile(
+    r"is undefined|complete (?:object )?type|namespace name|has no member|does not apply here|is not a template"
+)
 _NAMES = "__nv_name_map"  # NVRTC's file of name expressions
 
 
@@ -122,7 +146,12 @@ def advice(log: str) -> str:
     for said, text in _ADVICE.items():
         if found := re.search(said, log):
             return text.format(*found.groups())
-    return ""
+    first = next((each for each in messages(log) if each.error), None)
+    if first is None or not _UNDECLARED.search(first.said):
+        return ""
+    said = "\n".join([first.said, *([] if first.said.startswith("identifier") else first.excerpt[:1])])
+    header = next((header for names, header in _DECLARED.items() if re.search(names, said)), "")
+    return f"#include <{header}> declares it" if header else ""
 
 
 def wrong_lines(log: str, file: str) -> frozenset[int]:

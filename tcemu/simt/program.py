@@ -27,6 +27,7 @@ from tcemu.simt.lines import Sites
 from tcemu.simt.lowering import WINDOW, Lowering
 from tcemu.simt.places import Place
 from tcemu.simt.steps import Access
+from tcemu.simt.swaps import begins_swaps
 from tcemu.simt.touches import Touches
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Code:
         self.module, self.target, self.memory = module, target, memory
         self.layout = Layout.of(module, kernel)
         self.sites = Sites(module)
-        texts = self.layout.functions
+        texts = {name: begins_swaps(each) for name, each in self.layout.functions.items()}
         self.programs = {name: Program(self, contract(each)[0] if fuses else each) for name, each in texts.items()}
         self.kernel = self.programs[kernel.name]
         #: the functions by the numbers that stand for their addresses

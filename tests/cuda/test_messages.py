@@ -126,3 +126,21 @@ def test_an_error_at_the_end_of_the_source_is_shown_without_the_warnings():
     end = "At end of source: error: expected a declaration"
     log = f"a.h(3): warning #47-D: incompatible redefinition\n  #define A\n\n{end}\n"
     assert str(messages.error(log)) == end
+
+
+@pytest.mark.parametrize(
+    ("said", "line", "advice"),
+    [
+        ('attribute "__global__" does not apply here', "__global__ void k(half* x) {", "#include <cuda_fp16.h>"),
+        ("name must be a namespace name", "namespace cg = cooperative_groups;", "#include <cooperative_groups.h>"),
+        ('identifier "__pipeline_commit" is undefined', "__pipeline_commit();", "#include <cuda_pipeline.h>"),
+        ('identifier "y" is undefined', "y = half(x);", ""),
+        ('expected a ";"', "half y", ""),
+        ('identifier "cudaMalloc" is undefined', "cudaMalloc(&x, 4);", "cudaMalloc is for the host; a kernel gets"),
+        ('cannot open source file "cute/tensor.hpp"', "", "cute/tensor.hpp belongs to CUTLASS: get its repository"),
+    ],
+)  # fmt: skip
+def test_advice_names_the_header_that_is_missing(said, line, advice):
+    told = messages.advice(f"k.cu(5): error: {said}\n      {line}\n      ^\n")
+    assert told.startswith(advice)
+    assert bool(told) == bool(advice)
