@@ -24,7 +24,7 @@ LINES = (FOLDER / "faulty.cu").read_text(encoding="utf-8").splitlines()
 KERNELS = dict(re.findall(r'^extern "C" __global__ void (\w+)\((\w+)\* g\)', "\n".join(LINES), re.MULTILINE))
 #: (blocks, threads of a block), where these are not one block of one warp.
 SHAPES = {
-    (2, 32): "global_race lock_without_a_fence stale_load swap_global",
+    (2, 32): "global_race lock_without_a_fence stale_load swap_global swap_begins",
     (1, 64): "swap_shared shared_race exited_threads mbarrier_init_fence proxy_fence_missing proxy_fence_thread "
     "proxy_fence_barrier flag_never_set_right barriers_parted_right",
     (1, 128): "barrier_threads setmaxnreg_count wgmma_right wgmma_fence_first wgmma_uncommitted "

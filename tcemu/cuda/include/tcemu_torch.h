@@ -17,6 +17,25 @@
 namespace c10 {
 using Half = __half;
 using BFloat16 = __nv_bfloat16;
+template <class T> struct alignas(2 * sizeof(T)) complex {
+    T real_ = T(0), imag_ = T(0);
+    constexpr complex() = default;
+    C10_HOST_DEVICE constexpr complex(T real, T imag = T(0)) : real_(real), imag_(imag) {}
+    C10_HOST_DEVICE constexpr T real() const { return real_; }
+    C10_HOST_DEVICE constexpr T imag() const { return imag_; }
+    C10_HOST_DEVICE friend constexpr complex operator+(complex a, complex b) {
+        return {a.real_ + b.real_, a.imag_ + b.imag_};
+    }
+    C10_HOST_DEVICE friend constexpr complex operator-(complex a, complex b) {
+        return {a.real_ - b.real_, a.imag_ - b.imag_};
+    }
+    C10_HOST_DEVICE friend constexpr complex operator*(complex a, complex b) {
+        return {a.real_ * b.real_ - a.imag_ * b.imag_, a.real_ * b.imag_ + a.imag_ * b.real_};
+    }
+    C10_HOST_DEVICE constexpr complex operator-() const { return {-real_, -imag_}; }
+    C10_HOST_DEVICE constexpr complex& operator+=(complex other) { return *this = *this + other; }
+    C10_HOST_DEVICE constexpr complex& operator*=(complex other) { return *this = *this * other; }
+};
 }  // namespace c10
 namespace at {
 using c10::Half, c10::BFloat16;

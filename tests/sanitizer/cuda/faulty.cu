@@ -662,15 +662,16 @@ static __device__ void raise(u32* p, u32 x, u32 old) {
   }
 }
 extern "C" __global__ void swap_global(u32* g) {
-  raise(g, threadIdx.x, *g);  // <- reported
+  if (*g < threadIdx.x) raise(g, threadIdx.x, 0);  // <- reported
 }
+extern "C" __global__ void swap_begins_right(u32* g) { raise(g, threadIdx.x, *g); }
 extern "C" __global__ void swap_global_right(u32* g) {
   raise(g, threadIdx.x, *(volatile u32*)g);
 }
 extern "C" __global__ void swap_shared(u32* g) {
   if (threadIdx.x == 0) s[0] = 0;
   __syncthreads();
-  raise(s, threadIdx.x, s[0]);  // <- reported
+  if (s[0] < threadIdx.x) raise(s, threadIdx.x, 0);  // <- reported
 }
 extern "C" __global__ void swap_shared_right(u32* g) {
   if (threadIdx.x == 0) s[0] = 0;
@@ -680,10 +681,8 @@ extern "C" __global__ void swap_shared_right(u32* g) {
   raise(s, threadIdx.x, old);
 }
 extern "C" __global__ void swap_lanes(u32* g) {
-  for (bool done = false; !done;) {
-    u32 old = *g;  // <- reported
-    done = atomicCAS(g, old, old + 1) == old;  // <- reported
-  }
+  atomicCAS(g, threadIdx.x, threadIdx.x + 1);  // <- reported
+  g[64 + threadIdx.x] = *g;                    // <- reported
 }
 extern "C" __global__ void swap_lanes_right(u32* g) {
   for (bool done = false; !done;) {
