@@ -20,7 +20,7 @@ from tcemu.machine.masks import LANES
 from tcemu.machine.pair import blocks_of
 from tcemu.machine.tcgen05_operations import Operations
 from tcemu.machine.tcgen05_tiles import SharedTile, check_lane, descriptor_of, refused, tile_of
-from tcemu.machine.tensor_memory import TensorMemory
+from tcemu.machine.tensor_memory import WHOLE, TensorMemory
 
 if TYPE_CHECKING:
     from tcemu.machine.block import Block
@@ -75,4 +75,4 @@ def _copy(blocks: list[Block], shape: Copied, tile: SharedTile, address: int) ->
         words = np.ascontiguousarray(tile.read(block.shared.units)).view(np.uint32)
         memory = block.state(TensorMemory)
         for lanes in np.array(shape.lanes).T:
-            memory.put(lanes + lane, slice(column, column + shape.bytes // 4), words)
+            memory.write((lanes + lane, slice(column, column + shape.bytes // 4)), words, WHOLE)

@@ -119,7 +119,7 @@ def ld(instruction: Instruction) -> Act:
         core.tell(Tcgen05Issued, operation)
 
         def end() -> None:
-            words, defined = memory.seen(found.lanes, found.columns)
+            words, defined = memory.seen((found.lanes, found.columns))
             if shape.packed:
                 words, defined = _joined(words), _joined(defined)
             registers.end(words)
@@ -153,7 +153,7 @@ def st(instruction: Instruction) -> Act:
         held = np.stack([words & 0xFFFF, words >> 16], axis=2) if shape.packed else words
 
         def end() -> None:
-            memory.put(found.lanes, found.columns, held, shape.bits)
+            memory.write((found.lanes, found.columns), held, shape.bits)
             core.tell(Tcgen05Ended, operation)
 
         core.block.state(Moves).begin(core, "st", Task(("tcgen05", core.index), end), operation)

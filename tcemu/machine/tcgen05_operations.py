@@ -75,8 +75,8 @@ class Operations:
     def begin(self, core: Core, operation: Tcgen05, effect: Callable[[], None], key: object = None) -> None:
         """Begin an operation of one thread."""
         before = [each for each in self._running.get(core.index, ()) if not each.task.done]
-        made = Begun(operation, Task(operation, lambda: None), key)
-        after = [each for each in before if _pipelined(each, made)]
+        made = Begun(operation, Task(operation, effect), key)
+        after = _predecessors(before, made)
         operation.after = tuple([each.operation for each in after])
 
         def end() -> None:
@@ -97,6 +97,17 @@ class Operations:
         found = self._open.get((core.index, lane, group), [])
         self._open[core.index, lane, group] = [each for each in found if not each.task.done]
         return found
+
+
+def _predecessors(before: Sequence[Begun], made: Begun) -> list[Begun]:
+    """Those of a warp's operations that end first; of mmas with the same D and shape, the latest has all before it."""
+    found, chained = list[Begun](), False
+    for each in reversed(before):
+        alike = made.key is not None and each.key == made.key
+        if (alike and not chained) or (not alike and _pipelined(each, made)):
+            found.append(each)
+        chained = chained or alike
+    return found
 
 
 def _pipelined(before: Begun, after: Begun) -> bool:

@@ -20,7 +20,7 @@ from tcemu.layouts.tcgen05 import Map
 from tcemu.layouts.tcgen05_tiles import Tile, unpadded
 from tcemu.layouts.tensor_memory import COLUMNS, LANES, tcgen05_descriptor
 from tcemu.machine.events import Area, By
-from tcemu.machine.tensor_memory import WHOLE, TensorMemory
+from tcemu.machine.tensor_memory import WHOLE, Index, TensorMemory
 
 if TYPE_CHECKING:
     from tcemu.machine.block import Block
@@ -113,9 +113,13 @@ def refused(core: Core, by: By, instruction: Instruction, error: LayoutError, id
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """A matrix of Tensor Memory: of each element, the number of its cell and its lowest bit there; and all lanes."""
+    """A matrix of Tensor Memory: of each element, the number of its cell and its lowest bit there; and all lanes.
+
+    `index` is what chooses these cells: two slices, which is quicker, if they are a rectangle.
+    """
 
     numbers: Array
+    index: Index
     bit: Array | None
     mask: int
     lanes: Array
@@ -132,13 +136,13 @@ class Cells:
 
     def read(self, memory: TensorMemory) -> Array:
         """The elements as they are now, uint32."""
-        words = memory.look(self.numbers)
+        words, _ = memory.seen(self.index)
         return words if self.bit is None else np.asarray(words >> self.bit & np.uint32(self.mask))
 
     def write(self, memory: TensorMemory, words: Array, lanes_kept: Array | None = None) -> None:
         """Write elements, one in each cell, but not to the lanes of a mask, bool (128,)."""
         if lanes_kept is None:
-            memory.write(self.numbers, words, self.mask)
+            memory.write(self.index, words, self.mask)
             return
         wanted = ~lanes_kept[self.numbers // COLUMNS]
         memory.write(self.numbers[wanted], words[wanted], self.mask)
@@ -152,7 +156,16 @@ def cells_of(where: Map, address: int, width: int = 32, first_bit: int = 0) -> C
     every = np.unique(np.add.outer(np.array(where.copies), np.unique(lanes)))
     shifts = None if where.width == 32 else (bits + first_bit).astype(np.uint32)
     numbers = np.ascontiguousarray(lanes * COLUMNS + columns)
-    return Cells(numbers, shifts, (1 << width) - 1, every, np.unique(columns))
+    return Cells(numbers, _rectangle(lanes, columns) or numbers, shifts, (1 << width) - 1, every, np.unique(columns))
+
+
+def _rectangle(lanes: Array, columns: Array) -> tuple[slice, slice] | None:
+    """Two slices for cells whose rows and columns are neighbours, one after the other; None for others."""
+    down, across = (np.arange(size, dtype=np.int64) for size in lanes.shape)
+    if (lanes != lanes[0, 0] + down[:, None]).any() or (columns != columns[0, 0] + across).any():
+        return None
+    lane, column = int(lanes[0, 0]), int(columns[0, 0])
+    return slice(lane, lane + len(down)), slice(column, column + len(across))
 
 
 def check_lane(core: Core, by: By, instruction: Instruction, role: str, address: int, step: int = 32) -> None:

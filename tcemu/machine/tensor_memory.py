@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 #: Of an SM: blocks, threads and bytes of shared memory; and the bytes that the system takes of these for each block.
 _BLOCKS, _THREADS, _SHARED, _SYSTEM = 32, 2048, 233472, 1024
+#: Cells: their numbers, 512 for each lane, or lanes and columns.
+Index = Array | tuple[Any, Any]
 #: Every bit of a cell.
 WHOLE = 0xFFFFFFFF
 
@@ -166,34 +168,27 @@ class TensorMemory:
 
     # ------------------------------------------------------------------------------------------ content
 
-    def seen(self, lanes: Any, columns: Any) -> tuple[Array, Array]:
-        """The words of cells, with poison in bits that are undefined, and the bits that are defined."""
-        words, defined = self.words[lanes, columns], self.defined[lanes, columns]
+    def seen(self, cells: Index) -> tuple[Array, Array]:
+        """The words of cells, with poison in bits that are undefined, and the bits that are defined.
+
+        Cells are an array of their numbers, lane by lane, or (lanes, columns).
+        """
+        held, known = self._of(cells)
+        words, defined = held[cells], known[cells]
         if not (defined == WHOLE).all():
             words = (words & defined) | (np.uint32(POISON) & ~defined)
         return words, defined
 
-    def look(self, numbers: Array) -> Array:
-        """The same by the numbers of the cells, lane by lane."""
-        words, defined = self._words[numbers], self._defined[numbers]
-        if not (defined == WHOLE).all():
-            words = (words & defined) | (np.uint32(POISON) & ~defined)
-        return words
+    def _of(self, cells: Index) -> tuple[Array, Array]:
+        """The words and the bits that are defined, in the shape that cells are an index of."""
+        return (self.words, self.defined) if isinstance(cells, tuple) else (self._words, self._defined)
 
-    def write(self, numbers: Array, words: Array, bits: int) -> None:
-        """Write some bits of cells, by their numbers."""
-        if bits == WHOLE:
-            self._words[numbers], self._defined[numbers] = words, WHOLE
-            return
-        mask = np.uint32(bits)
-        self._words[numbers] = (self._words[numbers] & ~mask) | (words & mask)
-        self._defined[numbers] |= mask
-
-    def put(self, lanes: Any, columns: Any, words: Array, bits: int = WHOLE) -> None:
+    def write(self, cells: Index, words: Array, bits: int) -> None:
         """Write some bits of cells."""
+        held, defined = self._of(cells)
         if bits == WHOLE:
-            self.words[lanes, columns], self.defined[lanes, columns] = words, WHOLE
+            held[cells], defined[cells] = words, WHOLE
             return
         mask = np.uint32(bits)
-        self.words[lanes, columns] = (self.words[lanes, columns] & ~mask) | (words & mask)
-        self.defined[lanes, columns] |= mask
+        held[cells] = (held[cells] & ~mask) | (words & mask)
+        defined[cells] |= mask

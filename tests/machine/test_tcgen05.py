@@ -36,7 +36,7 @@ def test_what_a_gemm_reports():
     gemm(a, a[:32], observers=(heard.append,))
     mmas = [each.operation for each in heard if type(each) is events.Tcgen05Issued and each.operation.kind == "mma"]
     assert [each.adds for each in mmas] == [False, True, True, True]
-    assert [each.after for each in mmas] == [tuple(mmas[:count]) for count in range(4)]
+    assert [each.after for each in mmas] == [(), (mmas[0],), (mmas[1],), (mmas[2],)]
     (d,) = mmas[0].writes
     assert (str(d), d.role, mmas[0].reads) == ("lanes 0 to 127 and columns 0 to 31", "d", ())
     assert {(role, len(at), size) for role, _, at, size in mmas[0].shared} == {("a", 2048, 2), ("b", 512, 2)}

@@ -60,7 +60,8 @@ class Tcgen05:
 
     `shared` has, for each operand in shared memory, its role, the number of the block, the addresses (n,) and the bytes
     at each. `after` are the earlier operations of the same warp that have certainly ended when this one begins, because
-    the manual calls the two pipelined. If several lanes execute it, each of them does: `by.active` says which.
+    the manual calls the two pipelined; so have those that they are after. If several lanes execute it, each of them
+    does: `by.active` says which.
     """
 
     kind: Tcgen05Kind
