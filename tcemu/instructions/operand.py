@@ -69,6 +69,8 @@ class Operand:
     #: Whether the instruction takes one value for all lanes that execute it. The machine also accepts a register with
     #: one for each lane, integers (32,), if the active lanes agree; of coordinates, each number may be one.
     uniform: bool = False
+    #: Whether it is a destination that the instruction writes later: when a wait says so.
+    later: bool = False
 
     @property
     def in_the_text(self) -> bool:
@@ -109,7 +111,7 @@ ROLES = {
     # ---- values of a lane: how many registers, and of how many bits, VALUES says
     "d_value": Operand("d", "value"),
     "d_answer": Operand("d", "value"),
-    "d_num": Operand("d", "value"),
+    "d_num": Operand("d", "value", later=True),
     "a_num": Operand("a", "value"),
     "a_value": Operand("a", "value"),
     "b_value": Operand("b", "value"),

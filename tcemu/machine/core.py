@@ -71,6 +71,8 @@ class Core:
         self.split = False
         #: what the lanes have looked for in vain in the latest operation of a split warp
         self.sought: Wait | None = None
+        #: the registers of a front end that get the result of the next operation, when it ends
+        self.into: Registers | None = None
         #: the site of the latest operation
         self.latest = UNKNOWN
         #: the next register's number

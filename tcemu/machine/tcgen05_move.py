@@ -113,7 +113,8 @@ def ld(instruction: Instruction) -> Act:
         if by is None:
             return core.blank(count)
         found, memory = shape.at(core, by, taddr, split), core.block.state(TensorMemory)
-        registers = core.adopted(np.full((WARP, count), POISON, np.uint32))
+        registers = core.into if core.into is not None else core.adopted(np.full((WARP, count), POISON, np.uint32))
+        own = core.into is None
         operation = Tcgen05("ld", instruction, by, reads=(found.area,), registers=registers)
         registers.begin(veiled=core.block.pending.policy != "early")
         core.tell(Tcgen05Issued, operation)
@@ -124,7 +125,7 @@ def ld(instruction: Instruction) -> Act:
                 words, defined = _joined(words), _joined(defined)
             registers.end(words)
             missing = defined == 0
-            if missing.any():
+            if own and missing.any():
                 registers.bank.unwritten = missing
             core.tell(Tcgen05Ended, operation)
 

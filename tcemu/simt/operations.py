@@ -43,6 +43,7 @@ def bind(instruction: Instruction, text: Text, lowering: Lowering) -> Bound:
     """How frames execute an instruction of the machine."""
     outs, ins, given_outs, given = matched(instruction, text.operands)
     later = accumulates(instruction)
+    into = [_later(lowering, each) for one, each in zip(outs, given_outs, strict=True) if one.later]
     reads = [_reader(lowering, operand, each, later) for operand, each in zip(ins, given, strict=True)]
     writes = [_writer(lowering, operand, each) for operand, each in zip(outs, given_outs, strict=True)]
     both, opcode = len(writes) == 2, text.opcode  # a string is found faster than an instruction
@@ -58,7 +59,31 @@ def bind(instruction: Instruction, text: Text, lowering: Lowering) -> Bound:
     executes: Callable[[Frame], Any] = again if len(fixed) == len(reads) and not both else act  # as bar.sync 0
     if instruction.family.startswith("cp.") and not outs:
         executes = _in_turn(executes, _one_for_all(lowering, ins, given))
+    if into:
+        return Bound(_into(executes, into[0]), _discard)
     return Bound(executes, _both(writes) if both else (writes[0] if writes else None) or _discard)
+
+
+def _later(lowering: Lowering, given: Given) -> Read:
+    """The registers of a result that is written later."""
+    vector = given if isinstance(given, Vector) else Vector((given,))
+    if not all(isinstance(each, Register) for each in vector.items):
+        raise Unsupported(f"{given} are no registers, which get the result later")
+    return _registers(lowering, vector, accumulates=True)
+
+
+def _into(act: Callable[[Frame], Any], registers: Read) -> Callable[[Frame], Any]:
+    """An instruction that writes its result later, into these registers."""
+
+    def acts(frame: Frame) -> Any:
+        core = frame.run.core
+        core.into = registers(frame)
+        try:
+            return act(frame)
+        finally:
+            core.into = None
+
+    return acts
 
 
 def _one_for_all(lowering: Lowering, operands: Sequence[Operand], given: Sequence[Given]) -> list[Place]:
@@ -115,7 +140,9 @@ def _both(writes: Sequence[Write | None]) -> Write:
 
 def accumulates(instruction: Instruction) -> bool:
     """Whether the machine writes the destination later, so that it needs the registers themselves."""
-    return any(each.direction == "in out" and each.fragment is not None for each in instruction.operands)
+    return any(
+        each.later or (each.direction == "in out" and each.fragment is not None) for each in instruction.operands
+    )
 
 
 def matched(
@@ -147,9 +174,20 @@ def matched(
     given = flat[len(outs) :]
     if not least <= len(given) <= len(ins):
         raise Unsupported(f"it takes {least} to {len(ins)} operands after its result; got {len(given)}")
-    absent = [each for each in reversed(ins) if each.optional][: len(ins) - len(given)]  # the last ones
-    ins = [each for each in ins if each not in absent]
+    ins = _there(ins, given)
     return outs, ins, flat[: len(outs)], given
+
+
+def _there(operands: list[Operand], given: Sequence[Given]) -> list[Operand]:
+    """The operands that are given: the last optional ones are left out, or a mask of lanes where there is no vector."""
+    missing = len(operands) - len(given)
+    absent = [
+        each for number, each in enumerate(operands)
+        if each.kind == "lane mask" and missing and not isinstance(given[number], Vector)
+    ]  # fmt: skip
+    rest = [each for each in reversed(operands) if each.optional and each not in absent]
+    absent += rest[: missing - len(absent)]
+    return [each for each in operands if each not in absent]
 
 
 # ---------------------------------------------------------------------------------------------------- sources
@@ -160,18 +198,19 @@ def _reader(lowering: Lowering, operand: Operand, given: Given, accumulates: boo
     kind = operand.kind
     if kind == "coordinates":
         return _numbers(lowering, given, np.int32)
-    if kind == "pair":
+    if kind in ("pair", "lane mask"):
         several = _numbers(lowering, given, np.uint32)
         return lambda frame: tuple(several(frame))
     if kind == "tensor map":
         return _tensor_map(lowering, given)
-    if kind in ("address", "pointer"):
-        return _address(lowering, given, one=kind == "pointer")
+    tensor = kind == "tensor address" or (operand.described and isinstance(given, Memory))
+    if tensor or kind in ("address", "pointer"):
+        return _address(lowering, given, one=tensor or kind == "pointer")
     if isinstance(given, Vector) or (isinstance(given, Register) and len(lowering.halves(given)) > 1):
         return _registers(lowering, given if isinstance(given, Vector) else Vector((given,)), accumulates)
     source = lowering.source(given, max(operand.bits, 32), "b")
     if kind == "predicate":
-        return _predicate(source, isinstance(given, Negated), one=operand.role == "scale_d")
+        return _predicate(source, isinstance(given, Negated), one=operand.uniform)
     if kind == "membermask" and isinstance(source, Constant):
         return _Always(source.value & FULL)
     if isinstance(source, Constant):

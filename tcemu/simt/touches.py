@@ -107,8 +107,9 @@ def _results(program: Program) -> Iterator[int]:
         text = program.function.body[block.first] if block.operation is not None else None
         instruction = None if text is None else program.instruction(text)
         if text is not None and instruction is not None and operations.accumulates(instruction):
-            _, records, _, given = operations.matched(instruction, text.operands)
-            later = [each for record, each in zip(records, given, strict=True) if record.direction == "in out"]
+            outs, ins, *given = operations.matched(instruction, text.operands)
+            pairs = zip([*outs, *ins], [*given[0], *given[1]], strict=True)
+            later = [each for record, each in pairs if record.later or record.direction == "in out"]
             yield from (place.row for place in _places(program, later) if place.bits == _BITS)
 
 
