@@ -30,7 +30,9 @@ def banks(wavefronts: Wavefronts) -> Picture:
     for row, (part, load) in enumerate(zip(parts, loads, strict=True)):
         body += _row(grid, row, part, load)
     bottom = grid.bottom + 22
-    body.append(svg.text(16, bottom, "A number: different words that the bank delivers, one in each wavefront.", "s"))
+    says = "A number: different words that the bank delivers, one in each wavefront."
+    slow = " Hatched: the banks that decide how many." if any(part.wavefronts > 1 for part in parts) else ""
+    body.append(svg.text(16, bottom, says + slow, "s"))
     count = counted(int(wavefronts.count), "wavefront")
     title = f"{wavefronts.access}: {count}, {wavefronts.least} without conflicts"
     words = ". ".join(map(_in_words, range(len(parts)), parts, loads))

@@ -1,5 +1,6 @@
 """What every notebook of the course has, and the form in which it is stored; nbval compares the outputs themselves."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,32 @@ def test_its_links_to_notebooks_lead_somewhere(path: Path, notebook: Any) -> Non
     for cell in notebook.cells:
         for target in re.findall(r"\]\(([^)#:]+\.ipynb)\)", cell.source):
             assert (path.parent / target).is_file(), target
+
+
+def _texts(path: Path) -> list[str]:
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"]
+
+
+def _headings(path: Path) -> set[str]:
+    """What JupyterLab calls the headings of a notebook in links."""
+    text = "\n".join(_texts(path))
+    return {found.strip().replace(" ", "-") for found in re.findall(r"^#+ (.*)$", text, re.MULTILINE)}
+
+
+def test_the_path_of_two_hours_leads_to_sections_and_takes_two_hours() -> None:
+    first = ROOT / "notebooks" / "00_first_light.ipynb"
+    (text,) = (each for each in _texts(first) if "## If you have two hours" in each)
+    rows = re.findall(r"^\| \[(\d\d): ([^\]]+)\]\(([^)#]+)#([^)]+)\) \| [^|]+ \| (\d+) \|$", text, re.MULTILINE)
+    assert len(rows) > 10
+    for number, heading, name, anchor, _ in rows:
+        assert name.startswith(number)
+        assert anchor == heading.replace(" ", "-")
+        assert anchor in _headings(first.with_name(name)), f"{name} has no section {heading!r}"
+    assert sum(int(minutes) for *_, minutes in rows) == 120
+    order = [name for _, _, name, *_ in rows]
+    assert order == sorted(order), "the path goes through the notebooks in their order"
+    assert "#If-you-have-two-hours" in _texts(first)[0]
 
 
 def test_it_narrates_and_the_package_computes(notebook: Any) -> None:
