@@ -19,6 +19,7 @@ from tcemu.commands.classroom import classroom
 from tcemu.commands.exercises import exercises
 from tcemu.commands.grade import grade
 from tcemu.commands.isa import isa
+from tcemu.commands.lite import lite
 from tcemu.commands.live import record, verify
 from tcemu.commands.measure import measure
 from tcemu.commands.profile import profile
@@ -128,6 +129,7 @@ def _lay_out(folder: Path, course: Path | None) -> None:
 
 commands.add_command(board)
 commands.add_command(book)
+commands.add_command(lite)
 commands.add_command(check)
 commands.add_command(classroom)
 commands.add_command(exercises)
