@@ -28,6 +28,8 @@ from tcemu.errors import IN_BROWSER, CourseError
 
 #: The file's name.
 PROGRESS = ".tcemu-progress.json"
+#: Where the files of JupyterLite are, which the browser keeps: they are one course.
+_DRIVE = Path("/drive")
 #: Scores of right answers that are kept for each exercise, the latest ones.
 HISTORY = 20
 #: Bytes of the largest file that is read; one with every exercise solved many times has less than a tenth of it.
@@ -44,6 +46,8 @@ def folder(start: str | PathLike[str] | None = None) -> Path | None:
     True
     """
     here = Path("" if start is None else start).absolute()
+    if IN_BROWSER and start is None and _DRIVE.is_dir():
+        return _DRIVE
     return next((place for place in (here, *here.parents) if (place / RECORD).is_file()), None)
 
 

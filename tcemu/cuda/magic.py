@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tcemu.cuda import compiler
+from tcemu.cuda import compiler, stored
 from tcemu.errors import OperandError
 from tcemu.tracebacks import cell as running_cell
 
@@ -136,7 +136,8 @@ def _ambiguous(module: Module) -> dict[str, list[str]]:
 
 def register(shell: Any) -> None:
     """What `%load_ext tcemu.cuda` does: the magic; the compiler starts meanwhile, in a process of its own."""
-    compiler.begin()
+    if not stored.FILE.is_file():
+        compiler.begin()
     # not in the background: of two threads that import numpy, one would see half of it
     for name in ("tcemu.cuda.module", "tcemu.cuda.host_code", "tcemu.launcher"):
         import_module(name)

@@ -14,7 +14,7 @@ from typing import Any
 
 from tcemu import ptx
 from tcemu.arguments import explained
-from tcemu.cuda import compiler, messages, options
+from tcemu.cuda import compiler, messages, options, stored
 from tcemu.cuda.headers import HOST, TORCH, beside, for_host, near
 from tcemu.cuda.host_code import device_side, mentions_device
 from tcemu.cuda.nvrtc import Answer, Request
@@ -183,6 +183,11 @@ def compiled(
     """
     named, words = options.given(more)
     target = str(target_named(arch or named or "sm_90a"))
+    kept = stored.found(text, target, (*options.defined(define), *words))
+    if kept is not None:
+        _remember(name, text)
+        source = Source(text, name, target, Request("", name, ()), tuple(kept["left_out"]), {}, {})
+        return Module(source, Answer(kept["ptx"].replace(stored.NAME, name), kept["log"]))
     places = (*([folder] if folder else []), *options.folders(include))
     searched = [f"-I{place}" for place in (*places, *toolkit().include)]
     flags = (*_flags(target, words), *options.defined(define), *searched)
@@ -308,6 +313,8 @@ def _remember(name: str, text: str) -> None:
 
 def _with_own_names(text: str, paths: Mapping[str, str]) -> str:
     """PTX whose .file says where sources are; NVRTC puts its folder before the name of one that it got as text."""
+    if not paths:  # stored
+        return text
     known = {str(toolkit().library.parent / called): path for called, path in paths.items()}
 
     def own(found: re.Match[str]) -> str:

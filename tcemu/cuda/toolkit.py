@@ -35,7 +35,7 @@ class Toolkit:
 @cache
 def toolkit() -> Toolkit:
     """What is installed. Raises MissingPackage if NVRTC is not, NoProcesses in a browser."""
-    require_processes("NVRTC, the compiler of CUDA C++,")
+    require_processes("NVRTC, which compiles CUDA C++ that is not a cell of the course as it was,")
     folders = list(_folders())
     library = next(filter(None, map(_library, folders)), None)
     if library is None:

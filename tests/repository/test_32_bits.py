@@ -68,7 +68,7 @@ def test_what_needs_a_process_is_refused_in_a_browser_by_a_sentence(monkeypatch)
 
     monkeypatch.setattr(errors, "IN_BROWSER", True)
     toolkit.cache_clear()
-    with pytest.raises(errors.NoProcesses, match=r"NVRTC.* needs a process of its own, and a page has none"):
+    with pytest.raises(errors.NoProcesses, match=r"NVRTC.*as it was, needs a process of its own, and a page has none"):
         toolkit()
     assert not cuda.available()
     monkeypatch.undo()

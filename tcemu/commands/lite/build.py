@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from tcemu.commands.lite.cells import compiled_cells
 from tcemu.course import lay_out
 from tcemu.course.lay_out import RECORD
 from tcemu.errors import CourseError
@@ -34,7 +35,9 @@ _KEPT = (
 )  # fmt: skip
 #: What each of the other packages needs.
 _NEEDS = {
-    "tcemu": ("numpy", "ml-dtypes", "greenlet-pyodide", "filelock", "click", "rich", "demangle", "anywidget", "pygments"),
+    "tcemu": (
+        "numpy", "ml-dtypes", "greenlet-pyodide", "filelock", "click", "rich", "demangle", "anywidget", "pygments",
+    ),
     "rich": ("markdown-it-py", "pygments"), "markdown-it-py": ("mdurl",), "comm": ("traitlets",),
     "anywidget": ("ipywidgets", "psygnal", "typing-extensions"), "ipywidgets": ("traitlets", "ipython", "comm"),
     "ml-dtypes": ("numpy",),
@@ -77,7 +80,7 @@ def _fetched(folder: Path) -> list[Path]:
         if not pip[0]:
             raise CourseError("pip fetches what the site needs, and it is not installed: python3 -m ensurepip")
         only = ["--only-binary=:all:", "--platform=none", "--implementation=py", "--abi=none", "--python-version=3.12"]
-        asked = [*pip, "download", "--quiet", "--no-deps", "--require-hashes", *only, "-d", str(folder), "-r", str(WHEELS)]
+        asked = [*pip, "download", "-q", "--no-deps", "--require-hashes", *only, "-r", str(WHEELS), "-d", str(folder)]
         done = subprocess.run(asked, capture_output=True, text=True, check=False)  # noqa: S603 - pip
         if done.returncode:
             raise CourseError(f"pip cannot fetch what the site needs: {done.stderr.strip().splitlines()[-1]}")
@@ -127,9 +130,11 @@ def _write_wheel(wheel: Path) -> None:
             name = file.relative_to(_PACKAGE).as_posix()
             if file.is_file() and "__pycache__" not in file.parts and not name.startswith(_LEFT_OUT):
                 archive.write(file, f"tcemu/{name}")
+        archive.writestr("tcemu/cuda/stored.json", json.dumps(compiled_cells()))
         told = f"tcemu-{__version__}.dist-info"
         archive.writestr(f"{told}/METADATA", f"Metadata-Version: 2.1\nName: tcemu\nVersion: {__version__}\n")
-        archive.writestr(f"{told}/WHEEL", "Wheel-Version: 1.0\nGenerator: tcemu\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel_says = "Wheel-Version: 1.0\nGenerator: tcemu\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        archive.writestr(f"{told}/WHEEL", wheel_says)
         archive.writestr(f"{told}/RECORD", "")
 
 
@@ -144,7 +149,7 @@ def _jupyterlite(work: Path, out: Path) -> None:
     project.mkdir()
     kernel = {"pyodideUrl": "./static/pyodide/pyodide.js", "disablePyPIFallback": True}
     data = {
-        "appName": "tcemu", "exposeAppInBrowser": True, "disabledExtensions": ["@jupyterlab/extensionmanager-extension"],
+        "appName": "tcemu", "exposeAppInBrowser": True,
         "litePluginSettings": {"@jupyterlite/pyodide-kernel-extension:kernel": kernel},
     }  # fmt: skip
     _write(project / "jupyter-lite.json", {"jupyter-lite-schema-version": 0, "jupyter-config-data": data})

@@ -1,0 +1,52 @@
+"""The PTX of the course's cells of CUDA C++, which a page cannot compile."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+from tcemu.course.source import files, source
+from tcemu.cuda import available, stored
+from tcemu.errors import TcemuError
+
+
+def compiled_cells() -> dict[str, Any]:
+    """What `tcemu.cuda.stored` finds: every cell of the course that compiles as it is; none without NVRTC."""
+    if not available():
+        return {}
+    found: dict[str, Any] = {}
+    place = source()
+    for name in files(place):
+        if name.endswith(".ipynb"):
+            for line, body in _cells(place / name):
+                found |= _compiled(line, body)
+    return found
+
+
+def _cells(notebook: Path) -> list[tuple[str, str]]:
+    """The lines and the bodies of %%cuda."""
+    held = json.loads(notebook.read_text(encoding="utf-8"))
+    texts = ("".join(cell["source"]) for cell in held["cells"] if cell["cell_type"] == "code")
+    split = (text.partition("\n") for text in texts if text.startswith("%%cuda"))
+    return [(line.removeprefix("%%cuda"), body) for line, _, body in split]
+
+
+def _compiled(line: str, body: str) -> dict[str, Any]:
+    from tcemu.cuda import options
+    from tcemu.cuda.magic import parser
+    from tcemu.cuda.module import compiled
+    from tcemu.instructions import target_named
+
+    asked, more = parser().parse_known_args(shlex.split(line))
+    define = dict(each.partition("=")[::2] if "=" in each else (each, None) for each in asked.define)
+    text = f"\n{body}"
+    try:
+        module = compiled(text, stored.NAME, None, asked.arch, define, (), more)
+    except TcemuError:  # an exercise to be completed
+        return {}
+    named, words = options.given(more)
+    target = str(target_named(asked.arch or named or "sm_90a"))
+    kept = {"ptx": module.text, "log": "", "left_out": list(module.left_out)}
+    return {stored.key(text, target, (*options.defined(define), *words)): kept}
