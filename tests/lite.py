@@ -48,7 +48,7 @@ def chromium(_folder):
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=[*ARGUMENTS[1:], *cut_off])
         page = browser.new_page(viewport={"width": 1300, "height": 1000})
         try:
-            yield lambda url: page.goto(url), page.evaluate
+            yield page.goto, page.evaluate
         finally:
             browser.close()
 
@@ -94,11 +94,15 @@ def firefox(folder):
         process.wait()
 
 
-_STATUS = """() => window.jupyterapp?.shell?.currentWidget?.context?.sessionContext?.session?.kernel?.status ?? ''"""
+_STATUS = """() => {
+    const shown = window.jupyterapp?.shell?.currentWidget;
+    return shown?.context?.sessionContext?.session?.kernel?.status ?? '';
+}"""
 _RUN = """() => {
     window.ran = false;
     const run = (name) => window.jupyterapp.commands.execute(name);
-    run('notebook:clear-all-cell-outputs').then(() => run('notebook:run-all-cells')).then(() => { window.ran = true; });
+    run('notebook:clear-all-cell-outputs')
+        .then(() => run('notebook:run-all-cells')).then(() => { window.ran = true; });
 }"""
 _OUTPUTS = """() => {
     const cells = window.jupyterapp.shell.currentWidget.content.model.cells, found = [];
