@@ -127,7 +127,8 @@ _EXECUTE = """async (code) => {
 #: Moves the first slider of the page, and returns the milliseconds until a picture has changed.
 _SLIDE = """async () => {
     const slider = document.querySelector('input[type=range]');
-    const pictures = () => [...document.querySelectorAll('.jp-OutputArea-output svg')].map((e) => e.outerHTML).join('|');
+    const every = () => [...document.querySelectorAll('.jp-OutputArea-output svg')];
+    const pictures = () => every().map((picture) => picture.outerHTML).join('|');
     const before = pictures(), start = Date.now();
     slider.value = Number(slider.value) === Number(slider.max) ? Number(slider.min) : Number(slider.value) + 1;
     for (const kind of ['input', 'change']) slider.dispatchEvent(new Event(kind, {bubbles: true}));
