@@ -53,13 +53,20 @@ def chromium(_folder):
             browser.close()
 
 
+def _preferences():
+    """A proxy that nobody answers, so that only this machine can be reached; focus as if the window were in front."""
+    wanted = {
+        "focusmanager.testmode": True, "network.proxy.type": 1, "network.proxy.http": "127.0.0.1",
+        "network.proxy.http_port": 9, "network.proxy.ssl": "127.0.0.1", "network.proxy.ssl_port": 9,
+    }  # fmt: skip
+    return "".join(f"user_pref({json.dumps(name)}, {json.dumps(value)});" for name, value in wanted.items())
+
+
 @contextmanager
 def firefox(folder):
     import websocket
 
-    (folder / "user.js").write_text('user_pref("network.proxy.type", 1);user_pref("network.proxy.http", "127.0.0.1");'
-        'user_pref("network.proxy.ssl", "127.0.0.1");user_pref("network.proxy.http_port", 9);'
-        'user_pref("network.proxy.ssl_port", 9);user_pref("network.proxy.no_proxies_on", "127.0.0.1");')  # fmt: skip
+    (folder / "user.js").write_text(_preferences())
     asked = [FIREFOX, "--headless", "--no-remote", "--profile", str(folder), "--remote-debugging-port", "0"]
     process = subprocess.Popen(asked, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     try:

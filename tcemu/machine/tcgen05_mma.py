@@ -227,7 +227,7 @@ class _Mma:
                     f"({self.by})"
                 )
             )
-        places = places + np.arange(0, self.product.descriptor.k, pattern.chunk)[:, None]
+        places = places + np.arange(0, self.product.descriptor.k, pattern.chunk, dtype=np.int64)[:, None]
         return np.asarray(places.reshape(1, len(places), -1))
 
     # ------------------------------------------------------------------------------------------ operands

@@ -57,7 +57,7 @@ class SharedTile:
         """The patterns (mn, k); `units` is shared memory as elements of each size."""
         found = units[self.size][self._numbers]
         if self.shares:
-            return np.asarray(found >> (np.arange(found.shape[1]) % 2 * 4).astype(np.uint8) & 15)
+            return np.asarray(found >> (np.arange(found.shape[1], dtype=np.int64) % 2 * 4).astype(np.uint8) & 15)
         if self.bits >= 8:
             return found
         lines = found.T if self.mn_major else found
