@@ -25,6 +25,7 @@ from tcemu.gemm import attention as fused
 from tcemu.gemm import mma_pipeline as pipeline
 from tcemu.gemm import mma_sparse as sparse
 from tcemu.gemm import split_k as split
+from tcemu.gemm import tcgen05_tma as blackwell
 from tcemu.gemm import wgmma_cluster as clustered
 from tcemu.gemm import wgmma_epilogue as epilogue
 from tcemu.gemm import wgmma_sparse as halved
@@ -51,6 +52,7 @@ __all__ = [
     "sizes_of",
     "source",
     "split_k",
+    "tcgen05_tma",
     "wgmma_cluster",
     "wgmma_epilogue",
     "wgmma_sparse",
@@ -145,13 +147,22 @@ def hopper_source(plan: hopper.Plan, name: str = "wgmma_tma", *selector: int) ->
     }
 
 
+def target_of(text: str) -> str:
+    """The target that a twin's source is for.
+
+    >>> twins.target_of(twins.source("tcgen05_tma")), twins.target_of(twins.source("wgmma_tma"))
+    ('sm_100a', 'sm_90a')
+    """
+    return "sm_100a" if "tcgen05." in text else "sm_90a"
+
+
 def compiled(text: str, define: Mapping[str, str | int] = EMPTY) -> ptx.Module:
-    """The module of a twin's source, by NVRTC.
+    """The module of a twin's source, by NVRTC, for sm_90a or, if it has tcgen05, for sm_100a.
 
     >>> twins.compiled(twins.source("wmma_global"))["kernel"]  # doctest: +SKIP
     <kernel kernel(const __half* a, const __half* b, float* c, int m, int n, int k) for sm_90a>
     """
-    module: ptx.Module = cuda.compile(text, "sm_90a", define=define, include=FOLDER)
+    module: ptx.Module = cuda.compile(text, target_of(text), define=define, include=FOLDER)
     return module
 
 
@@ -271,6 +282,31 @@ def wgmma_tma(a: Array, b: Array, plan: hopper.Plan = hopper.DEFAULT) -> Array:
     threads = hopper.WARPGROUP * plan.consumers + 32
     given = *boxes(a, b, plan), d, *sizes_of(a, b)
     run(text, "kernel", grid, threads, *given, shared=plan.shared + 1024, define=defined)
+    return d
+
+
+def tcgen05_tma(a: Array, b: Array, plan: blackwell.Plan = blackwell.DEFAULT, *, blocks: int = 0) -> Array:
+    """As tcgen05_tma.multiply; it needs a GPU of sm_100a, and was tried on the emulator only."""
+    check(a, b, plan.element, k=128 // element_bits(plan.element))
+    d = np.zeros((len(a), b.shape[1]), np.int32 if plan.element == "s8" else np.float32)
+    tiles = -(-d.shape[0] // blackwell.ROWS) * -(-d.shape[1] // plan.columns)
+    given = [np.ascontiguousarray(matrix) for matrix in (a, b.T)]
+    maps = [
+        live.tensor_map(matrix, (plan.depth, rows), swizzle=blackwell.LINE)
+        for matrix, rows in zip(given, (blackwell.ROWS, plan.columns), strict=True)
+    ]
+    define: dict[str, str | int] = {
+        "Accumulator": "int" if plan.element == "s8" else "float",
+        "KIND": f'"{blackwell.KINDS[plan.element][0]}"',
+        "IDESC": plan.idesc,
+        "COLUMNS": plan.columns,
+        "STAGES": plan.stages,
+        "ACCUMULATORS": plan.accumulators,
+        "DEPTH": plan.depth,
+    }
+    grid, shared = (min(blocks or tiles, tiles),), plan.shared + 1024
+    text, sizes = source("tcgen05_tma"), sizes_of(a, b)
+    run(text, "kernel", grid, blackwell.THREADS, *maps, d, *sizes, shared=shared, define=define)
     return d
 
 

@@ -1,0 +1,228 @@
+"""tcgen05.mma fed by TMA: a warp copies tiles, another multiplies them, four store sums from Tensor Memory.
+
+A block works through a list of tiles of D. Stages of shared memory are filled and emptied as in wgmma_tma. What is
+new is where the sums are: in columns of Tensor Memory, of which a block here has two accumulators. While four warps
+store one, the tensor core already adds up the next tile in the other. One thread issues all products, and learns by
+tcgen05.commit, on an mbarrier, that the tensor core has read a stage or finished a tile.
+
+No Blackwell GPU was asked. Sums are as MMA-Sim's authors measured them on a B200; everything else is the manual's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.arguments import explained
+from tcemu.gemm.operands import check
+from tcemu.launcher import launch
+from tcemu.layouts import Descriptor, tcgen05_descriptor
+from tcemu.layouts.canonical import element_bits
+from tcemu.layouts.instruction_descriptor import InstructionDescriptor
+from tcemu.machine.launch import Launch
+from tcemu.machine.memory import Pointer
+from tcemu.machine.tensor_map import TensorMap
+from tcemu.machine.warp import Warp
+
+#: Bytes of a tile's row, and of the part that one tcgen05.mma multiplies.
+LINE, STEP = 128, 32
+#: Rows of a tile, which are the lanes of Tensor Memory.
+ROWS = 128
+#: The warps: 0 to 3 store, each the quarter of the lanes that it may read; 4 copies, 5 multiplies.
+STORERS, COPIER, MULTIPLIER = 4, 4, 5
+THREADS = 32 * (MULTIPLIER + 1)
+#: Columns that a warp loads at a time.
+LOADED = 16
+#: The kind of tcgen05.mma for a type, and the type of D.
+KINDS = {"f16": ("f16", "f32"), "bf16": ("f16", "f32"), "tf32": ("tf32", "f32"), "e4m3": ("f8f6f4", "f32"),
+         "e5m2": ("f8f6f4", "f32"), "s8": ("i8", "s32")}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The parameters of a kernel: the type, columns of a tile, stages of shared memory, accumulators (1 or 2)."""
+
+    element: str = "f16"
+    columns: int = 128
+    stages: int = 3
+    accumulators: int = 2
+
+    @cached_property
+    def idesc(self) -> int:
+        """The instruction descriptor: shape and types."""
+        kind, d = KINDS[self.element]
+        return InstructionDescriptor(kind, ROWS, self.columns, d, self.element, self.element).encode()
+
+    @cached_property
+    def depth(self) -> int:
+        """Elements of a tile's row: a stage's part of K."""
+        return 8 * LINE // element_bits(self.element)
+
+    @cached_property
+    def stage_bytes(self) -> int:
+        """Bytes of a stage: A's tile, then B's."""
+        return (ROWS + self.columns) * LINE
+
+    @cached_property
+    def tensor_columns(self) -> int:
+        """Columns of Tensor Memory that a block allocates: a power of two, at least 32."""
+        return max(32, 1 << (self.accumulators * self.columns - 1).bit_length())
+
+    def full(self, stage: int) -> int:
+        """The address of the mbarrier that completes when a stage's bytes have arrived; they follow the stages."""
+        return self.stages * self.stage_bytes + 8 * stage
+
+    def empty(self, stage: int) -> int:
+        """The address of the mbarrier that completes when the tensor core has read a stage."""
+        return self.full(self.stages + stage)
+
+    def summed(self, accumulator: int) -> int:
+        """The address of the mbarrier that completes when an accumulator has a tile's sums."""
+        return self.empty(self.stages + accumulator)
+
+    def stored(self, accumulator: int) -> int:
+        """The address of the mbarrier that completes when all warps have loaded an accumulator."""
+        return self.summed(self.accumulators + accumulator)
+
+    @cached_property
+    def slot(self) -> int:
+        """Where tcgen05.alloc writes the address of the columns."""
+        return self.stored(self.accumulators)
+
+    @cached_property
+    def shared(self) -> int:
+        """Bytes of shared memory that a block needs."""
+        return self.slot + 16
+
+
+DEFAULT = Plan()
+
+
+def copy_tiles(warp: Warp, plan: Plan, a: TensorMap, b: TensorMap, tiles: list[tuple[int, int]], steps: int) -> None:
+    """One lane copies the stages of all tiles, each as soon as the tensor core has read what was there."""
+    with warp.only(warp.elect_sync()):
+        for number in range(len(tiles) * steps):
+            (y, x), k = tiles[number // steps], plan.depth * (number % steps)
+            stage, turn = number % plan.stages, number // plan.stages
+            to, full = stage * plan.stage_bytes, plan.full(stage)
+            warp.mbarrier_wait(plan.empty(stage), (turn + 1) % 2)
+            warp.mbarrier_arrive_expect_tx(full, plan.stage_bytes)
+            warp.cp_async_bulk_tensor_shared_global(to, a, (k, ROWS * y), full)
+            warp.cp_async_bulk_tensor_shared_global(to + ROWS * LINE, b, (k, plan.columns * x), full)
+
+
+def multiply_tiles(warp: Warp, plan: Plan, taddr: int, tiles: list[tuple[int, int]], steps: int) -> None:
+    """One lane issues the products of all tiles: the accumulators take turns."""
+    kind, _ = KINDS[plan.element]
+    with warp.only(warp.elect_sync()):
+        for tile in range(len(tiles)):
+            accumulator, use = tile % plan.accumulators, tile // plan.accumulators
+            d = taddr + accumulator * plan.columns
+            warp.mbarrier_wait(plan.stored(accumulator), (use + 1) % 2)
+            warp.tcgen05_fence_after_thread_sync()
+            for step in range(steps):
+                number = tile * steps + step
+                stage, turn = number % plan.stages, number // plan.stages
+                warp.mbarrier_wait(plan.full(stage), turn % 2)
+                warp.tcgen05_fence_after_thread_sync()
+                start = stage * plan.stage_bytes
+                a = Descriptor.for_tile(plan.element, ROWS, plan.depth, swizzle=LINE, start=start)
+                b = Descriptor.for_tile(
+                    plan.element, plan.columns, plan.depth, swizzle=LINE, start=start + ROWS * LINE
+                )
+                for at in range(0, LINE, STEP):
+                    left, right = tcgen05_descriptor(a.step(at)), tcgen05_descriptor(b.step(at))
+                    warp.tcgen05_mma(kind, d, left, right, plan.idesc, step > 0 or at > 0)
+                warp.tcgen05_commit(plan.empty(stage))
+            warp.tcgen05_commit(plan.summed(accumulator))
+
+
+def store_tiles(warp: Warp, plan: Plan, taddr: int, d: Pointer, tiles: list[tuple[int, int]]) -> None:
+    """A warp stores its 32 rows of all tiles: row i of a tile is in lane i of Tensor Memory."""
+    m, n = d.shape
+    quarter = 32 * warp.warpid
+    for tile, (y, x) in enumerate(tiles):
+        accumulator, use = tile % plan.accumulators, tile // plan.accumulators
+        row = ROWS * y + quarter + warp.laneid
+        warp.mbarrier_wait(plan.summed(accumulator), use % 2)
+        warp.tcgen05_fence_after_thread_sync()
+        for at in range(0, plan.columns, LOADED):
+            c = warp.tcgen05_ld(taddr + (quarter << 16) + accumulator * plan.columns + at, f"32x32b.x{LOADED}")
+            warp.tcgen05_wait_ld()
+            for i in range(LOADED):
+                column = plan.columns * x + at + i
+                if column < n:
+                    with warp.only(row < m):
+                        warp.st_global(d.at(row, column), c[:, i])
+        warp.tcgen05_fence_before_thread_sync()
+        with warp.only(warp.elect_sync()):
+            warp.mbarrier_arrive(plan.stored(accumulator))
+
+
+def begin(warp: Warp, plan: Plan) -> int:
+    """Initialise the mbarriers and allocate the columns; return their address."""
+    if warp.warpid == COPIER:
+        with warp.only(warp.elect_sync()):
+            for stage in range(plan.stages):
+                warp.mbarrier_init(plan.full(stage), 1)
+                warp.mbarrier_init(plan.empty(stage), 1)
+            for accumulator in range(plan.accumulators):
+                warp.mbarrier_init(plan.summed(accumulator), 1)
+                warp.mbarrier_init(plan.stored(accumulator), STORERS)
+            warp.fence_mbarrier_init()
+    if warp.warpid == MULTIPLIER:
+        warp.tcgen05_alloc(plan.slot, plan.tensor_columns)
+        warp.tcgen05_relinquish_alloc_permit()
+    warp.tcgen05_fence_before_thread_sync()
+    warp.bar_sync()
+    warp.tcgen05_fence_after_thread_sync()
+    return int(warp.ld_shared(plan.slot)[0, 0])
+
+
+def kernel(warp: Warp, plan: Plan, a: Pointer, b: Pointer, d: Pointer) -> None:
+    """D = A B^T: A (m, k) and B (n, k), both with K innermost; D (m, n). Block i does tiles i, i + gridDim, ..."""
+    down, across = -(-d.shape[0] // ROWS), -(-d.shape[1] // plan.columns)
+    tiles = [divmod(tile, across) for tile in range(warp.ctaid[0], down * across, warp.nctaid[0])]
+    steps = -(-a.shape[1] // plan.depth)
+    taddr = begin(warp, plan)
+    if warp.warpid == COPIER:
+        box_a = TensorMap.of(a, (plan.depth, ROWS), swizzle=LINE)
+        box_b = TensorMap.of(b, (plan.depth, plan.columns), swizzle=LINE)
+        copy_tiles(warp, plan, box_a, box_b, tiles, steps)
+    elif warp.warpid == MULTIPLIER:
+        multiply_tiles(warp, plan, taddr, tiles, steps)
+    else:
+        store_tiles(warp, plan, taddr, d, tiles)
+    warp.tcgen05_fence_before_thread_sync()
+    warp.bar_sync()
+    if warp.warpid == MULTIPLIER:
+        warp.tcgen05_fence_after_thread_sync()
+        warp.tcgen05_dealloc(taddr, plan.tensor_columns)
+
+
+@explained
+def multiply(
+    a: npt.NDArray[Any], b: npt.NDArray[Any], plan: Plan = DEFAULT, *, blocks: int = 0, **options: Any
+) -> tuple[npt.NDArray[Any], Launch]:
+    """D (m, n) of A (m, k) and B (k, n), and the launch. D is f32, or s32 for s8.
+
+    `blocks` share the tiles of D; 0 means a block for each. Rows of A and columns of B must be whole units of 16 bytes,
+    as a tensor map requires; m and n may be any size. `options` are passed to tcemu.launch: seed, policy, sanitizer.
+    Raises OperandError for other shapes and dtypes.
+
+    >>> from tcemu.gemm import tcgen05_tma
+    >>> A, B = np.ones((128, 64), np.float16), np.ones((64, 128), np.float16)
+    >>> D, result = tcgen05_tma.multiply(A, B)
+    >>> D.shape, D[0, 0], result.reports
+    ((128, 128), np.float32(64.0), [])
+    """
+    check(a, b, plan.element, k=128 // element_bits(plan.element))
+    d = np.zeros((len(a), b.shape[1]), np.int32 if plan.element == "s8" else np.float32)
+    tiles = -(-d.shape[0] // ROWS) * -(-d.shape[1] // plan.columns)
+    given = [np.ascontiguousarray(matrix) for matrix in (a, b.T)]
+    options = {"target": "sm_100a", **options}
+    return d, launch(kernel, min(blocks or tiles, tiles), THREADS, (plan, *given, d), shared=plan.shared, **options)
