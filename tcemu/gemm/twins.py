@@ -150,6 +150,7 @@ def hopper_source(plan: hopper.Plan, name: str = "wgmma_tma", *selector: int) ->
 def target_of(text: str) -> str:
     """The target that a twin's source is for.
 
+    >>> from tcemu.gemm import twins
     >>> twins.target_of(twins.source("tcgen05_tma")), twins.target_of(twins.source("wgmma_tma"))
     ('sm_100a', 'sm_90a')
     """

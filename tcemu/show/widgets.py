@@ -40,6 +40,7 @@ from tcemu.show.explorers.memory import (
     conflicts_of_ldmatrix,
     descriptor_of_a_tile,
     descriptor_of_two_generations,
+    registers_of_tcgen05_ld,
     row_from_elsewhere,
     step_along_k,
 )
@@ -84,6 +85,7 @@ __all__ = [
     "pair_of_words",
     "probe_one_element",
     "promoted_sum",
+    "registers_of_tcgen05_ld",
     "rounding_of_a_number",
     "row_from_elsewhere",
     "scales_of_a_block",

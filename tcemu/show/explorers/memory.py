@@ -11,12 +11,13 @@ import numpy.typing as npt
 
 from tcemu import show
 from tcemu.errors import OperandError, listing
-from tcemu.formats import lookup
+from tcemu.formats import Container, lookup
 from tcemu.formats.arrays import as_array
 from tcemu.instructions import Instruction, parse, run
 from tcemu.layouts import Descriptor, Fragment, copy_tile
 from tcemu.layouts.canonical import Major
 from tcemu.layouts.descriptor import as_bits
+from tcemu.layouts.tensor_moves import move
 from tcemu.show.explorers.explorer import Choice, Explorer, Range, Values, ranges
 from tcemu.show.picture import Picture
 
@@ -106,6 +107,31 @@ def cell_of_tensor_memory(warp: int = 1, lane: int = 40, column: int = 100) -> E
     """
     at = {"warp": (7, warp), "lane": (127, lane), "column": (511, column)}
     return Explorer(show.tensor_memory, {name: Range(name, last, now) for name, (last, now) in at.items()})
+
+
+def registers_of_tcgen05_ld(shape: str = "16x256b", thread: int = 5) -> Explorer:
+    """The cells of Tensor Memory from which tcgen05.ld fills each register, with those of one thread marked.
+
+    `shape` is one of PTX's, with the number of repetitions that fills 16 columns. Raises OperandError for another one.
+    """
+    pictured = {name: _loaded(name, num) for name, num in _LOADS.items()}
+    controls: dict[str, Range | Choice] = {
+        "shape": Choice("shape", tuple(_LOADS), shape),
+        "thread": Range("thread", 31, thread),
+    }
+
+    def draw(shape: str, thread: int) -> Picture:
+        return show.fragment_map(pictured[shape], thread)
+
+    return Explorer(draw, controls)
+
+
+#: Shapes of tcgen05.ld and their .num that fills 16 columns.
+_LOADS = {"32x32b": 16, "16x64b": 8, "16x128b": 4, "16x256b": 2}
+
+
+def _loaded(shape: str, num: int) -> Fragment:
+    return Fragment("r", move(shape, num), Container(lookup("s32"), 32), "b32")
 
 #: Lines of shared memory that fit beside sliders.
 _LINES = 20
