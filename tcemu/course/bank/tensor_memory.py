@@ -53,7 +53,7 @@ EXERCISES = [
                 ("A power of two is asked for.", lambda n, accumulators: np.maximum(32, n * accumulators)),
                 ("At least 32 columns are allocated, however few are needed.",
                  lambda n, accumulators: 1 << np.ceil(np.log2(n * accumulators)).astype(np.int64)),
-                ("That is one accumulator.", lambda n, accumulators: _columns(n, 1)),
+                ("That is one accumulator.", lambda n, accumulators: _columns(n, 0 * accumulators + 1)),
                 ("A sum of f32 takes a column of 32 bits; you counted bytes.",
                  lambda n, accumulators: _columns(4 * n, accumulators)),
             ),
@@ -130,7 +130,7 @@ EXERCISES = [
             (
                 ("What is allocated is a power of two, which may be more than what is used.",
                  lambda n, accumulators: 512 // (n * accumulators)),
-                ("That is for one accumulator.", lambda n, accumulators: _blocks(n, 1)),
+                ("That is for one accumulator.", lambda n, accumulators: _blocks(n, 0 * accumulators + 1)),
             ),
         ),
         minutes=5,
