@@ -59,10 +59,12 @@ _VALUES = ("value",)
 
 def _with_descriptor(operand: Operand) -> bool:
     """Whether it is present only if A is a descriptor; the rule of the next operand says so."""
-    return operand.kind == "immediate" and operand.optional
+    return operand.kind == "immediate" and operand.optional and not operand.told
 
 
 def _source(instruction: Instruction, operand: Operand) -> Description:
+    if operand.told:
+        return _plain(instruction, operand)
     if operand.kind != "registers" and operand.role in _OTHERS and operand.kind not in _VALUES:
         return _OTHERS[operand.role](instruction)
     if operand.fragment is not None:
@@ -142,6 +144,8 @@ def _plain(instruction: Instruction, operand: Operand) -> Description:
 
 
 def _what(instruction: Instruction, operand: Operand) -> str:
+    if operand.told:
+        return operand.told
     if operand.role == "count":
         return _COUNTS.get(instruction.family, "arrivals; 1 if left out")
     if instruction.family == "shfl.sync" and operand.role in _SHUFFLES:

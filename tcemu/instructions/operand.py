@@ -71,6 +71,8 @@ class Operand:
     uniform: bool = False
     #: Whether it is a destination that the instruction writes later: when a wait says so.
     later: bool = False
+    #: What it is, where its role and kind do not say enough.
+    told: str = ""
 
     @property
     def in_the_text(self) -> bool:
@@ -111,8 +113,8 @@ ROLES = {
     # ---- values of a lane: how many registers, and of how many bits, VALUES says
     "d_value": Operand("d", "value"),
     "d_answer": Operand("d", "value"),
-    "d_num": Operand("d", "value", later=True),
-    "a_num": Operand("a", "value"),
+    "d_num": Operand("d", "value", later=True, told="registers of each lane"),
+    "a_num": Operand("a", "value", told="registers of each lane"),
     "a_value": Operand("a", "value"),
     "b_value": Operand("b", "value"),
     "c_value": Operand("c", "value"),

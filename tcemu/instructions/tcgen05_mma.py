@@ -34,19 +34,36 @@ _BUFFERS = ("", *(f"collector::b{number}::{verb}" for number in range(4) for ver
 _SHIFTED = ("", "collector::a::lastuse", "collector::a::discard")
 
 ROLES = {
-    "d_tensor": Operand("d", "tensor address", uniform=True),
-    "a_matrix": Operand("a", "descriptor", bits=64, described=True, uniform=True),
-    "a_tensor": Operand("a", "tensor address", uniform=True),
-    "b_matrix": Operand("b", "descriptor", bits=64, uniform=True),
-    "sp_meta": Operand("sp_meta", "tensor address", uniform=True),
-    "lut": Operand("lut", "tensor address", uniform=True),
-    "idesc": Operand("idesc", "value", registers=1, uniform=True),
-    "scale_a": Operand("scale_a", "tensor address", uniform=True),
-    "scale_b": Operand("scale_b", "tensor address", uniform=True),
-    "disable_output_lane": Operand("disable_output_lane", "lane mask", registers=4, uniform=True),
-    "enable_input_d": Operand("enable_input_d", "predicate", bits=1, uniform=True),
-    "scale_input_d": Operand("scale_input_d", "immediate", choices=tuple(range(16)), uniform=True),
-    "zero_column_mask": Operand("zero_column_mask", "value", registers=1, bits=64, uniform=True),
+    "d_tensor": Operand("d", "tensor address", uniform=True, told="address of D in Tensor Memory"),
+    "a_matrix": Operand(
+        "a", "descriptor", bits=64, described=True, uniform=True,
+        told="descriptor of A in shared memory, or its address in Tensor Memory",
+    ),
+    "b_matrix": Operand("b", "descriptor", bits=64, uniform=True, told="descriptor of B in shared memory"),
+    "sp_meta": Operand(
+        "sp_meta", "tensor address", uniform=True,
+        told="address of a sparse A's metadata in Tensor Memory",
+    ),
+    "lut": Operand("lut", "tensor address", uniform=True, told="address of the table in Tensor Memory"),
+    "idesc": Operand("idesc", "value", registers=1, uniform=True, told="instruction descriptor: shape, types, signs"),
+    "scale_a": Operand("scale_a", "tensor address", uniform=True, told="address of A's scales in Tensor Memory"),
+    "scale_b": Operand("scale_b", "tensor address", uniform=True, told="address of B's scales in Tensor Memory"),
+    "disable_output_lane": Operand(
+        "disable_output_lane", "lane mask", registers=4, uniform=True,
+        told="lanes of Tensor Memory that stay as they are, one bit each",
+    ),
+    "enable_input_d": Operand(
+        "enable_input_d", "predicate", bits=1, uniform=True,
+        told="whether D is added; otherwise sums start from 0",
+    ),
+    "scale_input_d": Operand(
+        "scale_input_d", "immediate", choices=tuple(range(16)), uniform=True,
+        told="D is multiplied by 2 to the power of minus this number",
+    ),
+    "zero_column_mask": Operand(
+        "zero_column_mask", "value", registers=1, bits=64, uniform=True,
+        told="which columns of B count as zero",
+    ),
 }
 
 # ---------------------------------------------------------------------------------------------------- the table

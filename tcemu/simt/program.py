@@ -16,7 +16,7 @@ from tcemu.instructions.elements import order_of
 from tcemu.instructions.table import FAMILIES
 from tcemu.machine.addresses import BLOCK, SHARED
 from tcemu.machine.events import AccessRow, AccessTable, Site
-from tcemu.simt import control, engine, memory, operations
+from tcemu.simt import control, engine, memory, operations, tensor_operands
 from tcemu.simt.blocks import blocks_of
 from tcemu.simt.contraction import contract
 from tcemu.simt.engine import Runner
@@ -160,6 +160,7 @@ class Program:
             why = "has no textures or surfaces" if head in _TEXTURES else "does not execute this instruction"
             raise Unsupported(f"tcemu {why}")
         instruction = parse(text.opcode, self.code.target)
+        tensor_operands.check(instruction, text, self.function.registers, self.code.target)
         act, write = operations.bind(instruction, text, self.lowering)
         polls = instruction.family.startswith(_POLLS)
         barrier = any(each.role == "barrier" for each in instruction.operands)
