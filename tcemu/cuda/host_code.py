@@ -191,6 +191,9 @@ def _kept(part: Part, macros: set[str]) -> bool:
 
 
 def _host(part: Part) -> bool:
+    head = part.text.split("{", 1)[0]
+    if "__host__" in head and "__device__" not in head:
+        return True
     return part.name == "main" or bool(_HOST.search(_SHARED.sub("", part.text)))
 
 

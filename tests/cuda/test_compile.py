@@ -427,3 +427,28 @@ def test_a_name_among_a_templates_arguments_that_is_nowhere():
     module = cuda.compile("template <int N> __global__ void f(int* x) { *x = N; }\nint main() { const int B = 4; }")
     with pytest.raises(UnknownKey, match="no instantiation of the template f: B is no name at file scope; write"):
         module["f<B>"]
+
+
+def test_complex_numbers_leave_the_functions_of_real_ones_alone():
+    source = """#include <complex>
+    using namespace std;
+    __global__ void f(float* x) {
+        complex<float> i(0, 1);
+        x[0] = exp(x[0]) + std::exp(2.0f * i).real() + abs(i) + std::pow(i, 2.0f).real();
+    }"""
+    x = np.zeros(1, np.float32)
+    cuda.compile(source)["f"][1, 1](x)
+    assert np.allclose(x, 1 + np.cos(2))
+
+
+def test_members_for_the_host_leave_a_class_that_stays():
+    source = """struct Row {
+        float* p;
+        __host__ Row(float* p) : p(p) {}
+        __host__ static Row make(float* p) { return Row(p); }
+        __device__ float get(int i) const { return p[i]; }
+    };
+    __global__ void f(Row row) { row.p[0] = row.get(1); }"""
+    x = np.arange(1, 3, dtype=np.float32)
+    cuda.compile(source)["f"][1, 1](cuda.struct("Row", p=x))
+    assert x.tolist() == [2, 2]

@@ -1,7 +1,6 @@
 // What g++'s headers bring along: a source that uses std::conditional without <type_traits> compiles with nvcc.
 #pragma once
 #include <cuda/std/array>
-#include <cuda/std/cmath>
 #include <cuda/std/functional>
 #include <cuda/std/limits>
 #include <cuda/std/tuple>
