@@ -218,7 +218,6 @@ _ALONG_W = "the machine has no windows along W alone (im2col::w), which came wit
 _WINDOWS = replace(THREAD, windows=True)
 _LINES = replace(_WINDOWS, unsupported=_ALONG_W)
 _ROWS = "the machine has no copies of four rows at once (gather4, scatter4): copy each as a box"
-_PAIRED = "it signals the other block of a pair, and the machine has no pairs of blocks (cta_group)"
 
 
 def _tensor(dims: tuple[str, ...], ends: _Slots, **slots: tuple[str, ...]) -> _Slots:
@@ -230,7 +229,6 @@ def _tensor_loads() -> list[Rows]:
     cluster, block = _FROM_GLOBAL
     many, pairs = ("", "multicast::cluster"), ("cta_group::1", "cta_group::2")
     hopper, later, blackwell = ("8.6", "sm_90"), ("8.6", "sm_100"), ("8.6", _BLACKWELL)
-    paired, windows = _only(_PAIRED), replace(_WINDOWS, unsupported=_PAIRED)
     return [
         Rows(_tensor(dims, ends, mode=modes, **more), *since, facts, _CACHE_HINT)
         for dims, ends, modes, more, since, facts in (
@@ -241,13 +239,13 @@ def _tensor_loads() -> list[Rows]:
             (_DEEP, block, _WINDOW, {}, hopper, _WINDOWS),
             (_FLAT, block, _GATHER, {}, later, _only(_ROWS)),
             (_DEEP, block, _WIDE, {}, later, _LINES),
-            (_DIMS, cluster, _TILES, {"multicast": many, "group": pairs}, blackwell, paired),
-            (_DIMS, block, _TILES, {"group": pairs}, blackwell, paired),
+            (_DIMS, cluster, _TILES, {"multicast": many, "group": pairs}, blackwell, THREAD),
+            (_DIMS, block, _TILES, {"group": pairs}, blackwell, THREAD),
             (_FLAT, cluster, _GATHER, {"multicast": many, "group": ("", *pairs)}, blackwell, _only(_ROWS)),
             (_FLAT, block, _GATHER, {"group": pairs}, blackwell, _only(_ROWS)),
-            (_DEEP, cluster, _WINDOW, {"multicast": many, "group": pairs}, blackwell, windows),
+            (_DEEP, cluster, _WINDOW, {"multicast": many, "group": pairs}, blackwell, _WINDOWS),
             (_DEEP, cluster, (*_WIDE, *_WIDEST), {"multicast": many, "group": ("", *pairs)}, blackwell, _LINES),
-            (_DEEP, block, (*_WINDOW, *_WIDE), {"group": pairs}, blackwell, windows),
+            (_DEEP, block, (*_WINDOW, *_WIDE), {"group": pairs}, blackwell, _WINDOWS),
             (_DEEP, block, _WIDEST, {"group": ("", *pairs)}, blackwell, _LINES),
         )
     ]

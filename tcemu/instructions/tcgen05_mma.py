@@ -20,7 +20,7 @@ from tcemu.instructions.operand import Operand
 from tcemu.instructions.plain import THREAD, family
 from tcemu.instructions.rows import Rows
 from tcemu.instructions.targets import target_named
-from tcemu.instructions.tcgen05 import ALL, GROUPS, NOT_YET, ONLY_RUBIN, RUBIN, SECTION, SPECIFIC
+from tcemu.instructions.tcgen05 import ALL, GROUPS, ONLY_RUBIN, RUBIN, SECTION, SPECIFIC
 
 _ALL_F = "8.8", ALL[1]
 #: Integers exist on architecture-specific targets of two chips.
@@ -176,7 +176,6 @@ MMA_WS = _family(
     "3",
     _WS,
     signature="= d_tensor a_matrix/tensor b_matrix [.sp: sp_meta] idesc enable_input_d zero_column_mask?",
-    unsupported=NOT_YET,
     about="multiplies matrices as tcgen05.mma does, with B kept in place (weight stationary)",
     rules=_RULES[:5],
 )

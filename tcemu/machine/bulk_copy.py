@@ -202,27 +202,42 @@ class End(NamedTuple):
 
     block: Block
     to: int
+    #: the block that has the mbarrier, which is another one only in a pair
+    counter: Block
     mbarrier: int
     #: its number among the destinations of a multicast
     number: int = 0
 
 
 def _ends(core: Core, by: By, instruction: Instruction, to: int, mbarrier: int, cta_mask: Any) -> list[End]:
-    """The destinations of a copy: the block whose shared memory `to` lies in or, of a multicast, those of the mask."""
-    if instruction.words["dst"] == "shared::cta":
-        return [End(core.block, to, mbarrier)]
+    """The destinations of a copy: the block whose shared memory `to` lies in or, of a multicast, those of the mask.
+
+    With .cta_group::2, the mbarrier is in the block of its pair that has the same place there as the given one's block.
+    """
+    pair = instruction.words.get("group") == "cta_group::2"
+    if instruction.words["dst"] == "shared::cta" and not pair:
+        return [End(core.block, to, core.block, mbarrier)]
     (block, here), (other, there) = (core.shared_at(by, instruction, address) for address in (to, mbarrier))
+    blocks = [block]
     if "multicast" in instruction.words:
-        ranks = _ranks(instruction, cta_mask)
-        blocks = [core.block.cluster.block(core, by, instruction, rank) for rank in ranks]
-        return [End(each, here, there, number) for number, each in enumerate(blocks)]
-    if block is not other:
+        blocks = [core.block.cluster.block(core, by, instruction, rank) for rank in _ranks(instruction, cta_mask)]
+    elif block is not other and not (pair and block.rank // 2 == other.rank // 2):
+        must = "in a pair of blocks" if pair else "in the same block"
         told = (
             f"{instruction}: the destination lies in the shared memory of the block with rank {block.rank}, the "
-            f"mbarrier in that of rank {other.rank}; they must be in the same block (PTX ISA {instruction.section})"
+            f"mbarrier in that of rank {other.rank}; they must be {must} (PTX ISA {instruction.section})"
         )
         core.fault(by, instruction, "shared", AddressError(told, "apart"))
-    return [End(block, here, there)]
+    return [
+        End(each, here, _counter(core, by, instruction, each, other) if pair else each, there, number)
+        for number, each in enumerate(blocks)
+    ]
+
+
+def _counter(core: Core, by: By, instruction: Instruction, block: Block, given: Block) -> Block:
+    """The block whose mbarrier counts what `block` gets: of its pair, the one in the same place as `given`."""
+    rank = block.rank & ~1 | given.rank & 1
+    return block if rank == block.rank else core.block.cluster.block(core, by, instruction, rank)
 
 
 def _ranks(instruction: Instruction, cta_mask: Any) -> list[int]:
@@ -248,23 +263,28 @@ def _load(
 ) -> None:
     """Start a copy of `count` bytes that completes on an mbarrier."""
     block, barrier = here.block, here.mbarrier
-    phase = block.mbarriers.expect_more(core, by, instruction, barrier, 0)
+    phase = here.counter.mbarriers.expect_more(core, by, instruction, barrier, 0)
     copy = Copy("bulk", instruction, by, reads, writes, count, mbarrier=barrier, phase=phase, number=here.number)
     copy.owner = core.owner(block)
+    if here.counter is not block:
+        copy.counter = core.owner(here.counter)
     copy.tensor_map, copy.coordinates = box[0], tuple(box[1])
-    begin_counted(core, copy, block, move)
+    begin_counted(core, copy, block, move, here.counter)
 
 
-def begin_counted(core: Core, copy: Copy, block: Block, move: Callable[[], None]) -> None:
-    """Start a copy into the shared memory of a block, whose mbarrier counts the bytes."""
-    by, instruction = copy.by, copy.instruction
+def begin_counted(
+    core: Core, copy: Copy, block: Block, move: Callable[[], None], counter: Block | None = None
+) -> None:
+    """Start a copy into the shared memory of a block; the mbarrier that counts the bytes is there or in `counter`."""
+    by, instruction, counting = copy.by, copy.instruction, counter or block
 
     def land() -> None:
-        if block is not core.block:  # which may meanwhile have exited
-            block.cluster.block(core, by, instruction, block.rank)
+        for each in (block, counting):
+            if each is not core.block:  # which may meanwhile have exited
+                each.cluster.block(core, by, instruction, each.rank)
         move()
         core.tell(CopyLanded, copy)
-        block.mbarriers.complete_tx(core, by, instruction, copy.mbarrier, copy.bytes)
+        counting.mbarriers.complete_tx(core, by, instruction, copy.mbarrier, copy.bytes)
 
     core.tell(CopyIssued, copy)
     core.block.pending.add(Task(copy, land))

@@ -36,9 +36,9 @@ _ADDRESSES = 1 << 32
 _PADDED = {"e2m3": 6, "e3m2": 6, "e2m1": 4}
 
 
-@executes("tcgen05.mma")
+@executes("tcgen05.mma", "tcgen05.mma.ws")
 def mma(instruction: Instruction) -> Act:
-    """tcgen05.mma (9.7.16.10.9.1): adds a product to D, or writes it there."""
+    """tcgen05.mma (9.7.16.10.9.1) and .ws (9.7.16.10.9.3): adds a product to D, or writes it there."""
     roles = [operand.role for operand in instruction.sources]
 
     def act(core: Core, *given: Any) -> None:
@@ -86,6 +86,11 @@ class _Mma:
             raise ArithmeticUnknown(
                 f"{instruction}: how the hardware rounds a D that scale_input_d has made smaller has not been "
                 "published; leave it 0"
+            )
+        if self.given.get("zero_column_mask"):
+            raise ArithmeticUnknown(
+                f"{instruction}: what the mask of zero columns does is described in contradictory ways (PTX ISA "
+                f"{instruction.section}); leave it 0"
             )
         #: operands in shared memory and in Tensor Memory, by role
         self.tiles: dict[str, SharedTile] = {}

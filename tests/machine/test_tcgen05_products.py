@@ -29,12 +29,12 @@ def _bits(rng, form, shape):
     return rng.integers(0, found.code_mask + 1, shape).astype(found.storage)
 
 
-def _placed(kind, a, b, d, m, n, group, *, negate=False, **more):
+def _placed(kind, a, b, d, m, n, group, *, negate=False, ws=False, **more):
     rng = np.random.default_rng(n)
     idesc = instruction_descriptor(m, n, kind=kind, a=a, b=b, d=d, negate_a=negate)
     k = {"f16": 16, "tf32": 8, "f8f6f4": 32, "i8": 32}[kind]
     given = _bits(rng, a, (m, k)), _bits(rng, b, (n, k)), _bits(rng, d if d != "s32" else "f32", (m, n))
-    return Placed(f"tcgen05.mma.cta_group::{group}.kind::{kind}", idesc, *given, group=group, **more)
+    return Placed(f"tcgen05.mma{'.ws' * ws}.cta_group::{group}.kind::{kind}", idesc, *given, group=group, **more)
 
 
 def _wanted(placed, **more):
@@ -58,6 +58,12 @@ def test_a_in_tensor_memory(kind, a, b, d, m, n, group):
     placed = _placed(kind, a, b, d, m, n, group, held=True)
     mask = 0xFFFF if d == "f16" else 0xFFFFFFFF
     assert np.array_equal(placed.run() & mask, _wanted(placed) & mask)
+
+
+@rows("kind form m held", [("f16", "f16", 32, False), ("tf32", "tf32", 64, False), ("f8f6f4", "e4m3", 128, True)])
+def test_weights_that_stay(kind, form, m, held):
+    placed = _placed(kind, form, form, "f32", m, 64, 1, held=held, ws=True)
+    assert np.array_equal(placed.run(), _wanted(placed))
 
 
 @pytest.mark.parametrize(("policy", "seed"), ORDERS)

@@ -57,6 +57,9 @@ class Copy:
     #: the lane that gave each address, for cp.async and st.async
     lanes: npt.NDArray[Any] = field(default_factory=lambda: np.zeros(0, np.int64))
     owner: int = -1
+    #: the number of the block that has the mbarrier, -1 for the warp's own; None: the one with the destination. Only
+    #: copies of a pair (.cta_group::2) have them in different blocks
+    counter: int | None = None
     #: which destination of a multicast it has; the first one's copy reads for all
     number: int = 0
     #: the tensor map of a tensor copy, and the coordinates of its box
