@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pkgutil import resolve_name
-from types import ModuleType
+from types import CellType, CodeType, FunctionType, ModuleType
+from typing import Any
 
 from tcemu.course.record import Exercise
 from tcemu.entered import ELSEWHERE, UNSEEN
@@ -65,6 +67,54 @@ def refused_beside(only: Sequence[str] | None, entered: Iterable[str], *, kernel
                 return f"Your {'kernel' if kernel else 'function'} {_AWAY[name]}"
             return _says(name, only, kernel)
     return ""
+
+
+def held_by(answer: Any) -> str:
+    """What is wrong with a function that looks into objects of tcemu, where it has to do without; empty if nothing is.
+
+    The grader runs it where tcemu is not, so that such an object tells it nothing. Both should say the same.
+
+    >>> import tcemu
+    >>> from tcemu.course.allowed import held_by
+    >>> a = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32").fragments["a"]
+    >>> held_by(lambda row: row % a.lanes)
+    'Your function uses a, which is an object of tcemu: here it does the work without tcemu.'
+    """
+    for name, value in _names_of(answer, set()):
+        kind = value if isinstance(value, ModuleType) else type(value)
+        module = getattr(kind, "__module__", "") if kind is not value else value.__name__
+        if _among(str(module), ("tcemu",)) and not _among(str(module), (*_ALWAYS, *_NEVER)):
+            return f"Your function uses {name}, which is an object of tcemu: here it does the work without tcemu."
+    return ""
+
+
+def _names_of(function: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    """The names outside a function that it and the functions that it names use, with what they stand for."""
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, CodeType) or id(code) in seen or not isinstance(function, FunctionType):
+        return
+    seen.add(id(code))
+    cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
+    found = {name: cell.cell_contents for name, cell in cells if _is_filled(cell)}
+    found |= {name: function.__globals__[name] for name in _globals_of(code) if name in function.__globals__}
+    for name, value in found.items():
+        yield name, value
+        yield from _names_of(value, seen)
+
+
+def _globals_of(code: CodeType) -> Iterator[str]:
+    """The global names that code loads, that of functions in it included; attributes have names, too."""
+    yield from (step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _globals_of(each)
+
+
+def _is_filled(cell: CellType) -> bool:
+    try:
+        return cell.cell_contents is not None
+    except ValueError:
+        return False
 
 
 def _says(name: str, only: Sequence[str] | None, kernel: bool) -> str:

@@ -24,7 +24,7 @@ import numpy as np
 
 from tcemu.arguments import explained
 from tcemu.course import progress
-from tcemu.course.allowed import refused
+from tcemu.course.allowed import held_by, refused
 from tcemu.course.answers import AnswerError, Unanswered, entering, named, overheard
 from tcemu.course.bank import exercise, exercises
 from tcemu.course.cuda_answers import is_cuda
@@ -108,11 +108,15 @@ def judged(wanted: Exercise, answer: Any, seed: str = "") -> Verdict:
         finding = wanted.judge.mark(evidence, wanted.given(seed))  # the answer may have changed its own numbers
     except TcemuError as error:  # what the answer asks of the emulator is impossible
         finding = Finding(False, f"The emulator rejects it: {error}")
-    if says := refused(wanted, entered, kernel=isinstance(wanted.judge, Kernel)):
+    if says := refused(wanted, entered, kernel=isinstance(wanted.judge, Kernel)) or _held(wanted, answer):
         finding = Finding(False, says) if finding.right else replace(finding, share=0.0)
     if wanted.calls and not is_cuda(answer) and (not callable(answer) or isinstance(answer, np.ndarray | np.generic)):
         finding = replace(finding, right=False, share=0.0, says=_NO_FUNCTION if finding.right else finding.says)
     return Verdict(wanted, "right" if finding.right else "wrong", finding)
+
+
+def _held(wanted: Exercise, answer: Any) -> str:
+    return held_by(answer) if wanted.only == () else ""
 
 
 def _collected(wanted: Exercise, answer: Any, seed: str) -> tuple[Evidence, set[str]]:

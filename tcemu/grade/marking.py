@@ -102,8 +102,8 @@ class Marking:
     key: str = ""
     content: bytes = b""
     tests: Mapping[str, Solution] = field(default_factory=dict)
-    #: whole numbers that names of the notebook stand for, of which a box without tcemu may get a few
-    facts: dict[str, int] = field(default_factory=dict)
+    #: whole numbers, and tuples of them, that names stand for; a box without tcemu may get a few
+    facts: dict[str, int | tuple[int, ...]] = field(default_factory=dict)
     marks: dict[str, Mark] = field(default_factory=dict)
     #: cells and checks, by exercise and number, that ended their box
     _left_out: set[int] = field(default_factory=set)
@@ -234,12 +234,14 @@ class Marking:
                 self.marks[name] = failed(self.stem, self.wanted[name], told)
 
 
-def _fact(held: Any) -> tuple[str, int]:
-    """A name and its number, from a box."""
+def _fact(held: Any) -> tuple[str, int | tuple[int, ...]]:
+    """A name and its numbers, from a box."""
     match held:
         case [str() as name, int() as value]:
             return name, value
-    return "", 0
+        case [str() as name, tuple() as several] if all(type(each) is int for each in several):
+            return name, several
+    return "", ()
 
 
 def _in_cuda(exercise: Exercise) -> bool:
@@ -263,8 +265,8 @@ class Run:
         self._remote = Remote(self.ask, [marking.file(cell) for _, cell in self._todo])
         self._box = Box(marking.seat, self._remote.special, self._remote.known)
         self._trouble = marking.trouble
-        #: the facts that it got
-        self._told: list[str] = []
+        #: how many numbers it got, by name
+        self._told: dict[str, int] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -405,12 +407,14 @@ class Run:
             raise CourseError(f"this notebook has no exercise called {legible(name, 60)}")
         return dict(self._marking.wanted[name].given(self._marking.student))
 
-    def fact(self, name: str) -> int:
+    def fact(self, name: str) -> int | tuple[int, ...]:
         """A whole number that a notebook without tcemu lacks: a few small ones, in which no table has room."""
-        value = self._marking.facts.pop(name, _LARGE)
-        if value not in range(_LARGE) or len(self._told) == _FACTS:
+        value = self._marking.facts.get(name, ())
+        numbers = value if type(value) is tuple else (value,)
+        self._told |= {name: len(numbers)}
+        if not numbers or any(each not in range(_LARGE) for each in numbers) or sum(self._told.values()) > _FACTS:
+            self._told |= {name: 0}
             raise CourseError("there is no tcemu here")
-        self._told.append(name)
         return value
 
     def callback(self, number: int, arguments: Any) -> Any:

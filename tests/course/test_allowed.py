@@ -251,3 +251,26 @@ def test_notes_within_notes_do_not_end_them():
             formats.lookup("f16")
         PACK(np.zeros((16, 16), np.float16))
     assert outer.names == {"tcemu.layouts.fragment.Fragment.pack"}
+
+
+def test_a_function_without_tcemu_looks_into_none_of_its_objects():
+    """Attributes call nothing, but where the grader runs the function there is no tcemu to have them."""
+    a = MMA.fragments["a"]
+
+    def rows():
+        return a.shape[0]
+
+    def where_of_a(row, column):
+        return 4 * (row % 8) + column % 8 // 2, column // 8 * 2 + row // (rows() // 2)
+
+    verdict = judged(exercise("where_of_a"), where_of_a)
+    assert (verdict.state, verdict.points) == ("wrong", 0)
+    assert verdict.says == (
+        "Your function uses a, which is an object of tcemu: here it does the work without tcemu."
+    )
+    sizes = a.shape
+
+    def where_of_a(row, column):
+        return 4 * (row % 8) + column % 8 // 2, column // 8 * 2 + row // (sizes[0] // 2)
+
+    assert judged(exercise("where_of_a"), where_of_a)

@@ -39,9 +39,10 @@ check(where_of_b)
 FAIR = [
     """
 lanes, registers = a.lanes, a.registers
+shape = a.shape
 assert a.pack(np.zeros(a.shape, np.float16)).shape == (lanes, 4)
 def where_of_a(row, column):
-    return 4 * (row % 8) + column % 8 // 2, column // 8 * 2 + row // 8 + registers - 4
+    return 4 * (row % 8) + column % 8 // 2, column // 8 * 2 + row // (shape[0] // 2) + registers - 4
 check(where_of_a)
 """,
     """

@@ -224,6 +224,22 @@ def test_one_assignment_of_canvas_gets_all_points_and_its_scale_is_compared(tmp_
     assert done.says == ("Homework (1) has 10 points there, and 8 here; points are written as they are.",)
 
 
+def test_canvas_in_the_other_forms_that_its_exporter_has(tmp_path):
+    """Last and first names apart, semicolons and a decimal comma, a row about posting, cells that stay as they are."""
+    text = (
+        "LastName;FirstName;ID;SIS Login ID;Section;Fragments (4711);wmma (4712)\n"
+        ";;;;;Manual Posting;\n"
+        "    Points Possible;;;;;4,00;4,00\n"
+        "Byron;Ada;101;ada;Tensor 1;;\n"
+        "Roe;Bob;102;;Tensor 1;EX;N/A\n"
+        "Student;Test;103;f00;Tensor 1;;\n"
+    )
+    (tmp_path / "canvas.csv").write_text("\ufeff" + text, encoding="utf-8")
+    done = filled(tmp_path / "canvas.csv", [grade("ada", 3.5, 4.0), grade("Roe, Bob", 1.0, 2.0)], {})
+    assert done.text == text.replace("101;ada;Tensor 1;;", "101;ada;Tensor 1;3,5;4")
+    assert (done.site, done.rows, done.students, done.others) == ("Canvas", 2, (), ())
+
+
 def test_moodle_gets_grades_and_nothing_else_changes(tmp_path):
     (tmp_path / "moodle.csv").write_text(MOODLE)
     done = filled(tmp_path / "moodle.csv", [grade("Ada Byron", 3.5, 4.0)], {})

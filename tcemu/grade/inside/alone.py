@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any, NoReturn
@@ -22,6 +21,10 @@ from tcemu.cells import Cells
 _THERE = (
     "tcemu.cells", "tcemu.entered", "tcemu.errors", "tcemu.grade", "tcemu.manual", "tcemu.tracebacks", "tcemu.version",
 )  # fmt: skip
+
+
+#: Statements that define something, with names of their own in it.
+_DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 class Absent:
@@ -77,27 +80,36 @@ def _part(name: str) -> Absent:
 
 
 class Alone(Cells):
-    """Runs cells where tcemu is absent; `fact` returns the whole number with a name that is missing, or None."""
+    """Runs cells where tcemu is absent; `fact` returns the numbers that a missing name stood for, or None."""
 
-    def __init__(self, skipped: Callable[[str], object], fact: Callable[[str], int | None]) -> None:
+    def __init__(self, skipped: Callable[[str], object], fact: Callable[[str], Any]) -> None:
         super().__init__(skipped)
         self._fact = fact
         sys.meta_path.insert(0, _Modules)
 
     def _run_body(self, body: Sequence[ast.stmt], file: str) -> None:
         for statement in body:
-            with suppress(Exception):
+            try:
                 super()._run_body([statement], file)
-            for name in _assigned(statement):
+            except Exception:  # noqa: BLE001 - whatever it is, it may be because tcemu is not here
+                self._run_body(_definitions(statement), file)
+            for name in _bound(statement):
                 if type(self.namespace.get(name, Absent)) in (Absent, type) and (fact := self._fact(name)) is not None:
                     self.namespace[name] = fact
 
 
-def _assigned(statement: ast.stmt) -> list[str]:
-    """The names that an assignment binds."""
-    match statement:
-        case ast.Assign(targets=targets):
-            return [node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)]
-        case ast.AnnAssign(target=ast.Name(id=name)):
-            return [name]
-    return []
+def _definitions(statement: ast.stmt | ast.ExceptHandler) -> list[ast.stmt]:
+    """The functions and classes that are defined within an `if`, a `with` or another statement that has failed."""
+    if isinstance(statement, _DEFINES):
+        return []
+    parts = [part for part in ast.iter_child_nodes(statement) if isinstance(part, ast.stmt | ast.ExceptHandler)]
+    return [each for part in parts for each in ([part] if isinstance(part, _DEFINES) else _definitions(part))]
+
+
+def _bound(node: ast.AST) -> Iterator[str]:
+    """The names of the notebook that a statement binds: what it assigns in it, but not in functions of its own."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id
+    if not isinstance(node, (*_DEFINES, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+        for part in ast.iter_child_nodes(node):
+            yield from _bound(part)

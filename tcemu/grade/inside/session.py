@@ -30,8 +30,8 @@ from tcemu.grade.inside.alone import Alone
 from tcemu.grade.inside.outcomes import TOLD, raised, said, unawaited
 from tcemu.grade.inside.wire import PREFIX, READY, Reader, Writer, framed, lengths, record, recorded
 
-#: Notes of one cell about what was left out.
-_NOTES = 5
+#: Notes of one cell about what was left out; whole numbers that a name may stand for, such as a shape's.
+_NOTES, _FEW = 5, 3
 
 
 class Session:
@@ -115,10 +115,10 @@ class Session:
     def _callback(self, number: int) -> Callable[..., Any]:
         return lambda *arguments: self.ask("callback", number, arguments)
 
-    def _fact(self, name: str) -> int | None:
-        """The whole number that a name had where tcemu is, if the outside tells it."""
+    def _fact(self, name: str) -> Any:
+        """What a name stood for where tcemu is, if the outside tells it: a small whole number, or a few."""
         with suppress(CourseError):
-            return int(self.ask("fact", name))
+            return self.ask("fact", name)
         return None
 
     # ------------------------------------------------------------------------------------------ commands
@@ -161,9 +161,9 @@ class Session:
         return ["returned", results, None]
 
     def do_facts(self, names: list[str]) -> list[Any]:
-        """Those of these names that stand for whole numbers, with the numbers."""
+        """Those of these names that stand for whole numbers, or for a tuple of a few, with the numbers."""
         held = ((name, self._cells.namespace.get(name)) for name in names)
-        return ["facts", [[name, value] for name, value in held if type(value) is int]]
+        return ["facts", [[name, value] for name, value in held if _is_fact(value)]]
 
     def do_start(self, token: int, number: int, place: dict[str, Any], arguments: tuple[Any, ...]) -> Any:
         """Run a kernel for one warp, up to its first operation."""
@@ -198,6 +198,10 @@ class Session:
             error.args = (text,)
         self.errors[id(error)] = number
         return error
+
+
+def _is_fact(value: Any) -> bool:
+    return type(value) is int or (type(value) is tuple and len(value) <= _FEW and all(type(n) is int for n in value))
 
 
 def _source(value: Any) -> Any:

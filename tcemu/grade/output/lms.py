@@ -4,7 +4,8 @@
     Moodle    Assignment > Download grading worksheet:  Identifier, Full name, ..., Grade, Maximum Grade, ...
 
 What was exported stays as it was, line by line; only the points of students who were graded are written. An assignment
-of Canvas that is called like a notebook gets the notebook's points; if there is only one, it gets them all.
+of Canvas that is called like a notebook gets the notebook's points; if there is only one, it gets them all. Canvas may
+also write LastName and FirstName and, for people whose language has a decimal comma, semicolons between the cells.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ _ASSIGNMENT = re.compile(r"(?P<name>.+) \((?P<number>[0-9]+)\)", re.DOTALL)
 _WHO = (
     "SIS Login ID", "SIS User ID", "ID", "Username", "ID number", "Email address", "Identifier", "Full name", "Student",
 )  # fmt: skip
+#: Canvas's columns in place of "Student", if somebody has set that.
+_NAMES = ("LastName", "FirstName")
+#: Cells of Canvas that stay: the student is excused, or does not have the assignment.
+_KEPT = ("EX", "N/A")
 
 
 @dataclass(frozen=True)
@@ -51,11 +56,13 @@ def filled(export: Path, grades: Sequence[Grade], names: Mapping[str, str], cour
     """
     try:
         with export.open(encoding="utf-8-sig", newline="") as file:
-            head, *rows = csv.reader(file)
+            text = file.read()
+        separator = ";" if text.partition("\n")[0].count(";") > text.partition("\n")[0].count(",") else ","
+        head, *rows = csv.reader(io.StringIO(text), delimiter=separator)
     except (OSError, ValueError, csv.Error) as error:
         raise CourseError(f"cannot read {export}: {getattr(error, 'strerror', None) or error}") from error
     columns = [name.strip() for name in head]
-    if {"Student", "ID"} <= {*columns}:
+    if "ID" in columns and ("Student" in columns or {*_NAMES} <= {*columns}):
         site, targets = "Canvas", _assignments(columns, grades, course or installed(), export)
     elif {"Identifier", "Grade"} <= {*columns}:
         site, targets = "Moodle", {columns.index("Grade"): _all}
@@ -64,10 +71,11 @@ def filled(export: Path, grades: Sequence[Grade], names: Mapping[str, str], cour
             f"{export} is an export neither of Canvas's gradebook, with the columns Student and ID, nor of Moodle's "
             "grading worksheet, with the columns Identifier and Grade"
         )
+    write = (lambda value: number(value).replace(".", ",")) if separator == ";" else number
     known = _Students(grades, names)
     matched, others = set(), []
     for row in rows:
-        people = [(name, row[columns.index(name)].strip()) for name in _WHO if name in columns[: len(row)]]
+        people = list(_people(columns, row))
         found = known.of(people)
         if found is None:
             others += [value for name, value in people[-1:] if value and not _is_head(value)]
@@ -77,17 +85,26 @@ def filled(export: Path, grades: Sequence[Grade], names: Mapping[str, str], cour
             matched.add(found.student)
             for column, points in targets.items():
                 value = points(found)
-                row[column] = row[column] if value is None else number(value)
+                if value is not None and row[column].strip() not in _KEPT:
+                    row[column] = write(value)
     held = io.StringIO()
-    csv.writer(held, lineterminator="\n").writerows([head, *rows])
+    csv.writer(held, lineterminator="\n", delimiter=separator).writerows([head, *rows])
     missing = tuple(grade.student for grade in grades if grade.student not in matched)
     says = tuple(_scales(columns, rows, targets, grades))
     return Filled(site, held.getvalue(), len(matched), missing, tuple(others), says)
 
 
+def _people(columns: Sequence[str], row: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """What a row says about who somebody is, the most exact first."""
+    held = dict(zip(columns, map(str.strip, row), strict=False))
+    yield from ((name, held[name]) for name in _WHO if name in held)
+    if {*_NAMES} <= {*held} and any(held[name] for name in _NAMES):
+        yield "Student", ", ".join(held[name] for name in _NAMES)
+
+
 def _is_head(value: str) -> bool:
     """Whether a row is none of a student's: Canvas's maximum points, and its test student."""
-    return value in ("Points Possible", "Student, Test")
+    return value in ("Points Possible", "Points Possible, ", "Student, Test")
 
 
 Points = Callable[[Grade], float | None]
@@ -128,8 +145,9 @@ def _scales(
     most = max((grade.of for grade in grades), default=0)
     limits: set[tuple[str, str]] = set()
     for row in rows:
-        if "Maximum Grade" in columns:
-            limits.add(("Grade", row[columns.index("Maximum Grade")]))
+        maximum = next((at for at, name in enumerate(columns) if name.casefold() == "maximum grade"), None)
+        if maximum is not None:
+            limits.add(("Grade", row[maximum]))
         elif _is_points(row):
             limits |= {(columns[at], row[at]) for at, points in targets.items() if points is _all}
     for name, limit in sorted(limits):
@@ -143,7 +161,7 @@ def _is_points(row: Sequence[str]) -> bool:
 
 def _number(text: str) -> float | None:
     try:
-        return float(text)
+        return float(text.replace(",", "."))
     except ValueError:
         return None
 
