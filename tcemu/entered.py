@@ -21,12 +21,14 @@ from typing import Any, Self
 
 _PACKAGE = f"{Path(__file__).parent}{os.sep}"
 #: What stands between a caller and the function that it means: libraries, the wrapper around public functions, and
-#: kernels, because numba calls Python functions of theirs while it loads them.
+#: kernels, because numba calls Python functions of theirs while it loads them, and the notice while it compiles.
 _BETWEEN = (
     *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
     "<frozen ", "<string>", "<__array_function__",
 )  # fmt: skip
-_WRAPPERS = tuple(f"{_PACKAGE}{name}" for name in ("arguments.py", "entered.py", f"kernels{os.sep}"))
+_WRAPPERS = tuple(
+    f"{_PACKAGE}{name}" for name in ("arguments.py", "entered.py", f"kernels{os.sep}", "notice.py", "progress.py")
+)
 #: The ends of names that do not count: an import, a name that is loaded when it is first used, and what print calls.
 _NOTHING = ("<module>", "__getattr__", "__repr__", "__str__", "__format__", "__del__")
 #: The name that is noted where somebody's code has replaced the profiler, so that nobody knows what it entered.

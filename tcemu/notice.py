@@ -7,6 +7,7 @@ TCEMU_QUIET=1 silences all.
 from __future__ import annotations
 
 import getpass
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -25,7 +26,7 @@ class Notice:
     def __init__(self) -> None:
         self._progress = Progress(TEXT)
         self._said = False
-        self._lock = FileLock(Path(tempfile.gettempdir()) / f"tcemu-notice-{_user()}.lock")
+        self._lock, self._owner = _lock(), os.getpid()
 
     def begin(self, kernel: str) -> None:
         """The compilation of a kernel begins."""
@@ -43,6 +44,8 @@ class Notice:
     def _mine(self) -> bool:
         """Whether this process shows the line: the first of those that run does, until it ends."""
         try:
+            if self._owner != os.getpid():  # a fork does not inherit a lock
+                self._lock, self._owner = _lock(), os.getpid()
             if not self._lock.is_locked:
                 self._lock.acquire(blocking=False)
         except Timeout:
@@ -50,6 +53,10 @@ class Notice:
         except (OSError, NotImplementedError):  # files cannot be locked here: better twice than not at all
             return True
         return True
+
+
+def _lock() -> FileLock:
+    return FileLock(Path(tempfile.gettempdir()) / f"tcemu-notice-{_user()}.lock")
 
 
 def _user() -> str:

@@ -258,16 +258,14 @@ def test_a_function_without_tcemu_looks_into_none_of_its_objects():
     a = MMA.fragments["a"]
 
     def rows():
-        return a.shape[0]
+        return 16 if a.role == "a" else 8
 
     def where_of_a(row, column):
         return 4 * (row % 8) + column % 8 // 2, column // 8 * 2 + row // (rows() // 2)
 
     verdict = judged(exercise("where_of_a"), where_of_a)
     assert (verdict.state, verdict.points) == ("wrong", 0)
-    assert verdict.says == (
-        "Your function uses a, which is an object of tcemu: here it does the work without tcemu."
-    )
+    assert verdict.says == "Your function uses a, which is an object of tcemu: here it does the work without tcemu."
     sizes = a.shape
 
     def where_of_a(row, column):

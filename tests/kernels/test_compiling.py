@@ -213,3 +213,20 @@ def test_in_a_terminal_the_bar_is_taken_away(monkeypatch, capfd, tmp_path):
     drawn = capfd.readouterr().err
     assert f"{notice.TEXT}: prepare" in drawn
     assert drawn.rstrip().endswith("\x1b[2K"), "the line is erased"
+
+
+def test_a_forked_process_compiles_what_its_parent_has_not(monkeypatch, tmp_path):
+    """The grader forks for each submission; a lock that it inherits would be an error in the middle of an answer."""
+    monkeypatch.setattr(compiling, "FUNCTIONS", [])
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
+    compiled, shown = compiling.njit(cache=True)(add_one), notice.Notice()
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            shown._mine()
+            code = 0 if compiled(41) == 42 else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert list(tmp_path.rglob("*.nbi")), "and stores it"

@@ -64,19 +64,26 @@ class _SharedCache(FunctionCache):  # type: ignore[misc] # numba is untyped here
         # numba looks at one file only; but what is compiled contains functions of the others.
         self._cache_file = IndexDataCacheFile(self._cache_path, self._impl.filename_base, stamp())
         name = re.sub(r"\W+", "-", f"{function.__module__}.{function.__qualname__}")
-        self._lock = FileLock(Path(self.cache_path) / f"{name}.lock", timeout=_PATIENCE)
+        self._lock_file = Path(self.cache_path) / f"{name}.lock"
+        self._lock: FileLock | None = None
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The function compiled for a signature; None if the caller has to compile it."""
         found = self._stored(sig, target_context)
         if found is None:
             self._impl.locator.ensure_cache_path()
+            self._lock = FileLock(self._lock_file, timeout=_PATIENCE)  # this process's: a fork does not inherit a lock
             with suppress(Timeout, OSError, NotImplementedError):  # without locks, each process compiles for itself
                 self._lock.acquire()
             found = self._stored(sig, target_context)
             if found is not None:
-                self._lock.release(force=True)
+                self._release()
         return found
+
+    def _release(self) -> None:
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release(force=True)
 
     def _stored(self, sig: Any, target_context: Any) -> Any:
         """The function that is stored for a signature; None if there is none, or if it may not be read."""
@@ -90,7 +97,7 @@ class _SharedCache(FunctionCache):  # type: ignore[misc] # numba is untyped here
             with suppress(OSError):
                 super().save_overload(sig, data)
         finally:
-            self._lock.release(force=True)
+            self._release()
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
