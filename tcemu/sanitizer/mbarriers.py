@@ -18,6 +18,7 @@ from tcemu.machine.events import (
     MbarriersFenced,
     MbarrierWaited,
     ProxyFenced,
+    Tcgen05Committed,
 )
 from tcemu.machine.sites import called
 from tcemu.sanitizer.arrivals import SEEN, Arrivals
@@ -49,6 +50,8 @@ _REFILL = (
 _IN_VAIN = "is .relaxed, so it releases nothing"
 #: Number of completed phases whose clocks are kept; no wait asks for an older phase.
 _KEPT = 4
+#: Number of commits whose arrivals may still come, of a block.
+_COMMITS = 256
 
 
 class Mbarriers:
@@ -68,6 +71,8 @@ class Mbarriers:
         self.attached: list[By] = []
         #: warps that issue bulk copies into shared memory
         self._producers: set[int] = set()
+        #: what the threads knew that have executed tcgen05.commit, until its arrivals come
+        self._committed: list[tuple[By, Array]] = []
         self.handlers: Handlers = {
             MbarrierInitialised: self._init,
             MbarrierInvalidated: self._inval,
@@ -79,6 +84,7 @@ class Mbarriers:
             Faulted: self._fault,
             MbarriersFenced: self._fenced,
             ProxyFenced: self._fenced,
+            Tcgen05Committed: self._commit,
         }
 
     # ---------------------------------------------------------------------------------------- the object
@@ -189,7 +195,9 @@ class Mbarriers:
         if event.count:
             here.relaxed |= event.order == "relaxed"
             short = event.scope == "cta" and event.owner not in (-1, by.block)
-            row = self._block.fences.handed_on(by.warp, by.active, "relaxed" if short else event.order)
+            row = next((known for who, known in self._committed if who is by), None)
+            if row is None:
+                row = self._block.fences.handed_on(by.warp, by.active, "relaxed" if short else event.order)
             here.arrived = here.arrived if row is None else joined(here.arrived, row)
             if row is None:
                 why = "has the scope .cta, so it releases nothing to another block" if short else _IN_VAIN
@@ -197,6 +205,15 @@ class Mbarriers:
             here.completed_by[event.phase] = by
         if event.transaction:
             here.expect(event.phase, event.transaction, called(by, EVENT))
+
+    def _commit(self, event: Tcgen05Committed) -> None:
+        """The arrival will say that the thread's products have ended, and so that what they waited for had.
+
+        It hands on all that the thread knows now. That is more than the manual says: ordinary stores of this thread are
+        ordered for others by a release only.
+        """
+        by = event.commit.by
+        self._committed = [*self._committed[1 - _COMMITS :], (by, self._clocks.release(by.warp, by.active))]
 
     def _complete(self, event: MbarrierCompleted) -> None:
         here = self.found.get(event.address)

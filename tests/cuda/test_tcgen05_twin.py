@@ -11,6 +11,7 @@ def test_the_twin_gives_the_bits_of_the_python_kernel(nvrtc, blocks, policy):
     rng = np.random.default_rng(1)
     a, b = rng.standard_normal((208, 144)).astype(np.float16), rng.standard_normal((144, 264)).astype(np.float16)
     wanted, _ = tcgen05_tma.multiply(a, b, sanitizer="off")
-    with twins.emulated(sanitizer="off", policy=policy):
+    with twins.emulated(sanitizer="collect", policy=policy) as launches:
         d = twins.tcgen05_tma(a, b, blocks=blocks)
     assert np.array_equal(d.view(np.uint32), wanted.view(np.uint32))
+    assert [report for launch in launches for report in launch.reports] == []

@@ -48,8 +48,9 @@ def test_every_type_gives_the_bits_of_mma_sync(element):
 def test_every_order_gives_the_same_bits(policy, blocks):
     """One block alone works through four tiles: each accumulator is used twice, and each stage again and again."""
     a, b = factors("f16", 208, 264, 208)
-    d, _ = tcgen05_tma.multiply(a, b, blocks=blocks, policy=policy, seed=blocks, sanitizer="off")
+    d, result = tcgen05_tma.multiply(a, b, blocks=blocks, policy=policy, seed=blocks, sanitizer="collect")
     assert np.array_equal(d.view(np.uint32), wanted("f16", a, b).view(np.uint32))
+    assert result.reports == []
 
 
 @pytest.mark.parametrize("plan", [
@@ -57,8 +58,9 @@ def test_every_order_gives_the_same_bits(policy, blocks):
 ])  # fmt: skip
 def test_every_plan_gives_the_same_bits(plan):
     a, b = factors("f16", 128, 272, 144)
-    d, _ = tcgen05_tma.multiply(a, b, plan, blocks=2, sanitizer="off")
+    d, result = tcgen05_tma.multiply(a, b, plan, blocks=2, sanitizer="collect")
     assert np.array_equal(d.view(np.uint32), wanted("f16", a, b).view(np.uint32))
+    assert result.reports == []
     assert plan.idesc == instruction_descriptor(128, plan.columns)
 
 
@@ -80,3 +82,16 @@ def test_ptxas_takes_the_twin(element, tmp_path):
     command = ["nvcc", "-arch=sm_100a", "-cubin", "-o", "twin.cubin", *options, "twin.cu"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_copy_that_does_not_wait_for_the_tensor_core_is_reported(monkeypatch):
+    """The mbarrier `empty` is what orders the copy after the products that read the stage."""
+    plan = tcgen05_tma.Plan(stages=2)
+    wait = tcgen05_tma.Warp.mbarrier_wait
+    empty = {plan.empty(stage) for stage in range(plan.stages)}
+    monkeypatch.setattr(
+        tcgen05_tma.Warp, "mbarrier_wait", lambda warp, at, parity: None if at in empty else wait(warp, at, parity)
+    )
+    a, b = factors("f16", 128, 128, 320)
+    _, result = tcgen05_tma.multiply(a, b, plan, sanitizer="collect")
+    assert result.reports[0].rule == "overwritten-early"
