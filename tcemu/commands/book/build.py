@@ -20,30 +20,44 @@ from tcemu.version import __version__
 _STATIC = Path(__file__).parent / "static"
 
 
-def build(out: Path, course: Path | None = None, *, strict: bool = False) -> int:
-    """Build the site in `out` and return its number of pages. Raises CourseError if Sphinx finds a mistake."""
+def build(out: Path, course: Path | None = None, *, strict: bool = False, live: str = "") -> int:
+    """Build the site in `out` and return its number of pages. Raises CourseError if Sphinx finds a mistake.
+
+    `live` is the folder of the site in which the same notebooks run (`tcemu lite`): each page has a button for it.
+    """
     wanted = manifest(course)
     with TemporaryDirectory(prefix="tcemu-book-") as work:
         sources = Path(work) / "sources"
-        lay_out_sources(sources, wanted)
+        lay_out_sources(sources, wanted, live)
         _sphinx(sources, Path(work) / "doctrees", out, wanted, strict)
     return len(list(out.rglob("*.html")))
 
 
-def lay_out_sources(sources: Path, wanted: Manifest) -> None:
+def lay_out_sources(sources: Path, wanted: Manifest, live: str = "") -> None:
     """Put the notebooks and the generated pages into `sources`."""
     for name, path in wanted.contents().items():
         if path.suffix == ".ipynb":
             (sources / name).parent.mkdir(parents=True, exist_ok=True)
-            (sources / name).write_text(_folded(path.read_text(encoding="utf-8")), encoding="utf-8")
+            button = _button(name, live) if live else ""
+            (sources / name).write_text(_folded(path.read_text(encoding="utf-8"), button), encoding="utf-8")
     for name, text in generated(wanted, {name for name in wanted.contents() if name.endswith(".ipynb")}):
         (sources / name).parent.mkdir(parents=True, exist_ok=True)
         (sources / name).write_text(text, encoding="utf-8")
 
 
-def _folded(notebook: str) -> str:
-    """A notebook in which the code that is hidden in JupyterLab has myst-nb's tag for it."""
+def _button(name: str, live: str) -> str:
+    """What opens the page's notebook in the laboratory of the site."""
+    up = "../" * name.count("/")
+    return f'<a class="tcemu-run" href="{up}{live}/lab/index.html?path={name}">▶ Run this page in your browser</a>'
+
+
+def _folded(notebook: str, button: str = "") -> str:
+    """A notebook in which the code that is hidden in JupyterLab has myst-nb's tag; `button` follows its title."""
     held = json.loads(notebook)
+    first = held["cells"][0]
+    if button and first["cell_type"] == "markdown":
+        title, _, rest = "".join(first["source"]).partition("\n")
+        first["source"] = f"{title}\n\n{button}\n{rest}"
     for cell in held["cells"]:
         metadata = cell["metadata"]
         if metadata.get("jupyter", {}).get("source_hidden"):

@@ -60,7 +60,7 @@ def build(site: Path, wheels: Path | None = None, *, book: bool = True) -> int:
         if book:
             from tcemu.commands.book.build import build as build_book
 
-            build_book(site)
+            build_book(site, live=LAB)
         _jupyterlite(work, site / LAB)
         _pyodide(fetched, site / LAB / "static" / "pyodide")
     (site / ".nojekyll").touch()
