@@ -65,6 +65,44 @@ def test_a_control_is_a_trait_of_a_widget() -> None:
     assert "lane" in lanes.get_state(), "a page saves it"
 
 
+def test_jslink_takes_a_control_and_what_the_page_sets_is_drawn() -> None:
+    """In the page jslink copies one model's trait to another, which tells Python like any message from the page."""
+    ipywidgets = pytest.importorskip("ipywidgets")
+    lanes: Any = widgets.who_holds_what(MMA, lane=13)
+    slider = ipywidgets.IntSlider(max=31)
+    both = ipywidgets.jslink((slider, "value"), (lanes, "lane"))
+    assert both.get_state()["target"] == [f"IPY_MODEL_{lanes.model_id}", "lane"]
+    lanes.set_state({"lane": 7})
+    assert lanes.picture == show.mma_map(MMA, lane=7)
+    assert lanes.get_state()["controls"][0]["value"] == 7, "its own slider stands there, too"
+    with pytest.raises(TypeError, match="No such trait"):
+        ipywidgets.jslink((slider, "value"), (lanes, "line"))
+
+
+def test_interactive_output_drives_an_explorer() -> None:
+    ipywidgets = pytest.importorskip("ipywidgets")
+    flip: Any = widgets.flip_one_bit(MMA, *REGISTERS)
+    operand, bit = ipywidgets.Dropdown(options=["a", "b", "c"]), ipywidgets.BoundedIntText(max=31)
+    ipywidgets.interactive_output(flip.set, {"operand": operand, "bit": bit})
+    operand.value, bit.value = "b", 14
+    assert (flip.operand, flip.bit) == ("b", 14)
+    assert flip.picture == widgets.flip_one_bit(MMA, *REGISTERS).set(operand="b", bit=14)
+    flip.set(bit=3)
+    assert bit.value == 14, "it only drives; link goes both ways"
+
+
+def test_a_saved_page_has_the_explorer_where_it_stands() -> None:
+    embed = pytest.importorskip("ipywidgets.embed")
+    lanes: Any = widgets.who_holds_what(MMA, lane=13)
+    lanes.lane = 20
+    saved = embed.embed_data([lanes])["manager_state"]["state"][lanes.model_id]["state"]
+    assert (saved["lane"], saved["controls"][0]["value"]) == (20, 20)
+    assert saved["html"] == show.mma_map(MMA, lane=20).html
+    again: Any = widgets.who_holds_what(MMA)
+    again.set_state({"lane": saved["lane"]})
+    assert again.html == saved["html"], "the state is enough to go on from"
+
+
 def test_a_trait_follows_the_limits_of_the_others() -> None:
     flip: Any = widgets.flip_one_bit(MMA, *REGISTERS, register=3)
     flip.operand = "b"

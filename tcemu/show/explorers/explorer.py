@@ -107,6 +107,10 @@ class Explorer:
     `ipywidgets.link` and `jslink` take the controls by name, and boxes and tabs take the explorer.
     `explorer.at(lane=13)` is a new explorer that starts at other values, for a later cell.
 
+    Controls of ipywidgets drive it, too: interactive_output(explorer.set, {"lane": IntSlider(max=31)}). It has its own
+    because the handle of ipywidgets' sliders (8.1) has no name that a screen reader could say, which axe reports as
+    aria-input-field-name, and because the ends of its sliders depend on its other controls.
+
     `draw` gets the controls' values by name. So does `limits`, which returns the largest values of the sliders that
     depend on other controls. `follow` gets the values before and after a control has moved, and returns the values that
     the other controls then take. Raises OperandError for a start that is not among a control's values, and for a
