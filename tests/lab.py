@@ -39,6 +39,18 @@ _CUT_OFF = """() => {
             && getComputedStyle(each).display !== "inline" && !reached(each));
     return wide.map((each) => each.outerHTML.slice(0, 160));
 }"""
+#: Text of pictures that is beyond their edge, or on top of other text: its beginning.
+_ILLEGIBLE = """() => [...document.querySelectorAll("figure svg")].flatMap((drawing) => {
+    const {width, height} = drawing.viewBox.baseVal;
+    const texts = [...drawing.querySelectorAll("text")].filter((each) => each.textContent.trim());
+    const boxes = texts.map((each) => each.getBBox());
+    const outside = (box) => box.x < -1 || box.x + box.width > width + 1 || box.y + box.height > height + 3;
+    const shared = (start, long, one, other) =>
+        Math.min(one[start] + one[long], other[start] + other[long]) - Math.max(one[start], other[start]);
+    const covered = (box, other) => shared("x", "width", box, other) > 2 && shared("y", "height", box, other) > 4;
+    return texts.filter((_, at) => outside(boxes[at]) || boxes.some((box, to) => to < at && covered(boxes[at], box)))
+        .map((each) => each.textContent.slice(0, 60));
+})"""
 #: The width of the notebook.
 _COLUMN = "() => document.querySelector('.jp-NotebookPanel').clientWidth"
 #: anywidget gives a widget two seconds to load its script. A busy machine takes longer.
@@ -203,6 +215,11 @@ class Lab:
         found: list[str] = self.page.evaluate(_CUT_OFF)
         self.shot("zoomed")
         self.resize(*WINDOW)
+        return found
+
+    def illegible(self) -> list[str]:
+        """Text of pictures that their edge cuts off, or that other text covers."""
+        found: list[str] = self.page.evaluate(_ILLEGIBLE)
         return found
 
     def resize(self, width: int, height: int) -> None:

@@ -25,6 +25,8 @@ _BEYOND = (6, 16)
 _CUT = 16
 #: Room to the right of the columns, and where the exponents end in it.
 _VALUE, _EXPONENT = 214, 198
+#: Width of a letter of small text.
+_LETTER = 6.2
 
 _HOW_TO_READ = "hatched: bits that are dropped; arrow: more bits further right; bold: the largest exponent"
 
@@ -70,10 +72,12 @@ def fused_sum(steps: FusedSum, form: Format | str = "f32") -> Picture:
     terms = _terms(steps)
     columns = _columns([steps])
     height = columns.y(len(terms)) + 100
-    body = [*_drawn(columns, steps, form), svg.text(16, height - 10, _legend(len(steps.terms) - len(terms)), "s")]
+    legend = _legend(len(steps.terms) - len(terms))
+    body = [*_drawn(columns, steps, form), svg.text(16, height - 10, legend, "s")]
+    width = max(columns.right + _VALUE, 32 + _LETTER * len(legend))
     kept = f"{steps.fraction} bits kept below the largest exponent {value(steps.largest)}"
     title = f"One fused sum: {counted(len(terms), 'term')}, {kept}"
-    return picture(title, _in_words(steps, form), columns.right + _VALUE, height, body)
+    return picture(title, _in_words(steps, form), width, height, body)
 
 
 def _terms(steps: FusedSum) -> list[Term]:

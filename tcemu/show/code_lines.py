@@ -27,8 +27,8 @@ def function_of(site: Site) -> str:
     return site.function.rpartition("<locals>.")[2]
 
 
-def listing(steps: Sequence[tuple[Site, str, str]], low: float) -> tuple[list[str], str, float]:
-    """The lines of some steps, from `low` on: their elements, the layer over them and the steps, and their height.
+def listing(steps: Sequence[tuple[Site, str, str]], low: float) -> tuple[list[str], str, tuple[float, float]]:
+    """The lines of some steps, from `low` on: their elements, the layer over them and the steps, and their size.
 
     A step is its line, what it is, and its outline. There is nothing if a line is nowhere to be read.
     """
@@ -38,8 +38,9 @@ def listing(steps: Sequence[tuple[Site, str, str]], low: float) -> tuple[list[st
     functions = list(dict.fromkeys((file, function) for file, function, _ in did))
     code = {place: linecache.getline(place[0], place[2]).strip() for place in did}
     if not all(code.values()):
-        return [], "", 0
+        return [], "", (0, 0)
     elements, targets, bands, y, before = list[str](), list[str](), list[str](), low, ("", "")
+    wide = _CODE + _LETTER * max(min(len(line), _LETTERS) for line in code.values()) + _LEFT
     for number, place in enumerate(sorted(did, key=lambda place: (functions.index(place[:2]), place[2]))):
         file, function, line = place
         if (file, function) != before:
@@ -54,4 +55,4 @@ def listing(steps: Sequence[tuple[Site, str, str]], low: float) -> tuple[list[st
         bands += [svg.path(box, f"n{number}") for _, box in lights]
         y += _HIGH
     rules = (f"&:has(.z .n{each}:is(:hover,.on)) .y .n{each}{{opacity:1}}" for each in range(len(did)))
-    return elements, f"<style>{_LIT}{''.join(rules)}</style>{svg.group(bands, 'y')}{layer(targets)}", y - low
+    return elements, f"<style>{_LIT}{''.join(rules)}</style>{svg.group(bands, 'y')}{layer(targets)}", (wide, y - low)

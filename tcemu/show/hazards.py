@@ -153,8 +153,8 @@ def hazards(
     rules = sorted({mark.report.rule for mark in marks})
     told = f"{counted(len(rules), 'broken rule')}, {', '.join(rules)}" if rules else "no broken rule"
     low += 18 * len(notes) + 14
-    code, on_top, high = listing(_places(layout), low)
-    width = max(layout.right + 16, _LETTER * max(map(len, notes)) + 16)
+    code, on_top, (wide, high) = listing(_places(layout), low)
+    width = max(layout.right + 16, wide, _LETTER * max(map(len, notes)) + 16)
     return picture(f"Block {chosen} in order: {told}", _in_words(layout), width, low + high, body + code, on_top)
 
 

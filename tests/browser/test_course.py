@@ -139,5 +139,6 @@ def test_it_runs_its_controls_answer_and_nothing_is_in_the_way(
             view.theme(second)
             assert view.barriers("color-contrast") == [], f"{second}: nothing but the colours is different"
             view.shot(f"page-{second}")
+        assert view.illegible() == []
         assert view.cut_off() == [], "at 200 % zoom"
         assert view.errors == []
