@@ -147,6 +147,39 @@ class Warp(SpecialRegisters):
     >>> _ = tcemu.launch(product, block=128, args=(out,), shared=4096)
     >>> out[-1]
     np.float32(16.0)
+    >>> def tensor(warp, out):  # one lane multiplies tiles of ones into Tensor Memory, beside ones of cp
+    ...     for place in range(0, 4096, 512):
+    ...         warp.st_shared(place + 16 * warp.laneid, np.full((32, 4), 0x3C003C00, np.uint32), "v4.b32")
+    ...     warp.st_shared(4096 + 16 * warp.laneid, np.full((32, 4), 0x3F800000, np.uint32), "v4.b32")
+    ...     warp.fence_proxy_async()
+    ...     warp.tcgen05_alloc(8192, 32)  # 32 columns; their address is at byte 8192
+    ...     warp.tcgen05_relinquish_alloc_permit()
+    ...     with warp.only(warp.laneid == 0):
+    ...         warp.mbarrier_init(8200, 1)
+    ...     warp.bar_warp_sync()
+    ...     d = int(warp.ld_shared(8192)[0, 0])
+    ...     left = tcemu.layouts.Descriptor(0, lbo=2048, sbo=128)  # 128 rows of 16, without a swizzle
+    ...     right = tcemu.layouts.Descriptor(0, lbo=128, sbo=128)
+    ...     line = tcemu.layouts.Descriptor(4096, lbo=512, sbo=128)
+    ...     with warp.only(warp.elect_sync()):
+    ...         warp.tcgen05_cp(d, line, "32x128b.warpx4")  # ones in the first four columns
+    ...         warp.tcgen05_mma("f16", d + 8, left, right, tcemu.layouts.instruction_descriptor(128, 8), False)
+    ...         warp.tcgen05_commit(8200)
+    ...     warp.mbarrier_wait(8200, 0)
+    ...     warp.tcgen05_fence_after_thread_sync()
+    ...     ones, sums = (warp.tcgen05_ld(d + column, "32x32b.x1") for column in (0, 8))
+    ...     warp.tcgen05_wait_ld()  # before it, the registers hold nothing
+    ...     warp.tcgen05_st(d, ones.view(np.float32) + sums.view(np.float32), "32x32b.x1")
+    ...     warp.tcgen05_wait_st()
+    ...     warp.tcgen05_fence_before_thread_sync()
+    ...     last = warp.tcgen05_ld(d, "32x32b.x1")
+    ...     warp.tcgen05_wait_ld()
+    ...     warp.st_global(out.at(warp.laneid), last[:, 0])
+    ...     warp.tcgen05_dealloc(d, 32)
+    >>> out = np.zeros(32, np.float32)
+    >>> _ = tcemu.launch(tensor, args=(out,), shared=8208, target="sm_100a")
+    >>> out[-1]  # 16 products, and 1
+    np.float32(17.0)
     >>> def hints(warp, out):  # what does nothing here but has its place in a kernel, and generic addresses
     ...     warp.griddepcontrol("wait")
     ...     warp.prefetch_global("L2", out)
