@@ -93,6 +93,9 @@ class Module(ptx.Module):
         error = super()._unknown(name)
         if name in self.left_out:
             return UnknownKey(f"{name} is host code, which tcemu does not run: {_call_in_words(self)}")
+        plain = rf"(?m)^\s*(?:(?:static|inline)\s+)*void\s+{re.escape(str(name))}\s*\("
+        if re.search(plain, self._source()):
+            return UnknownKey(f"{name} is an ordinary function: a kernel is declared __global__ void {name}(...)")
         template = name.partition("<")[0].strip() if isinstance(name, str) else ""
         if template in self.templates:
             return UnknownKey(

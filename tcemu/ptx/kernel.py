@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from tcemu import simt
 from tcemu.assembly import Function
 from tcemu.errors import LaunchError, briefly
@@ -83,8 +85,16 @@ class Kernel:
         """Products and sums that PTX lets the assembler fuse into one operation: pairs of instructions of the text."""
         return self.executable.fused
 
-    def __call__(self, grid: Any, block: Any, *args: Any, **options: Any) -> Launch:
+    def __call__(self, grid: Any = None, block: Any = None, *args: Any, **options: Any) -> Launch:
         """Launch it: the grid, the block, the kernel's arguments, options of tcemu.launch."""
+        if any(each is None or isinstance(each, np.ndarray) for each in (grid, block)):
+            raise LaunchError(
+                f"{self.name} needs a grid and a block before its arguments: {self.name}[grid, block](...), as in "
+                f"{self.name}<<<grid, block>>>(...)"
+            )
+        names = [each.name for each in self.parameters if each.name in options]
+        if names and len(args) < len(self.parameters):
+            raise LaunchError(f"{self.name} takes its arguments in their order, without names: not {names[0]}=")
         given = checked(self.name, self.parameters, args)
         return self.executable.launch(grid, block, *given, **options)
 

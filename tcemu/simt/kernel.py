@@ -39,6 +39,8 @@ from tcemu.simt.variables import Variables
 
 #: The target of a kernel whose own is none that tcemu knows.
 _TARGET = "sm_90a"
+#: The bytes of shared memory that a kernel may declare with their number (ptxas: "uses too much shared data").
+_STATIC_SHARED = 48 << 10
 
 
 class Prepared(NamedTuple):
@@ -190,6 +192,11 @@ class Kernel:
         layout = self.layout
         if not is_whole(dynamic) or dynamic < 0:
             return dynamic
+        if self.static_shared > _STATIC_SHARED:
+            raise LaunchError(
+                f"{self.name} declares {self.static_shared} bytes of shared memory; ptxas accepts {_STATIC_SHARED}: "
+                "more must be dynamic, extern __shared__, and shared= of the launch gives its bytes"
+            )
         sizes = {each.name: each.size or int(dynamic) for each in layout.shared_variables}
         called = _in_cpp(layout.shared)
         arrays = {called[name]: (at, (sizes[name],), np.uint8) for name, at in layout.shared.items() if sizes[name]}

@@ -11,7 +11,7 @@ import pytest
 import tcemu
 from tcemu import cuda
 from tcemu.cuda import compiler, toolkit
-from tcemu.errors import CompilationError, MissingPackage, OperandError, TargetError, UnknownKey
+from tcemu.errors import CompilationError, LaunchError, MissingPackage, OperandError, TargetError, UnknownKey
 
 pytestmark = pytest.mark.usefixtures("nvrtc")
 
@@ -452,3 +452,20 @@ def test_members_for_the_host_leave_a_class_that_stays():
     x = np.arange(1, 3, dtype=np.float32)
     cuda.compile(source)["f"][1, 1](cuda.struct("Row", p=x))
     assert x.tolist() == [2, 2]
+
+
+def test_launches_that_are_not_as_in_cuda():
+    source = """__global__ void scale(float* x, float k, int seed) { x[threadIdx.x] *= k; }
+    __global__ void big() { __shared__ volatile char s[49153]; s[threadIdx.x] = 1; }
+    void plain(float* x) { *x = 1; }"""
+    module, x = cuda.compile(source), np.ones(32, np.float32)
+    with pytest.raises(LaunchError, match=r"scale needs a grid and a block before its arguments: scale\[grid, block\]"):
+        module["scale"](x, 2.0, 3)
+    with pytest.raises(LaunchError, match="scale takes its arguments in their order, without names: not k="):
+        module["scale"][1, 32](x, k=2.0, seed=3)
+    module["scale"][1, 32](x, 2.0, 3, seed=3)
+    assert (x == 2).all()
+    with pytest.raises(LaunchError, match="big declares 49153 bytes of shared memory; ptxas accepts 49152: more"):
+        module["big"][1, 32]()
+    with pytest.raises(UnknownKey, match="plain is an ordinary function: a kernel is declared __global__ void plain"):
+        module["plain"]
