@@ -17,6 +17,9 @@ Array = npt.NDArray[Any]
 ALIGN = 1024
 #: By the width of a swizzle in bytes: the mask of the address bits that are added to bits 4 to 6.
 _SWIZZLES = {0: 0, 32: 0x80, 64: 0x180, 128: 0x380}
+#: The name of shared memory in which CUDA's headers order the warps of a group themselves, by atomics and shuffles that
+#: no rule about races sees through; it is zero at first, and no kernel can name it.
+RESERVED = "shared memory reserved for cooperative groups"
 
 
 class Shared:

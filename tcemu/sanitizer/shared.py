@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.machine.allocation import RESERVED
 from tcemu.machine.events import Accessed, BlockEnded, By, Site, Stuck
 from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import THREAD, lanes_in
@@ -351,7 +352,9 @@ class SharedMemory:
     def _tell(self, verdict: Verdict, side: Side, other: Side, cells: Array, does: str, did: str) -> None:
         if verdict.rule.endswith("-race") and self._unacquired(side, other):
             verdict = replace(verdict, cause=UNACQUIRED, remedy=ACQUIRE)
-        here, there, what = self._earlier(side.record), self._earlier(other.record), self._shadow.extent(cells)
+        here, there = self._earlier(side.record), self._earlier(other.record)
+        if RESERVED in (what := self._shadow.extent(cells)):
+            return
         message = f"{here.what} {does} {what}; {there.what} of {self._naming.who(other)} {did} them: {verdict.cause}"
         ways = self._block.explained(other.record, side.record)
         vain = [self._block.in_vain.get(each.by.warp, "") for each in (there, here)]
@@ -390,7 +393,8 @@ class SharedMemory:
         """Remember a read of bytes that nothing has written."""
         if np.count_nonzero(prior) < len(prior):
             self._records.blind.add(record)
-            self._blind.setdefault(record, self._shadow.extent(cells[prior == 0]))
+            if RESERVED not in (what := self._shadow.extent(cells[prior == 0])):
+                self._blind.setdefault(record, what)
 
     def _note_write(self, record: int, cells: Array | slice, prior: Array, lanes: Array | int) -> None:
         if not self._records.previous[record] and len(prior):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from tcemu.assembly import Function, Special, Symbol, Variable
+from tcemu.machine import allocation
 
 if TYPE_CHECKING:
     from tcemu.simt.run import Run
@@ -15,7 +16,7 @@ HEAP = Variable("heap of malloc", "global", "b8", 256, 8 << 20, 8 << 20)
 #: The barrier of cooperative_groups::this_grid(): a size that nobody reads, and a counter.
 WORKSPACE = Variable("workspace of this_grid", "global", "b32", 8, 8, 2)
 #: What groups of several warps meet in; their header asserts that it needs no more.
-RESERVED = Variable("shared memory reserved for cooperative groups", "shared", "b8", 16, 288, 288)
+RESERVED = Variable(allocation.RESERVED, "shared", "b8", 16, 288, 288)
 #: By what names it in a text: functions, and special registers.
 _NAMED = {
     "malloc": HEAP,

@@ -469,3 +469,24 @@ def test_launches_that_are_not_as_in_cuda():
         module["big"][1, 32]()
     with pytest.raises(UnknownKey, match="plain is an ordinary function: a kernel is declared __global__ void plain"):
         module["plain"]
+
+
+def test_tiles_of_several_warps_order_what_the_kernel_shares():
+    """Their own memory is the header's affair; what the kernel shares races without their sync, and only then."""
+    source = """#include <cooperative_groups.h>
+    #include <cooperative_groups/reduce.h>
+    namespace cg = cooperative_groups;
+    __global__ void f(int* x, int ordered) {
+        __shared__ int s[128];
+        auto tile = cg::tiled_partition<64>(cg::this_thread_block());
+        int i = threadIdx.x, sum = cg::reduce(tile, x[i], cg::plus<int>());
+        s[i] = sum + i;
+        if (ordered) tile.sync();
+        x[i] = s[i ^ 32];
+    }"""
+    kernel, want = cuda.compile(source)["f"], np.repeat([2016, 6112], 64) + (np.arange(128) ^ 32)
+    x = np.arange(128, dtype=np.int32)
+    assert kernel[1, 128](x, 1, sanitizer="collect").reports == []
+    assert np.array_equal(x, want)
+    found = kernel[1, 128](np.arange(128, dtype=np.int32), 0, sanitizer="collect").reports
+    assert {"shared-race"} <= {each.rule for each in found} <= {"shared-race", "uninitialised-shared"}
