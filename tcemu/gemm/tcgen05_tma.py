@@ -142,25 +142,30 @@ def multiply_tiles(warp: Warp, plan: Plan, taddr: int, tiles: list[tuple[int, in
 
 
 def store_tiles(warp: Warp, plan: Plan, taddr: int, d: Pointer, tiles: list[tuple[int, int]]) -> None:
-    """A warp stores its 32 rows of all tiles: row i of a tile is in lane i of Tensor Memory."""
-    m, n = d.shape
-    quarter = 32 * warp.warpid
+    """A warp stores its 32 rows of all tiles."""
     for tile, (y, x) in enumerate(tiles):
         accumulator, use = tile % plan.accumulators, tile // plan.accumulators
-        row = ROWS * y + quarter + warp.laneid
         warp.mbarrier_wait(plan.summed(accumulator), use % 2)
-        warp.tcgen05_fence_after_thread_sync()
-        for at in range(0, plan.columns, LOADED):
-            c = warp.tcgen05_ld(taddr + (quarter << 16) + accumulator * plan.columns + at, f"32x32b.x{LOADED}")
-            warp.tcgen05_wait_ld()
-            for i in range(LOADED):
-                column = plan.columns * x + at + i
-                if column < n:
-                    with warp.only(row < m):
-                        warp.st_global(d.at(row, column), c[:, i])
-        warp.tcgen05_fence_before_thread_sync()
+        store_tile(warp, plan, taddr + accumulator * plan.columns, d, y, x)
         with warp.only(warp.elect_sync()):
             warp.mbarrier_arrive(plan.stored(accumulator))
+
+
+def store_tile(warp: Warp, plan: Plan, taddr: int, d: Pointer, y: int, x: int) -> None:
+    """A warp stores its 32 rows of one tile: row i is in lane i of Tensor Memory."""
+    m, n = d.shape
+    quarter = 32 * warp.warpid
+    row = ROWS * y + quarter + warp.laneid
+    warp.tcgen05_fence_after_thread_sync()
+    for at in range(0, plan.columns, LOADED):
+        c = warp.tcgen05_ld(taddr + (quarter << 16) + at, f"32x32b.x{LOADED}")
+        warp.tcgen05_wait_ld()
+        for i in range(LOADED):
+            column = plan.columns * x + at + i
+            if column < n:
+                with warp.only(row < m):
+                    warp.st_global(d.at(row, column), c[:, i])
+    warp.tcgen05_fence_before_thread_sync()
 
 
 def begin(warp: Warp, plan: Plan) -> int:

@@ -76,24 +76,27 @@ __device__ void multiply_tiles(u32 taddr, int tiles, int steps) {
     }
 }
 
+__device__ void store_tile(u32 taddr, Accumulator* d, int m, int n, int y, int x) {
+    int quarter = threadIdx.x / 32 * 32, row = ROWS * y + threadIdx.x;
+    after_thread_sync();
+    for (int at = 0; at < COLUMNS; at += LOADED) {
+        Accumulator c[LOADED];
+        load(c, taddr + (quarter << 16) + at);
+        for (int i = 0; i < LOADED; ++i) {
+            int column = COLUMNS * x + at + i;
+            if (column < n && row < m) d[static_cast<long long>(row) * n + column] = c[i];
+        }
+    }
+    before_thread_sync();
+}
+
 __device__ void store_tiles(u32 taddr, Accumulator* d, int m, int n, int across, int tiles) {
     Ring<ACCUMULATORS> sums;
-    int warp = threadIdx.x / 32;
     for (int tile = blockIdx.x; tile < tiles; tile += gridDim.x, sums.next()) {
-        int row = ROWS * (tile / across) + threadIdx.x;
         mbarrier_wait(summed(sums.stage), sums.turn % 2);
-        after_thread_sync();
-        for (int at = 0; at < COLUMNS; at += LOADED) {
-            Accumulator c[LOADED];
-            load(c, taddr + (32 * warp << 16) + sums.stage * COLUMNS + at);
-            for (int i = 0; i < LOADED; ++i) {
-                int column = COLUMNS * (tile % across) + at + i;
-                if (column < n && row < m) d[static_cast<long long>(row) * n + column] = c[i];
-            }
-        }
-        before_thread_sync();
-        if (threadIdx.x % 32 == 0) mbarrier_arrive(stored(sums.stage));
+        store_tile(taddr + sums.stage * COLUMNS, d, m, n, tile / across, tile % across);
         __syncwarp();
+        if (threadIdx.x % 32 == 0) mbarrier_arrive(stored(sums.stage));
     }
 }
 
