@@ -26,6 +26,8 @@ PYTHON = ALLOWED - {"writefile"} | {"debug", "memit", "mprun", "lprun", "heat", 
 #: A kernel's definition in CUDA C++, up to its name. A macro may stand for `__global__`, so that any `void` counts, and
 #: __launch_bounds__(128) may stand behind it.
 _KERNEL = re.compile(r"\bvoid\s+(?:__\w+__\s*\([^)]*\)\s*)*(\w+)\s*\(")
+#: A macro that stands for words with `void` among them, such as `__global__ void`.
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)[ \t]+(.*\bvoid\b.*)$", re.MULTILINE)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 #: The line that brings %%cuda into a notebook; here cells of CUDA C++ need nothing.
 _EXTENSION = re.compile(r"^%load_ext tcemu\.cuda[ \t]*$", re.MULTILINE)
@@ -72,7 +74,11 @@ def cuda_kernels(source: str) -> dict[str, CudaText] | None:
     """
     if not re.match(r"\s*%%cuda\b", source):
         return None
-    return {name: CudaText(name, source) for name in _KERNEL.findall(_COMMENT.sub(" ", source))}
+    text = source.lstrip()  # as IPython does: lines are counted from %%cuda on
+    code = _COMMENT.sub(" ", text)
+    for name, stands_for in _MACRO.findall(code):
+        code = re.sub(rf"\b{name}\b", stands_for.replace("\\", r"\\"), code)
+    return {name: CudaText(name, text) for name in _KERNEL.findall(code)}
 
 
 class Cells:

@@ -3,12 +3,15 @@
 There the student's process has nothing to call, whatever it has patched, and a table that tcemu computes is empty.
 """
 
+import re
 from dataclasses import replace
 
 from boxed import CHECK, HONEST, SEAT, Probe, marks, needs_box
 from handed import notebook
+from places import ROOT
 
 from tcemu.course import exercise, exercises
+from tcemu.course.judges import Kernel
 from tcemu.grade.box import Seat
 from tcemu.grade.marking import marks_of
 from tcemu.grade.unseen import works_alone
@@ -118,6 +121,15 @@ def where_of_b(row, column):
     assert marks("import tcemu", sizes, asked, CHECK, seat=Seat(trusted=True))["where_of_b"].state == "right"
 
 
-def test_the_exercises_without_tcemu_are_these_many():
-    """Whoever adds one sees here that its answer has to work alone."""
-    assert sum(map(works_alone, exercises().values())) >= 55
+def test_the_guide_names_what_each_kind_of_exercise_leaves_open():
+    """Whoever adds an exercise that is not judged without tcemu says so to teachers."""
+    text = (ROOT / "classroom" / "README.md").read_text(encoding="utf-8")
+    lines = text.partition("What remains for somebody")[2].partition("| the mark |")[0].splitlines()
+    named = [set(re.findall(r"`(\w+)`", line.split("|")[1])) for line in lines if line.startswith("| ")][2:]
+    watched, few, kernels, fixed = named
+    others = {name: each for name, each in exercises().items() if not works_alone(each)}
+    functions = {name: each for name, each in others.items() if not isinstance(each.judge, Kernel)}
+    assert watched == {name for name, each in functions.items() if each.unseen("")}
+    assert few | fixed == {name for name, each in functions.items() if not each.unseen("")}
+    assert few == {name for name in few | fixed if exercises()[name].only is not None}
+    assert kernels == set()

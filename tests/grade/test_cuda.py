@@ -49,6 +49,8 @@ ENDLESS = "template <int N> struct T { static const int v = T<N - 1>::v; };"
 WAYS = [
     ("as it is asked for", RIGHT),
     ("a macro for __global__", f"%%cuda\n#define KERNEL __global__\n{HEAD.replace('__global__', 'KERNEL')}{BODY}"),
+    ("a macro for both", f"%%cuda\n#define KERNEL __global__ void\n{HEAD.replace('__global__ void', 'KERNEL')}{BODY}"),
+    ("empty lines first", f"\n  \n{RIGHT}"),
     ("launch bounds", f"%%cuda\n{HEAD.replace('void', 'void __launch_bounds__(32, 1)')}{BODY}"),
     ("C linkage", f'%%cuda --arch sm_80\nextern "C" {HEAD}{BODY}'),
     ("a namespace", f"%%cuda\nnamespace mine {{\n{HEAD}{BODY}}}"),

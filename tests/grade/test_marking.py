@@ -132,6 +132,18 @@ def test_what_an_answer_may_not_call_it_may_not_call_in_a_box(name, called, code
     assert f"calls {called} of tcemu, which it may not" in mark.says
 
 
+@needs_box
+def test_the_last_warp_is_watched_to_its_end():
+    name = "summed_by_warps"
+    every = {each.name: each for path in NOTEBOOKS for each in solutions(path)}
+    zeros = "np.zeros((16, 16), np.float16), np.zeros((16, 8), np.float16)"
+    calls = f"{every[name].code}\n    if warp.warpid == 3:\n        tcemu.matmul({zeros}, instruction=mma)"
+    content = notebook(*every[name].setup, calls, every[name].asked)
+    (mark,) = marks_of("06", content, {name: exercise(name)}, "ada", SEAT)
+    assert (mark.state, mark.points) == ("wrong", 0)
+    assert "calls matmul of tcemu, which it may not" in mark.says
+
+
 def test_trusted_work_runs_without_a_box():
     (mark,) = marks(HONEST, seat=Seat(trusted=True)).values()
     assert mark.state == "right"
