@@ -104,7 +104,11 @@ class _Shape:
 
 @executes("tcgen05.ld")
 def ld(instruction: Instruction) -> Act:
-    """tcgen05.ld (9.7.16.8.3): registers (32, n) from Tensor Memory, which hold the values after tcgen05.wait::ld."""
+    """tcgen05.ld (9.7.16.8.3): registers (32, n) from Tensor Memory, which hold the values after tcgen05.wait::ld.
+
+    The registers of a front end hold them at once: compilers move what uses them before the wait, which they do not
+    know, and rely on the assembler, which makes each use wait.
+    """
     shape = _Shape(instruction)
     count = instruction.operands[0].registers
 
@@ -129,7 +133,10 @@ def ld(instruction: Instruction) -> Act:
                 registers.bank.unwritten = missing
             core.tell(Tcgen05Ended, operation)
 
-        core.block.state(Moves).begin(core, "ld", Task(("tcgen05", core.index), end), operation)
+        task = Task(("tcgen05", core.index), end)
+        core.block.state(Moves).begin(core, "ld", task, operation)
+        if not own:
+            core.block.pending.finish([task])
         return registers
 
     return act

@@ -146,3 +146,14 @@ def test_a_result_that_comes_later_needs_registers():
     wrong = _text().replace("{%r20, %r21,", "{_, %r21,")
     with pytest.raises((PtxError, TcemuError)):
         tcemu.ptx.load(wrong)["product"](1, 128, *[np.zeros((128, 16), np.float16)] * 2, np.zeros((128, 8), np.float32))
+
+
+@pytest.mark.parametrize("policy", ["early", "late", "random"])
+def test_what_a_compiler_moves_before_the_wait_has_the_values(policy):
+    """Triton's kernels convert what tcgen05.ld loaded before its wait; ptxas makes each use wait for the registers."""
+    wait = "tcgen05.wait::ld.sync.aligned;"
+    text = _text().replace(wait, f"mov.b32 %r30, %r20;\n  {wait}\n  mov.b32 %r20, %r30;")
+    chunks = np.ones((2, 128, 8), np.float16), np.ones((2, 8, 8), np.float16)
+    d = np.zeros((128, 8), np.float32)
+    tcemu.ptx.load(text)["product"](1, 128, *chunks, d, policy=policy)
+    assert (d[1:] == 32).all()
