@@ -18,8 +18,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
-
 from tcemu.arguments import explained
 from tcemu.course.keeping import keep
 from tcemu.course.lay_out import RECORD
@@ -150,7 +148,11 @@ def _change(place: Path, change: Callable[[dict[str, Any]], None]) -> None:
 
 def _alone(place: Path) -> AbstractContextManager[object]:
     """No other process changes the file meanwhile; in a browser there is no other."""
-    return nullcontext() if IN_BROWSER else FileLock(place / f"{PROGRESS}.lock")
+    if IN_BROWSER:
+        return nullcontext()
+    from filelock import FileLock  # which warns in a browser, when it is imported
+
+    return FileLock(place / f"{PROGRESS}.lock")
 
 
 def _after(before: Mapping[str, Any], right: bool, scores: Mapping[str, int], mistake: str) -> dict[str, Any]:
