@@ -330,7 +330,7 @@ def _tcgen05() -> Iterator[Row]:
         yield replace(row, families=frozenset({name}))
         for chips, suffixes in ((BLACKWELL[:1], (".sp", ".ws", ".ws.sp")), ((103, 110), ("", ".sp", ".ws", ".ws.sp"))):
             families = frozenset(f"{name}{suffix}" for suffix in suffixes)
-            note = others if chips != BLACKWELL[:1] else f"as the dense form: {others.removeprefix('as sm_100: ')}"
+            note = f"as the dense form: {said}" if chips == BLACKWELL[:1] and not exact else others
             yield replace(_row(chips, types, d, model, "inferred", note=note), families=families)
 
 

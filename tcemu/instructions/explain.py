@@ -124,7 +124,11 @@ def explain(instruction: str | Instruction, target: str | None = None, ptx: str 
         _arithmetic(found, chip) if family.computes else None,
         _elsewhere(found, chip) if family.computes else (),
         _example(found, family, name, told),
-        (*_rules(family, found), *(rule for operand in told for rule in operand.rules)),
+        (
+            *_rules(family, found),
+            *(rule for operand in told for rule in operand.rules),
+            *(family.tells(found, chip) if family.tells else ()),
+        ),
         found.unsupported,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
@@ -17,7 +17,7 @@ from tcemu.instructions.nearness import TYPED, distance
 from tcemu.instructions.operand import Operand
 from tcemu.instructions.rows import Rows, rank
 from tcemu.instructions.spelling import Spelling, Words
-from tcemu.instructions.targets import Gate
+from tcemu.instructions.targets import Gate, Target
 
 #: Destination registers (or None, for stores) of an instruction on operands; `memories` has "shared" and "memory".
 Execute = Callable[[Instruction, Any, Sequence[npt.ArrayLike], Mapping[str, Any]], Any]
@@ -94,6 +94,8 @@ class Family:
     about: str = ""
     #: Rules for programs that are not about a single operand, each a sentence or two.
     rules: tuple[str, ...] = ()
+    #: Sentences about an instruction on a target that no other table has: sums of types that are not in the opcode.
+    tells: Callable[[Instruction, Target], Iterable[str]] | None = None
 
     def __post_init__(self) -> None:
         if not self.mnemonic:

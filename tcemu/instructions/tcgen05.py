@@ -10,15 +10,18 @@ tcgen05_mma.py has the products. Rows are legal where ptxas 13.5 takes them. Wha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tcemu.instructions.facts import Facts
 from tcemu.instructions.family import Family
+from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.operand import Operand
 from tcemu.instructions.plain import THREAD, WARP, family
 from tcemu.instructions.rows import Rows
+from tcemu.instructions.targets import Target
+from tcemu.layouts.evidence import evidence
 
 SECTION = "9.7.16"
 #: PTX version and targets: of all chips with Tensor Memory, of their architecture-specific targets, and of single ones.
@@ -55,6 +58,12 @@ ROLES = {
         told="which blocks of the cluster get an arrival, one bit each",
     ),
 }
+
+
+def tells_places(instruction: Instruction, target: Target) -> Iterator[str]:
+    """How it is known where it has its elements in Tensor Memory."""
+    known = evidence(instruction.family, "", target.number, "")
+    yield f"Places in Tensor Memory: {known.known} ({known.note})."
 
 
 def _family(name: str, rest: str, section: str, rows: list[Rows], **told: Any) -> Family:
@@ -132,6 +141,7 @@ LOAD = _family(
     _moves("pack"),
     signature="d_num = taddr [halves: half_split]",
     changes=False,
+    tells=tells_places,
     about="loads a warp's registers from Tensor Memory",
     rules=(
         _QUARTER,
@@ -155,6 +165,7 @@ LOAD_REDUCE = _family(
     signature="d_num reduced = taddr [halves: half_split]",
     changes=False,
     unsupported=NOT_YET,
+    tells=tells_places,
     about="loads a warp's registers from Tensor Memory, and reduces those of each lane",
     rules=(_QUARTER, _WAIT_FOR.format(what="its registers hold the values", of="ld")),
 )
@@ -164,6 +175,7 @@ STORE = _family(
     "8.4",
     _moves("unpack"),
     signature="= taddr [halves: half_split] a_num",
+    tells=tells_places,
     about="stores a warp's registers to Tensor Memory",
     rules=(
         _QUARTER,
@@ -201,6 +213,7 @@ COPY = _family(
     [_copies([""], THREAD), _copies(["b8x16 b6x16_p32", "b8x16 b4x16_p64"], _PADDED)],
     sequence=("dst_fmt", "src_fmt"),
     signature="= taddr s_desc",
+    tells=tells_places,
     about="copies a matrix from shared memory to Tensor Memory",
     rules=(
         _COMMITTED,
@@ -217,6 +230,7 @@ SHIFT = _family(
     [Rows({"cta_group": GROUPS}, "8.6", SPECIFIC, THREAD)],
     signature="= taddr",
     unsupported=NOT_YET,
+    tells=tells_places,
     about="moves rows of 32 bytes one lane down in Tensor Memory",
     rules=("The lane of the address is a multiple of 32.", _COMMITTED, _ONE_THREAD, _SAME_GROUP),
 )

@@ -12,15 +12,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
+from tcemu.arithmetic import find
+from tcemu.arithmetic.words import in_words
+from tcemu.errors import ArithmeticUnknown, listing
 from tcemu.instructions.facts import Facts
 from tcemu.instructions.family import Family, Refusal
+from tcemu.instructions.instruction import Instruction
 from tcemu.instructions.operand import Operand
 from tcemu.instructions.plain import THREAD, family
 from tcemu.instructions.rows import Rows
-from tcemu.instructions.targets import target_named
-from tcemu.instructions.tcgen05 import ALL, GROUPS, ONLY_RUBIN, RUBIN, SECTION, SPECIFIC
+from tcemu.instructions.targets import Target, target_named
+from tcemu.instructions.tcgen05 import ALL, GROUPS, ONLY_RUBIN, RUBIN, SECTION, SPECIFIC, tells_places
+from tcemu.instructions.tcgen05_product import family_of_sums
+from tcemu.layouts.instruction_descriptor import KINDS
 
 _ALL_F = "8.8", ALL[1]
 #: Integers exist on architecture-specific targets of two chips.
@@ -135,8 +142,26 @@ _RULES = (
 )
 
 
+def _tells(instruction: Instruction, target: Target) -> Iterator[str]:
+    """What its sums are for each types that the instruction descriptor can have, and how each is known."""
+    kind = KINDS.get(instruction.words["kind"].removeprefix("kind::"))
+    if kind is None:
+        return
+    family, depth = family_of_sums(instruction), kind.k
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for d, a in product(kind.d, kind.types):
+        try:
+            row = find(target.number, family, "", a, a, d, d)
+        except ArithmeticUnknown:
+            continue
+        found.setdefault((d, in_words(row.model, depth), f"{row.known}: {row.note}"), []).append(a)
+    for (d, sums, known), types in found.items():
+        yield f"{d} from {listing(types, 'and')}: {sums} ({known})."
+    yield from tells_places(instruction, target)
+
+
 def _family(name: str, rest: str, section: str, rows: list[Rows], **told: Any) -> Family:
-    return family(name, name + rest, f"{SECTION}.10.9.{section}", rows, roles=ROLES, **told)
+    return family(name, name + rest, f"{SECTION}.10.9.{section}", rows, roles=ROLES, tells=_tells, **told)
 
 
 _BETWEEN = "[.decompress: lut] [.sp: sp_meta] idesc [.block_scale: scale_a scale_b]"

@@ -56,6 +56,7 @@ _VOLTA, _HOPPER = (70, 72), (90,)
 #: Each type of A has two shapes: m16n8k16 and m16n8k32 of f16, for example.
 _LONGER = "CuTe agrees on the longer shape of each type and lacks the shorter one"
 _DISPUTED = "gpgpu-sim's B uses lane bit 2 instead of 3, CuTe's quad pairs do not; not in the manual"
+_TENSOR = "CuTe's maps (CUTLASS at 7107b05), every element; no GPU was asked"
 _EXTENSION = (
     "wmma_extension agrees on m16n16 of f16 and tf32, nothing else has a second source; not in the manual, other "
     "chips may differ"
@@ -72,6 +73,12 @@ ROWS: tuple[Evidence, ...] = (
     _row("manual", "the figure of the unscaled form; CuTe agrees; no recording of scaled instructions exists", _SCALED),
     # ---- wgmma
     _row("silicon", "the manual's figure; every recording of an H200 agrees; CuTe too, but it has no b1", "wgmma"),
+    # ---- tcgen05: the manual's figures are images, and no GPU was asked
+    _row("published", f"{_TENSOR}; Triton's are the same", "tcgen05.ld tcgen05.st"),
+    _row("published", f"{_TENSOR}; layout C, metadata of M = 64 and selectors 2 and 3 are refused", "tcgen05.mma"),
+    _row("published", f"{_TENSOR}; A of fewer than 128 rows in Tensor Memory is refused", "tcgen05.mma.ws"),
+    _row("published", f"{_TENSOR}; the rows of .4x256b and the bits of decompression are inferred", "tcgen05.cp"),
+    _row("inferred", "the manual's words; the assembler takes it; no GPU was asked", "tcgen05.shift tcgen05.ld.red"),
     # ---- wmma: the manual leaves its fragments unspecified
     _row("published", f"read from a V100 by others (wmma_extension); {_DISPUTED}", _WMMA, "", _VOLTA),
     _row("silicon", f"read from an H200's registers; {_EXTENSION}", _WMMA, "", _HOPPER),

@@ -121,6 +121,8 @@ def test_where_nobody_knows_the_arithmetic_it_says_so(monkeypatch):
 def test_every_layout_says_how_it_is_known():
     used = set()
     for family in FAMILIES:
+        if family.tells is not None:  # of Tensor Memory, which has no fragments
+            used.add(next(row for row in EVIDENCE if row.covers(family.name, "", 100, "")))
         for _, instruction in family.variants[:: max(1, len(family.variants) // 20)]:
             for name in admitted(instruction):
                 number = target_named(name).number

@@ -129,4 +129,8 @@ def test_an_explanation_names_operands_rules_and_gates():
     assert (told.target, told.ptx, told.section) == ("sm_100a", "8.6", "9.7.16.10.9.1")
     assert [each.name for each in told.operands][:3] == ["d", "a", "b"]
     assert any("instruction descriptor" in rule for rule in told.rules)
+    assert any(rule.startswith("f32 from f16 and bf16: 1 fused sum of 16") and "(paper:" in rule for rule in told.rules)
+    assert any(rule.startswith("Places in Tensor Memory: published") for rule in told.rules)
+    sparse = explain("tcgen05.mma.sp.cta_group::1.kind::f16")
+    assert any("(inferred: as the dense form" in rule for rule in sparse.rules)
     assert target_named("sm_100a").ptx == "8.6"
