@@ -28,7 +28,7 @@ def first_matrix_only(lane: int) -> int:
 
 
 def a_for_b(lane: int) -> int:
-    """The addresses of A, for B by columns."""
+    """The addresses of A, for a column-major B."""
     return 128 * (lane % 16) + 16 * (lane // 16)
 
 
@@ -41,7 +41,7 @@ def same_tile_twice(lane: int) -> int:
 
 
 def without_trans(lane: int) -> int:
-    """The addresses of B by columns, for B by rows."""
+    """The addresses of a column-major B, for a row-major one."""
     return 128 * (lane % 8 + 8 * (lane // 16)) + 16 * (lane // 8 % 2)
 
 

@@ -126,7 +126,7 @@ EXERCISES = [
     ),
     Exercise(
         "rows_of_b",
-        "B by columns",
+        "B, column-major",
         "The columns of B are in shared memory, 128 bytes apart, from address 0 on. Write `rows_of_b(lane)`, the "
         "address that a lane gives to one `ldmatrix` .x4 **without** .trans, which loads B for two mma.sync m16n8k16: "
         "registers 0 and 1 are b0 and b1 of columns 0 to 7, registers 2 and 3 are b0 and b1 of columns 8 to 15 (k is "
@@ -147,7 +147,7 @@ EXERCISES = [
     ),
     Exercise(
         "rows_of_b_by_rows",
-        "B by rows, with .trans",
+        "B, row-major, with .trans",
         "Now the rows of B are in shared memory, 128 bytes apart, from address 0 on. Write `rows_of_b_by_rows(lane)`, "
         "the address that a lane gives to one `ldmatrix` .x4 **with** .trans, so that the registers are the same as in "
         "the previous exercise: b0 and b1 of columns 0 to 7, then b0 and b1 of columns 8 to 15.",
@@ -161,7 +161,7 @@ EXERCISES = [
         section="9.7.14.5.15",
         hints=(
             "With .trans, a row in shared memory is a row of B: one k, eight neighbours along n.",
-            "b1 is 8 further along k. Along k means down, if B is stored by rows.",
+            "b1 is 8 further along k. Along k means down, if B is row-major.",
             "gemm/mma_pipeline.py does the same: look at `down` and `along`.",
         ),
     ),

@@ -260,9 +260,9 @@ EXERCISES = [
         "A block-scaled product of 16 × 8 × 128",
         "Write the kernel `scaled_product(warp, a, x, b, y, d)`, which one warp executes on sm_120a: D = A B in MXFP8, "
         "in four steps of m16n8k32 of kind mxf8f6f4 with e4m3 and ascending k. `a` points to the elements of A, uint8 "
-        "(16, 128) in rows, `b` to those of B by columns, uint8 (8, 128). `x`, uint8 (16, 4), has the scales of A: "
-        "`x[row][step]`; `y`, uint8 (8, 4), those of B: `y[column][step]`. `d` is float32 (16, 8). Load each scale "
-        "register once.",
+        "(16, 128), row-major, `b` to those of B, column-major, uint8 (8, 128). `x`, uint8 (16, 4), has the scales "
+        "of A: `x[row][step]`; `y`, uint8 (8, 4), those of B: `y[column][step]`. `d` is float32 (16, 8). Load each "
+        "scale register once.",
         Kernel(
             _arguments, "d", _product, {"block": 32, "target": _TARGET}, _kernel_mistakes, needed=("mma.sync",),
             how="every bit of D, and the sanitizer's reports",

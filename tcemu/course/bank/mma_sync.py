@@ -223,7 +223,7 @@ EXERCISES = [
         "fill_b",
         "Fill the registers of B",
         "Write `fill_b(B)`, which returns the registers of operand b of `mma.sync` m16n8k16 with f16 operands: an "
-        "array uint32 (32, 2). `B` is the matrix, float16 (16, 8), stored by rows as in numpy. Use numpy only: "
+        "array uint32 (32, 2). `B` is the matrix, float16 (16, 8), row-major as in numpy. Use numpy only: "
         "indexing, `.view` and shifts.",
         _fill_b(),
         minutes=10,
@@ -288,7 +288,7 @@ EXERCISES = [
         "A decoder multiplies few rows: A is (8, 16), B is (16, 16), D is (8, 16). m16n8k16 takes 16 rows of A, so the "
         "obvious kernel pads A with zeros and needs two instructions. Write a kernel `eight_rows(warp, a, b, d)` that "
         "needs one: swap the operands and compute the transpose of D. `a` points to A, row-major; `b` to an array "
-        "(16, 16) with the columns of B; `d` to D, by rows. You may also write it in CUDA C++, with inline PTX: "
+        "(16, 16) with the columns of B; `d` to D, row-major. You may also write it in CUDA C++, with inline PTX: "
         "`__global__ void eight_rows(const half* a, const half* b, float* d)`.",
         Kernel(
             _kernel_arguments, "d", _narrow, {}, _every_narrow_mistake, needed=("mma.sync.aligned.m16n8k16",),

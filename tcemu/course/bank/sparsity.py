@@ -177,8 +177,8 @@ EXERCISES = [
         "sparse_tile",
         "A sparse product of 16 × 8 × 128",
         "Write the kernel `sparse_tile(warp, stored, words, b, d)`, which one warp executes: D = A B with `mma.sp` "
-        "m16n8k32 (f16), in four steps along k with ascending k. `stored` points to the stored A, float16 (16, 64) in "
-        "rows; `b` to B by columns, float16 (8, 128); `d` to float32 (16, 8). `words` is the metadata by rows, uint32 "
+        "m16n8k32 (f16), in four steps along k with ascending k. `stored` points to the stored A, float16 (16, 64), "
+        "row-major; `b` to B, column-major, float16 (8, 128); `d` to float32 (16, 8). `words` is the metadata, uint32 "
         "(16, 4): `words[row][step]` has the 8 chunks of a row for one step, chunk 0 in its lowest four bits. The "
         "lanes have to put together what the instruction wants.",
         Kernel(
