@@ -299,7 +299,8 @@ class SharedMemory:
             verdict = self._naming.rewrite(write, other, known)
             if verdict.rule.endswith("-race"):
                 verdict = self._same(verdict, cells, where)
-                if self._line(other) > self._line(write):
+                by = self._records.by
+                if by[other.record].site.line > by[write.record].site.line:
                     write, other = other, write  # neither is first, so report them in the order of their lines
             self._tell(verdict, write, other, cells[where], "writes", "wrote")
 
@@ -342,9 +343,6 @@ class SharedMemory:
         found = marks[places] >> 5
         order = sorted(np.unique(found).tolist(), key=lambda each: self._records.same_warps(each, record))
         return [places[found == each] for each in order if not self._records.together(each, record)]
-
-    def _line(self, side: Side) -> int:
-        return self._records.by[side.record].site.line
 
     def _earlier(self, record: int) -> Earlier:
         return Earlier(self._records.by[record], self._records.opcode[record], self._records.callers[record])
