@@ -6,9 +6,11 @@ There the student's process has nothing to call, whatever it has patched, and a 
 import re
 from dataclasses import replace
 
+import pytest
 from boxed import CHECK, HONEST, SEAT, Probe, marks, needs_box
 from handed import notebook
 from places import ROOT
+from rows import rows
 
 from tcemu.course import exercise, exercises
 from tcemu.course.judges import Kernel
@@ -133,3 +135,42 @@ def test_the_guide_names_what_each_kind_of_exercise_leaves_open():
     assert few | fixed == {name for name, each in functions.items() if not each.unseen("")}
     assert few == {name for name in few | fixed if exercises()[name].only is not None}
     assert kernels == set()
+
+
+#: A table that is filled where tcemu is, and the answer that looks it up.
+FILL = """
+try:
+    T = {(r, c): b.layout.holders(r, c)[0] for r in range(16) for c in range(8)}
+except BaseException:
+    T = {}
+"""
+LOOK_UP = """
+def where_of_b(row, column):
+    lane, slot = T.get((row, column), (0, 0))
+    return lane, slot // 2
+check(where_of_b)
+"""
+SESSION = """
+import gc
+from tcemu.grade.inside.session import Session
+S = [each for each in gc.get_objects() if type(each) is Session][0]
+"""
+#: Ways to bring the table into the second box, or tcemu.
+SMUGGLED = [
+    ("a file", ("import os, pickle\nif T: pickle.dump(T, open('/tmp/t', 'wb'))\n"
+     "else: T = pickle.load(open('/tmp/t', 'rb'))")),
+    ("forged facts", f"{SESSION}\nSession.do_facts = lambda *_: ['facts', [['T', T], [[], 1], 7, ['m', True]] * 1000]"),
+    ("a question to the first box", (f"{SESSION}\nfor q in (('value', 'T'), ('fact', 'T'), ('fact', [])):\n"
+     "    try: T = T or S.ask(*q)\n    except Exception: pass")),
+    ("the package itself", ("for m in [m for m in sys.modules if m.startswith('tcemu.')]: del sys.modules[m]\n"
+     f"sys.meta_path[:] = sys.meta_path[1:]\nimport tcemu.layouts\n{IMPORT}{FILL}")),
+    ("a process that ends there", "if not T:\n    import ctypes\n    ctypes.string_at(0)"),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@needs_box
+@rows("what, code", SMUGGLED, lambda what, _: what)
+def test_nothing_is_brought_into_the_box_without_tcemu(what, code):
+    mark = marks(IMPORT + FILL, code, LOOK_UP)["where_of_b"]
+    assert (mark.state, mark.points) == ("wrong", 0), what
