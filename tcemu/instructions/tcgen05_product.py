@@ -46,13 +46,15 @@ class Product:
 
     @classmethod
     def of(cls, instruction: Instruction, idesc: int, target: Target | str) -> Product:
-        """Check that the instruction takes these 32 bits. Raises LayoutError."""
+        """Check that the instruction takes these 32 bits. Raises LayoutError, and ArithmeticUnknown for K = 96."""
         words = instruction.words
         ws = instruction.family == "tcgen05.mma.ws"
         found = InstructionDescriptor.decode(int(idesc), words["kind"].removeprefix("kind::"), ws)
         group = int(words["cta_group"][-1])
         block = block_of(instruction)
         found.check(cta_group=group, sparse="sp" in words, ws=ws, block=block)
+        if found.k96:
+            raise ArithmeticUnknown(f"{instruction}: where the scales of K = 96 lie has not been published")
         return cls(instruction, found, target_named(target) if isinstance(target, str) else target)
 
     @property

@@ -226,6 +226,8 @@ class InstructionDescriptor:
 
     def _wrong_scales(self, block: int) -> str:
         kind = KINDS[self.kind]
+        if self.k96 and not kind.packed:
+            return "K is 96 (bit 31) for kinds of 4 bits that share a byte only"
         accepted = kind.scales[block]
         if self.scale_type not in accepted:
             return f"scales for {block} elements are {listing(accepted)}; bit 23 says {self.scale_type}"

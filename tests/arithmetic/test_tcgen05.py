@@ -89,6 +89,9 @@ def test_what_nobody_knows_is_refused_by_name():
         made.compute(a, b, d, scale_d=3)
     with pytest.raises(OperandError, match="a sparse A has places, a dense one none"):
         made.compute(a, b, d, places=np.zeros((1, 1, 16), np.int64))
+    longer = tcemu.parse("tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale.block16")
+    with pytest.raises(ArithmeticUnknown, match="where the scales of K = 96 lie has not been published"):
+        Product.of(longer, instruction_descriptor(128, 64, kind="mxf4nvf4", k96=True), "sm_103a")
     rubin = Product.of(made.instruction, instruction_descriptor(128, 64), "sm_107a")
     with pytest.raises(ArithmeticUnknown, match=r"it is not known how sm_107 computes tcgen05\.mma m128n64k16"):
         rubin.compute(a, b, d)

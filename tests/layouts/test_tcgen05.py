@@ -133,6 +133,7 @@ WRONG = [
     ({"m": 128, "n": 64, "saturate": True}, {}, "saturates integers only"),
     ({"m": 128, "n": 64, "kind": "i8", "negate_b": True}, {}, "integers cannot be negated"),
     ({"m": 128, "n": 64, "kind": "mxf4", "transpose_a": True}, {"block": 32}, "cannot be MN-major"),
+    ({"m": 128, "n": 64, "kind": "mxf8f6f4", "k96": True}, {"block": 32}, r"K is 96 \(bit 31\) for kinds of 4 bits"),
     ({"m": 128, "n": 64, "selector": 1}, {}, "the sparsity selector .* is 1, but A is dense"),
     ({"m": 128, "n": 64, "kind": "mxf4nvf4", "sfa_id": 2}, {"block": 16}, "the SFA ID is 2; where a row has 4 scales"),
     ({"m": 128, "n": 64, "kind": "mxf4", "sfb_id": 1}, {"block": 32}, "where a row has 2 scales, it must be 0 or 2"),
