@@ -24,7 +24,7 @@ _PACKAGE = f"{Path(__file__).parent}{os.sep}"
 #: kernels, because numba calls Python functions of theirs while it loads them, and the notice while it compiles.
 _BETWEEN = (
     *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-    str(Path(os.__file__).parent),  # in a browser, Python's own modules are in an archive
+    str(Path(functools.__file__).parent),  # in a browser, Python's own modules are in an archive
     "<frozen ", "<string>", "<__array_function__",
 )  # fmt: skip
 _WRAPPERS = tuple(
