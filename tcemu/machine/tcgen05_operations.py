@@ -20,41 +20,40 @@ if TYPE_CHECKING:
 
 
 class Begun(NamedTuple):
-    """An operation with its task, and what must be equal for two mmas to be pipelined: D's address and the shape."""
+    """An operation with its task."""
 
     operation: Tcgen05
     task: Task
-    key: object
 
 
-def _same(before: Begun, after: Begun) -> bool:
+def _same(before: Tcgen05, after: Tcgen05) -> bool:
     """Two mmas with the same D and shape, or one that overwrites what the other has read."""
     return before.key == after.key or _overwrites(before, after)
 
 
-def _overwrites(before: Begun, after: Begun) -> bool:
+def _overwrites(before: Tcgen05, after: Tcgen05) -> bool:
     """Whether one writes cells that the other reads as A, metadata or scales."""
-    reads = [area for area in before.operation.reads if area.role != "d"]
-    return bool(reads) and any(meet(one, other) for one in reads for other in after.operation.writes)
+    reads = [area for area in before.reads if area.role != "d"]
+    return bool(reads) and any(meet(one, other) for one in reads for other in after.writes)
 
 
-def _copied(before: Begun, after: Begun) -> bool:
+def _copied(before: Tcgen05, after: Tcgen05) -> bool:
     """A copy before an mma: any, but of .4x256b only at the same address."""
-    if before.operation.instruction.words["shape"] != "4x256b":
+    if before.instruction.words["shape"] != "4x256b":
         return True
-    return any(meet(one, other) for one in before.operation.writes for other in after.operation.reads)
+    return any(meet(one, other) for one in before.writes for other in after.reads)
 
 
-def _refreshes(before: Begun, after: Begun) -> bool:
-    return after.operation.instruction.words["shape"] == "4x256b"
+def _refreshes(before: Tcgen05, after: Tcgen05) -> bool:
+    return after.instruction.words["shape"] == "4x256b"
 
 
-def _always(before: Begun, after: Begun) -> bool:
+def _always(before: Tcgen05, after: Tcgen05) -> bool:
     return True
 
 
 #: Whether the second operation of a warp begins after the first has ended.
-_PIPELINED: dict[tuple[Tcgen05Kind, Tcgen05Kind], Callable[[Begun, Begun], bool]] = {
+_PIPELINED: dict[tuple[Tcgen05Kind, Tcgen05Kind], Callable[[Tcgen05, Tcgen05], bool]] = {
     ("mma", "mma"): _same,
     ("mma", "cp"): _overwrites,
     ("mma", "shift"): _overwrites,
@@ -75,7 +74,8 @@ class Operations:
     def begin(self, core: Core, operation: Tcgen05, effect: Callable[[], None], key: object = None) -> None:
         """Begin an operation of one thread."""
         before = [each for each in self._running.get(core.index, ()) if not each.task.done]
-        made = Begun(operation, Task(operation, effect), key)
+        operation.key = key
+        made = Begun(operation, Task(operation, effect))
         after = _predecessors(before, made)
         operation.after = tuple([each.operation for each in after])
 
@@ -103,15 +103,16 @@ def _predecessors(before: Sequence[Begun], made: Begun) -> list[Begun]:
     """Those of a warp's operations that end first; of mmas with the same D and shape, the latest has all before it."""
     found, chained = list[Begun](), False
     for each in reversed(before):
-        alike = made.key is not None and each.key == made.key
-        if (alike and not chained) or (not alike and _pipelined(each, made)):
+        alike = made.operation.key is not None and each.operation.key == made.operation.key
+        if (alike and not chained) or (not alike and pipelined(each.operation, made.operation)):
             found.append(each)
         chained = chained or alike
     return found
 
 
-def _pipelined(before: Begun, after: Begun) -> bool:
-    test = _PIPELINED.get((before.operation.kind, after.operation.kind))
+def pipelined(before: Tcgen05, after: Tcgen05) -> bool:
+    """Whether the second of two operations of one warp begins after the first has ended."""
+    test = _PIPELINED.get((before.kind, after.kind))
     return test is not None and test(before, after)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tcemu.machine.events import (
@@ -18,6 +20,7 @@ from tcemu.machine.events import (
     MbarriersFenced,
     MbarrierWaited,
     ProxyFenced,
+    Tcgen05Commit,
     Tcgen05Committed,
 )
 from tcemu.machine.sites import called
@@ -73,6 +76,10 @@ class Mbarriers:
         self._producers: set[int] = set()
         #: what the threads knew that have executed tcgen05.commit, until its arrivals come
         self._committed: list[tuple[By, Array]] = []
+        #: adds to what a commit will hand on which operations have ended by then
+        self.covering: Callable[[Tcgen05Commit, Array], Array] = lambda _, row: row
+        #: by warp: what it knew at its last tcgen05.fence::before_thread_sync, which relaxed arrivals hand on
+        self.before: dict[int, Array] = {}
         self.handlers: Handlers = {
             MbarrierInitialised: self._init,
             MbarrierInvalidated: self._inval,
@@ -198,6 +205,7 @@ class Mbarriers:
             row = next((known for who, known in self._committed if who is by), None)
             if row is None:
                 row = self._block.fences.handed_on(by.warp, by.active, "relaxed" if short else event.order)
+            row = self.before.get(by.warp) if row is None else row
             here.arrived = here.arrived if row is None else joined(here.arrived, row)
             if row is None:
                 why = "has the scope .cta, so it releases nothing to another block" if short else _IN_VAIN
@@ -213,7 +221,8 @@ class Mbarriers:
         ordered for others by a release only.
         """
         by = event.commit.by
-        self._committed = [*self._committed[1 - _COMMITS :], (by, self._clocks.release(by.warp, by.active))]
+        row = self.covering(event.commit, self._clocks.release(by.warp, by.active))
+        self._committed = [*self._committed[1 - _COMMITS :], (by, row)]
 
     def _complete(self, event: MbarrierCompleted) -> None:
         here = self.found.get(event.address)

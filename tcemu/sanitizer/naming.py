@@ -29,6 +29,8 @@ _BETWEEN = {"shared-race": "bar.sync", "lane-race": "bar.warp.sync"}
 _FREE = {
     Kind.WGMMA: "Wait until the reader has ended, with wgmma.wait_group for the mma_async's group; then notify the "
     "writer with a barrier, or with an arrive on the stage's empty mbarrier.",
+    Kind.TCGEN05: "Wait until the reader has ended: its thread executes tcgen05.commit on the stage's empty mbarrier, "
+    "and the writer waits for that phase.",
     Kind.CP_ASYNC: "Wait until the copy has ended, with cp.async.wait_group in the threads that copy; then a barrier, "
     "before the bytes are written again.",
     Kind.BULK: "Wait until the reader has ended: the thread that issued the copy must wait for it, with "

@@ -36,6 +36,8 @@ class Kind(IntEnum):
     WGMMA = 5
     #: the bytes of an mbarrier
     OBJECT = 6
+    #: tcgen05.mma and tcgen05.cp read their operands
+    TCGEN05 = 7
 
 
 #: The origin of record 0, which stands for no access.
@@ -47,7 +49,7 @@ _FEW = 64
 #: The number of rows for which ended records are remembered.
 _ROWS = 64
 #: Accesses through the async proxy.
-ASYNC = (Kind.BULK, Kind.WGMMA)
+ASYNC = (Kind.BULK, Kind.WGMMA, Kind.TCGEN05)
 
 
 @lru_cache(maxsize=64)

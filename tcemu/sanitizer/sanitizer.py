@@ -22,6 +22,7 @@ from tcemu.machine.events import (
     Faulted,
     Issued,
     Stuck,
+    Tcgen05Issued,
     Touched,
     WgmmaFenced,
     WgmmaIssued,
@@ -101,7 +102,7 @@ class Sanitizer:
         self._grid: Grid | None = None
         #: the instructions that its sections need; they are the same in all blocks
         self._needs: tuple[Callable[[Instruction, bool], bool], ...] = ()
-        #: whether a kernel has executed wgmma: from then on, every access to registers matters
+        #: whether a kernel has executed wgmma or tcgen05.ld: from then on, every access to registers matters
         self._wgmma = False
 
     @property
@@ -138,7 +139,7 @@ class Sanitizer:
         if found is None:
             return
         watch, cluster = found
-        self._wgmma |= kind is WgmmaFenced or kind is WgmmaIssued
+        self._wgmma |= kind is WgmmaFenced or kind is WgmmaIssued or kind is Tcgen05Issued
         told = event if cluster is None else cluster(event)
         if told is not None:
             for handle in watch.of(kind, told):

@@ -30,6 +30,7 @@ from tcemu.sanitizer.stale_loads import StaleLoads
 from tcemu.sanitizer.stored_tiles import StoredTiles
 from tcemu.sanitizer.tensor_map_reads import TensorMapReads
 from tcemu.sanitizer.tensor_maps import TensorMaps
+from tcemu.sanitizer.tensor_memory import TensorMemories
 from tcemu.sanitizer.wgmma import Wgmmas
 
 #: In the order in which they receive events: those that explain the reports of others come first.
@@ -43,6 +44,7 @@ ORDERED: tuple[type[Section], ...] = (
     ClusterExits,
     Copies,
     Wgmmas,
+    TensorMemories,
     SharedMemory,
     GlobalRaces,
     GlobalFences,

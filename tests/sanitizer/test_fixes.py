@@ -5,6 +5,7 @@ And the words of reports.
 
 from itertools import product
 
+import kernels_mended_tcgen05  # noqa: F401 - it fills the table
 import numpy as np
 import pytest
 from kernels_mended import MENDED

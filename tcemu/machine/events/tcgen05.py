@@ -78,6 +78,8 @@ class Tcgen05:
     #: the descriptors of tiles in shared memory, by role
     descriptors: dict[str, int] = field(default_factory=dict)
     after: tuple[Tcgen05, ...] = field(default=(), repr=False)
+    #: what must be equal for two mmas to be pipelined: D's address and the shape
+    key: object = None
 
     @property
     def group(self) -> str:

@@ -1,0 +1,300 @@
+"""Rules about Tensor Memory and tcgen05: what has ended, by a commit or a wait, before its cells are used again.
+
+A block of a cluster is not checked: pairs of blocks use each other's Tensor Memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tcemu.errors import span
+from tcemu.layouts.tensor_memory import COLUMNS, LANES
+from tcemu.machine.events import (
+    By,
+    Tcgen05Commit,
+    Tcgen05Fenced,
+    Tcgen05Issued,
+    Tcgen05Waited,
+    TensorAllocated,
+    TensorFreed,
+    Touched,
+)
+from tcemu.sanitizer.block import Block, Handlers
+from tcemu.sanitizer.clocks import Array, joined, lanes_in
+from tcemu.sanitizer.mbarriers import Mbarriers
+from tcemu.sanitizer.naming import Known
+from tcemu.sanitizer.records import Kind
+from tcemu.sanitizer.report import Earlier, lanes_of, many
+from tcemu.sanitizer.rules import Severity
+from tcemu.sanitizer.shared import SharedMemory
+from tcemu.sanitizer.tensor_state import Op, Use, Warp
+
+#: The words for an operand of tcgen05.mma in Tensor Memory.
+_ROLES = {"d": "D", "a": "A", "scale_a": "the scale factors of A", "scale_b": "the scale factors of B",
+          "sp_meta": "the metadata"}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Finding:
+    """The rule that two uses break, and why."""
+
+    rule: str
+    why: str
+    remedy: str = ""
+    weight: Severity | None = None
+
+
+class TensorMemories:
+    """The Tensor Memory of one block."""
+
+    def __init__(self, block: Block) -> None:
+        self._block, self._clocks = block, block.clocks
+        self._warps = [Warp() for _ in range(block.warps)]
+        self._uses: list[Use] = []
+        #: cells that something has written since they were allocated
+        self._written = np.zeros((LANES, COLUMNS), bool)
+        #: by warp, lanes and .cta_group: the agent of a thread that issues, and how often it has committed
+        self._agents: dict[tuple[int, int, str], int] = {}
+        self._commits: dict[int, int] = {}
+        #: the last commit of anybody
+        self._committed: By | None = None
+        if len(block.numbers) > 1:
+            self.handlers: Handlers = {}
+            return
+        self._mbarriers, self._shared = block.section(Mbarriers), block.section(SharedMemory)
+        self._mbarriers.covering = self._commit
+        self.handlers = {
+            Tcgen05Issued: self._issue,
+            Tcgen05Waited: self._wait,
+            Tcgen05Fenced: self._fence,
+            TensorAllocated: self._allocate,
+            TensorFreed: self._free,
+            Touched: self._touch,
+        }
+
+    # ---------------------------------------------------------------------------------------- operations
+
+    def _issue(self, event: Tcgen05Issued) -> None:
+        told, by = event.operation, event.operation.by
+        op = Op(told, self._clocks.time[by.warp])
+        here = [each for each in (*told.reads, *told.writes) if each.block == by.block]
+        if op.moves:
+            self._warps[by.warp].moves[id(told)] = op
+        else:
+            op.agent = self._agent(by.warp, by.active, told.group)
+            op.commits = self._commits[op.agent]
+            self._check_elected(op)
+            op.follows({use.op for use in self._uses if use.op.warp == by.warp})
+            self._read_shared(op)
+            self._check_aliases(op)
+            self._check_written(op)
+        for area in here:
+            self._use(Use.of(op, area, any(area is each for each in told.writes)))
+        for area in told.writes:
+            self._written[np.ix_(area.lanes, area.columns)] = True
+
+    def _agent(self, warp: int, lanes: int, group: str) -> int:
+        key = warp, lanes, group
+        if key not in self._agents:
+            self._agents[key] = self._clocks.agent()
+            self._commits[self._agents[key]] = 0
+        return self._agents[key]
+
+    def _commit(self, commit: Tcgen05Commit, row: Array) -> Array:
+        """The arrival of a commit will say that what its thread has issued so far has ended."""
+        by = commit.by
+        agent = self._agent(by.warp, by.active, commit.instruction.words["cta_group"])
+        self._commits[agent] += 1
+        self._committed = by
+        for op in self._warps[by.warp].unfenced:  # a commit implies the fence
+            op.before = self._clocks.time[by.warp] - 1
+        self._warps[by.warp].unfenced.clear()
+        found = row.copy() if agent < len(row) else np.pad(row, (0, agent + 1 - len(row)))
+        found[agent] = self._commits[agent]
+        return found
+
+    def _wait(self, event: Tcgen05Waited) -> None:
+        warp, now = self._warps[event.by.warp], self._clocks.time[event.by.warp]
+        for each in event.operations:
+            op = warp.moves.pop(id(each), None)
+            if op is not None:
+                op.waited = now
+                warp.unfenced.append(op)
+
+    def _fence(self, event: Tcgen05Fenced) -> None:
+        by = event.by
+        warp, time = self._warps[by.warp], self._clocks.time[by.warp]
+        if event.which == "before_thread_sync":
+            for op in warp.unfenced:
+                op.before = time
+            warp.unfenced.clear()
+            self._mbarriers.before[by.warp] = self._clocks.release(by.warp, by.active)
+            return
+        for row in self._found(by):  # by relaxed waits, which the fence completes
+            self._clocks.acquire(by.warp, by.active, row)
+        view = self._clocks.view(by.warp, by.active)
+        warp.after = view if warp.after is None else joined(warp.after, view)
+
+    def _found(self, by: By) -> list[Array]:
+        """What the lanes have found by relaxed operations."""
+        fences = self._block.fences
+        return [row for lane in lanes_in(by.active).tolist() for row in fences.unacquired(by.warp, lane)]
+
+    # ---------------------------------------------------------------------------------------- cells
+
+    def _use(self, new: Use) -> None:
+        """Compare a use with those of the same cells before it, and remember it."""
+        kept, told = list[Use](), False
+        for old in self._uses:
+            if old.op is not new.op and (old.writes or new.writes) and not told and old.meets(new):
+                finding = self._compare(old.op, new.op)
+                if finding is not None:
+                    self._tell(finding, old, new)
+                    told = True
+            if old.op is new.op or not new.stands_for(old):
+                kept.append(old)
+        self._uses = [*kept, new]
+
+    def _compare(self, old: Op, new: Op) -> _Finding | None:
+        """What is wrong with an operation that uses cells which an earlier one uses, too."""
+        by = new.told.by
+        if old in new.after:
+            return None
+        if old.moves and old.warp == by.warp:
+            return None if new.moves or old.waited is not None else self._unwaited(old)
+        row = self._clocks.view(by.warp, by.active)
+        if not old.ended(row):
+            return self._unordered(old, by, row)
+        after = self._warps[by.warp].after
+        missing = [
+            *([] if old.fenced(row) else [f"before_thread_sync in warp {old.warp} after its wait"]),
+            *([] if after is not None and old.ended(after) else [f"after_thread_sync in warp {by.warp} after that"]),
+        ]
+        if not missing:
+            return None
+        why = f"a barrier orders them, but there is no tcgen05.fence::{' and no tcgen05.fence::'.join(missing)}"
+        return _Finding("tcgen05-fence", why)
+
+    def _unwaited(self, old: Op) -> _Finding:
+        return _Finding("tcgen05-wait", f"no tcgen05.wait::{old.told.kind} of warp {old.warp} has covered it")
+
+    def _unordered(self, old: Op, by: By, row: Array) -> _Finding:
+        """Why an operation may still be under way, for lanes that know `row`."""
+        for found in self._found(by):
+            if old.ended(joined(row, found)):
+                why = "the wait on the mbarrier is .relaxed, and no tcgen05.fence::after_thread_sync follows it"
+                return _Finding("tcgen05-fence", why, weight="error")
+        if not old.begun(row):
+            return _Finding("tcgen05-race", f"nothing orders warp {by.warp} and warp {old.warp}")
+        if old.moves:
+            return self._unwaited(old)
+        thread = f"lane {lanes_of(old.told.by.active)[0]} of warp {old.warp}"
+        last = self._committed
+        if self._commits[old.agent] > old.commits:
+            why = f"warp {by.warp} has not waited for the phase of the mbarrier at which tcgen05.commit arrives for it"
+            return _Finding("tcgen05-unwaited", why)
+        if last is not None and (last.warp, last.active) != (old.warp, old.told.by.active):
+            where = f"warp {last.warp}, {many('lane', lanes_of(last.active))}, at {last.site}"
+            why = f"{thread} issued it and has not committed it; the tcgen05.commit of {where}, covers only its own"
+            return _Finding("tcgen05-commit", why)
+        return _Finding("tcgen05-unwaited", f"{thread} has executed no tcgen05.commit since")
+
+    def _tell(self, finding: _Finding, old: Use, new: Use) -> None:
+        by, did = new.op.told.by, old.op
+        what = f"lanes {_span(old.lanes & new.lanes)} and columns {_span(old.columns & new.columns)} of Tensor Memory"
+        does = "writes" if new.writes else "reads"
+        before = "writes" if old.writes else "reads"
+        message = f"{new.op.name} {does} {what}, which {did.name} of warp {did.warp} {before}: {finding.why}"
+        self._block.report(
+            finding.rule, by, message, what=what, earlier=Earlier(did.told.by, did.name), remedy=finding.remedy,
+            weight=finding.weight,
+        )  # fmt: skip
+
+    # ---------------------------------------------------------------------------------------- one operation
+
+    def _check_elected(self, op: Op) -> None:
+        """Report an instruction that several lanes execute: each of them issues it."""
+        warp, by = self._warps[op.warp], op.told.by
+        last, warp.latest = warp.latest, op
+        if last is None or last.told.by.site is not by.site or last.told.by.active == by.active:
+            return
+        if last.issued == op.issued and last.told.instruction is op.told.instruction:
+            message = f"more than one lane executes {op.name}, and each of them issues the operation"
+            self._block.report("tcgen05-elect", by._replace(active=last.told.by.active | by.active), message)
+
+    def _check_aliases(self, op: Op) -> None:
+        """Report D in cells that the same mma reads as another operand."""
+        written = [Use.of(op, each, True) for each in op.told.writes]
+        for area in op.told.reads:
+            read = Use.of(op, area, False)
+            for each in written if area.role != "d" else ():
+                if read.meets(each) and op.told.kind == "mma":
+                    what = f"columns {_span(read.columns & each.columns)} of Tensor Memory"
+                    message = f"{op.name} has {_ROLES.get(area.role, area.role)} and D in the same cells: {what}"
+                    self._block.report("tcgen05-alias", op.told.by, message, what=what)
+
+    def _check_written(self, op: Op) -> None:
+        """Report operands in cells that nothing has written."""
+        for area in op.told.reads:
+            missing = ~self._written[np.ix_(area.lanes, area.columns)]
+            if area.block == op.told.by.block and area.role in ("d", "a") and missing.any():
+                columns = area.columns[missing.any(axis=0)]
+                what = f"columns {span(int(columns[0]), int(columns[-1]))} of Tensor Memory"
+                adds = ", as enable-input-d says," if area.role == "d" else ""
+                message = f"{op.name} reads {_ROLES[area.role]}{adds} in {what}, which nothing has written"
+                self._block.report("tcgen05-undefined", op.told.by, message, what=what)
+
+    def _read_shared(self, op: Op) -> None:
+        """Read the operands in shared memory, through the async proxy."""
+        by = op.told.by
+        row = self._clocks.view(by.warp, by.active)
+        for role, block, addresses, size in op.told.shared:
+            if block == by.block:
+                record = self._block.records.agent(
+                    by, f"{op.name} ({role.upper()})", Kind.TCGEN05, op.agent, op.commits
+                )
+                cells = self._block.shadow.tile(addresses, size)
+                self._shared.read_async(record, cells, Known(row, (row,)), ("tcgen05", op.agent))
+
+    def _touch(self, event: Touched) -> None:
+        """Report registers of a pending tcgen05.ld."""
+        for op in self._warps[event.by.warp].moves.values():
+            registers = op.told.registers
+            if op.told.kind != "ld" or registers is None or registers.bank is not event.registers.bank:
+                continue
+            if not set(registers.numbers).isdisjoint(event.numbers):
+                does = "writes" if event.writes else "reads"
+                message = f"the kernel {does} registers of {op.name} before tcgen05.wait::ld"
+                self._block.report(
+                    "tcgen05-wait", event.by, message, what="registers", earlier=Earlier(op.told.by, op.name)
+                )
+
+    # ---------------------------------------------------------------------------------------- columns
+
+    def _allocate(self, event: TensorAllocated) -> None:
+        self._written[:, event.start : event.start + event.columns] = False
+
+    def _free(self, event: TensorFreed) -> None:
+        """Compare the end of columns with what uses them, and forget that."""
+        by, first, last = event.by, event.start, event.start + event.columns
+        columns = (1 << last) - (1 << first)
+        row = self._clocks.view(by.warp, by.active)
+        for old in self._uses:
+            op = old.op
+            if not old.columns & columns or op.ended(row) or (op.warp == by.warp and op.waited is not None):
+                continue
+            own = op.moves and op.warp == by.warp
+            finding = self._unwaited(op) if own else self._unordered(op, by, row)
+            what = f"columns {span(first, last - 1)} of Tensor Memory"
+            message = f"{event.instruction} frees {what}, which {op.name} of warp {op.warp} uses: {finding.why}"
+            self._block.report(finding.rule, by, message, what=what, earlier=Earlier(op.told.by, op.name))
+            break
+        self._uses = [old for old in self._uses if not old.columns & columns]
+
+
+def _span(bits: int) -> str:
+    """``0 to 31``: from the first to the last of the set bits."""
+    return span((bits & -bits).bit_length() - 1, bits.bit_length() - 1)
+

@@ -1,0 +1,87 @@
+"""The smallest kernels that break the rules of tcgen05, mended; the sums go to global memory."""
+
+from kernels_mended import mends
+
+from tcemu.sanitizer.rules.tcgen05 import BAR, IDESC, A, B, commit, free, load, mma, ready, wait
+
+
+def one_product(warp, g, *, before=lambda warp, d: None, a=A, at=0):
+    """The whole kernel: a product, committed, awaited, loaded, stored."""
+    d = ready(warp)
+    before(warp, d)
+    if warp.warpid == 0:
+        with warp.only(warp.elect_sync()):
+            warp.tcgen05_mma("f16", d + at, d if a is None else a, B, IDESC, 0)
+    commit(warp)
+    wait(warp)
+    found = load(warp, d + at)
+    warp.tcgen05_wait_ld()
+    warp.st_global(g + 32 * warp.threads, found[:, :4], "v4.b32")
+    free(warp, d)
+
+
+@mends("tcgen05-unwaited", "wait for the mbarrier's phase before the use; then tcgen05.fence::after_thread_sync")
+def the_phase_is_awaited(warp, g):
+    one_product(warp, g)
+
+
+@mends("tcgen05-commit", "in the thread that issued the operations")
+def the_same_lane_commits(warp, g):
+    d = ready(warp)
+    mma(warp, d)
+    warp.bar_warp_sync()
+    commit(warp)
+    wait(warp)
+    found = load(warp, d)
+    warp.tcgen05_wait_ld()
+    warp.st_global(g + 32 * warp.threads, found[:, :4], "v4.b32")
+    free(warp, d)
+
+
+@mends("tcgen05-wait", "Execute tcgen05.wait::ld after the last tcgen05.ld")
+def the_load_is_awaited(warp, g):
+    one_product(warp, g)
+
+
+@mends("tcgen05-fence", "tcgen05.fence::after_thread_sync after the wait in the thread that goes on")
+def a_fence_after_the_mbarrier(warp, g):
+    one_product(warp, g)
+
+
+@mends("tcgen05-race", "after tcgen05.wait at a barrier")
+def zeros_are_stored_before_a_barrier(warp, g):
+    def zeros(warp, d):
+        if warp.warpid == 1:
+            warp.tcgen05_st(d + (32 << 16), 0, "32x32b.x8")
+            warp.tcgen05_wait_st()
+        warp.tcgen05_fence_before_thread_sync()
+        warp.bar_sync()
+        warp.tcgen05_fence_after_thread_sync()
+
+    one_product(warp, g, before=zeros)
+
+
+@mends("tcgen05-elect", "with warp.only(warp.elect_sync())")
+def one_lane_multiplies(warp, g):
+    d = ready(warp)
+    mma(warp, d)
+    commit(warp)
+    warp.mbarrier_wait(BAR, 0)
+    free(warp, d)
+
+
+@mends("tcgen05-undefined", "Pass enable_input_d = 0 to the first tcgen05.mma")
+def the_first_product_does_not_add(warp, g):
+    one_product(warp, g)
+
+
+@mends("tcgen05-alias", "Give each operand columns of its own")
+def a_lies_beside_d(warp, g):
+    def zeros(warp, d):
+        warp.tcgen05_st(d + (32 * warp.warpid << 16), 0, "32x32b.x8")
+        warp.tcgen05_wait_st()
+        warp.tcgen05_fence_before_thread_sync()
+        warp.bar_sync()
+        warp.tcgen05_fence_after_thread_sync()
+
+    one_product(warp, g, before=zeros, a=None, at=16)
