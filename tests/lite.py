@@ -85,7 +85,8 @@ def firefox(folder):
                     return answer["result"]
 
         ask("session.new", capabilities={})
-        context = ask("browsingContext.getTree")["contexts"][0]["context"]
+        context = ask("browsingContext.create", type="tab")["context"]
+        ask("browsingContext.activate", context=context)
 
         def evaluate(code, argument=None):
             called = f"async () => JSON.stringify((await ({code})({json.dumps(argument)})) ?? null)"
