@@ -23,6 +23,7 @@ from tcemu.layouts.tcgen05 import (
     scales_of_b_in_a_pair,
 )
 from tcemu.layouts.tcgen05_tiles import Tile, unpadded
+from tcemu.layouts.tensor_moves import cells
 
 CUTE = json.loads(Path(__file__).with_name("tcgen05.json").read_text(encoding="utf-8"))
 #: Kinds by what the tables call their elements.
@@ -61,6 +62,22 @@ def test_matrices_in_tensor_memory_are_where_cute_has_them(row):
         with row(what):
             every = zip(*(part.ravel().tolist() for part in places(what)), strict=True)
             assert hashed(f"{lane}:{column}:{bit:g}" for lane, column, bit in every) == table
+
+
+def test_registers_of_ld_and_st_hold_what_cute_has_there(row):
+    """By thread, register and half of it; CuTe's second half of .16x32bx2 follows the first."""
+    assert len(CUTE["moves"]) == 74
+    for name, table in CUTE["moves"].items():
+        shape, count, *packed = name.split(".")
+        num = int(count[1:])
+        split = num * (1 + len(packed)) if shape == "16x32bx2" else None
+        with row(name):
+            found = (np.asarray(part) for part in cells(shape, num, bool(packed), split))
+            lanes, columns = (part if packed else np.repeat(part[..., None], 2, axis=2) for part in found)
+            lanes = np.broadcast_to(lanes, columns.shape)
+            bits = np.broadcast_to([0, 0] if packed else [0, 16], columns.shape)
+            every = zip(*(part.ravel().tolist() for part in (lanes, columns, bits)), strict=True)
+            assert hashed(":".join(map(str, place)) for place in every) == table
 
 
 def test_tiles_in_shared_memory_are_where_cute_has_them(row):
