@@ -24,7 +24,7 @@ NOTEBOOKS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb
 #: The first notebook, and another every day.
 SOME = NOTEBOOKS if quick.THOROUGH else [NOTEBOOKS[0], NOTEBOOKS[1 + turn(len(NOTEBOOKS) - 1)]]
 #: Cells of the notebooks whose outputs depend on the version of Python or on what the machine has, by what they say.
-DIFFERENT = ("<listcomp>", "called at", "dtype", "nvcc", "NVRTC")
+DIFFERENT = ("<listcomp>", "called at", "dtype", "nvcc", "NVRTC", "tcemu-tabs")
 
 
 @pytest.fixture(scope="module")
