@@ -14,6 +14,7 @@ import kernels_faulty_wgmma  # noqa: F401
 import kernels_global_proxy  # noqa: F401
 import kernels_lanes  # noqa: F401
 import kernels_mbarriers  # noqa: F401
+import kernels_tcgen05  # noqa: F401
 import numpy as np
 import pytest
 from kernels_table import CORRECT, FAULTY, fill, finish, mma, ready
@@ -43,7 +44,7 @@ def test_every_rule_has_two_faulty_kernels_at_least():
 def test_the_table_of_rules_is_complete():
     for name, rule in RULES.items():
         assert rule.id == name
-        assert re.fullmatch(r"[a-z]+(-[a-z]+)*", name)
+        assert re.fullmatch(r"[a-z][a-z0-9]*(-[a-z]+)*", name)
         assert re.fullmatch(r"\d+(\.\d+)*", rule.section), name
         for text in (rule.rule, rule.fix):
             assert text.endswith("."), name

@@ -341,3 +341,92 @@ def the_slot_of_the_allocation_lies_in_a_tile(warp, g, right):
     warp.bar_sync()
     if warp.warpid == 0:
         warp.tcgen05_dealloc(d, 32)
+
+
+# ------------------------------------------------------------------------------------------------ who issues what
+
+
+@both("tcgen05-commit")
+def another_warp_commits(warp, g, right):
+    """A commit covers only what its own thread has issued."""
+    d = ready(warp)
+    mma(warp, d)
+    meet(warp)
+    if warp.warpid == (0 if right else 1):
+        with warp.only(warp.laneid == 0):
+            warp.tcgen05_commit(BAR)
+    wait(warp)
+    found = warp.tcgen05_ld(d + (32 * warp.warpid << 16), "32x32b.x8")  # <- reported
+    warp.tcgen05_wait_ld()
+    store(warp, g, found)
+    free(warp, d)
+
+
+@both("tcgen05-elect")
+def every_lane_copies(warp, g, right):
+    """A copy without elect.sync: 32 copies."""
+    d = ready(warp)
+    if warp.warpid == 0:
+        with warp.only((warp.laneid == 0) | (not right)):
+            warp.tcgen05_cp(d, A, "128x256b")  # <- reported
+    meet(warp)
+    if warp.warpid == 0:
+        with warp.only(warp.laneid == 0):
+            warp.tcgen05_cp(d + 16, A, "128x256b")
+            warp.tcgen05_commit(BAR)
+    wait(warp)
+    free(warp, d)
+
+
+@both("tcgen05-undefined")
+def the_second_accumulator_is_never_zeroed(warp, g, right):
+    """Two accumulators, and only the first sum of the first one begins anew."""
+    d = ready(warp)
+    if warp.warpid == 0:
+        with warp.only(warp.laneid == 0):
+            for step in range(4):
+                warp.tcgen05_mma("f16", d + 8 * (step % 2), A, B, IDESC, step >= (2 if right else 1))  # <- reported
+    commit(warp)
+    wait(warp)
+    free(warp, d)
+
+
+@both("tcgen05-alias")
+def a_begins_in_the_last_columns_of_d(warp, g, right):
+    """12: columns counted in elements instead of words."""
+    d = ready(warp)
+    a = d + (8 if right else 4)
+    warp.tcgen05_st(d + (32 * warp.warpid << 16), 0, "32x32b.x32")
+    warp.tcgen05_wait_st()
+    meet(warp)
+    if warp.warpid == 0:
+        with warp.only(warp.laneid == 0):
+            warp.tcgen05_mma("f16", d, a, B, IDESC, 0)  # <- reported
+    commit(warp)
+    wait(warp)
+    free(warp, d)
+
+
+@both("tcgen05-race")
+def the_next_sum_does_not_wait_for_the_readers(warp, g, right):
+    """17: a phase is missing between those who load the accumulator and the thread that uses it again."""
+    d = ready(warp)
+    barriers(warp, 4)
+    mma(warp, d)
+    commit(warp)
+    wait(warp)
+    found = warp.tcgen05_ld(d + (32 * warp.warpid << 16), "32x32b.x8")  # <- reported
+    warp.tcgen05_wait_ld()
+    warp.tcgen05_fence_before_thread_sync()
+    with warp.only(warp.laneid == 0):
+        warp.mbarrier_arrive(DONE)
+    if warp.warpid == 0:
+        if right:
+            warp.mbarrier_wait(DONE, 0)
+            warp.tcgen05_fence_after_thread_sync()
+        with warp.only(warp.laneid == 0):
+            warp.tcgen05_mma("f16", d, A, B, IDESC, 0)  # <- reported
+            warp.tcgen05_commit(SECOND)
+    store(warp, g, found)
+    warp.mbarrier_wait(SECOND, 0)
+    free(warp, d)
