@@ -84,6 +84,8 @@ class Cluster:
         self._placings: dict[tuple[int, int], Labelled] = {}
         self._wgmmas: dict[int, tuple[events.Wgmma, events.Wgmma]] = {}
         self._origins: dict[int, tuple[By, By]] = {}
+        #: the origins of the latest commits of tcgen05, whose arrivals come later with the same origin
+        self._commits: dict[int, tuple[By, By]] = {}
 
     def __call__(self, event: Event) -> Event | None:
         """The event as that of one block; None for the end of a block that is not the last."""
@@ -120,6 +122,8 @@ class Cluster:
     def moved_by(self, event: Any, by: By) -> By:
         """The origin, with the number of the warp in the cluster."""
         if self._origins and (found := self._origins.pop(id(by), None)) is not None:
+            return found[1]
+        if self._commits and (found := self._commits.get(id(by))) is not None:
             return found[1]
         moved = _by(By, (by.block, self._numbered[by.block][by.warp], by.active, by.site))
         if isinstance(event, events.CopiesArrive):  # whose arrival comes later, with the same origin
@@ -173,9 +177,10 @@ class Cluster:
     def moved_copy(self, event: Any, given: events.Copy) -> events.Copy:
         """A copy."""
         rank = self._ranks[given.by.block if given.owner < 0 else given.owner]
+        owner = given.owner if given.counter is None else given.counter
         moved = {
             "by": self.moved_by(event, given.by),
-            "mbarrier": self._placed(given.mbarrier, rank),
+            "mbarrier": self._placed(given.mbarrier, self._ranks[given.by.block if owner < 0 else owner]),
             "reads": self._side(given.reads, self._ranks[given.by.block]),
             "writes": self._side(given.writes, rank),
         }
@@ -184,6 +189,14 @@ class Cluster:
     def _side(self, side: tuple[Any, Array, int], rank: int) -> tuple[Any, Array, int]:
         space, addresses, size = side
         return space, self._moved(addresses, rank) if space == "shared" else addresses, size
+
+    def moved_commit(self, event: Any, given: events.Tcgen05Commit) -> events.Tcgen05Commit:
+        """A commit of tcgen05."""
+        moved = self.moved_by(event, given.by)
+        if len(self._commits) == _KEPT:
+            del self._commits[next(iter(self._commits))]
+        self._commits[id(given.by)] = given.by, moved
+        return _changed(given, {"by": moved})
 
     def moved_wgmma(self, event: Any, given: events.Wgmma) -> events.Wgmma:
         """An mma_async, always the same object for the same one."""
@@ -227,5 +240,6 @@ _FIELDS: dict[str, Move] = {
     "warpgroup": Cluster.moved_warpgroup,
     "copy": Cluster.moved_copy,
     "wgmma": Cluster.moved_wgmma,
+    "commit": Cluster.moved_commit,
     "waiting": Cluster.moved_waiting,
 }

@@ -60,12 +60,8 @@ class TensorMemories:
         self._commits: dict[int, int] = {}
         #: the last commit of anybody
         self._committed: By | None = None
-        if len(block.numbers) > 1:
-            self.handlers: Handlers = {}
-            return
         self._mbarriers, self._shared = block.section(Mbarriers), block.section(SharedMemory)
-        self._mbarriers.covering = self._commit
-        self.handlers = {
+        self.handlers: Handlers = {
             Tcgen05Issued: self._issue,
             Tcgen05Waited: self._wait,
             Tcgen05Fenced: self._fence,
@@ -73,6 +69,10 @@ class TensorMemories:
             TensorFreed: self._free,
             Touched: self._touch,
         }
+        if len(block.numbers) > 1:
+            self.handlers = dict.fromkeys(self.handlers, lambda _: None)
+            return
+        self._mbarriers.covering = self._commit
 
     # ---------------------------------------------------------------------------------------- operations
 
