@@ -58,6 +58,9 @@ def copy_tiles(warp: Warp, plan: Plan, a: TensorMap, b: TensorMap, tiles: list[t
                 warp.mbarrier_arrive_expect_tx(plan.full(stage), PAIR * size)
             warp.run(_LOAD, to, a, (k, ROWS * (PAIR * y + rank)), full)
             warp.run(_LOAD, to + ROWS * LINE, b, (k, plan.columns * x + half * rank), full)
+        for number in range(len(tiles) * steps, len(tiles) * steps + plan.stages):
+            # commits arrive in both blocks, so that neither may exit before the last ones have
+            warp.mbarrier_wait(plan.empty(number % plan.stages), (number // plan.stages + 1) % 2)
 
 
 def multiply_tiles(warp: Warp, plan: Plan, taddr: int, tiles: list[tuple[int, int]], steps: int) -> None:
