@@ -82,6 +82,10 @@ class _Mma:
             self.product = _product(instruction, self.idesc, core.target)
         except LayoutError as error:
             refused(core, by, instruction, error, idesc=True)
+        if instruction.words.get("ashift"):
+            raise ArithmeticUnknown(
+                f"{instruction}: which rows .ashift moves across a boundary of 32 lanes has not been published"
+            )
         if self.given.get("scale_input_d"):
             raise ArithmeticUnknown(
                 f"{instruction}: how the hardware rounds a D that scale_input_d has made smaller has not been "

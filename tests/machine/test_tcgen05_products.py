@@ -5,7 +5,8 @@ import pytest
 from rows import rows
 from tensor_kernels import ORDERS, Placed
 
-from tcemu.errors import LaunchError
+import tcemu
+from tcemu.errors import ArithmeticUnknown, LaunchError
 from tcemu.layouts import instruction_descriptor
 
 #: kind, types of A, B and D, m, n, number of blocks
@@ -133,3 +134,11 @@ def test_what_a_product_does_not_take(change, says):
     with pytest.raises(LaunchError) as caught:
         placed.run()
     assert says in str(caught.value)
+
+
+def test_rows_that_are_shifted_are_refused():
+    """Where .ashift moves the rows at the boundaries of 32 lanes has not been published."""
+    placed = _placed("f16", "f16", "f16", "f32", 128, 8, 1, held=True)
+    placed.instruction = tcemu.parse(f"{placed.instruction}.ashift", "sm_100a")
+    with pytest.raises(ArithmeticUnknown, match="which rows .ashift moves"):
+        placed.run()

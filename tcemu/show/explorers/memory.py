@@ -112,7 +112,7 @@ def cell_of_tensor_memory(warp: int = 1, lane: int = 40, column: int = 100) -> E
 def registers_of_tcgen05_ld(shape: str = "16x256b", thread: int = 5) -> Explorer:
     """The cells of Tensor Memory from which tcgen05.ld fills each register, with those of one thread marked.
 
-    `shape` is one of PTX's, with the number of repetitions that fills 16 columns. Raises OperandError for another one.
+    `shape` is one of PTX's, with the number of repetitions that fills 8 columns. Raises OperandError for another one.
     """
     pictured = {name: _loaded(name, num) for name, num in _LOADS.items()}
     controls: dict[str, Range | Choice] = {
@@ -126,8 +126,8 @@ def registers_of_tcgen05_ld(shape: str = "16x256b", thread: int = 5) -> Explorer
     return Explorer(draw, controls)
 
 
-#: Shapes of tcgen05.ld and their .num that fills 16 columns.
-_LOADS = {"32x32b": 16, "16x64b": 8, "16x128b": 4, "16x256b": 2}
+#: Shapes of tcgen05.ld and their .num that fills 8 columns.
+_LOADS = {"32x32b": 8, "16x64b": 4, "16x128b": 2, "16x256b": 1}
 
 
 def _loaded(shape: str, num: int) -> Fragment:
