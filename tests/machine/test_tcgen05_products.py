@@ -140,5 +140,5 @@ def test_rows_that_are_shifted_are_refused():
     """Where .ashift moves the rows at the boundaries of 32 lanes has not been published."""
     placed = _placed("f16", "f16", "f16", "f32", 128, 8, 1, held=True)
     placed.instruction = tcemu.parse(f"{placed.instruction}.ashift", "sm_100a")
-    with pytest.raises(ArithmeticUnknown, match="which rows .ashift moves"):
+    with pytest.raises(ArithmeticUnknown, match="which rows"):
         placed.run()
