@@ -1,3 +1,3 @@
 """What kernels need from the machine: compiling, threads, and memory; nothing here computes."""
 
-__all__ = ["compiling", "memory", "shadow", "threads"]
+__all__ = ["compiling", "memory", "threads"]
