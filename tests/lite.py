@@ -69,9 +69,10 @@ def firefox(folder):
     (folder / "user.js").write_text(_preferences())
     asked = [FIREFOX, "--headless", "--no-remote", "--profile", str(folder), "--remote-debugging-port", "0"]
     process = subprocess.Popen(asked, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    reader = threading.Thread(target=process.stderr.read, daemon=True)
     try:
         told = next(line for line in process.stderr if "WebDriver BiDi listening" in line)
-        threading.Thread(target=process.stderr.read, daemon=True).start()
+        reader.start()
         socket = websocket.create_connection(f"{told.split()[-1]}/session", suppress_origin=True, timeout=PATIENCE)
         numbers = itertools.count(1)
 
@@ -100,6 +101,9 @@ def firefox(folder):
     finally:
         process.terminate()
         process.wait()
+        if reader.is_alive():
+            reader.join()
+        process.stderr.close()
 
 
 _STATUS = """() => {

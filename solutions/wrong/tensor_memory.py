@@ -17,8 +17,15 @@ WRONG = {
             lambda thread, register: (thread // 4, 2 * (thread % 4) + register % 2 + 8 * (register // 2)),
             "8 lanes further down",
         ),
+        (
+            lambda thread, register: (
+                thread // 4 + 8 * (register % 2), 2 * (thread % 4) + register // 2 % 2 + 8 * (register // 4)
+            ),
+            "registers 2 and 3 of every four",
+        ),
     ],
     "cell_of_16x64b": [
+        (lambda thread, register: (thread, register), "a lane of its own"),
         (lambda thread, register: (thread // 4 + 8 * (register % 2), thread % 4 + 4 * (register // 2)), "16x128b"),
         (lambda thread, register: (thread // 4 + 8 * (thread // 2 % 2), thread % 2 + 2 * register), "lanes 8 apart"),
     ],

@@ -216,6 +216,8 @@ class Descriptor:
         layout = self.layout(element, major)
         if not (is_whole(mn) and is_whole(k)) or mn < 0 or k < 0:
             raise LayoutError(f"mn and k must be whole numbers of at least 0; got mn {briefly(mn)}, k {briefly(k)}")
+        if max(mn, k) >> 31:
+            raise LayoutError(f"mn and k must be less than {1 << 31:,}; got mn {briefly(mn)}, k {briefly(k)}")
         return int(tile_addresses(self, layout, np.array([mn], np.int64), np.array([k], np.int64)).item())
 
     def step(self, by: int) -> Descriptor:

@@ -41,7 +41,8 @@ def test_what_no_recording_shows_stands_in_every_row(row):
 def test_a_row_is_inferred_where_nothing_is_recorded():
     """Only there: every recording is compared."""
     for held, found in recordings().items():
-        if has_numbers(held):
+        theirs = any(name.startswith("tcgen05") for name in held.families)  # MMA-Sim's numbers: test_tcgen05.py
+        if has_numbers(held) and not theirs:
             assert (held.known == "inferred") == (not found), label(held)
 
 

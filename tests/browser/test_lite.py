@@ -30,6 +30,8 @@ DIFFERENT = ("<listcomp>", "called at", "dtype", "nvcc", "NVRTC", "tcemu-tabs")
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
     pytest.importorskip("jupyterlite_core", reason="the extra `lite` is not installed")
+    import setuptools  # noqa: F401 - JupyterLite imports distutils, which setuptools refuses to find there later
+
     from tcemu.commands.lite.build import build
 
     site = tmp_path_factory.mktemp("lite") / "site"

@@ -41,7 +41,7 @@ def test_it_says_what_the_notebook_says(entry):
     path = ROOT / "notebooks" / entry.file
     head = next(cells(path, None))
     assert head.startswith(f"# {entry.file[:2]} {entry.title}\n")
-    assert f"**Time:** {entry.minutes} minutes." in head
+    assert re.search(rf"\*\*Time:\*\* {entry.minutes} minutes[.;]", head)
     assert set(re.findall(r"\((\d\d_\w+\.ipynb)\)", head)) == set(entry.before)
     assert checked(path, "exercise") == entry.tasks
     listed = re.findall(r"^\*\*Manual:\*\* .*$", head, re.MULTILINE)

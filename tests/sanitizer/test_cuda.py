@@ -48,6 +48,7 @@ WITHOUT = {
     "uninitialised-registers": "a variable without a value has none in PTX either: the compiler leaves it out",
     "wgmma-fence-touched": "the compiler decides where registers are written: behind the fence in right kernels too",
     "wmma-mixed": "fragments of nvcuda::wmma have types, and registers in PTX do not tell what loaded them",
+    **dict.fromkeys((name for name in RULES if name.startswith("tcgen05")), "the corpus has it in Python only"),
 }
 
 

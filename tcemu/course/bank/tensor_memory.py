@@ -103,6 +103,8 @@ EXERCISES = [
             ("lane", "column"),
             _NARROW,
             (
+                ("That is .32x32b, where a thread has a lane of its own.",
+                 lambda thread, register: np.stack([thread + 0 * register, register + 0 * thread], axis=-1)),
                 ("That is .16x128b: there, the register decides between a lane and the one 8 further down.",
                  lambda thread, register: np.stack(
                      [thread // 4 + 8 * (register % 2), thread % 4 + 4 * (register // 2)], axis=-1)),

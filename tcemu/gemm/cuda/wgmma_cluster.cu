@@ -51,7 +51,6 @@ __device__ void produce_for_all(const void* a, const void* b, int steps) {
     }
 }
 
-// The mbarriers of other blocks: so the scope is the cluster, and not the block, which an arrival without one has.
 __device__ void release_in_all(int stage) {
     if (threadIdx.x % 32 == 0)
         for (int each = 0; each < BLOCKS; ++each)
