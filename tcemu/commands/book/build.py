@@ -7,6 +7,7 @@ a server for each build.)
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -52,7 +53,10 @@ def _button(name: str, live: str) -> str:
 
 
 def _folded(notebook: str, button: str = "") -> str:
-    """A notebook in which the code that is hidden in JupyterLab has myst-nb's tag; `button` follows its title."""
+    """A notebook as myst-nb reads it: hidden code has its tag, and links name headings as it does.
+
+    `button` follows the title.
+    """
     held = json.loads(notebook)
     first = held["cells"][0]
     if button and first["cell_type"] == "markdown":
@@ -62,7 +66,19 @@ def _folded(notebook: str, button: str = "") -> str:
         metadata = cell["metadata"]
         if metadata.get("jupyter", {}).get("source_hidden"):
             metadata["tags"] = [*metadata.get("tags", []), "hide-input"]
+        if cell["cell_type"] == "markdown":
+            cell["source"] = _LINK.sub(_to_heading, "".join(cell["source"]))
     return json.dumps(held)
+
+
+#: A link to a heading of a notebook.
+_LINK = re.compile(r"(\]\([^()#\s]*\.ipynb#)([^()\s]+)\)")
+
+
+def _to_heading(link: re.Match[str]) -> str:
+    """The link with the heading's name as MyST makes it; JupyterLab keeps capitals and punctuation."""
+    name = re.sub(r"[^\w-]", "", link[2].lower())
+    return f"{link[1]}{name})"
 
 
 def _sphinx(sources: Path, doctrees: Path, out: Path, wanted: Manifest, strict: bool) -> None:
