@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from tcemu.assembly import Function, Immediate, Instruction, Memory, Operand, Register, Symbol, width
 
@@ -59,8 +59,7 @@ def _known(function: Function) -> dict[Operand, tuple[Operand, int]]:
 
 
 def _place(text: Instruction, known: dict[Operand, tuple[Operand, int]]) -> _Place:
-    memory = text.operands[1]
-    assert isinstance(memory, Memory)  # noqa: S101 - the callers know it
+    memory = cast("Memory", text.operands[1])  # of a load or an atomic operation
     base: Operand = memory.base
     offset = memory.offset
     if isinstance(base, Symbol):

@@ -50,7 +50,7 @@ EXERCISES = [
             ("number of columns",),
             _columns,
             (
-                ("A power of two is asked for.", lambda n, accumulators: np.maximum(32, n * accumulators)),
+                ("tcgen05.alloc takes a power of two.", lambda n, accumulators: np.maximum(32, n * accumulators)),
                 ("At least 32 columns are allocated, however few are needed.",
                  lambda n, accumulators: 1 << np.ceil(np.log2(n * accumulators)).astype(np.int64)),
                 ("That is one accumulator.", lambda n, accumulators: _columns(n, 0 * accumulators + 1)),
