@@ -164,9 +164,7 @@ def open_lab(folder: Path, first: str, options: list[str]) -> None:
 
     # Defaults of the course, such as pages that open rendered; the learner's own settings take precedence.
     defaults = str(Path(__file__).parent / "course" / "jupyter")
-    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(
-        filter(None, (defaults, os.environ.get("JUPYTER_CONFIG_PATH")))
-    )
+    os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, (defaults, os.environ.get("JUPYTER_CONFIG_PATH"))))
     arguments = [f"--ServerApp.root_dir={folder.resolve()}", f"--LabApp.default_url=/lab/tree/{quote(first)}"]
     # In a container, root is often the only user; the server listens on this machine only and requires a token.
     if hasattr(os, "geteuid") and os.geteuid() == 0:

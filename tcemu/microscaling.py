@@ -128,13 +128,9 @@ def _even(largest: Array, elements: Format) -> Array:
 
 _ROUNDINGS = (
     Rounding("floor", "floor(log2(magnitude)) - emax: the OCP's specification", _floor),
-    Rounding(
-        "rp", "magnitude / largest element, rounded up: cvt.rp, cuBLAS, Transformer Engine, torchao's RCEIL", _up
-    ),
+    Rounding("rp", "magnitude / largest element, rounded up: cvt.rp, cuBLAS, Transformer Engine, torchao's RCEIL", _up),
     Rounding("ceil", "ceil(log2(magnitude)) - emax: torchao's CEIL", _ceil),
-    Rounding(
-        "even", "floor(log2(magnitude rounded to the element's mantissa, ties up)) - emax: torchao's EVEN", _even
-    ),
+    Rounding("even", "floor(log2(magnitude rounded to the element's mantissa, ties up)) - emax: torchao's EVEN", _even),
 )
 ROUNDINGS: dict[str, Rounding] = Named("rounding of scales", {each.name: each for each in _ROUNDINGS})
 #: Other names of these, in lower case.
@@ -240,9 +236,7 @@ def tensor_scale(matrix: npt.ArrayLike) -> float:
     largest = np.abs(np.where(np.isfinite(values), values, 0)).max(initial=0)
     share = largest / (lookup("e2m1").largest * lookup("ue4m3").largest)
     if share > np.finfo(np.float32).max:
-        raise OperandError(
-            f"the tensor scale must fit a float32, but the largest magnitude / (6 * 448) is {share:g}"
-        )
+        raise OperandError(f"the tensor scale must fit a float32, but the largest magnitude / (6 * 448) is {share:g}")
     scale = np.float32(share)
     return float(scale) if scale > 0 else 1.0
 

@@ -49,9 +49,7 @@ class Ptxas:
     @cached_property
     def versions(self) -> tuple[str, ...]:
         """The PTX versions that it knows, oldest first."""
-        known = next(
-            number for number in range(len(VERSIONS), 0, -1) if self.knows(VERSIONS[number - 1], "sm_90")
-        )
+        known = next(number for number in range(len(VERSIONS), 0, -1) if self.knows(VERSIONS[number - 1], "sm_90"))
         return VERSIONS[:known]
 
     def knows(self, version: str, target: str) -> bool:

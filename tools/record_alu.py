@@ -164,9 +164,7 @@ Ask = Callable[[Job, Sequence[Any], int], Any]
 def job(number: int, kinds: Sequence[int], mode: int, count: int, places: int, first: int = 0) -> Job:
     """A job without addresses."""
     given = [int(kind) for kind in kinds if kind]
-    return Job(
-        number=number, first=first, count=count, kinds=(ctypes.c_int * 4)(*given), mode=mode, places=places
-    )
+    return Job(number=number, first=first, count=count, kinds=(ctypes.c_int * 4)(*given), mode=mode, places=places)
 
 
 def special(number: int, kinds: Sequence[int], file: dict[str, Any], ask: Ask) -> int:

@@ -28,13 +28,18 @@ from tcemu.cuda import compiler, triton  # noqa: E402
 from tcemu.gemm import twins  # noqa: E402
 
 
+def without_paths(text: str) -> str:
+    """The same PTX with paths below the repository or the environment."""
+    return text.replace(f"{Path(sys.prefix)}/", "").replace(f"{ROOT}/", "")
+
+
 def of_twins() -> dict[str, str]:
     """PTX by the hash of what is compiled."""
     found: dict[str, str] = {}
 
     def compile_only(text: str, define: Mapping[str, str | int]) -> ptx.Module:
         module = twins.compiled(text, define)
-        found[key(text, define)] = module.text
+        found[key(text, define)] = without_paths(module.text)
         return module
 
     for each in TWINS.values():
@@ -49,7 +54,7 @@ def of_triton() -> dict[str, Any]:
     for name, (function, _, make, constants) in LAUNCHES.items():
         for target in TARGETS[name]:
             made = triton.compiled(function, *make(), target=target, **constants)
-            text = made.module.text.replace(f"{ROOT}/", "")
+            text = without_paths(made.module.text)
             found[f"{name}-{target}"] = {
                 "ptx": text, "warps": made.num_warps, "shared": made.shared, "scratch": made.scratch,
             }  # fmt: skip

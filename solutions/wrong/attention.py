@@ -155,6 +155,7 @@ def unmasked(warp, q, k, v, window, out):
 
 def hidden_as(score, **options):
     """The right window, and another score for what is outside."""
+
     def kernel(warp, q, k, v, window, out):
         attended(warp, q, k, v, out, lambda age: (age >= 0) & (age < window), hidden=score, **options)
 

@@ -195,9 +195,7 @@ def hopper(warp, a, b, d, advance=32, clear=False, flips=True, fence=True, wait=
     for step in range(steps):
         stage, turn = step % 2, step // 2
         warp.mbarrier_wait(full[stage], turn % 2 if flips else 0)
-        of_a, of_b = (
-            Descriptor.for_tile("f16", 64, 64, swizzle=128, start=16384 * stage + 8192 * i) for i in range(2)
-        )
+        of_a, of_b = (Descriptor.for_tile("f16", 64, 64, swizzle=128, start=16384 * stage + 8192 * i) for i in range(2))
         if fence:
             warp.wgmma_fence()
         for at in range(4):
@@ -325,23 +323,40 @@ def not_shared(warp, a, b, d):
 
 WRONG = {
     "split_sums": [
-        (unsplit, "without splits"), (in_reverse, "reverse"), (in_pairs, "in pairs"), (interleaved, "interleaved"),
-        (two_parts, "There are 2 parts"), (steps_in_turn, "You distributed the steps of 16"),
+        (unsplit, "without splits"),
+        (in_reverse, "reverse"),
+        (in_pairs, "in pairs"),
+        (interleaved, "interleaved"),
+        (two_parts, "There are 2 parts"),
+        (steps_in_turn, "You distributed the steps of 16"),
     ],
     "mma_gemm": [
-        (without_trans, "trans"), (halves_exchanged, "swapped"), (one_step, "first step"),
-        (without_barrier, "cp.async"), (tiles_exchanged, "rows and columns"),
+        (without_trans, "trans"),
+        (halves_exchanged, "swapped"),
+        (one_step, "first step"),
+        (without_barrier, "cp.async"),
+        (tiles_exchanged, "rows and columns"),
     ],
     "mended_stages": [
-        (as_given, "phase"), (only_the_consumer, "phase"), (only_the_producer, "phase"), (no_arrival, "phase"),
+        (as_given, "phase"),
+        (only_the_consumer, "phase"),
+        (only_the_producer, "phase"),
+        (no_arrival, "phase"),
     ],
     "wgmma_gemm": [
-        (same_k, "32 bytes"), (cleared_each_time, "starts anew"), (parity_stays, "TMA"), (without_fence, "fence"),
-        (released_early, "overwritten"), (exchanged, "swapped"),
+        (same_k, "32 bytes"),
+        (cleared_each_time, "starts anew"),
+        (parity_stays, "TMA"),
+        (without_fence, "fence"),
+        (released_early, "overwritten"),
+        (exchanged, "swapped"),
         (b_transposed, "The transpose bit of B is set"),
     ],
     "cluster_gemm": [
-        (same_columns, "second one begins"), (same_half, "its own half"), (own_readers, "overwritten"),
-        (own_bytes, "expect"), (not_shared, "expect"),
+        (same_columns, "second one begins"),
+        (same_half, "its own half"),
+        (own_readers, "overwritten"),
+        (own_bytes, "expect"),
+        (not_shared, "expect"),
     ],
 }

@@ -111,8 +111,19 @@ def right_first(left: Any, right: Any) -> Any:
 
 
 def _product(
-    warp: Any, a: Any, b: Any, d: Any, *, order: tuple[int, ...] = (0, 1, 2, 3), down: int = 8, chain: bool = True,
-    steps: range = range(0, 64, 32), halves: int = 2, fill: int | None = 0, pair: int = 4, of_b: int = 1,
+    warp: Any,
+    a: Any,
+    b: Any,
+    d: Any,
+    *,
+    order: tuple[int, ...] = (0, 1, 2, 3),
+    down: int = 8,
+    chain: bool = True,
+    steps: range = range(0, 64, 32),
+    halves: int = 2,
+    fill: int | None = 0,
+    pair: int = 4,
+    of_b: int = 1,
 ) -> None:
     g, t = warp.laneid // 4, warp.laneid % 4
     c = warp.registers(4, fill=fill)

@@ -138,8 +138,17 @@ def same_step(warp: Any, a: Any, d: Any) -> None:
 
 
 def _epilogue(
-    warp: Any, c: Any, out: Any, *, stride: int = 80, sync: bool = True, exchange: bool = False, swap: bool = False,
-    trans: bool = False, cut: bool = False, words: int = 4,
+    warp: Any,
+    c: Any,
+    out: Any,
+    *,
+    stride: int = 80,
+    sync: bool = True,
+    exchange: bool = False,
+    swap: bool = False,
+    trans: bool = False,
+    cut: bool = False,
+    words: int = 4,
 ) -> None:
     lane = warp.laneid
     opcode = STORE.replace(".shared", ".trans.shared") if trans else STORE

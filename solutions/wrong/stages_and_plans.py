@@ -50,15 +50,22 @@ def turns(step, stages):
 
 WRONG = {
     "copied_bytes": [
-        (once, "counted once"), (elements, "elements"), (whole_tiles, "that exist"), (rounded_down, "round"),
+        (once, "counted once"),
+        (elements, "elements"),
+        (whole_tiles, "that exist"),
+        (rounded_down, "round"),
     ],
     "stage_and_parities": [
-        (by_step, "follow the turn"), (never_flipped, "never flip"), (same_parity, "one phase behind"),
+        (by_step, "follow the turn"),
+        (never_flipped, "never flip"),
+        (same_parity, "one phase behind"),
         (turns, "mod 2"),
     ],
     "better_plan": [
-        (Plan(columns=64, stages=2, in_flight=1), "ahead"), (Plan(columns=64, stages=2, in_flight=0), "tile is small"),
+        (Plan(columns=64, stages=2, in_flight=1), "ahead"),
+        (Plan(columns=64, stages=2, in_flight=0), "tile is small"),
         (Plan(columns=256, stages=2, in_flight=0), "tile is large"),
-        (Plan(columns=256, stages=4), "fewer stages"), (Plan(stages=1), "more stages than groups"),
+        (Plan(columns=256, stages=4), "fewer stages"),
+        (Plan(stages=1), "more stages than groups"),
     ],
 }

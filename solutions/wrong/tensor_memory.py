@@ -19,7 +19,8 @@ WRONG = {
         ),
         (
             lambda thread, register: (
-                thread // 4 + 8 * (register % 2), 2 * (thread % 4) + register // 2 % 2 + 8 * (register // 4)
+                thread // 4 + 8 * (register % 2),
+                2 * (thread % 4) + register // 2 % 2 + 8 * (register // 4),
             ),
             "registers 2 and 3 of every four",
         ),

@@ -120,6 +120,8 @@ _DIRECTED: dict[str, Callable[..., Value]] = {
     "rcp": lambda ops, rnd, x: _divide(ops, rnd, ops.constant(_ONE, 64), x),
     "sqrt": _root,
 }
+
+
 def double(operation: str, ops: Ops, words: Words, *values: Value) -> Value:
     """An operation on F64."""
     rnd = words.get("rnd", "rn")

@@ -240,10 +240,7 @@ def _signs() -> list[Row]:
 
 
 ROWS = (
-    *(
-        Row(f"testp.op.{kind}", "pred", kind, partial(tested, kind), "9.7.3.1", _CLASSES)
-        for kind in ("f32", "f64")
-    ),
+    *(Row(f"testp.op.{kind}", "pred", kind, partial(tested, kind), "9.7.3.1", _CLASSES) for kind in ("f32", "f64")),
     _row("copysign.f32", 2, "9.7.3.2", partial(copysign, "f32")),
     _row("copysign.f64", 2, "9.7.3.2", partial(copysign, "f64")),
     *_arithmetic(),

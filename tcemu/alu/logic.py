@@ -83,7 +83,12 @@ ROWS = (
     Row("cnot.btype", "btype", "btype", _not_set, "9.7.8.5"),
     Row("lop3.b32", "b32", "b32 b32 b32 u32", by_table, "9.7.8.6"),
     Row(
-        "lop3.BoolOp.b32", "b32|pred", "b32 b32 b32 u32 pred", _with_predicate, "9.7.8.6", {"BoolOp": "or and"},
+        "lop3.BoolOp.b32",
+        "b32|pred",
+        "b32 b32 b32 u32 pred",
+        _with_predicate,
+        "9.7.8.6",
+        {"BoolOp": "or and"},
     ),
     Row("shf.side.mode.b32", "b32", "b32 b32 u32", _funnel, "9.7.8.7", {"side": "l r", "mode": "clamp wrap"}),
     Row("shl.btype", "btype", "btype u32", _left, "9.7.8.8"),

@@ -115,9 +115,7 @@ def _widened(source: str, target: str, patterns: Array) -> Array:
     return patterns if source == target else conversion(source, target)[patterns]
 
 
-def _fused(
-    model: FusedSums, a: _Numbers, b: _Numbers, point: int, c: _Numbers, form: Format, result: Format
-) -> Array:
+def _fused(model: FusedSums, a: _Numbers, b: _Numbers, point: int, c: _Numbers, form: Format, result: Format) -> Array:
     """One fused sum for every element: patterns (w, m, n)."""
     products = a.significand * b.significand
     exponents = np.where(products == 0, _NONE, a.exponent + b.exponent)

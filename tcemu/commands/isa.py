@@ -186,5 +186,3 @@ def _position(text: str | None) -> tuple[int, ...] | None:
         return tuple(int(number) for number in text.split(","))
     except ValueError:
         raise LayoutError(f"--at takes row,column as whole numbers, such as 3,5; got {text!r}") from None
-
-

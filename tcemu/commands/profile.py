@@ -214,4 +214,3 @@ def _hazards(run: _Run) -> Part:
 
 def _told(reports: list[Hazard]) -> tuple[str, ...]:
     return tuple(line for report in reports for line in [*str(report).splitlines(), ""])
-

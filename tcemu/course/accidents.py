@@ -58,9 +58,7 @@ def _names(count: int, axes: Sequence[str]) -> tuple[str, ...]:
     return tuple(axes) if len(axes) == count else ("row", "column") if count == 2 else ("index",) * count
 
 
-def _accidents(
-    right: Array, names: Sequence[str]
-) -> Iterator[tuple[str, Array]]:
+def _accidents(right: Array, names: Sequence[str]) -> Iterator[tuple[str, Array]]:
     """The array after each of the usual accidents."""
     for axis, name in enumerate(names):
         if right.shape[axis] > 1:

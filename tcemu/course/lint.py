@@ -238,4 +238,3 @@ def _manifest(folder: Path, held: Sequence[Case]) -> Iterator[Problem]:
     for case in held:
         if case.exercise.name not in listed:
             yield Problem(case.exercise.name, "course.toml does not list it")
-

@@ -40,9 +40,7 @@ class Mistake:
     gives: npt.NDArray[Any]
 
 
-def diagnosis(
-    got: npt.NDArray[Any], right: npt.NDArray[Any], mistakes: Iterable[Mistake], most: float = 1.0
-) -> str:
+def diagnosis(got: npt.NDArray[Any], right: npt.NDArray[Any], mistakes: Iterable[Mistake], most: float = 1.0) -> str:
     """The name of the mistake that explains `got`; empty if none does.
 
     A mistake explains an answer to the part in which the two agree, of the elements where either of them is wrong;

@@ -152,4 +152,3 @@ def wrong_answers(folder: Path) -> Mapping[str, Sequence[Wrong]]:
 def taught(verdict: Verdict, words: str) -> bool:
     """Whether a verdict rejects an answer and says `words`."""
     return not verdict and words.lower() in f"{verdict.says} {verdict.mistake}".lower()
-

@@ -84,7 +84,7 @@ class Module(ptx.Module):
         answer = compiler.ask(request)
         if answer.failed:
             if messages.names_wrong(answer.log) or "name expression" in answer.log.lower():
-                raise self._unknown(expression, messages.unknown_argument(answer.log, expression.partition('<')[0]))
+                raise self._unknown(expression, messages.unknown_argument(answer.log, expression.partition("<")[0]))
             raise messages.error(answer.log, answer.failed)
         self._from.lowered[expression] = answer.lowered[expression]
         return _Instance(self, _with_own_names(answer.ptx, self._from.paths))
@@ -98,9 +98,7 @@ class Module(ptx.Module):
             return UnknownKey(f"{name} is an ordinary function: a kernel is declared __global__ void {name}(...)")
         template = name.partition("<")[0].strip() if isinstance(name, str) else ""
         if template in self.templates:
-            return UnknownKey(
-                f"{name} is no instantiation of the template {template}: {why or _NO_INSTANCE}"
-            )
+            return UnknownKey(f"{name} is no instantiation of the template {template}: {why or _NO_INSTANCE}")
         if self.templates:
             several = listing((f"{each}<...>" for each in self.templates), "and")
             return UnknownKey(f"{error} Templates get their arguments in the name: {several}.")

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from tcemu.errors import FormatError, Named, TableError, did_you_mean, listing, shown
 from tcemu.formats.format import Format
 
+# fmt: off
 _ROWS = (
     Format("f64", "float64", exponent=11, mantissa=52, bias=1023, infinities=True, nan="ieee", note="IEEE binary64"),
     Format(
@@ -67,6 +68,7 @@ _ROWS = (
     Format("u4", "uint4", "integer", mantissa=4, signed=False, note="unsigned, eight to a register"),
     Format("b1", "bool", "bit", mantissa=1, signed=False, note="one bit, thirty-two to a register"),
 )
+# fmt: on
 
 FORMATS: Mapping[str, Format] = MappingProxyType(Named("number format", {row.name: row for row in _ROWS}))
 if len(FORMATS) != len(_ROWS):

@@ -39,6 +39,7 @@ def schedule_of_mma(a: Array, b: Array, stages: int = 3) -> Explorer:
     >>> explorers.schedule_of_mma(np.ones((64, 64), np.float16), np.ones((64, 64), np.float16)).values
     {'stages': '3'}
     """
+
     def drawn(stages: int) -> Picture:
         run = Timeline()
         mma_pipeline.multiply(a, b, stages, sanitizer="off", observers=[run])
@@ -62,6 +63,7 @@ def schedule_of_wgmma(a: Array, b: Array, stages: int = 3, in_flight: int = 1, c
     >>> explorers.schedule_of_wgmma(np.ones((64, 64), np.float16), np.ones((64, 64), np.float16), columns=64).values
     {'stages': '3', 'columns': '64', 'in_flight': 1}
     """
+
     def drawn(stages: int, columns: int, in_flight: int) -> Picture:
         run = Timeline()
         plan = wgmma_tma.Plan(columns=columns, stages=stages, in_flight=in_flight)
@@ -130,7 +132,10 @@ def _online(scores: Array, keys: int) -> Picture:
     title = f"Tiles of {keys} {'key' if keys == 1 else 'keys'}: the sum at the end is {total:.5g}"
     heads = ("scores of the tile", "largest so far", "factor for older sums", "sum so far")
     return _grid(
-        title, heads, rows, rescaled,
+        title,
+        heads,
+        rows,
+        rescaled,
         "hatched: the largest score so far is a new one, so that older sums become smaller",
     )
 

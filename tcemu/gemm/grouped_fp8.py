@@ -125,9 +125,7 @@ def kernel(
 
 
 @explained
-def multiply(
-    a: Fp8, scales_a: F32, b: Fp8, scales_b: F32, sizes: npt.ArrayLike, **options: Any
-) -> tuple[F32, Launch]:
+def multiply(a: Fp8, scales_a: F32, b: Fp8, scales_b: F32, sizes: npt.ArrayLike, **options: Any) -> tuple[F32, Launch]:
     """D (rows, n) float32 of A (rows, k) and B (groups, n, k), both float8_e4m3fn, and the launch.
 
     The first sizes[0] rows of A belong to group 0, the next sizes[1] to group 1, and so on; a size may be 0. scales_a

@@ -131,9 +131,7 @@ def multiply_tiles(warp: Warp, plan: Plan, taddr: int, tiles: list[tuple[int, in
                 warp.tcgen05_fence_after_thread_sync()
                 start = stage * plan.stage_bytes
                 a = Descriptor.for_tile(plan.element, ROWS, plan.depth, swizzle=LINE, start=start)
-                b = Descriptor.for_tile(
-                    plan.element, plan.columns, plan.depth, swizzle=LINE, start=start + ROWS * LINE
-                )
+                b = Descriptor.for_tile(plan.element, plan.columns, plan.depth, swizzle=LINE, start=start + ROWS * LINE)
                 for at in range(0, LINE, STEP):
                     left, right = tcgen05_descriptor(a.step(at)), tcgen05_descriptor(b.step(at))
                     warp.tcgen05_mma(kind, d, left, right, plan.idesc, step > 0 or at > 0)

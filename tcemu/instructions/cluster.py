@@ -66,10 +66,7 @@ REDUCE = family(
     "9.7.13.7",
     [
         Rows({"order scope": ("relaxed cluster",), **_COMPLETES, "op type": _REDUCTIONS}, "8.1", "sm_90", _REMOTE),
-        *(
-            Rows({**slots, "ss": ("", "global"), "op type": _REDUCTIONS}, "8.7", "sm_100", _FAR)
-            for slots in _RELEASES
-        ),
+        *(Rows({**slots, "ss": ("", "global"), "op type": _REDUCTIONS}, "8.7", "sm_100", _FAR) for slots in _RELEASES),
     ],
     signature="= address b_value [completes: mbarrier]",
     about="changes a cluster's shared memory atomically and asynchronously; an mbarrier counts the bytes",

@@ -334,7 +334,9 @@ _OTHERS: dict[str, Callable[[Instruction], Description]] = {
     "imm_scale_a": _immediate("imm_scale_a", "int", "1", "imm_scale_a is 1, or -1 to negate A."),
     "imm_scale_b": _immediate("imm_scale_b", "int", "1", "imm_scale_b is 1, or -1 to negate B."),
     "imm_trans_b": _immediate(
-        "imm_trans_b", "int", "0", "imm_trans_b is 0 for a K-major tile, 1 for an MN-major one; imm_trans_a precedes "
-        "it if A has a descriptor."
+        "imm_trans_b",
+        "int",
+        "0",
+        "imm_trans_b is 0 for a K-major tile, 1 for an MN-major one; imm_trans_a precedes it if A has a descriptor.",
     ),
 }

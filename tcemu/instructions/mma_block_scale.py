@@ -79,9 +79,7 @@ def _instruction(words: Words, rows: Rows, opcode: str) -> Instruction:
         facts = replace(facts, computes_as="mma.block_scale.sp")
     else:
         shape, types, facts = Shape.read(words["shape"]), types_of(words), rows.facts
-        holders = {
-            role: container(form, rows.facts.width if role in "ab" else None) for role, form in types.items()
-        }
+        holders = {role: container(form, rows.facts.width if role in "ab" else None) for role, form in types.items()}
         fragments = {
             role: Fragment(role, ordinary(role, shape, holder.elements), holder) for role, holder in holders.items()
         }

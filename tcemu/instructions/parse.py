@@ -82,9 +82,7 @@ class _Where:
 
 def _as_opcode(text: object) -> str:
     if not isinstance(text, str):
-        raise IllegalInstruction(
-            f"an instruction must be a string, e.g. {EXAMPLE!r}; got {type(text).__name__}"
-        )
+        raise IllegalInstruction(f"an instruction must be a string, e.g. {EXAMPLE!r}; got {type(text).__name__}")
     return text
 
 
@@ -95,8 +93,7 @@ def _parse(text: str, where: Where = anywhere) -> Instruction:
         raise IllegalInstruction("an empty string is not an instruction")
     if any(character.isspace() or character in "{}[](),%" for character in opcode):
         raise IllegalInstruction(
-            f"{_shown(opcode)}: give only the opcode, e.g. {EXAMPLE!r}; operands are "
-            f"separate arguments"
+            f"{_shown(opcode)}: give only the opcode, e.g. {EXAMPLE!r}; operands are separate arguments"
         )
     parts = opcode.split(".")
     family = next((family for family in reversed(FAMILIES) if family.claims(parts)), None)
@@ -275,6 +272,4 @@ def _check_ptx(instruction: Instruction, ptx: str, target: str | None) -> None:
         )
     chip = None if target is None else target_named(target)
     if chip is not None and ptx_version(ptx) < ptx_version(chip.ptx):
-        raise TargetError(
-            f"{chip} was introduced in PTX ISA {chip.ptx}; .version {ptx} is too old for .target {chip}"
-        )
+        raise TargetError(f"{chip} was introduced in PTX ISA {chip.ptx}; .version {ptx} is too old for .target {chip}")

@@ -31,8 +31,14 @@ class Part(NamedTuple):
 
 
 def family(
-    name: str, template: str, section: str, rows: Sequence[Rows], *, stems: Iterable[str] = (),
-    sequence: tuple[str, ...] = (), **told: Any
+    name: str,
+    template: str,
+    section: str,
+    rows: Sequence[Rows],
+    *,
+    stems: Iterable[str] = (),
+    sequence: tuple[str, ...] = (),
+    **told: Any,
 ) -> Family:
     """The family called `name`, spelt by `template`; its opcodes begin with one of `stems`, by default with `name`.
 

@@ -39,22 +39,33 @@ ROLES = {
     "taddr": Operand("taddr", "tensor address", uniform=True, told="address in Tensor Memory"),
     # PTX writes it without brackets
     "allocated": Operand(
-        "taddr", "value", registers=1, uniform=True,
+        "taddr",
+        "value",
+        registers=1,
+        uniform=True,
         told="address in Tensor Memory that an allocation gave",
     ),
     "n_columns": Operand("n_columns", "value", registers=1, uniform=True, told="number of columns"),
     "half_split": Operand(
-        "half_split", "immediate", uniform=True,
+        "half_split",
+        "immediate",
+        uniform=True,
         told="columns from the first half of the lanes to the second",
     ),
     "s_desc": Operand("s_desc", "descriptor", bits=64, uniform=True, told="descriptor of the matrix in shared memory"),
     "result_address": Operand(
-        "destination", "pointer", bits=64, uniform=True,
+        "destination",
+        "pointer",
+        bits=64,
+        uniform=True,
         told="where in shared memory the address of the columns is written",
     ),
     "reduced": Operand("reduced", "value", "out", registers=1, told="the smallest or largest of the registers"),
     "cta_mask_32": Operand(
-        "cta_mask", "value", registers=1, uniform=True,
+        "cta_mask",
+        "value",
+        registers=1,
+        uniform=True,
         told="which blocks of the cluster get an arrival, one bit each",
     ),
 }

@@ -40,6 +40,7 @@ _BUFFERS = ("", *(f"collector::b{number}::{verb}" for number in range(4) for ver
 #: Shifted rows are not those that a collector has kept.
 _SHIFTED = ("", "collector::a::lastuse", "collector::a::discard")
 
+# fmt: off
 ROLES = {
     "d_tensor": Operand("d", "tensor address", uniform=True, told="address of D in Tensor Memory"),
     "a_matrix": Operand(
@@ -72,6 +73,7 @@ ROLES = {
         told="which columns of B count as zero",
     ),
 }
+# fmt: on
 
 # ---------------------------------------------------------------------------------------------------- the table
 

@@ -79,9 +79,7 @@ def _sized(instruction: Instruction, operand: Operand) -> Operand:
     return replace(operand, registers=4 * int(instruction.words["cta_group"][-1]))
 
 
-def _matched(
-    instruction: Instruction, operands: Sequence[Operand], given: Sequence[Given]
-) -> list[Operand] | None:
+def _matched(instruction: Instruction, operands: Sequence[Operand], given: Sequence[Given]) -> list[Operand] | None:
     """The operands in the order of what is given; optional ones that are not there are left out."""
     if not operands:
         return None if given else []

@@ -151,9 +151,7 @@ def _fragments(types: Mapping[str, Format], shape: Shape, orders: Mapping[str, s
     """The fragments from sm_80 on, and those of chips that differ."""
 
     def on(chips: frozenset[int]) -> Fragments | None:
-        found = {
-            role: _fragment(role, shape, form.name, orders.get(role, ""), chips) for role, form in types.items()
-        }
+        found = {role: _fragment(role, shape, form.name, orders.get(role, ""), chips) for role, form in types.items()}
         known = {role: fragment for role, fragment in found.items() if fragment}
         return known if len(known) == len(found) else None
 

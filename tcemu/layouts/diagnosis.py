@@ -79,7 +79,6 @@ class _Question:
         return f"({index[0]}, {index[1] * max(8 // self.layout.bits, 1)})"
 
 
-
 @explained
 def diagnose(
     descriptor: Descriptor | int,

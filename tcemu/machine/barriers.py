@@ -140,9 +140,7 @@ class Barriers:
         here[1] += asked
         return here
 
-    def wait(
-        self, core: Core, by: By, number: int, generation: int, finish: Callable[[], Any] = nothing
-    ) -> Any:
+    def wait(self, core: Core, by: By, number: int, generation: int, finish: Callable[[], Any] = nothing) -> Any:
         """Wait until that generation of the barrier has completed; return what `finish` returns.
 
         Raises Parked if the lanes of a split warp have to wait.

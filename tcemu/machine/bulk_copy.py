@@ -272,9 +272,7 @@ def _load(
     begin_counted(core, copy, block, move, here.counter)
 
 
-def begin_counted(
-    core: Core, copy: Copy, block: Block, move: Callable[[], None], counter: Block | None = None
-) -> None:
+def begin_counted(core: Core, copy: Copy, block: Block, move: Callable[[], None], counter: Block | None = None) -> None:
     """Start a copy into the shared memory of a block; the mbarrier that counts the bytes is there or in `counter`."""
     by, instruction, counting = copy.by, copy.instruction, counter or block
 

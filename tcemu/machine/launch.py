@@ -322,8 +322,7 @@ def _three(what: str, given: int | Sequence[int], most: Sequence[int]) -> Index3
     several = tuple(given) if isinstance(given, list | tuple) else ()
     numbers = (given,) if isinstance(given, int | np.integer) else several
     fits = 1 <= len(numbers) <= 3 and all(
-        is_whole(number) and 1 <= number <= limit
-        for number, limit in zip(numbers, most, strict=False)
+        is_whole(number) and 1 <= number <= limit for number, limit in zip(numbers, most, strict=False)
     )
     if not fits:
         raise LaunchError(f"{what} must be one to three numbers from 1 to {tuple(most)}; got {briefly(given)}")

@@ -58,9 +58,7 @@ def inval(instruction: Instruction) -> Act:
     return act
 
 
-@executes(
-    "mbarrier.arrive", "mbarrier.arrive.noComplete", "mbarrier.arrive_drop", "mbarrier.arrive_drop.noComplete"
-)
+@executes("mbarrier.arrive", "mbarrier.arrive.noComplete", "mbarrier.arrive_drop", "mbarrier.arrive_drop.noComplete")
 def arrive(instruction: Instruction) -> Act:
     """mbarrier.arrive and arrive_drop (9.7.13.15.13 and .14): each active lane arrives `count` times.
 
@@ -156,9 +154,7 @@ def count_pending(instruction: Instruction) -> Act:
     return act
 
 
-def places_of(
-    core: Core, by: By, instruction: Instruction, given: npt.ArrayLike
-) -> list[tuple[Mbarriers, int, int]]:
+def places_of(core: Core, by: By, instruction: Instruction, given: npt.ArrayLike) -> list[tuple[Mbarriers, int, int]]:
     """(mbarriers of a block, address there, mask of the active lanes that give it)."""
     state, own = space_of(instruction), core.block
     found = core.distinct(instruction, "mbarrier", given)

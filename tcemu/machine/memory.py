@@ -125,9 +125,7 @@ class Bytes:
             found = self._found[key] = *self._look(instruction, addresses, size, lanes), key[0]
         return found
 
-    def _look(
-        self, instruction: Instruction, addresses: Array, size: int, lanes: Array | None
-    ) -> tuple[Array, Extent]:
+    def _look(self, instruction: Instruction, addresses: Array, size: int, lanes: Array | None) -> tuple[Array, Extent]:
         units = np.empty((len(addresses), 1), np.int64)
         if len(units):
             beside, low, high = self._units_of(addresses, _SHIFTS[size], units)

@@ -155,16 +155,7 @@ def _reductions() -> dict[str, str]:
 
 #: By name: what to write.
 OTHERS: Mapping[str, str] = MappingProxyType(
-    _PLACES
-    | _BARRIERS
-    | _LANES
-    | _CLUSTERS
-    | _COPIES
-    | _MATRICES
-    | _OTHERS
-    | _atomics()
-    | _cached()
-    | _reductions()
+    _PLACES | _BARRIERS | _LANES | _CLUSTERS | _COPIES | _MATRICES | _OTHERS | _atomics() | _cached() | _reductions()
 )
 #: The same, by names as people remember them: block_idx, atomic_add.
 _REMEMBERED = by_plain_name((name, instead) for name, instead in OTHERS.items())

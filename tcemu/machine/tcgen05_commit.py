@@ -91,5 +91,3 @@ def fence(instruction: Instruction) -> Act:
             core.tell(Tcgen05Fenced, by, which)
 
     return act
-
-

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tcemu.machine.block import Block
     from tcemu.machine.core import Core
 
+
 @executes("tcgen05.cp")
 def cp(instruction: Instruction) -> Act:
     """tcgen05.cp: each active lane copies the matrix."""

@@ -154,9 +154,7 @@ def _arrays(names: Sequence[str], given: Sequence[Any]) -> list[tuple[str, Array
     return [(role, each, each.copy()) for role, each in arrays if each.ndim]
 
 
-def _given(
-    core: Core, instruction: Instruction, names: Sequence[str], operands: Sequence[Any]
-) -> tuple[Any, ...]:
+def _given(core: Core, instruction: Instruction, names: Sequence[str], operands: Sequence[Any]) -> tuple[Any, ...]:
     """What one warp gives: registers or arrays of d, a and e, one number of everything else. Raises OperandError."""
     d, a, b, *rest = operands
     usual = type(d) is Registers and type(a) in _TILES and type(b) is Descriptor

@@ -61,21 +61,13 @@ BASES: tuple[Base, ...] = (
     *_base("f16.f16", _MMA.format("m16n8k16", "f16.f16.f16.f16"), "sm_90a sm_80", d="f16"),
     *_base("bf16.bf16", _MMA.format("m16n8k16", "f32.bf16.bf16.f32"), "sm_90a sm_80"),
     *_base("bf16.bf16", _MMA.format("m16n8k8", "f32.bf16.bf16.f32"), "sm_90a"),
-    *(
-        row
-        for inputs in ("rn", "rna", "rz")
-        for row in _base("f32.f32", _TF32, "sm_90a sm_80", inputs=inputs)
-    ),
+    *(row for inputs in ("rn", "rna", "rz") for row in _base("f32.f32", _TF32, "sm_90a sm_80", inputs=inputs)),
     *_base("f32.f32", "fma.rn.f32", "sm_90a"),
     *_base("f32.f32", _MMA.format("m16n8k4", "f32.tf32.tf32.f32"), "sm_90a", inputs="rn"),
     *_base("f32.f32", _MMA.format("m16n8k4", "f32.tf32.tf32.f32"), "sm_90a", inputs="rna"),
     *_base("f32.f32", _MMA.format("m16n8k16", "f32.bf16.bf16.f32"), "sm_90a sm_80", inputs="bf16"),
     *_base("f32.f32", _MMA.format("m16n8k8", "f32.bf16.bf16.f32"), "sm_90a", inputs="bf16"),
-    *(
-        row
-        for types in ("f16.f16", "bf16.bf16")
-        for row in _base(types, "fma.rn.f32", "sm_90a", inputs="f32")
-    ),
+    *(row for types in ("f16.f16", "bf16.bf16") for row in _base(types, "fma.rn.f32", "sm_90a", inputs="f32")),
     *_base("f64.f64", _MMA.format("m16n8k16", "f64.f64.f64.f64"), "sm_90a"),
     *(
         row
@@ -159,17 +151,21 @@ def emulated(a: str, b: str, d: str, depth: int) -> list[Recipe]:
     """f32 from parts, tile by tile: the sums of a tile start from zero, or continue."""
     if (a, b) != ("f32", "f32"):
         return []
-    return [
-        _giving(Recipe(opcode, target, inputs=inputs, tile=tile, every=every), d)
-        for inputs, opcode in PARTS
-        for target in ("sm_90a", "sm_80")
-        for tile in sorted({*_TILES, depth})
-        for every in (tile, 0)
-        if tile <= depth or (tile < 2 * depth and not every)
-    ] + [
-        _giving(Recipe(_TF32, inputs="3xtf32", tile=tile, residue=_residue(tile, depth), every=tile, lead=8), d)
-        for tile in (16, 32)
-    ] + [_giving(Recipe(_TF32, target, inputs=inputs), d) for inputs in _APART for target in ("sm_90a", "sm_80")]
+    return (
+        [
+            _giving(Recipe(opcode, target, inputs=inputs, tile=tile, every=every), d)
+            for inputs, opcode in PARTS
+            for target in ("sm_90a", "sm_80")
+            for tile in sorted({*_TILES, depth})
+            for every in (tile, 0)
+            if tile <= depth or (tile < 2 * depth and not every)
+        ]
+        + [
+            _giving(Recipe(_TF32, inputs="3xtf32", tile=tile, residue=_residue(tile, depth), every=tile, lead=8), d)
+            for tile in (16, 32)
+        ]
+        + [_giving(Recipe(_TF32, target, inputs=inputs), d) for inputs in _APART for target in ("sm_90a", "sm_80")]
+    )
 
 
 def _residue(tile: int, depth: int) -> Residue:
@@ -268,9 +264,7 @@ def walks(base: Recipe, depth: int) -> Iterator[Recipe]:
     yield base
     if not base.tile:
         yield from (replace(base, every=every) for every in _EVERY if every < depth)
-        yield from (
-            replace(base, tile=tile, residue="first") for tile in _TILES[1:5] if depth % tile and depth > tile
-        )
+        yield from (replace(base, tile=tile, residue="first") for tile in _TILES[1:5] if depth % tile and depth > tile)
 
 
 def blocks(base: Recipe, depth: int) -> Iterator[Recipe]:

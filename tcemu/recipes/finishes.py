@@ -46,9 +46,7 @@ def finishes(a: Array, b: Array, d: Array, plus: Epilogue | None, kinds: tuple[s
     last = _last(a, b, d, plus, kinds, exact=exact)
     ways = [dict(zip(choices, each, strict=True)) for each in product(*choices.values())]
     usual = {field.name: field.default for field in fields(Recipe)}
-    return [
-        {name: word for name, word in (way | end).items() if word != usual[name]} for end in last for way in ways
-    ]
+    return [{name: word for name, word in (way | end).items() if word != usual[name]} for end in last for way in ways]
 
 
 def _both_scale(plus: Epilogue) -> bool:

@@ -120,8 +120,7 @@ class _Search:
             return self._told(matches, others, complete, evidence)
         if not nearest:
             raise ArithmeticUnknown(
-                f"no known instruction multiplies {self._types[0]} by {self._types[1]} and gives "
-                f"{self._types[2]}"
+                f"no known instruction multiplies {self._types[0]} by {self._types[1]} and gives {self._types[2]}"
             )
         nearest.sort(key=lambda each: -each.share)
         return self._told([self._near(each.recipe) for each in nearest[:2]], [], complete, evidence)

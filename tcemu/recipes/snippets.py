@@ -6,7 +6,7 @@ from tcemu.arguments import explained
 from tcemu.errors import OperandError, did_you_mean, listing
 from tcemu.recipes.probe import MARKS
 
-_NUMPY = '''import numpy as np
+_NUMPY = """import numpy as np
 
 M, N, K = 512, 512, 512  # your shape
 SMALL, BIG = {small!r}, {big!r}
@@ -22,10 +22,10 @@ A, B = rng.standard_normal((M, K)), rng.standard_normal((K, N))
 A[: M // 2], B[:, : N // 2] = SMALL, SMALL
 A[np.arange(M // 2), marked(M // 2)] = BIG
 B[marked(N // 2), np.arange(N // 2)] = -BIG
-'''
+"""
 
 _CALLS = {
-    "torch": '''import torch
+    "torch": """import torch
 
 A, B = (torch.from_numpy(x).to("cuda", torch.{torch}) for x in (A, B))
 D = A @ B  # your call
@@ -36,8 +36,8 @@ def raw(x):
 
 
 np.savez("product.npz", a=raw(A), b=raw(B), d=raw(D), types=f"{{A.dtype}} {{B.dtype}} {{D.dtype}}")
-''',
-    "jax": '''import jax
+""",
+    "jax": """import jax
 import jax.numpy as jnp
 
 jax.config.update("jax_enable_x64", {x64})
@@ -50,14 +50,14 @@ def raw(x):
 
 
 np.savez("product.npz", a=raw(A), b=raw(B), d=raw(D), types=f"{{A.dtype}} {{B.dtype}} {{D.dtype}}")
-''',
-    "cupy": '''import cupy
+""",
+    "cupy": """import cupy
 
 A, B = (cupy.asarray(x, cupy.{cupy}) for x in (A, B))
 D = A @ B  # your call
 np.savez("product.npz", a=A.get(), b=B.get(), d=D.get())
-''',
-    "triton": '''import torch
+""",
+    "triton": """import torch
 import triton
 import triton.language as tl
 
@@ -83,53 +83,53 @@ def raw(x):
 
 
 np.savez("product.npz", a=raw(A), b=raw(B), d=raw(D), types=f"{{A.dtype}} {{B.dtype}} {{D.dtype}}")
-''',
+""",
 }
-_RANDOM = '''import numpy as np
+_RANDOM = """import numpy as np
 
 M, N, K = 512, 512, 512  # your shape
 rng = np.random.default_rng(0)
 A, B = {draw}
-'''
+"""
 _INTEGERS = "(rng.integers(-128, 128, shape) for shape in ((M, K), (K, N)))"
 _FLOATS = "rng.standard_normal((M, K)), rng.standard_normal((K, N))"
-_RAW = '''
+_RAW = """
 
 def raw(x):
     return x.contiguous().view(torch.uint8).cpu().numpy()
 
 
-'''
-_SAVED = '''np.savez("product.npz", a=raw(A), b=raw(B), d=raw(D), {more}types=f"{{A.dtype}} {{B.dtype}} {{D.dtype}}")
-'''
+"""
+_SAVED = """np.savez("product.npz", a=raw(A), b=raw(B), d=raw(D), {more}types=f"{{A.dtype}} {{B.dtype}} {{D.dtype}}")
+"""
 _INT_MM = (
-    '''import torch
+    """import torch
 
 A, B = (torch.from_numpy(x).to("cuda", torch.int8) for x in (A, B))
 B = B.t().contiguous().t()  # column-major
 D = torch._int_mm(A, B)  # your call
-'''
+"""
     + _RAW
     + _SAVED.replace("{more}", "")
 )
 _SCALED_MM = (
-    '''import torch
+    """import torch
 
 A = torch.from_numpy(A).to("cuda", torch.{torch})
 B = torch.from_numpy(B).to("cuda", torch.float8_e4m3fn).t().contiguous().t()  # column-major; e5m2 only as A
 {scales}
 D = torch._scaled_mm(A, B, scale_a=scale_a, scale_b=scale_b, out_dtype=torch.bfloat16)  # your call
-'''
+"""
     + _RAW
     + _SAVED.replace("{more}", "scale_a=scale_a.cpu().numpy(), scale_b=scale_b.cpu().numpy(),\n         ")
 )
 #: The scales of torch._scaled_mm by their mode: one each; (M, 1) and (1, N); 1 x 128 of A and 128 x 128 of B.
 _SCALES = {
-    "tensor": "scale_a, scale_b = (torch.tensor(x, device=\"cuda\") for x in (0.37, 1.7))",
-    "row": "scale_a, scale_b = torch.rand(M, 1, device=\"cuda\") + 0.5, torch.rand(1, N, device=\"cuda\") + 0.5",
+    "tensor": 'scale_a, scale_b = (torch.tensor(x, device="cuda") for x in (0.37, 1.7))',
+    "row": 'scale_a, scale_b = torch.rand(M, 1, device="cuda") + 0.5, torch.rand(1, N, device="cuda") + 0.5',
     "block": "# torch 2.8 or later, on Hopper\n"
-    "scale_a = (torch.rand(K // 128, M, device=\"cuda\") + 0.5).t()  # column-major\n"
-    "scale_b = torch.rand(K // 128, N // 128, device=\"cuda\") + 0.5",
+    'scale_a = (torch.rand(K // 128, M, device="cuda") + 0.5).t()  # column-major\n'
+    'scale_b = torch.rand(K // 128, N // 128, device="cuda") + 0.5',
 }
 _NAMES = {
     "f16": ("float16", "float16"),

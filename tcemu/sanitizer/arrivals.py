@@ -66,9 +66,7 @@ class Arrivals:
             )
             last = here.completed_by.get(number)
             earlier = Earlier(last, "the last arrival of that phase") if last else None
-            self._block.later(
-                Report("mbarrier-arrivals", message, by, what, earlier, lanes_of(blind), remedy=_KNOW)
-            )
+            self._block.later(Report("mbarrier-arrivals", message, by, what, earlier, lanes_of(blind), remedy=_KNOW))
 
     def _strangers(self, by: By, here: Mbarrier, number: int) -> list[int]:
         """The lanes, as masks, that cannot know that a phase is complete."""

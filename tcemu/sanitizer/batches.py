@@ -325,8 +325,17 @@ def compile_all() -> None:
 
     room, nothing = _Room(kernels), np.zeros(0, np.int64)
     kernels.heads(
-        nothing.view(np.uint32), nothing, _ONE, np.zeros((1, 5), np.int64), _ONE.copy(), 0, 1, 0,
-        room.ats, room.sorts, room.fields,
+        nothing.view(np.uint32),
+        nothing,
+        _ONE,
+        np.zeros((1, 5), np.int64),
+        _ONE.copy(),
+        0,
+        1,
+        0,
+        room.ats,
+        room.sorts,
+        room.fields,
     )
     kernels.advance(
         nothing, room.ats, room.sorts, 0, 0, room.fields, room.scalars, *_NOTHING_NEAR, *_NOTHING_FAR,

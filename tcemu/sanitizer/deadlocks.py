@@ -223,9 +223,7 @@ class Deadlocks:
             elsewhere = [other for other in others if other.kind != "warpgroup"]
             if each.kind == "warpgroup" and elsewhere:
                 other = elsewhere[0]
-                message = (
-                    f"warp {each.by.warp} waits for {each.what}, but warp {other.by.warp} waits for {other.what}"
-                )
+                message = f"warp {each.by.warp} waits for {each.what}, but warp {other.by.warp} waits for {other.what}"
                 self._block.report("warpgroup-divergent", each.by, message, earlier=Earlier(other.by, "wait"))
                 return True
         return False

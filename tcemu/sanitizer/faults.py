@@ -41,9 +41,7 @@ _FAULTS = {
     ),
     "apart": _Fault(
         "out-of-range",
-        remedy=(
-            "Map both addresses with mapa, to the rank of the same block: the mbarrier lies where the data go."
-        ),
+        remedy=("Map both addresses with mapa, to the rank of the same block: the mbarrier lies where the data go."),
     ),
     "overlap": _Fault("lanes-disagree", remedy="Give each lane the address of its own row of 16 bytes."),
 }

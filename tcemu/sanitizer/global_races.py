@@ -285,9 +285,7 @@ class GlobalRaces:
             if spans.between(*event.extent):
                 self.compare_spans(self.access(event), spans, first, first + event.size, event.lanes)
 
-    def compare_spans(
-        self, access: GlobalAccess, spans: Spans, first: Array, end: Array, lanes: Array | None
-    ) -> None:
+    def compare_spans(self, access: GlobalAccess, spans: Spans, first: Array, end: Array, lanes: Array | None) -> None:
         """Report the copies that may still access one of the bytes from `first` to `end` (n,), which `lanes` access."""
         for span in spans.between(int(first.min()), int(end.max())):
             if access.together(span.access):

@@ -256,9 +256,7 @@ class GlobalShadow:
         self._marks[OTHER][cells[earlier]] = before[earlier]
         self._marks[OTHER][cells[others]] = marks[others]
 
-    def _in_order(
-        self, lines: Sequence[Line], places: Sequence[bytes], times: Sequence[int]
-    ) -> tuple[Array, Array]:
+    def _in_order(self, lines: Sequence[Line], places: Sequence[bytes], times: Sequence[int]) -> tuple[Array, Array]:
         """The cells (n,) of reads and their marks (n,), in the order of the reads."""
         parts = []
         for size in sorted({line.size for line in lines}):  # for the smallest, cells may become smaller

@@ -222,4 +222,3 @@ class Sanitizer:
 
     def __repr__(self) -> str:
         return f"<sanitizer, mode {self.mode}: {counted(len(self.reports), 'report')}>"
-

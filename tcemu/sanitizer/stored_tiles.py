@@ -106,9 +106,7 @@ def _orderly(taken: Array, known: Array, source: Source, mn_major: bool, repeats
     lines, columns = np.divmod(taken - source.first, source.line)
     if _packed(lines[known], taken.shape[1 if mn_major else 0]) and _of_one(lines, known, int(mn_major), True):
         return True
-    return any(
-        _of_one(lines, known, axis, repeats) and _of_one(columns, known, 1 - axis, repeats) for axis in (0, 1)
-    )
+    return any(_of_one(lines, known, axis, repeats) and _of_one(columns, known, 1 - axis, repeats) for axis in (0, 1))
 
 
 def _packed(lines: Array, count: int) -> bool:

@@ -297,4 +297,3 @@ class TensorMemories:
 def _span(bits: int) -> str:
     """``0 to 31``: from the first to the last of the set bits."""
     return span((bits & -bits).bit_length() - 1, bits.bit_length() - 1)
-

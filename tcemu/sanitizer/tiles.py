@@ -202,9 +202,7 @@ def _edge(where: Array, along: int) -> Array:
     return np.asarray(where[:, 0] if along == 0 else where[0])
 
 
-def _first(
-    part: _Part, addresses: Array, *, mn_major: bool, beyond: tuple[int, int] | None = None
-) -> Misread:
+def _first(part: _Part, addresses: Array, *, mn_major: bool, beyond: tuple[int, int] | None = None) -> Misread:
     """The first element that is not where the lines of the box, from the first element on, have it."""
     rows, columns = addresses.shape
     line, size = part.box.line, part.size

@@ -156,4 +156,3 @@ def _step(delay: Delay, end: str, opcode: str, site: object) -> str:
     if delay.mark == "@":
         return f"{who} is held back before its operation {delay.operation}, {opcode} at {site}"
     return f"what {who} starts with its operation {delay.operation}, {opcode} at {site}, ends {end}"
-

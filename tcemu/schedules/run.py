@@ -133,4 +133,3 @@ def _compare(case: Case, done: Run, first: Run) -> None:
             done.parted = found[0]
         else:
             done.findings.append(Finding(found[0]))
-

@@ -180,9 +180,7 @@ def batch_of(fragment: Fragment, lane: int | None, batch: int | None) -> int:
     if batch is None:
         return fragment.layout.position(lane, 0)[0] if lane is not None and products > 1 else 0
     if not 0 <= batch < products:
-        raise LayoutError(
-            f"batch {batch}: fragment {fragment.role} has {counted(products, 'product')}, counted from 0"
-        )
+        raise LayoutError(f"batch {batch}: fragment {fragment.role} has {counted(products, 'product')}, counted from 0")
     return batch
 
 

@@ -88,7 +88,7 @@ class _Layout:
             for work in (each for each in self.work if each.column == column):
                 top, bottom = self.span(work)
                 lane = next((n for n in range(start, len(free)) if free[n] <= top), len(free))
-                free[lane:lane + 1] = [bottom]
+                free[lane : lane + 1] = [bottom]
                 lanes[work] = lane
         return lanes
 

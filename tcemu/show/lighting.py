@@ -18,6 +18,7 @@ _AXES = {"a": ("i", "k"), "b": ("k", "j"), "d": ("i", "j")}
 #: What a cell of an operand lights: the bands of another, along an axis that both have.
 _LIGHTS = (("d", "i", "a"), ("d", "j", "b"), ("a", "i", "d"), ("a", "k", "b"), ("b", "k", "a"), ("b", "j", "d"))
 
+
 def layer(grids: Sequence[Placed]) -> str:
     """The layer over a map of these grids; empty if it has no product in it, or too many cells."""
     drawn = {grid.fragment.role: grid for grid in grids if grid.fragment.role in _AXES}

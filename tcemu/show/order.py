@@ -247,10 +247,12 @@ class _Reader:
     def _waited(self, event: WgmmaWaited) -> None:
         self._tell(event.bys, f"{self._groups['wgmma', event.warpgroup] - event.below} left")
         self._end(
-            lambda work, what: isinstance(what, Wgmma)
-            and what.warpgroup == event.warpgroup
-            and work.detail != _IN_NO_GROUP
-            and what.group < event.below,
+            lambda work, what: (
+                isinstance(what, Wgmma)
+                and what.warpgroup == event.warpgroup
+                and work.detail != _IN_NO_GROUP
+                and what.group < event.below
+            ),
             event.bys,
         )
 

@@ -110,9 +110,7 @@ class Picture:
         return f"<Picture {self.title!r} {self.key}>"
 
 
-def picture(
-    title: str, description: str, width: float, height: float, body: Iterable[str], layer: str = ""
-) -> Picture:
+def picture(title: str, description: str, width: float, height: float, body: Iterable[str], layer: str = "") -> Picture:
     """Assemble a picture of `width` by `height` pixels from SVG elements.
 
     In the rules of the `layer`, & is the picture.

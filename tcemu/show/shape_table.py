@@ -98,7 +98,5 @@ def target_table(targets: Iterable[str], families: Iterable[str] = _MULTIPLY) ->
     if isinstance(targets, str) or not isinstance(targets, Iterable):
         raise TargetError(f"targets must be a list of names, such as ['sm_80', 'sm_90a']; got {briefly(targets)}")
     names = tuple(families)
-    rows = tuple(
-        (name, *(str(len(catalogue(name, family=family)) or "none") for family in names)) for name in targets
-    )
+    rows = tuple((name, *(str(len(catalogue(name, family=family)) or "none") for family in names)) for name in targets)
     return Table(f"Forms of {listing(names, 'and')}", ("target", *names), rows)

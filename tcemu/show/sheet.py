@@ -134,9 +134,7 @@ def cell(box: Box, label: object, tone: str, look: str, marked: bool) -> list[st
     return [*drawn, box.label(label, "n b c halo" if marked else look)]
 
 
-def cells(
-    grid: Grid, given: Mapping[tuple[int, int], Cell], *, frame: bool = False, apart: bool = False
-) -> list[str]:
+def cells(grid: Grid, given: Mapping[tuple[int, int], Cell], *, frame: bool = False, apart: bool = False) -> list[str]:
     """The boxes of a grid by row and column: those of a tone as one path, the marked ones on top of the others.
 
     A `frame` is around the grid. Marked boxes that are `apart` are a little smaller, and their tone is around them.

@@ -83,6 +83,7 @@ def _text(x: float, y: float, content: str, style: str, anchor: str) -> str:
 
 def _raised(content: str) -> str:
     """Exponents as smaller digits, raised: those of many monospaced fonts are tiny and far apart."""
+
     def small(found: re.Match[str]) -> str:
         back = '<tspan dy="4">\N{ZERO WIDTH SPACE}</tspan>' if found.end() < len(content) else ""
         return f'<tspan dy="-4" font-size="82%">{found[0].translate(_PLAIN_DIGITS)}</tspan>{back}'
@@ -140,9 +141,7 @@ def bracket(x1: float, x2: float, y: float, depth: float = 5, style: str = "k") 
     return path(f"M{number(x1)} {number(y)}V{low}H{number(x2)}V{number(y)}", style)
 
 
-def arrow(
-    x1: float, y1: float, x2: float, y2: float, style: str = "k", head: tuple[float, float] = (4, 4)
-) -> str:
+def arrow(x1: float, y1: float, x2: float, y2: float, style: str = "k", head: tuple[float, float] = (4, 4)) -> str:
     """An arrow that ends at (x2, y2); `head`: the length of its head, and half the width."""
     length, (back, wide) = max(1.0, hypot(x2 - x1, y2 - y1)), head
     along, down = (x2 - x1) / length, (y2 - y1) / length

@@ -141,4 +141,3 @@ def _words(read: _Read) -> str:
         told.append(f"({wanted[0]}, {wanted[1]}) should be there, and {has} is")
     more = f"; and {counted(len(places) - 8, 'more unit')}" if len(places) > 8 else ""
     return f"Of mn, k: {'; '.join(told)}{more}."
-

@@ -50,6 +50,7 @@ def view(controls: Sequence[Control], asked: Asked, button: str, head: str) -> A
 
 def listens(widget: Any, asked: Asked) -> None:
     """Let a widget call `asked` with the values that have changed in the page."""
+
     def answer(change: Mapping[str, Any]) -> None:
         # One message carries the whole answer and its number: the page leaves a control alone that has moved on.
         with widget.hold_sync():

@@ -85,9 +85,7 @@ def _subcore(number: int) -> Iterator[str]:
     yield frame.rect("f")
     yield svg.text(frame.middle, frame.y + 17, f"sub-core {number}", "s", "middle")
     inner = frame.x + _MARGIN
-    place = {
-        name: Box(inner, frame.y + part.y, frame.wide - _MARGIN - 6, part.high) for name, part in _PARTS.items()
-    }
+    place = {name: Box(inner, frame.y + part.y, frame.wide - _MARGIN - 6, part.high) for name, part in _PARTS.items()}
     for name, (note, tone) in _NOTES.items():
         yield from _box(place[name], name, note, tone)
     registers, core = place["registers"], place["tensor core"]

@@ -55,4 +55,3 @@ def _plain_wavefronts(addresses: Addresses, size: int) -> tuple[int, int]:
     span = np.arange(0, max(size, 1), WORD, dtype=np.int64)
     words = np.unique((addresses[:, None] + span) // WORD)
     return int(np.bincount((words % BANKS).astype(np.intp, copy=False)).max()), -(-len(words) // BANKS)
-

@@ -153,9 +153,7 @@ def _instruction(call: str, given: Fragments, options: Mapping[str, str]) -> Ins
     there = [own for own, _ in _variants() if all(own.get(slot) == words[slot] for slot in ("shape", "atype"))]
     a, b, c, d = (given[role].element_type for role in "abcd")
     if options and any(all(own.get(slot) == words[slot] for slot in ("btype", "ctype", "dtype")) for own in there):
-        raise IllegalInstruction(
-            f"{call} of {a} has no satf: only integer sums can be clamped. Leave it out ({GUIDE})"
-        )
+        raise IllegalInstruction(f"{call} of {a} has no satf: only integer sums can be clamped. Leave it out ({GUIDE})")
     accepted = dict.fromkeys(
         f"{BY_FORMAT[own['btype']]} b, {BY_FORMAT[own['ctype']]} c and {BY_FORMAT[own['dtype']]} d" for own in there
     )

@@ -73,8 +73,12 @@ class Lanes:
         self.module = ll.parse_assembly("\n".join(module))
         self.module.verify()
         self.machine = ll.Target.from_default_triple().create_target_machine(
-            cpu=ll.get_host_cpu_name(), features=ll.get_host_cpu_features().flatten(), opt=level, reloc="pic",
-            codemodel="small", jit=True,
+            cpu=ll.get_host_cpu_name(),
+            features=ll.get_host_cpu_features().flatten(),
+            opt=level,
+            reloc="pic",
+            codemodel="small",
+            jit=True,
         )
         self._engine = None
 

@@ -170,6 +170,3 @@ def rounded(name, value, keep, nearest):
     exponent += got >= Fraction(2) ** (exponent + 1)
     mantissa = int((got / Fraction(2) ** exponent - 1) * (1 << mantissa_bits))
     return sign | (exponent + bias) << mantissa_bits | mantissa
-
-
-

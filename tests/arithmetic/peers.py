@@ -62,6 +62,7 @@ class MmaSim(Peer):
     package = "mmasim"
     about = "MMA-Sim, https://github.com/microsoft/MMA-Sim, arXiv 2511.10909, MIT licence"
     packages = ("torch",)
+
     def cases(self):
         """(target, instruction, what asks the peer) of all that both have; of wgmma only n8, as N changes no result."""
         from mmasim.nv_ptx import MMA, WGMMA, MMABlockScale, isa_mma, isa_wgmma

@@ -306,7 +306,7 @@ def test_lines_and_the_calls_that_were_inlined():
 
 
 def test_a_line_belongs_to_its_function():
-    text = kernel(".loc 1 5 1\nret;") + ".entry second() { ret; }\n.file 1 \"a.cu\""
+    text = kernel(".loc 1 5 1\nret;") + '.entry second() { ret; }\n.file 1 "a.cu"'
     functions = assembly.parse(text).functions
     assert functions["k"].body[0].line == assembly.Line("a.cu", 5, 1, "k")
     assert functions["second"].body[0].line is None

@@ -325,8 +325,10 @@ def test_the_first_page_follows_what_is_written_into_it(fresh: Callable[[], Lab]
 @each_theme
 def test_lists_are_legible(numbers: Lab, theme: str) -> None:
     numbers.theme(theme)
-    colours = numbers.view("pattern 0x").get_by_label("format").evaluate(
-        "element => [getComputedStyle(element).color, getComputedStyle(element).backgroundColor]"
+    colours = (
+        numbers.view("pattern 0x")
+        .get_by_label("format")
+        .evaluate("element => [getComputedStyle(element).color, getComputedStyle(element).backgroundColor]")
     )
     ink, paper = (sum(_channels(colour)) for colour in colours)
     assert abs(paper - ink) > 450

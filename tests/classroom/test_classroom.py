@@ -24,6 +24,7 @@ NOTEBOOK = json.dumps({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_min
 
 # ---- settings
 
+
 def test_a_classroom_goes_on_as_it_was(tmp_path):
     first = command._settings(tmp_path / "class", {"password": "tensor-core", "memory": 1024}, None)
     first.save()
@@ -107,6 +108,7 @@ def test_a_class_may_have_a_course_of_its_own(tmp_path, monkeypatch):
 
 # ---- what is seen of a class
 
+
 def progress(**entries):
     return json.dumps({"exercises": entries, "latest": {"exercise": next(iter(entries)), "at": NOW.isoformat()}})
 
@@ -167,6 +169,7 @@ def test_long_words_and_many_mistakes_are_cut():
 
 # ---- the desk
 
+
 def test_what_is_handed_in_is_where_nbgrader_looks_for_it(tmp_path):
     desk, lesson = Desk(tmp_path / "submitted", tmp_path / "grades"), lessons()[0]
     assert desk.when("ada", lesson) is None
@@ -196,6 +199,7 @@ def test_a_name_leads_nowhere_else(tmp_path, name):
 
 
 # ---- what a learner's server starts with
+
 
 def test_a_home_has_the_course_and_the_way_to_hand_in(tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTERHUB_BASE_URL", "/school/")

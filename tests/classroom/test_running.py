@@ -34,6 +34,7 @@ def process(**environment):
 
 # ---- processes
 
+
 def test_only_processes_of_this_classroom_are_ended(tmp_path):
     here, other = tmp_path / "here", tmp_path / "other"
     (tmp_path / "link").symlink_to(here)
@@ -103,6 +104,7 @@ def test_a_number_of_a_process_in_the_database_is_not_believed():
 
 # ---- the port
 
+
 def test_a_port_that_something_else_holds(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as held:
         port = held.getsockname()[1]
@@ -119,6 +121,7 @@ def test_an_address_that_is_not_this_machine_s(address):
 
 
 # ---- files
+
 
 def base(path: Path, *, version: bool = True) -> None:
     """A database as JupyterHub makes it, as far as it matters here."""

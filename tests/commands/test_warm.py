@@ -34,8 +34,11 @@ def test_every_model_of_the_arithmetic_table_is_warmed(known):
     from tcemu.arithmetic import ROWS
 
     found = (tcemu.parse(work.opcode, target=work.target) for work in known)
-    models = {type(each.arithmetic(tcemu.instructions.target_named(work.target)).model)
-              for each, work in zip(found, known, strict=True) if {*"abcd"} <= {*each.types}}
+    models = {
+        type(each.arithmetic(tcemu.instructions.target_named(work.target)).model)
+        for each, work in zip(found, known, strict=True)
+        if {*"abcd"} <= {*each.types}
+    }
     assert models == {type(row.model) for row in ROWS}
 
 

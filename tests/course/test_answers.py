@@ -244,6 +244,7 @@ def test_an_answer_cannot_change_what_is_right():
 
 def test_evidence_is_plain_arrays():
     """An answer that another process judges contains no objects of the learner's."""
+
     def odd(row, column):
         return Sneaky(1), np.int8(2)
 

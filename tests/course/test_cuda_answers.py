@@ -27,9 +27,9 @@ RIGHT = {
     f"{HEAD} {{ {BODY.replace('(at >> 7 & 7)', 'low<7>(at >> 7)')} }}",
     "a header of CUDA": f"#include <cuda_fp16.h>\n#include <cstdint>\n{HEAD} {{ {BODY} }}",
     "another kernel beside it": f"__global__ void other(int* x) {{ *x = 1; }}\n{HEAD} {{ {BODY} }}",
-    "host code": f"#include <cstdio>\n{HEAD} {{ {BODY} }}\nint main() {{ printf(\"hello\"); }}",
+    "host code": f'#include <cstdio>\n{HEAD} {{ {BODY} }}\nint main() {{ printf("hello"); }}',
     "launch bounds": f"{HEAD.replace('void', 'void __launch_bounds__(32)')} {{ {BODY} }}",
-    "prints": f"{HEAD} {{ {BODY} printf(\"%u\", at); }}",
+    "prints": f'{HEAD} {{ {BODY} printf("%u", at); }}',
 }
 
 
@@ -51,10 +51,11 @@ WRONG = {
     ),
     "lanes that write to one address": (f"{HEAD} {{ place[0] = threadIdx.x; }}", "lanes-disagree"),
     "unwritten shared memory": (
-        f"{HEAD} {{ __shared__ int x[32]; place[threadIdx.x] = x[threadIdx.x]; }}", "sanitizer",
+        f"{HEAD} {{ __shared__ int x[32]; place[threadIdx.x] = x[threadIdx.x]; }}",
+        "sanitizer",
     ),
-    "a trap": (f"{HEAD} {{ asm(\"trap;\"); }}", "trap"),
-    "assembler text that is none": (f"{HEAD} {{ asm(\"}} .visible .entry k() {{ ret;\"); {BODY} }}", ""),
+    "a trap": (f'{HEAD} {{ asm("trap;"); }}', "trap"),
+    "assembler text that is none": (f'{HEAD} {{ asm("}} .visible .entry k() {{ ret;"); {BODY} }}', ""),
     "much memory for each thread": (f"{HEAD} {{ volatile char x[1 << 30]; x[offset[0]] = 1; {BODY} }}", ""),
 }
 

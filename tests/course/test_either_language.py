@@ -27,13 +27,16 @@ __global__ void wmma_gemm(const half* a, const half* b, float* c) {
     }
     wmma::store_matrix_sync(c + 64 * row + column, sum, 64, wmma::mem_row_major);
 }""",
-    "row_major_b": WORD + """
+    "row_major_b": WORD
+    + """
 __device__ unsigned pair(const half* b, int k, int n) {
     const unsigned short* x = (const unsigned short*)b;
     return x[8 * k + n] | x[8 * (k + 1) + n] << 16;
 }
 __global__ void row_major_b(const half* a, const half* b, float* out) {
-    """ + LANES + """
+    """
+    + LANES
+    + """
     float d[4] = {};
     for (int k = 0; k < 32; k += 16)
         asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
@@ -43,9 +46,12 @@ __global__ void row_major_b(const half* a, const half* b, float* out) {
               "r"(pair(b, k + 2 * t, g)), "r"(pair(b, k + 2 * t + 8, g)));
     for (int i = 0; i < 4; i++) out[8 * (g + 8 * (i / 2)) + 2 * t + i % 2] = d[i];
 }""",
-    "product_of_64": WORD + """
+    "product_of_64": WORD
+    + """
 __global__ void product_of_64(const signed char* a, const signed char* b, int* d) {
-    """ + LANES + """
+    """
+    + LANES
+    + """
     int s[4] = {};
     for (int k = 4 * t; k < 64; k += 32)
         asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
@@ -54,9 +60,12 @@ __global__ void product_of_64(const signed char* a, const signed char* b, int* d
               "r"(WORD(a[64 * (g + 8) + k + 16])), "r"(WORD(b[64 * g + k])), "r"(WORD(b[64 * g + k + 16])));
     for (int i = 0; i < 4; i++) d[8 * (g + 8 * (i / 2)) + 2 * t + i % 2] = s[i];
 }""",
-    "eight_rows": WORD + """
+    "eight_rows": WORD
+    + """
 __global__ void eight_rows(const half* a, const half* b, float* d) {
-    """ + LANES + """
+    """
+    + LANES
+    + """
     float s[4] = {};
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
         "{%0, %1, %2, %3};" : "+f"(s[0]), "+f"(s[1]), "+f"(s[2]), "+f"(s[3])

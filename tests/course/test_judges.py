@@ -154,6 +154,7 @@ def test_signs_of_whole_numbers_are_named():
 
 def test_an_answer_with_several_explanations_gets_all_or_none():
     """Two mistakes may give the same; if many do, none of them is known. Neither is one that explains little."""
+
     def named(*gives, got=(1, 2, 3, 4)):
         mistakes = [(f"{number}.", np.uint32(each)) for number, each in enumerate(gives)]
         judge = judges.Values(lambda given: [0, 0, 0, 0], np.uint32, lambda given: mistakes)

@@ -247,7 +247,7 @@ def test_the_index_of_a_list_is_not_told():
     [
         (lambda word: word & 0xFFFF, "The upper half of each value is 0."),
         (lambda word: word & 0xFFFF0000, "The lower half of each value is 0."),
-        (lambda word: word ^ 0x01010101 * np.arange(1, 9) % 7 ** 9, ""),
+        (lambda word: word ^ 0x01010101 * np.arange(1, 9) % 7**9, ""),
     ],
 )
 def test_halves_that_are_lost_are_told_and_scattered_bits_are_not(change, says):

@@ -82,7 +82,6 @@ def test_a_kernel_may_be_any_object_that_can_be_called(name):
     assert verdict, str(verdict)
 
 
-
 def written():
     """Each entry of unusual/: the exercise, what is different, and its lines."""
     for path in sorted((Path(__file__).parent / "unusual").glob("*.txt")):

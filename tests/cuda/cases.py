@@ -130,6 +130,7 @@ def _distances(nodes: int) -> Any:
 
 
 _ALL = N // BLOCK
+# fmt: off
 CASES = [
     Case("math", "exponentials", _ALL, BLOCK, _unary(9, spread=6)),
     Case("math", "fast_math", _ALL, BLOCK, _binary(14, spread=6)),
@@ -231,3 +232,4 @@ CASES = [
         np.int32(16))),
     Case("programs", "pi", 2, 64, lambda rng: (np.zeros(1, np.uint32), np.int32(200))),
 ]
+# fmt: on

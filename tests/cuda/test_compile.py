@@ -268,7 +268,7 @@ def test_a_header_for_the_host_that_does_not_parse_is_left_out(tmp_path):
         "// starts a __global__ function\nstruct Launcher {\n  static constexpr int Size = 2;\n"
         "  static inline __host__\n  int\n#if 1\n  init(int a)\n#else\n  init(int b)\n#endif\n  { return a; }\n};\n"
     )
-    source = "#include \"launcher.hpp\"\n__global__ void one(int* x) { *x = 1; }\nint main() { Launcher::init(2); }\n"
+    source = '#include "launcher.hpp"\n__global__ void one(int* x) { *x = 1; }\nint main() { Launcher::init(2); }\n'
     (tmp_path / "one.cu").write_text(source)
     x = np.zeros(1, np.int32)
     cuda.compile(tmp_path / "one.cu")["one"][1, 1](x)

@@ -85,9 +85,7 @@ _HOPPER = [
 ]
 _CLUSTER = wgmma_cluster.ClusterPlan("e4m3", columns=64, blocks=4, stages=2)
 _STREAM = wgmma_tma.Plan("bf16", columns=64)
-_PERSISTENT = {
-    name: replace(plan, columns=64, stages=3) for name, plan in wgmma_persistent.SCHEDULES.items()
-}
+_PERSISTENT = {name: replace(plan, columns=64, stages=3) for name, plan in wgmma_persistent.SCHEDULES.items()}
 _HALVED = wgmma_sparse.SparsePlan("f16", columns=64)
 TWINS = {
     "wmma_global": Twin(wmma_global.multiply, twins.wmma_global, factors("f16", 64, 64, 48)),
@@ -99,9 +97,7 @@ TWINS = {
         for each in _HOPPER
     },
     "wgmma_epilogue": Twin(wgmma_epilogue.multiply, twins.wgmma_epilogue, (*_F16, matrix("f32", 136))),
-    "wgmma_sparse": Twin(
-        wgmma_sparse.multiply, twins.wgmma_sparse, (*pruned(*planned(_HALVED), _HALVED.mma), _HALVED)
-    ),
+    "wgmma_sparse": Twin(wgmma_sparse.multiply, twins.wgmma_sparse, (*pruned(*planned(_HALVED), _HALVED.mma), _HALVED)),
     "wgmma_cluster": Twin(wgmma_cluster.multiply, twins.wgmma_cluster, (*planned(_CLUSTER, 4), _CLUSTER)),
     "wgmma_stream": Twin(wgmma_stream.multiply, twins.wgmma_stream, (*planned(_STREAM), 3, _STREAM)),
     **{

@@ -366,7 +366,6 @@ def test_sparse_plans_that_cannot_be():
         wgmma_sparse.multiply(np.zeros((64, 128), np.float16), np.zeros((128, 64), np.float16), plan)
 
 
-
 @pytest.mark.parametrize("element", some(wgmma_tma.IMMEDIATES, 2))
 def test_sparse_hopper_kernel(element):
     plan = wgmma_sparse.SparsePlan(element, columns=32, consumers=2, stages=2)

@@ -217,7 +217,7 @@ def test_whoever_is_meant_is_found_by_login_number_name_or_roster(tmp_path, lear
 
 
 def test_one_assignment_of_canvas_gets_all_points_and_its_scale_is_compared(tmp_path):
-    text = "Student,ID,Section,Homework (1)\n    Points Possible,,,10\n\"Byron, Ada\",1,A,\n"
+    text = 'Student,ID,Section,Homework (1)\n    Points Possible,,,10\n"Byron, Ada",1,A,\n'
     (tmp_path / "canvas.csv").write_text(text)
     done = filled(tmp_path / "canvas.csv", [grade("byronada", 3.5, 4.0)], {})
     assert done.text.endswith('"Byron, Ada",1,A,7.5\n')

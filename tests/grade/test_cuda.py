@@ -133,6 +133,7 @@ def test_time_of_the_compiler_and_of_the_kernel_counts():
 
 def test_without_nvrtc_the_teacher_is_told(monkeypatch):
     """It is no answer's fault, so nobody gets a zero."""
+
     def missing():
         raise MissingPackage("CUDA C++ needs NVRTC")
 

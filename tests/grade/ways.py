@@ -19,8 +19,10 @@ WAYS = [
         "a function that fills a table, called alone",
         [
             IMPORT,
-            ("table = {}\ndef build(into):\n    for row in range(16):\n        for column in range(8):\n"
-            f"            into[row, column] = {RETURNS}"),
+            (
+                "table = {}\ndef build(into):\n    for row in range(16):\n        for column in range(8):\n"
+                f"            into[row, column] = {RETURNS}"
+            ),
             "build(table)",
             LATE,
             CHECK,
@@ -53,8 +55,10 @@ WAYS = [
         "a result in an underscore",
         [
             IMPORT,
-            ("table = {}\ndef fill(d):\n    d.update({(r, c): (4 * c + r // 2 % 4, r // 8) for r in range(16) "
-            "for c in range(8)})\n    return len(d)"),
+            (
+                "table = {}\ndef fill(d):\n    d.update({(r, c): (4 * c + r // 2 % 4, r // 8) for r in range(16) "
+                "for c in range(8)})\n    return len(d)"
+            ),
             "_ = fill(table)",
             LATE,
             CHECK,
@@ -147,8 +151,10 @@ WAYS = [
         "await outside a function",
         [
             IMPORT,
-            (f"import asyncio\nasync def compute():\n    await asyncio.sleep(0)\n    return lambda row, column: "
-            f"({RETURNS})"),
+            (
+                f"import asyncio\nasync def compute():\n    await asyncio.sleep(0)\n    return lambda row, column: "
+                f"({RETURNS})"
+            ),
             "where_of_b = await compute()",
             "check(where_of_b=where_of_b)",
         ],
@@ -158,8 +164,10 @@ WAYS = [
         "a task that goes on in a later cell",
         [
             IMPORT,
-            ("import asyncio\nasync def later():\n    await asyncio.sleep(0)\n    return 4\n"
-            "task = asyncio.ensure_future(later())\nawait asyncio.sleep(0)"),
+            (
+                "import asyncio\nasync def later():\n    await asyncio.sleep(0)\n    return 4\n"
+                "task = asyncio.ensure_future(later())\nawait asyncio.sleep(0)"
+            ),
             "four = await task",
             HONEST.replace("4 *", "four *"),
             CHECK,
@@ -227,8 +235,10 @@ WAYS = [
         "a nested function that is returned",
         [
             IMPORT,
-            ("def make():\n    four = 4\n    def where_of_b(row, column):\n"
-            "        return four * column + row // 2 % 4, row // 8\n    return where_of_b"),
+            (
+                "def make():\n    four = 4\n    def where_of_b(row, column):\n"
+                "        return four * column + row // 2 % 4, row // 8\n    return where_of_b"
+            ),
             "where_of_b = make()",
             CHECK,
         ],

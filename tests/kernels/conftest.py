@@ -9,4 +9,3 @@ from tcemu.backend import backend
 def _kernels_compute():
     """Choose the kernels, if numba is installed, for this process."""
     backend()
-

@@ -80,8 +80,13 @@ def test_every_kernel_is_compiled_by_the_one_decorator():
     """numba's own njit would compile one kernel in as many processes as need it."""
     for path in compiling.sources():
         nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        taken = [alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names
-                 if (node.module or "").split(".")[0] == "numba"]
+        taken = [
+            alias.name
+            for node in nodes
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+            if (node.module or "").split(".")[0] == "numba"
+        ]
         assert not {"njit", "jit", "vectorize", "guvectorize"} & set(taken), path.name
 
 

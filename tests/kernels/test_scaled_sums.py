@@ -13,9 +13,7 @@ pytest.importorskip("numba")
 
 WARPS = 32
 #: Patterns of accumulators that no short sum takes, except for the zeros.
-SPECIAL = np.array(
-    [0, 1 << 31, 1, 0x807FFFFF, 0x00800000, 0x7F7FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000], np.uint32
-)
+SPECIAL = np.array([0, 1 << 31, 1, 0x807FFFFF, 0x00800000, 0x7F7FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000], np.uint32)
 
 
 def elements(rng, form, shape, *, low, zeros):

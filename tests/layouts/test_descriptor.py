@@ -113,9 +113,7 @@ def test_what_is_put_is_found(name, major, swizzle, data):
     counts = dict(zip(("MN", "K"), layout.atoms(mn, k), strict=True))
     pitch = counts[first] * layout.atom_bytes + 16 * data.draw(st.integers(0, 40))
     start = align * data.draw(st.integers(0, 40))
-    made = Descriptor.for_tile(
-        name, mn, k, major=major, swizzle=swizzle, atoms_along=first, pitch=pitch, start=start
-    )
+    made = Descriptor.for_tile(name, mn, k, major=major, swizzle=swizzle, atoms_along=first, pitch=pitch, start=start)
     numbers = np.random.default_rng(data.draw(st.integers(0, 99)))
     matrix, shared = _random(numbers, name, (mn, k)), numbers.integers(0, 256, 1 << 16, np.uint8)
     before = shared.copy()

@@ -80,7 +80,7 @@ def test_an_error_inside_a_header_names_the_header():
 # ------------------------------------------------------------------------------------------ NVRTC needs no GPU
 
 T4 = Device("Tesla T4", (7, 5), 13000, "", 65536)
-SOURCE = "template <int n> __global__ void f(float* x) { x[threadIdx.x] *= n * N; printf(\"%f\", x[0]); }"
+SOURCE = 'template <int n> __global__ void f(float* x) { x[threadIdx.x] *= n * N; printf("%f", x[0]); }'
 
 
 def job(source, kernel="f<3>"):

@@ -88,7 +88,7 @@ def test_cuda_runs_and_what_goes_wrong_there_is_told_and_gone(device, capfd):
     for source, seconds, words in (
         ("__global__ void f(float* x) { x[1ull << 40] = 1; }", 10, "CUDA_ERROR_ILLEGAL_ADDRESS"),
         ("__global__ void f(volatile float* x) { while (x[0] >= 0) { } }", 0.5, "did not finish within 0.5 s"),
-        ("__global__ void f(float* x) { asm(\"trap;\"); }", 10, "CUDA_ERROR"),
+        ('__global__ void f(float* x) { asm("trap;"); }', 10, "CUDA_ERROR"),
     ):
         with pytest.raises(tcemu.TcemuError, match=words):
             live.cuda(source, "f", 1, 1, x, seconds=seconds)

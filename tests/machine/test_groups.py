@@ -212,5 +212,3 @@ def test_native_work_counts_as_operations():
 
     with pytest.raises(tcemu.errors.Unending, match="more than 1,000 operations"):
         tcemu.launch(kernel, operations=1000)
-
-

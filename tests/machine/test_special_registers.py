@@ -174,7 +174,7 @@ def test_cpp_in_place_of_an_opcode_says_what_to_write(row):
             ("cluster.map_shared_rank(p, 1)", "warp.mapa(address, rank)"),
             ("cluster.sync();", "warp.barrier_cluster_arrive()"),
             ("__shfl_xor_sync", "warp.shfl_sync('bfly'"),
-            ("asm volatile (\"trap;\");", "warp.run('redux.sync.add.u32', values): the opcode, then"),
+            ('asm volatile ("trap;");', "warp.run('redux.sync.add.u32', values): the opcode, then"),
         ):
             with row(text), pytest.raises(IllegalInstruction, match=re.escape(f"this is CUDA C++; write {instead}")):
                 warp.run(text)

@@ -89,8 +89,11 @@ def test_what_a_learner_looks_up_has_title_version_and_address():
 
 
 def test_the_package_cites_one_version():
-    said = {each for path in (ROOT / "tcemu").rglob("*.py")
-            for each in re.findall(r"PTX ISA (\d+\.\d+), (?:section )?\d", path.read_text(encoding="utf-8"))}
+    said = {
+        each
+        for path in (ROOT / "tcemu").rglob("*.py")
+        for each in re.findall(r"PTX ISA (\d+\.\d+), (?:section )?\d", path.read_text(encoding="utf-8"))
+    }
     assert said == {VERSION}
 
 

@@ -160,9 +160,11 @@ def test_both_completers_offer_the_rooms():
     wanted = {"gemm", "live", "microscaling", "show", "sparse", "wmma", "formats", "layouts", "run", "parse"}
     plain = rlcompleter.Completer({"tcemu": tcemu})
     found = itertools.takewhile(bool, (plain.complete("tcemu.", number) for number in itertools.count()))
-    assert {name.removeprefix("tcemu.").rstrip("()") for name in found} == {
-        name for name in dir(tcemu) if not name.startswith("_")
-    } >= wanted
+    assert (
+        {name.removeprefix("tcemu.").rstrip("()") for name in found}
+        == {name for name in dir(tcemu) if not name.startswith("_")}
+        >= wanted
+    )
     shell = InteractiveShell()
     shell.user_ns["tcemu"] = tcemu
     shell.init_completer()

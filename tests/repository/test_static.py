@@ -15,6 +15,7 @@ SCRIPTS = str(Path(sys.executable).parent)
 
 CHECKS = {
     "ruff": ["ruff", "check", "."],
+    "format": ["ruff", "format", "--check", "."],
     "mypy": ["mypy"],
     "import order": ["lint-imports", "--no-logo"],
     "spelling": ["codespell"],

@@ -178,10 +178,7 @@ def test_a_line_in_a_comprehension_is_in_the_function_that_was_written(kernel, f
 
 def test_the_traceback_of_a_comprehension_names_the_function_that_was_written():
     with pytest.raises(ZeroDivisionError) as caught:
-        [
-            1 // row
-            for row in [0]
-        ]
+        [1 // row for row in [0]]
     lines = list(learners(caught.value))
     assert [line.function for line in lines] == [
         "test_the_traceback_of_a_comprehension_names_the_function_that_was_written"

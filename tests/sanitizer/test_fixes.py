@@ -85,8 +85,9 @@ NAMES = {
     "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32": "mma.sync",
     "wmma.load.a.sync.aligned.row.m16n16k16.global.f16": "wmma.load.a",
     "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes": "cp.async.bulk",
-    "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster":
-        "cp.async.bulk.tensor",
+    "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster": (
+        "cp.async.bulk.tensor"
+    ),
     "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32": "st.async",
 }
 

@@ -69,9 +69,7 @@ def test_a_tensor_copy_with_another_swizzle_is_reported(to, swizzle, cluster):
 
 def test_the_report_names_rows_and_what_to_do():
     out = np.zeros((64, 64), np.uint16)
-    result = tcemu.launch(
-        stored, block=128, args=(out, rows, 128, 1024), shared=20480, sanitizer="collect"
-    )
+    result = tcemu.launch(stored, block=128, args=(out, rows, 128, 1024), shared=20480, sanitizer="collect")
     (found,) = [each for each in result.reports if each.rule == "swizzle-mismatch"]
     assert found.message.endswith(
         "wrote it: of the matrix whose row 0 is at bytes 1040 to 1055, it takes row 1 from bytes 1152 to 1167, "
@@ -106,9 +104,7 @@ def loaded(warp, to, back):
         warp.run("ldmatrix.sync.aligned.m8n8.x4.shared.b16", back(row, 2 * k + warp.laneid // 16))
 
 
-@pytest.mark.parametrize(
-    ("to", "back"), list(pairs((rows, padded, swizzled, half_swizzled), repeat=2)), ids=named
-)
+@pytest.mark.parametrize(("to", "back"), list(pairs((rows, padded, swizzled, half_swizzled), repeat=2)), ids=named)
 def test_ldmatrix_reads_the_tile_with_its_swizzle_or_is_reported(to, back):
     found = {each.rule for each in launched(loaded, to, back)} - {"uninitialised-shared"}
     if padded in (to, back):
@@ -153,5 +149,3 @@ def test_transposed_matrices():
         multiply(warp, out, tiles, tiles, more=(1, 1, 1, 1, 1))
 
     assert not launched(kernel, np.zeros((64, 8), np.float32))
-
-

@@ -411,9 +411,7 @@ def test_a_report_names_arrays_and_mbarriers():
         with warp.only(warp.laneid == 0):
             warp.st_shared(a.at(1, row, 0) + 16 * (chunk ^ row), warp.warpid, "v4.b32")
 
-    result = tcemu.launch(
-        kernel, block=64, args=(shared.A, shared.full), shared=shared, sanitizer="collect"
-    )
+    result = tcemu.launch(kernel, block=64, args=(shared.A, shared.full), shared=shared, sanitizer="collect")
     told = {report.rule: report.what for report in result.reports}
     assert told["mbarrier-init"] == "the mbarrier at 16392 (full[1])"
     assert told["shared-race"].endswith("of shared memory (stage 1 of A, row 5, columns 8 to 15)")

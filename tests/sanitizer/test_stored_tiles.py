@@ -215,6 +215,7 @@ def test_rows_of_48_bytes_have_no_descriptor():
 
 def gathered(warp, a, out, order):
     """Rows in any order, each as a whole, read as they are stored."""
+
     def to(row, unit):
         return swizzled(np.argsort(order)[np.asarray(row)], unit)
 
@@ -224,6 +225,7 @@ def gathered(warp, a, out, order):
 
 def interleaved(warp, a, out, order):
     """Units of k in any order, the same for all rows."""
+
     def to(row, unit):
         return swizzled(row, np.asarray(order)[np.asarray(unit)])
 
@@ -368,8 +370,16 @@ def loads(warp, a, to, back, how):
 @pytest.mark.parametrize(
     ("to", "back"),
     [
-        (rows, rows), (padded, padded), (swizzled, swizzled), (turned, turned), (cores, cores), (swizzled, rows),
-        (rows, swizzled), (half_swizzled, swizzled), (swizzled, half_swizzled), (turned, rows),
+        (rows, rows),
+        (padded, padded),
+        (swizzled, swizzled),
+        (turned, turned),
+        (cores, cores),
+        (swizzled, rows),
+        (rows, swizzled),
+        (half_swizzled, swizzled),
+        (swizzled, half_swizzled),
+        (turned, rows),
     ],
     ids=lambda each: each.__name__,
 )

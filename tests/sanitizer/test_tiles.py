@@ -227,7 +227,10 @@ def test_wrong_products_are_reported_and_right_ones_are_not(way):
 def test_the_report_says_which_bytes_and_which_layout_would_fit():
     def told(way):
         result = tcemu.launch(
-            multiplies, block=128, args=(small(64, 64), np.zeros((64, 8), np.float32), way), shared=16640,
+            multiplies,
+            block=128,
+            args=(small(64, 64), np.zeros((64, 8), np.float32), way),
+            shared=16640,
             sanitizer="collect",
         )
         return result.reports[0]

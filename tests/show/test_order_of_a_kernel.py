@@ -27,9 +27,7 @@ def explorer(**choices):
 def test_a_parameter_of_the_kernel_is_a_list():
     order = explorer(barrier=(True, False))
     assert order.values == {"barrier": "True", "policy": "late", "seed": 0}
-    assert order.picture.title == (
-        "Block 0 in order: no broken rule; 64 of 64 elements are right; policy late, seed 0"
-    )
+    assert order.picture.title == ("Block 0 in order: no broken rule; 64 of 64 elements are right; policy late, seed 0")
     assert "shared-race" in order.set(barrier="False").title
 
 

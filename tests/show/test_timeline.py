@@ -47,9 +47,7 @@ def test_there_is_a_row_for_each_unit(hopper, pipeline):
 
 def test_phases_are_named_by_the_functions_in_which_they_are_written(pipeline):
     functions = {span.site.function.rpartition(".")[2] for span in pipeline.spans if span.unit == "warp"}
-    multiplies = next(
-        span.site.function.rpartition(".")[2] for span in pipeline.spans if span.unit == "tensor core"
-    )
+    multiplies = next(span.site.function.rpartition(".")[2] for span in pipeline.spans if span.unit == "tensor core")
     assert multiplies in functions
     picture = show.timeline(pipeline, phases={multiplies: "product phase"})
     assert {"phases of warp 0", "product phase"} <= set(texts(picture))

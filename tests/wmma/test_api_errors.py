@@ -57,7 +57,10 @@ def partly():
 
 
 def bits(target=None):
-    return [zero(use, 8, 8, 128, element, layout, target=target) for use, element, layout in ((C, int, None), (A, "b1", ROW), (B, "b1", COL), (C, int, None))]
+    return [
+        zero(use, 8, 8, 128, element, layout, target=target)
+        for use, element, layout in ((C, int, None), (A, "b1", ROW), (B, "b1", COL), (C, int, None))
+    ]
 
 
 def put(fragment, value, index=None):

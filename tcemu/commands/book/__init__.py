@@ -11,7 +11,6 @@ from tcemu.errors import require
 __all__ = ["book"]
 
 
-
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @click.option(

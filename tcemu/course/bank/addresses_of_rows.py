@@ -94,9 +94,7 @@ def _about(what: What, registers: Sequence[str]) -> Callable[[tuple[int, ...], t
     return about
 
 
-def _addresses(
-    right: Callable[[Array], Array], what: What, registers: Sequence[str], exchanged: str
-) -> Function:
+def _addresses(right: Callable[[Array], Array], what: What, registers: Sequence[str], exchanged: str) -> Function:
     about, how = _about(what, registers), "the address of every lane"
     return Function({"lane": range(32)}, ("address",), right, _known(right, exchanged), about, how)
 
@@ -111,7 +109,9 @@ EXERCISES = [
         "Write `rows_of_a(lane)`, which returns the address that a lane gives to `ldmatrix` .x4, so that the four "
         "registers are a0 to a3 of m16n8k16 for rows 0 to 15 and columns 0 to 15.",
         _addresses(
-            _a, lambda row, column: f"A[{row}][{column}]", ("a0", "a1", "a2", "a3"),
+            _a,
+            lambda row, column: f"A[{row}][{column}]",
+            ("a0", "a1", "a2", "a3"),
             "Matrices 1 and 2 are swapped: a1 is 8 rows further down, a2 is 8 columns further right.",
         ),
         minutes=8,
@@ -132,7 +132,9 @@ EXERCISES = [
         "registers 0 and 1 are b0 and b1 of columns 0 to 7, registers 2 and 3 are b0 and b1 of columns 8 to 15 (k is "
         "0 to 15).",
         _addresses(
-            _b_by_columns, lambda column, k: f"B[{k}][{column}]", _TWO_TILES,
+            _b_by_columns,
+            lambda column, k: f"B[{k}][{column}]",
+            _TWO_TILES,
             "Matrices 1 and 2 are swapped: b1 is 8 further along k, and the other tile is 8 columns away.",
         ),
         minutes=10,
@@ -152,7 +154,9 @@ EXERCISES = [
         "the address that a lane gives to one `ldmatrix` .x4 **with** .trans, so that the registers are the same as in "
         "the previous exercise: b0 and b1 of columns 0 to 7, then b0 and b1 of columns 8 to 15.",
         _addresses(
-            _b_by_rows, lambda k, column: f"B[{k}][{column}]", _TWO_TILES,
+            _b_by_rows,
+            lambda k, column: f"B[{k}][{column}]",
+            _TWO_TILES,
             "Matrices 1 and 2 are swapped: b1 is 8 rows further down, and the other tile is 8 columns further right.",
         ),
         minutes=10,

@@ -67,17 +67,21 @@ def _operand_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     left, right, whole = given.left, given.right, _operand(given)
     yield "Registers 1 and 2 are swapped: register 1 is row + 8, register 2 column + 8.", whole[:, [0, 2, 1, 3]]
     yield "The two accumulators are swapped.", whole[:, [2, 3, 0, 1]]
-    yield "The two halves of each register are swapped: the lower column is in the low half.", (
-        whole >> 16 | whole << 16
+    yield (
+        "The two halves of each register are swapped: the lower column is in the low half.",
+        (whole >> 16 | whole << 16),
     )
-    yield "The numbers are truncated. cvt.rn rounds to nearest.", _packed(
-        *(_cut(pair) for pair in (left[:, :2], left[:, 2:], right[:, :2], right[:, 2:]))
+    yield (
+        "The numbers are truncated. cvt.rn rounds to nearest.",
+        _packed(*(_cut(pair) for pair in (left[:, :2], left[:, 2:], right[:, :2], right[:, 2:]))),
     )
-    yield "You paired elements of different rows: elements 0 and 1 are neighbours, 2 and 3 are 8 rows below.", _packed(
-        left[:, ::2], left[:, 1::2], right[:, ::2], right[:, 1::2]
+    yield (
+        "You paired elements of different rows: elements 0 and 1 are neighbours, 2 and 3 are 8 rows below.",
+        _packed(left[:, ::2], left[:, 1::2], right[:, ::2], right[:, 1::2]),
     )
-    yield "You paired the same element of both accumulators. A register's halves are neighbours in a row.", _packed(
-        *(_pair(left[:, i], right[:, i]) for i in range(4))
+    yield (
+        "You paired the same element of both accumulators. A register's halves are neighbours in a row.",
+        _packed(*(_pair(left[:, i], right[:, i]) for i in range(4))),
     )
 
 
@@ -111,18 +115,22 @@ def _scales(given: Given) -> tuple[Any, Any]:
 def _merged_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     one, two = _scales(given)
     yield "Nothing is scaled: the two parts refer to different largest scores.", _whole(given, 1, 1)
-    yield "The outputs are scaled, but the sums are not. Both refer to the part's largest score.", (
-        _whole(given, one, two, of_sums=False)
+    yield (
+        "The outputs are scaled, but the sums are not. Both refer to the part's largest score.",
+        (_whole(given, one, two, of_sums=False)),
     )
-    yield "The sums are scaled, but the outputs are not. Both refer to the part's largest score.", (
-        _whole(given, one, two, of_outputs=False)
+    yield (
+        "The sums are scaled, but the outputs are not. Both refer to the part's largest score.",
+        (_whole(given, one, two, of_outputs=False)),
     )
     yield "The factors are swapped: the part with the smaller m gets smaller.", _whole(given, two, one)
-    yield "The powers are of 2, not of e.", _whole(
-        given, np.exp(given.m1 - max(given.m1, given.m2)), np.exp(given.m2 - max(given.m1, given.m2))
+    yield (
+        "The powers are of 2, not of e.",
+        _whole(given, np.exp(given.m1 - max(given.m1, given.m2)), np.exp(given.m2 - max(given.m1, given.m2))),
     )
-    yield "This is the mean of the two parts' results: you divided too early.", (
-        np.asarray((given.o1 / given.l1 + given.o2 / given.l2) / 2, np.float32)
+    yield (
+        "This is the mean of the two parts' results: you divided too early.",
+        (np.asarray((given.o1 / given.l1 + given.o2 / given.l2) / 2, np.float32)),
     )
     yield "The result is not divided by the sum.", np.asarray(given.o1 * one + given.o2 * two, np.float32)
 
@@ -160,11 +168,13 @@ def _power_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
         twice = scalar.add(scalar.mul(twice, x - n), coefficient)
     yield "Each step is rounded twice, after the product and after the sum. fma rounds once.", _scaled(twice, n)
     for name, whole in (("down", np.floor(x)), ("towards zero", np.trunc(x))):
-        yield f"The integer is rounded {name}, so the rest is too large. Round to nearest.", (
-            _scaled(_horner(x - whole, coefficients), whole)
+        yield (
+            f"The integer is rounded {name}, so the rest is too large. Round to nearest.",
+            (_scaled(_horner(x - whole, coefficients), whole)),
         )
-    yield "The coefficients are in reverse order: the highest power comes first.", (
-        _scaled(_horner(x - n, coefficients[::-1]), n)
+    yield (
+        "The coefficients are in reverse order: the highest power comes first.",
+        (_scaled(_horner(x - n, coefficients[::-1]), n)),
     )
     yield "The polynomial gets all of x. It is only good from -0.5 to 0.5.", _horner(x, coefficients)
     yield "The integer part is missing.", _horner(x - n, coefficients)
@@ -225,8 +235,9 @@ def _windowed(given: Given) -> Array:
 def _windowed_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     age, window = _age(), given.window
     yield "The window has one key too many: the query's own key counts.", _attended(given, (age >= 0) & (age <= window))
-    yield "The window has one key too few: the query's own key counts, and no more.", (
-        _attended(given, (age >= 0) & (age < window - 1))
+    yield (
+        "The window has one key too few: the query's own key counts, and no more.",
+        (_attended(given, (age >= 0) & (age < window - 1))),
     )
     yield "A query does not see its own key.", _attended(given, (age > 0) & (age < window))
     yield "There is no window: each query sees all keys up to its own.", _attended(given, age >= 0)
@@ -235,9 +246,13 @@ def _windowed_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     seen = (age >= 0) & (age < window)
     for hidden in (-1e30, -1e20, -1e15, float(np.finfo(np.float32).min)):
         yield (
-            "The hidden scores are finite, and so large that rounding leaves a large number of their difference from "
-            "the largest one. In a row that sees no key of the first tile, 2 to that power overflows. Use −inf."
-        ), _attended(given, seen, hidden)
+            (
+                "The hidden scores are finite, and so large that rounding leaves a large number of their difference "
+                "from the largest one. In a row that sees no key of the first tile, 2 to that power overflows. Use "
+                "−inf."
+            ),
+            _attended(given, seen, hidden),
+        )
     for number, name in enumerate(("first", "second")):
         unmasked = np.arange(128) // 64 == number
         yield f"The {name} tile of keys is not masked.", _attended(given, seen | unmasked)
@@ -247,8 +262,9 @@ def _windowed_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     pairs = np.arange(64)[:, None] // 8 % 2
     columns = np.arange(128)[None] % 2
     of_row = np.arange(64)[:, None] - 8 * pairs + 8 * columns  # elements 0 and 1 as the rows g and g + 8
-    yield "Elements 0 and 1 of an accumulator are in one row, and elements 2 and 3 eight rows below.", (
-        _attended(given, (of_row + 64 - np.arange(128) >= 0) & (of_row + 64 - np.arange(128) < window))
+    yield (
+        "Elements 0 and 1 of an accumulator are in one row, and elements 2 and 3 eight rows below.",
+        (_attended(given, (of_row + 64 - np.arange(128) >= 0) & (of_row + 64 - np.arange(128) < window))),
     )
     from_0 = _age(0)
     yield "The queries are the positions from 64 on, not from 0.", _attended(given, (from_0 >= 0) & (from_0 < window))

@@ -175,20 +175,24 @@ def _product(
 def _kernel_mistakes(given: Given) -> Wrong:
     yield "Each step starts from zero: pass the D of one step as the C of the next.", _product(given, chained=False)
     yield "All steps use the scales of the first one: the byte-id is the step.", _product(given, bytes_=(0, 0, 0, 0))
-    yield "The byte-ids run backwards: the scale of the first step is in the lowest byte.", (
-        _product(given, bytes_=(3, 2, 1, 0))
+    yield (
+        "The byte-ids run backwards: the scale of the first step is in the lowest byte.",
+        (_product(given, bytes_=(3, 2, 1, 0))),
     )
-    yield "The scales of rows g and g + 8 are swapped: the lower rows have the odd lanes.", (
-        _product(given, lambda x: np.roll(x, 8, axis=0))
+    yield (
+        "The scales of rows g and g + 8 are swapped: the lower rows have the odd lanes.",
+        (_product(given, lambda x: np.roll(x, 8, axis=0))),
     )
-    yield "Rows 8 to 15 have the scales of rows 0 to 7: odd lanes load the scales of row g + 8.", (
-        _product(given, lambda x: np.concatenate([x[:8]] * 2))
+    yield (
+        "Rows 8 to 15 have the scales of rows 0 to 7: odd lanes load the scales of row g + 8.",
+        (_product(given, lambda x: np.concatenate([x[:8]] * 2))),
     )
     one = np.uint8(_UE8M0.bias)
     yield "The scales of A are missing.", _product(given, lambda x: np.full_like(x, one))
     yield "The scales of B are missing.", _product(given, y=lambda y: np.full_like(y, one))
-    yield "A's lane rule is used for B: the scale of a column is in lane 4 · column + thread-id.", (
-        _product(given, y=lambda y: y[:, [0, 0, 1, 1, 2, 2, 3, 3]])
+    yield (
+        "A's lane rule is used for B: the scale of a column is in lane 4 · column + thread-id.",
+        (_product(given, y=lambda y: y[:, [0, 0, 1, 1, 2, 2, 3, 3]])),
     )
     yield "Only the first 32 columns of A are multiplied.", _product(given, steps=(0,))
     untouched = _product(given)
@@ -203,7 +207,11 @@ EXERCISES = [
         "Write `lane_of_scale(row, thread_id)`, which returns the lane that holds the scale of a row of A, 0 to 15, "
         "for `mma` with `.block_scale` and thread-id 0 or 1.",
         Function(
-            {"row": range(16), "thread_id": range(2)}, ("lane",), _lane_of_scale, _LANE_MISTAKES, _about_lane,
+            {"row": range(16), "thread_id": range(2)},
+            ("lane",),
+            _lane_of_scale,
+            _LANE_MISTAKES,
+            _about_lane,
             "every row with both thread-ids",
         ),
         minutes=5,
@@ -221,9 +229,15 @@ EXERCISES = [
         "Write `registers_of_scales(scales)`, which returns the register `scale-a-data` of every lane, uint32 (32,). "
         "`scales` are the patterns of A's scales for four steps along K, uint8 (16, 4): `scales[row][step]`. The "
         "instruction will select step s with byte-id s and thread-id 0. All other lanes have 0.",
-        Values(lambda given: _registers(given.scales), np.uint32, _register_mistakes,
-               lambda index: f"The register of lane {index[0]}", "The array of registers", axes=("lane",),
-               how="the register of every lane"),
+        Values(
+            lambda given: _registers(given.scales),
+            np.uint32,
+            _register_mistakes,
+            lambda index: f"The register of lane {index[0]}",
+            "The array of registers",
+            axes=("lane",),
+            how="the register of every lane",
+        ),
         minutes=10,
         only=(),
         know="which lane and byte hold a scale of A",
@@ -243,7 +257,10 @@ EXERCISES = [
         "4 t + 3. Write `ids_of_a_step(step)`, which returns for step 0 to 15 the register of A, the byte-id (the same "
         "for A and B), the thread-id of A and the thread-id of B.",
         Function(
-            {"step": range(16)}, ("register of A", "byte-id", "thread-id of A", "thread-id of B"), _ids(), _ID_MISTAKES,
+            {"step": range(16)},
+            ("register of A", "byte-id", "thread-id of A", "thread-id of B"),
+            _ids(),
+            _ID_MISTAKES,
             how="every step",
         ),
         minutes=15,
@@ -264,7 +281,12 @@ EXERCISES = [
         "of A: `x[row][step]`; `y`, uint8 (8, 4), those of B: `y[column][step]`. `d` is float32 (16, 8). Load each "
         "scale register once.",
         Kernel(
-            _arguments, "d", _product, {"block": 32, "target": _TARGET}, _kernel_mistakes, needed=("mma.sync",),
+            _arguments,
+            "d",
+            _product,
+            {"block": 32, "target": _TARGET},
+            _kernel_mistakes,
+            needed=("mma.sync",),
             how="every bit of D, and the sanitizer's reports",
         ),
         minutes=45,

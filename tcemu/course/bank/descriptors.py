@@ -66,8 +66,15 @@ EXERCISES = [
         Descriptors(
             _cases(start=(0, 2048, 49152), rows=(64, 128, 256)),
             _plain,
-            ((("LBO is the distance between core matrices that are neighbours along K: there are rows // 8 core "
-              "matrices in between."), lambda start, rows: replace(_plain(start, rows), lbo=128)),),
+            (
+                (
+                    (
+                        "LBO is the distance between core matrices that are neighbours along K: there are rows // 8 "
+                        "core matrices in between."
+                    ),
+                    lambda start, rows: replace(_plain(start, rows), lbo=128),
+                ),
+            ),
             wider=_cases(start=_STARTS, rows=range(8, 264, 8)),
         ),
         minutes=15,
@@ -87,7 +94,9 @@ EXERCISES = [
         "1024. Write `descriptor_of_a_box(start, rows)`, which returns its descriptor for wgmma, K-major. Work out the "
         "fields yourself, without `for_tile`.",
         Descriptors(
-            _cases(start=(0, 1024, 65536), rows=(8, 64, 128)), _box, ignored=("lbo",),
+            _cases(start=(0, 1024, 65536), rows=(8, 64, 128)),
+            _box,
+            ignored=("lbo",),
             wider=_cases(start=_STARTS, rows=range(8, 264, 8)),
         ),
         minutes=10,
@@ -110,10 +119,16 @@ EXERCISES = [
         Descriptors(
             _cases(start=(0, 4096), depth=(16, 32, 64)),
             _boxes_of_columns,
-            (("LBO leads to the next 64 columns, so it is the size of a box: depth rows of 128 bytes.",
-              lambda start, depth: replace(_boxes_of_columns(start, depth), lbo=1024)),
-             ("In an MN-major tile with a swizzle, LBO leads to the next 64 columns: it is used.",
-              lambda start, depth: replace(_boxes_of_columns(start, depth), lbo=16))),
+            (
+                (
+                    "LBO leads to the next 64 columns, so it is the size of a box: depth rows of 128 bytes.",
+                    lambda start, depth: replace(_boxes_of_columns(start, depth), lbo=1024),
+                ),
+                (
+                    "In an MN-major tile with a swizzle, LBO leads to the next 64 columns: it is used.",
+                    lambda start, depth: replace(_boxes_of_columns(start, depth), lbo=16),
+                ),
+            ),
             wider=_cases(start=_STARTS, depth=range(8, 136, 8)),
         ),
         minutes=20,

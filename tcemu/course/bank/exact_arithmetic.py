@@ -193,8 +193,12 @@ EXERCISES = [
         "Make matrices A (16, 16) and B (16, 8) of float16, for which `D[0][0]` of `mma.sync` m16n8k16 with f32 "
         "results and C = 0 has different bits on an A100 (sm_80) and on an H100 (sm_90a), and of whose 16 products at "
         "most four are not 0. The answer, `tell_a100_from_h100`, is the pair A, B.",
-        Crafted({"A": ((16, 16), np.float16), "B": ((16, 8), np.float16)}, _two_generations,
-                "The two chips give different bits.", "the bits of D[0][0] on sm_80 and on sm_90a"),
+        Crafted(
+            {"A": ((16, 16), np.float16), "B": ((16, 8), np.float16)},
+            _two_generations,
+            "The two chips give different bits.",
+            "the bits of D[0][0] on sm_80 and on sm_90a",
+        ),
         minutes=8,
         know="chains of fused sums, and how many bits each chip keeps (notebook 06)",
         section=MANUAL,
@@ -212,10 +216,14 @@ EXERCISES = [
         "Where mma.sync and wgmma disagree",
         "On one H100, `mma.sync` m16n8k32 and `wgmma` m64n8k32 multiply the same e4m3 numbers. Find 32 numbers `a` "
         "and 32 numbers `b` for which `mma.sync` gives the exact sum a₀b₀ + … + a₃₁b₃₁, and `wgmma` is off by at "
-        "least one part in `given(\"fp8_two_ways\").part`. The answer, `fp8_two_ways`, is the pair a, b: two float64 "
+        'least one part in `given("fp8_two_ways").part`. The answer, `fp8_two_ways`, is the pair a, b: two float64 '
         "arrays of numbers that e4m3 has.",
-        Crafted({"a": ((32,), np.float64), "b": ((32,), np.float64)}, _fp8_two_ways,
-                "mma.sync is exact, and wgmma is off by enough.", "what the two instructions give on sm_90a"),
+        Crafted(
+            {"a": ((32,), np.float64), "b": ((32,), np.float64)},
+            _fp8_two_ways,
+            "mma.sync is exact, and wgmma is off by enough.",
+            "what the two instructions give on sm_90a",
+        ),
         minutes=15,
         know="both ways in which an H100 multiplies fp8 (notebook 06)",
         section=WARPGROUP,
@@ -230,12 +238,16 @@ EXERCISES = [
     Exercise(
         "order_of_k",
         "An order in which nothing is lost",
-        "`given(\"order_of_k\").terms` are 32 float16 numbers. An A100 adds them with two `mma.sync` m16n8k16, k "
+        '`given("order_of_k").terms` are 32 float16 numbers. An A100 adds them with two `mma.sync` m16n8k16, k '
         "ascending: they are row 0 of A, and B is all ones. In the order in which they come, the result is wrong. The "
         "exact sum stays the same if you reorder the columns of A and the rows of B in the same way. The answer, "
         "`order_of_k`, is an order, the numbers 0 to 31 once each, in which the A100 gives the exact sum of the terms.",
-        Crafted({"order": ((32,), np.int64)}, _order_of_k, "In this order the sum is exact.",
-                "the result on sm_80 in your order"),
+        Crafted(
+            {"order": ((32,), np.int64)},
+            _order_of_k,
+            "In this order the sum is exact.",
+            "the result on sm_80 in your order",
+        ),
         minutes=15,
         know="how an A100 chains its fused sums (notebook 06)",
         section=MANUAL,

@@ -46,27 +46,32 @@ def _three_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     a, b, c = given.A, given.B, given.C
     nothing = np.zeros_like(c)
     yield "C is missing: the instruction adds it, so pass it as the third operand.", matmul(a, b, instruction=_MMA)
-    yield "You added C after the instruction. That rounds once more; let the instruction add it.", (
-        matmul(a, b, nothing, instruction=_MMA) + c
+    yield (
+        "You added C after the instruction. That rounds once more; let the instruction add it.",
+        (matmul(a, b, nothing, instruction=_MMA) + c),
     )
     yield "C is added twice: the instruction adds it already.", matmul(a, b, c, instruction=_MMA) + c
-    yield "This is numpy's product, not the tensor core's: float32 rounds after every addition.", (
-        a.astype(np.float32) @ b.astype(np.float32) + c
+    yield (
+        "This is numpy's product, not the tensor core's: float32 rounds after every addition.",
+        (a.astype(np.float32) @ b.astype(np.float32) + c),
     )
     yield "This is the exact result, rounded once. A tensor core cuts bits off.", _exact(a, b, c)
     with np.errstate(over="ignore", invalid="ignore"):
         yield "You multiplied in float16.", (a @ b).astype(np.float32) + c
     for says, left, right in (("A", a.T, b), ("B", a, b.T)):
-        yield f"{says} is transposed: give pack the matrix as it is.", (
-            matmul(np.ascontiguousarray(left), np.ascontiguousarray(right).reshape(b.shape), c, instruction=_MMA)
+        yield (
+            f"{says} is transposed: give pack the matrix as it is.",
+            (matmul(np.ascontiguousarray(left), np.ascontiguousarray(right).reshape(b.shape), c, instruction=_MMA)),
         )
-    yield "This is what sm_80 computes: it makes two sums of 8 products, and keeps a bit less.", (
-        matmul(a, b, c, instruction=_MMA, target="sm_80")
+    yield (
+        "This is what sm_80 computes: it makes two sums of 8 products, and keeps a bit less.",
+        (matmul(a, b, c, instruction=_MMA, target="sm_80")),
     )
     fragment = parse(_MMA).fragments["d"]
     flat = matmul(a, b, c, instruction=_MMA)
-    yield "These are the registers, reshaped. Lane and register are not row and column: use unpack.", (
-        fragment.pack(flat).view(np.float32).reshape(16, 8)
+    yield (
+        "These are the registers, reshaped. Lane and register are not row and column: use unpack.",
+        (fragment.pack(flat).view(np.float32).reshape(16, 8)),
     )
 
 
@@ -150,19 +155,22 @@ def _whole_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "You added the steps with numpy. Pass the result of one step as c of the next.", summed
     yield "The steps along K are in descending order. Every bit counts, so the order does too.", descending
     for reset, by_rows in product((None, 0, 1), (True, False)):
-        yield "Each tile continues from the one before: c must be zero at the beginning of every tile.", (
-            _carried(a, b, reset, by_rows)
+        yield (
+            "Each tile continues from the one before: c must be zero at the beginning of every tile.",
+            (_carried(a, b, reset, by_rows)),
         )
     yield "Only the first step along K is there.", parts[0]
     yield "The last step along K is missing.", matmul(a[:, :48], b[:48], instruction=_MMA)
     yield "The first step along K is missing.", matmul(a[:, 16:], b[16:], instruction=_MMA)
     columns = np.tile(b[:, :8], 3)
-    yield "All tiles of a row have the same columns of B: they have to move with the tile.", (
-        matmul(a, columns, instruction=_MMA)
+    yield (
+        "All tiles of a row have the same columns of B: they have to move with the tile.",
+        (matmul(a, columns, instruction=_MMA)),
     )
     rows = np.tile(a[:16], (3, 1))
-    yield "All tiles of a column have the same rows of A: they have to move with the tile.", (
-        matmul(rows, b, instruction=_MMA)
+    yield (
+        "All tiles of a column have the same rows of A: they have to move with the tile.",
+        (matmul(rows, b, instruction=_MMA)),
     )
     yield "Only the last step along K is there: each step must continue from the one before.", parts[-1]
     yield "This is numpy's product, not the tensor core's.", a.astype(np.float32) @ b.astype(np.float32)
@@ -177,8 +185,8 @@ def _carried(a: Array, b: Array, reset: int | None, by_rows: bool) -> Array:
     places = list(product(range(0, 48, 16), range(0, 24, 8)))
     for row, column in places if by_rows else sorted(places, key=lambda place: place[::-1]):
         c = c if reset is None or (row, column)[reset] else np.zeros_like(c)
-        c = tiles[row : row + 16, column : column + 8] = (
-            matmul(a[row : row + 16], b[:, column : column + 8], c, instruction=_MMA)
+        c = tiles[row : row + 16, column : column + 8] = matmul(
+            a[row : row + 16], b[:, column : column + 8], c, instruction=_MMA
         )
     return tiles
 
@@ -292,8 +300,9 @@ def _sums_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
             known.add(gives.tobytes())
             yield says, gives
     exact = [math.fsum([*(x * y), z]) for x, y, z in zip(a, b, c.astype(np.float64), strict=True)]
-    yield "This is the exact sum, rounded to the nearest float32. Bits are cut off before and after the addition.", (
-        np.array(exact, np.float32)
+    yield (
+        "This is the exact sum, rounded to the nearest float32. Bits are cut off before and after the addition.",
+        (np.array(exact, np.float32)),
     )
     in_order = c
     for k in range(16):

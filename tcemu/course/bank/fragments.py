@@ -63,28 +63,33 @@ def _split_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
 
 def _row_major_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     a, b = given.A, given.B
-    yield "Only the first 16 columns of A are there: the last step must continue from the accumulator so far.", (
-        _product(a[:, :16], b[:16])
+    yield (
+        "Only the first 16 columns of A are there: the last step must continue from the accumulator so far.",
+        (_product(a[:, :16], b[:16])),
     )
-    yield "Only the last 16 columns of A are there: pass the accumulator so far as C of the next step.", (
-        _product(a[:, 16:], b[16:])
+    yield (
+        "Only the last 16 columns of A are there: pass the accumulator so far as C of the next step.",
+        (_product(a[:, 16:], b[16:])),
     )
     pairs = b.reshape(16, 2, 8)[:, ::-1].reshape(32, 8)
     yield "The two halves of each register of B are swapped: the lower k is in the low half.", _product(a, pairs)
-    yield "You loaded B as if it were column-major: two neighbours in memory are in one row of B, not in one column.", (
-        _product(a, _as_columns(b))
+    yield (
+        "You loaded B as if it were column-major: two neighbours in memory are in one row of B, not in one column.",
+        (_product(a, _as_columns(b))),
     )
     beside = np.append(b.reshape(-1)[1:], b.dtype.type(0)).reshape(b.shape)  # the next element of the same row
     aligned = np.arange(8) // 2 * 2
     for low, high in ((b, beside), (b[:, aligned], b[:, aligned + 1])):
         pairs = np.stack([low[::2], high[::2]], axis=1).reshape(b.shape)
-        yield "A load of 32 bits takes two neighbours in a row of B; a register needs two in a column.", (
-            _product(a, pairs)
+        yield (
+            "A load of 32 bits takes two neighbours in a row of B; a register needs two in a column.",
+            (_product(a, pairs)),
         )
     for step in (0, 1):
         only = np.repeat(b[step::2], 2, axis=0)
-        yield "Both halves of each register of B hold the same element: the other one is in the next row.", (
-            _product(a, only)
+        yield (
+            "Both halves of each register of B hold the same element: the other one is in the next row.",
+            (_product(a, only)),
         )
     low_only = np.where(np.arange(32)[:, None] % 2, b.dtype.type(0), b)
     yield "The upper halves of B's registers are 0: the odd rows of B are missing.", _product(a, low_only)
@@ -360,8 +365,8 @@ EXERCISES = [
         "(32 × 8, f16), all row-major in global memory, with `mma.sync` m16n8k16. The two elements of a register of B "
         "are 8 elements apart in memory, so each has to be loaded by itself, with "
         '`warp.ld_global(address, "b16")`, and the two joined with `|` and `<<`. Do not use wmma or ldmatrix. '
-        'You may also write it in CUDA C++, with inline PTX: '
-        '`__global__ void row_major_b(const half* a, const half* b, float* out)`.',
+        "You may also write it in CUDA C++, with inline PTX: "
+        "`__global__ void row_major_b(const half* a, const half* b, float* out)`.",
         Kernel(
             lambda given: {"a": given.A, "b": given.B, "out": np.zeros((16, 8), np.float32)},
             "out",
@@ -370,7 +375,8 @@ EXERCISES = [
             lambda given: beyond(_row_major_mistakes(given), slips(str(_MMA), given.A, given.B)),
             needed=("mma.sync",),
             forbidden=("wmma", "ldmatrix"),
-            languages=("Python", "CUDA C++"), kernel="row_major_b",
+            languages=("Python", "CUDA C++"),
+            kernel="row_major_b",
         ),
         minutes=40,
         know="the kernel one_warp of notebook 02",

@@ -201,7 +201,7 @@ EXERCISES = [
     Exercise(
         "fused_sum_by_hand",
         "A fused sum by hand",
-        "`given(\"fused_sum_by_hand\")` has four factors `a` and `b` (float16) and `c`. What is a₀b₀ + a₁b₁ + a₂b₂ + "
+        '`given("fused_sum_by_hand")` has four factors `a` and `b` (float16) and `c`. What is a₀b₀ + a₁b₁ + a₂b₂ + '
         "a₃b₃ + c on an H100, as one fused sum of `mma.sync` m16n8k16 with an f32 result? Work it out with pencil and "
         "paper, or with whole numbers in Python. The answer, `fused_sum_by_hand`, is a number; write it exactly, for "
         "example as 3 * 2**-4.",

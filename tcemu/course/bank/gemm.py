@@ -46,8 +46,9 @@ def _one_step(instruction: Any, a: Array, b: Array) -> Iterable[tuple[str, Array
     """What is left if the other steps are missing."""
     step = parse(instruction).shape[2]
     yield "Only the first step along K is there.", matmul(a[:, :step], b[:step], instruction=instruction)
-    yield "Only the last step along K is there: pass the sum so far as C.", (
-        matmul(a[:, -step:], b[-step:], instruction=instruction)
+    yield (
+        "Only the last step along K is there: pass the sum so far as C.",
+        (matmul(a[:, -step:], b[-step:], instruction=instruction)),
     )
 
 
@@ -62,18 +63,22 @@ def _added(parts: Iterable[Array]) -> Array:
 def _small_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     a, b = given.A, given.B
     right = matmul(a, b, instruction=MMA)
-    yield "B is loaded without .trans: every 8 × 8 matrix of it is transposed.", (
-        matmul(a, np.ascontiguousarray(_in_blocks(b)), instruction=MMA)
+    yield (
+        "B is loaded without .trans: every 8 × 8 matrix of it is transposed.",
+        (matmul(a, np.ascontiguousarray(_in_blocks(b)), instruction=MMA)),
     )
     halves = right.reshape(32, 2, 2, 8)
-    yield "The two products of a warp are swapped: columns 0 to 7 need the first two registers of B.", (
-        halves[:, :, ::-1].reshape(32, 32)
+    yield (
+        "The two products of a warp are swapped: columns 0 to 7 need the first two registers of B.",
+        (halves[:, :, ::-1].reshape(32, 32)),
     )
-    yield "The four warps have each other's tiles: rows and columns are swapped.", (
-        right.reshape(2, 16, 2, 16).transpose(2, 1, 0, 3).reshape(32, 32)
+    yield (
+        "The four warps have each other's tiles: rows and columns are swapped.",
+        (right.reshape(2, 16, 2, 16).transpose(2, 1, 0, 3).reshape(32, 32)),
     )
-    yield "The two pairs of an accumulator are swapped: elements 2 and 3 are 8 rows below 0 and 1.", (
-        right.reshape(2, 2, 8, 32)[:, ::-1].reshape(32, 32)
+    yield (
+        "The two pairs of an accumulator are swapped: elements 2 and 3 are 8 rows below 0 and 1.",
+        (right.reshape(2, 2, 8, 32)[:, ::-1].reshape(32, 32)),
     )
     yield from _one_step(MMA, a, b)
 
@@ -86,8 +91,9 @@ def _rows_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     x = given.x[:, :32].astype(np.uint32)
     yield "The last row is missing.", x[:-1].sum(axis=0, dtype=np.uint32)
     yield "The first row is missing.", x[1:].sum(axis=0, dtype=np.uint32)
-    yield "Only the first two rows are there, again and again: the stage is read before it is filled again.", (
-        x[np.arange(len(x)) % 2].sum(axis=0, dtype=np.uint32)
+    yield (
+        "Only the first two rows are there, again and again: the stage is read before it is filled again.",
+        (x[np.arange(len(x)) % 2].sum(axis=0, dtype=np.uint32)),
     )
 
 
@@ -102,8 +108,9 @@ def _hopper_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     a, b = given.A, np.ascontiguousarray(given.B.T)
     yield "A and B are swapped, so D is transposed.", matmul(a, b, instruction=_WGMMA).T
     first = [k + i for k in range(0, 320, 64) for i in (*range(16),) * 4]
-    yield "All four wgmma of a stage read the same 16 of k: step the descriptors by 32 bytes.", (
-        matmul(np.ascontiguousarray(a[:, first]), np.ascontiguousarray(b[first]), instruction=_WGMMA)
+    yield (
+        "All four wgmma of a stage read the same 16 of k: step the descriptors by 32 bytes.",
+        (matmul(np.ascontiguousarray(a[:, first]), np.ascontiguousarray(b[first]), instruction=_WGMMA)),
     )
     last = matmul(a[:, 256:], b[256:], instruction=_WGMMA)
     yield "The sum starts anew with each stage: scale-d is 0 only for the very first wgmma.", last
@@ -115,9 +122,12 @@ def _transposed(a: Array, b: Array) -> Iterable[tuple[str, Array]]:
     """D = A Bᵀ with transpose bits that do not fit, computed by blocks with 64 rows of B each."""
     for name, bits in (("A", (1, 0)), ("B", (0, 1)), ("A and B", (1, 1))):
         yield (
-            f"The transpose bit of {name} is set, so lines of 64 k are read as lines of 64 rows. Both matrices are "
-            "K-major here, which takes the bits 0; a matrix stored k by n, MN-major, takes 1."
-        ), np.hstack([_with_bits(a, rows, bits) for rows in np.split(b, len(b) // 64)])
+            (
+                f"The transpose bit of {name} is set, so lines of 64 k are read as lines of 64 rows. Both matrices are "
+                "K-major here, which takes the bits 0; a matrix stored k by n, MN-major, takes 1."
+            ),
+            np.hstack([_with_bits(a, rows, bits) for rows in np.split(b, len(b) // 64)]),
+        )
 
 
 def _with_bits(a: Array, b: Array, bits: tuple[int, int]) -> Array:
@@ -136,7 +146,6 @@ def _with_bits(a: Array, b: Array, bits: tuple[int, int]) -> Array:
 # ---------------------------------------------------------------------------------------------- clusters
 
 
-
 def _pair(rng: np.random.Generator) -> Mapping[str, Any]:
     return {"A": whole_numbers(rng, 64, 320), "B": whole_numbers(rng, 128, 320)}
 
@@ -147,8 +156,9 @@ def _pair_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "Both blocks multiply the same rows of B: the second one begins at row 64.", np.tile(whole[:, :64], 2)
     halves = a.reshape(2, 32, -1)
     for rank in (0, 1):
-        yield f"A's tile has rows {32 * rank} to {32 * rank + 31} twice: each block copies its own half.", (
-            matmul(np.concatenate([halves[rank]] * 2), b, instruction=_WGMMA)
+        yield (
+            f"A's tile has rows {32 * rank} to {32 * rank + 31} twice: each block copies its own half.",
+            (matmul(np.concatenate([halves[rank]] * 2), b, instruction=_WGMMA)),
         )
     yield from _transposed(a, given.B)
     yield from _one_step(_WGMMA, a, b)
@@ -176,19 +186,22 @@ def _split_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     for number, size in ((2, "a half"), (8, "an eighth")):
         yield f"There are {number} parts, each {size} of K. Four splits are four parts.", _added(_split(given, number))
     yield "The parts are added in reverse order.", _added(parts[::-1])
-    yield "The parts are added in pairs. They are added one after the other.", (
-        scalar.add(scalar.add(one, two), scalar.add(three, four))
+    yield (
+        "The parts are added in pairs. They are added one after the other.",
+        (scalar.add(scalar.add(one, two), scalar.add(three, four))),
     )
-    yield "The parts are added exactly and rounded once. Each addition rounds.", (
-        np.sum([part.astype(np.float64) for part in parts], axis=0).astype(np.float32)
+    yield (
+        "The parts are added exactly and rounded once. Each addition rounds.",
+        (np.sum([part.astype(np.float64) for part in parts], axis=0).astype(np.float32)),
     )
     every = [matmul(given.A[:, k::_SPLITS], np.ascontiguousarray(given.B[k::_SPLITS]), instruction=MMA)
              for k in range(_SPLITS)]  # fmt: skip
     yield "The parts are interleaved. Each part is a contiguous quarter of K.", _added(every)
     k = np.arange(len(given.B)).reshape(-1, _SPLITS, 16)
     dealt = [k[:, part].ravel() for part in range(_SPLITS)]
-    yield "You distributed the steps of 16 in turn. Each part is a contiguous quarter of K.", (
-        _added([matmul(given.A[:, part], given.B[part], instruction=MMA) for part in dealt])
+    yield (
+        "You distributed the steps of 16 in turn. Each part is a contiguous quarter of K.",
+        (_added([matmul(given.A[:, part], given.B[part], instruction=MMA) for part in dealt])),
     )
     yield "Only the first part is there.", one
     yield "This is numpy's product, not a tensor core's.", given.A.astype(np.float32) @ given.B.astype(np.float32)
@@ -202,8 +215,11 @@ EXERCISES = [
         "kernel with four splits: each part is a contiguous quarter of K, computed by `mma.sync` m16n8k16 with sums "
         "in f32; then the parts are added in order, each addition rounded to nearest in f32.",
         Values(
-            lambda given: _added(_split(given)), np.float32, _split_mistakes,
-            lambda index: f"D[{index[0]}][{index[1]}]", how="every bit of the sum",
+            lambda given: _added(_split(given)),
+            np.float32,
+            _split_mistakes,
+            lambda index: f"D[{index[0]}][{index[1]}]",
+            how="every bit of the sum",
         ),
         minutes=15,
         only=("tcemu.matmul", "tcemu.gemm.scalar", *REGISTERS),

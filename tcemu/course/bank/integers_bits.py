@@ -38,16 +38,19 @@ def _joined(numbers: Iterable[int], width: int = 4, mask: int | None = 15) -> in
 def _wrong_packings(given: Given) -> Iterator[tuple[str, int]]:
     numbers = given.numbers.tolist()
     yield "The first number belongs in the lowest bits; you started from the highest.", _joined(numbers[::-1])
-    yield "Mask each number with 15: the sign bits of a negative one cover all that is above it.", (
-        _joined(numbers, mask=None)
+    yield (
+        "Mask each number with 15: the sign bits of a negative one cover all that is above it.",
+        (_joined(numbers, mask=None)),
     )
-    yield "Mask each number with 15: when you add them up, each negative one takes 1 from its neighbour.", (
-        sum(number << 4 * place for place, number in enumerate(numbers)) & 0xFFFFFFFF
+    yield (
+        "Mask each number with 15: when you add them up, each negative one takes 1 from its neighbour.",
+        (sum(number << 4 * place for place, number in enumerate(numbers)) & 0xFFFFFFFF),
     )
     pairs = [numbers[place ^ 1] for place in range(8)]
     yield "The two halves of each byte are swapped: the first of two numbers is in the low half.", _joined(pairs)
-    yield "You gave each number a byte; s4 has four bits to a number, and eight numbers to a register.", (
-        _joined(numbers[:4], 8, 255)
+    yield (
+        "You gave each number a byte; s4 has four bits to a number, and eight numbers to a register.",
+        (_joined(numbers[:4], 8, 255)),
     )
     sign = [(8 if number < 0 else 0) | abs(number) & 7 for number in numbers]
     yield "You wrote sign and magnitude; s4 is two's complement.", _joined(sign)
@@ -80,15 +83,18 @@ def _wrong_halves(given: Given) -> Iterator[tuple[str, Array]]:
     evens, odds = words & np.uint32(0x0F0F0F0F), words >> np.uint32(4) & np.uint32(0x0F0F0F0F)
     yield "The signs are lost: a negative s4 needs ones in the upper half of its byte.", np.stack([evens, odds])
     yield "You swapped the two registers: the even places come first.", _evens_and_odds(signed)[::-1]
-    yield "The numbers are sixteen times too large: shift them down, and let the sign bit fill the upper half.", (
-        np.stack([(words & np.uint32(0x0F0F0F0F)) << np.uint32(4), words & np.uint32(0xF0F0F0F0)])
+    yield (
+        "The numbers are sixteen times too large: shift them down, and let the sign bit fill the upper half.",
+        (np.stack([(words & np.uint32(0x0F0F0F0F)) << np.uint32(4), words & np.uint32(0xF0F0F0F0)])),
     )
-    yield "These are the lower four numbers and the upper four; here it is the even ones and the odd ones.", (
-        np.stack([_bytes(signed[:, :4]), _bytes(signed[:, 4:])])
+    yield (
+        "These are the lower four numbers and the upper four; here it is the even ones and the odd ones.",
+        (np.stack([_bytes(signed[:, :4]), _bytes(signed[:, 4:])])),
     )
     shifted = words >> np.uint32(8) & np.uint32(0x0F0F0F0F)
-    yield "You shifted by 8 bits to get the odd numbers: an s4 has four.", (
-        np.stack([_bytes(signed[:, ::2]), shifted | (shifted & np.uint32(0x08080808)) * np.uint32(0x1E)])
+    yield (
+        "You shifted by 8 bits to get the odd numbers: an s4 has four.",
+        (np.stack([_bytes(signed[:, ::2]), shifted | (shifted & np.uint32(0x08080808)) * np.uint32(0x1E)])),
     )
     low = np.where(evens & np.uint32(8), evens | np.uint32(0xFFFFFFF0), evens)
     high = np.where(odds & np.uint32(8), odds | np.uint32(0xFFFFFFF0), odds)
@@ -120,8 +126,12 @@ EXERCISES = [
         "`nibbles_to_bytes(registers)`, which takes a uint32 array of registers (16) that hold eight s4 each and "
         "returns a uint32 array (2, 16): first the registers with numbers 0, 2, 4 and 6 of each as s8, then those with "
         "numbers 1, 3, 5 and 7. Use masks and shifts, as a GPU would, and no loop over the numbers if you can.",
-        Values(lambda given: _evens_and_odds(_nibbles(given.registers)), np.uint32, _wrong_halves,
-               place=lambda index: f"Register {index[1]} of the {('even', 'odd')[index[0]]} numbers"),
+        Values(
+            lambda given: _evens_and_odds(_nibbles(given.registers)),
+            np.uint32,
+            _wrong_halves,
+            place=lambda index: f"Register {index[1]} of the {('even', 'odd')[index[0]]} numbers",
+        ),
         minutes=20,
         only=(),
         know="two's complement, and how s4 and s8 lie in a register (notebook 07)",

@@ -68,8 +68,9 @@ def _fill_b() -> Values:
         low, high = (whole[_ROWS_OF_B + half, _COLUMNS_OF_B] for half in range(2))
         yield "You stored whole numbers: a register holds bits, so use .view, not astype.", low | high << 16
         words = given.B.view(np.uint32)  # two neighbours in a row
-        yield "You took neighbours in a row of B. A register of B holds neighbours in a column, k and k + 1.", (
-            words[np.arange(16).reshape(2, 8), :][:, np.arange(32) // 4, np.arange(32) % 4].T
+        yield (
+            "You took neighbours in a row of B. A register of B holds neighbours in a column, k and k + 1.",
+            (words[np.arange(16).reshape(2, 8), :][:, np.arange(32) // 4, np.arange(32) % 4].T),
         )
         yield from judge.mistakes(given)
 
@@ -98,15 +99,18 @@ def _d_as_a_mistakes(given: Given) -> Wrong:
     yield "a1 and a2 are swapped: a1 is 8 rows down, and a2 is 8 columns to the right.", right[:, [0, 2, 1, 3]]
     yield "The two halves of each register are swapped: the lower column is in the low half.", halves
     yield "The tiles are swapped: left is columns 0 to 7 of the next A.", right[:, [2, 3, 0, 1]]
-    yield "You kept the upper half of each f32. That is a bf16, not an f16: convert, then pack.", (
-        bits[:, ::2] >> 16 | bits[:, 1::2] & 0xFFFF0000
+    yield (
+        "You kept the upper half of each f32. That is a bf16, not an f16: convert, then pack.",
+        (bits[:, ::2] >> 16 | bits[:, 1::2] & 0xFFFF0000),
     )
     low = both.astype(np.float16).view(np.uint16).astype(np.uint32)
-    yield "You paired the same element of both tiles. The halves of a register are neighbours in a row: d0 and d1.", (
-        low[:, :4] | low[:, 4:] << 16
+    yield (
+        "You paired the same element of both tiles. The halves of a register are neighbours in a row: d0 and d1.",
+        (low[:, :4] | low[:, 4:] << 16),
     )
-    yield "You packed elements from different rows: d0 and d1 are neighbours in a row, and so are d2 and d3.", (
-        low[:, [0, 1, 4, 5]] | low[:, [2, 3, 6, 7]] << 16
+    yield (
+        "You packed elements from different rows: d0 and d1 are neighbours in a row, and so are d2 and d3.",
+        (low[:, [0, 1, 4, 5]] | low[:, [2, 3, 6, 7]] << 16),
     )
 
 
@@ -157,8 +161,9 @@ def _product_mistakes(given: Given) -> Wrong:
     right, steps = _product(given), range(given.A.shape[1] // 32)
     yield "Each step starts from zero: pass the D of one step as the C of the next.", _chained(given, {}, steps[-1:])
     yield "Only the first 32 columns of A are multiplied.", _chained(given, {}, steps[:1])
-    yield "a1 and a2 are swapped: a1 is 8 rows further down, and a2 is 16 further along k.", (
-        _chained(given, {"a": (0, 2, 1, 3)}, steps)
+    yield (
+        "a1 and a2 are swapped: a1 is 8 rows further down, and a2 is 16 further along k.",
+        (_chained(given, {"a": (0, 2, 1, 3)}, steps)),
     )
     yield "b0 and b1 are swapped: b1 is 16 further along k.", _chained(given, {"b": (1, 0)}, steps)
     untouched, same = right.copy(), right.copy()
@@ -178,11 +183,13 @@ def _narrow(given: Given) -> Array:
 
 def _narrow_mistakes(given: Given) -> Wrong:
     right = _narrow(given)
-    yield "This is the transpose, stored as if it were D: d0 is in row n and column m of what was computed.", (
-        right.T.reshape(8, 16)
+    yield (
+        "This is the transpose, stored as if it were D: d0 is in row n and column m of what was computed.",
+        (right.T.reshape(8, 16)),
     )
-    yield "The accumulator holds the transpose of D: its row is the column of D, and its column the row.", (
-        np.hstack([right[:, :8].T, right[:, 8:].T])
+    yield (
+        "The accumulator holds the transpose of D: its row is the column of D, and its column the row.",
+        (np.hstack([right[:, :8].T, right[:, 8:].T])),
     )
     other = matmul(given.B, given.A.T, instruction=_MMA).T
     yield "B is transposed once too often: row n of the new A is column n of B.", other
@@ -244,8 +251,15 @@ EXERCISES = [
         "the accumulators of two m16n8k16, float32 (32, 4): columns 0 to 7 and 8 to 15 of a 16 × 16 matrix. Write "
         "`d_as_a(left, right)`, which returns the registers a0 to a3 of that matrix, rounded to f16, for the next "
         "m16n8k16: uint32 (32, 4). No number changes its lane.",
-        Values(_d_as_a, np.uint32, _d_as_a_mistakes, _register, "The fragment", axes=("lane", "register"),
-               how="every register of every lane"),
+        Values(
+            _d_as_a,
+            np.uint32,
+            _d_as_a_mistakes,
+            _register,
+            "The fragment",
+            axes=("lane", "register"),
+            how="every register of every lane",
+        ),
         minutes=15,
         only=(),
         know="the layouts of A and D",
@@ -267,8 +281,15 @@ EXERCISES = [
         "You may also write it in CUDA C++, with inline PTX: "
         "`__global__ void product_of_64(const signed char* a, const signed char* b, int* d)`.",
         Kernel(
-            _kernel_arguments, "d", _product, {}, _every_product_mistake, needed=("mma.sync.aligned.m16n8k32",),
-            scores=_multiplications, languages=("Python", "CUDA C++"), kernel="product_of_64",
+            _kernel_arguments,
+            "d",
+            _product,
+            {},
+            _every_product_mistake,
+            needed=("mma.sync.aligned.m16n8k32",),
+            scores=_multiplications,
+            languages=("Python", "CUDA C++"),
+            kernel="product_of_64",
         ),
         minutes=20,
         know="the fragments of m16n8k16, warp.ld_global, warp.st_global and accumulators",
@@ -291,8 +312,16 @@ EXERCISES = [
         "(16, 16) with the columns of B; `d` to D, row-major. You may also write it in CUDA C++, with inline PTX: "
         "`__global__ void eight_rows(const half* a, const half* b, float* d)`.",
         Kernel(
-            _kernel_arguments, "d", _narrow, {}, _every_narrow_mistake, needed=("mma.sync.aligned.m16n8k16",),
-            scores=_multiplications, limits={"mma.sync": 1}, languages=("Python", "CUDA C++"), kernel="eight_rows",
+            _kernel_arguments,
+            "d",
+            _narrow,
+            {},
+            _every_narrow_mistake,
+            needed=("mma.sync.aligned.m16n8k16",),
+            scores=_multiplications,
+            limits={"mma.sync": 1},
+            languages=("Python", "CUDA C++"),
+            kernel="eight_rows",
         ),
         minutes=25,
         know="product_of_64",

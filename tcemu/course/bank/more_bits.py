@@ -46,8 +46,9 @@ def _wrong_promotions(given: Given) -> Iterator[tuple[str, Array]]:
         chained = chained + matmul(given.A[:, : k + 128], given.B[: k + 128], instruction=WGMMA)
     yield "You do not clear the accumulator after promoting it: it is counted several times.", chained
     for every in (512, 128):
-        yield "You multiplied with mma.sync, which turns fp8 into f16 and keeps 25 bits; use wgmma.", (
-            _promoted(given, every, FP8)
+        yield (
+            "You multiplied with mma.sync, which turns fp8 into f16 and keeps 25 bits; use wgmma.",
+            (_promoted(given, every, FP8)),
         )
     exact = (given.A.astype(np.float64) @ given.B.astype(np.float64)).astype(np.float32)
     yield "This is the exact product, which no tensor core computed.", exact
@@ -144,7 +145,10 @@ EXERCISES = [
         Values(_three, np.float32, _wrong_threes, what="D"),
         minutes=20,
         only=(
-            "tcemu.matmul", "tcemu.parse", "tcemu.formats.lookup", "tcemu.formats.Format.decode",
+            "tcemu.matmul",
+            "tcemu.parse",
+            "tcemu.formats.lookup",
+            "tcemu.formats.Format.decode",
             "tcemu.formats.Format.encode",
         ),
         know="how to round to tf32 (notebook 01), and what a cut does to small terms (notebook 06)",

@@ -84,11 +84,13 @@ def _bits(rng: np.random.Generator, *shape: int) -> Array:
 def _transposed_mistakes(given: Given) -> Wrong:
     x = given.X
     blocks = x.reshape(2, 8, 2, 8)
-    yield "Each 8 × 8 matrix is transposed, but the two off the diagonal must change places as well.", (
-        blocks.transpose(0, 3, 2, 1).reshape(16, 16)
+    yield (
+        "Each 8 × 8 matrix is transposed, but the two off the diagonal must change places as well.",
+        (blocks.transpose(0, 3, 2, 1).reshape(16, 16)),
     )
-    yield "The 8 × 8 matrices change places, but none of them is transposed.", (
-        blocks.transpose(2, 1, 0, 3).reshape(16, 16)
+    yield (
+        "The 8 × 8 matrices change places, but none of them is transposed.",
+        (blocks.transpose(2, 1, 0, 3).reshape(16, 16)),
     )
     yield "This is X itself.", x
     pairs = x.T.reshape(16, 8, 2)[..., ::-1].reshape(16, 16)
@@ -102,8 +104,9 @@ def _tile_fragments(given: Given) -> Array:
 
 def _tile_mistakes(given: Given) -> Wrong:
     right = _tile_fragments(given)
-    yield "a1 and a2 are swapped: lanes 8 to 15 give the rows 8 to 15, and lanes 16 to 31 the units to the right.", (
-        right[:, :, [0, 2, 1, 3]]
+    yield (
+        "a1 and a2 are swapped: lanes 8 to 15 give the rows 8 to 15, and lanes 16 to 31 the units to the right.",
+        (right[:, :, [0, 2, 1, 3]]),
     )
     yield "All four steps load the same 16 columns.", right[[0, 0, 0, 0]]
     shifted = np.roll(right, 1, axis=0)
@@ -119,11 +122,13 @@ def _results(given: Given) -> Array:
 def _result_mistakes(given: Given) -> Wrong:
     right = _results(given)
     blocks = right.reshape(2, 8, 2, 2, 8)
-    yield "Matrices 1 and 2 of each stmatrix are swapped: one is 8 rows down, the other 8 columns to the right.", (
-        blocks.transpose(3, 1, 2, 0, 4).reshape(16, 32)
+    yield (
+        "Matrices 1 and 2 of each stmatrix are swapped: one is 8 rows down, the other 8 columns to the right.",
+        (blocks.transpose(3, 1, 2, 0, 4).reshape(16, 32)),
     )
-    yield "The two halves of each register are swapped: the lower column is in the low half.", (
-        right.reshape(16, 16, 2)[..., ::-1].reshape(16, 32)
+    yield (
+        "The two halves of each register are swapped: the lower column is in the low half.",
+        (right.reshape(16, 16, 2)[..., ::-1].reshape(16, 32)),
     )
     yield "Each 8 × 8 matrix is transposed: leave out .trans.", blocks.transpose(0, 4, 2, 3, 1).reshape(16, 32)
     yield "You kept the upper half of each f32. That is a bf16, not an f16.", (
@@ -163,8 +168,12 @@ EXERCISES = [
         "How much padding?",
         'The rows of a tile have `given("padded_row").row_bytes` bytes. Give `padded_row`, the smallest distance in '
         "bytes from one row to the next for which ldmatrix reads any 8 consecutive rows without a bank conflict.",
-        Crafted({"padded_row": ((), np.int64)}, _padding, "No conflict, and no byte more than needed.",
-                "the wavefronts of ldmatrix"),
+        Crafted(
+            {"padded_row": ((), np.int64)},
+            _padding,
+            "No conflict, and no byte more than needed.",
+            "the wavefronts of ldmatrix",
+        ),
         minutes=5,
         know="32 banks of 4 bytes, and that ldmatrix reads 8 rows of 16 bytes at a time",
         section="9.7.14.5.15",
@@ -182,7 +191,10 @@ EXERCISES = [
         "columns. Write `bytes_after_trans(lane, byte)`, which returns the row and the column of the element that "
         "byte 0 to 3 of the lane's register holds.",
         Function(
-            {"lane": range(32), "byte": range(4)}, ("row", "column"), _bytes(_X1_TRANS), _TRANS_MISTAKES,
+            {"lane": range(32), "byte": range(4)},
+            ("row", "column"),
+            _bytes(_X1_TRANS),
+            _TRANS_MISTAKES,
             how="every byte of every lane",
         ),
         minutes=10,
@@ -221,8 +233,12 @@ EXERCISES = [
         "Load x as four 8 × 8 matrices, a register for each, transpose them with `movmatrix`, and store whole "
         "registers of 32 bits. Shared memory is not allowed.",
         Kernel(
-            lambda given: {"x": given.X, "y": np.zeros((16, 16), np.float16)}, "y", lambda given: given.X.T,
-            {"shared": 512}, _transposed_mistakes, needed=("movmatrix",),
+            lambda given: {"x": given.X, "y": np.zeros((16, 16), np.float16)},
+            "y",
+            lambda given: given.X.T,
+            {"shared": 512},
+            _transposed_mistakes,
+            needed=("movmatrix",),
             forbidden=("ld.shared", "st.shared", "ldmatrix", "stmatrix", "shfl"),
         ),
         minutes=20,
@@ -244,8 +260,14 @@ EXERCISES = [
         f"it races; and once it is right, it is slow.\n{_BROKEN}\nWrite `mended_tile(warp, a, d)` with at most 32 "
         "wavefronts of shared memory in all. There are 2560 bytes of shared memory.",
         Kernel(
-            lambda given: {"a": given.A, "d": np.zeros((4, 32, 4), np.uint32)}, "d", _tile_fragments,
-            {"shared": 2560}, _tile_mistakes, needed=("ldmatrix",), counts=("wavefronts",), limits={"wavefronts": 32},
+            lambda given: {"a": given.A, "d": np.zeros((4, 32, 4), np.uint32)},
+            "d",
+            _tile_fragments,
+            {"shared": 2560},
+            _tile_mistakes,
+            needed=("ldmatrix",),
+            counts=("wavefronts",),
+            limits={"wavefronts": 32},
             partial=False,
         ),
         minutes=20,
@@ -269,9 +291,15 @@ EXERCISES = [
         "rows to `out`, f16 (16, 32), with stores of 16 bytes (`v4.b32`). There are 2048 bytes of shared memory, and "
         "at most 24 wavefronts are allowed.",
         Kernel(
-            lambda given: {"c": given.C, "out": np.zeros((16, 32), np.float16)}, "out", _results, {"shared": 2048},
-            _result_mistakes, needed=("stmatrix",), observers=lambda: (NarrowStores(),),
-            scores=lambda _, watching: {"stores of fewer than 16 bytes": watching[0].total}, counts=("wavefronts",),
+            lambda given: {"c": given.C, "out": np.zeros((16, 32), np.float16)},
+            "out",
+            _results,
+            {"shared": 2048},
+            _result_mistakes,
+            needed=("stmatrix",),
+            observers=lambda: (NarrowStores(),),
+            scores=lambda _, watching: {"stores of fewer than 16 bytes": watching[0].total},
+            counts=("wavefronts",),
             limits={"wavefronts": 24, "stores of fewer than 16 bytes": 0},
         ),
         minutes=35,

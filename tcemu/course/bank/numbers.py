@@ -36,25 +36,34 @@ def _e5m2_mistakes() -> Iterable[tuple[str, Array]]:
     with np.errstate(invalid="ignore"):
         no_minus_zero = right + 0.0
         for zeros in (right, no_minus_zero):
-            yield "e5m2 has infinity: the exponent field 31 is NaN only if the mantissa is not 0.", (
-                np.where(exponent == 31, np.nan, zeros)
+            yield (
+                "e5m2 has infinity: the exponent field 31 is NaN only if the mantissa is not 0.",
+                (np.where(exponent == 31, np.nan, zeros)),
             )
         yield "Only −0 is wrong: 0x80 has a sign, too. In Python -1 * 0 is 0; multiply by -1.0 instead.", no_minus_zero
-        yield "This is the rule for ordinary numbers. The exponent fields 0 and 31 have rules of their own.", (
-            np.where(codes >> 7, -1.0, 1.0) * (1 + (codes & 3) / 4) * 2.0 ** (exponent - 15)
+        yield (
+            "This is the rule for ordinary numbers. The exponent fields 0 and 31 have rules of their own.",
+            (np.where(codes >> 7, -1.0, 1.0) * (1 + (codes & 3) / 4) * 2.0 ** (exponent - 15)),
         )
         yield "The sign is missing: the highest bit set means a negative number.", np.abs(right)
-        yield "Subnormals: where the exponent field is 0, there is no implicit leading 1.", (
-            np.where(exponent == 0, np.copysign(2.0**-15 * (1 + (codes & 3) / 4), right), right)
+        yield (
+            "Subnormals: where the exponent field is 0, there is no implicit leading 1.",
+            (np.where(exponent == 0, np.copysign(2.0**-15 * (1 + (codes & 3) / 4), right), right)),
         )
         for halved in (right / 2, right / 2 + 0.0):  # with and without −0
-            yield "The smallest exponent is −14: subnormals have the exponent of the smallest normal numbers.", (
-                np.where(exponent == 0, halved, right)
+            yield (
+                "The smallest exponent is −14: subnormals have the exponent of the smallest normal numbers.",
+                (np.where(exponent == 0, halved, right)),
             )
         number = np.isfinite(right)
-        yield "The mantissa has 2 bits, so it counts quarters: m / 4.", (
-            np.where(number, np.copysign(np.where(exponent == 0, (codes & 3) / 8, 1 + (codes & 3) / 8), right), right)
-            * np.where(number, 2.0 ** (np.maximum(exponent, 1) - 15.0), 1)
+        yield (
+            "The mantissa has 2 bits, so it counts quarters: m / 4.",
+            (
+                np.where(
+                    number, np.copysign(np.where(exponent == 0, (codes & 3) / 8, 1 + (codes & 3) / 8), right), right
+                )
+                * np.where(number, 2.0 ** (np.maximum(exponent, 1) - 15.0), 1)
+            ),
         )
         yield "Minus infinity exists, too.", np.where(np.isinf(right), np.inf, right)
         for bias, says in ((16, "15, half of 32 minus 1"), (7, "15; 7 is the bias of e4m3")):
@@ -63,8 +72,9 @@ def _e5m2_mistakes() -> Iterable[tuple[str, Array]]:
         yield "An exponent field of all ones means infinity, or NaN if the mantissa is not 0, as in f16.", ordinary
         no_nan = np.where(np.isnan(right), np.copysign(np.inf, 1 - 2.0 * (codes >> 7)), right)
         yield "With the exponent field of all ones, only mantissa 0 is infinity; the others are NaN.", no_nan
-        yield "Pattern 0x80 is −0.0. Whole numbers have no −0: give the zero its sign as a float.", (
-            np.where(right == 0, 0.0, right)
+        yield (
+            "Pattern 0x80 is −0.0. Whole numbers have no −0: give the zero its sign as a float.",
+            (np.where(right == 0, 0.0, right)),
         )
         fours = "e5m2 has 5 exponent bits and 2 mantissa bits. You read the pattern as e4m3."
         yield fours, lookup("e4m3").decode(codes)
@@ -72,13 +82,15 @@ def _e5m2_mistakes() -> Iterable[tuple[str, Array]]:
             yield fours, _fours(codes, bias, subnormals, ends)
         wide = (codes & 7) / 8
         size = np.where(exponent == 0, wide * 2.0**-14, (1 + wide) * 2.0 ** (exponent - 15.0))
-        yield "The mantissa is two bits, pattern & 3; the third one is the lowest of the exponent.", (
-            np.where(exponent == 31, np.where(codes & 7, np.nan, np.inf), size) * np.where(codes >> 7, -1.0, 1.0)
+        yield (
+            "The mantissa is two bits, pattern & 3; the third one is the lowest of the exponent.",
+            (np.where(exponent == 31, np.where(codes & 7, np.nan, np.inf), size) * np.where(codes >> 7, -1.0, 1.0)),
         )
         yield "The sign of subnormal numbers is missing.", np.where(exponent == 0, np.abs(right), right)
         last = (codes & 0x7F) == 0x7F
-        yield "Only e4m3 has numbers up to the last pattern. In e5m2 the exponent field 31 is infinity or NaN.", (
-            np.where(last, np.nan, ordinary)
+        yield (
+            "Only e4m3 has numbers up to the last pattern. In e5m2 the exponent field 31 is infinity or NaN.",
+            (np.where(last, np.nan, ordinary)),
         )
 
 
@@ -168,33 +180,41 @@ def _e4m3_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "You truncated: numbers that do not fit must be rounded to the nearest.", _e4m3(given, "rz")
     yield "Ties go to the even pattern; you rounded them away from zero.", _e4m3(given, "rna")
     below = np.nextafter(given.numbers, np.float32(0))  # what was a tie is now nearer to zero
-    yield "Ties go to the even pattern; you rounded them toward zero.", (
-        np.where(given.numbers == 0, right, lookup("e4m3").encode(below, satfinite=True))
+    yield (
+        "Ties go to the even pattern; you rounded them toward zero.",
+        (np.where(given.numbers == 0, right, lookup("e4m3").encode(below, satfinite=True))),
     )
-    yield "−0.0 has a pattern of its own: −0.0 < 0 is False, but np.signbit sees the sign.", (
-        np.where(given.numbers == 0, 0, right)
+    yield (
+        "−0.0 has a pattern of its own: −0.0 < 0 is False, but np.signbit sees the sign.",
+        (np.where(given.numbers == 0, 0, right)),
     )
-    yield "A negative number that rounds to zero is −0: take the sign from the number, not from what it rounds to.", (
-        np.where(right & 0x7F == 0, 0, right).astype(np.uint8)
+    yield (
+        "A negative number that rounds to zero is −0: take the sign from the number, not from what it rounds to.",
+        (np.where(right & 0x7F == 0, 0, right).astype(np.uint8)),
     )
     yield "Numbers that are too large become 448 with .satfinite, not NaN.", _e4m3(given, satfinite=False)
-    yield "Numbers below 2⁻⁶ are not zero: e4m3 has subnormals, down to 2⁻⁹.", (
-        np.where(np.abs(given.numbers) < 2.0**-6, right & 0x80, right).astype(np.uint8)
+    yield (
+        "Numbers below 2⁻⁶ are not zero: e4m3 has subnormals, down to 2⁻⁹.",
+        (np.where(np.abs(given.numbers) < 2.0**-6, right & 0x80, right).astype(np.uint8)),
     )
     subnormal = right & 0x78 == 0
-    yield "Numbers below 2⁻⁶ are not zero: e4m3 has subnormals, down to 2⁻⁹.", (
-        np.where(subnormal, right & 0x80, right).astype(np.uint8)
+    yield (
+        "Numbers below 2⁻⁶ are not zero: e4m3 has subnormals, down to 2⁻⁹.",
+        (np.where(subnormal, right & 0x80, right).astype(np.uint8)),
     )
     yield "The sign is missing.", right & 0x7F
-    yield "240 is the largest number where all of the highest exponent is reserved, as in IEEE. e4m3's is 448.", (
-        np.where(right & 0x7F > 0x77, right & 0x80 | 0x77, right).astype(np.uint8)
+    yield (
+        "240 is the largest number where all of the highest exponent is reserved, as in IEEE. e4m3's is 448.",
+        (np.where(right & 0x7F > 0x77, right & 0x80 | 0x77, right).astype(np.uint8)),
     )
-    yield "A sign bit is added to the magnitude: it is not two's complement.", (
-        np.where(right & 0x80, -(right & 0x7F).astype(np.int16), right).astype(np.uint8)
+    yield (
+        "A sign bit is added to the magnitude: it is not two's complement.",
+        (np.where(right & 0x80, -(right & 0x7F).astype(np.int16), right).astype(np.uint8)),
     )
     yield "These are patterns of e5m2.", lookup("e5m2").encode(given.numbers, satfinite=True)
-    yield "These are the upper bytes of f16, and so patterns of e5m2.", (
-        (given.numbers.astype(np.float16).view(np.uint16) >> 8).astype(np.uint8)
+    yield (
+        "These are the upper bytes of f16, and so patterns of e5m2.",
+        ((given.numbers.astype(np.float16).view(np.uint16) >> 8).astype(np.uint8)),
     )
 
 
@@ -217,19 +237,23 @@ def _nibbles_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "An e2m1 is in bits 5 to 2 of its byte. You took the low four bits.", _nibbles(given, 0, 8, 16, 24)
     yield "An e2m1 is in bits 5 to 2 of its byte. You took the high four bits.", _nibbles(given, 4, 12, 20, 28)
     for shift in (1, 3):
-        yield f"An e2m1 is in bits 5 to 2 of its byte. You shifted by {shift} in place of 2.", (
-            _nibbles(given, shift, shift + 8, shift + 16, shift + 24)
+        yield (
+            f"An e2m1 is in bits 5 to 2 of its byte. You shifted by {shift} in place of 2.",
+            (_nibbles(given, shift, shift + 8, shift + 16, shift + 24)),
         )
-    yield "The first element is in the lowest byte. You have the bytes the other way round.", (
-        _nibbles(given, 26, 18, 10, 2)
+    yield (
+        "The first element is in the lowest byte. You have the bytes the other way round.",
+        (_nibbles(given, 26, 18, 10, 2)),
     )
-    yield "With .kind::f8f6f4 each element has a byte of its own. You took four neighbouring fields of four bits.", (
-        _nibbles(given, 0, 4, 8, 12)
+    yield (
+        "With .kind::f8f6f4 each element has a byte of its own. You took four neighbouring fields of four bits.",
+        (_nibbles(given, 0, 4, 8, 12)),
     )
     patterns = given.registers[:, None] >> np.array([2, 10, 18, 26], np.uint32) & 15
     sizes = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
-    yield "The highest of the four bits is the sign, as in every float: 0b1001 is −0.5. It is not two's complement.", (
-        np.concatenate([sizes, -sizes[::-1]])[patterns]
+    yield (
+        "The highest of the four bits is the sign, as in every float: 0b1001 is −0.5. It is not two's complement.",
+        (np.concatenate([sizes, -sizes[::-1]])[patterns]),
     )
     yield "The sign is missing: the highest of the four bits.", sizes[patterns & 7]
     for says, others in (
@@ -255,23 +279,28 @@ def _tf32_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "Ties go away from zero with .rna; you sent them to the even pattern, as .rn does.", even & 0xFFFFE000
     yield "Ties go away from zero with .rna; you sent them toward zero.", (x + np.uint32(0xFFF)) & 0xFFFFE000
     yield "The low 13 bits are still set. Clear them after the addition.", x + np.uint32(0x1000)
-    yield "You added a whole last place. Half of it, 0x1000, is what rounds to the nearest.", (
-        (x + np.uint32(0x2000)) & 0xFFFFE000
+    yield (
+        "You added a whole last place. Half of it, 0x1000, is what rounds to the nearest.",
+        ((x + np.uint32(0x2000)) & 0xFFFFE000),
     )
-    yield "The bits stay where they are: a tf32 is a pattern of 32 bits whose low 13 bits are zero.", (
-        (x + np.uint32(0x1000)) >> np.uint32(13)
+    yield (
+        "The bits stay where they are: a tf32 is a pattern of 32 bits whose low 13 bits are zero.",
+        ((x + np.uint32(0x1000)) >> np.uint32(13)),
     )
     for dropped in (11, 12, 14, 15):
-        yield f"tf32 has 10 mantissa bits, so 13 are dropped. You dropped {dropped}.", (
-            x + np.uint32(1 << dropped - 1) & np.uint32(0xFFFFFFFF << dropped & 0xFFFFFFFF)
+        yield (
+            f"tf32 has 10 mantissa bits, so 13 are dropped. You dropped {dropped}.",
+            (x + np.uint32(1 << dropped - 1) & np.uint32(0xFFFFFFFF << dropped & 0xFFFFFFFF)),
         )
     positive = x >> np.uint32(31) == 0
     for rounds, other in ((positive, "negative"), (~positive, "positive")):
-        yield f"You truncated the {other} numbers. The sign does not matter: the magnitude is in the lower bits.", (
-            x + np.where(rounds, np.uint32(0x1000), np.uint32(0)) & 0xFFFFE000
+        yield (
+            f"You truncated the {other} numbers. The sign does not matter: the magnitude is in the lower bits.",
+            (x + np.where(rounds, np.uint32(0x1000), np.uint32(0)) & 0xFFFFE000),
         )
-    yield "tf32 has 10 mantissa bits, so 13 are dropped. You dropped 16, as for bf16.", (
-        (x + np.uint32(0x8000)) & 0xFFFF0000
+    yield (
+        "tf32 has 10 mantissa bits, so 13 are dropped. You dropped 16, as for bf16.",
+        ((x + np.uint32(0x8000)) & 0xFFFF0000),
     )
 
 

@@ -52,8 +52,9 @@ def _exchanges(given: Given) -> Iterator[tuple[str, list[int]]]:
     moved = [line for line in _ORDER if line != "wgmma.fence, just before the mma_async"]
     yield "wgmma.fence comes just before the mma_async.", _numbers(given, [_ORDER[3], *moved])
     late = [line for line in _ORDER if line != "fence.proxy.async"]
-    yield "The async proxy reads the tiles in the mma_async: fence.proxy.async is too late there.", _numbers(
-        given, [*late[:4], "fence.proxy.async", *late[4:]]
+    yield (
+        "The async proxy reads the tiles in the mma_async: fence.proxy.async is too late there.",
+        _numbers(given, [*late[:4], "fence.proxy.async", *late[4:]]),
     )
 
 
@@ -105,7 +106,10 @@ EXERCISES = [
         "stages)`, which returns three numbers for step 0, 1, 2, ...: the stage, the parity that the consumer waits "
         "for on full, and the parity that the producer waits for on empty.",
         Function(
-            {"step": range(16), "stages": range(1, 5)}, ("stage", "full", "empty"), _phases, _PHASE_MISTAKES,
+            {"step": range(16), "stages": range(1, 5)},
+            ("stage", "full", "empty"),
+            _phases,
+            _PHASE_MISTAKES,
             how="16 steps with 1 to 4 stages",
             wider={"step": range(16, 500), "stages": range(1, 12)},
         ),

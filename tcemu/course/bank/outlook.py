@@ -73,13 +73,15 @@ def _instruction_mistakes(given: Given) -> Iterable[tuple[str, npt.ArrayLike]]:
     yield "The field of N holds N / 8, not N.", types | (n << 17 | m // 16 << 24) & 0xFFFFFFFF
     yield "The field of M holds M / 16, not M / 8.", types | n // 8 << 17 | m // 8 << 24
     yield "M and N are swapped: N is in bits 22 to 17, M in 28 to 24.", types | m // 8 << 17 | n // 16 << 24
-    yield "Neither field holds the number itself: N is stored as N / 8, and M as M / 16.", (
-        (types | n << 17 | m << 24) & 0xFFFFFFFF
+    yield (
+        "Neither field holds the number itself: N is stored as N / 8, and M as M / 16.",
+        ((types | n << 17 | m << 24) & 0xFFFFFFFF),
     )
     yield "D is f32, so bits 5 to 4 are 1.", right & ~(3 << 4)
     other = "bf16" if given.form == "f16" else "f16"
-    yield f"A and B are {given.form}, and these are the codes of {other}.", instruction_descriptor(
-        given.m, given.n, a=other, b=other
+    yield (
+        f"A and B are {given.form}, and these are the codes of {other}.",
+        instruction_descriptor(given.m, given.n, a=other, b=other),
     )
 
 

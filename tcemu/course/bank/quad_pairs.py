@@ -114,8 +114,12 @@ EXERCISES = [
         "Write `quad_pair_of_d(lane, register)`, which returns the product (0 to 3), the row and the column of the "
         "element that register d0 to d7 of a lane holds after `mma.sync` m8n8k4 with f32 accumulators.",
         Function(
-            {"lane": range(32), "register": range(8)}, ("product", "row", "column"), _quads(_QUADS), _QUAD_MISTAKES,
-            _about_quads, "every register of every lane",
+            {"lane": range(32), "register": range(8)},
+            ("product", "row", "column"),
+            _quads(_QUADS),
+            _QUAD_MISTAKES,
+            _about_quads,
+            "every register of every lane",
         ),
         minutes=20,
         only=(),

@@ -57,20 +57,23 @@ def _wrong_corrections(given: Given) -> Iterator[tuple[str, Array]]:
     yield "The sign is wrong: the zero point was added to A, so subtract its share.", d + zero * b.sum(axis=0)
     yield "You took the sum of all of B; each column of D needs the sum of its own column.", d - zero * b.sum()
     rows = given.A.astype(np.int64).sum(axis=1)
-    yield "You took the sums of A's rows; the zero point is in A, so it is multiplied by B's columns.", (
-        d - zero * rows[:, None]
+    yield (
+        "You took the sums of A's rows; the zero point is in A, so it is multiplied by B's columns.",
+        (d - zero * rows[:, None]),
     )
     yield "This is D unchanged: nothing is corrected.", d
-    yield "Only A has a zero point, so only B's columns count: you subtracted A's rows, too.", (
-        d - zero * b.sum(axis=0) - zero * given.A.astype(np.int64).sum(axis=1)[:, None]
+    yield (
+        "Only A has a zero point, so only B's columns count: you subtracted A's rows, too.",
+        (d - zero * b.sum(axis=0) - zero * given.A.astype(np.int64).sum(axis=1)[:, None]),
     )
     sums = b.sum(axis=0).astype(np.int8).astype(np.int64)
     for share in (zero * sums, (zero * sums).astype(np.int8)):  # the product, too, if numpy keeps to 8 bits
         yield "A sum of 64 elements of B does not fit into 8 bits: add them up in wider integers.", d - share
     a = given.A.astype(np.int64)
     yield "You multiplied again, and lost what the accumulator held before: correct D.", (a - zero) @ b
-    yield "You subtracted the zero point in uint8: where A is smaller, the difference wrapped around.", (
-        (a - zero & 255) @ b
+    yield (
+        "You subtracted the zero point in uint8: where A is smaller, the difference wrapped around.",
+        ((a - zero & 255) @ b),
     )
     clipped = np.clip(a - zero, -128, 127)
     if (clipped != a - zero).any():
@@ -107,8 +110,9 @@ def _wrong_quantisations(given: Given) -> Iterator[tuple[str, Array]]:
     yield "You used one scale for the whole matrix: each row has its own.", _quantised(x, _scale(x, None))
     yield "You used one scale for each column: each row has its own.", _quantised(x, _scale(x, 0))
     for least in (-127, -128):
-        yield "You divided by 128, so that the largest number lands at ±128, which s8 has on one side only.", (
-            _quantised(x, _scale(x, 1, 128), least)
+        yield (
+            "You divided by 128, so that the largest number lands at ±128, which s8 has on one side only.",
+            (_quantised(x, _scale(x, 1, 128), least)),
         )
     largest = x.max(axis=1, keepdims=True) / np.float32(127)
     wrapped = np.rint(x / largest).astype(np.int64).astype(np.int8)
@@ -123,8 +127,9 @@ def _wrong_quantisations(given: Given) -> Iterator[tuple[str, Array]]:
     yield "You rounded down: round to the nearest.", np.clip(np.floor(x / right), -128, 127).astype(np.int8)
     wrapped = np.rint(x / _scale(x, 1, 255)).astype(np.int64).astype(np.int8)
     yield "You divided the whole range by 255, and what is beyond 127 wrapped around.", wrapped
-    yield "Ties go to the even number; you rounded them away from zero.", (
-        np.trunc(x / right + np.copysign(np.float32(0.5), x)).astype(np.int8)
+    yield (
+        "Ties go to the even number; you rounded them away from zero.",
+        (np.trunc(x / right + np.copysign(np.float32(0.5), x)).astype(np.int8)),
     )
     yield "Ties go to the even number; you rounded them up.", np.floor(x / right + np.float32(0.5)).astype(np.int8)
 
@@ -165,31 +170,39 @@ def _wrong_layers(given: Given) -> Iterator[tuple[str, Array]]:
     yield "The scales are missing: this is the integer product.", sums.astype(np.float32)
     yield "The scale of the rows is missing.", sums.astype(np.float32) * given.scale_w
     yield "The scale of the columns is missing.", sums.astype(np.float32) * given.scale_x[:, None]
-    yield "You multiplied the two scales first; here each product is rounded, rows first.", (
-        sums.astype(np.float32) * (given.scale_x[:, None] * given.scale_w)
+    yield (
+        "You multiplied the two scales first; here each product is rounded, rows first.",
+        (sums.astype(np.float32) * (given.scale_x[:, None] * given.scale_w)),
     )
-    yield "You scaled the columns first; here it is rows first, and each product is rounded.", (
-        sums.astype(np.float32) * given.scale_w * given.scale_x[:, None]
+    yield (
+        "You scaled the columns first; here it is rows first, and each product is rounded.",
+        (sums.astype(np.float32) * given.scale_w * given.scale_x[:, None]),
     )
-    yield "Only the first 32 columns of A are multiplied: loop over k.", (
-        _scaled(_products(given, given.x[:, :32], given.w[:, :32]), given)
+    yield (
+        "Only the first 32 columns of A are multiplied: loop over k.",
+        (_scaled(_products(given, given.x[:, :32], given.w[:, :32]), given)),
     )
-    yield "Only the last 32 columns of A are in the result: pass each D on as the next C.", (
-        _scaled(_products(given, given.x[:, -32:], given.w[:, -32:]), given)
+    yield (
+        "Only the last 32 columns of A are in the result: pass each D on as the next C.",
+        (_scaled(_products(given, given.x[:, -32:], given.w[:, -32:]), given)),
     )
-    yield "You multiplied as u8: the bytes of negative numbers count as 128 to 255.", (
-        _scaled(_products(given, given.x.view(np.uint8), given.w.view(np.uint8)), given)
+    yield (
+        "You multiplied as u8: the bytes of negative numbers count as 128 to 255.",
+        (_scaled(_products(given, given.x.view(np.uint8), given.w.view(np.uint8)), given)),
     )
     upper = np.concatenate([given.x[:8], given.x[:8]])
-    yield "Rows 8 to 15 repeat rows 0 to 7: registers 1 and 3 of A hold the rows 8 below.", (
-        _scaled(_products(given, upper), given)
+    yield (
+        "Rows 8 to 15 repeat rows 0 to 7: registers 1 and 3 of A hold the rows 8 below.",
+        (_scaled(_products(given, upper), given)),
     )
-    yield "You read the registers as uint32: negative sums became large positive ones.", (
-        _scaled((sums & 0xFFFFFFFF).astype(np.float64), given)
+    yield (
+        "You read the registers as uint32: negative sums became large positive ones.",
+        (_scaled((sums & 0xFFFFFFFF).astype(np.float64), given)),
     )
     swapped = given.x.reshape(16, 3, 2, 16)[:, :, ::-1].reshape(16, 96)
-    yield "The two halves of A along k are swapped: registers 2 and 3 hold k + 16.", (
-        _scaled(_products(given, swapped), given)
+    yield (
+        "The two halves of A along k are swapped: registers 2 and 3 hold k + 16.",
+        (_scaled(_products(given, swapped), given)),
     )
 
 
@@ -209,8 +222,12 @@ EXERCISES = [
         "`.satfinite` clamps the result of every instruction, not the result of the whole sum. Make A (16, 64) and B "
         "(64, 8) of int8 and C (16, 8) of int32, for which `D[0][0]`, computed by two `mma.sync` m16n8k32, is exact "
         "without `.satfinite` and wrong with it. The answer, `clamped_too_early`, is A, B, C.",
-        Crafted({"A": ((16, 64), np.int8), "B": ((64, 8), np.int8), "C": ((16, 8), np.int32)}, _too_early,
-                "Wrapping around is exact here, and clamping is not.", "both results of D[0][0]"),
+        Crafted(
+            {"A": ((16, 64), np.int8), "B": ((64, 8), np.int8), "C": ((16, 8), np.int32)},
+            _too_early,
+            "Wrapping around is exact here, and clamping is not.",
+            "both results of D[0][0]",
+        ),
         minutes=10,
         know="what .satfinite does (notebook 07)",
         section=MANUAL,
@@ -224,7 +241,7 @@ EXERCISES = [
         "without_zero_point",
         "Remove the zero point",
         "Activations are often stored as u8 with a zero point: the number is A − zero. "
-        "`given(\"without_zero_point\")` has A (16, 64) in uint8, B (64, 8) in int8, the zero point, and D = A B + C, "
+        '`given("without_zero_point")` has A (16, 64) in uint8, B (64, 8) in int8, the zero point, and D = A B + C, '
         "as `mma.sync` with u8 and s8 gives it. C is what the accumulator held before; nobody has kept it. Write "
         "`without_zero_point(A, B, zero, D)`, which returns (A − zero) B + C as an integer matrix. A kernel does not "
         "multiply again, and without C you cannot: compute the result from D and from sums.",
@@ -247,8 +264,12 @@ EXERCISES = [
         "Write `quantise_rows(numbers)`, which takes a float32 matrix (8, 32) and returns an int8 matrix. Each row has "
         "the scale that brings its largest magnitude to 127; divide by it in float32, and round to the nearest, ties "
         "to even.",
-        Values(lambda given: _quantised(given.numbers, _scale(given.numbers)), np.int8, _wrong_quantisations,
-               place=lambda index: f"Row {index[0]}, column {index[1]}"),
+        Values(
+            lambda given: _quantised(given.numbers, _scale(given.numbers)),
+            np.int8,
+            _wrong_quantisations,
+            place=lambda index: f"Row {index[0]}, column {index[1]}",
+        ),
         minutes=12,
         only=(),
         know="numpy; rounding (notebook 01)",
@@ -268,8 +289,9 @@ EXERCISES = [
         "integer sum over k of x[i][k] w[j][k], converted to float32, times scale_x[i], times scale_w[j], each "
         "product rounded. Use the s8 `mma.sync` m16n8k32. A row of `w` is a column of B, so four of its neighbours "
         "make up a register. `warp.ld_global(x.at(row, column))` loads four bytes for each lane.",
-        Kernel(_layer_arguments, "out", _layer, {"block": 32}, _every_wrong_layer,
-               needed=("mma.sync.aligned.m16n8k32",)),
+        Kernel(
+            _layer_arguments, "out", _layer, {"block": 32}, _every_wrong_layer, needed=("mma.sync.aligned.m16n8k32",)
+        ),
         minutes=40,
         know="a kernel with tcemu.launch (notebook 02), the fragments of m16n8k32 (notebook 04)",
         section="9.7.14.5.10",

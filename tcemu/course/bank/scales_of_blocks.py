@@ -48,33 +48,41 @@ def _scale_mistakes(given: Given) -> Wrong:
     largest, right = _largest(given), _no_overflow(given)
     floor, ceiling = (way(np.log2(largest)).astype(int) for way in (np.floor, np.ceil))
     yield "This is the rule of the MX formats, with which the largest element may saturate.", _power(floor - 8)
-    yield "The largest e4m3 is 448, not 256: a block may have a smaller scale than its next power of two gives.", (
-        _power(ceiling - 8)
+    yield (
+        "The largest e4m3 is 448, not 256: a block may have a smaller scale than its next power of two gives.",
+        (_power(ceiling - 8)),
     )
     for top in (240, 480, 464):
         yield f"You divided by {top}; the largest e4m3 is 448.", _power(np.ceil(np.log2(largest / top)).astype(int))
-    yield "This is the exponent without the bias: the pattern is the exponent + 127.", (
-        (right.astype(int) - 127).astype(np.uint8)
+    yield (
+        "This is the exponent without the bias: the pattern is the exponent + 127.",
+        ((right.astype(int) - 127).astype(np.uint8)),
     )
-    yield "This is the reciprocal: the scale is what the elements are divided by.", (
-        (2 * 127 - right.astype(int)).astype(np.uint8)
+    yield (
+        "This is the reciprocal: the scale is what the elements are divided by.",
+        ((2 * 127 - right.astype(int)).astype(np.uint8)),
     )
     yield "You used one scale for all blocks: each block has its own.", np.full_like(right, right.max())
-    yield "This is one step above the MX rule's scale, which is too much where the mantissa is at most 1.75.", (
-        _power(floor - 7)
+    yield (
+        "This is one step above the MX rule's scale, which is too much where the mantissa is at most 1.75.",
+        (_power(floor - 7)),
     )
     signed = np.maximum(given.blocks.astype(np.float64).max(axis=1), 1e-30)
-    yield "You took the largest value and not the largest magnitude.", (
-        _power(np.ceil(np.log2(signed / _E4M3.largest)).astype(int))
+    yield (
+        "You took the largest value and not the largest magnitude.",
+        (_power(np.ceil(np.log2(signed / _E4M3.largest)).astype(int))),
     )
-    yield "You rounded to the nearest power of two, so some elements saturate.", (
-        _power(np.rint(np.log2(largest / _E4M3.largest)).astype(int))
+    yield (
+        "You rounded to the nearest power of two, so some elements saturate.",
+        (_power(np.rint(np.log2(largest / _E4M3.largest)).astype(int))),
     )
-    yield "You rounded down: with this scale a quotient is larger than 448.", (
-        _power(np.floor(np.log2(largest / _E4M3.largest)).astype(int))
+    yield (
+        "You rounded down: with this scale a quotient is larger than 448.",
+        (_power(np.floor(np.log2(largest / _E4M3.largest)).astype(int))),
     )
-    yield "This is twice the smallest scale: floor + 1 is too much for an exact power of two.", (
-        _power(np.floor(np.log2(largest / _E4M3.largest)).astype(int) + 1)
+    yield (
+        "This is twice the smallest scale: floor + 1 is too much for an exact power of two.",
+        (_power(np.floor(np.log2(largest / _E4M3.largest)).astype(int) + 1)),
     )
 
 
@@ -106,17 +114,21 @@ def _nvfp4(
 def _nvfp4_mistakes(blocks: Array) -> Iterator[tuple[str, tuple[Array, Array]]]:
     wide = blocks.astype(np.float64)
     elements, scales = _nvfp4(blocks)
-    yield "You divided by the scale before it was rounded. The hardware multiplies by the rounded one.", (
-        _nvfp4(blocks, exact=True)
+    yield (
+        "You divided by the scale before it was rounded. The hardware multiplies by the rounded one.",
+        (_nvfp4(blocks, exact=True)),
     )
-    yield "This is a power of two, the rule of the MX formats; NVFP4 uses largest magnitude / 6.", (
-        _nvfp4(blocks, lambda largest: 2.0 ** (np.floor(np.log2(largest)) - 2))
+    yield (
+        "This is a power of two, the rule of the MX formats; NVFP4 uses largest magnitude / 6.",
+        (_nvfp4(blocks, lambda largest: 2.0 ** (np.floor(np.log2(largest)) - 2))),
     )
-    yield "You divided by 448, the largest scale; divide by 6, the largest element.", (
-        _nvfp4(blocks, lambda largest: largest / 448)
+    yield (
+        "You divided by 448, the largest scale; divide by 6, the largest element.",
+        (_nvfp4(blocks, lambda largest: largest / 448)),
     )
-    yield "All blocks share the scale of the largest number, but each block has its own.", (
-        _nvfp4(blocks, lambda largest: np.full_like(largest, largest.max() / 6))
+    yield (
+        "All blocks share the scale of the largest number, but each block has its own.",
+        (_nvfp4(blocks, lambda largest: np.full_like(largest, largest.max() / 6))),
     )
     for rounding in ("rz", "rp"):
         low = _UE4M3.encode(np.abs(wide).max(axis=1) / 6, satfinite=True, rounding=rounding)
@@ -191,8 +203,14 @@ EXERCISES = [
         "Write `scales_without_overflow(blocks)`. `blocks` is float32 (8, 32), a block in each row. Return, for each "
         "block, the pattern of the smallest ue8m0 scale with which no quotient is larger in magnitude than 448, the "
         "largest e4m3: an array uint8 (8,).",
-        Values(_no_overflow, np.uint8, _scale_mistakes, lambda index: f"The scale of block {index[0]}",
-               "The array of scales", axes=("block",)),
+        Values(
+            _no_overflow,
+            np.uint8,
+            _scale_mistakes,
+            lambda index: f"The scale of block {index[0]}",
+            "The array of scales",
+            axes=("block",),
+        ),
         minutes=10,
         only=(),
         know="ue8m0, and how the MX formats choose a scale",
@@ -211,8 +229,10 @@ EXERCISES = [
         "the elements in e2m1, uint8 (4, 16), and of the scales in ue4m3, uint8 (4,). There is no tensor scale. "
         "Use `formats.lookup(...).encode` and `.decode`, but not `tcemu.microscaling`.",
         Crafted(
-            {"elements": ((4, 16), np.uint8), "scales": ((4,), np.uint8)}, _as_nvfp4,
-            "Elements and scales are those of NVFP4.", "every pattern of elements and scales",
+            {"elements": ((4, 16), np.uint8), "scales": ((4,), np.uint8)},
+            _as_nvfp4,
+            "Elements and scales are those of NVFP4.",
+            "every pattern of elements and scales",
         ),
         minutes=20,
         only=("tcemu.formats.lookup", "tcemu.formats.Format.decode", "tcemu.formats.Format.encode"),
@@ -233,7 +253,9 @@ EXERCISES = [
         "which returns a row of 32 numbers, float32, that MXFP4 holds exactly, while NVFP4 (without a scale for the "
         "tensor) has an error of 3 % or more of the norm of the row.",
         Crafted(
-            {"row": ((32,), np.float32)}, _mxfp4_is_exact, "MXFP4 is exact, and NVFP4 is off by 3 % or more.",
+            {"row": ((32,), np.float32)},
+            _mxfp4_is_exact,
+            "MXFP4 is exact, and NVFP4 is off by 3 % or more.",
             "the errors of both formats",
         ),
         minutes=15,

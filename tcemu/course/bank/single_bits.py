@@ -71,8 +71,10 @@ def _wrong_binaries(given: Given) -> Iterator[tuple[str, Array]]:
 
 def _popc_mistakes() -> tuple[tuple[str, Any], ...]:
     return (
-        ("This is the number of bits that agree. Each bit that differs also adds a −1: it counts twice.",
-         lambda k, ones: k - ones),
+        (
+            "This is the number of bits that agree. Each bit that differs also adds a −1: it counts twice.",
+            lambda k, ones: k - ones,
+        ),
         ("The sign is wrong: popc of xor counts the products that are −1.", lambda k, ones: 2 * ones - k),
         ("This is the number of bits that differ, not the dot product.", lambda k, ones: 0 * k + ones),
         ("k is given; it is not always 256.", lambda k, ones: 256 + 0 * k - 2 * ones),
@@ -91,8 +93,14 @@ EXERCISES = [
         "Two rows of k signs are stored as bits, 1 for +1 and 0 for −1. An instruction with `.xor.popc` has counted "
         "`ones` bits that differ. Write `dot_from_popc(k, ones)`, which returns the dot product of the two rows of "
         "signs.",
-        Function({"k": (128, 200, 256), "ones": range(129)}, ("dot",), lambda k, ones: k - 2 * ones, _popc_mistakes(),
-                 how="all counts for rows of 128, 200 and 256 signs", wider={"k": range(129, 2000)}),
+        Function(
+            {"k": (128, 200, 256), "ones": range(129)},
+            ("dot",),
+            lambda k, ones: k - 2 * ones,
+            _popc_mistakes(),
+            how="all counts for rows of 128, 200 and 256 signs",
+            wider={"k": range(129, 2000)},
+        ),
         minutes=6,
         only=(),
         know="what xor does to two bits",
@@ -110,8 +118,14 @@ EXERCISES = [
         "words: rows of 256 single bits, 1 for +1 and 0 for −1, of which only the first `bits` count; the "
         "rest are 0 in both. It stores in `out` (16, 8), int32, the dot products of the rows of signs. Use `mma.sync` "
         "m16n8k256 with `.xor.popc`.",
-        Kernel(_binary_arguments, "out", _binary, {"block": 32}, _wrong_binaries,
-               needed=("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.xor",)),
+        Kernel(
+            _binary_arguments,
+            "out",
+            _binary,
+            {"block": 32},
+            _wrong_binaries,
+            needed=("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.xor",),
+        ),
         minutes=30,
         know="dot_from_popc and quantised_layer; the fragments of m16n8k256 (PTX ISA 9.7.14.5.13)",
         section="9.7.14.5.13",

@@ -46,19 +46,23 @@ def _word(codes: Array) -> np.uint32:
 def _metadata_mistakes(given: Given) -> Wrong:
     first, second = given.places.T
     right = first | second << 2
-    yield "The index of the first stored element is in the low two bits; you have the two indices swapped.", (
-        _word(first << 2 | second)
+    yield (
+        "The index of the first stored element is in the low two bits; you have the two indices swapped.",
+        (_word(first << 2 | second)),
     )
     yield "Chunk 0 is in the lowest four bits; you put it in the highest.", _word(right[::-1])
-    yield "Four bits for each chunk are two indices of two bits; you set a bit for each element that stays.", (
-        _word(1 << first | 1 << second)
+    yield (
+        "Four bits for each chunk are two indices of two bits; you set a bit for each element that stays.",
+        (_word(1 << first | 1 << second)),
     )
-    yield "You set a bit for each element that is pruned; metadata is two indices.", (
-        _word(15 ^ (1 << first | 1 << second))
+    yield (
+        "You set a bit for each element that is pruned; metadata is two indices.",
+        (_word(15 ^ (1 << first | 1 << second))),
     )
     yield "Both mistakes: indices swapped, and chunk 0 in the highest bits.", _word((first << 2 | second)[::-1])
-    yield "You counted bytes: four bits belong to a chunk, so eight chunks are 32 bits.", (
-        np.uint32(sum(int(code) << 8 * group for group, code in enumerate(right)) & 0xFFFFFFFF)
+    yield (
+        "You counted bytes: four bits belong to a chunk, so eight chunks are 32 bits.",
+        (np.uint32(sum(int(code) << 8 * group for group, code in enumerate(right)) & 0xFFFFFFFF)),
     )
     for name, codes in (("second", first), ("first", second << 2), ("first", second)):
         yield f"The {name} index of each chunk is missing: four bits hold two of them.", _word(codes)
@@ -164,36 +168,45 @@ def _dense(values: Array, codes: Array, exchanged: bool = False) -> Array:
 def _decompress_mistakes(given: Given) -> Wrong:
     both = E.read(given.metadata.reshape(1, 32)).reshape(E.shape)
     codes, values = both[0], given.stored
-    yield "You read the lanes of selector 1: selector 0 uses lanes 0 and 1 of each group of four.", (
-        _dense(values, both[1])
+    yield (
+        "You read the lanes of selector 1: selector 0 uses lanes 0 and 1 of each group of four.",
+        (_dense(values, both[1])),
     )
-    yield "The two elements of each chunk are swapped: the low two bits are the index of the first one.", (
-        _dense(values, codes, exchanged=True)
+    yield (
+        "The two elements of each chunk are swapped: the low two bits are the index of the first one.",
+        (_dense(values, codes, exchanged=True)),
     )
     yield "Rows g and g + 8 are swapped: row g is in the low 16 bits.", _dense(values, np.roll(codes, 8, axis=0))
-    yield "Chunks 0 to 3 and 4 to 7 are swapped: the first four are in the lower lane.", (
-        _dense(values, np.roll(codes, 4, axis=1))
+    yield (
+        "Chunks 0 to 3 and 4 to 7 are swapped: the first four are in the lower lane.",
+        (_dense(values, np.roll(codes, 4, axis=1))),
     )
-    yield "Chunks 4 to 7 have the metadata of chunks 0 to 3: they are in the next lane.", (
-        _dense(values, np.concatenate([codes[:, :4]] * 2, axis=1))
+    yield (
+        "Chunks 4 to 7 have the metadata of chunks 0 to 3: they are in the next lane.",
+        (_dense(values, np.concatenate([codes[:, :4]] * 2, axis=1))),
     )
-    yield "Rows 8 to 15 have the metadata of rows 0 to 7: theirs is in the upper 16 bits.", (
-        _dense(values, np.concatenate([codes[:8]] * 2, axis=0))
+    yield (
+        "Rows 8 to 15 have the metadata of rows 0 to 7: theirs is in the upper 16 bits.",
+        (_dense(values, np.concatenate([codes[:8]] * 2, axis=0))),
     )
-    yield "Within each lane the chunks are in reverse order: the lowest four bits are the first chunk.", (
-        _dense(values, codes.reshape(16, 2, 4)[..., ::-1].reshape(16, 8))
+    yield (
+        "Within each lane the chunks are in reverse order: the lowest four bits are the first chunk.",
+        (_dense(values, codes.reshape(16, 2, 4)[..., ::-1].reshape(16, 8))),
     )
     row, chunk = np.indices((16, 8))
-    yield "This is the rule of 8-bit elements, where a lane has chunks of one row. Here it has four of two rows.", (
-        _dense(values, given.metadata[4 * (row % 8) + row // 8] >> 4 * chunk & 15)
+    yield (
+        "This is the rule of 8-bit elements, where a lane has chunks of one row. Here it has four of two rows.",
+        (_dense(values, given.metadata[4 * (row % 8) + row // 8] >> 4 * chunk & 15)),
     )
-    yield "The stored elements are in the first two places of each chunk; the metadata says where they belong.", (
-        np.pad(values.reshape(16, 8, 2), [(0, 0), (0, 0), (0, 2)]).reshape(16, 32)
+    yield (
+        "The stored elements are in the first two places of each chunk; the metadata says where they belong.",
+        (np.pad(values.reshape(16, 8, 2), [(0, 0), (0, 0), (0, 2)]).reshape(16, 32)),
     )
     in_lanes = np.array([[given.metadata[row] >> 4 * chunk & 15 for chunk in range(8)] for row in range(16)])
     if (_PLACES[in_lanes] >= 0).all():
-        yield "You took the register of lane r for the metadata of row r. Look at the layout of e.", (
-            _dense(values, in_lanes)
+        yield (
+            "You took the register of lane r for the metadata of row r. Look at the layout of e.",
+            (_dense(values, in_lanes)),
         )
     padded = np.zeros((16, 32), np.float16)
     padded[:, :16] = values
@@ -266,8 +279,12 @@ EXERCISES = [
         "Write `metadata_of_a_row(places)`, which returns the metadata of a row of 8 chunks as one number of 32 bits. "
         "`places` is an array (8, 2): the indices, 0 to 3 and ascending, of the two elements that stay in each chunk. "
         "Chunk 0 is in bits 3:0, chunk 1 in bits 7:4.",
-        Values(lambda given: _word(given.places[:, 0] | given.places[:, 1] << 2), np.uint32, _metadata_mistakes,
-               what="The metadata"),
+        Values(
+            lambda given: _word(given.places[:, 0] | given.places[:, 1] << 2),
+            np.uint32,
+            _metadata_mistakes,
+            what="The metadata",
+        ),
         minutes=10,
         only=(),
         know="what the four bits of a chunk mean",
@@ -285,8 +302,12 @@ EXERCISES = [
         "the group of four bits in its register (0 is bits 3:0, 7 is bits 31:28), for `mma.sp` m16n8k32 with f16. Row "
         "is 0 to 15, chunk 0 to 7, selector 0 or 1.",
         Function(
-            {"row": range(16), "chunk": range(8), "selector": range(2)}, ("lane", "group"), _lane_and_group,
-            _LANE_MISTAKES, _about_lane, "every chunk with both selectors",
+            {"row": range(16), "chunk": range(8), "selector": range(2)},
+            ("lane", "group"),
+            _lane_and_group,
+            _LANE_MISTAKES,
+            _about_lane,
+            "every chunk with both selectors",
         ),
         minutes=15,
         only=(),
@@ -304,8 +325,13 @@ EXERCISES = [
         "Write `decompress_a_tile(stored, metadata)`, which returns the dense A of `mma.sp` m16n8k32 with f16: float16 "
         "(16, 32). `stored` are the stored elements, float16 (16, 16), in rows; `metadata` are the registers of the 32 "
         "lanes, uint32 (32,). The selector is 0. Elements that are not stored are 0. Do not use `tcemu.sparse`.",
-        Values(lambda given: sparse.decompress(given.stored, given.metadata, MMA_SP), np.float16, _decompress_mistakes,
-               what="The dense A", axes=("row", "column")),
+        Values(
+            lambda given: sparse.decompress(given.stored, given.metadata, MMA_SP),
+            np.float16,
+            _decompress_mistakes,
+            what="The dense A",
+            axes=("row", "column"),
+        ),
         minutes=25,
         only=(),
         know="the layout of the metadata, and its four bits",
@@ -326,8 +352,10 @@ EXERCISES = [
         "which returns values and metadata of the same matrix with all indices ascending. `stored` is float16 "
         "(16, 16), `metadata` uint32 (32,) for selector 0; the lanes of selector 1 are 0.",
         Crafted(
-            {"stored": ((16, 16), np.float16), "metadata": ((32,), np.uint32)}, _same_matrix,
-            "The ordered form accepts it, and it is the same matrix.", "the dense matrix, bit for bit",
+            {"stored": ((16, 16), np.float16), "metadata": ((32,), np.uint32)},
+            _same_matrix,
+            "The ordered form accepts it, and it is the same matrix.",
+            "the dense matrix, bit for bit",
         ),
         minutes=30,
         only=(),

@@ -48,31 +48,38 @@ def _prune_mistakes(given: Given) -> Wrong:
     yield "You compared the values and not their magnitudes: −3 is larger than 1.", _stays(row, row)
     yield "You kept the two smallest elements of each chunk.", _stays(row, -size)
     last = _stays(row.reshape(-1, 4)[:, ::-1].reshape(-1), size.reshape(-1, 4)[:, ::-1].reshape(-1))
-    yield "Of two elements of equal magnitude the first one stays; you kept the last one.", (
-        last.reshape(-1, 4)[:, ::-1].reshape(-1)
+    yield (
+        "Of two elements of equal magnitude the first one stays; you kept the last one.",
+        (last.reshape(-1, 4)[:, ::-1].reshape(-1)),
     )
     second = np.repeat(np.sort(size.reshape(-1, 4), axis=1)[:, 2], 4)
-    yield "Where magnitudes are equal, three or four elements of a chunk stay: of equal ones only the first stays.", (
-        np.where(size >= second, row, 0)
+    yield (
+        "Where magnitudes are equal, three or four elements of a chunk stay: of equal ones only the first stays.",
+        (np.where(size >= second, row, 0)),
     )
-    yield "Where magnitudes are equal, fewer than two elements of a chunk stay.", np.where(
-        size > np.repeat(np.sort(size.reshape(-1, 4), axis=1)[:, 1], 4), row, 0
+    yield (
+        "Where magnitudes are equal, fewer than two elements of a chunk stay.",
+        np.where(size > np.repeat(np.sort(size.reshape(-1, 4), axis=1)[:, 1], 4), row, 0),
     )
-    yield "You kept the largest half of the whole row. Each chunk of four keeps two.", (
-        np.where(size >= np.sort(size)[-len(row) // 2], row, 0)
+    yield (
+        "You kept the largest half of the whole row. Each chunk of four keeps two.",
+        (np.where(size >= np.sort(size)[-len(row) // 2], row, 0)),
     )
     yield "You pruned pairs, as for 4-bit elements: 2:4 is about single elements.", sparse.prune(row, "4:8")
     yield "You kept one of every two elements, which is what tf32 does.", sparse.prune(row, "1:2")
-    yield "These are the elements that have to go: you swapped those that stay with the zeros.", (
-        np.where(sparse.prune(row, "2:4") == 0, row, 0)
+    yield (
+        "These are the elements that have to go: you swapped those that stay with the zeros.",
+        (np.where(sparse.prune(row, "2:4") == 0, row, 0)),
     )
-    yield "You kept the first two elements of each chunk, whatever their size.", (
-        np.where(np.arange(len(row)) % 4 < 2, row, np.float32(0))
+    yield (
+        "You kept the first two elements of each chunk, whatever their size.",
+        (np.where(np.arange(len(row)) % 4 < 2, row, np.float32(0))),
     )
     pairs = size.reshape(-1, 4)[:, [0, 2, 1, 3]].reshape(-1, 2)
     first = np.stack([pairs[:, 0] >= pairs[:, 1], pairs[:, 0] < pairs[:, 1]], axis=1)
-    yield "You compared elements 0 with 2 and 1 with 3. The two largest of a chunk stay, wherever they are.", (
-        np.where(first.reshape(-1, 4)[:, [0, 2, 1, 3]].reshape(-1), row, np.float32(0))
+    yield (
+        "You compared elements 0 with 2 and 1 with 3. The two largest of a chunk stay, wherever they are.",
+        (np.where(first.reshape(-1, 4)[:, [0, 2, 1, 3]].reshape(-1), row, np.float32(0))),
     )
     yield "You kept one element of each chunk of four: 2:4 keeps two.", _stays(row, size, 1)
 
@@ -123,30 +130,38 @@ def _product(
 def _kernel_mistakes(given: Given) -> Wrong:
     yield "Each step starts from zero: pass the D of one step as the C of the next.", _product(given, chained=False)
     yield "Only the first 32 columns of A are multiplied.", _product(given, steps=(0,))
-    yield "All steps use the metadata of the first one.", (
-        _product(given, lambda words, _: _registers_of_metadata(words, 0))
+    yield (
+        "All steps use the metadata of the first one.",
+        (_product(given, lambda words, _: _registers_of_metadata(words, 0))),
     )
-    yield "The metadata of rows g and g + 8 is swapped: row g is in the low 16 bits.", (
-        _product(given, lambda words, step: _registers_of_metadata(np.roll(words, 8, axis=0), step))
+    yield (
+        "The metadata of rows g and g + 8 is swapped: row g is in the low 16 bits.",
+        (_product(given, lambda words, step: _registers_of_metadata(np.roll(words, 8, axis=0), step))),
     )
-    yield "The metadata of chunks 0 to 3 and 4 to 7 is swapped: the even lanes have the first four.", (
-        _product(given, lambda words, step: _registers_of_metadata(words << 16 | words >> 16, step))
+    yield (
+        "The metadata of chunks 0 to 3 and 4 to 7 is swapped: the even lanes have the first four.",
+        (_product(given, lambda words, step: _registers_of_metadata(words << 16 | words >> 16, step))),
     )
     lane = np.arange(32)
-    yield "Every lane passes the word of row lane // 4. It has four chunks of that row and four of the row 8 below.", (
-        _product(given, lambda words, step: words[lane // 4, step])
+    yield (
+        "Every lane passes the word of row lane // 4. It has four chunks of that row and four of the row 8 below.",
+        (_product(given, lambda words, step: words[lane // 4, step])),
     )
-    yield "Every lane passes the word of row lane // 4 or lane // 4 + 8: that is the layout for 8-bit elements.", (
-        _product(given, lambda words, step: words[lane // 4 + 8 * (lane % 2), step])
+    yield (
+        "Every lane passes the word of row lane // 4 or lane // 4 + 8: that is the layout for 8-bit elements.",
+        (_product(given, lambda words, step: words[lane // 4 + 8 * (lane % 2), step])),
     )
-    yield "Even and odd lanes pass the same metadata: odd lanes have chunks 4 to 7, the upper 16 bits of a word.", (
-        _product(given, lambda words, step: _registers_of_metadata(words & 0xFFFF | words << 16, step))
+    yield (
+        "Even and odd lanes pass the same metadata: odd lanes have chunks 4 to 7, the upper 16 bits of a word.",
+        (_product(given, lambda words, step: _registers_of_metadata(words & 0xFFFF | words << 16, step))),
     )
-    yield "a1 and a2 are swapped: a1 is 8 rows further down, and a2 is 8 stored columns further on.", (
-        _product(given, a=(0, 2, 1, 3))
+    yield (
+        "a1 and a2 are swapped: a1 is 8 rows further down, and a2 is 8 stored columns further on.",
+        (_product(given, a=(0, 2, 1, 3))),
     )
-    yield "The registers of B are in another order: b1 is 8 further along k, b2 16, b3 24.", (
-        _product(given, b=(0, 2, 1, 3))
+    yield (
+        "The registers of B are in another order: b1 is 8 further along k, b2 16, b3 24.",
+        (_product(given, b=(0, 2, 1, 3))),
     )
     untouched = _product(given)
     untouched[8:] = -1e9
@@ -160,8 +175,9 @@ EXERCISES = [
         "Write `prune_a_row(row)`, which returns the row with 2:4 sparsity. `row` is a float32 array whose length is a "
         "multiple of 4; of each chunk of four, the two elements of largest magnitude stay, and the others become 0. Of "
         "elements of equal magnitude, the first stays. Use numpy, not `tcemu.sparse`.",
-        _Row(lambda given: sparse.prune(given.row, "2:4"), np.float32, _prune_mistakes, what="The row",
-             axes=("column",)),
+        _Row(
+            lambda given: sparse.prune(given.row, "2:4"), np.float32, _prune_mistakes, what="The row", axes=("column",)
+        ),
         minutes=5,
         only=(),
         know="the 2:4 pattern of notebook 08",
@@ -182,8 +198,13 @@ EXERCISES = [
         "(16, 4): `words[row][step]` has the 8 chunks of a row for one step, chunk 0 in its lowest four bits. The "
         "lanes have to put together what the instruction wants.",
         Kernel(
-            _arguments, "d", _product, {"block": 32}, _kernel_mistakes,
-            needed=("mma.sp",), how="every bit of D, and the sanitizer's reports",
+            _arguments,
+            "d",
+            _product,
+            {"block": 32},
+            _kernel_mistakes,
+            needed=("mma.sp",),
+            how="every bit of D, and the sanitizer's reports",
         ),
         minutes=45,
         know="kernels of notebook 04, and the layout of the metadata",

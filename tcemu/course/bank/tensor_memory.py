@@ -51,11 +51,15 @@ EXERCISES = [
             _columns,
             (
                 ("tcgen05.alloc takes a power of two.", lambda n, accumulators: np.maximum(32, n * accumulators)),
-                ("At least 32 columns are allocated, however few are needed.",
-                 lambda n, accumulators: 1 << np.ceil(np.log2(n * accumulators)).astype(np.int64)),
+                (
+                    "At least 32 columns are allocated, however few are needed.",
+                    lambda n, accumulators: 1 << np.ceil(np.log2(n * accumulators)).astype(np.int64),
+                ),
                 ("That is one accumulator.", lambda n, accumulators: _columns(n, 0 * accumulators + 1)),
-                ("A sum of f32 takes a column of 32 bits; you counted bytes.",
-                 lambda n, accumulators: _columns(4 * n, accumulators)),
+                (
+                    "A sum of f32 takes a column of 32 bits; you counted bytes.",
+                    lambda n, accumulators: _columns(4 * n, accumulators),
+                ),
             ),
         ),
         minutes=5,
@@ -74,23 +78,33 @@ EXERCISES = [
             ("lane", "column"),
             _FRAGMENT,
             (
-                ("That is .32x32b, where a thread has a lane of its own.",
-                 lambda thread, register: np.stack([thread + 0 * register, register + 0 * thread], axis=-1)),
-                ("Registers r0 and r1 are neighbours in a row; r2 is 8 lanes further down, as in mma.sync.",
-                 lambda thread, register: np.stack(
-                     [thread // 4 + 0 * register, 2 * (thread % 4) + register % 2 + 8 * (register // 2)], axis=-1)),
-                ("The 8 lanes further down belong to registers 2 and 3 of every four, not to every second register.",
-                 lambda thread, register: np.stack(
-                     [thread // 4 + 8 * (register % 2), 2 * (thread % 4) + register // 2 % 2 + 8 * (register // 4)],
-                     axis=-1)),
+                (
+                    "That is .32x32b, where a thread has a lane of its own.",
+                    lambda thread, register: np.stack([thread + 0 * register, register + 0 * thread], axis=-1),
+                ),
+                (
+                    "Registers r0 and r1 are neighbours in a row; r2 is 8 lanes further down, as in mma.sync.",
+                    lambda thread, register: np.stack(
+                        [thread // 4 + 0 * register, 2 * (thread % 4) + register % 2 + 8 * (register // 2)], axis=-1
+                    ),
+                ),
+                (
+                    "The 8 lanes further down belong to registers 2 and 3 of every four, not to every second register.",
+                    lambda thread, register: np.stack(
+                        [thread // 4 + 8 * (register % 2), 2 * (thread % 4) + register // 2 % 2 + 8 * (register // 4)],
+                        axis=-1,
+                    ),
+                ),
             ),
         ),
         minutes=10,
         only=(),
         know="the accumulator of mma.sync, from notebook 02",
         section="9.7.16.2.3.1.4",
-        hints=("Its four registers of 8 columns are the accumulator of m16n8.",
-               "Which register bit goes 8 lanes down, and which go 8 columns to the right?"),
+        hints=(
+            "Its four registers of 8 columns are the accumulator of m16n8.",
+            "Which register bit goes 8 lanes down, and which go 8 columns to the right?",
+        ),
     ),
     Exercise(
         "cell_of_16x64b",
@@ -103,14 +117,22 @@ EXERCISES = [
             ("lane", "column"),
             _NARROW,
             (
-                ("That is .32x32b, where a thread has a lane of its own.",
-                 lambda thread, register: np.stack([thread + 0 * register, register + 0 * thread], axis=-1)),
-                ("That is .16x128b: there, the register decides between a lane and the one 8 further down.",
-                 lambda thread, register: np.stack(
-                     [thread // 4 + 8 * (register % 2), thread % 4 + 4 * (register // 2)], axis=-1)),
-                ("Neighbouring threads hold the same column, of lanes 8 apart.",
-                 lambda thread, register: np.stack(
-                     [thread // 4 + 8 * (thread // 2 % 2), thread % 2 + 2 * register], axis=-1)),
+                (
+                    "That is .32x32b, where a thread has a lane of its own.",
+                    lambda thread, register: np.stack([thread + 0 * register, register + 0 * thread], axis=-1),
+                ),
+                (
+                    "That is .16x128b: there, the register decides between a lane and the one 8 further down.",
+                    lambda thread, register: np.stack(
+                        [thread // 4 + 8 * (register % 2), thread % 4 + 4 * (register // 2)], axis=-1
+                    ),
+                ),
+                (
+                    "Neighbouring threads hold the same column, of lanes 8 apart.",
+                    lambda thread, register: np.stack(
+                        [thread // 4 + 8 * (thread // 2 % 2), thread % 2 + 2 * register], axis=-1
+                    ),
+                ),
             ),
         ),
         minutes=10,
@@ -130,8 +152,10 @@ EXERCISES = [
             ("number of blocks",),
             _blocks,
             (
-                ("What is allocated is a power of two, which may be more than what is used.",
-                 lambda n, accumulators: 512 // (n * accumulators)),
+                (
+                    "What is allocated is a power of two, which may be more than what is used.",
+                    lambda n, accumulators: 512 // (n * accumulators),
+                ),
                 ("That is for one accumulator.", lambda n, accumulators: _blocks(n, 0 * accumulators + 1)),
             ),
         ),

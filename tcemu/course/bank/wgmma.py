@@ -85,11 +85,13 @@ def _filled(matrix: Array, descriptor: Descriptor, major: Any = "K") -> Array:
 def _fillings(given: Given) -> Iterator[tuple[str, Array]]:
     tile: Descriptor = given.descriptor
     yield "You left the swizzle out: 16-byte units must be swapped within each line.", _unswizzled(given.A, tile)
-    yield "You wrote A row by row, as it is in global memory: a line of the tile is shorter than a row.", _row_by_row(
-        given.A, tile
+    yield (
+        "You wrote A row by row, as it is in global memory: a line of the tile is shorter than a row.",
+        _row_by_row(given.A, tile),
     )
-    yield "The tile begins at byte 0; the descriptor's start address says otherwise.", _filled(
-        given.A, replace(tile, start=0)
+    yield (
+        "The tile begins at byte 0; the descriptor's start address says otherwise.",
+        _filled(given.A, replace(tile, start=0)),
     )
     yield "You wrote the transposed matrix.", _filled(np.ascontiguousarray(given.A.T), tile)
 
@@ -143,24 +145,29 @@ def _stepped(tile: Descriptor, i: int) -> Descriptor:
 def _sums(given: Given) -> Iterator[tuple[str, Array]]:
     yield "scale_d is never 0, so the sum begins with what was in the registers.", _summed(given, _stepped, lambda _: 1)
     yield "scale_d is always 0, so each product replaces the one before.", _summed(given, _stepped, lambda _: 0)
-    yield "The descriptors do not move: all four instructions multiply the same 16 columns.", _summed(
-        given, lambda tile, _: tile, lambda i: i > 0
+    yield (
+        "The descriptors do not move: all four instructions multiply the same 16 columns.",
+        _summed(given, lambda tile, _: tile, lambda i: i > 0),
     )
     for moves, stays in (("A", "B"), ("B", "A")):
-        yield f"Only the descriptor of {moves} moves: all four instructions multiply the same 16 columns of {stays}.", (
-            _summed(given, partial(_moved, still=given[stays.lower()], by=32), lambda i: i > 0)
+        yield (
+            f"Only the descriptor of {moves} moves: all four instructions multiply the same 16 columns of {stays}.",
+            (_summed(given, partial(_moved, still=given[stays.lower()], by=32), lambda i: i > 0)),
         )
     for by, says in ((16, "16 bytes: an element has two"), (64, "64 bytes: 16 f16 elements are 32"),
                      (128, "128 bytes, a whole line: 16 f16 elements are 32")):  # fmt: skip
-        yield f"You moved the descriptors by {says}.", _summed(
-            given, partial(_moved, still=None, by=by), lambda i: i > 0
+        yield (
+            f"You moved the descriptors by {says}.",
+            _summed(given, partial(_moved, still=None, by=by), lambda i: i > 0),
         )
     for steps in (1, 2, 3):
-        yield f"Only {counted(steps, 'step')} of 4 along K {'is' if steps == 1 else 'are'} in the sum.", (
-            _summed(given, _stepped, lambda i: i > 0, steps)
+        yield (
+            f"Only {counted(steps, 'step')} of 4 along K {'is' if steps == 1 else 'are'} in the sum.",
+            (_summed(given, _stepped, lambda i: i > 0, steps)),
         )
-    yield "You moved LBO instead of the start address; inside a swizzled line LBO is not used.", _summed(
-        given, lambda tile, i: replace(tile, lbo=tile.lbo + 32 * i), lambda i: i > 0
+    yield (
+        "You moved LBO instead of the start address; inside a swizzled line LBO is not used.",
+        _summed(given, lambda tile, i: replace(tile, lbo=tile.lbo + 32 * i), lambda i: i > 0),
     )
 
 
@@ -177,8 +184,10 @@ EXERCISES = [
         section="9.7.15.5.1.1",
         hints=(
             "Which 16 rows does each of the four warps hold?",
-            ("Inside a warp, D looks like D of mma.sync: eight rows, two neighbours in a row, and the rows 8 further "
-            "down in the next two registers."),
+            (
+                "Inside a warp, D looks like D of mma.sync: eight rows, two neighbours in a row, and the rows 8 "
+                "further down in the next two registers."
+            ),
             "The next eight columns are four registers further on.",
         ),
     ),
@@ -194,18 +203,28 @@ EXERCISES = [
             (
                 ("You XOR three bits for every swizzle; 64 bytes use two bits and 32 bytes one.", _other_bits(3, 7)),
                 ("You XOR bits 8 and up; the number of the 128-byte line begins at bit 7.", _other_bits(0, 8)),
-                ("The number of the line is XORed into bits 4 and up, the number of the unit: shift it left by 4.",
-                 lambda a, s: a ^ (a // 128 & np.maximum(s // 16, 1) - 1) << 3),
+                (
+                    "The number of the line is XORed into bits 4 and up, the number of the unit: shift it left by 4.",
+                    lambda a, s: a ^ (a // 128 & np.maximum(s // 16, 1) - 1) << 3,
+                ),
                 ("You XOR bits 6 and up; the number of the 128-byte line begins at bit 7.", _other_bits(0, 6)),
                 ("You XOR the number of the unit with itself: the line's number begins at bit 7.", _other_bits(0, 4)),
-                ("Lines are not W bytes long here: the number of the line is address // 128 for every swizzle.",
-                 lambda a, s: np.where(s > 0, a ^ (a // np.maximum(s, 1) & np.maximum(s // 16, 1) - 1) << 4, a)),
-                ("You ORed the number of the line; it is XORed.",
-                 lambda a, s: a | (a // 128 & np.maximum(s // 16, 1) - 1) << 4),
-                ("You added the number of the line; it is XORed.",
-                 lambda a, s: a // 128 * 128 + (a % 128 + (a // 128 & np.maximum(s // 16, 1) - 1) * 16) % 128),
-                ("The number of the line is XORed into the byte in the unit: shift it left by 4.",
-                 lambda a, s: a ^ a // 128 & np.maximum(s // 16, 1) - 1),
+                (
+                    "Lines are not W bytes long here: the number of the line is address // 128 for every swizzle.",
+                    lambda a, s: np.where(s > 0, a ^ (a // np.maximum(s, 1) & np.maximum(s // 16, 1) - 1) << 4, a),
+                ),
+                (
+                    "You ORed the number of the line; it is XORed.",
+                    lambda a, s: a | (a // 128 & np.maximum(s // 16, 1) - 1) << 4,
+                ),
+                (
+                    "You added the number of the line; it is XORed.",
+                    lambda a, s: a // 128 * 128 + (a % 128 + (a // 128 & np.maximum(s // 16, 1) - 1) * 16) % 128,
+                ),
+                (
+                    "The number of the line is XORed into the byte in the unit: shift it left by 4.",
+                    lambda a, s: a ^ a // 128 & np.maximum(s // 16, 1) - 1,
+                ),
             ),
             how="512 addresses with each swizzle",
             wider={"address": range(4096, 1 << 17)},
@@ -263,13 +282,27 @@ EXERCISES = [
             {"start": (0, 1024, 512, 3200), "row": range(16), "column": range(0, 64, 2)},
             ("address",),
             _in_tile,
-            ((("You swizzle with the row in the tile. The swizzle uses the bits of the address, so it matters where "
-              "the tile begins."), _by_row),
-             ("You left the swizzle out.", lambda start, row, column: start + _LINE * row + 2 * column),
-             ("You counted elements: an f16 has two bytes.",
-              lambda start, row, column: swizzled(start + 64 * row + column, _LINE)),
-             (("You swizzled the offset in the tile and then added the start. Add first: the swizzle uses the bits of "
-              "the address."), lambda start, row, column: start + swizzled(_LINE * row + 2 * column, _LINE))),
+            (
+                (
+                    (
+                        "You swizzle with the row in the tile. The swizzle uses the bits of the address, so it matters "
+                        "where the tile begins."
+                    ),
+                    _by_row,
+                ),
+                ("You left the swizzle out.", lambda start, row, column: start + _LINE * row + 2 * column),
+                (
+                    "You counted elements: an f16 has two bytes.",
+                    lambda start, row, column: swizzled(start + 64 * row + column, _LINE),
+                ),
+                (
+                    (
+                        "You swizzled the offset in the tile and then added the start. Add first: the swizzle uses the "
+                        "bits of the address."
+                    ),
+                    lambda start, row, column: start + swizzled(_LINE * row + 2 * column, _LINE),
+                ),
+            ),
             how="2,048 elements of four tiles",
             wider={"start": range(128, 1 << 16, 128), "row": range(64)},
         ),
@@ -293,16 +326,31 @@ EXERCISES = [
             {"swizzle": _SWIZZLES, "step": range(4)},
             ("start",),
             _next_start,
-            ((("32 bytes for each step are right only as long as the step stays inside a line. A line has 16, 32, 64 "
-              "or 128 bytes."), lambda _, step: 32 * step),
-             ("A step goes to the next eight rows instead of along K.",
-              lambda swizzle, step: 8 * np.maximum(swizzle, 16) * step),
-             ("You gave the encoded address; the task asks for bytes.",
-              lambda swizzle, step: _next_start(swizzle, step) >> 4),
-             ("Without a swizzle, a step of 16 f16 is two core matrices along K, not one.",
-              lambda swizzle, step: np.where(swizzle == 0, 1024 * step, _next_start(swizzle, step))),
-             ("Inside a line, a step is 32 bytes; only the next line begins after all 64 rows.",
-              lambda swizzle, step: np.where(swizzle == 0, 2048, 64 * swizzle) * step)),
+            (
+                (
+                    (
+                        "32 bytes for each step are right only as long as the step stays inside a line. A line has 16, "
+                        "32, 64 or 128 bytes."
+                    ),
+                    lambda _, step: 32 * step,
+                ),
+                (
+                    "A step goes to the next eight rows instead of along K.",
+                    lambda swizzle, step: 8 * np.maximum(swizzle, 16) * step,
+                ),
+                (
+                    "You gave the encoded address; the task asks for bytes.",
+                    lambda swizzle, step: _next_start(swizzle, step) >> 4,
+                ),
+                (
+                    "Without a swizzle, a step of 16 f16 is two core matrices along K, not one.",
+                    lambda swizzle, step: np.where(swizzle == 0, 1024 * step, _next_start(swizzle, step)),
+                ),
+                (
+                    "Inside a line, a step is 32 bytes; only the next line begins after all 64 rows.",
+                    lambda swizzle, step: np.where(swizzle == 0, 2048, 64 * swizzle) * step,
+                ),
+            ),
             how="every swizzle and step",
         ),
         minutes=20,
@@ -323,8 +371,12 @@ EXERCISES = [
         "in which `descriptor` finds A, a K-major tile of 64 × 64 f16. All other bytes are 0. The descriptor is a "
         "`Descriptor` with a swizzle, and it may leave gaps. Do not use `copy_tile` or `address`.",
         Values(
-            lambda given: _filled(given.A, given.descriptor), np.uint8, _fillings,
-            lambda index: f"Byte {index[0]:,}", "Shared memory", how="every byte",
+            lambda given: _filled(given.A, given.descriptor),
+            np.uint8,
+            _fillings,
+            lambda index: f"Byte {index[0]:,}",
+            "Shared memory",
+            how="every byte",
         ),
         minutes=30,
         only=("tcemu.layouts.Descriptor.encode",),
@@ -346,8 +398,11 @@ EXERCISES = [
         "and returns D, 64 × 8, as a float32 array. `a` and `b` are the descriptors, and `d` are the registers of "
         "the accumulator, which hold what another kernel left there.",
         Values(
-            lambda given: _summed(given, _stepped, lambda i: i > 0), np.float32, _sums,
-            lambda index: f"D[{index[0]}][{index[1]}]", "D",
+            lambda given: _summed(given, _stepped, lambda i: i > 0),
+            np.float32,
+            _sums,
+            lambda index: f"D[{index[0]}][{index[1]}]",
+            "D",
         ),
         minutes=25,
         only=(*REGISTERS, "tcemu.layouts.Descriptor"),

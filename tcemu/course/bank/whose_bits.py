@@ -119,8 +119,8 @@ EXERCISES = [
         "Write `whose_bits(A, B, D)`. A (16, 256) and B (256, 8) are float16, and D is their float32 product, computed "
         "with `mma.sync` m16n8k16: on an A100 or an H100 (target 80 or 90), with k in 1, 2 or 4 equal parts "
         "(splits), each part a chain from zero, and the parts joined by float32 additions in ascending order. Which "
-        "was it? Return `{\"target\": 80, \"splits\": 1}` or the like, without `tcemu.recipes`. "
-        "`given(\"whose_bits\")` has an A, B and D to try it with.",
+        'was it? Return `{"target": 80, "splits": 1}` or the like, without `tcemu.recipes`. '
+        '`given("whose_bits")` has an A, B and D to try it with.',
         Values(_whose, np.int64, _not_whose, names=("target", "splits")),
         minutes=20,
         only=("tcemu.matmul", *REGISTERS),
@@ -128,7 +128,7 @@ EXERCISES = [
         section="9.7.14.5.14",
         hints=(
             "There are six possibilities: compute them all, and compare bits, not with allclose.",
-            "tcemu.matmul(A[:, :64], B[:64], instruction=..., target=\"sm_80\") is the first of four parts.",
+            'tcemu.matmul(A[:, :64], B[:64], instruction=..., target="sm_80") is the first of four parts.',
             "Add the parts with +, in float32, from the lowest k up, and count the outputs that equal D.",
         ),
         draw=_draw_whose,
@@ -141,7 +141,7 @@ EXERCISES = [
         "part 0, the next `run` to part 1 and so on, and after the last part to part 0 again. Each part is a chain "
         "from zero, and the parts are added from left to right. D (64, 64) is the product of a probe: row i of A is "
         "ones and 2⁶⁰ at k = i, column j of B is ones and −2⁶⁰ at k = j. Write `parts_of_k(A, B, D)`, which reads D "
-        "and returns `{\"parts\": 2, \"run\": 32}` or the like. `given(\"parts_of_k\")` has an A, B and D to look at.",
+        'and returns `{"parts": 2, "run": 32}` or the like. `given("parts_of_k")` has an A, B and D to look at.',
         Values(_parts, np.int64, _not_parts, names=("parts", "run")),
         minutes=15,
         only=(),
@@ -159,12 +159,16 @@ EXERCISES = [
         "only_split_is_exact",
         "Where split-K is right",
         "An H100 adds 256 products of float16 with `mma.sync` m16n8k16, in one chain or in "
-        "`given(\"only_split_is_exact\").splits` equal parts of neighbouring k, each a chain from zero, whose float32 "
+        '`given("only_split_is_exact").splits` equal parts of neighbouring k, each a chain from zero, whose float32 '
         "sums are added from left to right. Find `a` and `b`, 256 float16 numbers each, none of whose products is "
         "negative, for which the parts give the exact sum and one chain does not. The answer, `only_split_is_exact`, "
         "is the pair a, b.",
-        Crafted({"a": ((_LONG,), np.float16), "b": ((_LONG,), np.float16)}, _only_split_is_exact,
-                "The parts give the exact sum, and one chain does not.", "the bits of both sums on sm_90a"),
+        Crafted(
+            {"a": ((_LONG,), np.float16), "b": ((_LONG,), np.float16)},
+            _only_split_is_exact,
+            "The parts give the exact sum, and one chain does not.",
+            "the bits of both sums on sm_90a",
+        ),
         minutes=15,
         know="that a chain is rounded toward zero after each instruction, and split-K (notebook 06)",
         section="9.7.14.5.14",

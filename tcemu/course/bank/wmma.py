@@ -124,8 +124,9 @@ def _tile_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "A and B both have the wrong layout.", _product(a.T, b.T)
     yield "The product is stored as mem_col_major, so it is transposed.", _product(a, b).T
     yield "A and B are swapped.", _product(b, a)
-    yield "The sums are right up to the order of the additions: this is numpy's product, not a tensor core's.", (
-        a.astype(np.float32) @ b.astype(np.float32)
+    yield (
+        "The sums are right up to the order of the additions: this is numpy's product, not a tensor core's.",
+        (a.astype(np.float32) @ b.astype(np.float32)),
     )
 
 
@@ -149,8 +150,9 @@ def _halves_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "Both products use the same half of B. (b4 to b7 repeat b0 to b3.)", halves((low, low), sums)
     yield "You took every second register of B. The two of one half are neighbours.", halves((even, odd), sums)
     nothing = np.zeros_like(given.c)
-    yield "C is left out: its registers are the third operand of each half.", np.asarray(
-        run(_WMMA, given.a, given.b, nothing), np.uint32
+    yield (
+        "C is left out: its registers are the third operand of each half.",
+        np.asarray(run(_WMMA, given.a, given.b, nothing), np.uint32),
     )
     yield "C is only added to one half, or the same half of C to both.", halves((low, high), (sums[0], sums[0]))
 
@@ -167,11 +169,13 @@ def _gemm_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "Only the first step along K is there: pass its result as C of the next.", steps[0]
     yield "Only the last step along K is there: pass the accumulator so far as C.", steps[2]
     tiles = right.reshape(2, 2, 16, 2, 2, 16)
-    yield "Each block computes the tiles of a different block: ctaid x counts columns of C, y rows.", (
-        right.reshape(2, 32, 2, 32).transpose(2, 1, 0, 3).reshape(64, 64)
+    yield (
+        "Each block computes the tiles of a different block: ctaid x counts columns of C, y rows.",
+        (right.reshape(2, 32, 2, 32).transpose(2, 1, 0, 3).reshape(64, 64)),
     )
-    yield "The four warps of a block write to each other's tiles: rows and columns are swapped.", (
-        tiles.transpose(0, 4, 2, 3, 1, 5).reshape(64, 64)
+    yield (
+        "The four warps of a block write to each other's tiles: rows and columns are swapped.",
+        (tiles.transpose(0, 4, 2, 3, 1, 5).reshape(64, 64)),
     )
     only = np.zeros_like(tiles)
     only[:, 0, :, :, 0] = tiles[:, 0, :, :, 0]
@@ -197,8 +201,9 @@ def _ragged_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     inside = np.zeros((m, n), np.float32)
     inside[: m // 16 * 16, : n // 16 * 16] = _product(a, b)[: m // 16 * 16, : n // 16 * 16]
     yield "The incomplete tiles at the right and at the bottom are missing.", inside
-    yield "This is numpy's product. Every bit must be as the tensor core computes it.", (
-        a.astype(np.float32) @ b.astype(np.float32)
+    yield (
+        "This is numpy's product. Every bit must be as the tensor core computes it.",
+        (a.astype(np.float32) @ b.astype(np.float32)),
     )
     steps = np.zeros((m, n), np.float32)
     for k in range(0, depth, 16):

@@ -77,6 +77,4 @@ class NarrowStores:
 
 
 #: The meters, by what they count.
-METERS: Mapping[str, Callable[[], Meter]] = MappingProxyType(
-    {"wavefronts": WavefrontMeter, "instructions": IssueMeter}
-)
+METERS: Mapping[str, Callable[[], Meter]] = MappingProxyType({"wavefronts": WavefrontMeter, "instructions": IssueMeter})

@@ -146,12 +146,14 @@ def registers_of(opcode: str, role: str, matrix: Callable[[Given], Array]) -> Va
             if (places.reshape(-1, 3).max(axis=0) < sizes).all():
                 yield says, _placed(fragment, patterns, places)
         if fragment.elements_per_register == 2:
-            yield "The two halves of each register are swapped: the first element is in the low half.", (
-                right >> 16 | right << 16
+            yield (
+                "The two halves of each register are swapped: the first element is in the low half.",
+                (right >> 16 | right << 16),
             )
         if fragment.format.dtype.kind not in "iub":
-            yield "You stored the values as whole numbers: a register holds bits, so use .view, not astype.", (
-                _as_numbers(fragment, matrix(given))
+            yield (
+                "You stored the values as whole numbers: a register holds bits, so use .view, not astype.",
+                (_as_numbers(fragment, matrix(given))),
             )
 
     return Values(

@@ -54,27 +54,32 @@ def slips(
     for role, what in (("a", "columns of A"), ("b", "rows of B")):
         name = role.upper()
         if len(tiles["a"]) > 1:
-            yield f"All steps multiply the same {what}: the address has to move along k.", (
-                made(**{role: right[role][:1] * len(right[role])})
+            yield (
+                f"All steps multiply the same {what}: the address has to move along k.",
+                (made(**{role: right[role][:1] * len(right[role])})),
             )
         if instruction.fragments[role].elements_per_register == 2:
             swapped = [each >> np.uint32(16) | each << np.uint32(16) for each in right[role]]
-            yield f"The two halves of each register of {name} are swapped: the lower k is in the low half.", (
-                made(**{role: swapped})
+            yield (
+                f"The two halves of each register of {name} are swapped: the lower k is in the low half.",
+                (made(**{role: swapped})),
             )
-            yield f"Every 8 × 8 block of {name} is transposed: lane // 4 and lane % 4 have each other's part.", (
-                made(**{role: held(role, _blocks_transposed)})
+            yield (
+                f"Every 8 × 8 block of {name} is transposed: lane // 4 and lane % 4 have each other's part.",
+                (made(**{role: held(role, _blocks_transposed)})),
             )
         else:
-            yield f"The bytes of each register of {name} are in reverse order: the lowest k is in the lowest byte.", (
-                made(**{role: [each.byteswap() for each in right[role]]})
+            yield (
+                f"The bytes of each register of {name} are in reverse order: the lowest k is in the lowest byte.",
+                (made(**{role: [each.byteswap() for each in right[role]]})),
             )
     steps = range(len(tiles["a"]))
     for only, says in ((steps[:1], "first"), (steps[-1:], "last")) if len(steps) > 1 else ():
         part = {role: [right[role][step] for step in only] for role in right}
         yield f"Only the {says} step along k is in the sum: the D of each is the C of the next.", made(**part)
-    yield "The rows g and g + 8 of D are swapped: d2 and d3 are 8 rows below d0 and d1.", (
-        finish(np.roll(_chain(instruction, right), 8, axis=0))
+    yield (
+        "The rows g and g + 8 of D are swapped: d2 and d3 are 8 rows below d0 and d1.",
+        (finish(np.roll(_chain(instruction, right), 8, axis=0))),
     )
 
 

@@ -166,8 +166,9 @@ def _whole_numbers(a: Array, b: Array, c: Array) -> Iterator[tuple[str, Array]]:
             continue
         total = left.astype(np.int64) @ right.astype(np.int64) + c.astype(np.int64)
         signs = f"You read {name} with the wrong sign: signed as unsigned, or the other way round." if name else ""
-        yield signs or "You let the sum wrap around; with .satfinite it is clamped to the range.", total.astype(
-            np.int32
+        yield (
+            signs or "You let the sum wrap around; with .satfinite it is clamped to the range.",
+            total.astype(np.int32),
         )
         clipped = total.clip(limits.min, limits.max).astype(np.int32)
         yield signs or "You clamped the sum to the range; without .satfinite it wraps around.", clipped

@@ -215,8 +215,9 @@ def _known(a: Array, b: Array) -> Iterator[tuple[str, Array]]:
     for step in (8, 16, 64):
         last = (k - 1) // step * step
         if last:
-            yield f"only the last {k - last} columns of A and B are in D: each step starts from zero.", (
-                wide_a[:, last:] @ wide_b[:, last:].T
+            yield (
+                f"only the last {k - last} columns of A and B are in D: each step starts from zero.",
+                (wide_a[:, last:] @ wide_b[:, last:].T),
             )
             yield f"the last {k - last} columns of A and B are missing in D.", wide_a[:, :last] @ wide_b[:, :last].T
         if step < k:

@@ -155,9 +155,7 @@ class _Device:
             given.append(_Given(part, () if given else buffers))
             at += parameter.size
         options = {**self.launching, "cluster": (cx, cy, cz)} if cx else self.launching
-        self.launches.append(
-            kernel.launch((gx, gy, gz), (bx, by, bz), *given, shared=shared, **options)
-        )
+        self.launches.append(kernel.launch((gx, gy, gz), (bx, by, bz), *given, shared=shared, **options))
         return b"0\n"
 
     def _kernel(self, name: str) -> Kernel:

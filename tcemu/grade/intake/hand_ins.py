@@ -29,9 +29,7 @@ from tcemu.grade.intake.lessons import Lessons
 _AROUND = re.compile(r"submitted|submissions|assignment_[0-9]+_export", re.IGNORECASE)
 #: Moodle (mod/assign/classes/downloader.php): the student or the team, the number, which those without a team lack, the
 #: plugin that took it, such as file or onlinetext; then the file, if the teacher does not ask for folders.
-_MOODLE = re.compile(
-    r"(?P<name>.+?)(?:_(?P<number>[0-9]+))?_assignsubmission_[a-z0-9]+_?(?P<file>.*)", re.DOTALL
-)
+_MOODLE = re.compile(r"(?P<name>.+?)(?:_(?P<number>[0-9]+))?_assignsubmission_[a-z0-9]+_?(?P<file>.*)", re.DOTALL)
 #: Canvas (lib/content_zipper.rb): the name, in which may be _, whether it was late, the number of the student, or what
 #: stands for all three where marking is anonymous; then the number of the file and the file, or a text or a link.
 _CANVAS = re.compile(

@@ -137,4 +137,3 @@ def _written(cells: Mapping[str, str]) -> bytes:
     held = [{**empty, "id": name, "source": source} for name, source in cells.items()]
     notebook = {"cells": held, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     return (json.dumps(notebook, sort_keys=True, indent=1) + "\n").encode()
-

@@ -111,9 +111,7 @@ def span(minutes: int) -> str:
     return " ".join([f"{value} {unit}" for value, unit in parts if value][:2])
 
 
-def of_class(
-    grades: Sequence[Grade], submissions: Sequence[Submission], course: Manifest
-) -> Mapping[str, Lateness]:
+def of_class(grades: Sequence[Grade], submissions: Sequence[Submission], course: Manifest) -> Mapping[str, Lateness]:
     """The lateness of each student's submission, by student, where there is a deadline."""
     handed = {each.student: each for each in submissions}
     found = {grade.student: lateness(grade, handed.get(grade.student), course) for grade in grades}

@@ -57,9 +57,7 @@ def elsewhere(
     return found
 
 
-def _wrong_literals(
-    grade: Grade, submission: Submission | None, course: Catalogue
-) -> Iterator[tuple[Exercise, Any]]:
+def _wrong_literals(grade: Grade, submission: Submission | None, course: Catalogue) -> Iterator[tuple[Exercise, Any]]:
     """The wrong answers that vary from student to student and are written down as literals."""
     if submission is None:
         return

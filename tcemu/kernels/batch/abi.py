@@ -168,4 +168,3 @@ class Packed(NamedTuple):
         """Store the results of each row."""
         for row, result in enumerate(results):
             self.code.store(result, self.accumulators, row, unit=64)
-

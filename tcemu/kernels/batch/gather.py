@@ -351,5 +351,3 @@ class Pruned:
     def codes_with(self, stored: int, place: int) -> int:
         """A word with a bit for each value that puts a stored element of the chunk at a place."""
         return sum(1 << code for code, places in self.places.items() if places[stored] == place)
-
-

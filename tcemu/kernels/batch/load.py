@@ -102,9 +102,7 @@ def _load_operand(tiles, words, step, operand, plan, through, into):  # type: ig
     vectors = operand.loaded
     if operand.mask:
         _gather(tiles, words, step, operand.gather, plan, through, plan.gathered)
-        extract(
-            tiles, through, plan.gathered, operand.source, operand.bits, vectors, operand.mask, operand.flip, into
-        )
+        extract(tiles, through, plan.gathered, operand.source, operand.bits, vectors, operand.mask, operand.flip, into)
     else:
         _gather(tiles, words, step, operand.gather, plan, into, 64 * vectors)
 

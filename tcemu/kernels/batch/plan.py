@@ -26,6 +26,8 @@ from tcemu.kernels.host.memory import Kept, aligned, check_words, whole
 from tcemu.kernels.sums import CHAINS, FUSED, GROUPED, ROWS, SAFE, above, of_few_bits, space, start_of_window
 
 Array = npt.NDArray[Any]
+
+
 class Parts:
     """Tables of words, one after another; each begins at a whole vector."""
 

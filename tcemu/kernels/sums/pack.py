@@ -106,9 +106,7 @@ class _Pack(Elements):
         found = code.short(code.number(found))
         self.care, first = found & 1, found.signed_down(PLACES)
         hidden = code.word(1).up(self.fraction)
-        self.low, self.hidden, self.lowest = (
-            each.everywhere() for each in (hidden - 1, hidden, first + self.bias)
-        )
+        self.low, self.hidden, self.lowest = (each.everywhere() for each in (hidden - 1, hidden, first + self.bias))
         self.sign = (code.word(31) - self.exponent - self.fraction).everywhere()
         self.unit = (code.word(127 - CENTRE) - self.fraction).everywhere()
         self.up = (code.word(23) - self.fraction).everywhere()

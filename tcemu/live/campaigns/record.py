@@ -165,4 +165,3 @@ def _replace(path: Path, write: Callable[[Path], object]) -> None:
         beside.replace(path)
     except OSError as error:
         raise TcemuError(f"cannot write {path}: {error.strerror}") from None
-

@@ -239,4 +239,3 @@ def _vanished(case: Case, device: Device) -> Failing:
     unit = "warps; the difference did not occur again"
     gone = Comparison(case.key, device.name, device.target, case.warps, unit, 0, None, arithmetic)
     return Failing(case, gone, alone=False)
-

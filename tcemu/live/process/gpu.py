@@ -154,6 +154,7 @@ class Gpu:
         """The address of the 128 bytes that describe a tensor at `place`, in memory of their own."""
         driver = self.driver
         counted = {"u64": driver.cuuint64_t, "u32": driver.cuuint32_t}
+
         def many(unit: str, numbers: Sequence[int]) -> list[Any]:
             return [counted[unit](number) for number in numbers]
 

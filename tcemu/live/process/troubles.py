@@ -65,8 +65,7 @@ _SENTENCES = {
     "CUDA_ERROR_INVALID_PTX": "the driver does not accept this PTX",
     "CUDA_ERROR_NO_BINARY_FOR_GPU": "the code was compiled for another GPU than this one",
     "CUDA_ERROR_NOT_FOUND": "the code has no kernel of this name",
-    "CUDA_ERROR_INVALID_VALUE": "the launch does not fit this GPU: check grid, block, shared memory and the "
-    "arguments",
+    "CUDA_ERROR_INVALID_VALUE": "the launch does not fit this GPU: check grid, block, shared memory and the arguments",
     "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES": "a block needs more registers or shared memory than the GPU has; use a "
     "smaller one",
     "CUDA_ERROR_ILLEGAL_ADDRESS": f"a thread read or wrote an address outside every array; {_DEBUG}",
@@ -80,8 +79,7 @@ _SENTENCES = {
     "CUDA_ERROR_ASSERT": "an assert in the kernel failed; its message is on standard error",
     "CUDA_ERROR_LAUNCH_TIMEOUT": "the driver stopped the kernel: with a screen attached, it does so after a "
     "few seconds",
-    "CUDA_ERROR_LAUNCH_FAILED": "the kernel stopped, as after a trap or a wrong address in shared memory; "
-    f"{_DEBUG}",
+    "CUDA_ERROR_LAUNCH_FAILED": f"the kernel stopped, as after a trap or a wrong address in shared memory; {_DEBUG}",
     "time limit": "the kernel did not finish within {} s and was stopped: is there an endless loop, or a barrier that "
     "some threads never reach?",
     "worker died": "the process that holds the GPU ended unexpectedly ({})",
@@ -140,9 +138,7 @@ def unknown_chip(name: str, capability: tuple[int, int]) -> str:
     return f"{name} has compute capability {_dotted(capability)}, {unknown}"
 
 
-def unfit(
-    name: str, capability: tuple[int, int], cuda: int, version: tuple[int, int], chips: tuple[int, ...]
-) -> str:
+def unfit(name: str, capability: tuple[int, int], cuda: int, version: tuple[int, int], chips: tuple[int, ...]) -> str:
     """Why NVRTC `version`, which compiles for `chips`, does not fit a GPU with a driver of CUDA `cuda`; or empty."""
     nvrtc, number = f"NVRTC {_dotted(version)}", capability[0] * 10 + capability[1]
     gpu = f"{name}, which has compute capability {_dotted(capability)}"

@@ -30,6 +30,7 @@ __all__ = [
     "WarpSynced",
 ]
 
+
 @dataclass(eq=False)
 class Shuffled(WarpEvent):
     """Some lanes of a warp, but not all, executed shfl.sync: `sources` (32,) says from which lane each one reads.

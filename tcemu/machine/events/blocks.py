@@ -31,6 +31,7 @@ __all__ = [
     "Waiting",
 ]
 
+
 @dataclass(eq=False)
 class BlockStarted(BlockEvent):
     """A block of `threads` threads with `shared` bytes of shared memory begins.
@@ -106,6 +107,8 @@ class DescriptorsDisagreed(WarpsEvent):
     bys: tuple[By, By]
     instruction: Instruction
     descriptors: tuple[tuple[int, ...], tuple[int, ...]]
+
+
 #: What lanes wait for. columns: free ones of Tensor Memory; lanes: an active lane, in a loop that none executes;
 #: membermask: other lanes of a membermask.
 WaitKind = Literal[

@@ -25,6 +25,7 @@ __all__ = [
     "WgmmaWaited",
 ]
 
+
 @dataclass(eq=False)
 class Wgmma:
     """One mma_async of a warpgroup: the warps that issued it, their registers, and the bytes that it reads.

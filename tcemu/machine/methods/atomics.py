@@ -73,9 +73,7 @@ def red_shared_cluster(
     self.core.execute(access_form("red", "shared::cluster", operation, order), addresses, b)
 
 
-def red_async(
-    self: Warp, operation: str, addresses: npt.ArrayLike, b: npt.ArrayLike, mbarrier: npt.ArrayLike
-) -> None:
+def red_async(self: Warp, operation: str, addresses: npt.ArrayLike, b: npt.ArrayLike, mbarrier: npt.ArrayLike) -> None:
     """red.async: like st_async, but combines each value with the one at the destination: "add.u32"."""
     start = "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes"
     self.core.execute(form(start, text("red.async", "operation", operation)), addresses, b, mbarrier)

@@ -127,6 +127,7 @@ def fragment_by_target(
     }
     return Explorer(lambda target, lane: _on(found, target, which, lane), controls)
 
+
 #: One architecture of each generation.
 _GENERATIONS = ("sm_70", "sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 

@@ -133,6 +133,7 @@ _LOADS = {"32x32b": 8, "16x64b": 4, "16x128b": 2, "16x256b": 1}
 def _loaded(shape: str, num: int) -> Fragment:
     return Fragment("r", move(shape, num), Container(lookup("s32"), 32), "b32")
 
+
 #: Lines of shared memory that fit beside sliders.
 _LINES = 20
 
@@ -175,6 +176,7 @@ def row_from_elsewhere(
         "unit": Range("unit of 16 bytes", memory.size // 16 - 1, unit),
     }
     return Explorer(draw, controls)
+
 
 #: Ways to step a descriptor along K in a loop: Descriptor.advance, and two recipes that often fail.
 _ADVANCES: Mapping[str, Callable[[Descriptor, int, Major], Descriptor]] = {

@@ -81,5 +81,3 @@ class Batching:
         reports = [[str(each) for each in one.reports] for one in (self.together, self.apart)]
         assert reports[0] == reports[1]
         return reports[0]
-
-

@@ -202,8 +202,6 @@ def both_halves_of_a_warp_at_both_barriers(warp, g):
 # ------------------------------------------------------------------------------------------------ operands
 
 
-
-
 @faulty("wgmma-unwaited")
 def a_plain_array_changes_too_early(warp, g):
     ready(warp)

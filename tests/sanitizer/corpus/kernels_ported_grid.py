@@ -50,9 +50,7 @@ def marlin_reduces_slices_in_the_output(warp, fault, a, b, lock, c):
     warp.cp_async_wait_group(0)
     warp.bar_sync()
     left = warp.run(LDMATRIX.format(4), 32 * (warp.laneid % 16) + 16 * (warp.laneid // 16))
-    right = warp.run(
-        LDMATRIX.format(2), 512 + 32 * (8 * warp.warpid + warp.laneid % 8) + 16 * (warp.laneid // 8 % 2)
-    )
+    right = warp.run(LDMATRIX.format(2), 512 + 32 * (8 * warp.warpid + warp.laneid % 8) + 16 * (warp.laneid // 8 % 2))
     d = floats(warp.run(MMA, left, right, warp.registers(4, fill=0)))
     # barrier_acquire
     if warp.warpid == 0:

@@ -51,9 +51,7 @@ class Port:
         before, given = self.arrays(), self.arrays()
         for _ in range(self.launches):
             try:
-                result = tcemu.launch(
-                    self.kernel, args=(fault, *given), sanitizer="collect", **self.options, **options
-                )
+                result = tcemu.launch(self.kernel, args=(fault, *given), sanitizer="collect", **self.options, **options)
             except LaunchError as error:
                 raise AssertionError(f"{self.name}, {fault}, {options}, no report, but: {error}") from error
             found = [report for report in result.reports if report.severity == "error"]

@@ -184,8 +184,6 @@ def a_ring_of_flags_in_shared_memory(warp, right):
                 warp.st_shared(516, n + 1, order="release")
 
 
-
-
 @pair("overwritten-early", 512, block=64, shared=1088)
 def armed_twice_where_one_arrival_is_counted(warp, right, x):
     """K and V arm the mbarrier each; it counts one arrival, so that V belongs to the next phase."""
