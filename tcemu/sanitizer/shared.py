@@ -213,7 +213,8 @@ class SharedMemory:
         for record in found:
             what, here = self._blind.pop(record), self._earlier(record)
             message = f"{here.what} reads {what}, which nothing had written"
-            self._block.report(rule, here.by, f"{message}, {why}" if why else message, what=what, remedy=remedy)
+            told = f"{message}, {why}" if why else message
+            self._block.report(rule, here.by, told, what=what, remedy=remedy, callers=here.callers)
         return bool(found)
 
     # ---------------------------------------------------------------------------------------- what is in order

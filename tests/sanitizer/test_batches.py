@@ -206,3 +206,12 @@ def test_a_log_counts_by_its_bytes(monkeypatch):
     for size in (264, 1 << 20):
         assert not watch.takes(Accesses(0, 0, AccessTable({}), np.zeros(size, np.uint8)))
     assert asked == [1, 1, 2049, 2049]
+
+
+def test_a_read_that_is_reported_when_the_block_ends_names_its_callers():
+    """Whichever warp ran last: two blocks read in turn."""
+    steps = ["barrier", (1, 0, [("red.shared", "forward", 0, 32)]), (1, 1, [("red.shared", "forward", 8, 32)])]
+    watch, arrays = Batching(), (np.zeros(WORDS, np.uint32), np.zeros(WORDS, np.uint32))
+    launch(random_kernel(steps, False), 2, 64, arrays, shared=4 * WORDS, observers=(watch,), seed=0)
+    (report,) = watch.check()
+    assert "called at" in report
