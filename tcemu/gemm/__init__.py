@@ -10,8 +10,7 @@
     wgmma_persistent  the same with a list of tiles for each block: cooperative and ping-pong, with setmaxnreg
     wgmma_epilogue  the same with bias and activation, stored by stmatrix and TMA
     wgmma_sparse    the same with a pruned A
-    tcgen05_tma     tcgen05.mma fed by TMA: sums in Tensor Memory, two accumulators in turn (Blackwell)
-    tcgen05_pair    the same by pairs of blocks, which share the tiles of B
+    tcgen05_tma     tcgen05.mma fed by TMA: sums in Tensor Memory, two accumulators in turn, alone or by pairs of blocks
     attention       fused attention: two products and a softmax between them
     attention_wgmma the same as FlashAttention-3 does it: wgmma, A from registers, softmax under products, causal
     grouped_fp8     the experts of a layer: fp8 with a scale for each 128 elements, groups of different sizes
@@ -39,7 +38,6 @@ from tcemu.gemm import (
     paged_decode,
     shipped,
     split_k,
-    tcgen05_pair,
     tcgen05_tma,
     twins,
     w4a16,
@@ -66,7 +64,6 @@ __all__ = [
     "shipped",
     "side_by_side",
     "split_k",
-    "tcgen05_pair",
     "tcgen05_tma",
     "twins",
     "w4a16",

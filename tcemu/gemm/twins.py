@@ -290,11 +290,10 @@ def tcgen05_tma(a: Array, b: Array, plan: blackwell.Plan = blackwell.DEFAULT, *,
     """As tcgen05_tma.multiply; it needs a GPU of sm_100a, and was tried on the emulator only."""
     check(a, b, plan.element, k=128 // element_bits(plan.element))
     d = np.zeros((len(a), b.shape[1]), np.int32 if plan.element == "s8" else np.float32)
-    tiles = -(-d.shape[0] // blackwell.ROWS) * -(-d.shape[1] // plan.columns)
     given = [np.ascontiguousarray(matrix) for matrix in (a, b.T)]
     maps = [
         live.tensor_map(matrix, (plan.depth, rows), swizzle=blackwell.LINE)
-        for matrix, rows in zip(given, (blackwell.ROWS, plan.columns), strict=True)
+        for matrix, rows in zip(given, (blackwell.ROWS, plan.part), strict=True)
     ]
     define: dict[str, str | int] = {
         "Accumulator": "int" if plan.element == "s8" else "float",
@@ -304,8 +303,9 @@ def tcgen05_tma(a: Array, b: Array, plan: blackwell.Plan = blackwell.DEFAULT, *,
         "STAGES": plan.stages,
         "ACCUMULATORS": plan.accumulators,
         "DEPTH": plan.depth,
+        "GROUP": plan.group,
     }
-    grid, shared = (min(blocks or tiles, tiles),), plan.shared + 1024
+    grid, shared = (blackwell.grid_of(plan, d, blocks),), plan.shared + 1024
     text, sizes = source("tcgen05_tma"), sizes_of(a, b)
     run(text, "kernel", grid, blackwell.THREADS, *maps, d, *sizes, shared=shared, define=define)
     return d

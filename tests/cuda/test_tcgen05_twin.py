@@ -6,12 +6,13 @@ import pytest
 from tcemu.gemm import tcgen05_tma, twins
 
 
+@pytest.mark.parametrize("group", [1, 2])
 @pytest.mark.parametrize(("blocks", "policy"), [(0, "late"), (1, "early"), (1, "random")])
-def test_the_twin_gives_the_bits_of_the_python_kernel(nvrtc, blocks, policy):
+def test_the_twin_gives_the_bits_of_the_python_kernel(nvrtc, blocks, policy, group):
     rng = np.random.default_rng(1)
     a, b = rng.standard_normal((208, 144)).astype(np.float16), rng.standard_normal((144, 264)).astype(np.float16)
     wanted, _ = tcgen05_tma.multiply(a, b, sanitizer="off")
     with twins.emulated(sanitizer="collect", policy=policy) as launches:
-        d = twins.tcgen05_tma(a, b, blocks=blocks)
+        d = twins.tcgen05_tma(a, b, tcgen05_tma.Plan(group=group), blocks=blocks)
     assert np.array_equal(d.view(np.uint32), wanted.view(np.uint32))
     assert [report for launch in launches for report in launch.reports] == []

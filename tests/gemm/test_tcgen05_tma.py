@@ -53,6 +53,17 @@ def test_every_order_gives_the_same_bits(policy, blocks):
     assert result.reports == []
 
 
+@pytest.mark.parametrize("policy", ["early", "late", "random"])
+@pytest.mark.parametrize("pairs", [0, 1])
+def test_a_pair_gives_the_bits_of_one_block(policy, pairs):
+    """One pair alone works through four tiles."""
+    a, b = factors("f16", 304, 200, 208)
+    plan = tcgen05_tma.Plan(group=2)
+    d, result = tcgen05_tma.multiply(a, b, plan, blocks=pairs, policy=policy, seed=pairs, sanitizer="collect")
+    assert np.array_equal(d.view(np.uint32), wanted("f16", a, b).view(np.uint32))
+    assert result.reports == []
+
+
 @pytest.mark.parametrize("plan", [
     tcgen05_tma.Plan(accumulators=1, stages=2), tcgen05_tma.Plan(columns=256), tcgen05_tma.Plan(columns=16, stages=1)
 ])  # fmt: skip
@@ -64,6 +75,13 @@ def test_every_plan_gives_the_same_bits(plan):
     assert plan.idesc == instruction_descriptor(128, plan.columns)
 
 
+def test_a_pair_of_another_type_and_plan():
+    plan = tcgen05_tma.Plan("s8", columns=64, stages=2, accumulators=1, group=2)
+    a, b = factors("s8", 256, 64, 288)
+    d, _ = tcgen05_tma.multiply(a, b, plan, sanitizer="off")
+    assert np.array_equal(d, a.astype(np.int32) @ b.astype(np.int32))
+
+
 def test_other_shapes_are_refused():
     with pytest.raises(OperandError, match="k"):
         tcgen05_tma.multiply(np.ones((128, 64), np.float16), np.ones((32, 128), np.float16))
@@ -71,11 +89,11 @@ def test_other_shapes_are_refused():
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
-@pytest.mark.parametrize("element", ["f16", "s8"])
-def test_ptxas_takes_the_twin(element, tmp_path):
+@pytest.mark.parametrize("plan", [tcgen05_tma.Plan(), tcgen05_tma.Plan("s8"), tcgen05_tma.Plan(group=2)], ids=str)
+def test_ptxas_takes_the_twin(plan, tmp_path):
     sources = []
     with twins.instead(lambda text, define, *_: sources.append((text, define))):
-        twins.tcgen05_tma(*factors(element, 128, 128, 64), tcgen05_tma.Plan(element))
+        twins.tcgen05_tma(*factors(plan.element, 128, 128, 64), plan)
     text, define = sources[0]
     (tmp_path / "twin.cu").write_text(text)
     options = [f"-I{twins.FOLDER}", *(f"-D{word}={value}" for word, value in define.items())]

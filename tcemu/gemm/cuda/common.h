@@ -58,6 +58,22 @@ __device__ inline void fewer_registers() { asm volatile("setmaxnreg.dec.sync.ali
 template <int COUNT>
 __device__ inline void more_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT)); }
 
+// ------------------------------------------------------------------------------------------------ clusters
+
+// The rank of this block in its cluster; 0 without one.
+__device__ inline u32 rank() {
+    u32 found;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(found));
+    return found;
+}
+
+// The same place in the shared memory of the block with a rank.
+__device__ inline u32 mapa(u32 place, u32 rank) {
+    u32 there;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(place), "r"(rank));
+    return there;
+}
+
 // ------------------------------------------------------------------------------------------------ cp.async, ldmatrix
 
 // 16 bytes, or so many zeros.

@@ -8,19 +8,6 @@ __device__ void meet() {
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-__device__ u32 rank() {
-    u32 found;
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(found));
-    return found;
-}
-
-// The same place in the shared memory of the block with a rank.
-__device__ u32 mapa(u32 place, u32 rank) {
-    u32 there;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(place), "r"(rank));
-    return there;
-}
-
 __device__ void load_box_for_all(u32 to, const void* map, int x, int y, u32 bar) {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
                  "[%0], [%1, {%2, %3}], [%4], %5;"
