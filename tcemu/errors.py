@@ -102,7 +102,7 @@ class AddressError(OperandError):
     address for different rows. Kinds of Tensor Memory: "quarter" if a warp uses lanes that another warp reaches,
     "columns" if they are not allocated, "allocation" if columns are allocated or freed against the rules, "idesc" if
     an instruction descriptor contradicts its instruction, "descriptor" if a matrix descriptor does, "pair" if there is
-    no peer. `space` is the memory, where it matters.
+    no peer, or not in this way. `space` is the memory, where it matters.
     """
 
     def __init__(

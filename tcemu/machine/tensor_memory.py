@@ -142,7 +142,7 @@ class TensorMemory:
                 f"{instruction}: all tcgen05 instructions of a kernel must have the same .cta_group; {first} executed "
                 f"one with .{before} (PTX ISA {instruction.section})"
             )
-            core.fault(by, instruction, "tensor", AddressError(told, "allocation", "tensor"))
+            core.fault(by, instruction, "tensor", AddressError(told, "pair", "tensor"))
 
     def check(self, core: Core, by: By, instruction: Instruction, area: Area, what: str = "") -> None:
         """End the launch unless the block has allocated all columns of an area of its Tensor Memory."""

@@ -20,6 +20,12 @@ _EMPTY = (
 )
 #: The fix for a count that is never reached.
 _COUNT = "Give the barrier the number of threads that arrive at it: 32 for each warp."
+#: The fix for columns of Tensor Memory that never become free.
+_COLUMNS = (
+    "Allocate at most the 512 columns of an SM at a time: round each size up to a power of two, add them up, and "
+    "multiply by the blocks that share an SM. Free columns before others need them; of a pair, a warp of each block "
+    "executes tcgen05.alloc and tcgen05.dealloc."
+)
 #: The fix where a warp reads what other threads have not written yet.
 _FIRST = (
     "Wait on the mbarrier at which the writers arrive, for its first phase with parity 0: with parity 1, that wait "
@@ -52,7 +58,7 @@ class Deadlocks:
             if not self._late:
                 self._postponed.clear()  # this explains the other blocks of the cluster, too
             return
-        one, who = event.waiting[0], dict[str, list[int]]()
+        one, who = next(filter(_for_columns, event.waiting), event.waiting[0]), dict[str, list[int]]()
         groups = Counter(each.by.warp for each in event.waiting)
         told = [
             f"warp {by.warp}, {many('lane', lanes_of(by.active))} at {by.site}: waiting for {each.what}"
@@ -64,7 +70,8 @@ class Deadlocks:
                 who.setdefault(each.what, []).append(each.by.warp)
         told += [f"{many('warp', tuple(warps))}: waiting for {what}" for what, warps in who.items()]
         told += [event.full] if event.full else []
-        self._postponed.append(Report("deadlock", "; ".join(told), one.by, what=one.what))
+        remedy = _COLUMNS if _for_columns(one) else ""
+        self._postponed.append(Report("deadlock", "; ".join(told), one.by, what=one.what, remedy=remedy))
         others = {warp for warp, lanes in enumerate(self._block.clocks.there) if lanes and warp not in self._stopped}
         if self._waits and not others <= set(self._block.exited):
             return  # another block of the cluster may show why
@@ -227,3 +234,7 @@ class Deadlocks:
                 self._block.report("warpgroup-divergent", each.by, message, earlier=Earlier(other.by, "wait"))
                 return True
         return False
+
+
+def _for_columns(waiting: Waiting) -> bool:
+    return waiting.kind == "columns"

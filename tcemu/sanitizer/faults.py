@@ -19,6 +19,7 @@ class _Fault(NamedTuple):
     remedy: str = ""
 
 
+_TENSOR = "Tensor Memory"
 #: By kind. warpgroup: see below; operands, arrivals and bytes: mbarriers.py, which knows their causes; map: likewise
 #: tensor_maps.py.
 _FAULTS = {
@@ -44,6 +45,21 @@ _FAULTS = {
         remedy=("Map both addresses with mapa, to the rank of the same block: the mbarrier lies where the data go."),
     ),
     "overlap": _Fault("lanes-disagree", remedy="Give each lane the address of its own row of 16 bytes."),
+    "quarter": _Fault("tcgen05-lanes", _TENSOR),
+    "columns": _Fault("tcgen05-columns", _TENSOR),
+    "allocation": _Fault("tcgen05-allocation", _TENSOR),
+    "idesc": _Fault("tcgen05-descriptor", "the instruction descriptor"),
+    "descriptor": _Fault("tcgen05-descriptor", "the descriptor of a tile in shared memory"),
+    "pair": _Fault("tcgen05-pair", _TENSOR),
+}
+#: By kind, of Tensor Memory: other rules than of other memories.
+_OF_TENSOR_MEMORY = {
+    "bounds": _Fault("tcgen05-columns", _TENSOR),
+    "alignment": _Fault(
+        "misaligned",
+        _TENSOR,
+        "Put a lane into bits 31:16 of the address that the operand may begin in: 0, if it has 128 rows.",
+    ),
 }
 
 
@@ -57,7 +73,8 @@ class Faults:
     def _faulted(self, event: Faulted) -> None:
         if event.kind == "warpgroup":
             self._start(event.by, event.instruction.opcode)
-        fault = _FAULTS.get(event.kind)
+        special = _OF_TENSOR_MEMORY if event.space == "tensor" else {}
+        fault = special.get(event.kind) or _FAULTS.get(event.kind)
         if fault is not None:
             what = fault.concerns or f"{event.space} memory"
             self._block.report(fault.rule, event.by, event.message, what=what, remedy=fault.remedy)

@@ -186,7 +186,7 @@ _WRONG = [
     (_freed(0, 32), "allocation", "what is freed must be what one tcgen05.alloc has allocated; got 32 columns"),
     (_freed(0, 64, twice=True), "allocation", "but block 0 has none"),
     (_sizes(64, free=False), "allocation", "block 0 exits with columns 0 to 63 of Tensor Memory"),
-    (_mixed, "allocation", "must have the same .cta_group; warp 0 of block 0"),
+    (_mixed, "pair", "must have the same .cta_group; warp 0 of block 0"),
     (_used(28), "columns", "lanes 0 to 31 and columns 28 to 35: column 32 is not allocated; block 0 has columns 0 to"),
     (_used(508), "bounds", "columns 508 to 515 lie outside Tensor Memory, which has 128 lanes and 512 columns"),
     (_used(32 << 16), "quarter", "reaches lanes 0 to 31 of Tensor Memory, so bits 31:16 of the address must be 0; got"),

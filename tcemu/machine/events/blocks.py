@@ -157,7 +157,7 @@ class Faulted(WarpEvent):
     #: uses bytes that are not a tensor map; quarter: a warp uses lanes of Tensor Memory that another warp reaches;
     #: columns: the block has not allocated columns that it uses; allocation: columns are allocated or freed against the
     #: rules; idesc, descriptor: an instruction descriptor or a matrix descriptor contradicts its instruction; pair: the
-    #: block has no peer, or not this one
+    #: block has no peer, is not the leader, or has executed an instruction with another .cta_group
     kind: Literal[
         "bounds", "exited", "rank", "apart", "overlap", "alignment", "operands", "arrivals", "bytes", "lanes",
         "cluster", "registers", "warpgroup", "map", "quarter", "columns", "allocation", "idesc",
