@@ -56,7 +56,7 @@ class Watcher(Protocol):
 class Bank:
     """Registers `first` to `first + n - 1` of one warp; `bits` (32, n) of uint32 or uint64 is their content."""
 
-    __slots__ = ("__weakref__", "bits", "first", "pending", "unwritten", "veiled", "watcher")
+    __slots__ = ("__weakref__", "bits", "first", "pending", "source", "unwritten", "veiled", "watcher")
 
     def __init__(self, bits: Array, watcher: Watcher | None = None, first: int = 0) -> None:
         if bits.ndim != 2 or bits.dtype not in KINDS:
@@ -70,6 +70,8 @@ class Bank:
         self.veiled = False
         #: bool (32, n): lanes that were never written; None if all were
         self.unwritten: Array | None = None
+        #: if memory was unwritten that a load read: the instruction, and the cells
+        self.source = ""
 
     def view(self, numbers: Sequence[int]) -> Registers:
         """Some of its registers, numbered within the bank, as operands of an instruction: (32, len(numbers))."""

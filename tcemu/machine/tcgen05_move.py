@@ -131,6 +131,7 @@ def ld(instruction: Instruction) -> Act:
             missing = defined == 0
             if own and missing.any():
                 registers.bank.unwritten = missing
+                registers.bank.source = f"{instruction} loaded from {_extent(found, missing)} of Tensor Memory"
             core.tell(Tcgen05Ended, operation)
 
         task = Task(("tcgen05", core.index), end)
@@ -180,6 +181,13 @@ def wait(instruction: Instruction) -> Act:
             core.tell(Tcgen05Waited, by, kind, core.block.state(Moves).wait(core, kind))
 
     return act
+
+
+def _extent(found: Cells, chosen: Array) -> str:
+    """``lanes 16 to 31 and columns 0 to 7``: the cells of some registers, bool (32, n)."""
+    lanes, columns = found.lanes[chosen], found.columns[chosen]
+    told = [span(int(each.min()), int(each.max())) for each in (lanes, columns)]
+    return f"lanes {told[0]} and columns {told[1]}"
 
 
 def _joined(halves: Array) -> Array:

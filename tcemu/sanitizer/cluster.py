@@ -83,6 +83,7 @@ class Cluster:
         #: addresses of mbarriers, by those in their block and its rank
         self._placings: dict[tuple[int, int], Labelled] = {}
         self._wgmmas: dict[int, tuple[events.Wgmma, events.Wgmma]] = {}
+        self._operations: dict[int, tuple[events.Tcgen05, events.Tcgen05]] = {}
         self._origins: dict[int, tuple[By, By]] = {}
         #: the origins of the latest commits of tcgen05, whose arrivals come later with the same origin
         self._commits: dict[int, tuple[By, By]] = {}
@@ -97,6 +98,11 @@ class Cluster:
         told = _changed(event, {name: move(self, event, given[name]) for name, move in _moves(kind)})
         if isinstance(event, events.WgmmaEnded):
             self._wgmmas.pop(id(event.wgmma), None)
+        if isinstance(event, events.Tcgen05Ended) and event.operation.group:
+            self._operations.pop(id(event.operation), None)
+        if isinstance(event, events.Tcgen05Waited):  # what ld and st have in place of a commit
+            for each in event.operations:
+                self._operations.pop(id(each), None)
         return told
 
     def placing(self, number: int) -> tuple[int, Callable[[int], int]]:
@@ -198,6 +204,22 @@ class Cluster:
         self._commits[id(given.by)] = given.by, moved
         return _changed(given, {"by": moved})
 
+    def moved_operation(self, event: Any, given: events.Tcgen05) -> events.Tcgen05:
+        """An operation of tcgen05, always the same object for the same one; it may use the memories of two blocks."""
+        kept = self._operations.get(id(given))
+        if kept is None:
+            shared = tuple(
+                (role, block, self._moved(addresses, self._ranks[block]), size)
+                for role, block, addresses, size in given.shared
+            )
+            moved = {"by": self.moved_by(event, given.by), "shared": shared}
+            kept = self._operations[id(given)] = given, _changed(given, moved)
+        return kept[1]
+
+    def moved_operations(self, event: Any, given: tuple[events.Tcgen05, ...]) -> tuple[events.Tcgen05, ...]:
+        """Several of them."""
+        return tuple([self.moved_operation(event, each) for each in given])
+
     def moved_wgmma(self, event: Any, given: events.Wgmma) -> events.Wgmma:
         """An mma_async, always the same object for the same one."""
         kept = self._wgmmas.get(id(given))
@@ -241,5 +263,7 @@ _FIELDS: dict[str, Move] = {
     "copy": Cluster.moved_copy,
     "wgmma": Cluster.moved_wgmma,
     "commit": Cluster.moved_commit,
+    "operation": Cluster.moved_operation,
+    "operations": Cluster.moved_operations,
     "waiting": Cluster.moved_waiting,
 }

@@ -1,6 +1,6 @@
 """Rules about Tensor Memory and tcgen05: what has ended, by a commit or a wait, before its cells are used again.
 
-A block of a cluster is not checked: pairs of blocks use each other's Tensor Memory.
+The blocks of a cluster are checked together: with .cta_group::2, an operation uses the Tensor Memory of two of them.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from tcemu.sanitizer.records import Kind
 from tcemu.sanitizer.report import Earlier, lanes_of, many
 from tcemu.sanitizer.rules import Severity
 from tcemu.sanitizer.shared import SharedMemory
+from tcemu.sanitizer.tensor_pairs import Pairs
 from tcemu.sanitizer.tensor_state import Op, Use, Warp
 
 #: The words for an operand of tcgen05.mma in Tensor Memory.
@@ -47,20 +48,21 @@ class _Finding:
 
 
 class TensorMemories:
-    """The Tensor Memory of one block."""
+    """The Tensor Memory of one block, or of the blocks of a cluster."""
 
     def __init__(self, block: Block) -> None:
         self._block, self._clocks = block, block.clocks
         self._warps = [Warp() for _ in range(block.warps)]
         self._uses: list[Use] = []
-        #: cells that something has written since they were allocated
-        self._written = np.zeros((LANES, COLUMNS), bool)
+        #: of each block, the cells that something has written since they were allocated
+        self._written = {number: np.zeros((LANES, COLUMNS), bool) for number in block.numbers}
         #: by warp, lanes and .cta_group: the agent of a thread that issues, and how often it has committed
         self._agents: dict[tuple[int, int, str], int] = {}
         self._commits: dict[int, int] = {}
         #: the last commit of anybody
         self._committed: By | None = None
         self._mbarriers, self._shared = block.section(Mbarriers), block.section(SharedMemory)
+        self._pairs = Pairs(block)
         self.handlers: Handlers = {
             Tcgen05Issued: self._issue,
             Tcgen05Waited: self._wait,
@@ -69,9 +71,6 @@ class TensorMemories:
             TensorFreed: self._free,
             Touched: self._touch,
         }
-        if len(block.numbers) > 1:
-            self.handlers = dict.fromkeys(self.handlers, lambda _: None)
-            return
         self._mbarriers.covering = self._commit
 
     # ---------------------------------------------------------------------------------------- operations
@@ -79,21 +78,24 @@ class TensorMemories:
     def _issue(self, event: Tcgen05Issued) -> None:
         told, by = event.operation, event.operation.by
         op = Op(told, self._clocks.time[by.warp])
-        here = [each for each in (*told.reads, *told.writes) if each.block == by.block]
         if op.moves:
             self._warps[by.warp].moves[id(told)] = op
         else:
             op.agent = self._agent(by.warp, by.active, told.group)
             op.commits = self._commits[op.agent]
             self._check_elected(op)
+            self._pairs.use(told, self._clocks.view(by.warp, by.active))
             op.follows({use.op for use in self._uses if use.op.warp == by.warp})
             self._read_shared(op)
             self._check_aliases(op)
             self._check_written(op)
-        for area in here:
-            self._use(Use.of(op, area, any(area is each for each in told.writes)))
+        written = {id(area) for area in told.writes}
+        for area in told.reads:
+            if id(area) not in written:
+                self._use(Use.of(op, area, False))
         for area in told.writes:
-            self._written[np.ix_(area.lanes, area.columns)] = True
+            self._use(Use.of(op, area, True))
+            self._written[area.block][np.ix_(area.lanes, area.columns)] = True
 
     def _agent(self, warp: int, lanes: int, group: str) -> int:
         key = warp, lanes, group
@@ -201,9 +203,14 @@ class TensorMemories:
             return _Finding("tcgen05-commit", why)
         return _Finding("tcgen05-unwaited", f"{thread} has executed no tcgen05.commit since")
 
+    def _of(self, block: int) -> str:
+        """``Tensor Memory``, in a cluster ``Tensor Memory of block 3``."""
+        return "Tensor Memory" + (f" of block {block}" if len(self._block.numbers) > 1 else "")
+
     def _tell(self, finding: _Finding, old: Use, new: Use) -> None:
         by, did = new.op.told.by, old.op
-        what = f"lanes {_span(old.lanes & new.lanes)} and columns {_span(old.columns & new.columns)} of Tensor Memory"
+        lanes, columns = _span(old.lanes & new.lanes), _span(old.columns & new.columns)
+        what = f"lanes {lanes} and columns {columns} of {self._of(new.block)}"
         does = "writes" if new.writes else "reads"
         before = "writes" if old.writes else "reads"
         message = f"{new.op.name} {does} {what}, which {did.name} of warp {did.warp} {before}: {finding.why}"
@@ -231,17 +238,17 @@ class TensorMemories:
             read = Use.of(op, area, False)
             for each in written if area.role != "d" else ():
                 if read.meets(each) and op.told.kind == "mma":
-                    what = f"columns {_span(read.columns & each.columns)} of Tensor Memory"
+                    what = f"columns {_span(read.columns & each.columns)} of {self._of(read.block)}"
                     message = f"{op.name} has {_ROLES.get(area.role, area.role)} and D in the same cells: {what}"
                     self._block.report("tcgen05-alias", op.told.by, message, what=what)
 
     def _check_written(self, op: Op) -> None:
         """Report operands in cells that nothing has written."""
         for area in op.told.reads:
-            missing = ~self._written[np.ix_(area.lanes, area.columns)]
-            if area.block == op.told.by.block and area.role in ("d", "a") and missing.any():
+            missing = ~self._written[area.block][np.ix_(area.lanes, area.columns)]
+            if missing.any():
                 columns = area.columns[missing.any(axis=0)]
-                what = f"columns {span(int(columns[0]), int(columns[-1]))} of Tensor Memory"
+                what = f"columns {span(int(columns[0]), int(columns[-1]))} of {self._of(area.block)}"
                 adds = ", as enable-input-d says," if area.role == "d" else ""
                 message = f"{op.name} reads {_ROLES[area.role]}{adds} in {what}, which nothing has written"
                 self._block.report("tcgen05-undefined", op.told.by, message, what=what)
@@ -250,13 +257,11 @@ class TensorMemories:
         """Read the operands in shared memory, through the async proxy."""
         by = op.told.by
         row = self._clocks.view(by.warp, by.active)
-        for role, block, addresses, size in op.told.shared:
-            if block == by.block:
-                record = self._block.records.agent(
-                    by, f"{op.name} ({role.upper()})", Kind.TCGEN05, op.agent, op.commits
-                )
-                cells = self._block.shadow.tile(addresses, size)
-                self._shared.read_async(record, cells, Known(row, (row,)), ("tcgen05", op.agent))
+        for role, _, addresses, size in op.told.shared:
+            what = f"{op.name} ({role.upper()})"
+            record = self._block.records.agent(by, what, Kind.TCGEN05, op.agent, op.commits)
+            cells = self._block.shadow.tile(addresses, size)
+            self._shared.read_async(record, cells, Known(row, (row,)), ("tcgen05", op.agent))
 
     def _touch(self, event: Touched) -> None:
         """Report registers of a pending tcgen05.ld."""
@@ -274,24 +279,26 @@ class TensorMemories:
     # ---------------------------------------------------------------------------------------- columns
 
     def _allocate(self, event: TensorAllocated) -> None:
-        self._written[:, event.start : event.start + event.columns] = False
+        self._written[event.block][:, event.start : event.start + event.columns] = False
+        self._pairs.allocate(event)
 
     def _free(self, event: TensorFreed) -> None:
         """Compare the end of columns with what uses them, and forget that."""
         by, first, last = event.by, event.start, event.start + event.columns
         columns = (1 << last) - (1 << first)
         row = self._clocks.view(by.warp, by.active)
-        for old in self._uses:
-            op = old.op
-            if not old.columns & columns or op.ended(row) or (op.warp == by.warp and op.waited is not None):
-                continue
+        users = [old for old in self._uses if old.block == event.block and old.columns & columns]
+        for op in [old.op for old in users]:
             own = op.moves and op.warp == by.warp
+            if op.ended(row) or (own and op.waited is not None):
+                continue
             finding = self._unwaited(op) if own else self._unordered(op, by, row)
-            what = f"columns {span(first, last - 1)} of Tensor Memory"
+            what = f"columns {span(first, last - 1)} of {self._of(event.block)}"
             message = f"{event.instruction} frees {what}, which {op.name} of warp {op.warp} uses: {finding.why}"
             self._block.report(finding.rule, by, message, what=what, earlier=Earlier(op.told.by, op.name))
             break
-        self._uses = [old for old in self._uses if not old.columns & columns]
+        self._uses = [old for old in self._uses if old not in users]
+        self._pairs.free(event, row)
 
 
 def _span(bits: int) -> str:

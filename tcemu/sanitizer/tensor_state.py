@@ -77,9 +77,10 @@ class Op:
 
 @dataclass(eq=False, slots=True)
 class Use:
-    """An operation reads or writes cells: all these lanes in all these columns, each as the bits of a number."""
+    """An operation reads or writes cells of a block: these lanes in these columns, each as the bits of a number."""
 
     op: Op
+    block: int
     writes: bool
     role: str
     lanes: int
@@ -90,14 +91,18 @@ class Use:
     def of(cls, op: Op, area: Area, writes: bool) -> Use:
         """The use of an area."""
         lanes, columns = mask_of(area.lanes.tobytes(), LANES), mask_of(area.columns.tobytes(), COLUMNS)
-        return cls(op, writes, area.role, lanes, columns, area.bits)
+        return cls(op, area.block, writes, area.role, lanes, columns, area.bits)
 
     def meets(self, other: Use) -> bool:
         """Whether they have a bit in common."""
+        if self.block != other.block:
+            return False
         return bool(self.lanes & other.lanes and self.columns & other.columns and self.bits & other.bits)
 
     def covers(self, other: Use) -> bool:
         """Whether it has all bits of the other."""
+        if self.block != other.block:
+            return False
         return not (other.lanes & ~self.lanes or other.columns & ~self.columns or other.bits & ~self.bits)
 
     def stands_for(self, other: Use) -> bool:

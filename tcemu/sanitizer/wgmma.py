@@ -31,6 +31,12 @@ from tcemu.sanitizer.report import Earlier, many
 from tcemu.sanitizer.shared import SharedMemory
 from tcemu.sanitizer.wgmma_state import State, Step, UnderWay, Use, Warp, Warpgroup, numbers_of
 
+#: The fix for registers that were loaded from unwritten cells of Tensor Memory.
+_LOADED = (
+    "Load the cells that an mma, a cp or a tcgen05.st has written. Which lanes and columns an accumulator has depends on "
+    "its shape: of M = 64, lanes 0 to 15 of each quarter, for example. And zero it where a sum has no steps."
+)
+
 
 class Wgmmas:
     """The warpgroups of a block."""
@@ -74,10 +80,11 @@ class Wgmmas:
             return
         under_way = warp.users(event)
         if event.unwritten and not under_way:  # a pending mma_async may be about to write them
-            what = many("register", tuple(event.unwritten))
-            self._block.report(
-                "uninitialised-registers", by, f"the kernel reads {what}, which nothing has written", what=what
-            )
+            what, source = many("register", tuple(event.unwritten)), event.registers.bank.source
+            why = f"{source}, where nothing has been written" if source else "nothing has written"
+            remedy = _LOADED if source else ""
+            message = f"the kernel reads {what}, which {why}"
+            self._block.report("uninitialised-registers", by, message, what=what, remedy=remedy)
         for each in under_way:
             self._touch_pending(event, each)
 
