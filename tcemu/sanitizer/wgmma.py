@@ -33,7 +33,7 @@ from tcemu.sanitizer.wgmma_state import State, Step, UnderWay, Use, Warp, Warpgr
 
 #: The fix for registers that were loaded from unwritten cells of Tensor Memory.
 _LOADED = (
-    "Load the cells that an mma, a cp or a tcgen05.st has written. Which lanes and columns an accumulator has depends on "
+    "Load cells that an mma, a cp or a tcgen05.st has written. Which lanes and columns an accumulator has depends on "
     "its shape: of M = 64, lanes 0 to 15 of each quarter, for example. And zero it where a sum has no steps."
 )
 
