@@ -11,6 +11,7 @@
     wgmma_epilogue  the same with bias and activation, stored by stmatrix and TMA
     wgmma_sparse    the same with a pruned A
     tcgen05_tma     tcgen05.mma fed by TMA: sums in Tensor Memory, two accumulators in turn, alone or by pairs of blocks
+    tcgen05_nvfp4   e2m1 with a scale for each 16 elements, scales copied to Tensor Memory by tcgen05.cp
     attention       fused attention: two products and a softmax between them
     attention_wgmma the same as FlashAttention-3 does it: wgmma, A from registers, softmax under products, causal
     grouped_fp8     the experts of a layer: fp8 with a scale for each 128 elements, groups of different sizes
@@ -38,6 +39,7 @@ from tcemu.gemm import (
     paged_decode,
     shipped,
     split_k,
+    tcgen05_nvfp4,
     tcgen05_tma,
     twins,
     w4a16,
@@ -64,6 +66,7 @@ __all__ = [
     "shipped",
     "side_by_side",
     "split_k",
+    "tcgen05_nvfp4",
     "tcgen05_tma",
     "twins",
     "w4a16",

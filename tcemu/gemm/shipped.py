@@ -17,11 +17,13 @@ import numpy.typing as npt
 from tcemu.gemm import attention_wgmma as flash
 from tcemu.gemm import grouped_fp8 as experts
 from tcemu.gemm import paged_decode as paged
+from tcemu.gemm import tcgen05_nvfp4 as fourth
+from tcemu.gemm import tcgen05_tma as blackwell
 from tcemu.gemm import w4a16 as quantised
 from tcemu.gemm import wgmma_persistent as persistent
 from tcemu.gemm.mma_pipeline import MMA
 from tcemu.gemm.operands import check
-from tcemu.gemm.twins import boxes, hopper_source, inline, run, sizes_of, source
+from tcemu.gemm.twins import blackwell_source, boxes, hopper_source, inline, run, sizes_of, source
 from tcemu.gemm.wgmma_tma import LINE, WARPGROUP
 from tcemu.instructions import parse
 from tcemu.layouts.canonical import element_bits
@@ -102,6 +104,25 @@ def paged_decode(q: Array, k: Array, v: Array, table: Array, lengths: Array, spl
     run(text, "kernel", grid, 32 * paged.WARPS, *given, shared=paged.SHARED, define=defined)
     run(text, "combine", (q.shape[1], len(q)), paged.DIM, parts, sums, out, define=defined)
     return out
+
+
+def tcgen05_nvfp4(
+    a: Array, scales_a: Array, b: Array, scales_b: Array, plan: fourth.Plan = fourth.DEFAULT, *, blocks: int = 0
+) -> Array:
+    """As tcgen05_nvfp4.multiply; it needs a GPU of sm_100a, and was tried on the emulator only."""
+    fourth.check_scaled(a, scales_a, b, scales_b, plan)
+    d = np.zeros((len(a), b.shape[1]), np.float32)
+    steps = -(-len(b) // fourth.DEPTH)
+    sides = (a, scales_a, blackwell.ROWS), (b.T, scales_b.T, plan.columns)
+    given = [
+        each
+        for matrix, scales, rows in sides
+        for each in (tensor_map(fourth.packed(matrix), (LINE, rows), swizzle=LINE), fourth.blocked(scales, rows, steps))
+    ]
+    text, defined = blackwell_source(plan, "tcgen05_nvfp4")
+    grid, sizes = (blackwell.grid_of(plan, d, blocks),), map(np.int32, (*d.shape, steps))
+    run(text, "scaled", grid, blackwell.THREADS, *given, d, *sizes, shared=plan.shared + 1024, define=defined)
+    return d
 
 
 def w4a16(a: Array, weights: Array, scales: Array) -> Array:

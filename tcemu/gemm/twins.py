@@ -41,6 +41,7 @@ from tcemu.vectors.operands import operands
 
 __all__ = [
     "attention",
+    "blackwell_source",
     "cluster_source",
     "compiled",
     "emulated",
@@ -290,14 +291,23 @@ def tcgen05_tma(a: Array, b: Array, plan: blackwell.Plan = blackwell.DEFAULT, *,
     """As tcgen05_tma.multiply; it needs a GPU of sm_100a, and was tried on the emulator only."""
     check(a, b, plan.element, k=128 // element_bits(plan.element))
     d = np.zeros((len(a), b.shape[1]), np.int32 if plan.element == "s8" else np.float32)
-    given = [np.ascontiguousarray(matrix) for matrix in (a, b.T)]
     maps = [
-        live.tensor_map(matrix, (plan.depth, rows), swizzle=blackwell.LINE)
-        for matrix, rows in zip(given, (blackwell.ROWS, plan.part), strict=True)
+        live.tensor_map(np.ascontiguousarray(matrix), (plan.depth, rows), swizzle=blackwell.LINE)
+        for matrix, rows in ((a, blackwell.ROWS), (b.T, plan.part))
     ]
-    define: dict[str, str | int] = {
-        "Accumulator": "int" if plan.element == "s8" else "float",
-        "KIND": f'"{blackwell.KINDS[plan.element][0]}"',
+    text, define = blackwell_source(plan)
+    grid, given = (blackwell.grid_of(plan, d, blocks),), (*maps, d, *sizes_of(a, b))
+    run(text, "kernel", grid, blackwell.THREADS, *given, shared=plan.shared + 1024, define=define)
+    return d
+
+
+def blackwell_source(plan: blackwell.Plan, name: str = "tcgen05_tma") -> tuple[str, dict[str, str | int]]:
+    """The CUDA C++ of a kernel with tcgen05 for a plan, and the macros to compile it with."""
+    # a file that includes tcgen05_tma.cu compiles its kernel too, for some kind, and does not launch it
+    kind, d = blackwell.KINDS.get(plan.element, ("f8f6f4", "f32"))
+    return source(name), {
+        "Accumulator": "int" if d == "s32" else "float",
+        "KIND": f'"{kind}"',
         "IDESC": plan.idesc,
         "COLUMNS": plan.columns,
         "STAGES": plan.stages,
@@ -305,10 +315,6 @@ def tcgen05_tma(a: Array, b: Array, plan: blackwell.Plan = blackwell.DEFAULT, *,
         "DEPTH": plan.depth,
         "GROUP": plan.group,
     }
-    grid, shared = (blackwell.grid_of(plan, d, blocks),), plan.shared + 1024
-    text, sizes = source("tcgen05_tma"), sizes_of(a, b)
-    run(text, "kernel", grid, blackwell.THREADS, *maps, d, *sizes, shared=shared, define=define)
-    return d
 
 
 def wgmma_epilogue(a: Array, b: Array, bias: Array, plan: hopper.Plan = hopper.DEFAULT) -> Array:

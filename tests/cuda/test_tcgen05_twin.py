@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tcemu.gemm import tcgen05_tma, twins
+from tcemu import microscaling
+from tcemu.gemm import shipped, tcgen05_nvfp4, tcgen05_tma, twins
 
 
 @pytest.mark.parametrize("group", [1, 2])
@@ -14,5 +15,18 @@ def test_the_twin_gives_the_bits_of_the_python_kernel(nvrtc, blocks, policy, gro
     wanted, _ = tcgen05_tma.multiply(a, b, sanitizer="off")
     with twins.emulated(sanitizer="collect", policy=policy) as launches:
         d = twins.tcgen05_tma(a, b, tcgen05_tma.Plan(group=group), blocks=blocks)
+    assert np.array_equal(d.view(np.uint32), wanted.view(np.uint32))
+    assert [report for launch in launches for report in launch.reports] == []
+
+
+@pytest.mark.parametrize("policy", ["early", "late", "random"])
+@pytest.mark.parametrize("plan", [tcgen05_nvfp4.Plan(), tcgen05_nvfp4.Plan(columns=256, accumulators=1, stages=2)])
+def test_the_twin_with_scales(nvrtc, plan, policy):
+    rng = np.random.default_rng(2)
+    given = [*microscaling.quantise(rng.standard_normal((136, 288)), "nvfp4")]
+    given += microscaling.quantise(rng.standard_normal((288, 264)), "nvfp4", axis=-2)
+    wanted, _ = tcgen05_nvfp4.multiply(*given, plan, sanitizer="off")
+    with twins.emulated(sanitizer="collect", policy=policy) as launches:
+        d = shipped.tcgen05_nvfp4(*given, plan, blocks=1)
     assert np.array_equal(d.view(np.uint32), wanted.view(np.uint32))
     assert [report for launch in launches for report in launch.reports] == []

@@ -5,10 +5,13 @@
 
 constexpr int LINE = 128, STEP = 32, ROWS = 128, LOADED = 16;
 constexpr int TILE_ROWS = GROUP * ROWS, PART = COLUMNS / GROUP, LEADER = 0;
-constexpr int STAGE_BYTES = (ROWS + PART) * LINE;
+#ifndef SCALE_BYTES  // of tcgen05_nvfp4.cu
+#define SCALE_BYTES 0
+#endif
+constexpr int STAGE_BYTES = (ROWS + PART) * LINE + SCALE_BYTES;
 constexpr int STORERS = 4, COPIER = 4, MULTIPLIER = 5;
 // Columns of Tensor Memory: a power of two, at least 32.
-constexpr int NEEDED = ACCUMULATORS * COLUMNS;
+constexpr int NEEDED = ACCUMULATORS * COLUMNS + SCALE_BYTES / 512;
 constexpr int TENSOR_COLUMNS = NEEDED > 256 ? 512 : NEEDED > 128 ? 256 : NEEDED > 64 ? 128 : NEEDED > 32 ? 64 : 32;
 
 extern __shared__ unsigned char dynamic[];
