@@ -192,10 +192,10 @@ def multiply(
 
     >>> from tcemu.gemm import tcgen05_nvfp4
     >>> A, scales_a = tcemu.microscaling.quantise(np.full((128, 64), 3.0), "nvfp4")
-    >>> B, scales_b = tcemu.microscaling.quantise(np.full((64, 128), 0.5), "nvfp4", axis=-2)
+    >>> B, scales_b = tcemu.microscaling.quantise(np.full((64, 128), 0.75), "nvfp4", axis=-2)
     >>> D, result = tcgen05_nvfp4.multiply(A, scales_a, B, scales_b)
     >>> D.shape, D[0, 0], result.reports
-    ((128, 128), np.float32(96.0), [])
+    ((128, 128), np.float32(144.0), [])
     """
     check_scaled(a, scales_a, b, scales_b, plan)
     d = np.zeros((len(a), b.shape[1]), np.float32)
@@ -224,8 +224,8 @@ def check_scaled(a: Any, scales_a: Any, b: Any, scales_b: Any, plan: Plan) -> No
     fits = plan.element == "e2m1" and plan.columns in (128, 256) and plan.group == 1 and plan.tensor_columns <= 512
     if not fits:
         raise OperandError(
-            "the plan must have e2m1, 128 or 256 columns, whole blocks of 128 scales, one block for a tile, and room for "
-            f"accumulators and scales in 512 columns of Tensor Memory; got {plan}"
+            "the plan must have e2m1, 128 or 256 columns, group=1, and room for accumulators and scales in 512 columns "
+            f"of Tensor Memory; got {plan}"
         )
     check(a, b, "e2m1", k=2 * BLOCK)
     dtype, wanted = lookup("ue4m3").dtype, ((len(a), len(b) // BLOCK), (len(b) // BLOCK, b.shape[1]))
