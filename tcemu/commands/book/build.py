@@ -14,6 +14,7 @@ from typing import Any
 
 from tcemu.commands.book.docstrings import processed
 from tcemu.commands.book.pages import generated
+from tcemu.commands.book.weight import lightened, without_copies
 from tcemu.course.manifests import Manifest, manifest
 from tcemu.errors import CourseError
 from tcemu.version import __version__
@@ -31,6 +32,7 @@ def build(out: Path, course: Path | None = None, *, strict: bool = False, live: 
         sources = Path(work) / "sources"
         lay_out_sources(sources, wanted, live)
         _sphinx(sources, Path(work) / "doctrees", out, wanted, strict)
+    lightened(out, {name: path for name, path in wanted.contents().items() if path.suffix == ".ipynb"})
     return len(list(out.rglob("*.html")))
 
 
@@ -68,6 +70,9 @@ def _folded(notebook: str, button: str = "") -> str:
             metadata["tags"] = [*metadata.get("tags", []), "hide-input"]
         if cell["cell_type"] == "markdown":
             cell["source"] = _LINK.sub(_to_heading, "".join(cell["source"]))
+        for output in cell.get("outputs", []):
+            if html := output.get("data", {}).get("text/html"):
+                output["data"] = {"text/html": without_copies("".join(html))}
     return json.dumps(held)
 
 
@@ -92,11 +97,18 @@ def _sphinx(sources: Path, doctrees: Path, out: Path, wanted: Manifest, strict: 
             warningiserror=strict, exception_on_warning=False,
         )  # fmt: skip
         app.connect("autodoc-process-docstring", processed)
+        app.connect("html-page-context", _downloads, priority=400)  # before the theme makes its buttons
         app.build(force_all=True)
     except SphinxError as error:
         raise CourseError(f"the book cannot be built: {error}") from error
     if app.statuscode:
         raise CourseError("the book has errors, which are listed above")
+
+
+def _downloads(_app: Any, name: str, _template: str, context: dict[str, Any], _tree: Any) -> None:
+    """Only notebooks can be downloaded: the text of the other pages is made from the tables."""
+    if not name.startswith(("notebooks/", "exercises/")):
+        context["page_source_suffix"] = ""
 
 
 def _settings(wanted: Manifest) -> dict[str, Any]:
@@ -115,6 +127,7 @@ def _settings(wanted: Manifest) -> dict[str, Any]:
         "html_show_sourcelink": False,
         "html_theme_options": {
             "show_navbar_depth": 1,
+            "collapse_navbar": True,
             "use_download_button": True,
             "home_page_in_toc": True,
             "navbar_persistent": [],  # the sidebar has the search field

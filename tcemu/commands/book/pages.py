@@ -47,6 +47,8 @@ What a kernel must not do, and what the PTX manual says about it. `tcemu.launch`
 `sanitizer="collect"` it reports all of them. Each rule is shown with the smallest kernel that breaks it, and with what
 the kernel does, in order; `g` is an array in global memory, and what the kernels share is at the end of the page."""
 _SHARED = ("fill", "ready", "finish", "barrier")
+#: A page that the sidebar leaves out: a hundred names beside each other are no help, and weigh 2 MB.
+_LISTED_ABOVE = "---\norphan: true\n---\n"
 #: The form that a family's page explains, if that is not its first.
 _EXPLAINED = {"mma": "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"}
 
@@ -114,7 +116,6 @@ def _families() -> str:
         (f"[`{family.name}`]({_file(family)}.md)", cell(family.about), f"{family.size:,}", family.section)
         for family in FAMILIES
     ]
-    files = [f"{_file(family)}.md" for family in FAMILIES]
     return "\n".join([
         "# Instructions",
         "",
@@ -122,7 +123,6 @@ def _families() -> str:
         "",
         table(("family", "what it does", "forms", "PTX section"), rows),
         "",
-        _toctree("", files),
     ])  # fmt: skip
 
 
@@ -131,7 +131,14 @@ def _family(family: Family) -> str:
     found = [instruction for _, instruction in family.variants]
     listed = instructions(found, f"family {family.name}")
     head = f"{counted(family.size, 'form')}, {named(family.section)}."
-    parts = [f"# {family.name}", "", head, "", *of_report(replace(listed, parts=_untitled(listed.parts)), level=2)]
+    parts = [
+        _LISTED_ABOVE,
+        f"# {family.name}",
+        "",
+        head,
+        "",
+        *of_report(replace(listed, parts=_untitled(listed.parts)), level=2),
+    ]
     if not family.plain and found:
         report = explanation(_EXPLAINED.get(family.name, found[0].opcode), None, None)
         parts += ["", f"## {report.heading}", "", *of_report(report, level=3)]
