@@ -21,10 +21,14 @@ from typing import NamedTuple
 import numpy as np
 
 from tcemu.errors import LayoutError
+from tcemu.formats import lookup
+from tcemu.instructions import Instruction
 from tcemu.layouts import Fit, fit
 from tcemu.layouts.canonical import Major
 from tcemu.layouts.descriptor import Descriptor
-from tcemu.machine.events import Accessed, Accesses, By, CopyIssued, Wgmma, WgmmaIssued
+from tcemu.layouts.instruction_descriptor import InstructionDescriptor
+from tcemu.layouts.tcgen05_tiles import Tile as DescribedTile
+from tcemu.machine.events import Accessed, Accesses, By, CopyIssued, Tcgen05Issued, WgmmaIssued
 from tcemu.sanitizer.block import Access, Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import Array
 from tcemu.sanitizer.origins import Origins, Source
@@ -34,6 +38,25 @@ from tcemu.sanitizer.report import Earlier
 _BLOCKS, _READS = 2, 8
 #: Bytes of a unit, and the lines of an atom, which every layout keeps together.
 _UNIT, _LINES = 16, 8
+
+
+#: Bytes after which the pattern of every swizzle repeats.
+_ATOM = 1024
+#: By the bit of the instruction descriptor; and formats of which shared memory has 16 elements in 16 bytes.
+_MAJOR: tuple[Major, Major] = ("K", "MN")
+_PADDED = ("e2m3", "e3m2", "e2m1")
+
+
+class _Tile(NamedTuple):
+    """A matrix of wgmma or tcgen05 in shared memory: addresses (mn, k) of elements of `size` bytes."""
+
+    by: By
+    instruction: Instruction
+    role: str
+    matrix: Array
+    size: int
+    descriptor: Descriptor
+    major: Major
 
 
 class Misplaced(NamedTuple):
@@ -204,6 +227,7 @@ class StoredTiles:
             Accessed: ForAccesses(self.accessed, _needed),
             CopyIssued: self._copied,
             WgmmaIssued: self._issued,
+            Tcgen05Issued: self._multiplied,
         }
 
     @property
@@ -235,47 +259,66 @@ class StoredTiles:
             self._reads[what] = count + 1
         return count < _READS
 
-    # ------------------------------------------------------------------------------------------------ wgmma
+    # ------------------------------------------------------------------------------------------------ wgmma, tcgen05
 
     def _issued(self, event: WgmmaIssued) -> None:
-        wgmma = event.wgmma
-        if not self._origins.open:
-            return
+        wgmma, by = event.wgmma, event.wgmma.bys[0]
         for (role, addresses, size), (descriptor, major) in zip(wgmma.reads, wgmma.tiles, strict=True):
-            if not self._due(wgmma.bys[0].site, role):
-                continue
-            source, origins = self._origins.at(int(addresses[0])), self._origins.now()
-            if source is None:
-                continue
             matrix = addresses.reshape(wgmma.instruction.shape[1 if role == "b" else 0], -1)
-            repeats = not (descriptor.sbo and (descriptor.lbo or descriptor.swizzle))
-            found = misplaced(matrix, size, origins, source, mn_major=major == "MN", repeats=repeats)
-            if found is not None:
-                self._report(wgmma, role, matrix, size, descriptor, major, source, found)
+            self._check(_Tile(by, wgmma.instruction, role, matrix, size, descriptor, major))
 
-    def _report(
-        self, wgmma: Wgmma, role: str, matrix: Array, size: int, descriptor: Descriptor, major: Major, source: Source,
-        found: Misplaced,
-    ) -> None:  # fmt: skip
-        shadow, at = self._block.shadow, int(matrix[found.element])
-        what = shadow.extent(shadow.tile(matrix.reshape(-1), size))
+    def _multiplied(self, event: Tcgen05Issued) -> None:
+        operation = event.operation
+        if operation.kind != "mma" or not self._origins.open:
+            return
+        words = operation.instruction.words
+        kind, blocks = words["kind"], len(operation.writes)
+        shape = InstructionDescriptor.decode(operation.idesc, kind, operation.instruction.family == "tcgen05.mma.ws")
+        sides = {"a": (shape.m, shape.a, shape.transpose_a), "b": (shape.n, shape.b, shape.transpose_b)}
+        for role, _, addresses, size in operation.shared:
+            (rows, form, turned), tile = sides[role], DescribedTile.decode(operation.descriptors[role])
+            if 8 * size == lookup(form).container and form not in _PADDED and not tile.base_32:
+                matrix, major = addresses.reshape(rows // blocks, -1), _MAJOR[turned]
+                self._check(
+                    _Tile(operation.by, operation.instruction, role, matrix, size, tile.descriptor, major),
+                )
+
+    def _check(self, tile: _Tile) -> None:
+        """Report a tile that is read in another layout than it was written in."""
+        if not self._origins.open or not self._due(tile.by.site, tile.role):
+            return
+        source, origins = self._origins.at(int(tile.matrix[0, 0])), self._origins.now()
+        if source is None:
+            return
+        repeats = not (tile.descriptor.sbo and (tile.descriptor.lbo or tile.descriptor.swizzle))
+        found = misplaced(tile.matrix, tile.size, origins, source, mn_major=tile.major == "MN", repeats=repeats)
+        if found is not None:
+            self._report(tile, source, found)
+
+    def _report(self, tile: _Tile, source: Source, found: Misplaced) -> None:
+        shadow, at, role = self._block.shadow, int(tile.matrix[found.element]), tile.role
+        what = shadow.extent(shadow.tile(tile.matrix.reshape(-1), tile.size))
         record = self._writer(found.wanted)
         axes = "(n, k)" if role == "b" else "(m, k)"
         message = (
-            f"{wgmma.instruction} reads {role.upper()} from {what} in another layout than "
+            f"{tile.instruction} reads {role.upper()} from {what} in another layout than "
             f"{self._block.records.opcode[record]} wrote them in: for element {axes} = {found.element} it takes "
-            f"{shadow.place(at, size)}, which hold {source.element(int(self._origins.now()[at]))}; "
-            f"{source.element(found.origin)} is at {shadow.place(found.wanted, size)}"
+            f"{shadow.place(at, tile.size)}, which hold {source.element(int(self._origins.now()[at]))}; "
+            f"{source.element(found.origin)} is at {shadow.place(found.wanted, tile.size)}"
         )
-        ways = sorted(found.fit.ways, key=lambda way: way.major != major)
+        ways = sorted(found.fit.ways, key=lambda way: way.major != tile.major)
         remedy = f"No descriptor reads the tile as it is: {found.fit.advice()}."
         rule = "tile-layout"
         if ways:
             right, other = ways[0].descriptor, ways[0].major
-            same = "" if other == major else f"{other}-major, "
-            remedy = f"The tile needs {same}{_told(right)}; this descriptor has {_told(descriptor)}."
-            rule = "tile-layout" if right.swizzle == descriptor.swizzle else "swizzle-mismatch"
-        self._tell(rule, wgmma.bys[0], message, what, record, remedy)
+            same = "" if other == tile.major else f"{other}-major, "
+            remedy = f"The tile needs {same}{_told(right)}; this descriptor has {_told(tile.descriptor)}."
+            if right.base_offset != tile.descriptor.base_offset:
+                remedy += (
+                    f" A swizzle goes by addresses: begin the tile at a multiple of {_ATOM}, or swizzle by them, too."
+                )
+            rule = "tile-layout" if right.swizzle == tile.descriptor.swizzle else "swizzle-mismatch"
+        self._tell(rule, tile.by, message, what, record, remedy)
 
     # ------------------------------------------------------------------------------------------------ ldmatrix
 
@@ -315,4 +358,5 @@ class StoredTiles:
 def _told(descriptor: Descriptor) -> str:
     """``LBO 16, SBO 1024 and a swizzle of 128 bytes``."""
     swizzle = f"a swizzle of {descriptor.swizzle} bytes" if descriptor.swizzle else "no swizzle"
-    return f"LBO {descriptor.lbo}, SBO {descriptor.sbo} and {swizzle}"
+    base = f" with base offset {descriptor.base_offset}" if descriptor.base_offset else ""
+    return f"LBO {descriptor.lbo}, SBO {descriptor.sbo} and {swizzle}{base}"
