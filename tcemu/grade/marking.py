@@ -12,6 +12,7 @@ import linecache
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self
@@ -26,6 +27,7 @@ from tcemu.cuda.toolkit import toolkit
 from tcemu.errors import CourseError, MissingPackage, TcemuError, listing
 from tcemu.grade.box import PATIENCE, Box, BoxEnded, BoxUnavailable, Seat
 from tcemu.grade.compilers import compiler
+from tcemu.grade.facts import Facts
 from tcemu.grade.hidden import FAILS, trouble
 from tcemu.grade.outside import Remote
 from tcemu.grade.records import Mark
@@ -41,9 +43,6 @@ _BOXES = 6
 _SKIPPED = 5
 #: Characters of a mark's message, and decimals of its points.
 _SAYS, _DECIMALS = 4000, 4
-#: Names of a notebook that may stand for numbers; the numbers that a box without tcemu gets are smaller than this, and
-#: so many at most: together as many bits as the smallest table has.
-_NAMES, _LARGE, _FACTS = 500, 1 << 10, 6
 _UNREACHED = "The check was not reached."
 
 
@@ -68,7 +67,7 @@ def marks_of(
     except CourseError as error:
         says = f"This is not a notebook: {legible(error)}."
         return [failed(stem, wanted[name], says) for name in wanted]
-    notebook = Marking(stem, cells, wanted, student, seat or Seat(), key, content, tests or {})
+    notebook = Marking(stem, cells, wanted, student, seat or Seat(), Facts(cells), key, content, tests or {})
     notebook.run()
     notebook.run_alone()
     return [notebook.marks.get(name) or failed(stem, wanted[name], _UNREACHED) for name in wanted]
@@ -98,12 +97,12 @@ class Marking:
     wanted: Mapping[str, Exercise]
     student: str
     seat: Seat
+    #: what a box without tcemu may be told
+    facts: Facts
     #: the key of the course, and the notebook's bytes: unseen numbers follow from them
     key: str = ""
     content: bytes = b""
     tests: Mapping[str, Solution] = field(default_factory=dict)
-    #: whole numbers, and tuples of them, that names stand for; a box without tcemu may get a few
-    facts: dict[str, int | tuple[int, ...]] = field(default_factory=dict)
     marks: dict[str, Mark] = field(default_factory=dict)
     #: cells and checks, by exercise and number, that ended their box
     _left_out: set[int] = field(default_factory=set)
@@ -138,8 +137,8 @@ class Marking:
         if not wanted or self.seat.alone:
             return
         again = Marking(
-            self.stem, self.cells, wanted, self.student, replace(self.seat, alone=True), self.key, self.content,
-            facts=self.facts,
+            self.stem, self.cells, wanted, self.student, replace(self.seat, alone=True), self.facts, self.key,
+            self.content,
         )  # fmt: skip
         again.run()
         for name, mark in again.marks.items():
@@ -177,6 +176,7 @@ class Marking:
     def todo(self) -> list[tuple[int, Cell]]:
         """The cells to run in a new box, with their numbers."""
         self._checked.clear()
+        self.facts.begin()
         self.late.clear()
         return [(number, cell) for number, cell in enumerate(self.cells) if number not in self._left_out]
 
@@ -234,16 +234,6 @@ class Marking:
                 self.marks[name] = failed(self.stem, self.wanted[name], told)
 
 
-def _fact(held: Any) -> tuple[str, int | tuple[int, ...]]:
-    """A name and its numbers, from a box."""
-    match held:
-        case [str() as name, int() as value]:
-            return name, value
-        case [str() as name, tuple() as several] if all(type(each) is int for each in several):
-            return name, several
-    return "", ()
-
-
 def _in_cuda(exercise: Exercise) -> bool:
     return "CUDA C++" in getattr(exercise.judge, "languages", ())
 
@@ -265,8 +255,6 @@ class Run:
         self._remote = Remote(self.ask, [marking.file(cell) for _, cell in self._todo])
         self._box = Box(marking.seat, self._remote.special, self._remote.known)
         self._trouble = marking.trouble
-        #: how many numbers it got, by name
-        self._told: dict[str, int] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -293,16 +281,12 @@ class Run:
         return self._unchecked() and self._facts()
 
     def _facts(self) -> bool:
-        """Note what whole numbers the notebook's names stand for."""
+        """Note what the notebook's names stand for, for a box without tcemu."""
         marking = self._marking
         if not marking.seat.alone and any(map(works_alone, marking.wanted.values())):
-            names = sorted({name for cell in marking.cells for name in cell.makes})[:_NAMES]
-            try:
+            with suppress(BoxEnded):  # everything is judged
                 self._clock()
-                found = self.ask("facts", names)[1]
-            except BoxEnded:  # everything is judged
-                return True
-            marking.facts = {name: value for name, value in map(_fact, found) if name in names}
+                marking.facts.note(self.ask("facts", marking.facts.names)[1])
         return True
 
     def _cell(self, cell: Cell) -> None:
@@ -407,15 +391,14 @@ class Run:
             raise CourseError(f"this notebook has no exercise called {legible(name, 60)}")
         return dict(self._marking.wanted[name].given(self._marking.student))
 
-    def fact(self, name: str) -> int | tuple[int, ...]:
-        """A whole number that a notebook without tcemu lacks: a few small ones, in which no table has room."""
-        value = self._marking.facts.get(name, ())
-        numbers = value if type(value) is tuple else (value,)
-        self._told |= {name: len(numbers)}
-        if not numbers or any(each not in range(_LARGE) for each in numbers) or sum(self._told.values()) > _FACTS:
-            self._told |= {name: 0}
-            raise CourseError("there is no tcemu here")
-        return value
+    def fact(self, name: Any) -> Any:
+        """What a name stood for that a notebook without tcemu lacks."""
+        return self._marking.facts.fact(str(name))
+
+    def look(self, how: Any) -> Any:
+        """What something of tcemu's is, for a notebook without it."""
+        with self._box.clocked():
+            return self._marking.facts.look(how)
 
     def callback(self, number: int, arguments: Any) -> Any:
         """What was passed into the box to be called there."""
@@ -423,7 +406,7 @@ class Run:
 
 
 _QUESTIONS: Mapping[str, Callable[..., Any]] = {
-    "check": Run.check, "given": Run.given, "fact": Run.fact, "callback": Run.callback,
+    "check": Run.check, "given": Run.given, "fact": Run.fact, "look": Run.look, "callback": Run.callback,
 }  # fmt: skip
 #: The answers to each command, and the types of each answer's parts.
 _ANSWERS = {

@@ -105,14 +105,14 @@ def _looks(probe):
     assert found == sorted((
         "__init__.py", "cells.py", "entered.py", "errors.py", "manual.py", "tracebacks.py", "version.py",
         "grade/__init__.py", *(f"grade/inside/{name}.py" for name in (
-            "__init__", "__main__", "alone", "course", "outcomes", "session", "warp", "wire")),
+            "__init__", "__main__", "absent", "alone", "course", "outcomes", "session", "warp", "wire")),
     ))  # fmt: skip
     assert probe.finds("from tcemu.layouts import Fragment\nfrom tcemu import run\nX = type(run).__name__") == "Absent"
 
 
 def test_few_facts_are_told_and_no_large_ones():
-    """Nine sizes of tcemu's, the first of them too large: where tcemu is not, six of the others are told."""
-    sizes = "\n".join(f"n{each} = tcemu.formats.lookup('f16').bits * {1000 if not each else 1}" for each in range(9))
+    """Nine results of tcemu's, the first of them too large: where tcemu is not, six of the others are told."""
+    sizes = "\n".join(f"n{each} = b.holders({each}, 0)[0][0] + {9000 if not each else 1}" for each in range(9))
     asked = """
 def where_of_b(row, column):
     told = sum(f'n{each}' in globals() for each in range(9))
@@ -120,7 +120,7 @@ def where_of_b(row, column):
         return 4 * column + row // 2 % 4, row // 8
     return 0, 0
 """
-    assert marks("import tcemu", sizes, asked, CHECK, seat=Seat(trusted=True))["where_of_b"].state == "right"
+    assert marks(IMPORT, sizes, asked, CHECK, seat=Seat(trusted=True))["where_of_b"].state == "right"
 
 
 def test_the_guide_names_what_each_kind_of_exercise_leaves_open():

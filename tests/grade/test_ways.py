@@ -7,6 +7,7 @@ from boxed import marks, needs_box
 from quick import spread, turn
 from rows import rows
 from ways import WAYS
+from ways_with_tcemu import IMPORT, MMA, WITH_TCEMU
 
 from tcemu.course.running import results
 
@@ -16,6 +17,9 @@ from tcemu.course.checking import verdicts_of as _of
 _collect = _of('ada')
 _said = _collect.__enter__()"""
 END = "print(_json.dumps([verdict.state for verdict in _said]))"
+
+
+ALL = [*WAYS, *((what, [IMPORT, MMA, *cells], "right") for what, cells in WITH_TCEMU)]
 
 
 def in_a_kernel(sources, folder):
@@ -34,7 +38,7 @@ def in_a_kernel(sources, folder):
 
 
 @pytest.mark.slow
-@rows("what, sources, says", spread(WAYS, 15, first=4 * turn(15)), lambda what, *_: what)
+@rows("what, sources, says", spread(ALL, 15, first=4 * turn(15)), lambda what, *_: what)
 def test_jupyter_says(what, sources, says, tmp_path):
     assert in_a_kernel([_numbered(each) for each in sources], tmp_path) == says
 
@@ -46,12 +50,12 @@ def _numbered(source):
 
 @pytest.mark.slow
 @needs_box
-@rows("what, sources, says", spread(WAYS, 4, first=turn(4)), lambda what, *_: what)
+@rows("what, sources, says", spread(ALL, 5, first=turn(5)), lambda what, *_: what)
 def test_the_grader_says_the_same(what, sources, says):
     assert marks(*sources)["where_of_b"].state == says
 
 
-@rows("what, sources, says", WAYS, lambda what, *_: what)
+@rows("what, sources, says", ALL, lambda what, *_: what)
 def test_checking_in_a_terminal_says_the_same(what, sources, says, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     cells = [{"cell_type": "code", "id": f"c{number}", "source": each} for number, each in enumerate(sources)]

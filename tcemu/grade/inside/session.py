@@ -16,6 +16,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,12 +27,13 @@ from tcemu.cells import Cells
 from tcemu.entered import Entered, watch_threads
 from tcemu.errors import CourseError
 from tcemu.grade.inside import course
-from tcemu.grade.inside.alone import Alone
+from tcemu.grade.inside.alone import Alone, place_of
 from tcemu.grade.inside.outcomes import TOLD, raised, said, unawaited
 from tcemu.grade.inside.wire import PREFIX, READY, Reader, Writer, framed, lengths, record, recorded
 
-#: Notes of one cell about what was left out; whole numbers that a name may stand for, such as a shape's.
-_NOTES, _FEW = 5, 3
+#: Notes of one cell about what was left out; whole numbers that a name may stand for, such as a shape's, and entries of
+#: a list or a dict with such numbers.
+_NOTES, _FEW, _ENTRIES = 5, 3, 20
 
 
 class Session:
@@ -41,7 +43,8 @@ class Session:
         self._in, self._out = incoming, outgoing
         #: what the cell that runs asks for and does not get
         self._skipped: list[str] = []
-        self._cells = Alone(self._skipped.append, self._fact) if alone else Cells(self._skipped.append)
+        asking = partial(self._asked, "look"), partial(self._asked, "fact")
+        self._cells = Alone(self._skipped.append, *asking) if alone else Cells(self._skipped.append)
         #: what the outside may call, by number
         self.functions: list[Callable[..., Any]] = []
         self._numbers: dict[int, int] = {}
@@ -115,10 +118,10 @@ class Session:
     def _callback(self, number: int) -> Callable[..., Any]:
         return lambda *arguments: self.ask("callback", number, arguments)
 
-    def _fact(self, name: str) -> Any:
-        """What a name stood for where tcemu is, if the outside tells it: a small whole number, or a few."""
+    def _asked(self, *question: Any) -> Any:
+        """What the outside tells a notebook without tcemu; None if it does not."""
         with suppress(CourseError):
-            return self.ask("fact", name)
+            return self.ask(*question)
         return None
 
     # ------------------------------------------------------------------------------------------ commands
@@ -161,9 +164,8 @@ class Session:
         return ["returned", results, None]
 
     def do_facts(self, names: list[str]) -> list[Any]:
-        """Those of these names that stand for whole numbers, or for a tuple of a few, with the numbers."""
-        held = ((name, self._cells.namespace.get(name)) for name in names)
-        return ["facts", [[name, value] for name, value in held if _is_fact(value)]]
+        """What these names stand for, if it is a whole number, or a few, or a function of the notebook."""
+        return ["facts", [fact for name in names for fact in _facts(name, self._cells.namespace.get(name))]]
 
     def do_start(self, token: int, number: int, place: dict[str, Any], arguments: tuple[Any, ...]) -> Any:
         """Run a kernel for one warp, up to its first operation."""
@@ -200,8 +202,15 @@ class Session:
         return error
 
 
-def _is_fact(value: Any) -> bool:
-    return type(value) is int or (type(value) is tuple and len(value) <= _FEW and all(type(n) is int for n in value))
+def _facts(name: str, value: Any) -> list[tuple[str, tuple[Any, ...]]]:
+    """A name and its numbers, those in a short list or dict by name and key, or a function's own name and line."""
+    if type(value) in (list, dict) and len(value) <= _ENTRIES:
+        parts = list(value.items() if type(value) is dict else enumerate(value))
+        return [(f"{name}[{key!r}]", (part,)) for key, part in parts if type(part) is int]
+    if type(value) is not tuple:
+        place = place_of(value)
+        return [(name, place)] if place else [(name, (value,))] if type(value) is int else []
+    return [(name, value)] if len(value) <= _FEW and all(type(each) is int for each in value) else []
 
 
 def _source(value: Any) -> Any:
