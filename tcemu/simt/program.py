@@ -17,6 +17,7 @@ from tcemu.instructions.table import FAMILIES
 from tcemu.machine.addresses import BLOCK, SHARED
 from tcemu.machine.events import AccessRow, AccessTable, Site
 from tcemu.simt import control, engine, memory, operations, tensor_operands
+from tcemu.simt.behind import behind
 from tcemu.simt.blocks import blocks_of
 from tcemu.simt.contraction import contract
 from tcemu.simt.engine import Runner
@@ -114,6 +115,12 @@ class Program:
     def runner(self) -> Runner:
         """Runs a segment."""
         return engine.runner(self.blocks)
+
+    @cached_property
+    def behind(self) -> list[int]:
+        """By the number of a block: the blocks behind it, as bits."""
+        labels = {label for table in self.function.branch_targets.values() for label in table}
+        return behind(self.blocks, {self.block_of[self.function.labels[each]] for each in labels})
 
     @cached_property
     def touches(self) -> Touches | None:

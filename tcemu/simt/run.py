@@ -3,7 +3,8 @@
 1. The group with the lowest place runs, until it comes to the place of another, which it joins. So the lanes of an if
    or a loop meet again behind it.
 2. Where lanes disagree about a branch, they part.
-3. An instruction with a membermask, or .aligned, waits for the lanes that it names, or for all that are left.
+3. An instruction with a membermask, or .aligned, waits for the lanes that it names, or for all that are left, until
+   one of these is behind it, where none gets back to it (`behind`).
 4. A group that has looked for something in vain, or gone round a loop for long, lets the others go first; if all have,
    other warps go first. `tcemu.machine.waits` says how the machine lets a group wait.
 
@@ -12,7 +13,7 @@ A place is a frame, a call of a function, and a block in it; inner calls come be
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -120,7 +121,12 @@ class Run:
                 return None, False
             if not fresh:
                 tired.clear()
-            return min(fresh or ready, key=_order) if len(ready) > 1 else next(iter(ready)), False
+            where = min(fresh or ready, key=_order) if len(ready) > 1 else next(iter(ready))
+            missed = self._missed(where) if self.parked else None
+            if missed is None:
+                return where, False
+            self._add(*missed, self.parked.pop(missed))
+            return missed, True
         barriers = [where for where in self.parked if self._operation(where).barrier]
         if self.waiting and not barriers:
             self._idle()
@@ -129,6 +135,17 @@ class Run:
         where = min(others or barriers, key=_order)  # what is wrong with it, the machine and its observers say
         self._add(*where, self.parked.pop(where))
         return where, True
+
+    def _missed(self, where: Where) -> Where | None:
+        """The place of a group that waits for lanes of this group, which are behind it; None: there is none."""
+        frame, block = where
+        for each in self.parked:
+            if any(own is frame and after >> block & 1 for own, after in _behind(each)):
+                self.activate(self.parked[each])
+                members = self._operation(each).members
+                if members is not None and members(each[0]) & self.ready[where]:
+                    return each
+        return None
 
     def _operation(self, where: Where) -> Operation:
         frame, block = where
@@ -177,7 +194,10 @@ class Run:
             self.ready[where] = mask
 
     def _limit(self, frame: Frame, block: int) -> int:
-        """The first place of the frame, behind a block, where another group is or will return to."""
+        """The first place of the frame, behind a block, where another group is or will return to.
+
+        Or where the lanes that come there have left an instruction out that others wait at.
+        """
         least = NOWHERE
         for other, place in self.ready:
             inner: Frame | None = other
@@ -186,11 +206,16 @@ class Run:
                 at, inner = inner.back, inner.caller
             if inner is not None and block < at < least:
                 least = at
+        for parked in self.parked:
+            for own, after in _behind(parked):
+                later = after >> block + 1
+                if own is frame and later:
+                    least = min(least, block + (later & -later).bit_length())
         return least
 
     def _advance(self, frame: Frame, block: int, mask: int, forced: bool) -> None:
         """Run a group until it parts, joins another, waits or is tired."""
-        program, limit = frame.program, self._limit(frame, block) if self.ready else NOWHERE
+        program, limit = frame.program, self._limit(frame, block) if self.ready or self.parked else NOWHERE
         self.context.enter(frame)
         runner, blocks, touches = program.runner, program.blocks, program.touches if self.core.watched else None
         while block < limit:
@@ -331,6 +356,15 @@ class Run:
         self.core.at = program.sites[number]
         self.activate(self.context.taken)
         memory.fail(frame, step, self.context.scratch.copy())
+
+
+def _behind(where: Where) -> Iterator[tuple[Frame, int]]:
+    """What is behind a place in its frame and in those that it was called from, as bits."""
+    frame, block = where
+    yield frame, frame.program.behind[block]
+    while frame.caller is not None:
+        frame, block = frame.caller, frame.back - 1
+        yield frame, frame.program.behind[block]
 
 
 def _order(where: Where) -> tuple[int, ...]:

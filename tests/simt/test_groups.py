@@ -286,3 +286,59 @@ $writer:
     out = np.zeros(65, np.uint32)
     kernel(body)(1, 64, out, sanitizer="off")
     assert out.tolist() == [5] * 32 + [0] * 32 + [5]
+
+
+_SKIPPED = """
+    setp.ge.u32 %p1, %r0, 8;
+    @%p1 bra $after;
+    {instruction};
+$after:
+    st.global.u32 [%rd0], %r0;
+"""
+
+
+@pytest.mark.parametrize(
+    ("instruction", "rule"),
+    [("bar.sync 0", "aligned-divergent"), ("bar.warp.sync -1", "absent-lanes"), ("bar.warp.sync 0xff", "")],
+)
+def test_lanes_that_go_past_an_instruction_are_missed_there(instruction, rule):
+    """Though they exit soon after: a GPU lets them wait behind the branch for those that wait for them."""
+    result = kernel(_SKIPPED.format(instruction=instruction))(1, 32, np.zeros(32, np.uint32), sanitizer="collect")
+    assert {each.rule for each in result.reports} == {rule} - {""}
+
+
+def test_lanes_that_leave_the_kernel_before_a_barrier_are_not_missed():
+    """Return where there is nothing to do: since Volta, a barrier counts the threads that are left."""
+    body = "setp.ge.u32 %p1, %r0, 8;  @%p1 bra $end;  bar.sync 0;  st.global.u32 [%rd0], %r0;\n$end:"
+    result = kernel(body)(1, 32, np.zeros(32, np.uint32), sanitizer="collect")
+    assert not result.reports
+
+
+def test_a_loop_that_some_lanes_leave_before_a_barrier_in_it():
+    """Those that are behind the loop do not come back to the barrier; those in its next turn do."""
+    body = """
+    and.b32 %r1, %r0, 3;
+    mov.u32 %r2, 0;
+$loop:
+    setp.ge.u32 %p1, %r2, {turns};
+    @%p1 bra $after;
+    bar.sync 0;
+    setp.eq.u32 %p2, %r1, 0;
+    @%p2 bra $next;
+    st.global.u32 [%rd0], %r2;
+$next:
+    add.u32 %r2, %r2, 1;
+    bra $loop;
+$after:
+    st.global.u32 [%rd0], %r0;
+    """
+    for turns, rules in (("%r1", {"aligned-divergent"}), ("4", set())):
+        result = kernel(body.format(turns=turns))(1, 32, np.zeros(32, np.uint32), sanitizer="collect")
+        assert {each.rule for each in result.reports} == rules
+
+
+def test_lanes_that_go_past_a_call_are_missed_in_the_function():
+    before = ".func f() { .reg .b32 %r<9>;  mov.u32 %r1, 1;  bar.sync 0;  ret; }"
+    body = "setp.ge.u32 %p1, %r0, 8;  @%p1 bra $after;  call f;\n$after:\n st.global.u32 [%rd0], %r0;"
+    result = kernel(body, before=before)(1, 32, np.zeros(32, np.uint32), sanitizer="collect")
+    assert {each.rule for each in result.reports} == {"aligned-divergent"}
