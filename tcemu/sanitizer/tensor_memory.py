@@ -29,12 +29,18 @@ from tcemu.sanitizer.records import Kind
 from tcemu.sanitizer.report import Earlier, lanes_of, many
 from tcemu.sanitizer.rules import Severity
 from tcemu.sanitizer.shared import SharedMemory
+from tcemu.sanitizer.tensor_collectors import Collectors
 from tcemu.sanitizer.tensor_pairs import Pairs
 from tcemu.sanitizer.tensor_state import Op, Use, Warp
 
 #: The words for an operand of tcgen05.mma in Tensor Memory.
 _ROLES = {"d": "D", "a": "A", "scale_a": "the scale factors of A", "scale_b": "the scale factors of B",
           "sp_meta": "the metadata"}  # fmt: skip
+#: The fix where an operand other than D was never written.
+_WRITE = (
+    "Write {role} first: with tcgen05.cp in the thread that multiplies, or with tcgen05.st and tcgen05.wait::st, and a "
+    "barrier. All lanes that the operand has must be written: scale factors stand in each quarter."
+)
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,7 @@ class TensorMemories:
         #: the last commit of anybody
         self._committed: By | None = None
         self._mbarriers, self._shared = block.section(Mbarriers), block.section(SharedMemory)
-        self._pairs = Pairs(block)
+        self._pairs, self._collectors = Pairs(block), Collectors(block)
         self.handlers: Handlers = {
             Tcgen05Issued: self._issue,
             Tcgen05Waited: self._wait,
@@ -84,6 +90,7 @@ class TensorMemories:
             op.agent = self._agent(by.warp, by.active, told.group)
             op.commits = self._commits[op.agent]
             self._check_elected(op)
+            self._collectors.use(told)
             self._pairs.use(told, self._clocks.view(by.warp, by.active))
             op.follows({use.op for use in self._uses if use.op.warp == by.warp})
             self._read_shared(op)
@@ -248,10 +255,12 @@ class TensorMemories:
             missing = ~self._written[area.block][np.ix_(area.lanes, area.columns)]
             if missing.any():
                 columns = area.columns[missing.any(axis=0)]
-                what = f"columns {span(int(columns[0]), int(columns[-1]))} of {self._of(area.block)}"
+                first, last, role = int(columns[0]), int(columns[-1]), _ROLES[area.role]
+                what = f"{'columns' if last > first else 'column'} {span(first, last)} of {self._of(area.block)}"
                 adds = ", as enable-input-d says," if area.role == "d" else ""
-                message = f"{op.name} reads {_ROLES[area.role]}{adds} in {what}, which nothing has written"
-                self._block.report("tcgen05-undefined", op.told.by, message, what=what)
+                message = f"{op.name} reads {role}{adds} in {what}, which nothing has written"
+                remedy = "" if area.role == "d" else _WRITE.format(role=role)
+                self._block.report("tcgen05-undefined", op.told.by, message, what=what, remedy=remedy)
 
     def _read_shared(self, op: Op) -> None:
         """Read the operands in shared memory, through the async proxy."""

@@ -13,6 +13,7 @@ import kernels_mbarriers  # noqa: F401
 import kernels_tcgen05  # noqa: F401
 import kernels_tcgen05_pairs  # noqa: F401
 import kernels_tcgen05_refused  # noqa: F401
+import kernels_tcgen05_scales  # noqa: F401
 import pytest
 from kernels_table import CORRECT, FAULTY
 from quick import some, spread

@@ -16,6 +16,7 @@ import kernels_lanes  # noqa: F401
 import kernels_mbarriers  # noqa: F401
 import kernels_tcgen05  # noqa: F401
 import kernels_tcgen05_refused  # noqa: F401
+import kernels_tcgen05_scales  # noqa: F401
 import numpy as np
 import pytest
 from kernels_table import CORRECT, FAULTY, fill, finish, mma, ready

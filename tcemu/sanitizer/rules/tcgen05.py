@@ -69,7 +69,7 @@ rules(
         "tcgen05.mma reads cells that nothing has written",
         "9.7.16.10",
         "Columns are undefined after tcgen05.alloc. The first tcgen05.mma of a sum must not add to D, unless something "
-        "has written it.",
+        "has written it; A, scale factors and metadata in Tensor Memory must have been written, too.",
         "Pass enable_input_d = 0 to the first tcgen05.mma of each sum, or store zeros with tcgen05.st first.",
     ),
     Rule(
@@ -79,6 +79,16 @@ rules(
         "D must not share cells of Tensor Memory with A, with the scale factors or with the metadata of the same "
         "tcgen05.mma.",
         "Give each operand columns of its own, and allocate enough for all of them.",
+    ),
+    Rule(
+        "tcgen05-collector",
+        "a collector buffer used that does not hold the matrix",
+        "9.7.16.10.9.1",
+        ".collector::a::use and ::lastuse may take A from the buffer that an earlier tcgen05.mma with ::fill has "
+        "filled. The same A must still be there: ::lastuse, ::discard and a product without .collector give the buffer "
+        "up. With .ws, it is B, in one of four buffers.",
+        "Execute the first product of each A with .collector::a::fill, and the following ones, with the same "
+        "descriptor, with ::use; or leave .collector out.",
     ),
 )
 
@@ -228,6 +238,17 @@ def a_lies_in_the_columns_of_d(warp: Any, g: Any) -> None:
     if warp.warpid == 0:
         with warp.only(warp.elect_sync()):
             warp.tcgen05_mma("f16", d, d, B, IDESC, 0)  # <- reported
+    commit(warp)
+    wait(warp)
+    free(warp, d)
+
+
+@breaks("tcgen05-collector", target="sm_100a")
+def a_is_used_that_nothing_filled(warp: Any, g: Any) -> None:
+    d = ready(warp)
+    if warp.warpid == 0:
+        with warp.only(warp.elect_sync()):
+            warp.tcgen05_mma("f16.collector::a::use", d, A, B, IDESC, 0)  # <- reported
     commit(warp)
     wait(warp)
     free(warp, d)

@@ -88,6 +88,21 @@ def a_lies_beside_d(warp, g):
     one_product(warp, g, before=zeros, a=None, at=16)
 
 
+@mends("tcgen05-collector", "the first product of each A with .collector::a::fill")
+def the_first_product_fills_the_collector(warp, g):
+    d = ready(warp)
+    if warp.warpid == 0:
+        with warp.only(warp.elect_sync()):
+            warp.tcgen05_mma("f16.collector::a::fill", d, A, B, IDESC, 0)
+            warp.tcgen05_mma("f16.collector::a::lastuse", d, A, B, IDESC, 1)
+    commit(warp)
+    wait(warp)
+    found = load(warp, d)
+    warp.tcgen05_wait_ld()
+    warp.st_global(g + 16 * warp.threads, found[:, :4], "v4.b32")
+    free(warp, d)
+
+
 # ---------------------------------------------------------------------------------------- what the hardware refuses
 
 

@@ -12,10 +12,12 @@ from tcemu.sanitizer.rules.tensor_memory import both_run
 
 PAIR = {"grid": 2, "cluster": 2}
 ONE_WARP = {**PAIR, "block": 32}
-#: Another mbarrier, at which bytes arrive.
-FULL = 4400
+#: More mbarriers, at which bytes arrive.
+FULL, AGAIN = 4400, 4408
 #: The product of a pair: 256 x 16. Each block has 128 rows of A and 8 of B.
 IDESC = instruction_descriptor(256, 16)
+OF_ONE = instruction_descriptor(128, 8)
+MULTICAST = "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
 LOAD = "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.cta_group::2"
 
 
@@ -28,7 +30,8 @@ def fill(warp, count=1):
     warp.fence_proxy_async()
     with warp.only(warp.threads == 0):
         warp.mbarrier_init(BAR, count)
-        warp.mbarrier_init(FULL, 1)
+        for at in (FULL, AGAIN):
+            warp.mbarrier_init(at, 1)
         warp.fence_mbarrier_init()
     both_run(warp)
 
@@ -208,3 +211,34 @@ def m_is_that_of_one_block(warp, g, right):
     at = g + 8192 * warp.cluster_ctarank + 16 * warp.threads
     warp.st_global(at, found[:, 12:], "v4.b32")  # <- reported
     free(warp, d)
+
+
+@both("deadlock", **PAIR)
+def the_mbarriers_expect_a_commit_of_each_block(warp, g, right):
+    """16: one thread commits for the pair, and each mbarrier gets one arrival, not two."""
+    d = begin(warp, count=1 if right else 2)
+    multiply(warp, d)
+    wait(warp)  # <- reported
+    store(warp, g, d)
+    free(warp, d)
+
+
+@both("overwritten-early", **PAIR)
+def one_arrival_is_expected_of_two_blocks(warp, g, right):
+    """16, the other way round: both blocks read what one of them copies to both, and each commits to both."""
+    d = begin(warp, group=1, count=2 if right else 1)
+    with warp.only(warp.threads == 0):
+        for at in (FULL, AGAIN):
+            warp.mbarrier_arrive_expect_tx(at, 256)
+        if warp.cluster_ctarank == 0:
+            warp.run(MULTICAST, 4096, TensorMap.of(g, (256,)), (16384,), FULL, 3)
+        warp.mbarrier_wait(FULL, 0)
+        warp.tcgen05_mma("f16", d, A, B, OF_ONE, 0)
+        warp.tcgen05_commit(BAR, 3)
+    if warp.cluster_ctarank == 0:
+        with warp.only(warp.threads == 32):
+            warp.mbarrier_wait(BAR, 0)
+            warp.run(MULTICAST, 4096, TensorMap.of(g, (256,)), (16640,), AGAIN, 3)  # <- reported
+    wait(warp, AGAIN)
+    store(warp, g, d, 8)
+    free(warp, d, 1)
