@@ -14,6 +14,7 @@
     tcgen05_nvfp4   e2m1 with a scale for each 16 elements, scales copied to Tensor Memory by tcgen05.cp
     attention       fused attention: two products and a softmax between them
     attention_wgmma the same as FlashAttention-3 does it: wgmma, A from registers, softmax under products, causal
+    tcgen05_attention the same in the manner of FlashAttention-4: scores, powers and output in Tensor Memory
     grouped_fp8     the experts of a layer: fp8 with a scale for each 128 elements, groups of different sizes
     paged_decode    attention of one new query of each sequence, keys in pages, grouped heads as rows of mma.sync
     w4a16           weights of 4 bits, made f16 in registers by a magic number, group scales, mma.sync
@@ -39,6 +40,7 @@ from tcemu.gemm import (
     paged_decode,
     shipped,
     split_k,
+    tcgen05_attention,
     tcgen05_nvfp4,
     tcgen05_tma,
     twins,
@@ -66,6 +68,7 @@ __all__ = [
     "shipped",
     "side_by_side",
     "split_k",
+    "tcgen05_attention",
     "tcgen05_nvfp4",
     "tcgen05_tma",
     "twins",

@@ -14,16 +14,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.gemm import attention as fused
 from tcemu.gemm import attention_wgmma as flash
 from tcemu.gemm import grouped_fp8 as experts
 from tcemu.gemm import paged_decode as paged
+from tcemu.gemm import tcgen05_attention as flash4
 from tcemu.gemm import tcgen05_nvfp4 as fourth
 from tcemu.gemm import tcgen05_tma as blackwell
 from tcemu.gemm import w4a16 as quantised
 from tcemu.gemm import wgmma_persistent as persistent
 from tcemu.gemm.mma_pipeline import MMA
 from tcemu.gemm.operands import check
-from tcemu.gemm.twins import blackwell_source, boxes, hopper_source, inline, run, sizes_of, source
+from tcemu.gemm.twins import blackwell_source, boxes, hopper_source, inline, run, sizes_of, softmax_constants, source
 from tcemu.gemm.wgmma_tma import LINE, WARPGROUP
 from tcemu.instructions import parse
 from tcemu.layouts.canonical import element_bits
@@ -104,6 +106,24 @@ def paged_decode(q: Array, k: Array, v: Array, table: Array, lengths: Array, spl
     run(text, "kernel", grid, 32 * paged.WARPS, *given, shared=paged.SHARED, define=defined)
     run(text, "combine", (q.shape[1], len(q)), paged.DIM, parts, sums, out, define=defined)
     return out
+
+
+def tcgen05_attention(q: Array, k: Array, v: Array) -> Array:
+    """As tcgen05_attention.attend; it needs a GPU of sm_100a, and was tried on the emulator only."""
+    fused.check(q, k, v)
+    out = np.zeros(q.shape, np.float32)
+    box = fused.DIM, flash4.KEYS
+    maps = [tensor_map(np.ascontiguousarray(each), box, swizzle=LINE) for each in (q, k, v)]
+    text, defined = blackwell_attention_source()
+    grid, sizes = (-(-len(q) // flash4.QUERIES),), map(np.int32, (len(q), len(k)))
+    run(text, "kernel", grid, flash4.THREADS, *maps, out, *sizes, shared=flash4.SHARED.nbytes + 1024, define=defined)
+    return out
+
+
+def blackwell_attention_source() -> tuple[str, dict[str, str | int]]:
+    """The CUDA C++ of tcgen05_attention, and the macros to compile it with."""
+    text = source("tcgen05_attention", softmax_constants())
+    return text, {"IDESC_S": flash4.IDESC_S, "IDESC_O": flash4.IDESC_O}
 
 
 def tcgen05_nvfp4(

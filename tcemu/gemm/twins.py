@@ -51,6 +51,7 @@ __all__ = [
     "mma_sparse",
     "run",
     "sizes_of",
+    "softmax_constants",
     "source",
     "split_k",
     "tcgen05_tma",
@@ -280,8 +281,7 @@ def wgmma_tma(a: Array, b: Array, plan: hopper.Plan = hopper.DEFAULT) -> Array:
     check(a, b, plan.element, k=128 // element_bits(plan.element))
     d = np.zeros((len(a), b.shape[1]), np.int32 if plan.element == "s8" else np.float32)
     grid = -(-d.shape[1] // plan.columns), -(-d.shape[0] // plan.rows)
-    text, defined = hopper_source(plan)
-    threads = hopper.WARPGROUP * plan.consumers + 32
+    (text, defined), threads = hopper_source(plan), hopper.WARPGROUP * plan.consumers + 32
     given = *boxes(a, b, plan), d, *sizes_of(a, b)
     run(text, "kernel", grid, threads, *given, shared=plan.shared + 1024, define=defined)
     return d
@@ -291,13 +291,11 @@ def tcgen05_tma(a: Array, b: Array, plan: blackwell.Plan = blackwell.DEFAULT, *,
     """As tcgen05_tma.multiply; it needs a GPU of sm_100a, and was tried on the emulator only."""
     check(a, b, plan.element, k=128 // element_bits(plan.element))
     d = np.zeros((len(a), b.shape[1]), np.int32 if plan.element == "s8" else np.float32)
-    maps = [
-        live.tensor_map(np.ascontiguousarray(matrix), (plan.depth, rows), swizzle=blackwell.LINE)
-        for matrix, rows in ((a, blackwell.ROWS), (b.T, plan.part))
-    ]
-    text, define = blackwell_source(plan)
-    grid, given = (blackwell.grid_of(plan, d, blocks),), (*maps, d, *sizes_of(a, b))
-    run(text, "kernel", grid, blackwell.THREADS, *given, shared=plan.shared + 1024, define=define)
+    sides = (np.ascontiguousarray(a), blackwell.ROWS), (np.ascontiguousarray(b.T), plan.part)
+    maps = [live.tensor_map(each, (plan.depth, rows), swizzle=blackwell.LINE) for each, rows in sides]
+    (text, define), grid = blackwell_source(plan), (blackwell.grid_of(plan, d, blocks),)
+    given, shared = (*maps, d, *sizes_of(a, b)), plan.shared + 1024
+    run(text, "kernel", grid, blackwell.THREADS, *given, shared=shared, define=define)
     return d
 
 
@@ -375,10 +373,14 @@ def wgmma_stream(a: Array, b: Array, blocks: int = 4, plan: hopper.Plan = hopper
 
 
 def attention_source() -> str:
-    """The CUDA C++ of attention, with the constants of attention.py to the bit."""
+    """The CUDA C++ of attention."""
+    return source("attention", softmax_constants() + inline(parse(pipeline.MMA), "mma"))
+
+
+def softmax_constants() -> str:
+    """The constants of attention.py to the bit, as macros."""
     scale, *coefficients = (f"{float(each).hex()}f" for each in (fused.SCALE, *fused.POLYNOMIAL))
-    constants = f"#define SCALE {scale}\n#define POLYNOMIAL {', '.join(coefficients)}\n"
-    return source("attention", constants + inline(parse(pipeline.MMA), "mma"))
+    return f"#define SCALE {scale}\n#define POLYNOMIAL {', '.join(coefficients)}\n"
 
 
 def attention(q: Array, k: Array, v: Array) -> Array:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tcemu import microscaling
-from tcemu.gemm import shipped, tcgen05_nvfp4, tcgen05_tma, twins
+from tcemu.gemm import shipped, tcgen05_attention, tcgen05_nvfp4, tcgen05_tma, twins
 
 
 @pytest.mark.parametrize("group", [1, 2])
@@ -29,4 +29,15 @@ def test_the_twin_with_scales(nvrtc, plan, policy):
     with twins.emulated(sanitizer="collect", policy=policy) as launches:
         d = shipped.tcgen05_nvfp4(*given, plan, blocks=1)
     assert np.array_equal(d.view(np.uint32), wanted.view(np.uint32))
+    assert [report for launch in launches for report in launch.reports] == []
+
+
+@pytest.mark.parametrize("policy", ["early", "late", "random"])
+def test_the_twin_of_attention(nvrtc, policy):
+    rng = np.random.default_rng(3)
+    q, k, v = (rng.standard_normal((rows, 64)).astype(np.float16) for rows in (150, 300, 300))
+    wanted, _ = tcgen05_attention.attend(8 * q, k, v, sanitizer="off")
+    with twins.emulated(sanitizer="collect", policy=policy) as launches:
+        found = shipped.tcgen05_attention(8 * q, k, v)
+    assert np.array_equal(found.view(np.uint32), wanted.view(np.uint32))
     assert [report for launch in launches for report in launch.reports] == []

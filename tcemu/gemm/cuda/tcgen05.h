@@ -51,15 +51,26 @@ __device__ inline void commit_to(u32 bar) {
 #endif
 }
 
-// 16 columns of this thread's lane; the registers hold them after the wait.
+// 16 columns of this thread's lane. The wait is part of the same text, so that nothing uses the registers before it.
 template <typename T>
 __device__ inline void load(T (&c)[16], u32 from) {
     u32 held[16];
     asm volatile("tcgen05.ld.sync.aligned.32x32b.x16.b32 "
-                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, [%16];"
+                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, [%16];\n"
+                 "tcgen05.wait::ld.sync.aligned;"
                  : "=r"(held[0]), "=r"(held[1]), "=r"(held[2]), "=r"(held[3]), "=r"(held[4]), "=r"(held[5]),
                    "=r"(held[6]), "=r"(held[7]), "=r"(held[8]), "=r"(held[9]), "=r"(held[10]), "=r"(held[11]),
-                   "=r"(held[12]), "=r"(held[13]), "=r"(held[14]), "=r"(held[15]) : "r"(from));
-    asm volatile("tcgen05.wait::ld.sync.aligned;" ::: "memory");
+                   "=r"(held[12]), "=r"(held[13]), "=r"(held[14]), "=r"(held[15]) : "r"(from) : "memory");
     for (int i = 0; i < 16; ++i) c[i] = reinterpret_cast<T&>(held[i]);
 }
+
+// The same, written; other operations may use the cells after wait_for_stores and an arrival.
+__device__ inline void store(u32 to, const u32 (&c)[16]) {
+    asm volatile("tcgen05.st.sync.aligned.32x32b.x16.b32 [%0], "
+                 "{%1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16};"
+                 ::"r"(to), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]), "r"(c[4]), "r"(c[5]), "r"(c[6]), "r"(c[7]),
+                   "r"(c[8]), "r"(c[9]), "r"(c[10]), "r"(c[11]), "r"(c[12]), "r"(c[13]), "r"(c[14]), "r"(c[15])
+                 : "memory");
+}
+
+__device__ inline void wait_for_stores() { asm volatile("tcgen05.wait::st.sync.aligned;" ::: "memory"); }
