@@ -11,6 +11,7 @@ import kernels_global_proxy  # noqa: F401
 import kernels_lanes  # noqa: F401
 import kernels_mbarriers  # noqa: F401
 import kernels_tcgen05  # noqa: F401
+import kernels_tcgen05_correct  # noqa: F401
 import kernels_tcgen05_pairs  # noqa: F401
 import kernels_tcgen05_refused  # noqa: F401
 import kernels_tcgen05_scales  # noqa: F401
