@@ -28,8 +28,8 @@ MISTAKES = {
     1: ("cutlass 3435", "the_pair_is_freed_before_the_peer_has_allocated"),
     2: ("cutlass 3316", "columns_of_a_peer_that_may_not_run_yet"),
     3: ("cutlass 3652", "columns_are_freed_while_unused_lanes_load"),
-    4: ("flash-attention 182", "an_accumulator_is_released_before_the_wait "
-        "a_stored_operand_is_multiplied_before_the_wait"),
+    4: ("flash-attention 182", ("an_accumulator_is_released_before_the_wait "
+        "a_stored_operand_is_multiplied_before_the_wait")),
     5: ("flashinfer 5334", "an_accumulator_is_released_before_the_wait"),
     6: ("cutlass 2974", "no_fence_before_the_arrival a_relaxed_wait_without_a_fence"),
     7: ("sglang 39124", "tiles_stored_without_a_proxy_fence"),
@@ -40,8 +40,8 @@ MISTAKES = {
     12: ("facebookexperimental/triton 2024", "scale_factors_land_on_the_accumulator scales_in_the_columns_of_d"),
     13: ("facebookexperimental/triton 1449", "the_slot_of_the_allocation_lies_in_a_tile"),
     14: ("triton 6061", "no_barrier_before_the_copy"),
-    15: ("triton 9460", "bytes_of_the_follower_at_its_own_mbarrier the_follower_copies "
-         "m_is_doubled_twice m_is_that_of_one_block"),
+    15: ("triton 9460", ("bytes_of_the_follower_at_its_own_mbarrier the_follower_copies "
+         "m_is_doubled_twice m_is_that_of_one_block")),
     16: ("triton 10196", "the_mbarriers_expect_a_commit_of_each_block one_arrival_is_expected_of_two_blocks"),
     17: ("facebookexperimental/triton 3472", "the_next_sum_does_not_wait_for_the_readers"),
     18: ("facebookexperimental/triton 1630", "only_the_first_of_two_loads_is_awaited"),
