@@ -120,6 +120,11 @@ def extreme(larger: bool, kind: str, ops: Ops, words: Words, x: Value, y: Value,
     return ops.select(one | other if "NaN" in words else one & other, NAN[kind], found)
 
 
+def extreme_of_three(larger: bool, ops: Ops, words: Words, x: Value, y: Value, z: Value) -> Value:
+    """The minimum or maximum of three numbers of 32 bits, with .abs of their magnitudes."""
+    return extreme(larger, "f32", ops, words, extreme(larger, "f32", ops, words, x, y), z)
+
+
 # ------------------------------------------------------------------------------------------------ signs and classes
 
 
@@ -214,6 +219,7 @@ def _extremes() -> list[Row]:
         found += [
             _row(f"{name}{{.ftz}}{{.NaN}}.f32", 2, full, of["f32"]),
             _row(f"{name}{{.ftz}}{{.NaN}}.xorsign.abs.f32", 2, full, of["f32"]),
+            _row(f"{name}{{.ftz}}{{.NaN}}{{.abs}}.f32", 3, full, partial(extreme_of_three, name == "max")),
             _row(f"{name}.f64", 2, full, of["f64"]),
             *_both(f"{name}{{.ftz}}{{.NaN}}.f16", 2, short, of["f16"]),
             *_both(f"{name}{{.ftz}}{{.NaN}}.xorsign.abs.f16", 2, short, of["f16"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
+from typing import TypeAlias
 
 from tcemu.alu.row import Known, Ordinary, Row, Words, bits, is_type
 from tcemu.errors import TableError
@@ -31,37 +32,50 @@ def _key(opcode: str, *, pair: bool) -> tuple[str, bool]:
     return ".".join([mnemonic, *in_order]), pair
 
 
+#: A row, the opcode as it spells it, and the opcode's words.
+_Entry: TypeAlias = tuple[Row, str, Words]
+
+
 @cache
-def _spelled() -> dict[tuple[str, bool], tuple[Row, str, Words]]:
-    found: dict[tuple[str, bool], tuple[Row, str, Words]] = {}
+def _spelled() -> dict[tuple[str, bool], dict[int, _Entry]]:
+    """By opcode, and then by the number of operands: max.f32 takes two or three."""
+    found: dict[tuple[str, bool], dict[int, _Entry]] = {}
     for row in rows():
         for opcode, words in row.spelled():
-            other = found.setdefault(_key(opcode, pair=row.pair), (row, opcode, words))[0]
+            forms = found.setdefault(_key(opcode, pair=row.pair), {})
+            other = forms.setdefault(len(row.operands.split()), (row, opcode, words))[0]
             if other is not row:
                 raise TableError(f"{opcode}: both {other.spelling} and {row.spelling} stand for it")
     return found
 
 
 @cache
-def find(opcode: str, *, pair: bool = False) -> Ordinary | None:
+def find(opcode: str, *, pair: bool = False, operands: int = 0) -> Ordinary | None:
     """The ordinary instruction of an opcode, "add.rn.ftz.f32"; None if the table has none.
 
-    `pair` asks for the form whose destination is a pair of registers, as in setp.eq.s32 p|q, a, b.
+    `pair` asks for the form whose destination is a pair of registers, as in setp.eq.s32 p|q, a, b. Of an opcode with
+    several forms, `operands` asks for the one that takes so many; if there is none, the first is found.
 
     >>> from tcemu import alu
     >>> alu.find("mad.lo.s32").operands
     ('s32', 's32', 's32')
+    >>> alu.find("max.f32", operands=3).operands
+    ('f32', 'f32', 'f32')
     """
-    return _found(_key(opcode, pair=pair))
+    return _found(_key(opcode, pair=pair), operands)
 
 
 @cache
-def _found(key: tuple[str, bool]) -> Ordinary | None:
-    found = _spelled().get(key)
-    if found is None:
+def _found(key: tuple[str, bool], operands: int = 0) -> Ordinary | None:
+    forms = _spelled().get(key)
+    if forms is None:
         return None
-    row, spelt, words = found
+    row, spelt, words = forms.get(operands) or _first(forms)
     return row.ordinary(spelt, words, _known(row, words))
+
+
+def _first(forms: dict[int, _Entry]) -> _Entry:
+    return next(iter(forms.values()))
 
 
 @cache
@@ -69,7 +83,7 @@ def _recorded() -> dict[int, list[Words]]:
     """The words of the opcodes that were recorded, by their rows."""
     found: dict[int, list[Words]] = {}
     for opcode in files("tcemu.alu").joinpath("recorded.txt").read_text().split():
-        row, _, words = _spelled()[_key(opcode, pair=False)]
+        row, _, words = _first(_spelled()[_key(opcode, pair=False)])
         found.setdefault(id(row), []).append(words)
     return found
 
@@ -92,4 +106,4 @@ def opcodes() -> list[str]:
     >>> "shf.l.wrap.b32" in alu.opcodes()
     True
     """
-    return list(dict.fromkeys(opcode for _, opcode, _ in _spelled().values()))
+    return list(dict.fromkeys(_first(forms)[1] for forms in _spelled().values()))

@@ -34,7 +34,9 @@ def _opcode(opcode: str) -> Report:
     carry = " It reads CC.CF." * first.carry_in + " It writes CC.CF." * first.carry_out
     known = f"Known: {first.known}, {alu.KNOWN[first.known]}."
     told = (f"{_ABOUT}{carry}", f"Manual: PTX ISA 9.1, {first.section}, {first.title}.", known)
-    types = (("result", results), ("operands", ", ".join(first.operands)))
+    more = alu.find(opcode, operands=len(first.operands) + 1)
+    counts = [first] if more is None or more.operands == first.operands else [first, more]
+    types = (("result", results), ("operands", " or ".join(", ".join(each.operands) for each in counts)))
     operands = Part("Operands", columns=("", "types"), rows=types)
     cells = (first.opcode, results, ", ".join(first.operands), first.section, first.known)
     columns = ("opcode", "results", "operands", "section", "known")

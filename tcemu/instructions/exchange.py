@@ -67,7 +67,6 @@ MATCH = family(
         _MASK,
     ),
 )
-_FLOATS = "the machine has no redux.sync of floats, because none has been compared with a GPU"
 REDUCE = family(
     "redux.sync",
     "redux.sync.{op}[.{abs}][.{nan}].{type}",
@@ -75,13 +74,16 @@ REDUCE = family(
     [
         one("7.0", "sm_80", WARP, op="add min max", type="u32 s32"),
         one("7.0", "sm_80", WARP, op="and or xor", type="b32"),
-        one("8.6", "sm_100f", replace(WARP, unsupported=_FLOATS), op="min max", abs=" abs", nan=" NaN", type="f32"),
+        one("8.6", "sm_100f", WARP, op="min max", abs=" abs", nan=" NaN", type="f32"),
     ],
     marks=_SYNC,
     signature="d_value = a_value membermask?",
     changes=False,
     about="combines the values of all lanes: sum, minimum, maximum, bitwise and, or, xor",
-    rules=("Sums wrap around at 32 bits.", _MASK),
+    rules=(
+        "Sums wrap around at 32 bits. Of floats, NaNs do not count, unless .NaN makes one the result; +0 is above -0.",
+        _MASK,
+    ),
 )
 ACTIVE = family(
     "activemask",

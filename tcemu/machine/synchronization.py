@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial, reduce
 from operator import and_, or_, xor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from tcemu import alu
 from tcemu.instructions import Instruction
 from tcemu.instructions.elements import order_of
 from tcemu.machine.dispatch import Act, executes
@@ -82,15 +83,32 @@ _REDUCTIONS: dict[str, Callable[[list[int]], int]] = {
 }
 
 
+def _of_floats(instruction: Instruction) -> Callable[[list[int]], int]:
+    """Minima and maxima of the patterns of floats: what max.f32 gives of three, the last of them twice."""
+    words = instruction.words
+    opcode = ".".join([words["op"], *(words[each] for each in ("nan", "abs") if each in words), "f32"])
+    row = cast("alu.Ordinary", alu.find(opcode, operands=3))
+
+    def combine(given: list[int]) -> int:
+        values = [np.array([each], np.uint32) for each in given]
+        return int(reduce(lambda x, y: row.meaning(alu.ARRAYS, x, y, y), [*values, values[0]])[0])
+
+    return combine
+
+
 @executes("redux.sync")
 def redux(instruction: Instruction) -> Act:
     """redux.sync (9.7.13.12): the reduction of the active lanes' 32-bit values, which all of them get, (32, 1)."""
-    combine, kind = _REDUCTIONS[instruction.words["op"]], np.int32 if instruction.words["type"] == "s32" else np.uint32
+    real = instruction.words["type"] == "f32"
+    combine = _of_floats(instruction) if real else _REDUCTIONS[instruction.words["op"]]
+    kind = np.int32 if instruction.words["type"] == "s32" else np.uint32
 
     def act(core: Core, values: npt.ArrayLike, *membermask: Any) -> Registers:
         core.check_membermask(instruction, *membermask)
         if core.begin(instruction) is None:
             return core.blank(1)
+        if real and (given := core.values(values)).dtype == np.float32:
+            values = given.view(np.uint32)
         held = core.own(core.integers(instruction, "a", values)).astype(kind)
         bits = np.empty((WARP, 1), np.uint32)
         bits.fill(combine(held.tolist()) & 0xFFFFFFFF)

@@ -163,7 +163,7 @@ class Lowering:
         if made is not None:
             return made(self, number, instruction)
         pair = bool(instruction.operands) and isinstance(instruction.operands[0], Pair)
-        row = alu.find(instruction.opcode, pair=pair)
+        row = alu.find(instruction.opcode, pair=pair, operands=len(instruction.operands) - 1)
         return None if row is None else (self._computed(number, instruction, row),)
 
     def compute(

@@ -1,5 +1,7 @@
 """Destinations in pairs, carries, immediates and inverted predicates reach the table from PTX, on both backends."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -46,3 +48,42 @@ def test_pairs_carries_and_immediates(backend, monkeypatch):
     majority = (first & lane) | (first & 12) | (lane & 12)
     expected = (first ^ lane ^ 12) + np.where((majority != 0) | (lane < 20), 100, 0)
     np.testing.assert_array_equal(found, expected + (expected >= 50))
+
+
+OF_THREE = """
+.version 8.8
+.target sm_100a
+.address_size 64
+.visible .entry kernel(.param .u64 a)
+{
+    .reg .b32 %r<9>;
+    .reg .b64 %l<4>;
+    ld.param.u64 %l1, [a];
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %l2, %r1, 16;
+    add.s64 %l3, %l1, %l2;
+    ld.global.v4.b32 {%r1, %r2, %r3, %r4}, [%l3];
+    OPCODE %r4, %r1, %r2, %r3;
+    st.global.b32 [%l3+12], %r4;
+    ret;
+}
+"""
+
+
+@pytest.mark.parametrize("opcode", [f"{op}{more}.f32" for op, more in product(("min", "max"), ("", ".NaN", ".abs"))])
+@pytest.mark.parametrize("backend", ["", "reference"])
+def test_the_least_and_largest_of_three(opcode, backend, monkeypatch):
+    """PTX ISA 9.1, 9.7.3.11 and .12: NaNs do not count, unless .NaN makes one the result; -0 is below +0."""
+    monkeypatch.setenv("TCEMU_KERNELS", backend)
+    numbers = [0.0, -0.0, 1.5, -2.5, np.inf, -np.inf, np.nan, 1e-40]
+    given = np.array([(*each, 0) for each in product(numbers, repeat=3)], np.float32)
+    found = given.copy()
+    ptx.load(OF_THREE.replace("OPCODE", opcode))["kernel"](1, len(found), found)
+    for *three, result in found:
+        several = [abs(each) for each in three] if ".abs" in opcode else three
+        known = [each for each in several if not np.isnan(each)]
+        if not known or (".NaN" in opcode and len(known) < 3):
+            assert result.view(np.uint32) == 0x7FFFFFFF
+        else:
+            order = sorted(known, key=lambda each: (each, not np.signbit(each)))
+            assert result.view(np.uint32) == order[-1 if "max" in opcode else 0].view(np.uint32)

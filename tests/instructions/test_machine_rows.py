@@ -361,7 +361,6 @@ def test_what_the_machine_does_not_execute_says_why():
         "st.bulk": "no bulk store",
         "ld.param.b64": "the machine has no .param memory",
         "cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group": "no copies of four rows at once",
-        "redux.sync.max.f32": "no redux.sync of floats",
         "multimem.st.f32": "multimem addresses",
     }
     for opcode, reason in reasons.items():

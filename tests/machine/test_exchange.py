@@ -412,6 +412,28 @@ def test_every_reduction_of_lanes(row):
     run(body)
 
 
+@pytest.mark.parametrize(
+    "opcode", [f"{op}{nan}{size}" for op in ("min", "max") for nan in ("", ".NaN") for size in ("", ".abs")]
+)
+def test_reductions_of_floats(opcode):
+    """PTX ISA 9.1, 9.7.13.12: NaNs do not count, unless .NaN makes one the result."""
+    values = np.float32([3, -7, np.nan, -0.0, 0.0, 2.5, -np.inf, 1e-40] * 4)
+    least, nan = opcode.startswith("min"), np.uint32(0x7FFFFFFF)
+
+    def body(warp):
+        for mask in (LANES >= 0, LANES % 8 < 2, LANES == 2, (LANES == 3) | (LANES == 4), LANES == 1):
+            held = np.abs(values[mask]) if "abs" in opcode else values[mask]
+            known = sorted(held[~np.isnan(held)], key=lambda each: (each, not np.signbit(each)))
+            missing = not known or ("NaN" in opcode and len(known) < len(held))
+            expected = nan if missing else known[0 if least else -1].view(np.uint32)
+            with warp.only(mask):
+                for given in (values, values.view(np.uint32)):
+                    found = warp.run(f"redux.sync.{opcode}.f32", given).bits[:, 0]
+                    assert found.tolist() == [expected if here else POISON for here in mask]
+
+    run(body, target="sm_100a")
+
+
 def test_every_match_of_lanes(row):
     """PTX ISA 9.1, 9.7.13.10: the mask of the lanes with my value; .all: all of them, and a predicate."""
     values = np.array([3, 1, 4, 1, 5, 9, 2, 6] * 4)
