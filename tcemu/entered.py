@@ -15,6 +15,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Self
@@ -30,6 +31,8 @@ _BETWEEN = (
 _WRAPPERS = tuple(
     f"{_PACKAGE}{name}" for name in ("arguments.py", "entered.py", f"kernels{os.sep}", "notice.py", "progress.py")
 )
+#: What starts greenlets in a browser, where they are written in Python.
+_GREENLET = getattr(find_spec("greenlet"), "origin", None)
 #: The ends of names that do not count: an import, a name that is loaded when it is first used, and what print calls.
 _NOTHING = ("<module>", "__getattr__", "__repr__", "__str__", "__format__", "__del__")
 #: The name that is noted where somebody's code has replaced the profiler, so that nobody knows what it entered.
@@ -111,7 +114,7 @@ class Entered:
         if event != "call" or _kinds[frame.f_code.co_filename] is not _OURS:
             return
         outer = frame.f_back
-        if outer is None:  # the first function of a greenlet, which the package has started
+        if outer is None or outer.f_code.co_filename == _GREENLET:  # a greenlet's first, which the package has started
             return
         while outer is not None and _kinds[outer.f_code.co_filename] is _NEUTRAL and outer.f_code is not _CALL:
             outer = outer.f_back

@@ -245,6 +245,18 @@ def test_warps_that_take_turns_are_seen_to_their_ends():
     assert (sys.getprofile(), threading.getprofile()) == before
 
 
+def test_what_greenlets_written_in_python_start_is_the_packages():
+    """In a browser, their own frames, and the cell that launched the kernel, lie around the first function of each."""
+    started = {}
+    exec(compile("def start(body): return body()", greenlet.__file__, "exec"), started)
+    with Entered() as entered:
+        started["start"](lambda: formats.lookup("f16"))
+    assert entered.names == {"tcemu.formats.table.lookup"}
+    with Entered() as entered:
+        started["start"](partial(formats.lookup, "f16"))
+    assert not entered.names
+
+
 def test_notes_within_notes_do_not_end_them():
     with Entered() as outer:
         with Entered():
