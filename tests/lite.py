@@ -197,11 +197,12 @@ class Site:
         raise TimeoutError(f"{what} did not come within {PATIENCE} s")
 
 
-_CHANGES = re.compile(r"0x[0-9a-f]+|\d+(\.\d+)? ?m?s\b|\bIn ?\[\d+\]|ipython-input-[^>\"]+|\s+")
+#: Addresses, times, numbers of cells, spaces; and the type that numpy leaves out if it is the machine's own integer.
+_CHANGES = re.compile(r",\s*dtype=int(32|64)\b|0x[0-9a-f]+|\d+(\.\d+)? ?m?s\b|\bIn ?\[\d+\]|ipython-input-[^>\"]+|\s+")
 
 
 def comparable(outputs):
-    """What a reader sees of a cell's outputs, without times and addresses; streams in one piece."""
+    """What a reader sees of a cell's outputs, without what differs from run to run; streams in one piece."""
     found = []
     for output in outputs:
         if output["output_type"] == "stream":
