@@ -29,8 +29,6 @@ ALL = "8.6", "sm_100f sm_110f"
 SPECIFIC = "sm_100a sm_103a sm_107a sm_110a"
 LATER = "9.4", ALL[1]
 RUBIN = "9.4", "sm_107f"
-#: For families that the machine does not execute yet.
-NOT_YET = "this version of tcemu does not execute it"
 ONLY_RUBIN = "only sm_107 has it, and how it works there has not been published"
 GROUPS = ("cta_group::1", "cta_group::2")
 
@@ -165,20 +163,27 @@ _REDUCED = [f"{shape} {num}" for shape in ("32x32b",) for num in _NUMBERS[1:]]
 _REDUCED_HALVES = _HALVES[1:]
 _OPERATIONS = {"op": ("min", "max"), "abs NaN type": ["- - f32", "abs - f32", "- NaN f32", "abs NaN f32",
                                                       "- - u32", "- - s32"]}  # fmt: skip
+_REDUCED_TOGETHER = replace(
+    _SPLIT, unsupported="whether the two halves of a lane's columns are reduced together has not been published"
+)
 LOAD_REDUCE = _family(
     "tcgen05.ld.red",
     ".sync.aligned.{shape}.{num}.{op}[.{abs}][.{NaN}].{type}",
     "8.3",
     [
         Rows({"shape num": moves, **_OPERATIONS}, "8.8", "sm_103f sm_110f", facts)
-        for moves, facts in ((_REDUCED, WARP), (_REDUCED_HALVES, _SPLIT))
+        for moves, facts in ((_REDUCED, WARP), (_REDUCED_HALVES, _REDUCED_TOGETHER))
     ],
     signature="d_num reduced = taddr [halves: half_split]",
     changes=False,
-    unsupported=NOT_YET,
     tells=tells_places,
     about="loads a warp's registers from Tensor Memory, and reduces those of each lane",
-    rules=(_QUARTER, _WAIT_FOR.format(what="its registers hold the values", of="ld")),
+    rules=(
+        _QUARTER,
+        _WAIT_FOR.format(what="its registers hold the values", of="ld"),
+        "The second result is the smallest or largest register of the lane.",
+        "Which of NaNs, and of zeros with both signs, has not been published.",
+    ),
 )
 STORE = _family(
     "tcgen05.st",
@@ -240,7 +245,7 @@ SHIFT = _family(
     "9.3",
     [Rows({"cta_group": GROUPS}, "8.6", SPECIFIC, THREAD)],
     signature="= taddr",
-    unsupported=NOT_YET,
+    unsupported="which rows it moves has not been published: the manual says all but the last, and 31 (9.7.16.2.3)",
     tells=tells_places,
     about="moves rows of 32 bytes one lane down in Tensor Memory",
     rules=("The lane of the address is a multiple of 32.", _COMMITTED, _ONE_THREAD, _SAME_GROUP),

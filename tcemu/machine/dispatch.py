@@ -98,7 +98,7 @@ def _bind(instruction: str | Instruction, target: str) -> Bound:
         act = agreeing(found, _unhinted(found, made) if sources and sources[-1].role == "cache_policy" else made)
         needed = [not each.optional for each in found.operands if not each.read]
         if len(needed) == 2:
-            act, both = _one(act, needed.index(True)), act
+            act, both = act if all(needed) else _one(act, needed.index(True)), act
     return Bound(found, act, sum(not each.optional for each in sources), len(sources), both)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import AddressError, OperandError, briefly, is_whole, span
+from tcemu.errors import AddressError, ArithmeticUnknown, OperandError, briefly, is_whole, span
 from tcemu.instructions import Instruction
 from tcemu.layouts.tensor_memory import LANES, lanes_of_warp
 from tcemu.layouts.tensor_moves import cells
@@ -102,45 +102,82 @@ class _Shape:
         core.fault(by, self.instruction, "tensor", AddressError(told, "quarter", "tensor"))
 
 
-@executes("tcgen05.ld")
+@executes("tcgen05.ld", "tcgen05.ld.red")
 def ld(instruction: Instruction) -> Act:
     """tcgen05.ld (9.7.16.8.3): registers (32, n) from Tensor Memory, which hold the values after tcgen05.wait::ld.
 
     The registers of a front end hold them at once: compilers move what uses them before the wait, which they do not
     know, and rely on the assembler, which makes each use wait.
+
+    tcgen05.ld.red has one more register, the smallest or largest of those of its lane.
     """
-    shape = _Shape(instruction)
+    shape, reduces = _Shape(instruction), instruction.family == "tcgen05.ld.red"
     count = instruction.operands[0].registers
 
-    def act(core: Core, taddr: Any, split: Any = None) -> Registers:
+    def parts(registers: Registers) -> Any:
+        """What the instruction returns: registers, and the reduced one."""
+        bank = registers.bank
+        return (bank.view(range(count)), bank.view([count])) if reduces else registers
+
+    def act(core: Core, taddr: Any, split: Any = None) -> Any:
         by = core.begin(instruction)
         if by is None:
-            return core.blank(count)
+            return parts(core.blank(count + reduces))
         found, memory = shape.at(core, by, taddr, split), core.block.state(TensorMemory)
-        registers = core.into if core.into is not None else core.adopted(np.full((WARP, count), POISON, np.uint32))
-        own = core.into is None
+        own, into = core.into is None, core.into
+        registers = into if into is not None else core.adopted(np.full((WARP, count + reduces), POISON, np.uint32))
         operation = Tcgen05("ld", instruction, by, reads=(found.area,), registers=registers)
         registers.begin(veiled=core.block.pending.policy != "early")
         core.tell(Tcgen05Issued, operation)
+        least: list[Array] = []
 
         def end() -> None:
             words, defined = memory.seen((found.lanes, found.columns))
             if shape.packed:
                 words, defined = _joined(words), _joined(defined)
-            registers.end(words)
             missing = defined == 0
+            if reduces:
+                least.append(_reduced(core, by, instruction, words, missing))
+                missing = np.column_stack([missing, missing.any(axis=1)])
+            registers.end(np.column_stack([words, *least]) if own and reduces else words)
             if own and missing.any():
                 registers.bank.unwritten = missing
-                registers.bank.source = f"{instruction} loaded from {_extent(found, missing)} of Tensor Memory"
+                registers.bank.source = (
+                    f"{instruction} loaded from {_extent(found, missing[:, :count])} of Tensor Memory"
+                )
             core.tell(Tcgen05Ended, operation)
 
         task = Task(("tcgen05", core.index), end)
         core.block.state(Moves).begin(core, "ld", task, operation)
-        if not own:
-            core.block.pending.finish([task])
-        return registers
+        if own:
+            return parts(registers)
+        core.block.pending.finish([task])
+        return (registers, *least) if reduces else registers
 
     return act
+
+
+def _reduced(core: Core, by: By, instruction: Instruction, words: Array, missing: Array) -> Array:
+    """The smallest or largest register of each lane (32,), from registers (32, n); poison where one is undefined.
+
+    How the hardware orders NaNs and zeros of both signs is not known: the launch ends with them.
+    """
+    kind, largest = instruction.words["type"], instruction.words["op"] == "max"
+    values = words.view({"f32": np.float32, "s32": np.int32, "u32": np.uint32}[kind])
+    values = np.abs(values) if instruction.words.get("abs") else values
+    there = ~missing.any(axis=1)
+    found = values.max(axis=1) if largest else values.min(axis=1)
+    if kind == "f32":
+        signs = np.signbit(values)
+        zeros = (found == 0) & ((values == 0) & signs).any(axis=1) & ((values == 0) & ~signs).any(axis=1)
+        for what, where in (("a NaN", np.isnan(values).any(axis=1)), ("zeros of both signs", zeros)):
+            if (where & there).any():
+                lane = int(np.flatnonzero(where & there)[0])
+                told = (
+                    f"lane {lane} loads {what}, and which of its values {instruction} then gives has not been published"
+                )
+                core.grid.fail(ArithmeticUnknown(f"{told} ({by})"))
+    return np.where(there, found.view(np.uint32), np.uint32(POISON))
 
 
 @executes("tcgen05.st")

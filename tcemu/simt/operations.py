@@ -60,7 +60,8 @@ def bind(instruction: Instruction, text: Text, lowering: Lowering) -> Bound:
     if instruction.family.startswith("cp.") and not outs:
         executes = _in_turn(executes, _one_for_all(lowering, ins, given))
     if into:
-        return Bound(_into(executes, into[0]), _discard)
+        further = writes[1] if both else None
+        return Bound(_into(executes, into[0]), _second(further) if further else _discard)
     return Bound(executes, _both(writes) if both else (writes[0] if writes else None) or _discard)
 
 
@@ -84,6 +85,11 @@ def _into(act: Callable[[Frame], Any], registers: Read) -> Callable[[Frame], Any
             core.into = None
 
     return acts
+
+
+def _second(write: Write) -> Write:
+    """Of two results, the first of which is there already."""
+    return lambda frame, result: write(frame, result[1])
 
 
 def _one_for_all(lowering: Lowering, operands: Sequence[Operand], given: Sequence[Given]) -> list[Place]:
@@ -165,7 +171,7 @@ def matched(
     ins = [each for each in instruction.operands if each.direction != "out"]
     least = sum(not each.optional for each in ins)
     paired = bool(operands) and isinstance(operands[0], Pair)
-    if len(outs) == 2 and not paired:
+    if len(outs) == 2 and not paired and any(each.optional for each in outs):
         outs = [next(each for each in outs if not each.optional)]
     if not outs and flat and isinstance(flat[0], Sink):
         flat = flat[1:]

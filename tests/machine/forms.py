@@ -10,7 +10,7 @@ from tcemu.instructions.elements import space_of
 from tcemu.machine.launch_control import CANCELLED
 
 #: Targets that together have every form.
-TARGETS = ("sm_90a", "sm_120a", "sm_100a")
+TARGETS = ("sm_90a", "sm_120a", "sm_100a", "sm_103a")
 #: Families that mean something in a kernel only, and that the machine executes at least in part.
 OWN = [
     family
