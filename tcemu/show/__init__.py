@@ -9,7 +9,7 @@ from tcemu.show.descriptor_bits import descriptor, descriptor_of_tcgen05
 from tcemu.show.differences import changes
 from tcemu.show.element_sums import ElementSums, element_sums
 from tcemu.show.end_of_s32 import end_of_s32
-from tcemu.show.fragment_map import fragment_map, fragment_table
+from tcemu.show.fragment_map import fragment_map
 from tcemu.show.hazards import hazards
 from tcemu.show.histograms import histograms
 from tcemu.show.loaded import loaded
@@ -56,7 +56,6 @@ __all__ = [
     "end_of_s32",
     "format_table",
     "fragment_map",
-    "fragment_table",
     "fused_sum",
     "fused_sum_of",
     "fused_sums_of",

@@ -297,24 +297,15 @@ def _part(number: int, count: int) -> str:
 def _sums_of(
     instruction: Instruction, matrices: Sequence[npt.ArrayLike], row: int, column: int, target: str
 ) -> Sequence[FusedSum]:
-    """The fused sums behind one output, in the order in which the target chains them. Raises OperandError."""
-    model = fused_model(parse(instruction, target), target)
-    if model is None:
+    """The fused sums behind one output, in the order in which the target chains them.
+
+    Raises OperandError for an instruction that is not computed as fused sums of A, B and C.
+    """
+    known = parse(instruction, target)
+    fragments, model = known.fragments, known.arithmetic(target_named(target)).model
+    plain = (
+        fragments.keys().isdisjoint(("e", "scale_a", "scale_b")) and len(fragments.get("d", fragments["a"]).shape) == 2
+    )
+    if not plain or not isinstance(model, FusedSums) or model.through is not None or model.addend != "first":
         raise OperandError(f"{target} does not compute {instruction} as fused sums of A, B and C")
     return fused_sums(model, *patterns_of(instruction, matrices, row, column), dict(instruction.types))
-
-
-def fused_model(instruction: Instruction, target: str) -> FusedSums | None:
-    """How a target computes an instruction; None if not as fused sums of A, B and C.
-
-    Raises TargetError for an unknown target, ArithmeticUnknown if it is not known what it computes.
-    """
-    fragments = instruction.fragments
-    if not fragments.keys().isdisjoint(_MORE) or len(fragments.get("d", fragments["a"]).shape) > 2:
-        return None
-    model = instruction.arithmetic(target_named(target)).model
-    return model if isinstance(model, FusedSums) and model.through is None and model.addend == "first" else None
-
-
-#: Operands that choose or scale products.
-_MORE = ("e", "scale_a", "scale_b")

@@ -153,27 +153,6 @@ def fragment_map(
     return picture(title, in_words([grid], focus), max(grid.right + 16, 520), grid.bottom + 38 + LINE, body, on_top)
 
 
-@explained
-def fragment_table(fragment: Fragment, lane: int | None = None, batch: int | None = None) -> str:
-    """The map as text, each cell as lane.register; the cells of `lane` are in brackets.
-
-    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
-    >>> tcemu.show.fragment_table(mma.fragments["d"], lane=1).split()[9:13]  # row 0: lane.register
-    ['0.d0', '0.d1', '[1.d0]', '[1.d1]']
-    """
-    Focus(lane).check(fragment)
-    columns: dict[int, dict[int, str]] = {}
-    for cell in cells(fragment, batch_of(fragment, lane, batch)):
-        label = f"{cell.lane}.{fragment.role}{cell.register}"
-        for row in range(cell.row, cell.row + cell.rows):
-            columns.setdefault(row, {})[cell.column] = f"[{label}]" if cell.lane == lane else f" {label} "
-    width = max(len(label) for row in columns.values() for label in row.values())
-    rows = {row: "".join(f"{label:>{width}}" for label in labels.values()) for row, labels in columns.items()}
-    lines = [f"{row:>4} {labels}" for row, labels in rows.items()]
-    head = "     " + "".join(f"{column:>{width - 1}} " for column in columns[0])
-    return "\n".join([head, *lines])
-
-
 def batch_of(fragment: Fragment, lane: int | None, batch: int | None) -> int:
     """Which one is drawn (product of m8n8k4, selector, thread-id): `batch`, by default that of `lane`, or else 0."""
     products = fragment.shape[0] if len(fragment.shape) == 3 else 1

@@ -158,15 +158,6 @@ def hazards(
     return picture(f"Block {chosen} in order: {told}", _in_words(layout), width, low + high, body + code, on_top)
 
 
-def first_rows(events: Sequence[Event], reports: Sequence[Any] = (), block: int | None = None) -> tuple[int, int]:
-    """The row at which `hazards` begins by default, and the last at which it may begin without an empty row below.
-
-    Raises LaunchError as hazards does.
-    """
-    _, found, marks = _read(events, reports, block)
-    return _first(found, marks, None), max(0, len(found.steps) - _ROWS)
-
-
 def _read(events: Sequence[Event], reports: Sequence[Any], block: int | None) -> tuple[int, Order, list[_Mark]]:
     """The number of the block, what happened in it, and its reports. Raises LaunchError."""
     if not isinstance(events, list | tuple) or not all(isinstance(event, Event) for event in events):

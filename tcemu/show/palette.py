@@ -1,4 +1,4 @@
-"""Colours, each in a light and a dark shade, and WCAG's contrast ratio of two colours.
+"""Colours, each in a light and a dark shade.
 
 Colour is never the only carrier of a meaning: whatever is marked also has a thick border, hatching and a label. The
 hues (blue, orange, green, yellow) are distinguishable in the common kinds of colour blindness and differ in lightness.
@@ -47,18 +47,6 @@ ROLES = INKS | SURFACES | LINES
 
 #: Selectors of the dark theme in JupyterLab and nbconvert, VS Code, Colab.
 _DARK = ('[data-jp-theme-light="false"]', ".vscode-dark", 'html[theme="dark"]')
-
-
-def contrast(first: str, second: str) -> float:
-    """WCAG's contrast ratio, from 1 to 21, of two colours given as #rrggbb; text needs 4.5."""
-    brighter, darker = sorted((_luminance(first), _luminance(second)), reverse=True)
-    return (brighter + 0.05) / (darker + 0.05)
-
-
-def _luminance(colour: str) -> float:
-    channels = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def variables(identifier: str) -> str:

@@ -13,11 +13,7 @@ from tcemu.show.explorers.compressed import (
     metadata_of_a_lane,
     scales_of_a_block,
 )
-from tcemu.show.explorers.explorer import (
-    Choice,
-    Explorer,
-    Range,
-)
+from tcemu.show.explorers.explorer import Choice, Explorer, Range
 from tcemu.show.explorers.fragments import (
     flip_one_bit,
     fragment_by_target,
@@ -28,14 +24,11 @@ from tcemu.show.explorers.fragments import (
     who_holds_what,
 )
 from tcemu.show.explorers.kernels import (
-    cycles_of_a_launch,
-    hazards_of_a_launch,
     order_of_a_kernel,
     outcome_of_a_kernel,
 )
 from tcemu.show.explorers.memory import (
     address_of_an_element,
-    bytes_of_a_descriptor,
     cell_of_tensor_memory,
     conflicts_of_ldmatrix,
     descriptor_of_a_tile,
@@ -51,9 +44,7 @@ from tcemu.show.explorers.numbers import (
     rounding_of_a_number,
 )
 from tcemu.show.explorers.sums import (
-    one_among_powers,
     promoted_sum,
-    sum_on_two_targets,
     term_of_a_sum,
 )
 
@@ -63,23 +54,19 @@ __all__ = [
     "Range",
     "address_of_an_element",
     "bits_of_a_number",
-    "bytes_of_a_descriptor",
     "cell_of_tensor_memory",
     "change_metadata",
     "change_one_element",
     "choose_scales",
     "conflicts_of_ldmatrix",
-    "cycles_of_a_launch",
     "descriptor_of_a_tile",
     "descriptor_of_two_generations",
     "end_of_s32",
     "flip_one_bit",
     "fragment_by_target",
     "fragment_of_a_form",
-    "hazards_of_a_launch",
     "metadata_of_a_chunk",
     "metadata_of_a_lane",
-    "one_among_powers",
     "order_of_a_kernel",
     "outcome_of_a_kernel",
     "pair_of_words",
@@ -90,7 +77,6 @@ __all__ = [
     "row_from_elsewhere",
     "scales_of_a_block",
     "step_along_k",
-    "sum_on_two_targets",
     "swap_registers",
     "term_of_a_sum",
     "tile_that_is_loaded",

@@ -298,10 +298,3 @@ def test_a_lane_or_register_that_is_not_there_is_refused(marks: dict[str, int], 
         show.fragment_map(instruction.fragments["a"], **marks)
     with pytest.raises(TcemuError, match=words):
         show.mma_map(instruction, **marks)
-
-
-def test_the_map_as_text() -> None:
-    table = show.fragment_table(INSTRUCTIONS["f16 k16"].fragments["a"], lane=13).splitlines()
-    assert len(table) == 17
-    assert table[4].split() == ["3", "12.a0", "[13.a0]", "14.a0", "15.a0", "12.a2", "[13.a2]", "14.a2", "15.a2"]
-    assert sum(line.count("[") for line in table) == 4

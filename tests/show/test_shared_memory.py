@@ -114,11 +114,8 @@ def test_the_sliders_reach_every_element_and_field() -> None:
         for swizzle in ("none", "32 bytes", "64 bytes", "128 bytes"):
             explorer.set(major=major, swizzle=swizzle)
             assert "mn = 63, k = 63" in explorer.set(at_mn=63, at_k=63).description
-    fields = widgets.bytes_of_a_descriptor(Descriptor(0, 128, 256), at_mn=9, at_k=9)
-    assert "= 402 = 0x192" in fields.picture.description
-    assert "(9 div 8) * 2048 + (9 mod 8) * 2 + (9 div 8) * 128" in fields.set(sbo=2048).description
-    assert fields.set(start=16368, lbo=16368, sbo=16368)
-    with pytest.raises(TcemuError, match="lbo cannot be 8: it takes whole numbers"):
-        fields.set(lbo=8)
+    for sbo, told in ((256, "= 402 = 0x192"), (2048, "(9 div 8) * 2048 + (9 mod 8) * 2 + (9 div 8) * 128")):
+        tile = Descriptor(0, 128, sbo)
+        assert told in show.shared_tile(tile, "f16", 64, 16, at_mn=9, at_k=9, lines=20).description
     with pytest.raises(TcemuError, match="swizzle cannot be '96'"):
         widgets.address_of_an_element(swizzle=96)

@@ -19,8 +19,7 @@ from tcemu.errors import TcemuError
 from tcemu.formats import FORMATS, Container, lookup, unpack
 from tcemu.instructions import parse
 from tcemu.layouts import Descriptor, Fragment, Layout
-from tcemu.show import widgets
-from tcemu.show.palette import INKS, ROLES, SURFACES, contrast
+from tcemu.show.palette import INKS, ROLES, SURFACES
 from tcemu.show.picture import Picture
 from tcemu.show.words import compact, value
 from tcemu.timing import wavefronts
@@ -62,6 +61,13 @@ def _ones(opcode: str) -> list[np.ndarray]:
     return [np.ones(shape, found.types[role].dtype) for role, shape in (("a", (m, k)), ("b", (k, n)), ("c", (m, n)))]
 
 
+def _powers() -> list[np.ndarray]:
+    """2^25 + 1 - 2^25 in D[0][0]."""
+    a, b, c = (np.zeros_like(each) for each in _ones(MMA))
+    a[0, :3], b[:3, 0] = (2**13, 1, -(2**13)), (2**12, 1, 2**12)
+    return [a, b, c]
+
+
 PICTURES: dict[str, Callable[[], Picture]] = {
     "bits": lambda: show.number_bits("e4m3", 0x3D),
     "bits of f64": lambda: show.number_bits("f64", 0x7FF0000000000001),
@@ -97,7 +103,7 @@ PICTURES: dict[str, Callable[[], Picture]] = {
     ),
     "before and after": lambda: show.before_and_after([3.0, -1.0, 0.5, -4.0], [3.0, 0.0, 0.5, -3.5], 4, ["a < b & c"]),
     "histograms": lambda: show.histograms({"all < 1": np.linspace(0, 1, 99), "one": [0.5]}, 0, 0.9, 9, "Two", "x & y"),
-    "fused sums of two targets": lambda: widgets.one_among_powers().picture,
+    "fused sums of two targets": lambda: show.fused_sums_of(MMA, _powers()),
     "rows of a tile": lambda: show.shared_rows(64 * np.arange(16)[:, None] + 16 * np.arange(4), 2, 8),
     "fused sum": lambda: show.fused_sum(_steps(1.5, -5 * 2.0**-27, 0.0, 2.0**-60)),
 }
@@ -192,6 +198,18 @@ def test_save_writes_the_document(tmp_path: object) -> None:
 
 
 # ---------------------------------------------------------------------------------------------- colours
+
+
+def contrast(first: str, second: str) -> float:
+    """WCAG's contrast ratio, from 1 to 21, of two colours given as #rrggbb; text needs 4.5."""
+    brighter, darker = sorted((_luminance(first), _luminance(second)), reverse=True)
+    return (brighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    channels = [int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -10,7 +10,6 @@ import tcemu
 from tcemu import show
 from tcemu.errors import OperandError
 from tcemu.gemm import mma_pipeline, wgmma_tma
-from tcemu.show import widgets
 from tcemu.timing import Timeline
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -95,18 +94,6 @@ def test_a_window_shows_less_in_more_detail(pipeline):
 def test_it_says_which_windows_there_are(hopper, more, told):
     with pytest.raises(OperandError, match=told):
         show.timeline(hopper, **more)
-
-
-def test_a_widget_zooms(pipeline):
-    first, last = pipeline.blocks[0]
-    explorer = widgets.cycles_of_a_launch(pipeline)
-    assert str(explorer) == str(show.timeline(pipeline))
-    zoomed = explorer.at(start=1000, zoom="16")
-    assert f"shown from {first + 1000:,.0f} to {first + 1000 + (last - first) / 16:,.0f}" in str(zoomed)
-    end = explorer.at(start=int(last - first), zoom="4")
-    assert f"to {last:,.0f};" in str(end), "the window stays inside"
-    with pytest.raises(OperandError):
-        widgets.cycles_of_a_launch(pipeline, start=10**6)
 
 
 def test_without_a_launch_there_is_nothing_to_draw():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache
 from numbers import Real
@@ -239,9 +239,22 @@ class Explorer:
         return str(self._picture)
 
 
-def ranges(highs: Mapping[str, int], start: Mapping[str, int]) -> dict[str, Range | Choice]:
-    """A slider for each name, from 0 to its largest value. Raises OperandError for a start without a slider."""
-    unknown = [name for name in start if name not in highs]
+def controls(start: Mapping[str, Any], /, **made: int | Sequence[str] | Range | Choice) -> dict[str, Range | Choice]:
+    """A control for each name: a number is the end of a slider, strings are a list; `start` says where they begin.
+
+    Raises OperandError for a start without a control.
+
+    >>> from tcemu.show.explorers.explorer import controls
+    >>> controls({"lane": 5}, lane=31)
+    {'lane': Range(label='lane', high=31, start=5, step=1)}
+    """
+    ready: dict[str, Range | Choice] = {}
+    for name, each in made.items():
+        if isinstance(each, Range | Choice):
+            ready[name] = each
+        else:
+            ready[name] = Range(name, each) if isinstance(each, int) else Choice(name, tuple(each), each[0])
+    unknown = [name for name in start if name not in ready]
     if unknown:
-        raise OperandError(f"no control is called {unknown[0]!r}; there are {listing(highs, 'and')}")
-    return {name: Range(name, high, start.get(name, 0)) for name, high in highs.items()}
+        raise OperandError(f"no control is called {unknown[0]!r}; there are {listing(ready, 'and')}")
+    return {name: replace(each, start=start.get(name, each.start)) for name, each in ready.items()}

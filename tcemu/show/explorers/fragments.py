@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy.typing as npt
 
 from tcemu import show
-from tcemu.errors import OperandError, listing
 from tcemu.formats.arrays import as_array
 from tcemu.instructions import TARGETS, Instruction, parse, run
-from tcemu.show.explorers.explorer import Choice, Explorer, Range, Values, ranges
+from tcemu.show.explorers.explorer import Choice, Explorer, Range, controls
 from tcemu.show.picture import Picture
+
+#: One architecture of each generation.
+_GENERATIONS = ("sm_70", "sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
+
+Registers = npt.NDArray[Any]
 
 
 def who_holds_what(instruction: str | Instruction, lane: int = 0) -> Explorer:
@@ -21,76 +25,100 @@ def who_holds_what(instruction: str | Instruction, lane: int = 0) -> Explorer:
 
     Raises IllegalInstruction for text that is not an instruction, OperandError for a lane that does not exist.
     """
-    found = parse(instruction)
-    lanes = found.fragments["a"].lanes
-    return Explorer(lambda lane: show.mma_map(found, lane=lane), {"lane": Range("lane", lanes - 1, lane)})
+    mma = parse(instruction)
+    lanes = mma.fragments["a"].lanes
+    return Explorer(lambda lane: show.mma_map(mma, lane=lane), controls({"lane": lane}, lane=lanes - 1))
+
+
+def _changed(
+    instruction: Instruction, a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike
+) -> Callable[[str, Callable[[Registers], None], str], Picture]:
+    """A function that changes the registers of one operand, and draws which elements of D are then different."""
+    operands = {role: as_array(each, f"operand {role}") for role, each in {"a": a, "b": b, "c": c}.items()}
+    d = instruction.fragments["d"]
+    before = d.unpack(run(instruction, *operands.values()))
+
+    def draw(role: str, change: Callable[[Registers], None], cause: str) -> Picture:
+        registers = operands[role].copy()
+        change(registers)
+        after = d.unpack(run(instruction, *(operands | {role: registers}).values()))
+        return show.changes(before, after, d.format, cause=cause)
+
+    return draw
 
 
 def flip_one_bit(
-    instruction: str | Instruction,
-    a: npt.ArrayLike,
-    b: npt.ArrayLike,
-    c: npt.ArrayLike,
-    target: str = "sm_90a",
-    **start: Any,
+    instruction: str | Instruction, a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, **start: Any
 ) -> Explorer:
     """Change one bit of one register of A or B, and see which elements of D change.
 
     `a`, `b` and `c` are registers; `start` may give operand ("a" or "b"), lane, register and bit. Raises OperandError
     for a start that is not possible.
     """
-    found = parse(instruction)
-    operands = {role: as_array(given, f"operand {role}") for role, given in {"a": a, "b": b, "c": c}.items()}
-    d = found.fragments["d"]
-    before = d.unpack(run(found, *operands.values(), target=target))
+    mma = parse(instruction)
+    changed = _changed(mma, a, b, c)
 
     def draw(operand: str, lane: int, register: int, bit: int) -> Picture:
-        registers = operands[operand].copy()
-        registers[lane, register] ^= registers.dtype.type(1 << bit)
-        after = d.unpack(run(found, *(operands | {operand: registers}).values(), target=target))
-        cause = f"bit {bit} of register {operand}{register} in lane {lane}"
-        return show.changes(before, after, d.format, cause=cause)
+        def flip(registers: Registers) -> None:
+            registers[lane, register] ^= registers.dtype.type(1 << bit)
 
-    def limits(operand: str, **_: object) -> dict[str, float]:
-        return {"register": found.fragments[operand].registers - 1}
+        return changed(operand, flip, f"bit {bit} of register {operand}{register} in lane {lane}")
 
-    chosen: Values = {"operand": "a", "lane": 0, "register": 0, "bit": 0}
-    unknown = [name for name in start if name not in chosen]
-    if unknown:
-        raise OperandError(f"no control is called {unknown[0]!r}; there are {listing(chosen, 'and')}")
-    chosen |= start
-    most = max(found.fragments[role].registers for role in "ab") - 1
-    controls: dict[str, Range | Choice] = {
-        "operand": Choice("operand", ("a", "b"), chosen["operand"]),
-        "lane": Range("lane", found.lanes - 1, chosen["lane"]),
-        "register": Range("register", most, chosen["register"]),
-        "bit": Range("bit", 8 * operands["a"].itemsize - 1, chosen["bit"]),
-    }
-    return Explorer(draw, controls, limits)
+    last_bit = 8 * as_array(a, "operand a").itemsize - 1
+    return Explorer(
+        draw,
+        controls(start, operand=("a", "b"), lane=mma.lanes - 1, register=_last_register(mma), bit=last_bit),
+        lambda operand, **_: {"register": mma.fragments[operand].registers - 1},
+    )
 
 
-def probe_one_element(instruction: str | Instruction, target: str = "sm_90a", **start: Any) -> Explorer:
+def swap_registers(
+    instruction: str | Instruction, a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, **start: int
+) -> Explorer:
+    """Swap two registers of A in every lane, and see which elements of D change.
+
+    `a`, `b` and `c` are registers; `start` may give first and second. Raises OperandError for a start that is not
+    possible.
+    """
+    mma = parse(instruction)
+    changed = _changed(mma, a, b, c)
+
+    def draw(first: int, second: int) -> Picture:
+        def swap(registers: Registers) -> None:
+            registers[..., [first, second]] = registers[..., [second, first]]
+
+        return changed("a", swap, f"a{first} and a{second} are swapped" if first != second else "nothing is swapped")
+
+    last = mma.fragments["a"].registers - 1
+    return Explorer(draw, controls(start, first=last, second=last))
+
+
+def _last_register(mma: Instruction) -> int:
+    """The largest number of a register of A or of B."""
+    return max(mma.fragments[role].registers for role in "ab") - 1
+
+
+def probe_one_element(instruction: str | Instruction, **start: Any) -> Explorer:
     """A one in one element of A or B, and the registers that respond; see show.probe.
 
     `start` may give operand ("a" or "b"), lane, register, element and answers ("d" or "partner"). Raises OperandError
     for a start that is not possible.
     """
-    found = parse(instruction)
-    chosen: Values = {"operand": "a", "lane": 0, "register": 0, "element": 0, "answers": "d"} | start
-    show.probe(found, target=target, **chosen)  # raises for what is not possible
-    fragments = [found.fragments[role] for role in "ab"]
-    controls: dict[str, Range | Choice] = {
-        "operand": Choice("operand", ("a", "b"), chosen["operand"]),
-        "lane": Range("lane", found.lanes - 1, chosen["lane"]),
-        "register": Range("register", max(each.registers for each in fragments) - 1, chosen["register"]),
-        "element": Range("element", max(each.elements_per_register for each in fragments) - 1, chosen["element"]),
-        "answers": Choice("who answers", ("d", "partner"), chosen["answers"]),
-    }
-
-    def limits(operand: str, **_: object) -> dict[str, float]:
-        return {"register": found.fragments[operand].registers - 1}
-
-    return Explorer(lambda **at: show.probe(found, target=target, **at), controls, limits)
+    mma = parse(instruction)
+    show.probe(mma, **start)  # raises for what is not possible
+    elements = max(mma.fragments[role].elements_per_register for role in "ab")
+    return Explorer(
+        lambda **at: show.probe(mma, **at),
+        controls(
+            start,
+            operand=("a", "b"),
+            lane=mma.lanes - 1,
+            register=_last_register(mma),
+            element=elements - 1,
+            answers=Choice("who answers", ("d", "partner"), "d"),
+        ),
+        lambda operand, **_: {"register": mma.fragments[operand].registers - 1},
+    )
 
 
 def tile_that_is_loaded(instruction: str | Instruction, rows: int, columns: int, **start: int) -> Explorer:
@@ -99,87 +127,49 @@ def tile_that_is_loaded(instruction: str | Instruction, rows: int, columns: int,
     Both count elements and have only values that the instruction accepts; `start` may give first and ldm. See
     show.loaded.
     """
-    found = parse(instruction)
-    chosen: Values = {"first": 0, "ldm": columns} | start
-    show.loaded(found, rows, columns, **chosen)  # raises for what is not possible
+    load = parse(instruction)
+    first, ldm = start.get("first", 0), start.get("ldm", columns)
+    show.loaded(load, rows, columns, first, ldm)  # raises for what is not possible
     strides = tuple(str(stride) for stride in range(16, 2 * columns + 1, 16))
-    controls: dict[str, Range | Choice] = {
-        "first": Range("pointer", rows * columns - 16, chosen["first"], 16),
-        "ldm": Choice("stride", strides, str(chosen["ldm"])),
-    }
-    return Explorer(lambda first, ldm: show.loaded(found, rows, columns, first, int(ldm)), controls)
+    return Explorer(
+        lambda first, ldm: show.loaded(load, rows, columns, first, int(ldm)),
+        controls(
+            {**start, "ldm": str(ldm)},
+            first=Range("pointer", rows * columns - 16, step=16),
+            ldm=Choice("stride", strides, ""),
+        ),
+    )
 
 
-def fragment_by_target(
-    instruction: str | Instruction, role: str = "", lane: int = 0, target: str = "sm_90a", targets: Sequence[str] = ()
-) -> Explorer:
-    """The map of an operand on one architecture after the other: a list of targets, a slider for the lane.
+def fragment_by_target(instruction: str | Instruction, **start: Any) -> Explorer:
+    """The map of an instruction's first operand on one architecture after the other: a list of targets, a slider.
 
-    `role` may be left out if the instruction has one operand in registers. The default `targets` are one of each
-    generation that has the instruction. Raises OperandError for a start that is not possible.
-    """
-    found = parse(instruction)
-    which = role or next(iter(found.fragments))
-    names = tuple(targets) or tuple(name for name in _GENERATIONS if found.gate.admits(TARGETS[name]))
-    controls: dict[str, Range | Choice] = {
-        "target": Choice("target", names, target),
-        "lane": Range("lane", found.fragments[which].lanes - 1, lane),
-    }
-    return Explorer(lambda target, lane: _on(found, target, which, lane), controls)
-
-
-#: One architecture of each generation.
-_GENERATIONS = ("sm_70", "sm_75", "sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
-
-
-def _on(instruction: Instruction, target: str, role: str, lane: int) -> Picture:
-    drawn = show.fragment_map(instruction.on(TARGETS[target]).fragments[role], lane=lane)
-    return replace(drawn, title=f"{drawn.title}, on {target}")
-
-
-def swap_registers(
-    instruction: str | Instruction,
-    a: npt.ArrayLike,
-    b: npt.ArrayLike,
-    c: npt.ArrayLike,
-    role: str = "a",
-    target: str = "sm_90a",
-    **start: int,
-) -> Explorer:
-    """Swap two registers of A or B in every lane, and see which elements of D change.
-
-    `a`, `b` and `c` are registers, and `role` says whose are swapped; `start` may give first and second. Raises
+    There is one target of each generation that has the instruction; `start` may give target and lane. Raises
     OperandError for a start that is not possible.
     """
-    found = parse(instruction)
-    operands = {name: as_array(given, f"operand {name}") for name, given in {"a": a, "b": b, "c": c}.items()}
-    d = found.fragments["d"]
-    before = d.unpack(run(found, *operands.values(), target=target))
+    parsed = parse(instruction)
+    role = next(iter(parsed.fragments))
+    targets = [name for name in _GENERATIONS if parsed.gate.admits(TARGETS[name])]
 
-    def draw(first: int, second: int) -> Picture:
-        registers = operands[role].copy()
-        registers[..., [first, second]] = registers[..., [second, first]]
-        after = d.unpack(run(found, *(operands | {role: registers}).values(), target=target))
-        cause = f"{role}{first} and {role}{second} are swapped" if first != second else "nothing is swapped"
-        return show.changes(before, after, d.format, cause=cause)
+    def draw(target: str, lane: int) -> Picture:
+        drawn = show.fragment_map(parsed.on(TARGETS[target]).fragments[role], lane=lane)
+        return replace(drawn, title=f"{drawn.title}, on {target}")
 
-    most = found.fragments[role].registers - 1
-    return Explorer(draw, ranges({"first": most, "second": most}, start))
+    return Explorer(draw, controls({"target": "sm_90a"} | start, target=targets, lane=parsed.fragments[role].lanes - 1))
 
 
-def fragment_of_a_form(opcodes: Iterable[str | Instruction], role: str = "a", lane: int = 0) -> Explorer:
-    """The map of one operand, with a list of instructions to choose from and a slider for the lane that is marked.
+def fragment_of_a_form(opcodes: Iterable[str | Instruction], **start: Any) -> Explorer:
+    """The map of A, with a list of instructions to choose from and a slider for the lane that is marked.
 
-    Raises IllegalInstruction for text that is not an instruction, OperandError for a lane that does not exist.
+    `start` may give form and lane. Raises IllegalInstruction for text that is not an instruction, OperandError for a
+    start that is not possible.
     """
-    forms = {_form(found): found for found in map(parse, opcodes)}
-    names = tuple(forms)
-    lanes = min(found.fragments[role].lanes for found in forms.values())
-    controls: dict[str, Range | Choice] = {
-        "form": Choice("shape and types", names, names[0] if names else ""),
-        "lane": Range("lane", lanes - 1, lane),
-    }
-    return Explorer(lambda form, lane: show.fragment_map(forms[form].fragments[role], lane=lane), controls)
+    forms = {_form(parsed): parsed.fragments["a"] for parsed in map(parse, opcodes)}
+    lanes = min(a.lanes for a in forms.values())
+    return Explorer(
+        lambda form, lane: show.fragment_map(forms[form], lane=lane),
+        controls(start, form=Choice("shape and types", tuple(forms), next(iter(forms))), lane=lanes - 1),
+    )
 
 
 def _form(instruction: Instruction) -> str:

@@ -1,4 +1,4 @@
-"""Explorers of launches: results under several schedules, the order of operations, cycles."""
+"""Explorers of launches: results under several schedules, and the order of operations."""
 
 from __future__ import annotations
 
@@ -14,41 +14,9 @@ from tcemu import show
 from tcemu.errors import OperandError, counted
 from tcemu.machine.events import Event
 from tcemu.machine.pending import POLICIES
-from tcemu.show.explorers.explorer import Choice, Explorer, Range
-from tcemu.show.hazards import first_rows
+from tcemu.show.explorers.explorer import Explorer, controls
 from tcemu.show.picture import Picture
 from tcemu.show.words import compact
-from tcemu.timing import Timeline
-
-
-def cycles_of_a_launch(run: Timeline, block: int = 0, start: int = 0, zoom: str = "1") -> Explorer:
-    """The timeline of a block, with a slider for the first cycle that is shown and a choice of how much of it.
-
-    With a `zoom` of "4", a quarter of the block's time is shown. Raises OperandError for a block that the launch did
-    not have, and for a start that the block's time does not include.
-    """
-    whole = show.timeline(run, block)
-    first, last = run.blocks[block]
-
-    def draw(start: int, zoom: str) -> Picture:
-        length = (last - first) / int(zoom)
-        begin = min(first + start, last - length)
-        return show.timeline(run, block, begin, begin + length) if zoom != "1" else whole
-
-    sizes = tuple(str(1 << power) for power in range(7))
-    first_cycle = Range("first cycle", int(last - first), start)
-    return Explorer(draw, {"start": first_cycle, "zoom": Choice("zoom", sizes, zoom)})
-
-
-def hazards_of_a_launch(events: Sequence[Event], reports: Sequence[Any] = (), block: int | None = None) -> Explorer:
-    """What the warps of a block did, with a slider that moves through the rows; see show.hazards.
-
-    Raises LaunchError for events without the block.
-    """
-    start, last = first_rows(events, reports, block)
-    return Explorer(
-        lambda first: show.hazards(events, reports, block, first), {"first": Range("first row", last, start)}
-    )
 
 
 def outcome_of_a_kernel(
@@ -69,17 +37,13 @@ def outcome_of_a_kernel(
     wanted = np.asarray(right)
 
     def draw(seed: int, policy: str) -> Picture:
-        given = [np.copy(each) if isinstance(each, np.ndarray) else each for each in args]
-        launch(kernel, args=tuple(given), seed=seed, policy=policy, **options)  # type: ignore[arg-type]
-        got = given[-1]
+        fresh = _copied(args)
+        launch(kernel, args=fresh, seed=seed, policy=policy, **options)  # type: ignore[arg-type]
+        got = fresh[-1]
         labels, right = ([[compact(number) for number in row] for row in each.tolist()] for each in (got, wanted))
         return show.marked(labels, got != wanted, f"The result with seed {seed}, policy {policy}", right=right)
 
-    return Explorer(draw, {"seed": Range("seed", 31, seed), "policy": Choice("policy", tuple(POLICIES), "late")})
-
-
-#: The policies of tcemu.launch, and the seeds that a slider offers.
-_POLICIES, _SEEDS = ("late", "early", "random"), 12
+    return Explorer(draw, controls({"seed": seed, "policy": "late"}, seed=31, policy=tuple(POLICIES)))
 
 
 def order_of_a_kernel(
@@ -108,22 +72,24 @@ def order_of_a_kernel(
         raise OperandError(f"{empty[0]} has no values to choose from")
 
     def draw(policy: str, seed: int, **chosen: str) -> Picture:
-        given = [np.copy(each) if isinstance(each, np.ndarray) else each for each in args]
+        fresh = _copied(args)
         events: list[Event] = []
         ready = partial(kernel, **{name: lists[name][text] for name, text in chosen.items()})
-        result = launch(ready, args=tuple(given), policy=policy, seed=seed, observers=[events.append])
+        result = launch(ready, args=fresh, policy=policy, seed=seed, observers=[events.append])
         drawn = show.hazards(events, result.reports, 0, first, fixes=fixes)
-        said = [] if right is None else [_kept(given[-1], np.asarray(right))]
+        said = [] if right is None else [_kept(fresh[-1], np.asarray(right))]
         said.append(f"policy {policy}, seed {seed}")
         description = " ".join([*(f"{each[0].upper()}{each[1:]}." for each in said), drawn.description])
         return replace(drawn, title="; ".join([drawn.title, *said]), description=description)
 
-    controls: dict[str, Range | Choice] = {
-        name: Choice(name, tuple(values), next(iter(values))) for name, values in lists.items()
-    }
-    controls["policy"] = Choice("policy", _POLICIES, _POLICIES[0])
-    controls["seed"] = Range("seed", _SEEDS)
-    return Explorer(draw, controls)
+    # the policies in the order in which they are worth trying
+    return Explorer(draw, controls({}, **{name: tuple(values) for name, values in lists.items()},
+                                   policy=("late", "early", "random"), seed=12))  # fmt: skip
+
+
+def _copied(args: Sequence[Any]) -> tuple[Any, ...]:
+    """Arguments for one launch, which may write into its arrays."""
+    return tuple(np.copy(each) if isinstance(each, np.ndarray) else each for each in args)
 
 
 def _kept(got: npt.NDArray[Any], right: npt.NDArray[Any]) -> str:

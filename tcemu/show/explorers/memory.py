@@ -10,35 +10,34 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu import show
-from tcemu.errors import OperandError, listing
 from tcemu.formats import Container, lookup
 from tcemu.formats.arrays import as_array
 from tcemu.instructions import Instruction, parse, run
 from tcemu.layouts import Descriptor, Fragment, copy_tile
 from tcemu.layouts.canonical import Major
-from tcemu.layouts.descriptor import as_bits
 from tcemu.layouts.tensor_moves import move
-from tcemu.show.explorers.explorer import Choice, Explorer, Range, Values, ranges
+from tcemu.show.explorers.explorer import Choice, Explorer, Range, controls
 from tcemu.show.picture import Picture
 
 
-def conflicts_of_ldmatrix(row_bytes: int = 128, padding: int = 0, swizzle: int = 1, unit: int = 0) -> Explorer:
+def conflicts_of_ldmatrix(row_bytes: int = 128, swizzle: int = 1, unit: int = 0) -> Explorer:
     """The banks of a tile's rows, and the wavefronts of an ldmatrix.x4: a slider for padding, a list of swizzles.
 
     The slider for the unit moves the 16 by 16 elements that are read; see show.padded_tile. Raises OperandError for
     rows or a start that are not possible.
     """
-    show.padded_tile(row_bytes, padding, swizzle, unit)  # raises for another size
+    show.padded_tile(row_bytes, 0, swizzle, unit)  # raises for another size
     units = row_bytes // 16
     swizzles = {"none" if each == 1 else f"XOR mod {each}": each for each in (1, 2, 4, 8) if each <= units}
-    start = next(name for name, each in swizzles.items() if each == swizzle)
-    controls: dict[str, Range | Choice] = {
-        "padding": Range("padding in bytes", 128, padding, 16),
-        "swizzle": Choice("swizzle", tuple(swizzles), start),
-        "unit": Range("first unit", units - 2, unit),
-    }
+    start = {"swizzle": next(name for name, each in swizzles.items() if each == swizzle), "unit": unit}
     return Explorer(
-        lambda padding, swizzle, unit: show.padded_tile(row_bytes, padding, swizzles[swizzle], unit), controls
+        lambda padding, swizzle, unit: show.padded_tile(row_bytes, padding, swizzles[swizzle], unit),
+        controls(
+            start,
+            padding=Range("padding in bytes", 128, step=16),
+            swizzle=tuple(swizzles),
+            unit=Range("first unit", units - 2),
+        ),
     )
 
 
@@ -51,37 +50,13 @@ def address_of_an_element(
     no descriptor can express, OperandError for a start that is not possible.
     """
     form = lookup(element).name
-    controls: dict[str, Range | Choice] = {
-        "swizzle": _swizzles(swizzle),
-        "major": Choice("major", ("K", "MN"), major),
-        **ranges({"at_mn": mn - 1, "at_k": k - 1}, start),
-    }
 
     def draw(swizzle: str, major: Major, at_mn: int, at_k: int) -> Picture:
         tile = Descriptor.for_tile(form, mn, k, major=major, swizzle=_SWIZZLES[swizzle])
-        return show.shared_tile(tile, form, mn, k, major, at_mn=at_mn, at_k=at_k, lines=_LINES)
+        return show.shared_tile(tile, form, mn, k, major, at_mn=at_mn, at_k=at_k, lines=20)
 
-    return Explorer(draw, controls)
-
-
-def bytes_of_a_descriptor(
-    descriptor: Descriptor | int, element: str = "f16", mn: int = 64, k: int = 16, major: Major = "K", **at: int
-) -> Explorer:
-    """The bytes that a descriptor names: sliders for start, LBO and SBO, a list of swizzles, sliders for an element.
-
-    `at` may give at_mn and at_k. Raises LayoutError for an invalid descriptor, OperandError for fields beyond the
-    sliders (16,368 bytes) and for an element outside the tile.
-    """
-    given, form = Descriptor.decode(as_bits(descriptor)), lookup(element).name
-    fields = {"start": given.start, "lbo": given.lbo, "sbo": given.sbo}
-    controls: dict[str, Range | Choice] = {name: Range(name, 16368, now, 16) for name, now in fields.items()}
-    controls |= {"swizzle": _swizzles(given.swizzle), **ranges({"at_mn": mn - 1, "at_k": k - 1}, at)}
-
-    def draw(start: int, lbo: int, sbo: int, swizzle: str, at_mn: int, at_k: int) -> Picture:
-        named = Descriptor(start, lbo, sbo, _SWIZZLES[swizzle], given.base_offset)
-        return show.shared_tile(named, form, mn, k, major, at_mn=at_mn, at_k=at_k, lines=_LINES)
-
-    return Explorer(draw, controls)
+    begin = {"swizzle": _swizzle(swizzle), "major": major, **start}
+    return Explorer(draw, controls(begin, swizzle=tuple(_SWIZZLES), major=("K", "MN"), at_mn=mn - 1, at_k=k - 1))
 
 
 def descriptor_of_two_generations(start: int = 0, lbo: int = 16, sbo: int = 1024, swizzle: int = 128) -> Explorer:
@@ -89,15 +64,15 @@ def descriptor_of_two_generations(start: int = 0, lbo: int = 16, sbo: int = 1024
 
     Raises LayoutError for fields that cannot be encoded, OperandError for those beyond the sliders (16,368 bytes).
     """
-    fields = {"start": start, "lbo": lbo, "sbo": sbo}
-    controls: dict[str, Range | Choice] = {name: Range(name, 16368, now, 16) for name, now in fields.items()}
-    controls |= {"swizzle": _swizzles(swizzle), "of": Choice("descriptor of", ("tcgen05", "wgmma"), "tcgen05")}
 
     def draw(start: int, lbo: int, sbo: int, swizzle: str, of: str) -> Picture:
-        named = Descriptor(start, lbo, sbo, _SWIZZLES[swizzle])
-        return show.descriptor(named) if of == "wgmma" else show.descriptor_of_tcgen05(named)
+        tile = Descriptor(start, lbo, sbo, _SWIZZLES[swizzle])
+        return show.descriptor(tile) if of == "wgmma" else show.descriptor_of_tcgen05(tile)
 
-    return Explorer(draw, controls)
+    fields = {"start": start, "lbo": lbo, "sbo": sbo}
+    sliders = {name: Range(name, 16368, step=16) for name in fields}
+    of = Choice("descriptor of", ("tcgen05", "wgmma"), "tcgen05")
+    return Explorer(draw, controls(fields | {"swizzle": _swizzle(swizzle)}, **sliders, swizzle=tuple(_SWIZZLES), of=of))
 
 
 def cell_of_tensor_memory(warp: int = 1, lane: int = 40, column: int = 100) -> Explorer:
@@ -105,8 +80,12 @@ def cell_of_tensor_memory(warp: int = 1, lane: int = 40, column: int = 100) -> E
 
     Raises OperandError for a cell that does not exist.
     """
-    at = {"warp": (7, warp), "lane": (127, lane), "column": (511, column)}
-    return Explorer(show.tensor_memory, {name: Range(name, last, now) for name, (last, now) in at.items()})
+    start = {"warp": warp, "lane": lane, "column": column}
+    return Explorer(show.tensor_memory, controls(start, warp=7, lane=127, column=511))
+
+
+#: Shapes of tcgen05.ld and their .num that fills 8 columns.
+_LOADS = {"32x32b": 8, "16x64b": 4, "16x128b": 2, "16x256b": 1}
 
 
 def registers_of_tcgen05_ld(shape: str = "16x256b", thread: int = 5) -> Explorer:
@@ -114,68 +93,42 @@ def registers_of_tcgen05_ld(shape: str = "16x256b", thread: int = 5) -> Explorer
 
     `shape` is one of PTX's, with the number of repetitions that fills 8 columns. Raises OperandError for another one.
     """
-    pictured = {name: _loaded(name, num) for name, num in _LOADS.items()}
-    controls: dict[str, Range | Choice] = {
-        "shape": Choice("shape", tuple(_LOADS), shape),
-        "thread": Range("thread", 31, thread),
-    }
+    container = Container(lookup("s32"), 32)
+    loads = {name: Fragment("r", move(name, num), container, "b32") for name, num in _LOADS.items()}
+    return Explorer(
+        lambda shape, thread: show.fragment_map(loads[shape], thread),
+        controls({"shape": shape, "thread": thread}, shape=tuple(_LOADS), thread=31),
+    )
 
-    def draw(shape: str, thread: int) -> Picture:
-        return show.fragment_map(pictured[shape], thread)
-
-    return Explorer(draw, controls)
-
-
-#: Shapes of tcgen05.ld and their .num that fills 8 columns.
-_LOADS = {"32x32b": 8, "16x64b": 4, "16x128b": 2, "16x256b": 1}
-
-
-def _loaded(shape: str, num: int) -> Fragment:
-    return Fragment("r", move(shape, num), Container(lookup("s32"), 32), "b32")
-
-
-#: Lines of shared memory that fit beside sliders.
-_LINES = 20
 
 _SWIZZLES = {"none": 0, "32 bytes": 32, "64 bytes": 64, "128 bytes": 128}
 
 
-def _swizzles(start: int) -> Choice:
-    """The list of a descriptor's swizzles."""
-    names = {size: name for name, size in _SWIZZLES.items()}
-    return Choice("swizzle", tuple(_SWIZZLES), names.get(start, str(start)))
+def _swizzle(size: int) -> str:
+    """The name of a swizzle in the lists; of an unknown one, its size."""
+    return next((name for name, each in _SWIZZLES.items() if each == size), str(size))
 
 
 def row_from_elsewhere(
-    load: str | Instruction,
-    addresses: npt.ArrayLike,
-    shared: npt.ArrayLike,
-    fragment: Fragment,
-    lane: int = 0,
-    unit: int = 0,
+    load: str | Instruction, addresses: npt.ArrayLike, shared: npt.ArrayLike, fragment: Fragment, **start: int
 ) -> Explorer:
     """Let one lane give ldmatrix another address, and see which elements of the matrix that it loads change.
 
     `addresses` (32,) are those of all lanes and `shared` (bytes,) is shared memory; `fragment` says what matrix the
-    registers of the load are. The sliders are the lane and the 16-byte unit of shared memory that it names instead.
-    Raises OperandError for addresses that the instruction does not take, and for a start that is not possible.
+    registers of the load are. The sliders are the lane and the 16-byte unit of shared memory that it names instead;
+    `start` may give both. Raises OperandError for addresses that the instruction does not take, and for a start that
+    is not possible.
     """
-    found, memory = parse(load), as_array(shared, "shared")
-    given = as_array(addresses, "addresses")
-    before = fragment.unpack(run(found, given, shared=memory))
+    parsed, memory, given = parse(load), as_array(shared, "shared"), as_array(addresses, "addresses")
+    before = fragment.unpack(run(parsed, given, shared=memory))
 
     def draw(lane: int, unit: int) -> Picture:
         moved = given.copy()
         moved[lane] = 16 * unit
-        after = fragment.unpack(run(found, moved, shared=memory))
-        what = fragment.role.upper()
+        after, what = fragment.unpack(run(parsed, moved, shared=memory)), fragment.role.upper()
         return show.changes(before, after, fragment.format, what, cause=f"lane {lane} gives the address {16 * unit}")
 
-    controls: dict[str, Range | Choice] = {
-        "lane": Range("lane", 31, lane),
-        "unit": Range("unit of 16 bytes", memory.size // 16 - 1, unit),
-    }
-    return Explorer(draw, controls)
+    return Explorer(draw, controls(start, lane=31, unit=Range("unit of 16 bytes", memory.size // 16 - 1)))
 
 
 #: Ways to step a descriptor along K in a loop: Descriptor.advance, and two recipes that often fail.
@@ -216,36 +169,32 @@ class _Multiplied:
         return [f"wgmma with this descriptor: {wrong or 'none'} of 512 elements of D are wrong."]
 
 
-def descriptor_of_a_tile(
-    a: npt.ArrayLike, b: npt.ArrayLike, swizzle: int = 128, major: Major = "K", **start: Any
-) -> Explorer:
+def descriptor_of_a_tile(a: npt.ArrayLike, b: npt.ArrayLike, swizzle: int = 128, **start: Any) -> Explorer:
     """Set the fields of A's descriptor, and see which elements it reads and how much of wgmma's product is wrong.
 
-    A (64, K) and B (8, K) are f16; A's tile is laid out at byte 0 with that `swizzle` and that `major`. `start` may
-    give other fields to begin with, as they are encoded, in units of 16 bytes: start, lbo, sbo; and swizzle_field.
-    Raises OperandError for a start that is not possible.
+    A (64, K) and B (8, K) are f16; A's tile is K-major and laid out at byte 0 with that `swizzle`. `start` may give
+    other fields to begin with, as they are encoded, in units of 16 bytes: start, lbo, sbo; and swizzle_field. Raises
+    OperandError for a start that is not possible.
     """
-    tile = Descriptor.for_tile("f16", 64, np.shape(a)[1], swizzle=swizzle, major=major)
-    operands = _Multiplied(as_array(a, "A"), as_array(b, "B"), tile, major)
-    named = {size: name for name, size in _SWIZZLES.items()}
-    fields: Values = {name: getattr(tile, name) >> 4 for name in ("start", "lbo", "sbo")}
-    fields["swizzle_field"] = named[swizzle]
-    fields |= start
+    tile = Descriptor.for_tile("f16", 64, np.shape(a)[1], swizzle=swizzle)
+    operands = _Multiplied(as_array(a, "A"), as_array(b, "B"), tile, "K")
 
     def draw(swizzle_field: str, start: int, lbo: int, sbo: int) -> Picture:
         given = Descriptor(16 * start, 16 * lbo, 16 * sbo, _SWIZZLES[swizzle_field])
         notes = operands.notes(given, 0)
-        return show.tile_read(tile, given, "f16", 64, 16, major, of_k=operands.a.shape[1], notes=notes)
+        return show.tile_read(tile, given, "f16", 64, 16, of_k=operands.a.shape[1], notes=notes)
 
-    controls: dict[str, Range | Choice] = {
-        "swizzle_field": Choice("swizzle", tuple(_SWIZZLES), fields.pop("swizzle_field")),
-        "start": Range("start address (× 16 bytes)", 64, fields.pop("start")),
-        "lbo": Range("LBO (× 16 bytes)", 256, fields.pop("lbo")),
-        "sbo": Range("SBO (× 16 bytes)", 256, fields.pop("sbo")),
-    }
-    if fields:
-        raise OperandError(f"no control is called {next(iter(fields))!r}; there are {listing(controls, 'and')}")
-    return Explorer(draw, controls)
+    fields = {name: getattr(tile, name) >> 4 for name in ("start", "lbo", "sbo")}
+    return Explorer(
+        draw,
+        controls(
+            {**fields, "swizzle_field": _swizzle(swizzle), **start},
+            swizzle_field=Choice("swizzle", tuple(_SWIZZLES), ""),
+            start=Range("start address (× 16 bytes)", 64),
+            lbo=Range("LBO (× 16 bytes)", 256),
+            sbo=Range("SBO (× 16 bytes)", 256),
+        ),
+    )
 
 
 def step_along_k(a: npt.ArrayLike, b: npt.ArrayLike, **start: Any) -> Explorer:
@@ -256,11 +205,6 @@ def step_along_k(a: npt.ArrayLike, b: npt.ArrayLike, **start: Any) -> Explorer:
     step. Raises OperandError for a start that is not possible.
     """
     first, second = as_array(a, "A"), as_array(b, "B")
-    chosen: Values = {"swizzle": "128 bytes", "major": "K", "advance": next(iter(_ADVANCES)), "step": 1}
-    unknown = [name for name in start if name not in chosen]
-    if unknown:
-        raise OperandError(f"no control is called {unknown[0]!r}; there are {listing(chosen, 'and')}")
-    chosen |= start
     depth = first.shape[1]
 
     def draw(swizzle: str, major: Major, advance: str, step: int) -> Picture:
@@ -269,10 +213,13 @@ def step_along_k(a: npt.ArrayLike, b: npt.ArrayLike, **start: Any) -> Explorer:
         notes = _Multiplied(first, second, tile, major).notes(given, 16 * step)
         return show.tile_read(tile, given, "f16", 64, 16, major, at_k=16 * step, of_k=depth, notes=notes)
 
-    controls: dict[str, Range | Choice] = {
-        "swizzle": Choice("swizzle", tuple(_SWIZZLES), chosen["swizzle"]),
-        "major": Choice("major direction", ("K", "MN"), chosen["major"]),
-        "advance": Choice("how the descriptor moves", tuple(_ADVANCES), chosen["advance"]),
-        "step": Range("instruction along K", depth // 16 - 1, chosen["step"]),
-    }
-    return Explorer(draw, controls)
+    return Explorer(
+        draw,
+        controls(
+            {"swizzle": "128 bytes", "step": 1} | start,
+            swizzle=tuple(_SWIZZLES),
+            major=Choice("major direction", ("K", "MN"), "K"),
+            advance=Choice("how the descriptor moves", tuple(_ADVANCES), next(iter(_ADVANCES))),
+            step=Range("instruction along K", depth // 16 - 1),
+        ),
+    )

@@ -9,7 +9,7 @@ import numpy as np
 from tcemu import show
 from tcemu.formats import FORMATS, lookup
 from tcemu.instructions import Instruction, matmul, parse
-from tcemu.show.explorers.explorer import Choice, Explorer, Range, Values
+from tcemu.show.explorers.explorer import Choice, Explorer, Range, Values, controls
 from tcemu.show.picture import Picture
 
 
@@ -21,14 +21,16 @@ def bits_of_a_number(form: str = "e4m3", pattern: int = 0) -> Explorer:
     """
     row = lookup(form)
     show.number_bits(row, pattern)  # raises for an invalid pattern
-    controls: dict[str, Range | Choice] = {"form": Choice("format", tuple(FORMATS), row.name)}
-    tops = _field_limits(row.name)
-    for name, start in row.fields(pattern)._asdict().items():
-        controls[name] = Range(name, tops[name], int(start))
-    return Explorer(_bits, controls, lambda form, **_: _field_limits(form), _same_number)
+    start = {"form": row.name, **{name: int(field) for name, field in row.fields(pattern)._asdict().items()}}
+    return Explorer(
+        lambda form, **fields: show.number_bits(form, _pattern(form, **fields)),
+        controls(start, form=Choice("format", tuple(FORMATS), row.name), **_field_limits(row.name)),
+        lambda form, **_: _field_limits(form),
+        _same_number,
+    )
 
 
-def _field_limits(name: str) -> dict[str, float]:
+def _field_limits(name: str) -> dict[str, int]:
     form = lookup(name)
     return {"sign": int(form.signed), "exponent": (1 << form.exponent) - 1, "mantissa": (1 << form.mantissa) - 1}
 
@@ -36,10 +38,6 @@ def _field_limits(name: str) -> dict[str, float]:
 def _pattern(form: str, sign: int, exponent: int, mantissa: int) -> int:
     row = lookup(form)
     return ((sign << row.exponent | exponent) << row.mantissa | mantissa) << row.padding
-
-
-def _bits(form: str, sign: int, exponent: int, mantissa: int) -> Picture:
-    return show.number_bits(form, _pattern(form, sign, exponent, mantissa))
 
 
 def _same_number(before: Values, after: Values) -> Values:
@@ -55,49 +53,45 @@ def _same_number(before: Values, after: Values) -> Values:
     return after | {name: int(field) for name, field in form.fields(nearest)._asdict().items()}
 
 
-def rounding_of_a_number(form: str = "e4m3", number: float = 1.3, high: float = 4.0) -> Explorer:
-    """The results of each rounding of a number between 0 and `high`, in steps of 0.001.
+def rounding_of_a_number(form: str = "e4m3", number: float = 1.3) -> Explorer:
+    """The results of each rounding of a number between 0 and 4, in steps of 0.001.
 
-    Raises OperandError for a format that does not reach `high`, and for a number that the slider does not have.
+    Raises OperandError for a format that does not reach 4, and for a number that the slider does not have.
     """
+    high = 4.0
     names = tuple(name for name, row in FORMATS.items() if row.kind == "float" and row.largest > high and row.zero)
-    controls: dict[str, Range | Choice] = {
-        "form": Choice("format", names, form),
-        "number": Range("number", high, number, 0.001),
-    }
-    return Explorer(lambda form, number: show.rounding(form, float(number)), controls)
+    return Explorer(
+        lambda form, number: show.rounding(form, float(number)),
+        {"form": Choice("format", names, form), "number": Range("number", high, number, 0.001)},
+    )
 
 
-def end_of_s32(instruction: str | Instruction, a: int = 127, b: int = 127, c: int = 2**31 - 4001) -> Explorer:
-    """c + a · b near the end of s32, with and without .satfinite; sliders for a and b, factors of an integer mma.
+def end_of_s32(instruction: str | Instruction, a: int = 127, b: int = 127) -> Explorer:
+    """2147479647 + a · b, near the end of s32, with and without .satfinite; sliders for a and b.
 
-    `instruction` is one without .satfinite. The sliders go from 0 to the largest number of each type. Raises
+    `instruction` is an integer mma without .satfinite. The sliders go from 0 to the largest number of each type. Raises
     IllegalInstruction, and OperandError for a factor that a slider does not have.
     """
-    found = parse(instruction)
-    m, n, k = found.shape
-    clamping = found.opcode.replace(".s32", ".satfinite.s32", 1)
+    wrapping, c = parse(instruction), 2**31 - 4001
+    (m, n, k), types = wrapping.shape, wrapping.types
+    clamping = wrapping.opcode.replace(".s32", ".satfinite.s32", 1)
 
     def draw(a: int, b: int) -> Picture:
-        left, right = np.zeros((m, k), found.types["a"].dtype), np.zeros((k, n), found.types["b"].dtype)
+        left, right = np.zeros((m, k), types["a"].dtype), np.zeros((k, n), types["b"].dtype)
         addend = np.zeros((m, n), np.int32)
         left[0, 0], right[0, 0], addend[0, 0] = a, b, c
-        wraps, clamps = (int(matmul(left, right, addend, instruction=op)[0, 0]) for op in (found, clamping))
+        wraps, clamps = (int(matmul(left, right, addend, instruction=op)[0, 0]) for op in (wrapping, clamping))
         return show.end_of_s32(c, a * b, wraps, clamps)
 
-    tops = [int(found.types[role].largest) for role in "ab"]
-    return Explorer(draw, {"a": Range("a", tops[0], a), "b": Range("b", tops[1], b)})
+    return Explorer(draw, controls({"a": a, "b": b}, **{role: int(types[role].largest) for role in "ab"}))
 
 
-def pair_of_words(a: int = 0, b: int = 0, operation: str = "xor", bit: int = 0) -> Explorer:
+def pair_of_words(a: int = 0, b: int = 0, bit: int = 0) -> Explorer:
     """Two words of 32 b1 elements, combined and counted; a list of operations, and a slider for the bit of b to flip.
 
-    Raises OperandError for a word that has more than 32 bits, and for another operation than xor and and.
+    Raises OperandError for a word that has more than 32 bits.
     """
-
-    def draw(operation: str, bit: int) -> Picture:
-        return show.popcount(a, b ^ 1 << bit, operation)
-
     return Explorer(
-        draw, {"operation": Choice("operation", ("xor", "and"), operation), "bit": Range("flip bit of b", 31, bit)}
+        lambda operation, bit: show.popcount(a, b ^ 1 << bit, operation),
+        controls({"bit": bit}, operation=("xor", "and"), bit=Range("flip bit of b", 31)),
     )
