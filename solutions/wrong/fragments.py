@@ -2,6 +2,8 @@
 
 import numpy as np
 
+import tcemu
+
 MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 
 
@@ -211,19 +213,32 @@ def upper_rows(row, column):
 # ---------------------------------------------------------------------------------------------- who_answers
 
 
-def own_lane(lane, register):
-    """The lane of the one."""
-    return lane, 2 * (register % 2)
+def rows_of(probe, counts):
+    """The rows of a probe that count, in the order in which their sums are in D."""
+    A = tcemu.parse(MMA).fragments["a"].unpack(probe)
+    return sorted(np.flatnonzero(counts(A)), key=lambda row: (row % 8, row))
 
 
-def always_d0(lane, register):
+def first_filled(probes):
+    """The first row with elements, whether or not they cancel."""
+    first = [rows_of(probe, lambda A: A.any(axis=1))[0] for probe in probes]
+    return np.array([(4 * (row % 8), 2 * (row // 8)) for row in first])
+
+
+def first_of_a(probes):
+    """Where A is not zero, not D."""
+    return [np.argwhere(probe)[0] for probe in probes]
+
+
+def always_d0(probes):
     """Not told from the upper half."""
-    return lane // 4 * 4, 0
+    return [(4 * (rows_of(probe, lambda A: A.sum(axis=1))[0] % 8), 0) for probe in probes]
 
 
-def other_bit(lane, register):
-    """The registers' two digits swapped."""
-    return lane // 4 * 4, 2 * (register // 2)
+def group_for_lane(probes):
+    """The group for its first lane."""
+    first = [rows_of(probe, lambda A: A.sum(axis=1))[0] for probe in probes]
+    return [(row % 8, 2 * (row // 8)) for row in first]
 
 
 # ---------------------------------------------------------------------------------------------- fragment_by_hand
@@ -375,9 +390,10 @@ WRONG = {
         (upper_rows, "the register does not depend on row // 8"),
     ],
     "who_answers": [
-        (own_lane, "the lane of the one itself"),
+        (first_filled, "Elements of a row may cancel"),
+        (first_of_a, "the first register of A that is not zero"),
         (always_d0, "the lower half of the rows"),
-        (other_bit, "register % 2, not register // 2"),
+        (group_for_lane, "its first lane is 4 g"),
     ],
     "fragment_by_hand": [
         (halves_swapped, "halves of each register are swapped"),

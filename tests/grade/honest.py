@@ -45,26 +45,35 @@ def where_of_bytes(row, column):
         register += 2
     return row * 4 + column // 4, register, column % 4
 ===
-def who_answers(lane, register):
-    a = np.zeros((32, 4), np.uint32)
+def who_answers(probes):
     b = np.full((32, 2), 0x3C003C00, np.uint32)
     c = np.zeros((32, 4), np.uint32)
-    a[lane, register] = 0x3C00
-    d = tcemu.run(mma, a, b, c)
-    return tuple(np.argwhere(d)[0])
+    answers = []
+    for a in probes:
+        d = tcemu.run(mma, a, b, c)
+        answers.append(np.argwhere(d)[0])
+    return answers
 ---
-def who_answers(lane, register):
-    a = np.zeros((32, 4), dtype=np.uint32)
-    a[lane][register] = 0x3C00
+def who_answers(probes):
     ones = np.ones((32, 2), dtype=np.uint32) * 0x3C003C00
-    result = tcemu.run(mma, a, ones, np.zeros((32, 4), dtype=np.uint32))
-    for i in range(32):
-        for j in range(4):
-            if result[i, j] != 0:
-                return i, j
+    found = np.zeros((len(probes), 2), dtype=int)
+    for n, probe in enumerate(probes):
+        result = tcemu.run(mma, probe, ones, np.zeros((32, 4), dtype=np.uint32))
+        for i in reversed(range(32)):
+            for j in (3, 2, 1, 0):
+                if result[i, j] != 0:
+                    found[n] = i, j
+    return found
 ---
-def who_answers(lane, register):
-    return lane - lane % 4, 2 * (register % 2)
+def who_answers(probes):
+    halves = np.stack([probes & 0xFFFF, probes >> 16]).astype(np.uint16).view(np.float16)
+    sums = halves.astype(np.float32).sum(axis=0)
+    out = []
+    for each in sums:
+        upper = (each[:, 0] + each[:, 2]).reshape(8, 4).sum(axis=1)
+        lower = (each[:, 1] + each[:, 3]).reshape(8, 4).sum(axis=1)
+        out.append(next((4 * g, 2 * h) for g in range(8) for h, half in enumerate((upper, lower)) if half[g]))
+    return out
 ===
 def repair_swap(warp, x, out):
     warp.st_shared(4 * warp.laneid, warp.ld_global(x.at(warp.laneid)))

@@ -128,12 +128,12 @@ def test_the_guide_names_what_each_kind_of_exercise_leaves_open():
     text = (ROOT / "classroom" / "README.md").read_text(encoding="utf-8")
     lines = text.partition("What remains for somebody")[2].partition("| the mark |")[0].splitlines()
     named = [set(re.findall(r"`(\w+)`", line.split("|")[1])) for line in lines if line.startswith("| ")][2:]
-    watched, few, kernels, fixed = named
+    watched, kernels, fixed = named
     others = {name: each for name, each in exercises().items() if not works_alone(each)}
     functions = {name: each for name, each in others.items() if not isinstance(each.judge, Kernel)}
     assert watched == {name for name, each in functions.items() if each.unseen("")}
-    assert few | fixed == {name for name, each in functions.items() if not each.unseen("")}
-    assert few == {name for name in few | fixed if exercises()[name].only is not None}
+    assert fixed == {name for name, each in functions.items() if not each.unseen("")}
+    assert all(exercises()[name].only is None for name in fixed)
     assert kernels == set()
 
 

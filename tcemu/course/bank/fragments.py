@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.course.judges import Function, Kernel, registers_of, what_map, where_map
+from tcemu.course.judges import Kernel, Values, registers_of, what_map, where_map
 from tcemu.course.judges.slips import beyond, slips
 from tcemu.course.record import REGISTERS, Exercise, Given
 from tcemu.instructions import parse
@@ -100,30 +100,49 @@ def _as_columns(b: Array) -> Array:
     return b.reshape(-1).reshape(8, 32).T
 
 
-def _probe_right(lane: Array, register: Array) -> Array:
-    """The registers of D that answer a one in the low half of A: first lane, first register."""
-    gather = _fragment("a").layout.gather
-    row = gather[lane, 2 * register] // 16
-    first = _fragment("d").layout.scatter[row, 0]
-    return np.stack([first // 4, first % 4], axis=-1)
+def _probes(rng: np.random.Generator) -> Mapping[str, Any]:
+    """Registers of A for 16 probes: two elements in each of four rows, which cancel in two of the rows."""
+    matrices = np.zeros((16, 16, 16), np.float16)
+    for matrix in matrices:
+        for place, row in enumerate(rng.permutation(16)[:4]):
+            size, one, other = rng.integers(1, 5), *rng.permutation(16)[:2]
+            matrix[row, one], matrix[row, other] = size, -size if place < 2 else 3
+    return {"probes": np.stack([_fragment("a").pack(matrix) for matrix in matrices])}
+
+
+def _who_answers(given: Given) -> Array:
+    """Lane and register of D's first sum that is not zero, for each probe."""
+    return _first(np.stack([_fragment("a").unpack(probe).sum(axis=1) != 0 for probe in given.probes]))
+
+
+def _first(rows: Array) -> Array:
+    """Lane and register of the first place of D in one of these rows, for each probe: groups come before halves."""
+    group, half = np.divmod(np.argmax(rows.reshape(16, 2, 8).swapaxes(1, 2).reshape(16, 16), axis=1), 2)
+    return np.stack([4 * group, 2 * half], axis=-1)
+
+
+def _probe_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
+    lane, register = _who_answers(given).T
+    filled = np.stack([_fragment("a").unpack(probe).any(axis=1) for probe in given.probes])
+    own, word = np.divmod(np.argmax(given.probes.reshape(16, 128) != 0, axis=1), 4)
+
+    def answers(*parts: Array) -> Array:
+        return np.stack(parts, axis=-1)
+
+    yield "Elements of a row may cancel: then its sum is zero, and its registers do not answer.", _first(filled)
+    yield "You name the first register of A that is not zero: the sums are in D.", answers(own, word)
+    yield (
+        "You name the lane of the first element of A. A row's first output is in the lowest lane of its group.",
+        answers(own, word % 2 * 2),
+    )
+    yield "a1 and a3 are in the lower half of the rows, which d2 and d3 hold.", answers(lane, 0 * register)
+    yield "You return the row instead of the lane.", answers(lane // 4 + 4 * register, register)
+    yield "That is the group g, lane // 4; its first lane is 4 g.", answers(lane // 4, register)
+    yield "Lane and register are swapped.", answers(register, lane)
 
 
 def _fragment(role: str) -> Fragment:
     return parse(_MMA).fragments[role]
-
-
-_PROBE_MISTAKES = (
-    ("You name the lane of the one itself. The row's first output is in the lowest of the four lanes of its group.",
-     lambda lane, register: np.stack([lane, 2 * (register % 2)], axis=-1)),
-    ("a1 and a3 are in the lower half of the rows, which d2 and d3 hold.",
-     lambda lane, register: np.stack([lane // 4 * 4, 0 * register], axis=-1)),
-    ("a0 and a2 share a row, and so do a1 and a3: what counts is register % 2, not register // 2.",
-     lambda lane, register: np.stack([lane // 4 * 4, register // 2 * 2], axis=-1)),
-    ("You return the row instead of the lane.",
-     lambda lane, register: np.stack([lane // 4 + 8 * (register % 2), 2 * (register % 2)], axis=-1)),
-    ("That is the group g, lane // 4; its first lane is 4 g.",
-     lambda lane, register: np.stack([lane // 4, 2 * (register % 2)], axis=-1)),
-)  # fmt: skip
 
 
 #: Four elements in a register, with the mistake of still thinking of two.
@@ -318,16 +337,19 @@ EXERCISES = [
     Exercise(
         "who_answers",
         "A probe of your own",
-        "A one is in the low half of register a`register` of lane `lane`; the rest of A is zero, and all elements of B "
-        "are one (f16 `mma.sync` m16n8k16 with an f32 accumulator). Eight registers of D are then not zero. Write "
-        "`who_answers(lane, register)`, which returns lane and register of the first of them, in the order of lanes, "
-        "then registers. You may run the probe inside your function, with `tcemu.run`, or derive a formula from it.",
-        Function(
-            {"lane": range(32), "register": range(4)},
-            ("lane", "register"),
-            _probe_right,
-            _PROBE_MISTAKES,
-            how="every register of every lane",
+        "`probes` (16 × 32 × 4, uint32) has the registers of A for 16 probes. In each A, two elements of four rows are "
+        "not zero, and in some rows they cancel. All elements of B are one (f16 `mma.sync` m16n8k16 with an f32 "
+        "accumulator). Write `who_answers(probes)`, which returns an array (16, 2): lane and register of the first "
+        "register of D that is not zero, in the order of lanes, then registers, for each probe. You may run the probes "
+        'inside your function, with `tcemu.run`, or derive a rule from them. `given("who_answers").probes` are some to '
+        "try it with.",
+        Values(
+            _who_answers,
+            np.int64,
+            _probe_mistakes,
+            lambda index: f"The {('lane', 'register')[index[1]]} of probe {index[0]}",
+            axes=("probe", "part"),
+            how="every probe",
         ),
         minutes=15,
         only=REGISTERS,
@@ -335,9 +357,10 @@ EXERCISES = [
         section="9.7.14.5.8",
         hints=(
             "np.argwhere(d) lists the places that are not zero, in this order.",
-            "The answer is in the four lanes of group lane // 4. The lowest of them holds columns 0 and 1 of D.",
+            "A row's sum is in the four lanes of its group. The lowest of them holds columns 0 and 1 of D.",
         ),
         points=2,
+        draw=_probes,
     ),
     Exercise(
         "fragment_by_hand",

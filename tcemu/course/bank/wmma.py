@@ -275,10 +275,11 @@ EXERCISES = [
         "where_of_sum",
         "The map of an accumulator, found by probing",
         "The accumulator of the integer wmma m8n32k16 is 8 × 32, with eight s32 in each lane. Its map is unspecified. "
-        "Find it for sm_90: write `where_of_sum(row, column)`, which returns the lane and the index in its x.",
+        "Find it for sm_90 with `tcemu.wmma`, in a cell of its own. Then write `where_of_sum(row, column)`, which "
+        "returns the lane and the index in its x, as a formula: without tcemu, or a table that tcemu has filled.",
         _where_of_sum(),
         minutes=20,
-        only=("tcemu.wmma",),
+        only=(),
         know="the section on opaque fragments of notebook 03, and the layout line of notebook 02",
         section="9.7.14.4.1",
         hints=(
