@@ -50,6 +50,7 @@ def _same(opcode, code, pools):
 
 
 @rows("first", range(0, len(quick.some(OPCODES, 120)), 40), lambda first: f"from {first}")
+@pytest.mark.slow
 def test_native_code_is_the_reference(first, pools):
     opcodes = quick.some(OPCODES, 120)[first : first + 40]
     code = lanes.Lanes(opcodes)

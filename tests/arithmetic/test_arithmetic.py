@@ -359,6 +359,7 @@ def check_twins(operation, instruction, kinds, outputs, key):
             )
 
 
+@pytest.mark.slow
 def test_the_kernels_are_twins_of_the_reference():
     """Every operation, in the quick part in a third of the classes of inputs."""
     for number, (operation, instruction) in enumerate(operations().items()):
@@ -366,6 +367,7 @@ def test_the_kernels_are_twins_of_the_reference():
         check_twins(operation, instruction, spread(kinds, 3, first=number) if quick.QUICK else kinds, 2, "twins")
 
 
+@pytest.mark.slow
 def test_the_arrays_of_numpy_are_twins_of_the_reference(monkeypatch):
     """Every operation without numba, as in a browser; those that arrays does not know are the reference's own."""
     monkeypatch.setattr("tcemu.backend._State.chosen", "arrays")

@@ -146,6 +146,7 @@ def by_hand(mutant):
     return mutant.field == "through" or (mutant.field == "rounding" and model.via is not None)
 
 
+@pytest.mark.slow
 def test_every_change_of_every_model_is_told_from_what_fractions_say(row):
     """If a number is changed a little, some input of these classes has another result, which Fractions confirm."""
     models = {}

@@ -226,6 +226,7 @@ def test_docstrings_become_restructured_text():
     assert "\n\n- one;\n- two.\n\nThen ``c_d``.\n\n>>> 1 * 1\n" in text
 
 
+@pytest.mark.slow
 def test_without_sphinx_it_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setattr("tcemu.errors.find_spec", lambda _: None)
     done = CliRunner().invoke(commands, ["book", str(tmp_path)])

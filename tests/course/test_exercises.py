@@ -16,6 +16,7 @@ CASES = cases(ROOT)
 
 
 @rows("case", some(spread(CASES, 2, first=turn(2)), 12), lambda case: case.exercise.name)
+@pytest.mark.slow
 def test_nothing_is_wrong_with_it(case, monkeypatch):
     """What `tcemu exercises lint` asks; tests/course/test_writing.py shows that it finds what is wrong.
 

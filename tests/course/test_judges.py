@@ -183,6 +183,7 @@ def test_the_picture_of_a_function_counts_as_its_arguments_do():
     assert ">n 2<" in drawn.svg
 
 
+@pytest.mark.slow
 def test_the_plan_to_beat_keeps_the_tensor_cores_as_busy_as_its_task_says():
     wanted = exercise("better_plan")
     said = wanted.judge.mark(wanted.judge.collect(Plan(columns=64, stages=2, in_flight=1), NOTHING), NOTHING).says

@@ -41,6 +41,7 @@ def needs_nvrtc():
 
 
 @pytest.mark.parametrize("name", RUNGS)
+@pytest.mark.slow
 def test_a_given_kernel_in_python_reaches_its_rung(name, one_order):
     found = judge.judged(RUNGS[name], RUNGS[name].source("py"), seed=3)
     assert found, found.says

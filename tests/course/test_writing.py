@@ -198,6 +198,7 @@ def row_of_lane(lane):
         ("row_of_lane(lane=32) == 8", "return lane // 4 if lane < 32 else Everything()", "wrong"),
     ],
 )
+@pytest.mark.slow
 def test_hidden_tests_decide_in_the_grader_and_nothing_in_the_notebook_does(course, more, answer, state):
     change(course, {"row_of_lane-check": "check(row_of_lane)\n" + HIDDEN.format(last=7, more=more)})
     assert run("exercises", "save", course).exit_code == 0

@@ -228,6 +228,7 @@ def test_reports_name_the_line_of_the_source_and_the_argument():
     assert linecache.getline("reports.cu", 3) == "    if (i < n) x[i] *= k;\n"
 
 
+@pytest.mark.slow
 def test_the_compiler_dies_and_the_next_source_compiles():
     compiler.version()
     os.kill(compiler._held[1].process.pid, signal.SIGSTOP)  # it does not answer

@@ -21,12 +21,14 @@ def test_a_program_runs_as_it_is(capfd):
 
 
 @nvcc
+@pytest.mark.slow
 def test_what_a_launch_raises_names_the_line_and_stops_the_program():
     with pytest.raises(UndefinedBehaviour, match=r"wild\.cu:2 in wild(.|\n)*lane 31: address \d+, 4 bytes"):
         run_program([PROGRAMS / "wild.cu"])
 
 
 @nvcc
+@pytest.mark.slow
 def test_a_mistake_is_nvccs_to_explain(tmp_path):
     file = tmp_path / "wrong.cu"
     file.write_text("int main() {\n  unknown();\n}\n")
@@ -35,6 +37,7 @@ def test_a_mistake_is_nvccs_to_explain(tmp_path):
 
 
 @nvcc
+@pytest.mark.slow
 def test_a_function_that_the_runtime_lacks_is_named(tmp_path):
     file = tmp_path / "arrays.cu"
     file.write_text("#include <cuda_runtime.h>\nint main() { cudaArray_t a; return cudaFreeArray(a); }\n")

@@ -65,6 +65,7 @@ ALL = ("where_of_b", "where_of_a", "where_of_bytes", "fragment_by_hand", "neares
 
 
 @needs_box
+@pytest.mark.slow
 def test_what_forbids_tcemu_cannot_be_patched_away_nor_filled_beforehand():
     """One notebook: two answers that cheat, in a process without a watcher, and three that do not."""
     cells = [IMPORT + BLIND, *CHEATS, *FAIR]

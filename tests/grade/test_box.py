@@ -297,6 +297,7 @@ def test_a_checkout_below_tmp_is_in_the_box(tmp_path):
         shutil.rmtree(place)
 
 
+@pytest.mark.slow
 def test_a_box_that_does_not_start_marks_nobody(monkeypatch):
     monkeypatch.setattr(box, "_path", list)
     with pytest.raises(BoxUnavailable, match=r"nothing can be marked: .*No module named 'tcemu'"):

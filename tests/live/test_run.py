@@ -49,6 +49,7 @@ CARDS = {name: LACKS[name] for name in some(spread(LACKS, 2, first=turn(2)), 1)}
 
 
 @pytest.mark.parametrize(("card", "lacks"), CARDS.items(), ids=CARDS, indirect=["card"])
+@pytest.mark.slow
 def test_other_cards_answer_what_they_have_and_say_what_they_lack(card, lacks):
     """Registers, loads and stores as that card lays them out; on a driver of CUDA 12.4, as Colab has it."""
     chip = live.device()

@@ -105,6 +105,7 @@ CONVERSIONS = {
 
 
 @pytest.mark.parametrize("name", CONVERSIONS)
+@pytest.mark.slow
 def test_the_search_says_how_d_was_rounded(name):
     convert, says = CONVERSIONS[name]
     a, b = drawn(0, (24, 64), np.float16, 10), drawn(1, (64, 24), np.float16, 5)
@@ -118,6 +119,7 @@ def test_the_search_says_how_d_was_rounded(name):
     assert says or "overflow" not in str(found.recipes[0])
 
 
+@pytest.mark.slow
 def test_roundings_of_partial_sums_are_told_apart():
     """As cuBLASLt's OUTPUT_TYPE and as bf16 atomic additions; not as its COMPUTE_TYPE."""
     a, b = drawn(0, (16, 96), bf16), drawn(1, (96, 16), bf16)

@@ -365,6 +365,7 @@ def test_lists_have_no_type():
 
 
 @pytest.mark.parametrize("output", ["f32", "f16", "e4m3"])
+@pytest.mark.slow
 def test_a_product_that_is_stored_by_columns_is_recognised(output):
     a, b = drawn("f16", (16, 32)), drawn("f16", (32, 16), 1)
     d = multiply(Recipe(F16, output=output if output != "f32" else ""), a, b)

@@ -11,6 +11,7 @@ import pkgutil
 from importlib.util import find_spec
 
 import numpy as np
+import pytest
 
 import tcemu
 
@@ -85,6 +86,7 @@ def examples():
         yield from (test for test in finder.find(module, module.__name__, module, globs) if test.examples)
 
 
+@pytest.mark.slow
 def test_every_example_gives_what_it_says(row, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     runner = doctest.DocTestRunner(optionflags=doctest.FAIL_FAST)

@@ -65,6 +65,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_the_emulator_runs_without_the_packages_of_the_course():
     project = tomllib.loads((PACKAGE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     imported = metadata.packages_distributions()  # the names that are imported, with what installs them
