@@ -10,10 +10,13 @@ addresses:
 An address in .shared::cluster has 32 bits. Below 2^24 it is one in the block's own shared memory, as in .shared::cta;
 the others, which mapa makes, are
 
-    (rank + 1) 2^24        shared memory of the block with that rank in the cluster
+    (16 + rank) 2^24       shared memory of the block with that rank in the cluster
 
 On an H100, the block with that rank has the addresses from rank 2^24 on, also as its own. Here own addresses begin at 0
-in every block, as they do without clusters, so those that mapa makes begin one block later.
+in every block, as they do without clusters, so those that mapa makes have one bit more. The rank is in the same bits:
+bit 24 tells the two blocks of a pair apart, and `address & 0xfeffffff` is the same place in the first of them. CUTLASS
+computes that from a block's own addresses, so where kernels of PTX look at addresses in clusters, these have the rank,
+too (tcemu.simt.run).
 """
 
 from __future__ import annotations
@@ -29,6 +32,8 @@ Window = Literal["global", "shared", "local", "param"]
 #: The first address of each window, and the size in bytes of one block's part of the shared window.
 SHARED, LOCAL, PARAM = 1 << 40, 1 << 41, 1 << 42
 BLOCK = 1 << 24
+#: More than any rank in a cluster: what the addresses of other blocks have beside the rank.
+RANKS = 16
 _STARTS = np.array([SHARED, LOCAL, PARAM], np.int64)
 #: The bits that are zero in every address in global memory, of 32 addresses read as one long number.
 _ELSEWHERE = sum(-SHARED % (1 << 64) << 64 * lane for lane in range(32))
@@ -51,13 +56,15 @@ def generic(shared: Any, rank: Any = 0) -> Any:
 
 def mapped(shared: Any, rank: Any) -> Any:
     """mapa.shared::cluster: the same place in the shared memory of the block with this rank."""
-    return (rank + 1) * BLOCK + shared
+    return (RANKS + rank) * BLOCK + shared
 
 
 def rank_of(address: Any, own: int) -> Any:
     """The rank of the block whose shared memory an address in .shared::cluster lies in; `own` is the block's own."""
     part = address // BLOCK
-    return np.where(part > 0, part - 1, own) if isinstance(part, np.ndarray) else part - 1 if part > 0 else own
+    if isinstance(part, np.ndarray):
+        return np.where(part > 0, part - RANKS, own)
+    return part - RANKS if part > 0 else own
 
 
 def window_of(address: int) -> Window:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from tcemu.assembly import Arguments, Function, Masked, Memory, Module, Operand, Symbol, Variable, Vector
 from tcemu.simt.hidden import hidden
@@ -32,6 +33,12 @@ class Layout:
     static_shared: int
     #: numbers that stand for functions whose address is taken
     pointers: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def clustered(self) -> bool:
+        """Whether it uses addresses of shared memory in a cluster, so that it may look for the rank in its own ones."""
+        opcodes = (each.opcode for function in self.functions.values() for each in function.body)
+        return any("shared::cluster" in opcode for opcode in opcodes)
 
     @classmethod
     def of(cls, module: Module, kernel: Function) -> Layout:

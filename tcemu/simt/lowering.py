@@ -42,9 +42,9 @@ _SPACES: dict[str, Space] = {
     "param": "param", "param::entry": "param", "param::func": "param",
 }  # fmt: skip
 _COUNTS = {"v2": 2, "v4": 4, "v8": 8}
-#: The names of registers that the executor adds to a function's own: the carry flag, and the window of the block's
-#: shared memory in generic addresses.
-CARRY, WINDOW = "CC.CF", "the shared window"
+#: The names of registers that the executor adds to a function's own: the carry flag, what a generic address has more
+#: than one in the block's shared memory, and what the latter begin at.
+CARRY, WINDOW, ORIGIN = "CC.CF", "the shared window", "the first shared address"
 
 
 class Lowering:
@@ -82,6 +82,7 @@ class Lowering:
 
     def _more(self) -> Iterable[tuple[str, int]]:
         yield WINDOW, 64
+        yield ORIGIN, 64
         yield CARRY, 1
         for name in self._specials:
             if name in SPECIAL:
@@ -94,6 +95,8 @@ class Lowering:
         """Whether the address of a variable is known only when the function runs."""
         if name in self.local:
             return not self.entry
+        if name in self.layout.shared:
+            return self.layout.clustered
         return any(each.name == name for each in self.layout.variables)
 
     @property
@@ -274,7 +277,7 @@ class Lowering:
         """isspacep: whether a generic address lies in a space."""
         result, given = instruction.operands
         meaning = moves.INSIDE[instruction.opcode.partition(".")[2]]
-        sources = [self.source(given, 64), self.slots.places[WINDOW]]
+        sources = [self.source(given, 64), self.slots.places[WINDOW], self.slots.places[ORIGIN]]
         return (self.compute(number, instruction, meaning, sources, [self.place(result)]),)
 
     # ------------------------------------------------------------------------------------------ ld and st
@@ -299,7 +302,10 @@ class Lowering:
             return self._parameters(number, instruction, where.value, bits, kind[0] == "s", registers)
         machine = space not in ("local", "param", "const") and (not self.memory or bool(_STRONG & set(words)))
         signed, guard = kind[0] == "s", self.guard(instruction)
-        return (Access(number, space, writes, bits, count, signed, where, offset, tuple(registers), guard, machine),)
+        varies = space == "shared" and self.layout.clustered and isinstance(where, Place)
+        origin = self.slots.places[ORIGIN] if varies else None
+        to = tuple(registers)
+        return (Access(number, space, writes, bits, count, signed, where, offset, to, guard, machine, origin),)
 
     def _data(self, data: Operand, bits: int, kind: str, writes: bool) -> list[Source | None]:
         """The registers that a load or store moves."""

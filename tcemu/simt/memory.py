@@ -30,7 +30,8 @@ def addresses_of(frame: Frame, step: Access) -> Array:
     found = values.value(frame, step.address)
     if step.offset:
         found = found + found.dtype.type(step.offset & (1 << step.address.bits) - 1)
-    return found.astype(np.uint64).view(np.int64)
+    found = found.astype(np.uint64).view(np.int64)
+    return found if step.origin is None else found - frame.run.origin
 
 
 def stored(frame: Frame, step: Access) -> Array:

@@ -42,7 +42,7 @@ def unpack(count: int, bits: int) -> Meaning:
 
 
 def plus(ops: Any, x: Any, y: Any) -> Any:
-    """cvta.shared, with the block's window as y."""
+    """cvta.shared, with what lies between both kinds of addresses as y."""
     return x + y
 
 
@@ -54,15 +54,16 @@ def minus(ops: Any, x: Any, y: Any) -> Any:
 def _between(low: int, high: int) -> Meaning:
     """isspacep: whether a generic address x lies in a window."""
 
-    def meaning(ops: Any, x: Any, y: Any) -> Any:
+    def meaning(ops: Any, x: Any, *own: Any) -> Any:
         return (x >= low) & (x < high)
 
     return meaning
 
 
-def _own(ops: Any, x: Any, y: Any) -> Any:
-    """isspacep.shared: whether a generic address x lies in the window y of the block's own shared memory."""
-    return (x >= y) & (x < y + BLOCK)
+def _own(ops: Any, x: Any, window: Any, origin: Any) -> Any:
+    """isspacep.shared: whether a generic address x lies in the block's own shared memory."""
+    first = window + origin
+    return (x >= first) & (x < first + BLOCK)
 
 
 #: The meanings of isspacep by the space. No address counts as constant: .const is a part of global memory here.

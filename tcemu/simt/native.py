@@ -242,7 +242,10 @@ class Emitted(WarpCode):
         addresses = self._source(step.address)
         if step.offset:
             addresses = addresses + (step.offset & (1 << addresses.bits) - 1)
-        self.emit(f"store <32 x i64> {self.unsigned(addresses, 64).name}, ptr %addresses, align 64")
+        addresses = self.unsigned(addresses, 64)
+        if step.origin is not None:
+            addresses = addresses - self._source(step.origin)
+        self.emit(f"store <32 x i64> {addresses.name}, ptr %addresses, align 64")
         element = f"<32 x i{step.bits}>"
         places = [
             self.let(f"getelementptr i8, ptr %data, i64 {number * LANES * step.bits // 8}")

@@ -14,8 +14,9 @@ from tcemu.assembly import Immediate, Memory, Negated, Pair, Register, Sink, Sym
 from tcemu.assembly import Instruction as Text
 from tcemu.assembly import Operand as Given
 from tcemu.instructions import Instruction
+from tcemu.instructions.elements import space_of
 from tcemu.instructions.operand import Operand
-from tcemu.machine.addresses import PARAM, window_of
+from tcemu.machine.addresses import BLOCK, PARAM, window_of
 from tcemu.machine.masks import FULL, bits_of, lanes_of
 from tcemu.machine.registers import Registers
 from tcemu.machine.tensor_map_words import BYTES, map_of
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 Read: TypeAlias = "Callable[[Frame], Any]"
 Write: TypeAlias = "Callable[[Frame, Any], None]"
 _U32, _I64 = np.dtype(np.uint32), np.dtype(np.int64)
+#: The kinds of operands that are addresses in memory.
+_PLACES = ("address", "pointer", "tensor map")
 
 
 class Bound(NamedTuple):
@@ -44,7 +47,8 @@ def bind(instruction: Instruction, text: Text, lowering: Lowering) -> Bound:
     outs, ins, given_outs, given = matched(instruction, text.operands)
     later = accumulates(instruction)
     into = [_later(lowering, each) for one, each in zip(outs, given_outs, strict=True) if one.later]
-    reads = [_reader(lowering, operand, each, later) for operand, each in zip(ins, given, strict=True)]
+    shared = space_of(instruction) == "shared" and len([each for each in ins if each.kind in _PLACES]) == 1
+    reads = [_reader(lowering, operand, each, later, shared) for operand, each in zip(ins, given, strict=True)]
     writes = [_writer(lowering, operand, each) for operand, each in zip(outs, given_outs, strict=True)]
     both, opcode = len(writes) == 2, text.opcode  # a string is found faster than an instruction
 
@@ -199,8 +203,8 @@ def _there(operands: list[Operand], given: Sequence[Given]) -> list[Operand]:
 # ---------------------------------------------------------------------------------------------------- sources
 
 
-def _reader(lowering: Lowering, operand: Operand, given: Given, accumulates: bool) -> Read:
-    """A function of a frame: the operand as the machine takes it."""
+def _reader(lowering: Lowering, operand: Operand, given: Given, accumulates: bool, shared: bool) -> Read:
+    """A function of a frame: the operand as the machine takes it; `shared`: an address of 64 bits is one there."""
     kind = operand.kind
     if kind == "coordinates":
         return _numbers(lowering, given, np.int32)
@@ -211,7 +215,9 @@ def _reader(lowering: Lowering, operand: Operand, given: Given, accumulates: boo
         return _tensor_map(lowering, given)
     tensor = kind == "tensor address" or (operand.described and isinstance(given, Memory))
     if tensor or kind in ("address", "pointer"):
-        return _address(lowering, given, one=tensor or kind == "pointer")
+        base = given.base if isinstance(given, Memory) else given
+        narrow = isinstance(base, Register) and lowering.slots.places[base.name].bits == 32
+        return _address(lowering, given, tensor or kind == "pointer", shared=not tensor and (shared or narrow))
     if isinstance(given, Vector) or (isinstance(given, Register) and len(lowering.halves(given)) > 1):
         return _registers(lowering, given if isinstance(given, Vector) else Vector((given,)), accumulates)
     source = lowering.source(given, max(operand.bits, 32), "b")
@@ -268,10 +274,16 @@ def _predicate(source: Source, negated: bool, one: bool) -> Read:
     return lambda frame: lanes_of(frame.mask(source) ^ flip)  # type: ignore[arg-type]
 
 
-def _address(lowering: Lowering, given: Given, one: bool) -> Read:
-    """An address for each lane; one for all lanes if they give the same, where the machine takes one."""
+def _address(lowering: Lowering, given: Given, one: bool, shared: bool) -> Read:
+    """An address for each lane; one for all lanes if they give the same, where the machine takes one.
+
+    For the machine, the block's own addresses in `shared` memory begin at 0.
+    """
     memory = given if isinstance(given, Memory) else Memory(given)  # type: ignore[arg-type]
-    source, offset = lowering.source(memory.base, 64), memory.offset
+    layout, base, offset = lowering.layout, memory.base, memory.offset
+    if isinstance(base, Symbol) and base.name in layout.shared:
+        return _Always(layout.shared[base.name] + base.offset + offset)
+    source = lowering.source(base, 64)
     if isinstance(source, Constant):
         return _Always(source.value + offset)
     if not isinstance(source, Place):
@@ -283,6 +295,9 @@ def _address(lowering: Lowering, given: Given, one: bool) -> Read:
         # not the register itself, which changes before an asynchronous copy has read what the address points to
         lanes = frame.lanes(place) + wrapped
         found = lanes.view(_I64) if place.bits == 64 else lanes.astype(_I64)
+        origin = frame.run.origin if shared else 0
+        if origin:
+            found = np.where((found >= origin) & (found < origin + BLOCK), found - origin, found)
         return _agreed(frame, found) if one else found
 
     return read
@@ -305,7 +320,7 @@ def _tensor_map(lowering: Lowering, given: Given) -> Read:
     if isinstance(given, Memory) and isinstance(given.base, Symbol) and given.base.name in lowering.layout.parameters:
         at = lowering.layout.parameters[given.base.name] + given.offset
         return lambda frame: map_of(frame.run.parameters[at : at + BYTES].tobytes())
-    read = _address(lowering, given, one=True)
+    read = _address(lowering, given, one=True, shared=False)
 
     def found(frame: Frame) -> Any:
         at = read(frame)

@@ -25,8 +25,7 @@ from tcemu.simt.errors import Unsupported
 from tcemu.simt.events import Operation
 from tcemu.simt.layout import Layout
 from tcemu.simt.lines import Sites
-from tcemu.simt.lowering import WINDOW, Lowering
-from tcemu.simt.places import Place
+from tcemu.simt.lowering import ORIGIN, WINDOW, Lowering
 from tcemu.simt.steps import Access
 from tcemu.simt.swaps import begins_swaps
 from tcemu.simt.touches import Touches
@@ -78,7 +77,7 @@ class Program:
         self.block_of = _blocks_of_instructions(self.blocks, len(function.body))
         #: the loads and stores of segments, by the number of the instruction
         self.accesses = {step.number: step for block in self.blocks for step in block.steps if isinstance(step, Access)}
-        self._window: Place = self.slots.places[WINDOW]
+        self._window, self._origin = (self.slots.places[name] for name in (WINDOW, ORIGIN))
 
     @cached_property
     def counted(self) -> list[list[str]]:
@@ -213,9 +212,14 @@ class Program:
                 frame.lanes(place)[:] = value
         for symbol, place in lowering.addresses.items():
             local = lowering.local.get(symbol.name)
-            start = run.pointers[symbol.name] if local is None else frame.base + local
+            shared = self.layout.shared.get(symbol.name)
+            if local is not None:
+                start = frame.base + local
+            else:
+                start = run.pointers[symbol.name] if shared is None else run.origin + shared
             frame.lanes(place)[:] = start + symbol.offset
-        frame.lanes(self._window)[:] = SHARED + run.core.block.rank * BLOCK
+        frame.lanes(self._window)[:] = SHARED + run.core.block.rank * BLOCK - run.origin
+        frame.lanes(self._origin)[:] = run.origin
 
 
 def _all(frame: Frame) -> int:

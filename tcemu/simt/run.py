@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.errors import LaunchError
+from tcemu.machine.addresses import mapped
 from tcemu.machine.events import By
 from tcemu.machine.masks import FULL, lanes_of
 from tcemu.machine.waits import Parked, Wait
@@ -54,6 +55,9 @@ class Run:
         self.parameters = aligned(len(parameters))
         self.parameters[: len(parameters)] = np.frombuffer(parameters, np.uint8)
         self.pointers = pointers
+        #: what the block's own addresses in shared memory begin at
+        clustered = program.layout.clustered and self.core.block.shape.ranks > 1
+        self.origin = mapped(0, self.core.block.rank) if clustered else 0
         self.local = Local(program.local_bytes)
         self.context = Context(self)
         #: the lanes that are active now: as bits, as bool (32,) or None for all, and the first of them

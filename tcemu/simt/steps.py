@@ -59,6 +59,8 @@ class Access:
     guard: Guard | None
     #: whether the machine does it: a strong access, or any if the schedule may switch before it
     machine: bool = False
+    #: what the block's own shared memory begins at, if that is not always 0
+    origin: Source | None = None
 
     @property
     def size(self) -> int:
