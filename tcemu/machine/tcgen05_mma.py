@@ -18,6 +18,7 @@ from tcemu.formats import lookup
 from tcemu.instructions import Instruction
 from tcemu.instructions.tcgen05_product import Product
 from tcemu.layouts.tcgen05 import a_operand, accumulator, metadata, scale_factors, scales_of_b_in_a_pair
+from tcemu.layouts.zero_column_mask import ZeroColumnMask
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import Area, By, Tcgen05
 from tcemu.machine.masks import LANES
@@ -91,11 +92,7 @@ class _Mma:
                 f"{instruction}: how the hardware rounds a D that scale_input_d has made smaller has not been "
                 "published; leave it 0"
             )
-        if self.given.get("zero_column_mask"):
-            raise ArithmeticUnknown(
-                f"{instruction}: what the mask of zero columns does is described in contradictory ways (PTX ISA "
-                f"{instruction.section}); leave it 0"
-            )
+        self.zeroed = self._zeroed()
         #: operands in shared memory and in Tensor Memory, by role
         self.tiles: dict[str, SharedTile] = {}
         self.cells: dict[str, Cells] = {}
@@ -190,6 +187,22 @@ class _Mma:
         bits = np.unpackbits(np.array(words, np.uint32).view(np.uint8), bitorder="little").astype(bool)
         return list(bits.reshape(-1, 128))
 
+    def _zeroed(self) -> Array | None:
+        """Whether each column of B counts as zeros, bool (n,); None if the instruction has no mask."""
+        given = self.given.get("zero_column_mask")
+        if given is None:
+            return None
+        try:
+            found = ZeroColumnMask.decode(self._whole("zero_column_mask", given))
+        except LayoutError as error:
+            refused(self.core, self.by, self.instruction, error, idesc=False)
+        if found.enabled and found.shift:
+            raise ArithmeticUnknown(
+                f"{self.instruction}: how far a shift of B reaches has not been published; leave bits 61:56 of the "
+                "zero-column mask 0"
+            )
+        return found.columns(self.product.descriptor.m, self.product.descriptor.n)
+
     # ------------------------------------------------------------------------------------------ what
 
     def _end(self) -> None:
@@ -199,6 +212,8 @@ class _Mma:
         tile_b = self.tiles["b"]
         b = np.concatenate([tile_b.read(units) for units in shared]) if len(shared) > 1 else tile_b.read(shared[0])
         right = np.ascontiguousarray(b.T)[None]
+        if self.zeroed is not None:
+            right = np.where(self.zeroed, right.dtype.type(0), right)
         storage = {role: form.storage for role, form in product.operation.formats.items()}
         for number, memory in enumerate(self.memories):
             a = self.tiles["a"].read(shared[number]) if "a" in self.tiles else self.cells["a"].read(memory)

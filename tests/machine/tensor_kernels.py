@@ -131,7 +131,7 @@ class Placed:
         tile = Descriptor(start, lbo=16 * rows, sbo=128)
         return tcgen05_descriptor(tile), chunks.tobytes()
 
-    def run(self, *, adds=True, mask=None, policy="late", seed=0):
+    def run(self, *, adds=True, mask=None, zeros=None, policy="late", seed=0):
         """The new D (m, n): as tcgen05.mma of the machine leaves it, read from Tensor Memory."""
         found, group = self.product.descriptor, self.group
         rows, columns = found.m // group, found.n // group
@@ -170,7 +170,8 @@ class Placed:
                 with warp.only(warp.elect_sync()):
                     masks = [] if mask is None else [mask]
                     d, right = self.D + self.beside["d"], right + self.beside["b"]
-                    warp.run(self.instruction, d, left, right, *more, *masks, adds)
+                    tail = [] if zeros is None else [zeros]
+                    warp.run(self.instruction, d, left, right, *more, *masks, adds, *tail)
                     everyone = 3 if group == 2 else None
                     warp.tcgen05_commit(BARRIER, everyone, cta_group=group)
             warp.mbarrier_wait(BARRIER, 0)

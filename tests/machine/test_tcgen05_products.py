@@ -8,6 +8,7 @@ from tensor_kernels import ORDERS, Placed
 import tcemu
 from tcemu.errors import ArithmeticUnknown, LaunchError
 from tcemu.layouts import instruction_descriptor
+from tcemu.layouts.zero_column_mask import ZeroColumnMask
 
 #: kind, types of A, B and D, m, n, number of blocks
 _KINDS = [
@@ -134,6 +135,27 @@ def test_what_a_product_does_not_take(change, says):
     with pytest.raises(LaunchError) as caught:
         placed.run()
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("m", [32, 64, 128])
+def test_columns_that_count_as_zeros(m):
+    """A mask of .ws: as if B had zeros there, with infinities in A, too. 3 zeros, 4 of B, from the second on."""
+    placed = _placed("f16", "f16", "f16", "f32", m, 64, 1, ws=True)
+    placed.a[0, 0] = 0x7C00
+    mask = ZeroColumnMask(3, 4, (1, 0, 1, 0), (1, 1, 2, 3))
+    found = placed.run(zeros=mask.encode())
+    zeroed = (np.arange(64 * m // 128)[None] + np.array(mask.start[: 128 // m])[:, None]) % 7
+    zeroed = np.where(np.array(mask.first[: 128 // m])[:, None], zeroed < 3, zeroed >= 4).reshape(-1)
+    placed.b[zeroed] = 0
+    assert np.array_equal(found, _wanted(placed))
+
+
+def test_a_shift_of_b_is_refused():
+    placed = _placed("f16", "f16", "f16", "f32", 128, 64, 1, ws=True)
+    with pytest.raises(ArithmeticUnknown, match="how far a shift of B reaches"):
+        placed.run(zeros=ZeroColumnMask(shift=2).encode())
+    with pytest.raises(LaunchError, match="of which 38:36 and 63:62 must be 0"):
+        placed.run(zeros=1 << 36)
 
 
 def test_rows_that_are_shifted_are_refused():
