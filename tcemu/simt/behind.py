@@ -1,7 +1,7 @@
-"""The blocks behind an operation: where lanes certainly come after it and from where none gets back to it.
+"""Where the blocks of a function lead: sets of blocks, a bit for each.
 
-Lanes that are in such a block have left the operation out: others that wait for them there wait in vain. The blocks are
-sets of bits, one for each block of the function.
+The blocks behind an operation are those where lanes certainly come after it and from where none gets back to it. Lanes
+that are in such a block have left the operation out: others that wait for them there wait in vain.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from tcemu.simt.steps import Block, Branch, Leave
 
 #: What follows a block, if lanes leave the function there.
 _OUT = -1
+#: Operations that may end the kernel for their lanes.
+_LEAVING = ("call", "trap")
 
 
 def behind(blocks: Sequence[Block], tables: Iterable[int]) -> list[int]:
@@ -31,6 +33,16 @@ def behind(blocks: Sequence[Block], tables: Iterable[int]) -> list[int]:
         )
         for number in range(len(blocks))
     ]
+
+
+def endless(blocks: Sequence[Block], tables: Iterable[int]) -> int:
+    """The blocks from which no lane leaves the function, by itself or in a function that it calls."""
+    anywhere = tuple(tables)
+    follows = [_follow(number, block, anywhere) for number, block in enumerate(blocks)]
+    for number, block in enumerate(blocks):
+        if block.operation is not None and block.operation.opcode.startswith(_LEAVING):
+            follows[number] += (_OUT,)
+    return (1 << len(blocks)) - 1 & ~_ends(follows)
 
 
 def bits(mask: int) -> Iterable[int]:

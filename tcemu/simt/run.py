@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.errors import LaunchError
+from tcemu.errors import LaunchError, Unending
 from tcemu.machine.addresses import mapped
 from tcemu.machine.events import By
 from tcemu.machine.masks import FULL, lanes_of
@@ -342,11 +342,22 @@ class Run:
         """A group has gone round a loop for long: others go first, of this warp or of all."""
         context, core = self.context, self.core
         context.flush()
+        if frame.program.endless >> block & 1:
+            self._unending(frame, block, mask)
         self._add(frame, block, mask)
         if len(self.ready) > 1:
             self.tired[frame, block] = None
         core.ran(context.refuel(), stored=context.stored())
         core.grid.scheduler.rest(core.strand)
+
+    def _unending(self, frame: Frame, block: int, mask: int) -> None:
+        core, program = self.core, frame.program
+        core.at = program.sites[program.blocks[block].first]
+        core.grid.fail(Unending(
+            f"warp {core.index} of block {core.block.number} is in a loop that never ends, at {core.at}: nothing leads "
+            "out of it. A compiler may read what a loop waits for once, before the loop; let it read a volatile "
+            "variable or an atomic"
+        ))  # fmt: skip
 
     def _finish(self, frame: Frame, number: int, mask: int) -> None:
         """An access that native code cannot do: the executor does it, or says what is wrong with it."""

@@ -342,3 +342,17 @@ def test_lanes_that_go_past_a_call_are_missed_in_the_function():
     body = "setp.ge.u32 %p1, %r0, 8;  @%p1 bra $after;  call f;\n$after:\n st.global.u32 [%rd0], %r0;"
     result = kernel(body, before=before)(1, 32, np.zeros(32, np.uint32), sanitizer="collect")
     assert {each.rule for each in result.reports} == {"aligned-divergent"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "$loop:\n bra.uni $loop;",
+        "$loop:\n add.u32 %r1, %r1, 1;\n setp.eq.u32 %p1, %r1, 7;\n @%p1 bra $loop;\n bra $loop;",
+    ],
+)
+def test_a_loop_without_a_way_out_ends_the_launch(body):
+    """NVRTC makes the first of `while (*flag == 0) {}`: it reads the flag once."""
+    out = np.zeros(32, np.uint32)
+    with pytest.raises(tcemu.errors.Unending, match=r"never ends, at test.ptx:\d+: nothing leads out of it"):
+        kernel(f"setp.lt.u32 %p2, %r0, 4;\n @%p2 ret;\n {body}")(1, 32, out)
