@@ -60,8 +60,8 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers():
-    """One worker more than there are cores: the tests of browsers, boxes and servers mostly wait."""
-    return (os.cpu_count() or 1) + 1
+    """Two workers more than there are cores: the tests of browsers, boxes and servers mostly wait."""
+    return (os.cpu_count() or 1) + 2
 
 
 @pytest.hookimpl(wrapper=True)
