@@ -494,11 +494,11 @@ BAD = {
     "a list as memory": (LD_A, (0, 16), {"memory": [0] * 2048}, ["memory= must be a uint8 array", "list"]),
     "a pointer that is not aligned": (
         LD_A,
-        (16, 16),
+        (8, 16),
         {"memory": BYTES},
         [
-            ": pointer: address 16 is not a multiple of 32",
-            "it starts at a multiple of the fragment's size in bytes",
+            ": pointer: address 8 is not a multiple of 16",
+            "it starts at a multiple of 16 bytes, by the manual at one of the fragment's size",
             "PTX ISA 9.1, 9.7.14.4.3",
         ],
     ),
@@ -506,7 +506,7 @@ BAD = {
         LD_A.replace("row", "col"),
         (8, 16),
         {"memory": BYTES},
-        [": pointer: address 8 is not a multiple of 32"],
+        [": pointer: address 8 is not a multiple of 16"],
     ),
     "a pointer behind the end": (
         LD_A,
@@ -559,9 +559,9 @@ BAD = {
     ),
     "a store that is not aligned": (
         ST_D,
-        (16, D),
+        (24, D),
         {"memory": BYTES},
-        [": pointer: address 16 is not a multiple of 32", "PTX ISA 9.1, 9.7.14.4.4"],
+        [": pointer: address 24 is not a multiple of 16", "PTX ISA 9.1, 9.7.14.4.4"],
     ),
     "pointers that do not fit": (
         LD_A,

@@ -325,6 +325,22 @@ def test_a_padded_stride_of_wmma_runs_with_a_hint():
     assert [(each.rule, each.severity) for each in result.reports] == [("misaligned", "hint")]
 
 
+def test_a_pointer_of_wmma_at_16_bytes_runs_with_a_hint():
+    """An H200 gave the right product for tiles of b that are 8 columns of f16 wide and lie side by side."""
+
+    def kernel(warp, out):
+        warp.st_shared(4 * warp.laneid, warp.laneid)
+        warp.bar_warp_sync()
+        x = warp.run("wmma.load.b.sync.aligned.row.m32n8k16.shared.f16", 16, 8)
+        warp.st_global(out.at(warp.laneid), x[:, 0])
+
+    options = {"target": "sm_80", "sanitizer": "collect", "shared": 512}
+    out = np.zeros(32, np.uint32)
+    (report,) = (each for each in tcemu.launch(kernel, 1, 32, (out,), **options).reports if each.rule == "misaligned")
+    assert report.severity == "hint"
+    assert "has a pointer, 16, that is not a multiple of 32" in report.message
+
+
 def test_collect_reports_what_ends_the_launch():
     """No exception replaces a report."""
     for name in ("a_ballot_that_names_too_many", "the_warps_wait_for_different_groups", "used_after_its_end"):

@@ -38,6 +38,7 @@ def a_fragment_of_a_as_b(warp: Any, g: Any) -> None:
     warp.run(WMMA, a, a, c)  # <- reported
 
 
+_POINTER = "Keep the pointer, or start each tile at a multiple of the fragment's size in bytes."
 _STRIDE = "Keep the stride, or make it a multiple of the fragment's size in bytes."
 
 
@@ -93,7 +94,7 @@ class Fragments:
             self._latest = instruction.opcode, origins
 
     def _accessed(self, event: Accessed) -> None:
-        """Give a hint about lines that CUDA's guide allows and the manual does not."""
+        """Give a hint about lines and pointers that GPUs take and the manual does not allow."""
         first, end = event.extent
         if not (first | end - event.size) % _COARSE or not _opaque(event.instruction):
             return  # the first line and the last one, an odd number of strides apart, are aligned, so all are
@@ -101,13 +102,20 @@ class Fragments:
         wanted = _alignment(event.instruction, event.size)
         if first % wanted or second % wanted:  # all lines are as far apart as these two
             at = int(event.addresses[event.addresses % wanted != 0][0])
-            message = (
-                f"{event.instruction} accesses a line at {at}, which is not a multiple of {wanted}. It works: CUDA's "
-                f"guide requires a stride that is a multiple of 16 bytes, and padded tiles rely on it; the manual "
-                f"requires every line to be aligned to the size of the fragment"
+            self._hint(
+                event,
+                f"accesses a line at {at}, which is not a multiple of {wanted}. It works: CUDA's guide requires a "
+                f"stride that is a multiple of 16 bytes, and padded tiles rely on it; the manual requires every line "
+                f"to be aligned to the size of the fragment",
+                _STRIDE,
             )
-            what = f"{event.space} memory"
-            self._block.hint(Report("misaligned", message, event.by, what, remedy=_STRIDE, weight="hint"))
+        elif first % (size := _size(event.instruction)):
+            told = f"has a pointer, {first}, that is not a multiple of {size}, the size of the fragment in bytes"
+            self._hint(event, f"{told}. It works on GPUs, which need 16, but the manual requires it", _POINTER)
+
+    def _hint(self, event: Accessed, told: str, remedy: str) -> None:
+        message, what = f"{event.instruction} {told}", f"{event.space} memory"
+        self._block.hint(Report("misaligned", message, event.by, what, remedy=remedy, weight="hint"))
 
     def _report(self, event: Issued, role: str, origin: Origin) -> None:
         instruction, here, (made, made_role, target) = event.instruction, self._block.target, origin
@@ -137,8 +145,13 @@ _COARSE = 32
 @lru_cache(maxsize=1024)
 def _alignment(instruction: Instruction, size: int) -> int:
     """The alignment, a power of two, that the manual requires for lines of `size` bytes."""
+    return min(_size(instruction), size)
+
+
+def _size(instruction: Instruction) -> int:
+    """The bytes of a fragment in a lane."""
     fragment = instruction.fragments[instruction.words["matrix"]]
-    return min(fragment.registers * fragment.container.register_bits // 8, size)
+    return fragment.registers * fragment.container.register_bits // 8
 
 
 @lru_cache(maxsize=1024)
