@@ -16,6 +16,7 @@ FILES = {path.stem: json.loads(path.read_text()) for path in sorted(RECORDED.glo
 
 
 @pytest.mark.parametrize("name", FILES)
+@pytest.mark.slow
 def test_what_the_peer_answered(row, name):
     provenance, answers = FILES[name]["provenance"], FILES[name]["answers"]
     peer = PEERS[name.split("-")[0]]

@@ -165,6 +165,7 @@ def test_every_change_of_every_model_is_told_from_what_fractions_say(row):
             assert all(map(by_hand, left.values())), list(left)
 
 
+@pytest.mark.slow
 def test_a_floor_that_no_input_reaches_changes_nothing(row):
     """The changes that the check of the table's numbers leaves out, because no recording could show them."""
     unreachable = [(one, m) for one in of_floats() for m in mutants(one) if idle(one, m) and m.how != "-1"]

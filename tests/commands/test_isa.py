@@ -91,6 +91,7 @@ def test_every_example_runs(instruction):
 
 
 @BY_OPCODE
+@pytest.mark.slow
 def test_the_text_fits_80_columns_and_needs_no_colour(instruction):
     text = ask(instruction)
     assert text.startswith(instruction.opcode)
@@ -389,6 +390,7 @@ def test_elements_that_stand_elsewhere():
 
 
 @WITH_MATRICES
+@pytest.mark.slow
 def test_the_picture_is_svg(instruction, tmp_path):
     assert ET.fromstring(ask(instruction, "--format", "svg")).tag.endswith("svg")  # noqa: S314 - our own text
     role = next(iter(instruction.fragments))

@@ -42,6 +42,7 @@ def test_every_model_of_the_arithmetic_table_is_warmed(known):
     assert models == {type(row.model) for row in ROWS}
 
 
+@pytest.mark.slow
 def test_the_second_time_there_is_nothing_to_do(tmp_path, monkeypatch, known):
     done = []
     monkeypatch.setattr("tcemu.kernels.host.compiling.cache_folder", lambda: tmp_path)

@@ -56,6 +56,7 @@ def test_a_given_kernel_in_cuda_reaches_its_rung(name, one_order):
     assert found.cycles == pytest.approx(RUNGS[name].given["cu"], rel=0.05)  # another NVRTC orders loads differently
 
 
+@pytest.mark.slow
 def test_a_given_kernel_is_right_in_every_order():
     assert judge.judged(RUNGS["warp_specialised"], RUNGS["warp_specialised"].source("py"), seed=4)
 
@@ -129,6 +130,7 @@ def test_the_rung_before_does_not_pass(one_order):
     assert "this rung is about ldmatrix" in found.says
 
 
+@pytest.mark.slow
 def test_a_kernel_of_tcemu_is_not_ones_own(one_order):
     text = f"import numpy as np\n{GEMM}\n{RUNGS['naive'].source('py').replace('def kernel', 'def mine')}"
     text = text.replace("mma_pipeline.multiply(", "mine(warp, a, b, d); mma_pipeline.multiply(")

@@ -75,6 +75,7 @@ FORMS = {
 
 
 @rows("name", EVERY, str)
+@pytest.mark.slow
 def test_a_kernel_may_be_any_object_that_can_be_called(name):
     number = list(EVERY).index(name) % len(FORMS)
     form = FORMS[list(FORMS)[number]]

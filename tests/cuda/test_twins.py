@@ -82,6 +82,7 @@ def test_other_orders_give_the_same_bits():
         assert np.array_equal(theirs(*given), wanted)
 
 
+@pytest.mark.slow
 def test_the_bug_of_a_twin_is_found():
     """A twin without its wait reads what has not arrived: the sanitizer names the line of the .cu."""
     if not cuda.available():

@@ -58,6 +58,7 @@ def test_an_error_is_the_learners_line_and_the_message():
     assert max(map(len, lines)) <= 100
 
 
+@pytest.mark.slow
 def test_a_race_is_told_by_the_lines_of_the_kernel():
     text = told(RACE)
     assert text.splitlines()[:13] == [
@@ -87,6 +88,7 @@ def test_nothing_of_the_package_or_of_the_machine_is_shown(cells):
     assert not re.search(r"ipykernel|ipython-input|site-packages|/tmp/|tcemu/|\.py", text), text
 
 
+@pytest.mark.slow
 def test_a_warning_names_the_cell():
     warning = (*RACE[:2], RACE[2].replace("shared=256", "shared=256, sanitizer='warn'"))
     lines = errors_of(warning).splitlines()

@@ -184,6 +184,7 @@ def test_the_canonical_nan_is_the_one_of_the_hardwares_conversions(form):
 
 
 @rows("form, rounding, satfinite", some(product(SMALL_FLOATS, ROUNDINGS, (False, True)), 12))
+@pytest.mark.slow
 def test_encode_agrees_with_a_search_among_the_values(form, rounding, satfinite):
     values = telling_values(form)
     got, expected = form.encode(values, rounding, satfinite), expected_patterns(form, values, rounding, satfinite)

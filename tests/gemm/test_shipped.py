@@ -303,6 +303,7 @@ def decoded(q, k, v, table, lengths, splits):
     return out
 
 
+@pytest.mark.slow
 def test_paged_decode(row):
     for number, given in enumerate((cached(), cached(splits=8), cached(heads=32), cached(heads=2))):
         with row(f"{given[0].shape[1]} heads, {given[-1]} splits"):

@@ -95,6 +95,7 @@ def test_a_ring_of_any_size_is_one_group_of_copies_that_differ(number, ring):
     assert [set(group.students) for group in found if members & {*group.students}] == [members]
 
 
+@pytest.mark.slow
 def test_people_who_worked_alone_are_left_alone():
     """Obvious answers, repairs that everybody finds, and long answers of common parts: a few pairs in ten classes."""
     named = 0

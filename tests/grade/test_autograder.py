@@ -134,6 +134,7 @@ def _without_bubblewrap(place):
     return str(place / "bin")
 
 
+@pytest.mark.slow
 def test_what_cannot_be_graded_has_no_results_and_is_no_zero(autograder, tmp_path):
     nobody = METADATA | {"users": []}
     done, results = graded(extracted(autograder, tmp_path, notebook(HONEST), metadata=nobody))

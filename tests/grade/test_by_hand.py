@@ -52,6 +52,7 @@ def test_points_and_comments_by_hand_are_kept_over_a_regrade_and_shown_as_such(t
         assert (held["score"], "the grader gave 1" in held["tests"][0]["output"]) == (5.5, True)
 
 
+@pytest.mark.slow
 def test_nbgrader_gets_points_by_hand_as_such(tmp_path):
     api = pytest.importorskip("nbgrader.api")
     (tmp_path / "manual.csv").write_text("student;exercise;points;comment\nada;exercise0;3,5;good\n")
@@ -272,6 +273,7 @@ def test_a_file_of_no_website_is_told(tmp_path, text, says):
         filled(tmp_path / "export.csv", [grade("ada", 1.0)], {})
 
 
+@pytest.mark.slow
 def test_the_command_fills_in_both(tmp_path):
     for name, text in (("canvas", CANVAS), ("moodle", MOODLE)):
         (tmp_path / f"{name}.csv").write_text(text)

@@ -306,6 +306,7 @@ def test_ids_in_the_gradebook_survive_an_export_that_quotes_nothing():
 # ---------------------------------------------------------------------------------------------- whose they are
 
 
+@pytest.mark.slow
 def test_grades_and_feedback_are_their_owner_s(tmp_path):
     out = tmp_path / "term" / "grades"
     before = os.umask(0)

@@ -35,6 +35,7 @@ ONE = {"ue8m0": 0x7F, "ue4m3": 0x38}
 # Legality -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_is_not_in_the_table_is_refused():
     assembler.check_refusals(FAMILY, len(some(range(3), 1)))
 

@@ -124,6 +124,7 @@ def test_anything_parses_or_is_explained(instruction, target, ptx):
 
 
 @given(TEXTS, st.lists(ANYTHING, max_size=5), st.sampled_from(sorted(TARGETS)), ANYTHING)
+@pytest.mark.slow
 def test_anything_runs_or_is_explained(text, operands, target, memory):
     only_tcemu_errors(tcemu.run, text, *operands, target=target)
     only_tcemu_errors(tcemu.run, text, *operands, target=target, shared=memory)

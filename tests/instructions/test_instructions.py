@@ -156,6 +156,7 @@ def check_refusals(variants, count):
             assert "PTX ISA 9.1, 9.7.14.5.14" in str(error.value)
 
 
+@pytest.mark.slow
 def test_what_is_not_in_the_table_is_refused():
     check_refusals(some(MMA.variants, 60), 4)
 

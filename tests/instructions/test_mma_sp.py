@@ -38,6 +38,7 @@ def home(instruction):
 # Legality -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_is_not_in_the_table_is_refused():
     assembler.check_refusals(FAMILY, len(some(range(3), 1)))
 

@@ -70,6 +70,7 @@ def misspelt(draw):
 
 @examples(200)
 @given(misspelt())
+@pytest.mark.slow
 def test_a_suggestion_is_legal_and_of_the_same_family(pair):
     opcode, text = pair
     try:

@@ -44,6 +44,7 @@ def takes(line, target):
     return True
 
 
+@pytest.mark.slow
 def test_operands_are_legal_where_the_assembler_takes_them(row):
     assert len(LINES) > 300
     for line, target, taken in LINES:

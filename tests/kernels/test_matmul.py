@@ -286,6 +286,7 @@ def test_tiles_threads_and_depths_change_nothing(name, shape):
 
 @given(data=st.data())
 @examples(150)
+@pytest.mark.slow
 def test_any_rule_and_any_bits(data):
     narrow = st.sampled_from(["f16", "bf16", "tf32", "e5m2", "e4m3", "e3m2", "e2m3", "e2m1"])
     acc = data.draw(st.sampled_from(["f16", "f32"]))

@@ -83,6 +83,7 @@ class Guarded:
         return any((side.view(np.uint8) != BYTE).any() for room in self.rooms for side in (room[:GUARD], room[-GUARD:]))
 
 
+@pytest.mark.slow
 def test_nothing_is_written_beside_an_array(row, monkeypatch):
     guarded, by_address = Guarded(), 0
     monkeypatch.setenv("TCEMU_KERNELS", "numba")

@@ -247,6 +247,7 @@ def test_a_bias_beside_c_is_added_first_where_cs_product_is_fused():
     assert multiply(Recipe(F16, fused="none"), a, a.T, c, **both) == plain
 
 
+@pytest.mark.slow
 def test_few_elements_or_narrow_ones_are_no_proof():
     """Of a true recipe: one element, many of a narrow type, and many of a wide one."""
     a, b = drawn(0, (32, 64), bf16), drawn(1, (64, 32), bf16)
@@ -258,6 +259,7 @@ def test_few_elements_or_narrow_ones_are_no_proof():
         assert "undecided" in str(found).lower()
 
 
+@pytest.mark.slow
 def test_a_wrong_recipe_is_not_called_certain():
     """Bits of nobody, exact sums rounded to a narrow type: some recipe gives them all, and the verdict knows better."""
     for seed in range(2):

@@ -48,6 +48,7 @@ def gives_every_bit(product):
 
 
 @rows("product", some([p for p in KNOWN if small(p)], 12), ids=lambda product: product["name"])
+@pytest.mark.slow
 def test_the_recipe_gives_every_bit_of_what_a_library_computed(product):
     gives_every_bit(product)
 
@@ -123,6 +124,7 @@ def schedules(base, depth):
 
 
 @rows("base", some(BASES, 12), ids=lambda base: f"{base.a} {base.b} {base.recipe}")
+@pytest.mark.slow
 def test_sums_at_single_elements_are_those_of_the_whole_product(base):
     depth = 40 if not base.recipe.tile else 64
     a, b = drawn(base.a, (3, depth)), drawn(base.b, (depth, 2), 1)

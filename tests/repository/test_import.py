@@ -175,6 +175,7 @@ def test_both_completers_offer_the_rooms():
     assert not offered & {"import_module", "TYPE_CHECKING", "annotations"}
 
 
+@pytest.mark.slow
 def test_a_notebook_completes_what_a_learner_types(row):
     """Jupyter asks jedi, which does not execute what it does not know: it reads annotations."""
     from IPython.core.completer import provisionalcompleter

@@ -37,6 +37,7 @@ def wheel(tmp_path_factory):
         yield opened
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_the_package_and_the_course_and_nothing_else(wheel):
     names = {name for name in wheel.namelist() if not name.startswith(f"tcemu-{tcemu.__version__}.dist-info/")}
     course = {f"tcemu/course/material/{name}" for name in files(ROOT)}

@@ -131,6 +131,7 @@ def random_kernel(steps, filled):
 @pytest.mark.parametrize("most", [64, 3])
 @examples(200, deadline=None)
 @given(STEPS, st.booleans(), st.integers(0, 2))
+@pytest.mark.slow
 def test_random_accesses(cluster, most, steps, filled, seed):
     watch = Batching(most=most)
     arrays = np.zeros(WORDS, np.uint32), np.zeros(WORDS, np.uint32)

@@ -78,6 +78,7 @@ def run(steps):
 
 @examples(300)
 @given(STEPS)
+@pytest.mark.slow
 def test_loads_stores_and_atomics(steps):
     def claim(shadow, addresses, size, first, lanes, strong, extent, own):
         shadow.settle(extent)  # with which the long way of a write begins

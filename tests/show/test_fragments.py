@@ -218,6 +218,7 @@ DIFFERENT = {tuple(str(i.fragments[role]) for role in "abd"): name for name, i i
 
 
 @rows("name", some(DIFFERENT.values(), 10))
+@pytest.mark.slow
 def test_every_instruction_has_a_map_that_fits_a_page(name: str) -> None:
     instruction = FORMS[name]
     picture = show.mma_map(instruction, lane=13)

@@ -57,6 +57,7 @@ def test_lanes_recurse_to_depths_of_their_own():
     assert out.tolist() == [0, 1, 1, 2, 3, 5, 8, 13] * 4
 
 
+@pytest.mark.slow
 def test_a_recursion_without_end_is_an_error():
     endless = _FIB.replace("@%p1 bra $small;", "")
     with pytest.raises(LaunchError, match="A recursion may never end"):
