@@ -15,161 +15,22 @@ kernel shows it only to a reader who has predicted; one without a kernel, to a r
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import product
 from numbers import Real
-from typing import Any, Protocol
+from typing import Any
 
 from tcemu.arguments import explained
-from tcemu.errors import OperandError, TcemuError, briefly, counted, is_whole, listing, ranges, shown
+from tcemu.errors import OperandError, TcemuError, briefly, counted, is_whole, listing, ranges
 from tcemu.formats import Format, lookup
 from tcemu.show.bits import number_bits
-from tcemu.show.formulas import evaluate
+from tcemu.show.kinds import Bits, Choice, Formula, Kind, Number
 from tcemu.show.prose import html, inline, paragraphs
 from tcemu.show.ticks import tick
 from tcemu.show.view import Control, view, widget_bundle
-from tcemu.show.words import neat as written
 
 #: What readers predicted, by question, so that it is still there when the cell runs again.
 _PREDICTED: dict[str, dict[str, str]] = {}
-
-
-class _Kind(Protocol):
-    """One part of a question: what a reader gives, and what is right."""
-
-    @property
-    def answer(self) -> str:
-        """The right answer, as text."""
-        ...
-
-    def control(self) -> Control:
-        """What view.js needs to ask for it, without name, label and value."""
-        ...
-
-    def differs(self, given: str) -> str:
-        """How `given` differs from the answer, in words; empty if it is right. Raises OperandError if it is invalid."""
-        ...
-
-
-@dataclass(frozen=True)
-class _Number:
-    right: float
-    among: Sequence[int] = ()
-    #: Words of the question, which may stand before a number: d3, lane 5.
-    words: frozenset[str] = frozenset()
-
-    @property
-    def answer(self) -> str:
-        return written(self.right)
-
-    def control(self) -> Control:
-        return {"kind": "text", "hint": f"a number: {ranges(self.among)}" if self.among else "a number"}
-
-    def differs(self, given: str) -> str:
-        number = evaluate(self._bare(given))
-        if self.among and number not in self.among:
-            raise OperandError(f"{given} is not among {ranges(self.among)}")
-        if number == self.right or (math.isnan(number) and math.isnan(self.right)):
-            return ""
-        if written(number).removeprefix("≈ ") == self.answer.removeprefix("≈ "):
-            return ""  # the answer, rounded as it is shown
-        if not (math.isfinite(number) and math.isfinite(self.right)):
-            return f"{given}"
-        gap = written(abs(number - self.right))
-        return f"{given}, which is {gap} too {'large' if number > self.right else 'small'}"
-
-    def _bare(self, given: str) -> str:
-        """The number alone, of an answer such as d3."""
-        named = re.fullmatch(r"\s*([a-z]+)\s*(\d+)\s*", given, re.IGNORECASE)
-        return named[2] if named and named[1].lower() in self.words else given
-
-
-@dataclass(frozen=True)
-class _Choice:
-    right: str
-    options: tuple[str, ...]
-
-    @property
-    def answer(self) -> str:
-        return f"“{self.right}”"
-
-    def control(self) -> Control:
-        return {"kind": "radio", "options": list(self.options)}
-
-    def differs(self, given: str) -> str:
-        if given not in self.options:
-            raise OperandError(f"{shown(given)} is not offered; choose {listing(map(repr, self.options))}")
-        return "" if given == self.right else f"“{given}”"
-
-
-@dataclass(frozen=True)
-class _Bits:
-    right: int
-    width: int
-    form: Format | None
-
-    @property
-    def answer(self) -> str:
-        return self._hex(self.right)
-
-    def _hex(self, pattern: int) -> str:
-        meaning = f", which is {written(self.form.decode(pattern).item())}" if self.form else ""
-        return f"{pattern:#0{2 + -(-self.width // 4)}x}{meaning}"
-
-    def control(self) -> Control:
-        return {"kind": "text", "hint": f"{counted(self.width, 'bit')}, as hex (0x…) or binary (0b…)"}
-
-    def differs(self, given: str) -> str:
-        text = given.replace("_", "").replace(" ", "").lower()
-        try:
-            binary = text.startswith("0b") or (len(text) == self.width > 2 and set(text) <= {"0", "1"})
-            pattern = int(text, 2 if binary else 16)
-        except ValueError:
-            raise OperandError(f"{shown(given)} is not a pattern, such as 0x3d or 0b00111101") from None
-        if not 0 <= pattern < 1 << self.width:
-            raise OperandError(f"{shown(given)} does not fit into {counted(self.width, 'bit')}")
-        wrong = [bit for bit in range(self.width) if (pattern ^ self.right) >> bit & 1]
-        bits = f"bit{'s' * (len(wrong) > 1)} {ranges(wrong)}"
-        return f"{self._hex(pattern)}: {bits} differ{'s' * (len(wrong) == 1)}" if wrong else ""
-
-
-@dataclass(frozen=True)
-class _Formula:
-    #: A formula, or its values for all cases.
-    right: str | tuple[float, ...]
-    over: Mapping[str, Sequence[int]]
-
-    @property
-    def answer(self) -> str:
-        if isinstance(self.right, str):
-            return self.right
-        few = ", ".join(map(written, self.right[:10]))
-        return f"{few}{', …' if len(self.right) > 10 else ''} for {listing(self._told(), 'and')}"
-
-    def _told(self) -> Iterable[str]:
-        return (f"{name} = {', '.join(map(str, values[:2]))}, …" for name, values in self.over.items())
-
-    def control(self) -> Control:
-        return {"kind": "text", "hint": f"a formula with {listing(self.over, 'and')}, in Python"}
-
-    def cases(self) -> list[dict[str, float]]:
-        """The values of the variables, one case after the other."""
-        return [dict(zip(self.over, case, strict=True)) for case in product(*self.over.values())]
-
-    def differs(self, given: str) -> str:
-        cases = self.cases()
-        wanted = [evaluate(self.right, case) for case in cases] if isinstance(self.right, str) else self.right
-        got = [evaluate(given, case) for case in cases]
-        wrong = [number for number in range(len(cases)) if got[number] != wanted[number]]
-        if not wrong:
-            return ""
-        first = wrong[0]
-        where = ", ".join(f"{name} = {at}" for name, at in cases[first].items())
-        gives = f"for {where} it gives {written(got[first])}, not {written(wanted[first])}"
-        return f"{given}: {gives}; {len(wrong)} of {counted(len(cases), 'value')} differ"
 
 
 class Prediction:
@@ -180,7 +41,7 @@ class Prediction:
     ('The answer is 32. You said 16, which is 16 too small.', {'': '16'})
     """
 
-    def __init__(self, question: str, parts: Mapping[str, _Kind], reveal: Sequence[object]) -> None:
+    def __init__(self, question: str, parts: Mapping[str, Kind], reveal: Sequence[object]) -> None:
         self._question, self._parts, self._reveal = question, dict(parts), reveal
         #: What is in the controls, by part: what the verdict is about.
         self._texts = dict.fromkeys(self._parts, "") | self.given
@@ -250,6 +111,13 @@ class Prediction:
         ]
         return [part.control() | place for part, place in zip(self._parts.values(), places, strict=True)]
 
+    def page(self) -> dict[str, Any]:
+        """What a page without a kernel needs to ask the question, compare the answers and then show what is right."""
+        parts = [part.facts() | {"answer": part.answer, "name": name} for name, part in self._parts.items()]
+        marks = [tick(right) for right in (False, True)]
+        asked = {"kind": "prediction", "head": self._question, "controls": self._controls()}
+        return asked | {"parts": parts, "marks": marks, "reveal": self._pictures()}
+
     def _shown(self) -> Any:
         """The widget, made when the question is first shown, with the reader's earlier predictions."""
         if self._view is None:
@@ -316,7 +184,7 @@ def predict(
         raise OperandError(f"{question} has no answer")
     shown_then = list(reveal) if isinstance(reveal, list | tuple) else [reveal]
     for part in parts.values():
-        if isinstance(part, _Bits) and part.form and not shown_then:
+        if isinstance(part, Bits) and part.form and not shown_then:
             shown_then = [number_bits(part.form, part.right)]
     return Prediction(question, parts, shown_then)
 
@@ -340,7 +208,7 @@ def _kind(
     over: Mapping[str, Sequence[int]] | None,
     among: Sequence[int],
     asked: str,
-) -> _Kind:
+) -> Kind:
     if choices:
         return _chosen(right, choices)
     if bits is not None:
@@ -350,7 +218,7 @@ def _kind(
         form, width = (read, read.container) if isinstance(read, Format) else (None, int(read))
         if not 0 <= int(right) < 1 << width:
             raise OperandError(f"the answer {briefly(right)} does not fit into {counted(width, 'bit')}")
-        return _Bits(int(right), width, form)
+        return Bits(int(right), width, form)
     if over:
         return _formula(right, over)
     number = right.item() if getattr(right, "size", 0) == 1 else right
@@ -359,11 +227,11 @@ def _kind(
     if len(among) and number not in among:
         raise OperandError(f"the answer {briefly(number)} is not among {ranges(among)}")
     words = frozenset(re.findall("[a-z]+", asked.lower()))
-    return _Number(int(number) if isinstance(number, int) else float(number), among, words)
+    return Number(int(number) if isinstance(number, int) else float(number), among, words)
 
 
-def _formula(right: Any, over: Mapping[str, Sequence[int]]) -> _Formula:
-    formula = _Formula(right if isinstance(right, str) else tuple(right), over)
+def _formula(right: Any, over: Mapping[str, Sequence[int]]) -> Formula:
+    formula = Formula(right if isinstance(right, str) else tuple(right), over)
     if isinstance(right, str):
         formula.differs(right)  # refuses what cannot be evaluated
     elif len(formula.right) != len(formula.cases()):
@@ -372,10 +240,10 @@ def _formula(right: Any, over: Mapping[str, Sequence[int]]) -> _Formula:
     return formula
 
 
-def _chosen(right: Any, choices: Mapping[str, Any] | Iterable[str]) -> _Choice:
+def _chosen(right: Any, choices: Mapping[str, Any] | Iterable[str]) -> Choice:
     """The choice that is right: the answer itself, or the one that means it."""
     options = tuple(choices)
     meant = [name for name, meaning in choices.items() if meaning == right] if isinstance(choices, Mapping) else [right]
     if len(meant) != 1 or meant[0] not in options:
         raise OperandError(f"the answer {briefly(right)} is not one of the choices, {listing(map(repr, options))}")
-    return _Choice(meant[0], options)
+    return Choice(meant[0], options)

@@ -19,14 +19,16 @@ __all__ = ["book"]
     help="Build the course of this folder, which has a course.toml, in place of the installed one.",
 )
 @click.option("--strict", is_flag=True, help="Fail if a link is broken, or anything else causes a warning.")
-def book(folder: Path, course: Path | None, strict: bool) -> None:
+@click.option("--still", is_flag=True, help="Do not run the notebooks: pictures and questions do not answer.")
+def book(folder: Path, course: Path | None, strict: bool, still: bool) -> None:
     """Build the course as a web site in FOLDER.
 
     The pages are the notebooks with their stored outputs, and pages made from the tables: every family of instructions,
-    every rule of the sanitizer, and the Python reference. Open FOLDER/index.html; no server and no kernel is needed.
+    every rule of the sanitizer, and the Python reference. Open FOLDER/index.html; no server and no kernel is needed:
+    the notebooks are run once, and the pages keep what their controls and questions answer.
     """
-    require("book", "the book", "sphinx", "myst_nb", "sphinx_book_theme")
+    require("book", "the book", "sphinx", "myst_nb", "sphinx_book_theme", "anywidget")
     from tcemu.commands.book.build import build
 
-    pages = build(folder, course, strict=strict)
+    pages = build(folder, course, strict=strict, still=still)
     click.echo(f"{pages} pages. Open {folder / 'index.html'}")

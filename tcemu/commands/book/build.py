@@ -6,43 +6,83 @@ a server for each build.)
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import click
+
 from tcemu.commands.book.docstrings import processed
 from tcemu.commands.book.pages import generated
+from tcemu.commands.book.running import answers
 from tcemu.commands.book.weight import lightened, without_copies
 from tcemu.course.manifests import Manifest, manifest
 from tcemu.errors import CourseError
 from tcemu.version import __version__
 
 _STATIC = Path(__file__).parent / "static"
+#: The view of explorers and questions, which the book has in common with a page that has a kernel.
+_SHOW = Path(__file__).parents[2] / "show"
+#: In this order: each uses what the ones before it define.
+_SCRIPTS = ("view.js", "formulas.js", "judge.js", "answers.js")
+#: What the notebooks of a course answer: by notebook, and by the cell's place.
+_Answers = Mapping[str, Mapping[int, Mapping[str, Any]]]
 
 
-def build(out: Path, course: Path | None = None, *, strict: bool = False, live: str = "") -> int:
+def build(out: Path, course: Path | None = None, *, strict: bool = False, live: str = "", still: bool = False) -> int:
     """Build the site in `out` and return its number of pages. Raises CourseError if Sphinx finds a mistake.
 
     `live` is the folder of the site in which the same notebooks run (`tcemu lite`): each page has a button for it.
+    The notebooks are run for what their explorers and questions answer, unless the pages are to be `still`.
     """
     wanted = manifest(course)
     with TemporaryDirectory(prefix="tcemu-book-") as work:
         sources = Path(work) / "sources"
-        lay_out_sources(sources, wanted, live)
+        lay_out_sources(sources, wanted, live, {} if still else _answered(wanted))
+        _write_scripts(sources / "_answers")
         _sphinx(sources, Path(work) / "doctrees", out, wanted, strict)
     lightened(out, {name: path for name, path in wanted.contents().items() if path.suffix == ".ipynb"})
     return len(list(out.rglob("*.html")))
 
 
-def lay_out_sources(sources: Path, wanted: Manifest, live: str = "") -> None:
+def _answered(wanted: Manifest) -> _Answers:
+    """What each notebook of the course answers. A cell that fails is named; its page shows what is stored."""
+    notebooks = {name: path for name, path in wanted.contents().items() if name.startswith("notebooks/")}
+    notebooks = {name: path for name, path in notebooks.items() if path.suffix == ".ipynb" and _asks(path)}
+    found = {}
+    for name, (kept, errors) in zip(notebooks, answers(notebooks.values()), strict=True):
+        found[name] = kept
+        for error in errors:
+            click.echo(f"does not answer in the book: {error}", err=True)
+    return found
+
+
+def _asks(notebook: Path) -> bool:
+    """Whether a notebook may have explorers or questions."""
+    return "tcemu-" in notebook.read_text(encoding="utf-8")
+
+
+def _write_scripts(folder: Path) -> None:
+    """The scripts of the view, which is a module: a page that is opened as a file cannot load one."""
+    folder.mkdir()
+    module = (_SHOW / "view.js").read_text(encoding="utf-8")
+    script = module.replace("export default { render };", "window.tcemu = { render };")
+    (folder / "view.js").write_text(f"{{\n{script}}}\n", encoding="utf-8")
+    (folder / "view.css").write_text((_SHOW / "view.css").read_text(encoding="utf-8"), encoding="utf-8")
+
+
+def lay_out_sources(sources: Path, wanted: Manifest, live: str = "", answered: _Answers | None = None) -> None:
     """Put the notebooks and the generated pages into `sources`."""
     for name, path in wanted.contents().items():
         if path.suffix == ".ipynb":
             (sources / name).parent.mkdir(parents=True, exist_ok=True)
-            button = _button(name, live) if live else ""
-            (sources / name).write_text(_folded(path.read_text(encoding="utf-8"), button), encoding="utf-8")
+            button, kept = _button(name, live) if live else "", (answered or {}).get(name, {})
+            (sources / name).write_text(_folded(path.read_text(encoding="utf-8"), button, kept), encoding="utf-8")
     for name, text in generated(wanted, {name for name in wanted.contents() if name.endswith(".ipynb")}):
         (sources / name).parent.mkdir(parents=True, exist_ok=True)
         (sources / name).write_text(text, encoding="utf-8")
@@ -54,17 +94,17 @@ def _button(name: str, live: str) -> str:
     return f'<a class="tcemu-run" href="{up}{live}/lab/index.html?path={name}">▶ Run this page in your browser</a>'
 
 
-def _folded(notebook: str, button: str = "") -> str:
+def _folded(notebook: str, button: str, answered: Mapping[int, Mapping[str, Any]]) -> str:
     """A notebook as myst-nb reads it: hidden code has its tag, and links name headings as it does.
 
-    `button` follows the title.
+    `button` follows the title; `answered` are the answers of its cells.
     """
     held = json.loads(notebook)
     first = held["cells"][0]
     if button and first["cell_type"] == "markdown":
         title, _, rest = "".join(first["source"]).partition("\n")
         first["source"] = f"{title}\n\n{button}\n{rest}"
-    for cell in held["cells"]:
+    for number, cell in enumerate(held["cells"]):
         metadata = cell["metadata"]
         if metadata.get("jupyter", {}).get("source_hidden"):
             metadata["tags"] = [*metadata.get("tags", []), "hide-input"]
@@ -73,7 +113,18 @@ def _folded(notebook: str, button: str = "") -> str:
         for output in cell.get("outputs", []):
             if html := output.get("data", {}).get("text/html"):
                 output["data"] = {"text/html": without_copies("".join(html))}
+                if number in answered and output["output_type"] == "execute_result":
+                    output["data"]["text/html"] = _answering(output["data"]["text/html"], answered[number])
     return json.dumps(held)
+
+
+def _answering(html: str, facts: Mapping[str, Any]) -> str:
+    """An output with what its controls answer; without scripts it is what it was."""
+    if facts["kind"] == "prediction":
+        html = re.sub("<figure.*?</figure>", "", html, flags=re.DOTALL)  # the answers have them
+    text = json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
+    packed = base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+    return f'<div>{html}</div><script type="text/plain" class="tcemu-answers">{packed}</script>'
 
 
 #: A link to a heading of a notebook.
@@ -121,9 +172,9 @@ def _settings(wanted: Manifest) -> dict[str, Any]:
         "extensions": ["myst_nb", "sphinx.ext.autodoc"],
         "html_theme": "sphinx_book_theme",
         "html_title": wanted.title,
-        "html_static_path": [str(_STATIC)],
-        "html_js_files": ["theme.js"],
-        "html_css_files": ["book.css"],
+        "html_static_path": [str(_STATIC), "_answers"],
+        "html_js_files": ["theme.js", *((script, {"defer": "defer"}) for script in _SCRIPTS)],
+        "html_css_files": ["view.css", "book.css"],
         "html_show_sourcelink": False,
         "html_theme_options": {
             "show_navbar_depth": 1,
