@@ -128,5 +128,37 @@ WRONG = {
                 "maxima at",
             ),
         ),
+        (
+            "16",
+            "rows_to_fragment",
+            (
+                '"r"(columns) : "memory");\n    for',
+                '"r"(columns + (16 << 16)) : "memory");\n    for',
+                "second half of the lanes",
+            ),
+            (
+                '    asm volatile("tcgen05.dealloc.cta_group::1.sync.aligned.b32 %0, 32;" :: "r"(columns));\n',
+                "",
+                "Free what",
+            ),
+            ("    __syncthreads();\n", "", "alloc"),
+        ),
+        (
+            "17",
+            "scales_by_cp",
+            ("tile[4 * (row % 32) + warp]", "tile[row]", "row after row"),
+            ('    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");\n', "", "fence.proxy.async"),
+            ("    wait(in_shared(&bar), 0);\n", "", "tcgen05.commit"),
+            ("warp == 0 ? r[0] : warp == 1 ? r[1] : warp == 2 ? r[2] : r[3]", "r[0]", "rows 0 to 31"),
+        ),
+        (
+            "17",
+            "tcgen05_in_ptx",
+            ('"r"(step), "r"(0x08080010)', '"r"(0), "r"(0x08080010)', "Only the last 16"),
+            ("step < 4", "step < 1", "Only the first 16"),
+            ('    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");\n', "", "fence.proxy.async"),
+            ("    wait(in_shared(&bar), 0);\n", "", "tcgen05.commit"),
+            ("unit ^ row % 8", "unit", "swizzle"),
+        ),
     ]
 }

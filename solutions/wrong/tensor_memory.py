@@ -33,5 +33,6 @@ WRONG = {
     "blocks_that_fit": [
         (lambda n, accumulators: 512 // (n * accumulators), "power of two"),
         (lambda n, accumulators: 512 // max(32, power(n)), "one accumulator"),
+        (lambda n, accumulators: 128 // max(32, power(n * accumulators)), "number of its lanes"),
     ],
 }

@@ -36,8 +36,7 @@ def side_by_side(name: str, *functions: str) -> Tabs:
     whole = {language: path.read_text(encoding="utf-8") for language, path in files.items()}
     found = {"Python": _python(whole["Python"]), "CUDA C++": _cuda(whole["CUDA C++"])}
     both = [each for each in found["CUDA C++"] if each in found["Python"]]
-    shared = _cuda((_HERE / "cuda" / "common.h").read_text(encoding="utf-8"))
-    found["CUDA C++"] = {**{each: shared[each] for each in shared if each in found["Python"]}, **found["CUDA C++"]}
+    found["CUDA C++"] = {**_included(whole["CUDA C++"]), **found["CUDA C++"]}
     for function in functions:
         if not any(function in each for each in found.values()):
             raise OperandError(f"{name} has no function {function}; these are in both: {listing(both)}")
@@ -58,6 +57,15 @@ def _python(text: str) -> dict[str, str]:
         for each in ast.parse(text).body
         if isinstance(each, ast.FunctionDef)
     }
+
+
+def _included(text: str) -> dict[str, str]:
+    """The functions of the files that a file of ours includes, by name."""
+    found: dict[str, str] = {}
+    for name in re.findall(r'^#include "([^"]+)"', text, re.MULTILINE):
+        inner = (_HERE / "cuda" / name).read_text(encoding="utf-8")
+        found |= {**_included(inner), **_cuda(inner)}
+    return found
 
 
 def _cuda(text: str) -> dict[str, str]:

@@ -67,6 +67,11 @@ class Plan(tcgen05_tma.Plan):
         """The instruction descriptor: shape, types, and that scales are ue4m3."""
         return InstructionDescriptor("mxf4nvf4", ROWS, self.columns, "f32", "e2m1", "e2m1", scale_type="ue4m3").encode()
 
+    @property
+    def known(self) -> str:
+        """How the sums of its products are known, for whoever shows them."""
+        return tcgen05_tma.how_known(KIND, self.idesc)
+
     @cached_property
     def depth(self) -> int:
         """Elements of a tile's row: a stage's part of K."""

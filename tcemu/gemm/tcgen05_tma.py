@@ -25,6 +25,8 @@ import numpy.typing as npt
 
 from tcemu.arguments import explained
 from tcemu.gemm.operands import check
+from tcemu.instructions import parse
+from tcemu.instructions.tcgen05_product import Product
 from tcemu.launcher import launch
 from tcemu.layouts import Descriptor, tcgen05_descriptor
 from tcemu.layouts.canonical import element_bits
@@ -124,6 +126,24 @@ class Plan:
     def shared(self) -> int:
         """Bytes of shared memory that a block needs."""
         return self.slot + 16
+
+    @property
+    def known(self) -> str:
+        """How the sums of its products are known, for whoever shows them."""
+        return how_known(KINDS[self.element][0], self.idesc, self.group)
+
+
+def how_known(kind: str, idesc: int, group: int = 1) -> str:
+    """That no GPU was asked, and how the sums of tcgen05.mma are known: from the row of the arithmetic table.
+
+    >>> from tcemu.gemm import tcgen05_tma
+    >>> tcgen05_tma.how_known("f16", tcgen05_tma.DEFAULT.idesc)
+    'No GPU was asked. Sums: MMA-Sim 2.1.1, whose authors compared it with a B200, floors too. All else: the manual.'
+    """
+    row = Product.of(parse(f"tcgen05.mma.cta_group::{group}.kind::{kind}", "sm_100a"), idesc, "sm_100a").row
+    of_blocks, _, of_pairs = row.statement.partition("; ")
+    sums = f"{of_blocks}; {of_pairs}" if group == 2 and of_pairs else of_blocks
+    return f"No GPU was asked. Sums: {sums}. All else: the manual."
 
 
 DEFAULT = Plan()

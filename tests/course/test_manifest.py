@@ -195,7 +195,7 @@ def test_the_first_page_follows_what_is_solved_and_keeps_what_is_written_below(t
     monkeypatch.setattr(progress, "note", lambda verdict: progress.tried(tmp_path, verdict.exercise.name, True, {}))
     right = check(where_of_a=lambda row, column: (4 * (row % 8) + column % 8 // 2, column // 8 * 2 + row // 8))
     page = (tmp_path / START).read_text(encoding="utf-8")
-    assert "1 of 36 tasks" in page
+    assert "1 of 38 tasks" in page
     assert page.endswith("## Handing in\n")
     assert page.count("## Handing in") == 1
     assert right.reached == "1 of 3 tasks of 02 Fragments solved. Next: what_is_in_a."

@@ -21,7 +21,7 @@ _MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 _SWIZZLES = (0, 32, 64, 128)
 
 
-def _cuda(
+def in_cuda_alone(
     name: str,
     title: str,
     task: str,
@@ -216,7 +216,7 @@ def _wrong_maxima(given: Given) -> Iterator[tuple[str, Array]]:
 
 
 EXERCISES = [
-    _cuda(
+    in_cuda_alone(
         "ldmatrix_of_b",
         "ldmatrix for a row-major B",
         "B is row-major, 16 x 8. Copy it to shared memory and load its fragment for m16n8k16 with one "
@@ -233,7 +233,7 @@ EXERCISES = [
         needed=("ldmatrix",),
         section="9.7.14.5.15",
     ),
-    _cuda(
+    in_cuda_alone(
         "sum_in_two_stages",
         "cp.async in two stages",
         "Add the 8 rows of x, 32 ints each, so that the copy of the next row is under way while a row is added. "
@@ -250,7 +250,7 @@ EXERCISES = [
         section="9.7.9.25.3",
         minutes=20,
     ),
-    _cuda(
+    in_cuda_alone(
         "weights_of_s4",
         "Eight weights in a word",
         "Each of 32 words has eight s4 in two's complement, the first in the lowest bits. Thread i converts word i to "
@@ -264,7 +264,7 @@ EXERCISES = [
         mistakes=_wrong_weights,
         section="9.7.8.6",
     ),
-    _cuda(
+    in_cuda_alone(
         "dot_of_signs",
         "The dot product of signs",
         "Bits are signs: 1 is +1, 0 is -1. Thread i computes the dot product of row i of a and row i of b, four words "
@@ -279,7 +279,7 @@ EXERCISES = [
         minutes=10,
         section="9.7.14.5.14",
     ),
-    _cuda(
+    in_cuda_alone(
         "metadata_of_row",
         "The metadata of a sparse row",
         "A row of 32 f16 has two elements other than zero in each chunk of four. Thread 0 packs its metadata into one "
@@ -293,7 +293,7 @@ EXERCISES = [
         mistakes=_swapped_indices,
         section="9.7.14.6.1",
     ),
-    _cuda(
+    in_cuda_alone(
         "pairs_of_e4m3",
         "Two floats into two bytes",
         "Convert 64 floats to e4m3, rounded to nearest and saturated: thread i makes pairs[i] of x[2 * i] (the low "
@@ -309,7 +309,7 @@ EXERCISES = [
         minutes=10,
         section="9.7.9.21",
     ),
-    _cuda(
+    in_cuda_alone(
         "descriptors_of_tiles",
         "A matrix descriptor in C++",
         "Thread i makes the matrix descriptor of wgmma for tile i: start address, LBO and SBO are in bytes; swizzle "
@@ -325,7 +325,7 @@ EXERCISES = [
         mistakes=_wrong_descriptors,
         section="9.7.15.5.1.2.2",
     ),
-    _cuda(
+    in_cuda_alone(
         "swizzle_of_128",
         "The swizzle in C++",
         "Thread i computes where the byte at offset[i] of a tile lies with the 128-byte swizzle.",
@@ -339,7 +339,7 @@ EXERCISES = [
         minutes=10,
         section="9.7.15.5.1.2",
     ),
-    _cuda(
+    in_cuda_alone(
         "mma_in_ptx",
         "mma.sync from memory",
         "D = A B for A of 16 x 16, row-major, and B of 16 x 8, column-major (b has 8 rows of 16), both f16: load the "
@@ -356,7 +356,7 @@ EXERCISES = [
         minutes=25,
         section="9.7.14.5.8, 9.7.14.5.14",
     ),
-    _cuda(
+    in_cuda_alone(
         "wgmma_in_ptx",
         "wgmma in order",
         "D = A B^T for A of 64 x 64 and B of 8 x 64, both f16 and row-major. Store both tiles to shared memory with "
@@ -376,7 +376,7 @@ EXERCISES = [
         minutes=40,
         section="9.7.15.5.2, 9.7.15.7.1, 9.7.15.7.2, 9.7.15.7.3",
     ),
-    _cuda(
+    in_cuda_alone(
         "row_maxima",
         "The maximum of a row, by shuffles",
         "c has the accumulator of a warp: lane i holds c[4 * i] to c[4 * i + 3], as D of m16n8k16. Store the maximum "

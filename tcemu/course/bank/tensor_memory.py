@@ -157,12 +157,16 @@ EXERCISES = [
                     lambda n, accumulators: 512 // (n * accumulators),
                 ),
                 ("That is for one accumulator.", lambda n, accumulators: _blocks(n, 0 * accumulators + 1)),
+                (
+                    "Tensor Memory has 512 columns; 128 is the number of its lanes.",
+                    lambda n, accumulators: 128 // _columns(n, accumulators),
+                ),
             ),
         ),
         minutes=5,
         only=(),
         know="Tensor Memory, from notebook 16",
         section="9.7.16.1.2",
-        hints=("How many columns does a block allocate?",),
+        hints=("How many columns does a block allocate?", "512 columns, shared by blocks that all take as many."),
     ),
 ]
