@@ -162,13 +162,20 @@ class Site:
 
     def __init__(self, address, goto, evaluate):
         self.address, self._goto, self.evaluate = address, goto, evaluate
+        self._path = None
 
     def open(self, path):
         """Open a notebook and wait for its kernel; returns the seconds."""
         began = time.monotonic()
+        self._path = path
         self._goto(f"{self.address}/live/lab/index.html?path={path}")
         self._wait(lambda: self.evaluate(_STATUS) == "idle", f"the kernel of {path}")
         return time.monotonic() - began
+
+    def visit(self, path):
+        """Open a notebook unless it is open already."""
+        if path != self._path:
+            self.open(path)
 
     def run_all(self):
         """Run every cell, and return their outputs and the seconds."""

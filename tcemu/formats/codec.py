@@ -153,8 +153,9 @@ def _encode_integers(form: Format, numbers: Array, satfinite: bool) -> Array:
     if satfinite and numbers.dtype.kind == "f":
         with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN
             numbers = np.nan_to_num(np.rint(numbers))
-    if satfinite:
-        numbers = np.clip(numbers.astype(np.int64) if numbers.dtype.kind == "b" else numbers, low, high)
+    if satfinite:  # before 2.2, numpy clips only to what the type itself holds
+        wide = {"b": np.int64, "i": np.int64, "u": np.uint64}.get(numbers.dtype.kind, np.float64)
+        numbers = np.clip(numbers.astype(wide), max(low, 0) if wide is np.uint64 else low, high)
     with np.errstate(invalid="ignore"):
         wrong = ~((numbers >= low) & (numbers <= high) & (numbers == np.floor(numbers)))
     if wrong.any():

@@ -8,8 +8,11 @@ launch: it holds the warps of all blocks in flight.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Hashable
 from contextlib import suppress
+from sys import _getframe
+from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple
 
 from greenlet import GreenletExit, getcurrent, greenlet
@@ -31,6 +34,8 @@ _LOOKS, _MOST_LOOKS = 1024, 8192
 #: The most different loads of a loop that polls memory, and how many loads in a row must find nothing new: weak ones,
 #: which a loop may repeat for other reasons, and strong ones.
 _WINDOW, _REPEATS = 16, {False: 256, True: 16}
+#: Whether greenlets are those written in Python, which know no frame.
+_NO_FRAMES = sys.platform == "emscripten"
 
 
 #: Says what a warp waits for: of one whose lanes wait in groups, each of them.
@@ -41,11 +46,14 @@ class Strand:
     """A warp as the scheduler sees it: `block` and `warp` are its numbers."""
 
     __slots__ = (
-        "asleep", "block", "elsewhere", "fiber", "loads", "looks", "operations", "ready", "repeats", "waiting", "warp",
+        "asleep", "block", "elsewhere", "fiber", "frame", "loads", "looks", "operations", "ready", "repeats", "waiting",
+        "warp",
     )  # fmt: skip
 
     def __init__(self, block: int, warp: int, body: Callable[[], None]) -> None:
         self.block, self.warp, self.fiber = block, warp, greenlet(body)
+        #: where it waits, if its fiber does not know
+        self.frame: FrameType | None = None
         #: whether it waits until another warp wakes it, by setting this to False
         self.asleep = False
         #: returns whether it can continue, called repeatedly; None: it can
@@ -133,20 +141,20 @@ class Scheduler:
             strand.looks = None
             strand.repeats = self._in_vain = 0
         if strand.operations % _TURN == 0 or (self._preempts and self.strategy.interrupts(strand, instruction)):
-            self._hub.switch()
+            self._leave(strand)
 
     def wait(self, strand: Strand, ready: Callable[[], bool], waiting: Waits) -> None:
         """Wait until `ready` returns True; `waiting` describes the wait in case that never happens."""
         if not ready():
             strand.ready, strand.waiting = ready, waiting
-            self._hub.switch()
+            self._leave(strand)
             strand.ready = strand.waiting = None
         strand.looks = None
 
     def sleep(self, strand: Strand, waiting: Waits) -> None:
         """Wait until another warp sets `strand.asleep` to False, which takes less time than polling."""
         strand.asleep, strand.waiting = True, waiting
-        self._hub.switch()
+        self._leave(strand)
         strand.waiting = strand.looks = None
 
     def looked(self, strand: Strand, found: bool, waiting: Waits, elsewhere: bool = False) -> None:
@@ -156,7 +164,7 @@ class Scheduler:
         """
         strand.looks, strand.elsewhere = None if found else waiting, elsewhere
         if not found:
-            self._hub.switch()
+            self._leave(strand)
 
     def polls(self, strand: Strand, what: Hashable, strong: bool) -> bool:
         """The warp loaded `what` (addresses and content); many repetitions mean that it polls memory in a loop."""
@@ -181,13 +189,13 @@ class Scheduler:
         if stored:
             self.changed(strand)
         if before // _TURN != strand.operations // _TURN:
-            self._hub.switch()
+            self._leave(strand)
 
     def rest(self, strand: Strand) -> None:
         """The warp lets all others run first."""
         self._strands.remove(strand)
         self._strands.append(strand)
-        self._hub.switch()
+        self._leave(strand)
 
     def check(self, strand: Strand) -> None:
         """Raise LaunchError unless this warp is the one that runs, in its own thread and greenlet."""
@@ -198,6 +206,13 @@ class Scheduler:
             f"warp {strand.warp} of block {strand.block} {what}: only a warp's own kernel may use it, and only while "
             f"that kernel runs"
         )
+
+    def _leave(self, strand: Strand) -> None:
+        """Let others run. In a browser a greenlet knows no frame, so it is kept for what is said of warps that wait."""
+        if _NO_FRAMES:
+            strand.frame = _getframe(1)
+        self._hub.switch()
+        strand.frame = None
 
     # ------------------------------------------------------------------------------------------ the loop
 
@@ -282,7 +297,7 @@ class Scheduler:
         found = []
         for strand in sorted(self._strands, key=_numbers):
             for waiting in _waits(strand):
-                waiting.by = called(waiting.by, frame=strand.fiber.gr_frame)
+                waiting.by = called(waiting.by, frame=strand.fiber.gr_frame or strand.frame)
                 found.append(waiting)
         return tuple(found)
 

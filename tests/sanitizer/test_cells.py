@@ -86,7 +86,7 @@ def test_reads_at_the_same_addresses_do_not_lengthen_the_list():
     noted = []
     threads = np.arange(1 << 16)
     shadow = GlobalShadow([(0, 4096, "x")], lambda: threads, lambda line, _: noted.append(line) or line.lanes)
-    places, lanes = np.arange(32).tobytes(), np.arange(32)
+    places, lanes = np.arange(32, dtype=np.int64).tobytes(), np.arange(32)
     for number in range(20_000):
         line = Line(NOBODY, LOAD, 1, lanes + 32 * (number % 7), number % 7)
         assert shadow.lists((line, places, 0), (0, 256))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +13,20 @@ from tcemu.cuda import available, stored
 from tcemu.errors import TcemuError
 
 
-def compiled_cells() -> dict[str, Any]:
+def compiled_cells(notebooks: Iterable[Path] | None = None) -> dict[str, Any]:
     """What `tcemu.cuda.stored` finds: every cell of the course that compiles as it is; none without NVRTC."""
     if not available():
         return {}
     found: dict[str, Any] = {}
-    place = source()
-    for name in files(place):
-        if name.endswith(".ipynb"):
-            for line, body in _cells(place / name):
-                found |= _compiled(line, body)
+    for notebook in _course() if notebooks is None else notebooks:
+        for line, body in _cells(notebook):
+            found |= _compiled(line, body)
     return found
+
+
+def _course() -> Iterable[Path]:
+    place = source()
+    return (place / name for name in files(place) if name.endswith(".ipynb"))
 
 
 def _cells(notebook: Path) -> list[tuple[str, str]]:
