@@ -27,13 +27,25 @@ _SHAPE = click.option("--shape", "shapes", multiple=True, metavar="MNK", help="O
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @_FAMILY
 @_SHAPE
-def record(folder: Path, families: tuple[str, ...], shapes: tuple[str, ...]) -> None:
+@click.option("--tcgen05", is_flag=True, help="Ask a B200 or its like the open questions about tcgen05 instead.")
+@click.option("--dry-run", metavar="TARGET", help="With --tcgen05, ask nobody: write the kernels for sm_100a, say.")
+def record(
+    folder: Path, families: tuple[str, ...], shapes: tuple[str, ...], tcgen05: bool, dry_run: str | None
+) -> None:
     """Record golden files of this machine's GPU in FOLDER.
 
     For every instruction and class of inputs, they hold the hash of the answer and, for mma, the registers of one warp,
     along with the GPU, driver, date and this command. Run again, it continues where it stopped. It also compares every
     answer with the emulator's.
+
+    With --tcgen05, the questions are those that no publication answers, and those that only one does: the files hold
+    all of Tensor Memory after each. No one here has such a GPU; if you do, send both files.
     """
+    if tcgen05:
+        _record_tcgen05(folder, dry_run)
+        return
+    if dry_run:
+        raise click.UsageError("--dry-run goes with --tcgen05")
     from tcemu.live.campaigns.record import every_case
     from tcemu.live.campaigns.record import record as write
     from tcemu.vectors import cases
@@ -57,6 +69,51 @@ def record(folder: Path, families: tuple[str, ...], shapes: tuple[str, ...]) -> 
             f"{counted(file.differing, 'word')} differ{'s' * (file.differing == 1)} from the emulator{unknown}"
         )
     sys.exit(1 if any(file.differing for file in files) else 0)
+
+
+def _record_tcgen05(folder: Path, target: str | None) -> None:
+    """The questions about tcgen05: asked, or with a target only prepared."""
+    from tcemu.live.campaigns.tcgen05.questions import questions
+    from tcemu.live.campaigns.tcgen05.record import prepared
+    from tcemu.live.campaigns.tcgen05.record import record as ask_all
+    from tcemu.live.process import client
+
+    if target is not None:
+        asked, why = prepared(folder, _with_tensor_memory(target))
+        for name, reason in why.items():
+            click.echo(f"{name}\n    {reason}")
+        click.echo(
+            f"{folder}: {counted(len(asked), 'kernel')} for {target}; the emulator answers "
+            f"{len(asked) - len(why):,} of the questions, and above says why not the others"
+        )
+        return
+    device = _device()
+    _with_tensor_memory(device.target)
+    done = iter(range(len(questions(device.target))))
+    with Progress("asking", len(questions(device.target)), "questions") as shown:
+
+        def progress(name: str) -> None:
+            shown.show(next(done), note=name)
+
+        found = ask_all(folder, device, "tcemu record --tcgen05 FOLDER", client.ask, progress)
+    for name in found.differing:
+        click.echo(f"differs from the emulator: {name}")
+    click.echo(
+        f"{found.path}: {counted(len(found.arrays), 'answer')}, {found.new:,} of them new, {len(found.differing):,} "
+        f"differ from the emulator's, {found.unknown:,} that it cannot compute, {len(found.refused):,} refused"
+    )
+
+
+def _with_tensor_memory(target: str) -> str:
+    """The target, which has tcgen05. Raises GpuUnavailable."""
+    from tcemu.errors import GpuUnavailable
+    from tcemu.instructions.targets import target_named
+    from tcemu.live.campaigns.tcgen05.questions import questions
+
+    name = str(target_named(target))
+    if not questions(name):
+        raise GpuUnavailable(f"{name} has no tcgen05: the questions are for sm_100a, sm_103a and sm_110a")
+    return name
 
 
 @click.command()
