@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from tcemu.course.record import BROKEN, Exercise, Finding
 from tcemu.errors import counted, listing
-from tcemu.show.ticks import tick
+from tcemu.show.prose import tick
 
 State = Literal["open", "wrong", "right"]
 _HEADS: dict[State, str] = {"open": "Not answered yet", "wrong": "Not right yet", "right": "Right"}

@@ -1,17 +1,21 @@
-"""The bits of one number: a box for every bit, the fields, the formula and the value."""
+"""Bits: of one number, of a register, of a descriptor, and of two words that are counted."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from tcemu.arguments import explained
-from tcemu.errors import FormatError, counted, whole
-from tcemu.formats import Format
+from tcemu.errors import FormatError, OperandError, counted, span, whole
+from tcemu.formats import Container, Format
+from tcemu.layouts import Descriptor
+from tcemu.layouts.descriptor import FIELDS, RESERVED, Field, as_bits
+from tcemu.layouts.tensor_memory import TCGEN05_FIELDS, TCGEN05_SWIZZLES, tcgen05_descriptor
 from tcemu.show import svg
 from tcemu.show.given import format_of
 from tcemu.show.picture import Picture, picture
-from tcemu.show.sheet import Grid, bit
-from tcemu.show.words import power, superscript, value
+from tcemu.show.sheet import Grid, row_of_bits
+from tcemu.show.words import compact, power, superscript, value
 
 
 class _Field(NamedTuple):
@@ -19,7 +23,7 @@ class _Field(NamedTuple):
 
     name: str
     bits: int
-    style: str
+    tone: str
     meaning: str
 
 
@@ -42,11 +46,17 @@ def number_bits(form: Format | str, pattern: int) -> Picture:
     wide = 64.0 if form.container <= 4 else max(12.5, min(48.0, 800 / form.container))
     grid = Grid(16, 24, wide, 34, 1, form.container)
     shown, formula, why = reading(form, pattern)
-    body = [*_boxes(grid, pattern, fields), *_braces(grid, fields)]
+    body, parts, start = row_of_bits(grid, pattern, [field.tone for field in fields for _ in range(field.bits)]), [], 0
+    for field in fields:
+        box = grid.block(0, start, 1, field.bits)
+        body += [box.bracket(2), box.below(field.name, "b", 26), box.below(_fitting(field, box.wide), "", 43)]
+        digits = f"{pattern:0{form.container}b}"[start : start + field.bits]
+        parts.append(f"{field.name} {digits}, {field.meaning}")
+        start += field.bits
     body += [svg.text(grid.left, 146, formula), svg.text(grid.left, 168, why, "s")]
     title = f"{form.name} pattern {pattern:#0{2 + -(-form.container // 4)}x} is {shown}"
-    parts = "; ".join(f"{field.name} {_digits(pattern, form, fields, field)}, {field.meaning}" for field in fields)
-    return picture(title, f"Bits from the highest: {parts}. {formula}. {why}.", max(grid.right + 16, 640), 180, body)
+    words = f"Bits from the highest: {'; '.join(parts)}. {formula}. {why}."
+    return picture(title, words, max(grid.right + 16, 640), 180, body)
 
 
 def reading(form: Format, pattern: int) -> tuple[str, str, str]:
@@ -129,33 +139,208 @@ def _exponent(form: Format, field: int) -> int:
     return field - form.bias if field or not form.zero else form.emin
 
 
-def _digits(pattern: int, form: Format, fields: list[_Field], field: _Field) -> str:
-    """The bits of one field as text."""
-    start = sum(other.bits for other in fields[: fields.index(field)])
-    return f"{pattern:0{form.container}b}"[start : start + field.bits]
-
-
-def _boxes(grid: Grid, pattern: int, fields: list[_Field]) -> list[str]:
-    elements = list[str]()
-    for place, style in enumerate(field.style for field in fields for _ in range(field.bits)):
-        number = grid.columns - 1 - place
-        numbered = grid.wide >= 20 or number % 8 == 0 or not place
-        hatch = "g" if style == "p" else ""
-        elements += bit(grid.at(0, place), number, pattern >> number & 1, style, hatch, numbered=numbered)
-    return elements
-
-
-def _braces(grid: Grid, fields: list[_Field]) -> list[str]:
-    elements, start = list[str](), 0
-    for field in fields:
-        box = grid.block(0, start, 1, field.bits)
-        elements += [box.bracket(2), box.below(field.name, "b", 26), box.below(_fitting(field, box.wide), "", 43)]
-        start += field.bits
-    return elements
-
-
 def _fitting(field: _Field, span: float) -> str:
     """The field's meaning if it fits under its boxes, else the number of bits."""
     if len(field.meaning) * 7 <= span + 12:
         return field.meaning
     return counted(field.bits, "bit") if span > 40 else ""
+
+
+@explained
+def register_bits(container: Container, register: int, where: str = "") -> Picture:
+    """The picture of one `register` (an unsigned integer) that holds elements in `container`s; `where` names it.
+
+    Raises FormatError if the register has more bits than the container's registers.
+
+    >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
+    >>> tcemu.show.register_bits(mma.fragments["a"].container, 0x40003C00, "register 0 of lane 5").description
+    'Elements from the lowest bits: 1, 2. Each element is in bits 15 to 0 of its 16.'
+    """
+    bits, elements = container.register_bits, container.elements
+    register = whole(register, "a register", FormatError)
+    if not 0 <= register < 1 << bits:
+        raise FormatError(f"register {register:#x}: it has {bits} bits, 0 to {(1 << bits) - 1:#x}")
+    form = container.form
+    mask = (1 << (form.bits + form.padding)) - 1
+    numbers = form.decode(
+        [register >> (index * container.width + container.shift) & mask for index in range(elements)]
+    ).tolist()
+    grid = Grid(16, 24, min(26.0, 832 / bits), 34, 1, bits)
+    tones = [_tone(container, number) for number in reversed(range(bits))]
+    body, roomy = row_of_bits(grid, register, tones, divided=True), container.width * grid.wide >= 48
+    for index, number in enumerate(numbers if roomy else ()):
+        box = grid.block(0, bits - (index + 1) * container.width, 1, container.width)
+        body += [box.bracket(3), box.below(f"element {index}", "s", 26), box.below(_short(number), "b", 44)]
+    name = f"Register {register:#0{2 + bits // 4}x}{where and f' ({where})'}"
+    title = f"{name}: {counted(elements, 'element')} of {form.name}"
+    values = ", ".join(value(number) for number in numbers)
+    high = container.shift + form.bits + form.padding - 1
+    used = f"bit{'s' * (high > container.shift)} {span(high, container.shift)} of its {container.width}"
+    words = f"Elements from the lowest bits: {values}. Each element is in {used}."
+    height = 142 if roomy else 100
+    body.append(svg.text(grid.left, height - 12, _fields_of(container), "s"))
+    return picture(title, words, grid.right + 16, height, body)
+
+
+def _tone(container: Container, bit: int) -> str:
+    """The style of one bit: sign, exponent, mantissa or unused."""
+    form, place = container.form, bit % container.width - container.shift - container.form.padding
+    if not 0 <= place < form.bits:
+        return "p"
+    if form.kind == "float" and form.signed and place == form.bits - 1:
+        return "f"
+    return "fo" if place < form.mantissa else "fb" if form.kind == "float" else "f"
+
+
+def _fields_of(container: Container) -> str:
+    """The fields of one element, from the left; thick lines divide them."""
+    form = container.form
+    parts = [("sign", form.signed), ("exponent", form.exponent), ("mantissa", form.mantissa)]
+    names = (
+        [name for name, bits in parts if bits]
+        if form.kind == "float"
+        else ["two's complement" if form.signed else "bits"]
+    )
+    unused = "; hatched: not part of the number" if form.bits < container.width else ""
+    return f"each element from the left: {', '.join(names)}{unused}"
+
+
+def _short(number: float) -> str:
+    """The number in full if that is short, else rounded."""
+    full = value(number)
+    return full if len(full) <= 12 else compact(number, 12)
+
+
+#: Bits 63 to 32 of a descriptor, and 31 to 0.
+_HIGH, _LOW = Grid(24, 28, 26.0, 34, 1, 32), Grid(24, 150, 26.0, 34, 1, 32)
+#: Fields in colours of their own; the others have none.
+_STYLES = {"start": "fb", "lbo": "fo", "sbo": "fg"}
+#: The width of a character in a label, generously, and the least space between two labels.
+_CHARACTER, _SPACE = 7.4, 8
+
+
+@explained
+def descriptor(given: Descriptor | int) -> Picture:
+    """The picture of a Descriptor or of 64 bits; bits outside the fields are marked if they are set.
+
+    Raises LayoutError for anything else.
+
+    >>> tcemu.show.descriptor(tcemu.layouts.Descriptor.for_tile("f16", 64, 64, swizzle=128)).title
+    'Matrix descriptor 0x4000004000010000'
+    """
+    bits = as_bits(given)
+    wrong = [bit for bit in range(64) if bits & RESERVED & 1 << bit]
+    rule = "Addresses and offsets are stored without their low 4 bits: multiply by 16. Hatched bits belong to no field"
+    legend = f"{rule} and must be 0" + (", but the marked ones are set" if wrong else "")
+    faults = f" Set, although in no field: bits {', '.join(map(str, wrong))}." if wrong else ""
+    return _descriptor(bits, FIELDS, f"Matrix descriptor {bits:#018x}", legend, faults)
+
+
+@explained
+def descriptor_of_tcgen05(given: Descriptor | int) -> Picture:
+    """The descriptor that tcgen05 takes for the tile of a wgmma Descriptor, or of its 64 bits.
+
+    Raises LayoutError for anything else.
+
+    >>> tcemu.show.descriptor_of_tcgen05(tcemu.layouts.Descriptor.for_tile("f16", 64, 64, swizzle=128)).title
+    'Shared memory descriptor of tcgen05 0x4000404000010000'
+    """
+    bits = tcgen05_descriptor(Descriptor.decode(as_bits(given)))
+    legend = "Addresses and offsets are stored without their low 4 bits: multiply by 16."
+    return _descriptor(bits, TCGEN05_FIELDS, f"Shared memory descriptor of tcgen05 {bits:#018x}", legend, "")
+
+
+def _descriptor(bits: int, fields: Sequence[Field], title: str, legend: str, faults: str) -> Picture:
+    tones = [_field_tone(bits, number, fields) for number in reversed(range(64))]
+    body = row_of_bits(_HIGH, bits >> 32, tones[:32], 32) + row_of_bits(_LOW, bits, tones[32:])
+    body += _labels([(field, _meaning(bits, field, fields)) for field in fields])
+    body.append(svg.text(_HIGH.left, 2 * _LOW.top - _HIGH.top, legend, "s"))
+    told = (", ".join(filter(None, (_value(bits, each), _meaning(bits, each, fields)))) for each in fields)
+    width, height = _HIGH.right + _HIGH.left, 2 * _LOW.top - _HIGH.top + 14
+    return picture(title, f"{'; '.join(told)}.{faults}", width, height, body)
+
+
+def _field_tone(bits: int, number: int, fields: Sequence[Field]) -> str:
+    """The tone of a bit of a descriptor: that of its field, if it has one; otherwise it must be 0."""
+    field = next((field for field in fields if field.mask >> number & 1), None)
+    return _STYLES.get(field.attribute, "f") if field else "x" if bits >> number & 1 else "p"
+
+
+def _labels(meanings: Iterable[tuple[Field, str]]) -> list[str]:
+    """The labels below the boxes, fields in ascending order: a label that would touch another one is placed lower."""
+    elements: list[str] = []
+    row, limit = -1.0, 0.0
+    for field, meaning in meanings:
+        grid = _HIGH if field.low >= 32 else _LOW
+        box = grid.block(0, 32 - field.low % 32 - field.bits, 1, field.bits)
+        half = max(len(field.name), len(meaning)) * _CHARACTER / 2
+        # the label of a narrow field at the edge is shifted so that it fits
+        middle, low = max(box.middle, grid.left + 30), box.y + box.high
+        elements += [box.rect("k"), box.bracket(3)]
+        touches = box.y == row and middle + half + _SPACE > limit
+        if touches:  # one line of text, to which a line leads
+            elements.append(svg.line(middle, low + 10, middle, low + 47, "i"))
+            elements.append(svg.text(middle, low + 60, f"{field.name} {meaning}".strip(), "b", "middle"))
+        else:
+            elements.append(svg.text(middle, low + 26, field.name, "b", "middle"))
+            elements.append(svg.text(middle, low + 44, meaning, "", "middle"))
+        row, limit = box.y, limit if touches else middle - half
+    return elements
+
+
+def _value(bits: int, field: Field) -> str:
+    where = f"bits {field.low + field.bits - 1} to {field.low}" if field.bits > 1 else f"bit {field.low}"
+    return f"{where} {field.name} {field.of(bits):#x}"
+
+
+def _meaning(bits: int, field: Field, fields: Sequence[Field]) -> str:
+    value = field.of(bits)
+    if field.attribute in ("start", "lbo", "sbo"):
+        return f"{value:#x} × 16 = {value * 16} bytes"
+    if field.attribute == "swizzle":
+        sizes = {code: size for size, code in TCGEN05_SWIZZLES.items()}
+        size = Descriptor.decode(bits).swizzle if fields is FIELDS else sizes[value]
+        return f"{size} bytes" if size else "none"
+    return "" if field.attribute in ("constant", "zeros") else str(value)
+
+
+@explained
+def popcount(a: int, b: int, operation: str = "xor") -> Picture:
+    """Two 32-bit words, bit by bit, and `a` xor `b`, or `a` and `b`, whose ones are counted.
+
+    Bits that stand for +1 and −1 have the dot product 32 − 2 · popc(a xor b), which is shown too. Raises OperandError
+    for a word of more than 32 bits, and for another operation.
+
+    >>> tcemu.show.popcount(0b1100, 0b1010).description
+    'a 0x0000000c xor b 0x0000000a is 0x00000006, which has 2 ones. As signs: 30 agree and 2 differ, dot product 28.'
+    """
+    words = {"a": whole(a, "a word"), "b": whole(b, "a word")}
+    for name, word in words.items():
+        if not 0 <= word < 1 << 32:
+            raise OperandError(f"{name} must be a word of 32 bits, 0 to 0xffffffff; got {word:#x}")
+    if operation not in ("xor", "and"):
+        raise OperandError(f"the operation must be xor or and; got {operation!r}")
+    both = words["a"] ^ words["b"] if operation == "xor" else words["a"] & words["b"]
+    ones, differ = both.bit_count(), (words["a"] ^ words["b"]).bit_count()
+    grids = [Grid(64, 34 + 38 * row, 22, 26, 1, 32) for row in range(3)]
+    left, y = grids[0].left, grids[-1].bottom + 26
+    body = [grids[0].at(0, 31 - bit).above(bit, "s t", 8) for bit in range(0, 32, 4)]
+    for grid, (name, word) in zip(grids, {**words, operation: both}.items(), strict=True):
+        body += _word(grid, name, word, "x" if name == operation else "fb")
+    body.append(svg.text(left, y, f"popc = {ones}", "b"))
+    signs = f"as signs, 1 for +1 and 0 for −1: {32 - differ} agree, {differ} differ, dot product {32 - 2 * differ}"
+    body.append(svg.text(left + 110, y, signs.replace("product -", "product −"), "s"))
+    title = f"popc(a {operation} b) = {ones}"
+    words_said = f"a {words['a']:#010x} {operation} b {words['b']:#010x} is {both:#010x}, "
+    words_said += f"which has {counted(ones, 'one')}. As signs: {32 - differ} agree and {differ} differ, "
+    words_said += f"dot product {32 - 2 * differ}."
+    return picture(title, words_said.replace("product -", "product −"), grids[0].right + 16, y + 18, body)
+
+
+def _word(grid: Grid, name: str, word: int, tone: str) -> list[str]:
+    """One word; its ones have the tone."""
+    elements = [svg.text(grid.left - 10, grid.top + 19, name, "b", "end")]
+    for place, digit in enumerate(f"{word:032b}"):
+        box, one = grid.at(0, place), digit == "1"
+        elements += [box.rect(tone if one else "p"), box.label(digit, "m b" if one else "m q")]
+    return elements

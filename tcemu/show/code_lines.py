@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from tcemu.errors import counted
 from tcemu.machine.events import Site
 from tcemu.show import svg
+from tcemu.show.layers import layer, target
 from tcemu.show.sheet import Box
-from tcemu.show.targets import layer, target
 from tcemu.show.words import cut
 
 #: Where functions, numbers and code begin; the height of a line, the width of a letter, the letters of a line.

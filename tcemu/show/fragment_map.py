@@ -14,9 +14,9 @@ from tcemu.errors import LayoutError, briefly, counted, span, whole
 from tcemu.layouts import Fragment
 from tcemu.layouts.formulas import axes
 from tcemu.show import svg
+from tcemu.show.layers import layer, target
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import LINE, Box, Grid, notes
-from tcemu.show.targets import layer, target
 
 #: Room for the index of a row or column beside a matrix.
 AXIS = 22

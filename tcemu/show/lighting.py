@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from tcemu.show import svg
 from tcemu.show.fragment_map import MOST, Cell, Placed, cell_target, cells
-from tcemu.show.targets import LOOK
+from tcemu.show.layers import LOOK
 
 #: The names of rows and columns, by role.
 _AXES = {"a": ("i", "k"), "b": ("k", "j"), "d": ("i", "j")}

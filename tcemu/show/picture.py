@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tcemu.arguments import explained
-from tcemu.show.keys import KEYS
+from tcemu.show.layers import KEYS
 from tcemu.show.palette import variables
 from tcemu.show.svg import PLAIN, STYLES, number
 

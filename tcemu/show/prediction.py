@@ -25,8 +25,7 @@ from tcemu.errors import OperandError, TcemuError, briefly, counted, is_whole, l
 from tcemu.formats import Format, lookup
 from tcemu.show.bits import number_bits
 from tcemu.show.kinds import Bits, Choice, Formula, Kind, Number
-from tcemu.show.prose import html, inline, paragraphs
-from tcemu.show.ticks import tick
+from tcemu.show.prose import html, inline, paragraphs, tick
 from tcemu.show.view import Control, view, widget_bundle
 
 #: What readers predicted, by question, so that it is still there when the cell runs again.

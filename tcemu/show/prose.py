@@ -1,4 +1,4 @@
-"""Text and values as HTML, for questions and their answers."""
+"""Text, values and verdicts as HTML, for questions and their answers."""
 
 from __future__ import annotations
 
@@ -28,3 +28,14 @@ def inline(text: str) -> str:
     """Text with `code` in backquotes."""
     pieces = escape(text).split("`")
     return "".join(f"<code>{piece}</code>" if number % 2 else piece for number, piece in enumerate(pieces))
+
+
+#: The sign and its colour, by whether something is right; white on it is legible, and it is in a dark page.
+_SIGNS = {True: ("✓", "#1b7f3b"), False: ("✗", "#b3261e")}
+_LOOK = "display:inline-block;min-width:1.4em;border-radius:3px;text-align:center;font-weight:700;color:#fff"
+
+
+def tick(right: bool) -> str:
+    """The sign as HTML. A screen reader does not read it: the words that follow say the same."""
+    (sign, colour), name = _SIGNS[right], "tcemu-right" if right else "tcemu-wrong"
+    return f'<span class="{name}" aria-hidden="true" style="{_LOOK};background:{colour}">{sign}</span> '

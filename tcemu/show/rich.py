@@ -13,11 +13,11 @@ from typing import Any
 from tcemu.errors import ArithmeticUnknown, counted
 from tcemu.instructions.describe import describe
 from tcemu.show.banks import banks
+from tcemu.show.bits import descriptor
 from tcemu.show.collision import collision
-from tcemu.show.descriptor_bits import descriptor
 from tcemu.show.fragment_map import cells, fragment_map
 from tcemu.show.mma_map import mma_map
-from tcemu.show.table import Table
+from tcemu.show.tables import Table
 
 #: A map with more cells is drawn only on request.
 _MOST = 1200

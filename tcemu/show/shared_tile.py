@@ -1,9 +1,9 @@
-"""A tile in shared memory: 128-byte lines, and in each 16-byte unit the elements of the matrix that it holds."""
+"""A tile in shared memory: 128-byte lines in 16-byte units, with what each holds, or with what an ldmatrix reads."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -12,14 +12,72 @@ import numpy as np
 import numpy.typing as npt
 
 from tcemu.arguments import explained
-from tcemu.errors import LayoutError, counted, span
+from tcemu.errors import LayoutError, OperandError, briefly, counted, span
+from tcemu.formats.arrays import as_array
 from tcemu.layouts import Descriptor
 from tcemu.layouts.canonical import Canonical, Element, Major
 from tcemu.layouts.descriptor import as_bits, tile_addresses
-from tcemu.layouts.swizzle import swizzled
+from tcemu.layouts.swizzle import swizzled, turn
+from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
-from tcemu.show.shared_lines import SharedLines
-from tcemu.show.sheet import Cell, notes
+from tcemu.show.sheet import Cell, Grid, cells, notes
+from tcemu.timing.wavefronts import Wavefronts, wavefronts
+
+
+@dataclass(frozen=True)
+class SharedLines:
+    """Where the 16-byte units of some lines are drawn, and the labels beside them."""
+
+    #: Numbers of the lines (address div 128), ascending.
+    lines: list[int]
+    swizzle: int
+    base_offset: int = 0
+    #: Room to the right of the units.
+    margin: float = 84
+
+    @property
+    def grid(self) -> Grid:
+        """A row for each line, a box for each unit."""
+        return Grid(84, 56, 92, 22, len(self.lines), 8)
+
+    @property
+    def jumps(self) -> bool:
+        """Whether lines are left out between two of those shown."""
+        return any(after != before + 1 for before, after in zip(self.lines, self.lines[1:], strict=False))
+
+    def turn(self, line: int) -> int:
+        """What the unit numbers of a line are XORed with."""
+        return int(turn(np.array(line), self.swizzle, self.base_offset))
+
+    def drawn(self, held: Callable[[int], Cell]) -> list[str]:
+        """The lines with what each unit (address div 16) holds, and the labels around them."""
+        units = {(row, column): held(8 * line + column) for row, line in enumerate(self.lines) for column in range(8)}
+        return [*self._head(), *cells(self.grid, units, apart=True), *self._beside()]
+
+    def _head(self) -> list[str]:
+        """The bytes and banks of the units, above the lines."""
+        grid = self.grid
+        elements = [svg.text(grid.left - 10, grid.top - 8, "address", "s t", "end")]
+        for unit in range(8):
+            x = grid.at(0, unit).middle
+            elements.append(svg.text(x, grid.top - 24, f"bytes {16 * unit}–{16 * unit + 15}", "s", "middle"))
+            elements.append(svg.text(x, grid.top - 8, f"banks {4 * unit}–{4 * unit + 3}", "s t", "middle"))
+        return elements
+
+    def _beside(self) -> list[str]:
+        """Addresses on the left, the swizzle's XOR on the right, and a thick line where its pattern starts."""
+        grid, elements = self.grid, list[str]()
+        start, end = grid.left - 70, grid.right + self.margin - 10
+        for row, line in enumerate(self.lines):
+            box, y, turned = grid.at(row, 0), grid.at(row, 0).y, self.turn(line)
+            elements.append(svg.text(grid.left - 10, box.base, f"{128 * line:#x}", "n q", "end"))
+            if self.swizzle:
+                elements.append(svg.text(grid.right + 10, box.base, f"unit XOR {turned}", "n q t"))
+            if row and line != self.lines[row - 1] + 1:
+                elements.append(svg.line(start, y, end, y, "k", dash="6 4"))
+            elif self.swizzle and not turned:
+                elements.append(svg.line(start, y, end, y, "k"))
+        return elements
 
 
 class _Unit(NamedTuple):
@@ -179,3 +237,79 @@ def _in_words(tile: _Tile, marked: Collection[int], chosen: str) -> str:
         swizzle = f"In each 128-byte line, the swizzle XORs the unit's number with a number from 0 to {turns - 1}"
     sum_ = f"{' '.join(tile.sum)}. " if tile.sum else ""
     return f"{sum_}{tile.descriptor}. {swizzle}. Units with {chosen}, as mn, k: {'; '.join(places)}{rest}."
+
+
+Array = npt.NDArray[Any]
+
+_LOAD = "ldmatrix.sync.aligned.m8n8.x1.shared.b16"
+#: The rows of a matrix, and 128-byte lines that fit into a picture.
+_ROWS, _SHOWN = 8, 36
+
+
+@explained
+def shared_rows(addresses: npt.ArrayLike, unit: int = 0, first: int = 0) -> Picture:
+    """Where a tile's rows are, and what it costs to read one 16-byte unit of each of 8 rows with ldmatrix.
+
+    `addresses` (rows, units) are the byte addresses of a tile's 16-byte units, multiples of 16. The picture marks
+    `unit` of the rows `first` to `first` + 7, which are the rows of one 8 x 8 matrix. Raises OperandError for other
+    addresses, for two units at one address, and for a unit or row that the tile does not have.
+
+    >>> row, unit = np.indices((8, 8))
+    >>> tcemu.show.shared_rows(128 * row + 16 * unit).title
+    'Unit 0 of rows 0 to 7: 8 wavefronts where 1 would do'
+    """
+    where = as_array(addresses, "addresses")
+    if where.ndim != 2 or where.dtype.kind not in "iu" or len(where) < _ROWS or not where.shape[1]:
+        raise OperandError(f"addresses must be integers (rows, units), 8 rows or more; got {where.dtype} {where.shape}")
+    rows, units = where.shape
+    if not 0 <= unit < units or not 0 <= first <= rows - _ROWS:
+        got = f"unit {briefly(unit)} of the rows from {briefly(first)} on"
+        raise OperandError(f"the tile has {counted(rows, 'row')} of {counted(units, 'unit')}; got {got}")
+    numbers, stored = np.unique(where, return_inverse=True)
+    if (where < 0).any() or (where % 16).any():
+        raise OperandError("a 16-byte unit is at a multiple of 16 in shared memory (PTX ISA 9.7.14.5.15)")
+    if len(numbers) < where.size:
+        row, column = (int(each) for each in np.argwhere(_repeated(stored.reshape(where.shape)))[0])
+        raise OperandError(f"unit {column} of row {row} is at the address of another unit: {int(where[row, column])}")
+    touched = sorted(set((where // 128).ravel().tolist()))
+    lines = SharedLines(touched[:_SHOWN], 0, margin=16)
+    asked = where[first : first + _ROWS, unit]
+    cost = wavefronts(np.resize(asked, 32), _LOAD)
+    held = {int(address): place for place, address in np.ndenumerate(where)}
+
+    def unit_at(number: int) -> Cell:
+        row, column = held.get(16 * number, (0, -1))
+        label = "·" if column < 0 else f"row {row}, {column}"
+        return Cell(label, "pf"[row % 2], 16 * number in asked)
+
+    body = lines.drawn(unit_at) + notes(lines.grid.left, lines.grid.bottom + 20, _read(cost, touched))
+    told = counted(int(cost.count), "wavefront")
+    ideal = "no conflict" if cost.count == cost.least else f"{told} where {cost.least} would do"
+    which = f"Unit {unit} of rows {first} to {first + _ROWS - 1}"
+    title = f"{which}: {ideal if cost.count > cost.least else f'{told}, {ideal}'}"
+    return picture(title, _addresses(where, unit, first), lines.grid.right + lines.margin, lines.grid.bottom + 48, body)
+
+
+def _repeated(stored: Array) -> Array:
+    """Which units are at an address that an earlier one has."""
+    flat = stored.ravel()
+    seen = np.ones(flat.size, bool)
+    seen[np.unique(flat, return_index=True)[1]] = False
+    return seen.reshape(stored.shape)
+
+
+def _read(cost: Wavefronts, touched: list[int]) -> tuple[str, str]:
+    (part,) = cost.parts
+    more = f" {counted(len(touched) - _SHOWN, 'more line')} below." if len(touched) > _SHOWN else ""
+    told = "Framed and hatched: the units that ldmatrix reads for one 8 × 8 matrix. “row 3, 1”: row 3, unit 1."
+    busiest = f"Banks {part.bank}–{part.bank + 3} have to deliver {counted(part.wavefronts, 'unit')}, one after the"
+    return told, (f"{busiest} other." if part.wavefronts > 1 else "No two of them share a bank.") + more
+
+
+def _addresses(where: Array, unit: int, first: int) -> str:
+    """The text alternative: the address and the banks of each row's unit."""
+    told = [
+        f"row {first + row} at {address:#x}, banks {address // 4 % 32} to {address // 4 % 32 + 3}"
+        for row, address in enumerate(where[first : first + _ROWS, unit].tolist())
+    ]
+    return f"The unit of each row: {'; '.join(told)}."

@@ -160,12 +160,23 @@ def _joined(boxes: Sequence[Box]) -> list[str]:
     return [svg.path("".join(map(Box.outline, boxes)), "x"), svg.path("".join(hatches), "h")] if boxes else []
 
 
-def bit(box: Box, number: int, digit: int, tone: str, hatch: str = "", *, numbered: bool = True) -> list[str]:
-    """One bit of a word, with its number above it; hatched in grey if it is not used, in yellow if it is wrong."""
-    clear = {"": "", "g": " clear", "h": " halo"}[hatch]
-    hatched = [box.hatch(hatch)] if hatch else []
-    name = [box.above(number, "s t")] if numbered else []
-    return [box.rect(tone), *hatched, box.label(digit, f"m{' b' * digit}{clear}"), *name]
+def row_of_bits(grid: Grid, bits: int, tones: Sequence[str], low: int = 0, *, divided: bool = False) -> list[str]:
+    """Some bits of a word from the highest down, in a row: bit `low` of the word is the lowest of `bits`.
+
+    Each bit has its tone; those that are not used (p) are hatched in grey, wrong ones (x) in yellow. The bits are
+    numbered, every eighth if they are narrow. Thick lines divide tones if they are to be `divided`.
+    """
+    elements = list[str]()
+    for place, tone in enumerate(tones):
+        box, number = grid.at(0, place), grid.columns - 1 - place
+        digit, hatch = bits >> number & 1, {"p": "g", "x": "h"}.get(tone, "")
+        look = f"m{' b' * digit}" + {"": "", "g": " clear", "h": " halo"}[hatch]
+        elements += [box.rect(tone), *([box.hatch(hatch)] if hatch else []), box.label(digit, look)]
+        if grid.wide >= 20 or number % 8 == 0 or not place:
+            elements.append(box.above(low + number, "s t"))
+        if divided and place and tone != tones[place - 1]:
+            elements.append(svg.line(box.x, box.y - 2, box.x, grid.bottom + 2, "k"))
+    return elements
 
 
 class Scale(NamedTuple):

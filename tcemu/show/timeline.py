@@ -15,10 +15,10 @@ from tcemu.arguments import explained
 from tcemu.errors import OperandError, briefly, counted, listing, ranges
 from tcemu.show import svg
 from tcemu.show.code_lines import function_of
+from tcemu.show.layers import layer, target
 from tcemu.show.phases import Phase, passed, products, styles
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import Box
-from tcemu.show.targets import layer, target
 from tcemu.timing import Timeline
 from tcemu.timing.spans import Group, Span
 

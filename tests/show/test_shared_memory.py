@@ -11,7 +11,7 @@ from tcemu import show
 from tcemu.errors import TcemuError
 from tcemu.layouts import Descriptor
 from tcemu.show import widgets
-from tcemu.show.padded_tile import LDMATRIX, Tile
+from tcemu.show.banks import LDMATRIX, Tile
 
 # ---------------------------------------------------------------------------------------------- padding and swizzles
 

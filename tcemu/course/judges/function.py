@@ -17,7 +17,7 @@ from tcemu.course.mistakes import Mistake, diagnosis
 from tcemu.course.observe import about_map
 from tcemu.course.record import Evidence, Finding, Given
 from tcemu.errors import counted, listing
-from tcemu.show.marked import marked
+from tcemu.show.matrices import marked
 
 Array = npt.NDArray[Any]
 #: Larger numbers count as this one, so that no sum overflows.

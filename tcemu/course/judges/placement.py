@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tcemu.course.answers import all_called, function, wholes
 from tcemu.course.record import Evidence, Finding, Given
 from tcemu.errors import counted
-from tcemu.show.shared_rows import shared_rows
+from tcemu.show.shared_tile import shared_rows
 from tcemu.timing.wavefronts import wavefronts
 
 Array = npt.NDArray[Any]

@@ -15,7 +15,7 @@ from tcemu.course.judges.credit import credit
 from tcemu.course.mistakes import Mistake, diagnosis
 from tcemu.course.record import Evidence, Finding, Given
 from tcemu.errors import counted, listing
-from tcemu.show.marked import marked
+from tcemu.show.matrices import marked
 
 Array = npt.NDArray[Any]
 #: Values that a picture shows at most: more are neither quick to draw nor easy to read.

@@ -17,7 +17,7 @@ from tcemu.course.ladder.programs import Program, Read, language_of_text, read
 from tcemu.course.ladder.table import LANGUAGES, Rung, Sizes
 from tcemu.errors import CourseError, TcemuError, counted
 from tcemu.machine.launch import Launch
-from tcemu.show.ticks import tick
+from tcemu.show.prose import tick
 from tcemu.timing import Timeline
 from tcemu.timing.costs import costs
 from tcemu.tracebacks import described

@@ -1,4 +1,4 @@
-"""The numbers of several formats compared: every positive value as a tick, or range and precision as a band."""
+"""Numbers on an axis: all those of several formats, and one between its neighbours, rounded."""
 
 from __future__ import annotations
 
@@ -8,25 +8,28 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Literal, get_args
 
+import numpy as np
+
 from tcemu.arguments import explained
 from tcemu.errors import FormatError, OperandError, briefly, counted, listing
 from tcemu.formats import Format
 from tcemu.show import svg
-from tcemu.show.given import formats_of
+from tcemu.show.given import format_of, formats_of
 from tcemu.show.picture import Picture, picture
+from tcemu.show.sheet import Scale
 from tcemu.show.words import neat, power, value
 
 _LEFT, _TOP, _ROW = 116, 24, 52
 _LENGTH = 680
 
-Scale = Literal["logarithmic", "linear"]
+Spacing = Literal["logarithmic", "linear"]
 
 
 @dataclass(frozen=True)
 class _Axis:
     """The position of values: `low` and `high` are exponents of two on a logarithmic axis, values on a linear one."""
 
-    scale: Scale
+    scale: Spacing
     low: float
     high: float
 
@@ -52,7 +55,7 @@ _Draw = Callable[[Format, _Axis, float], list[str]]
 
 
 @explained
-def number_lines(formats: Iterable[Format | str], scale: Scale = "logarithmic") -> Picture:
+def number_lines(formats: Iterable[Format | str], scale: Spacing = "logarithmic") -> Picture:
     """Every positive value of each format as a tick on one axis; a format of more than 8 bits is drawn as a band.
 
     Long ticks are normal numbers (the longest are powers of two), short ticks subnormal numbers. Raises FormatError
@@ -62,8 +65,8 @@ def number_lines(formats: Iterable[Format | str], scale: Scale = "logarithmic") 
     'Positive numbers of e4m3, e5m2'
     """
     rows = _floats(formats)
-    if not isinstance(scale, str) or scale not in get_args(Scale):
-        raise OperandError(f"a scale must be {listing(map(repr, get_args(Scale)))}; got {briefly(scale)}")
+    if not isinstance(scale, str) or scale not in get_args(Spacing):
+        raise OperandError(f"a scale must be {listing(map(repr, get_args(Spacing)))}; got {briefly(scale)}")
     largest, smallest = max(f.largest for f in rows), min(f.smallest_subnormal for f in rows)
     if scale == "linear":
         axis = _Axis(scale, 0, largest)
@@ -121,7 +124,7 @@ def _line(form: Format, axis: _Axis, y: float) -> list[str]:
     elements += [_block(form, axis, y)] if form.bits > 8 else [_ticks(form, axis, y)]
     if axis.scale == "logarithmic":
         elements.append(svg.text(axis.x(first) - 8, y + 4, neat(first), "s clear", "end"))
-    elements.append(_last(form, axis, y))
+    elements.append(_largest(form, axis, y))
     return elements
 
 
@@ -164,7 +167,7 @@ def _band(form: Format, axis: _Axis, y: float) -> list[str]:
         elements.append(svg.text(left, y - half - 5, neat(form.smallest_subnormal), "s clear", "middle"))
     else:
         elements.append(svg.text(left - 8, y + 4, neat(form.smallest_subnormal), "s clear", "end"))
-    elements.append(_last(form, axis, y))
+    elements.append(_largest(form, axis, y))
     if right - middle > 60 and half > 5:
         elements.append(svg.text((middle + right) / 2, y + 4, counted(bits, "bit"), "s", "middle"))
     else:
@@ -177,7 +180,7 @@ def _head(form: Format, y: float) -> list[str]:
     return [svg.text(16, y, form.name, "b"), svg.text(16, y + 15, parts, "s")]
 
 
-def _last(form: Format, axis: _Axis, y: float) -> str:
+def _largest(form: Format, axis: _Axis, y: float) -> str:
     shown = value(form.largest, 9 if form.largest < 1e6 else 3)
     return svg.text(axis.x(form.largest) + 8, y + 4, f"{shown}, {_beyond(form)}", "s clear")
 
@@ -194,3 +197,90 @@ def _in_words(form: Format) -> str:
     small = f"smallest subnormal {neat(form.smallest_subnormal)}, smallest normal {neat(form.smallest_normal)}"
     large = f"largest {value(form.largest, 6)}, then {after}"
     return f"{form.name}: {small}, {large}; {counted(form.mantissa + 1, 'significant bit')}."
+
+
+#: PTX's rounding modifiers and what they mean.
+_MODES = {
+    "rn": "to the nearest, ties to even",
+    "rna": "to the nearest, ties away from zero",
+    "rz": "toward zero",
+    "rm": "down, toward −∞",
+    "rp": "up, toward +∞",
+}
+_FROM, _TO, _AXIS, _WAY = 290, 670, 66, 30
+#: Lower end of the lines through the rows.
+_LOW = _AXIS + 40 + _WAY * len(_MODES)
+
+
+@explained
+def rounding(form: Format | str, number: float) -> Picture:
+    """The results of rounding `number` to a float format by rn, rna, rz, rm and rp.
+
+    All five are drawn; those that PTX's cvt to the format offers are bold, and a line below names them.
+    Raises FormatError unless the number is between two finite values of the format.
+
+    >>> tcemu.show.rounding("e4m3", 1.0625).title
+    'Rounding 1.0625 to e4m3'
+    """
+    form = format_of(form)
+    if not isinstance(number, int | float | np.integer | np.floating):
+        raise FormatError(f"rounding is drawn for one number; got {briefly(number)}")
+    if form.kind != "float" or not math.isfinite(number) or abs(number) >= form.largest:
+        limit = f"a finite number smaller in magnitude than the largest {form.name}, {form.largest:g}"
+        raise FormatError(f"rounding is drawn for {limit}; got {number}")
+    below, above = (form.encode(number, mode).item() for mode in ("rm", "rp"))
+    if below == above:
+        above = form.encode(math.nextafter(number, math.inf), "rp").item()
+    low, high = (form.decode(pattern).item() for pattern in (below, above))
+    results = {mode: form.encode(number, mode).item() for mode in _MODES}
+    scale = Scale(low, high, _FROM, _TO)
+    body = [*_between(scale, number), *_ends(form, (below, low), (above, high))]
+    for row, (mode, pattern) in enumerate(results.items()):
+        result = form.decode(pattern).item()
+        ends = scale.at(number), scale.at(result)
+        body += _way(mode, ends, result, _AXIS + 56 + row * _WAY, "b" if mode in form.cvt.split() else "q")
+    offered = _offered(form)
+    each = "; ".join(f"{mode} ({_MODES[mode]}) gives {value(form.decode(p).item())}" for mode, p in results.items())
+    words = f"{value(number)} is between the {form.name} numbers {value(low)} and {value(high)}: {each}. {offered}"
+    body.append(svg.text(16, _LOW + 22, offered, "s"))
+    return picture(f"Rounding {value(number)} to {form.name}", words, _TO + 160, _LOW + 36, body)
+
+
+def _between(scale: Scale, number: float) -> list[str]:
+    """The axis between the two neighbours, with its middle and the number."""
+    x, middle = scale.at(number), (_FROM + _TO) / 2
+    elements = [svg.line(_FROM - 20, _AXIS, _TO + 20, _AXIS, "k")]
+    elements.append(svg.line(middle, _AXIS - 6, middle, _LOW, dash="2 4"))
+    if abs(x - middle) >= 60:
+        elements.append(svg.text(middle, _AXIS - 14, value((scale.low + scale.high) / 2), "n q", "middle"))
+    elements.append(svg.line(x, _AXIS, x, _LOW, "k", dash="4 3"))
+    elements.append(svg.polygon([(x, _AXIS), (x - 6, _AXIS - 10), (x + 6, _AXIS - 10)], "d"))
+    return [*elements, svg.text(x, _AXIS - 32, value(number, 12), "m b", "middle")]
+
+
+def _ends(form: Format, below: tuple[int, float], above: tuple[int, float]) -> list[str]:
+    """The two neighbours: value and pattern."""
+    elements = []
+    for x, anchor, (pattern, number) in ((_FROM, "end", below), (_TO, "start", above)):
+        side = -10 if anchor == "end" else 10
+        elements.append(svg.line(x, _AXIS - 10, x, _LOW, "k"))
+        elements.append(svg.text(x + side, _AXIS - 14, value(number, 12), "m", anchor))
+        elements.append(svg.text(x + side, _AXIS + 18, f"{pattern:#0{2 + -(-form.container // 4)}x}", "n q", anchor))
+    return elements
+
+
+def _offered(form: Format) -> str:
+    """Which of the roundings a PTX conversion to the format can do."""
+    modes = [f".{mode}" for mode in _MODES if mode in form.cvt.split()]
+    if not modes:
+        return f"What PTX's cvt to {form.name} offers is not recorded here; all rows are computed."
+    rest = " (bold); the others are computed here for comparison" if len(modes) < len(_MODES) else ""
+    return f"PTX's cvt to {form.name} offers {listing(modes, 'and')}{rest}."
+
+
+def _way(mode: str, ends: tuple[float, float], result: float, y: float, look: str) -> list[str]:
+    """One row: the mode, an arrow from the number to its result, the result."""
+    start, end = ends
+    elements = [svg.text(16, y + 4, f".{mode}", f"m {look}"), svg.text(64, y + 4, _MODES[mode], "s")]
+    elements.append(svg.arrow(start, y, end, y) if start != end else svg.text(start + 8, y + 4, "exact", "s clear"))
+    return [*elements, svg.text(_TO + 60, y + 4, f"→ {value(result, 12)}", "m")]
