@@ -37,14 +37,17 @@ _GREENLET = getattr(find_spec("greenlet"), "origin", None)
 _NOTHING = ("<module>", "__getattr__", "__repr__", "__str__", "__format__", "__del__")
 #: The name that is noted where somebody's code has replaced the profiler, so that nobody knows what it entered.
 UNSEEN = "sys.setprofile"
-#: ... and where it has started another process, which has no profiler.
+#: ... and where it has started another process, or a thread that nobody watches, which has no profiler.
 ELSEWHERE = "os.fork"
 #: Functions written in C that do so, and what is noted then; `enable` is cProfile's.
 _AWAY = {
     "setprofile": UNSEEN, "enable": UNSEEN,
-    "fork": ELSEWHERE, "forkpty": ELSEWHERE, "fork_exec": ELSEWHERE,
+    "fork": ELSEWHERE, "forkpty": ELSEWHERE, "fork_exec": ELSEWHERE, "system": ELSEWHERE,
     "posix_spawn": ELSEWHERE, "posix_spawnp": ELSEWHERE,
+    "start_new_thread": ELSEWHERE, "start_joinable_thread": ELSEWHERE,
 }  # fmt: skip
+#: Those of them that the module threading calls, which watches its threads.
+_THREADS = ("start_new_thread", "start_joinable_thread")
 _OURS, _NEUTRAL, _THEIRS = "ours", "neutral", "theirs"
 
 
@@ -110,7 +113,7 @@ class Entered:
     def called(self, frame: FrameType, event: str, called: Any) -> None:
         """What Python calls as a profiler."""
         if event == "c_call" and frame.f_code.co_filename != __file__:
-            self._away(called)
+            self._away(called, frame)
         if event != "call" or _kinds[frame.f_code.co_filename] is not _OURS:
             return
         outer = frame.f_back
@@ -124,11 +127,12 @@ class Entered:
             if module is not None and not name.endswith(_NOTHING) and not _is_callback(frame):
                 self.names.add(f"{module}.{name}")
 
-    def _away(self, called: Any) -> None:
+    def _away(self, called: Any, frame: FrameType) -> None:
         """Note a function of Python's that takes what follows out of sight."""
-        noted = _AWAY.get(called.__name__)
-        if noted and (called.__name__ != "enable" or hasattr(called.__self__, "getstats")):
-            self.names.add(noted)
+        name = called.__name__
+        watched = name in _THREADS and frame.f_code.co_filename == threading.__file__
+        if name in _AWAY and not watched and (name != "enable" or hasattr(called.__self__, "getstats")):
+            self.names.add(_AWAY[name])
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call somebody's function, and note what it enters, or itself if it is the package's."""
@@ -136,7 +140,11 @@ class Entered:
         if code is not None and _kinds[code.co_filename] is _OURS:
             self.names.add(f"{module}.{code.co_qualname}")
         with self:
-            return function(*arguments)
+            try:
+                return function(*arguments)
+            finally:
+                if sys.getprofile() is None:
+                    self.names.add(UNSEEN)
 
     def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function, which notes what each call of it enters. The calls may take turns: each has a profiler."""

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import dis
 import inspect
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pkgutil import resolve_name
 from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
+from tcemu.arithmetic.model import FusedSums
+from tcemu.arithmetic.table import Row
 from tcemu.course.record import Exercise
 from tcemu.entered import ELSEWHERE, UNSEEN
 from tcemu.errors import TableError, listing
+from tcemu.formats import Container, Format
+from tcemu.instructions import Instruction
+from tcemu.layouts import Descriptor, Fragment, Layout
 
 #: What every answer may call: its own numbers and hints, here and in a grader's box, and the errors that it catches.
 _ALWAYS = (
@@ -28,11 +33,30 @@ _OUTSIDE = (
     "tcemu.instructions.matmul", "tcemu.instructions.run", "tcemu.instructions.multiply", "tcemu.machine.launch",
     "tcemu.machine.stream",
 )  # fmt: skip
+#: What describes an instruction, a format or how a chip adds, by class: every answer that may call some of tcemu may
+#: look it up, and a notebook gets it where tcemu is not.
+DESCRIBES: Mapping[type, frozenset[str]] = {
+    kind: frozenset(names.split())
+    for kind, names in {
+        Instruction: "aligned family fragments lanes opcode roles section shape signature sparse sync types words",
+        Fragment: "container elements_per_register format lanes layout registers role shape type",
+        Layout: "copies lanes shape slots",
+        Descriptor: "base_offset lbo sbo start swizzle",
+        Container: "elements form register_bits register_dtype shift storage width",
+        Format: (
+            "bias bits code_mask container dtype dtype_name emax emin exponent has_nan infinities infinity_bits kind "
+            "largest largest_pattern lowest mantissa name nan nan_bits padding sign_bit signed smallest_normal "
+            "smallest_subnormal storage zero"
+        ),
+        Row: "known model",
+        FusedSums: "addend block floor fraction keep order",
+    }.items()
+}
 
 #: What takes an answer's calls out of sight.
 _AWAY = {
     UNSEEN: "replaces Python's profiler (sys.setprofile, cProfile), with which this check sees what it calls.",
-    ELSEWHERE: "starts another process, in which this check cannot see what it calls.",
+    ELSEWHERE: "starts a process, or a thread without `threading`, in which this check cannot see what it calls.",
 }
 
 
@@ -55,7 +79,8 @@ def refused_beside(only: Sequence[str] | None, entered: Iterable[str], *, kernel
     >>> refused_beside((), ["tcemu.gemm.wgmma_tma.multiply"], kernel=True)
     'Your kernel calls multiply of tcemu, which it may not: its own lines give the instructions.'
     """
-    others = sorted(name for name in entered if not _among(name, _ALWAYS))
+    always = _ALWAYS if only == () else (*_ALWAYS, *_descriptions())
+    others = sorted(name for name in entered if not _among(name, always))
     allowed = [pattern for public in only or () for pattern in _patterns(public)]
     for name in others:
         if _among(name, allowed):
@@ -134,6 +159,14 @@ def _short(name: str) -> str:
 
 def _among(name: str, patterns: Iterable[str]) -> bool:
     return any(name == pattern or name.startswith(f"{pattern}.") for pattern in patterns)
+
+
+@cache
+def _descriptions() -> tuple[str, ...]:
+    """The functions behind DESCRIBES, as names: those of properties."""
+    found = (inspect.getattr_static(kind, name, None) for kind, names in DESCRIBES.items() for name in sorted(names))
+    functions = (getattr(each, "fget", getattr(each, "func", None)) for each in found)
+    return tuple(f"{each.__module__}.{each.__qualname__}" for each in functions if each is not None)
 
 
 @cache

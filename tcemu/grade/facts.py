@@ -1,109 +1,155 @@
-"""What a notebook is told where tcemu is not: what describes an instruction or a format, and a few numbers of its own.
+"""What a notebook gets where tcemu is not: what describes an instruction or a format, and what its answers may call.
 
-The first is looked up here, with the real package, in steps that the box names: no number comes from the notebook, and
-no answer follows from a description. So there may be any number of them. What the notebook's own names stood for where
+The box names steps, such as a call of parse and then an attribute; they are taken here, with the real package. So no
+number comes from the notebook, and nothing but what an exercise allows can be called, whatever the notebook rewrites.
+No answer follows from a description, so there may be any number of them. What the notebook's own names stood for where
 tcemu was comes from a box that may say anything; so it is little, less than a table of answers.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from tcemu import formats, instructions, layouts
-from tcemu.arithmetic.model import FusedSums
-from tcemu.arithmetic.table import Row
+from tcemu.course.allowed import DESCRIBES, refused_beside
 from tcemu.course.running import Cell
 from tcemu.errors import CourseError, TcemuError
-from tcemu.instructions.instruction import Instruction
+from tcemu.gemm import scalar
+from tcemu.grade.inside.wire import recorded
 
-#: What may be called or looked into, by the names under which it is found ...
+#: Where steps begin, by the names under which they are found ...
 _BEGINS: Mapping[str, Any] = {
-    "tcemu.formats.FORMATS": formats.FORMATS, "tcemu.formats.table.FORMATS": formats.FORMATS,
-    "tcemu.formats.lookup": formats.lookup, "tcemu.formats.table.lookup": formats.lookup,
-    "tcemu.instructions.parse": instructions.parse, "tcemu.instructions.parse.parse": instructions.parse,
-    "tcemu.instructions.target_named": instructions.target_named,
+    "tcemu.formats": formats, "tcemu.formats.table.FORMATS": formats.FORMATS,
+    "tcemu.formats.table.lookup": formats.lookup, "tcemu.gemm.scalar": scalar,
+    "tcemu.instructions.matmul": instructions.matmul, "tcemu.instructions.parse": instructions.parse,
+    "tcemu.instructions.parse.parse": instructions.parse, "tcemu.instructions.run": instructions.run,
+    "tcemu.instructions.target_named": instructions.target_named, "tcemu.layouts.Descriptor": layouts.Descriptor,
 }  # fmt: skip
-#: ... and what may be looked up and called further, by class: what describes, and arrays for their shapes.
+#: ... those of them that only describe, methods whose results are looked at, such as an array's shape, and, by class,
+#: all that may be looked up.
+_SAYS = (formats.lookup, instructions.parse, instructions.target_named)
+_ARRAYS: Mapping[type, frozenset[str]] = {
+    instructions.Instruction: frozenset({"arithmetic"}), layouts.Fragment: frozenset({"pack", "unpack"}),
+    formats.Format: frozenset({"codes", "decode", "encode"}),
+}  # fmt: skip
 _DESCRIBES: Mapping[type, frozenset[str]] = {
-    kind: frozenset(names.split())
-    for kind, names in {
-        Instruction: (
-            "aligned arithmetic family fragments lanes opcode roles section shape signature sparse sync types words"
-        ),
-        layouts.Fragment: "container elements_per_register format lanes layout pack registers role shape type unpack",
-        layouts.Layout: "copies lanes shape slots",
-        formats.Container: "elements form register_bits register_dtype shift storage width",
-        formats.Format: (
-            "bias bits code_mask codes container decode dtype dtype_name emax emin encode exponent has_nan infinities "
-            "infinity_bits kind largest largest_pattern lowest mantissa name nan nan_bits padding sign_bit signed "
-            "smallest_normal smallest_subnormal storage zero"
-        ),
-        Row: "known model",
-        FusedSums: "addend block floor fraction keep order",
-        np.ndarray: "dtype itemsize nbytes ndim shape size",
-        np.dtype: "itemsize name",
-    }.items()
+    **{kind: names | _ARRAYS.get(kind, frozenset()) for kind, names in DESCRIBES.items()},
+    np.ndarray: frozenset({"dtype", "itemsize", "nbytes", "ndim", "shape", "size"}),
+    np.dtype: frozenset({"itemsize", "name"}),
 }
+#: What can be called from a box without tcemu: functions of plain values.
+_SERVED = (
+    "tcemu.course.bank", "tcemu.formats", "tcemu.gemm.scalar", "tcemu.layouts", "tcemu.matmul", "tcemu.parse",
+    "tcemu.run",
+)  # fmt: skip
 #: Questions of one box about descriptions, and about its names; names and functions of a notebook that are looked at.
-_LOOKS, _ASKED, _NAMES = 5000, 200, 500
+_LOOKS, _ASKED, _NAMES = 20_000, 200, 500
 #: The numbers that its names stood for are smaller than this, and so many at most: together as many bits as the
 #: smallest table has.
 _LARGE, _FACTS = 1 << 10, 6
+#: Elements of arrays that a call may take.
+_ELEMENTS = 1 << 21
+_NONE = "there is no tcemu here"
 
 
-def look(how: Any) -> Any:
-    """What was made so: its kind and a plain value; None for what no description tells. Raises CourseError.
+def served(only: Sequence[str] | None) -> bool:
+    """Whether all that an answer may call can be called from a box without tcemu."""
+    return bool(only) and all(name.startswith(_SERVED) for name in only or ())
 
-    >>> from tcemu.grade.facts import look
+
+@dataclass(frozen=True)
+class Steps:
+    """Takes the steps that a box names; `only` are the public names that may be called for their results.
+
+    >>> from tcemu.grade.facts import Steps
     >>> half = ("call", ("name", "tcemu.formats.lookup"), ("f16",), ())
-    >>> look(("attribute", half, "bits")), look(("attribute", half, "decode"))
-    (('plain', 16), None)
+    >>> bits, ones = ("attribute", half, "bits"), ("call", ("attribute", half, "decode"), ([0x3C00],), ())
+    >>> Steps().look(bits), Steps().look(ones), Steps(("tcemu.formats.Format.decode",)).look(ones)
+    (('plain', 16), None, ('plain', array([1.])))
     """
-    try:
-        value = _made(how)
-    except (TcemuError, LookupError, TypeError, ValueError, AttributeError):
-        raise CourseError("there is no tcemu here") from None
-    if isinstance(value, np.dtype):
-        return "dtype", value.name
-    if isinstance(value, Mapping):
-        return "names", [str(name) for name in value]
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        return "named", value._asdict()
-    plain = all(each is None or isinstance(each, bool | int | float | str) for each in _parts(value))
-    return ("plain", value) if plain else None
+
+    only: tuple[str, ...] = ()
+
+    def look(self, how: Any) -> Any:
+        """What was made so: its kind and a plain value; None for what nobody tells. Raises CourseError."""
+        try:
+            value = self.made(how)
+            result = how[0] == "call" and self._may_call(self.made(how[1]))
+        except TcemuError as error:
+            return "refused", str(error)
+        except (LookupError, TypeError, ValueError, AttributeError):
+            raise CourseError(_NONE) from None
+        if isinstance(value, np.dtype):
+            return "dtype", value.name
+        if isinstance(value, Mapping):
+            return "names", [str(name) for name in value]
+        if isinstance(value, tuple) and hasattr(value, "_asdict"):
+            return "named", value._asdict()
+        kinds = (bool, int, float, str, np.ndarray, np.generic) if result else (bool, int, float, str)
+        parts = value if isinstance(value, tuple | list) else (value,)
+        described = how[0] != "call" or result
+        return (
+            ("plain", value) if described and all(each is None or isinstance(each, kinds) for each in parts) else None
+        )
+
+    def made(self, how: Any) -> Any:
+        """Take the steps. What is not allowed raises LookupError, TypeError, ValueError or AttributeError."""
+        match how:
+            case ("name", str(name)):
+                owner, _, last = name.rpartition(".")
+                return _BEGINS[name] if name in _BEGINS else self._attribute(_BEGINS[owner], last)
+            case ("absent", other):
+                return self.made(other)
+            case ("record", str(name), tuple(values)):
+                return recorded(name, *values)
+            case ("call", function, tuple(arguments), tuple(named)):
+                called = self.made(function)
+                given = [self._given(each) for each in arguments]
+                small = sum(np.size(each) for each in given if isinstance(each, np.ndarray)) <= _ELEMENTS
+                if small and (_is(called, _SAYS) or self._may_call(called) or self._describes(called)):
+                    return called(*given, **{name: self._given(each) for name, each in named})
+            case ("attribute", owner, str(name)):
+                return self._attribute(self.made(owner), name)
+            case ("item", owner, str(key)):
+                held = self.made(owner)
+                if isinstance(held, Mapping):
+                    return held[key]
+        raise LookupError
+
+    def _attribute(self, held: Any, name: str) -> Any:
+        found = None if name.startswith("_") else getattr(held, name)
+        if name in _DESCRIBES.get(type(held), ()) or _is(found, (*_SAYS, *_DESCRIBES, formats.FORMATS)):
+            return found
+        known = isinstance(held, ModuleType) or type(held) in _DESCRIBES or _is(held, _DESCRIBES)
+        if known and callable(found) and self._may_call(found):
+            return found
+        raise LookupError
+
+    def _given(self, argument: Any) -> Any:
+        absent = type(argument) is tuple and len(argument) == 2 and type(argument[0]) is str and argument[0] == "absent"
+        return self.made(argument) if absent else argument
+
+    def _may_call(self, called: Any) -> bool:
+        """Whether the exercise allows this function or class, by the name that a watcher would note."""
+        function = inspect.unwrap(getattr(called, "__func__", called))
+        name = f"{function.__module__}.{function.__qualname__}" + ".__post_init__" * isinstance(function, type)
+        return bool(self.only) and not refused_beside(self.only, [name])
+
+    @staticmethod
+    def _describes(called: Any) -> bool:
+        """Whether it is a method that was looked up: its result is an object, or an array with a shape."""
+        return type(getattr(called, "__self__", None)) in _DESCRIBES
 
 
-def _parts(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, tuple) else (value,)
-
-
-def _made(how: Any) -> Any:
-    """Take the steps. Whatever is not among those that describe raises LookupError, TypeError or ValueError."""
-    match how:
-        case ("name", str(name)):
-            return _BEGINS[name]
-        case ("absent", other):
-            return _made(other)
-        case ("call", function, tuple(arguments), tuple(named)):
-            given = [_made(each) if _is_absent(each) else each for each in arguments]
-            return _made(function)(*given, **{name: _made(each) if _is_absent(each) else each for name, each in named})
-        case ("attribute", owner, str(name)):
-            held = _made(owner)
-            if name in _DESCRIBES[type(held)]:
-                return getattr(held, name)
-        case ("item", owner, str(key)):
-            held = _made(owner)
-            if isinstance(held, Mapping):
-                return held[key]
-    raise LookupError
-
-
-def _is_absent(argument: Any) -> bool:
-    return type(argument) is tuple and len(argument) == 2 and argument[0] == "absent"
+def _is(value: Any, of: Iterable[Any]) -> bool:
+    return any(value is each for each in of)
 
 
 class Facts:
@@ -130,12 +176,12 @@ class Facts:
         self._told.clear()
         self._looks = 0
 
-    def look(self, how: Any) -> Any:
-        """What something of tcemu's is, as `look`. Raises CourseError."""
+    def look(self, how: Any, only: Sequence[str]) -> Any:
+        """What something of tcemu's is, as `Steps`. Raises CourseError."""
         self._looks += 1
         if self._looks > _LOOKS:
-            raise CourseError("there is no tcemu here")
-        return look(how)
+            raise CourseError(_NONE)
+        return Steps(tuple(only)).look(how)
 
     def fact(self, name: str) -> Any:
         """What a name stood for: a number, a few, or a function's name and line. Raises CourseError."""
@@ -148,4 +194,4 @@ class Facts:
             if value and small and sum(self._told.values()) <= _FACTS:
                 return value if function or len(value) > 1 else value[0]
             self._told[name] = 0
-        raise CourseError("there is no tcemu here")
+        raise CourseError(_NONE)

@@ -27,11 +27,12 @@ from tcemu.cuda.toolkit import toolkit
 from tcemu.errors import CourseError, MissingPackage, TcemuError, listing
 from tcemu.grade.box import PATIENCE, Box, BoxEnded, BoxUnavailable, Seat
 from tcemu.grade.compilers import compiler
-from tcemu.grade.facts import Facts
+from tcemu.grade.facts import Facts, Steps
 from tcemu.grade.hidden import FAILS, trouble
+from tcemu.grade.inside.wire import Other
 from tcemu.grade.outside import Remote
 from tcemu.grade.records import Mark
-from tcemu.grade.unseen import judged_alone, judged_first, judged_twice, works_alone
+from tcemu.grade.unseen import judged_alone, judged_first, judged_twice, works_alone, works_apart
 from tcemu.grade.warps import legible
 from tcemu.tracebacks import described
 
@@ -69,7 +70,7 @@ def marks_of(
         return [failed(stem, wanted[name], says) for name in wanted]
     notebook = Marking(stem, cells, wanted, student, seat or Seat(), Facts(cells), key, content, tests or {})
     notebook.run()
-    notebook.run_alone()
+    notebook.run_again()
     return [notebook.marks.get(name) or failed(stem, wanted[name], _UNREACHED) for name in wanted]
 
 
@@ -103,6 +104,8 @@ class Marking:
     key: str = ""
     content: bytes = b""
     tests: Mapping[str, Solution] = field(default_factory=dict)
+    #: exercises whose numbers the notebook may ask for, if these are more than those that are marked
+    known: Mapping[str, Exercise] = field(default_factory=dict)
     marks: dict[str, Mark] = field(default_factory=dict)
     #: cells and checks, by exercise and number, that ended their box
     _left_out: set[int] = field(default_factory=set)
@@ -110,6 +113,7 @@ class Marking:
     #: in this box: how often each exercise was checked, the check that is being judged, and answers for later
     _checked: Counter[str] = field(default_factory=Counter)
     _current: tuple[str, int] | None = None
+    _judging: str = ""
     late: dict[str, Any] = field(default_factory=dict)
     #: seconds of processor time that earlier boxes took, and the time at which the notebook has waited too long
     spent: float = 0.0
@@ -131,21 +135,24 @@ class Marking:
                 self.marks[name] = failed(self.stem, self.wanted[name], says)
         self._note_what_was_skipped()
 
-    def run_alone(self) -> None:
-        """Run it once more where tcemu is not, for answers that have to do without it; the lower mark counts."""
-        wanted = {name: each for name, each in self.wanted.items() if works_alone(each) and self.marks[name].points}
-        if not wanted or self.seat.alone:
-            return
-        again = Marking(
-            self.stem, self.cells, wanted, self.student, replace(self.seat, alone=True), self.facts, self.key,
-            self.content,
-        )  # fmt: skip
-        again.run()
-        for name, mark in again.marks.items():
-            here = self.marks[name]
-            if mark.points < here.points:
-                says = mark.says if here.state == "right" else here.says
-                self.marks[name] = replace(here, state="wrong", points=mark.points, says=says)
+    def run_again(self) -> None:
+        """Run it where tcemu is not, for answers that do without it, or with little of it; the lower mark counts."""
+        for kind in (works_alone, works_apart) if not self.seat.alone else ():
+            wanted = {name: each for name, each in self.wanted.items() if kind(each) and self.marks[name].points}
+            if wanted:
+                again = Marking(
+                    self.stem, self.cells, wanted, self.student, replace(self.seat, alone=True), self.facts, self.key,
+                    self.content, known=self.known or self.wanted,
+                )  # fmt: skip
+                again.run()
+                for name, mark in again.marks.items():
+                    self._lower(name, mark)
+
+    def _lower(self, name: str, mark: Mark) -> None:
+        here = self.marks[name]
+        if mark.points < here.points:
+            says = mark.says if here.state == "right" else here.says
+            self.marks[name] = replace(here, state="wrong", points=mark.points, says=says)
 
     def _run_in_boxes(self) -> None:
         for _ in range(_BOXES):
@@ -173,6 +180,12 @@ class Marking:
         """Seconds of processor time that are left for the notebook; none if it has waited too long."""
         return 0.0 if time.monotonic() > self.latest else self.seat.limits.notebook - self.spent
 
+    @property
+    def only(self) -> tuple[str, ...]:
+        """What of tcemu the answer may call that is being judged; beside that, what any of them may call."""
+        names = [self._judging] if self._judging else list(self.wanted)
+        return tuple(public for name in names for public in self.wanted[name].only or ())
+
     def todo(self) -> list[tuple[int, Cell]]:
         """The cells to run in a new box, with their numbers."""
         self._checked.clear()
@@ -199,6 +212,7 @@ class Marking:
 
     def judge_now(self, name: str, answer: Any, box: Box) -> None:
         """Judge an answer. Raises BoxEnded."""
+        self._judging = name
         try:
             with box.clocked():
                 verdict = self._verdict(self.wanted[name], answer)
@@ -207,6 +221,8 @@ class Marking:
                 mark = replace(mark, state="wrong", points=0.0, says=FAILS)
         except Exception as error:  # noqa: BLE001 - a judge that meets the unforeseen
             mark = failed(self.stem, self.wanted[name], f"It cannot be judged: {legible(described(error))}.")
+        finally:
+            self._judging = ""
         box.check_alive()  # judges mistake the box's end for an error in the answer
         self.marks[name] = mark
 
@@ -214,7 +230,7 @@ class Marking:
         """The verdict on an answer; a box without tcemu judges the unseen numbers of an answer that works alone."""
         if self.seat.alone:
             return judged_alone(exercise, answer, self.student, self.key, self.content)
-        if works_alone(exercise):
+        if _runs_again(exercise):
             return judged_first(exercise, answer, self.student, self.cells)
         return judged_twice(exercise, answer, self.student, self.key, self.content, self.cells)
 
@@ -232,6 +248,10 @@ class Marking:
         for name in cell.checks:
             if name in self.wanted and name not in self.marks:
                 self.marks[name] = failed(self.stem, self.wanted[name], told)
+
+
+def _runs_again(exercise: Exercise) -> bool:
+    return works_alone(exercise) or works_apart(exercise)
 
 
 def _in_cuda(exercise: Exercise) -> bool:
@@ -253,7 +273,7 @@ class Run:
         self._marking = marking
         self._todo = marking.todo()
         self._remote = Remote(self.ask, [marking.file(cell) for _, cell in self._todo])
-        self._box = Box(marking.seat, self._remote.special, self._remote.known)
+        self._box = Box(marking.seat, self._remote.special, {**self._remote.known, "made": self.made})
         self._trouble = marking.trouble
 
     def __enter__(self) -> Self:
@@ -283,7 +303,7 @@ class Run:
     def _facts(self) -> bool:
         """Note what the notebook's names stand for, for a box without tcemu."""
         marking = self._marking
-        if not marking.seat.alone and any(map(works_alone, marking.wanted.values())):
+        if not marking.seat.alone and any(map(_runs_again, marking.wanted.values())):
             with suppress(BoxEnded):  # everything is judged
                 self._clock()
                 marking.facts.note(self.ask("facts", marking.facts.names)[1])
@@ -387,18 +407,26 @@ class Run:
 
     def given(self, name: str) -> dict[str, Any]:
         """The numbers of an exercise."""
-        if type(name) is not str or name not in self._marking.wanted:
+        known = self._marking.known or self._marking.wanted
+        if type(name) is not str or name not in known:
             raise CourseError(f"this notebook has no exercise called {legible(name, 60)}")
-        return dict(self._marking.wanted[name].given(self._marking.student))
+        return dict(known[name].given(self._marking.student))
 
     def fact(self, name: Any) -> Any:
         """What a name stood for that a notebook without tcemu lacks."""
         return self._marking.facts.fact(str(name))
 
     def look(self, how: Any) -> Any:
-        """What something of tcemu's is, for a notebook without it."""
+        """What something of tcemu's is, for a notebook without it; it may call what the answers may call."""
         with self._box.clocked():
-            return self._marking.facts.look(how)
+            return self._marking.facts.look(how, self._marking.only)
+
+    def made(self, how: Any) -> Any:
+        """Something of tcemu's that the notebook sends by the steps that make it."""
+        try:
+            return Steps(self._marking.only).made(how)
+        except (TcemuError, LookupError, TypeError, ValueError, AttributeError):
+            return Other("Absent", "something of tcemu's")
 
     def callback(self, number: int, arguments: Any) -> Any:
         """What was passed into the box to be called there."""

@@ -23,6 +23,7 @@ from tcemu.course.record import Exercise, Finding
 from tcemu.course.running import Cell
 from tcemu.course.verdict import Verdict
 from tcemu.errors import CourseError
+from tcemu.grade.facts import served
 from tcemu.grade.tables import table
 
 #: The file of the key in the folder of the grades, and its bytes.
@@ -37,6 +38,10 @@ _ONLY_ITS_OWN = (
 _NEEDS_TCEMU = (
     "This needs tcemu: the answer, and every table that it looks up, has to do its work without it. The grader runs "
     "the notebook once more where there is no tcemu, and there the answer is not right."
+)
+_NEEDS_MORE = (
+    "This needs more of tcemu than the answer may call. The grader runs the notebook once more where only that can be "
+    "called, and there the answer is not right."
 )
 _TABLE = "The results are written in the notebook as a table. The exercise asks for a function that computes them."
 
@@ -76,6 +81,17 @@ def works_alone(exercise: Exercise) -> bool:
     return exercise.only == () and exercise.calls
 
 
+def works_apart(exercise: Exercise) -> bool:
+    """Whether all that the answer, a function, may call of tcemu can be called where the rest of tcemu is not.
+
+    >>> from tcemu import course
+    >>> from tcemu.grade.unseen import works_apart
+    >>> works_apart(course.exercise("who_answers")), works_apart(course.exercise("wmma_tile"))
+    (True, False)
+    """
+    return served(exercise.only) and exercise.calls and not isinstance(exercise.judge, Kernel)
+
+
 def judged_first(exercise: Exercise, answer: Any, student: str, cells: Sequence[Cell] = ()) -> Verdict:
     """The verdict for the student's own numbers.
 
@@ -88,10 +104,11 @@ def judged_first(exercise: Exercise, answer: Any, student: str, cells: Sequence[
 
 
 def judged_alone(exercise: Exercise, answer: Any, student: str, key: str = "", content: bytes = b"") -> Verdict:
-    """The verdict on an answer from a box without tcemu, for all numbers."""
+    """The verdict on an answer from a box without tcemu, or with little of it, for all numbers."""
     verdict = judged(exercise, answer, student)
     if not verdict:
-        verdict = replace(verdict, finding=replace(verdict.finding, says=_NEEDS_TCEMU))
+        says = _NEEDS_TCEMU if works_alone(exercise) else _NEEDS_MORE
+        verdict = replace(verdict, finding=replace(verdict.finding, says=says))
     return _less(verdict, exercise, answer, student, key, content)
 
 

@@ -1,11 +1,13 @@
 """What an answer may call is judged by what ran: whatever names it uses, and in a grader's box as in a notebook."""
 
+import _thread
 import cProfile
 import functools
 import os
 import queue
 import sys
 import threading
+import time
 import weakref
 from functools import partial
 
@@ -190,6 +192,24 @@ def profiled(A):
         return PACK(A)
 
 
+def unseen_without_a_call(A):
+    next(map(sys.setprofile, [None]))
+    return PACK(A)
+
+
+def by_a_shell(A):
+    os.system("true")  # noqa: S605 - ours
+    return PACK(A)
+
+
+def in_a_bare_thread(A):
+    found = []
+    _thread.start_new_thread(lambda: found.append(PACK(A)), ())
+    while not found:
+        time.sleep(0.001)
+    return found[0]
+
+
 def elsewhere(A):
     reading, writing = os.pipe()
     if not os.fork():
@@ -202,7 +222,9 @@ def elsewhere(A):
 @pytest.mark.parametrize(("answer", "why"), [
     (unseen, "replaces Python's profiler"), (unseen_to_the_end, "replaces Python's profiler"),
     (profiled, "replaces Python's profiler"),
-    (elsewhere, "starts another process"),
+    (unseen_without_a_call, "replaces Python's profiler"),
+    (elsewhere, "starts a process, or a thread without"), (by_a_shell, "starts a process"),
+    (in_a_bare_thread, "starts a process, or a thread"),
 ])  # fmt: skip
 def test_what_nobody_can_see_is_not_accepted(answer, why):
     verdict = judged(exercise("fragment_by_hand"), answer, "ada")

@@ -1,8 +1,9 @@
 """What stands for tcemu where it is not: objects that know how they would have been made, and nothing else.
 
 `tcemu.parse(opcode).fragments["a"].lanes` describes an instruction, and no answer follows from that. So the outside
-tells it: it gets the steps, takes them with the real package, and sends a number. All else stays absent: sums of it,
-functions of it, elements of its arrays. Whoever needs to know what it is gets Unknown.
+tells it: it gets the steps, takes them with the real package, and sends a number. It does the same with a call that the
+exercise allows. All else stays absent: sums of it, functions of it, elements of its arrays. Whoever needs to know what
+it is gets Unknown.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from collections import namedtuple
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, Self
 
-from tcemu.grade.inside.wire import DTYPES
+from tcemu.errors import CourseError
+from tcemu.grade.inside.wire import DTYPES, Writer
 
 #: How something absent would have been made: ("name", "tcemu.parse"), ("call", how, arguments, named arguments),
-#: ("attribute", how, name), ("item", how, key); and () for what nobody tells, as a sum.
+#: ("attribute", how, name), ("item", how, key), ("record", name, fields); and () for what nobody tells, as a sum.
 How = tuple[Any, ...]
 
 
@@ -37,6 +39,8 @@ def of(how: How) -> Any:
             return value
         case ["dtype", str(name)]:
             return DTYPES[name]
+        case ["refused", str(text)]:
+            raise CourseError(text)
         case ["named", dict(parts)]:
             return namedtuple("Shape", parts)(**parts)  # noqa: PYI024 - whatever names it has
     return Absent(how)
@@ -48,9 +52,9 @@ class Absent:
     def __init__(self, how: How = ()) -> None:
         self._how = how
 
-    def __call__(self, *arguments: Any, **named: Any) -> Absent:
-        """Call it."""
-        return Absent(self._how and ("call", self._how, tuple(map(_how, arguments)), _named(named)))
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Call it, where tcemu is, if the exercise allows that."""
+        return of(self._how and ("call", self._how, tuple(map(_how, arguments)), _named(named)))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -112,6 +116,20 @@ _OTHERS = "eq ne lt le gt ge neg pos abs invert round floor ceil trunc"
 for _name in (f"{_side}{_sign}" for _signs, _sides in ((_SIGNS, ("", "r")), (_OTHERS, ("",)))
               for _sign in _signs.split() for _side in _sides):  # fmt: skip
     setattr(Absent, f"__{_name}__", Absent._absent)  # noqa: SLF001 - our own
+
+
+def record(name: str, *fields: Any) -> Absent:
+    """One of the package's records, from outside."""
+    return Absent(("record", name, fields))
+
+
+def made(value: Any) -> list[Any] | None:
+    """How something absent would have been made, for the outside, which makes it; None for anything else."""
+    if type(value) is not Absent:
+        return None
+    writer = Writer()
+    held = ["made", writer.write(value._how)]  # noqa: SLF001 - our own
+    return None if writer.parts else held
 
 
 def _how(value: Any) -> Any:

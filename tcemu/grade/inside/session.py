@@ -26,7 +26,7 @@ import tcemu.errors
 from tcemu.cells import Cells
 from tcemu.entered import Entered, watch_threads
 from tcemu.errors import CourseError
-from tcemu.grade.inside import course
+from tcemu.grade.inside import absent, course
 from tcemu.grade.inside.alone import Alone, place_of
 from tcemu.grade.inside.outcomes import TOLD, raised, said, unawaited
 from tcemu.grade.inside.wire import PREFIX, READY, Reader, Writer, framed, lengths, record, recorded
@@ -54,7 +54,8 @@ class Session:
         self.warps: dict[int, Any] = {}
         #: errors that the outside raised, so that it recognises them when they come back
         self.errors: dict[int, int] = {}
-        self.reader = Reader({"function": self._callback, "record": recorded, "pointer": _pointer})
+        records = absent.record if alone else recorded
+        self.reader = Reader({"function": self._callback, "record": records, "pointer": _pointer})
         watch_threads()
         sys.modules["tcemu.course"] = course.module(self)
 
@@ -106,7 +107,7 @@ class Session:
         """What is sent in a form of its own: registers, records, and functions by a number."""
         value = _source(value)
         warp = sys.modules.get("tcemu.grade.inside.warp")
-        held: list[Any] | None = (warp.reference(value) if warp else None) or record(value)
+        held: list[Any] | None = (warp.reference(value) if warp else None) or record(value) or absent.made(value)
         if held or not callable(value) or isinstance(value, str | np.ndarray | np.generic):
             return held
         number = self._numbers.get(id(value))
