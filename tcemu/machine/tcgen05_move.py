@@ -67,13 +67,19 @@ class _Shape:
         self._found: dict[tuple[int, int, int | None], Cells] = {}
 
     def at(self, core: Core, by: By, given: Any, split: Any = None) -> Cells:
-        """The cells from an address on, all of which the warp may use. Ends the launch if it may not."""
+        """The cells from an address on, all of which the warp may use. Ends the launch if it may not.
+
+        The manual requires lanes of the warp's own quarter. Kernels of front ends may leave the quarter out: DeepGEMM
+        gives lane 0 in all warps, and its products on a B200 are right. For kernels in Python that is a fault.
+        """
         instruction, memory = self.instruction, core.block.state(TensorMemory)
         if split is not None and (not is_whole(split) or split < 0):
             raise OperandError(
                 f"{instruction}: immHalfSplitoff is an immediate, a number of columns; got {briefly(split)}"
             )
         address = given if type(given) is int else int(core.integers(instruction, "taddr", given)[0])
+        if core.at is not None and address >> 16 < WARP:
+            address += int(lanes_of_warp(core.index)[0]) << 16
         key = core.block.number, address, split
         found = self._found.get(key)
         if found is None:
