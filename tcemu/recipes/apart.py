@@ -17,7 +17,7 @@ from tcemu.recipes.epilogue import Epilogue
 from tcemu.recipes.order import splits
 from tcemu.recipes.product import Operands, finished, multiply
 from tcemu.recipes.recipe import Recipe
-from tcemu.show.element_sums import ElementSums
+from tcemu.show.outputs import ElementSums
 
 Array = npt.NDArray[Any]
 

@@ -1,7 +1,14 @@
-"""The fragments of a product: A on the left, B on top, and D where the rows of A meet the columns of B."""
+"""The fragments of a product: A on the left, B on top, and D where the rows of A meet the columns of B.
+
+A layer over the drawing has a target for the pointer over every cell of the map, and a band over every row and column:
+an element of D lights its row of A and its column of B, and so on. CSS alone makes a cell light its bands; if scripts
+may run, a few lines of script move from cell to cell with the arrow keys. A page that allows neither shows the plain
+drawing.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tcemu.arguments import explained
@@ -9,8 +16,23 @@ from tcemu.errors import span
 from tcemu.instructions import Instruction, parse
 from tcemu.layouts import Fragment
 from tcemu.show import svg
-from tcemu.show.fragment_map import AXIS, Focus, Placed, batch_of, draw, element, heading, in_words, is_wide, legend
-from tcemu.show.lighting import layer
+from tcemu.show.fragment_map import (
+    AXIS,
+    MOST,
+    Cell,
+    Focus,
+    Placed,
+    batch_of,
+    cell_target,
+    cells,
+    draw,
+    element,
+    heading,
+    in_words,
+    is_wide,
+    legend,
+)
+from tcemu.show.layers import LOOK
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import LINE
 
@@ -69,7 +91,7 @@ def mma_map(
     width = layout.grids[-1].right + 16
     which = f", product {batch} of {a.shape[0]}" if len(a.shape) == 3 else ""
     title = f"{_short(instruction)}{which}: lane and register of each element"
-    return picture(title, in_words(layout.grids, focus), width, bottom + 38 + LINE, body, layer(layout.grids))
+    return picture(title, in_words(layout.grids, focus), width, bottom + 38 + LINE, body, _layer(layout.grids))
 
 
 def _arranged(instruction: Instruction, lane: int | None, batch: int) -> _Layout:
@@ -125,3 +147,63 @@ def _note(instruction: Instruction, focus: Focus, d: Placed) -> list[str]:
 def _short(instruction: Instruction) -> str:
     m, n, k = instruction.shape
     return f"{instruction.family} m{m}n{n}k{k} {instruction.types['a'].name}"
+
+
+#: The names of rows and columns, by role.
+_INDICES = {"a": ("i", "k"), "b": ("k", "j"), "d": ("i", "j")}
+#: What a cell of an operand lights: the bands of another, along an axis that both have.
+_LIGHTS = (("d", "i", "a"), ("d", "j", "b"), ("a", "i", "d"), ("a", "k", "b"), ("b", "k", "a"), ("b", "j", "d"))
+
+
+def _layer(grids: Sequence[Placed]) -> str:
+    """The _layer over a map of these grids; empty if it has no product in it, or too many cells."""
+    drawn = {grid.fragment.role: grid for grid in grids if grid.fragment.role in _INDICES}
+    found = {role: cells(grid.fragment, grid.batch) for role, grid in drawn.items()}
+    if len(drawn) < len(_INDICES) or sum(map(len, found.values())) > MOST:
+        return ""
+    bands = [band for role, grid in drawn.items() for band in _bands(role, grid)]
+    order = sorted(drawn, reverse=True)  # the arrow keys start in D
+    targets = [svg.group((_target(drawn[role], cell) for cell in found[role]), f"z z{role}") for role in order]
+    return f"<style>{_rules(drawn)}</style>{svg.group(bands, 'y')}{''.join(targets)}"
+
+
+def _bands(role: str, grid: Placed) -> Iterator[str]:
+    """A rectangle over every row and every column of a matrix, and over those along k that share registers."""
+    rows, columns = grid.rows, grid.columns
+    down, across = _INDICES[role]
+    first = cells(grid.fragment, grid.batch)[0]
+    high, wide = first.rows if down == "k" else 1, first.columns if across == "k" else 1
+    for row in range(0, rows, high):
+        names = " ".join(f"{role}{down}{each}" for each in range(row, row + high))
+        yield svg.path(grid.block(row, 0, high, columns).outline(), names)
+    for column in range(0, columns, wide):
+        names = " ".join(f"{role}{across}{each}" for each in range(column, column + wide))
+        yield svg.path(grid.block(0, column, rows, wide).outline(), names)
+
+
+def _target(grid: Placed, cell: Cell) -> str:
+    """A cell that can be pointed at: its rows and columns as classes, and what it holds as its title."""
+    role = grid.fragment.role
+    down, across = _INDICES[role]
+    names = [f"{down}{row}" for row in range(cell.row, cell.row + cell.rows)]
+    names += [f"{across}{column}" for column in range(cell.column, cell.column + cell.columns)]
+    return cell_target(grid, cell, " ".join(names))
+
+
+def _rules(drawn: dict[str, Placed]) -> str:
+    """The style of the _layer; every picture has its own, because rows with the same number are elsewhere in others.
+
+    `&` is the picture, whose name replaces it.
+    """
+    look = (
+        "& .y path{opacity:0;fill:var(--tc-mark);fill-opacity:.08;stroke:var(--tc-ink);stroke-width:3;"
+        f"pointer-events:none}}{LOOK}"
+    )
+    rules = []
+    depth = {role: drawn[role].fragment.shape[-2:][_INDICES[role].index("k")] for role in "ab"}
+    for role, axis, other in _LIGHTS:
+        if axis == "k" and len(set(depth.values())) > 1:
+            continue  # a stored column of a sparse A meets a row of B that the metadata chooses
+        number = drawn[role].fragment.shape[-2:][_INDICES[role].index(axis)]
+        rules += [f"&:has(.z{role} .{axis}{at}:is(:hover,.on)) .{other}{axis}{at}{{opacity:1}}" for at in range(number)]
+    return look + "".join(rules)

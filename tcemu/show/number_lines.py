@@ -1,4 +1,4 @@
-"""Numbers on an axis: all those of several formats, and one between its neighbours, rounded."""
+"""Numbers on an axis: all those of several formats, one between its neighbours, rounded, and the ends of s32."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from tcemu.arguments import explained
-from tcemu.errors import FormatError, OperandError, briefly, counted, listing
+from tcemu.errors import FormatError, OperandError, briefly, counted, listing, whole
 from tcemu.formats import Format
 from tcemu.show import svg
 from tcemu.show.given import format_of, formats_of
@@ -284,3 +284,73 @@ def _way(mode: str, ends: tuple[float, float], result: float, y: float, look: st
     elements = [svg.text(16, y + 4, f".{mode}", f"m {look}"), svg.text(64, y + 4, _MODES[mode], "s")]
     elements.append(svg.arrow(start, y, end, y) if start != end else svg.text(start + 8, y + 4, "exact", "s clear"))
     return [*elements, svg.text(_TO + 60, y + 4, f"→ {value(result, 12)}", "m")]
+
+
+#: The first and the last s32, and how far the picture reaches from either.
+_LOWEST, _HIGHEST, _REACH = -(2**31), 2**31 - 1, 20_000
+#: The axis: the lower end on the left, then a gap, then the upper end and what is beyond it.
+_LEFT_END, _RIGHT_START, _RIGHT_END, _Y = 294, 364, 904, 112
+_LOW_END, _HIGH_END = (
+    Scale(_LOWEST, _LOWEST + _REACH, 24, _LEFT_END),
+    Scale(_HIGHEST - _REACH, _HIGHEST + _REACH, _RIGHT_START, _RIGHT_END),
+)
+
+
+@explained
+def end_of_s32(c: int, product: int, wraps: int, clamps: int) -> Picture:
+    """c + product on an axis that shows both ends of s32: exact, wrapped around, and clamped by .satfinite.
+
+    c and the exact sum are within 20,000 of the upper end. Raises OperandError for others, and for results beyond s32.
+
+    >>> picture = tcemu.show.end_of_s32(2**31 - 101, 100, 2**31 - 1, 2**31 - 1)
+    >>> picture.title
+    '2147483547 + 100 fits into s32'
+    """
+    c, product = whole(c, "c"), whole(product, "a product")
+    exact = c + product
+    if min(abs(_HIGHEST - c), abs(exact - _HIGHEST)) > _REACH or max(abs(_HIGHEST - c), abs(exact - _HIGHEST)) > _REACH:
+        raise OperandError(f"c and the sum must be within {_REACH:,} of 2147483647; got {value(c)} and {value(exact)}")
+    for result in (wraps, clamps):
+        if not _LOWEST <= result <= _HIGHEST:
+            raise OperandError(f"a result must be an s32; got {value(result)}")
+    beyond = exact > _HIGHEST
+    body = _both_ends()
+    marks = [("c", c, 0), ("exact sum", exact, 1), ("without .satfinite", wraps, 2), ("with .satfinite", clamps, 3)]
+    for name, number, row in marks:
+        body += _mark(name, number, row)
+    title = f"{value(c)} + {value(product)} {'does not fit' if beyond else 'fits'} into s32"
+    says = f"The exact sum is {value(exact)}. Without .satfinite the result is {value(wraps)}, with it {value(clamps)}."
+    return picture(title, says, _RIGHT_END + 190, _Y + 130, body)
+
+
+def _place(number: int) -> float:
+    """The place of a number."""
+    return _LOW_END.at(min(number, _LOWEST + _REACH)) if number < 0 else _HIGH_END.at(number)
+
+
+def _both_ends() -> list[str]:
+    low, high = _place(_LOWEST), _place(_HIGHEST)
+    return [
+        svg.hatch(high, _Y - 10, _RIGHT_END - high, 20, "g"),
+        svg.line(low, _Y, _LEFT_END, _Y, "k"),
+        svg.line(_RIGHT_START, _Y, high, _Y, "k"),
+        svg.text((_LEFT_END + _RIGHT_START) / 2, _Y + 5, "· · ·", "b", "middle"),
+        svg.line(low, _Y - 12, low, _Y + 12, "k"),
+        svg.line(high, _Y - 12, high, _Y + 12, "k"),
+        svg.text(low, _Y + 28, value(_LOWEST), "s"),
+        svg.text(high, _Y + 28, value(_HIGHEST), "s", "middle"),
+        svg.text((high + _RIGHT_END) / 2, _Y + 28, "outside s32", "s", "middle"),
+    ]
+
+
+def _mark(name: str, number: int, row: int) -> list[str]:
+    """One number: inputs are above the axis, results below it."""
+    x, above = _place(number), row < 2
+    y = _Y - 74 + 32 * row if above else _Y + 62 + 30 * (row - 2)
+    start, end = (
+        (y + 6, _Y - 12) if above else (_Y + 34 if abs(x - _place(_HIGHEST)) < 40 or x < 120 else _Y + 12, y - 14)
+    )
+    style = "k" if row != 1 else "ko"
+    stem = svg.line(x, start, x, end, style, dash="" if row != 1 else "4 3")
+    return [stem, svg.polygon([(x, _Y - 4), (x + 4, _Y), (x, _Y + 4), (x - 4, _Y)], "x"),
+            svg.text(x + 6, y, f"{name}: {value(number)}", "clear b")]  # fmt: skip

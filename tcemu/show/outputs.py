@@ -1,4 +1,4 @@
-"""One output of an instruction on several targets: its products in the order of the fused sums that add them."""
+"""One output of an instruction on several targets, or under several recipes: the sums that make it up, side by side."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from tcemu.arguments import explained
 from tcemu.arithmetic import FusedSum, FusedSums, Term, dot, fused_sums
 from tcemu.arithmetic.words import in_words
-from tcemu.errors import TargetError, briefly
+from tcemu.errors import OperandError, TargetError, briefly
 from tcemu.instructions import Instruction, parse
 from tcemu.instructions.targets import target_named
 from tcemu.show import svg
@@ -59,7 +59,7 @@ def one_output(
     for number, band in enumerate(bands):
         body += _drawn(_TOP + number * _BAND, band, wide, right)
     body.append(svg.text(16, _TOP + len(bands) * _BAND + 8, _LEGEND, "s"))
-    words = " ".join(_words(band) for band in bands)
+    words = " ".join(_in_words(band) for band in bands)
     title = f"D[{row}][{column}] of {found.family} {found.shape} on {', '.join(band.name for band in bands)}"
     return picture(title, words, max(right + _RESULT, _LEAST), _TOP + len(bands) * _BAND + 24, body)
 
@@ -156,7 +156,7 @@ def _cells(x: float, y: float, wide: float, steps: FusedSum, *, carried: bool) -
     return [*elements, svg.text(x + 2, y + 64, f"cut below {power(steps.largest - steps.fraction)}", "s")]
 
 
-def _words(band: _Band) -> str:
+def _in_words(band: _Band) -> str:
     """The text alternative."""
     lines = [f"{band.name}: {band.computes}, gives {band.result}."]
     for number, steps in enumerate(band.sums, 1):
@@ -167,3 +167,86 @@ def _words(band: _Band) -> str:
             lost = f", which truncates {', '.join(cut)}" if cut else ", which truncates nothing"
             lines.append(f"Sum {number} is cut below {power(steps.largest - steps.fraction)}{lost}.")
     return " ".join(lines)
+
+
+_EDGE, _UPPER, _RECIPE, _PART, _SPACE, _PARTS = 24, 40, 132, 118, 10, 7
+
+
+@dataclass(frozen=True)
+class ElementSums:
+    """A recipe's sums of one element: the k of each and its value, then the total and the element as it is stored.
+
+    >>> from tcemu.show import ElementSums
+    >>> ElementSums("one chain", (("k 0-15", 1.5),), 1.5, 1.5, "0x3fc00000", True).agrees
+    True
+    """
+
+    name: str
+    #: Each part that is summed separately ("k 0-63"), and its sum, in the order of addition.
+    parts: tuple[tuple[str, float], ...]
+    total: float
+    #: The element's value and bits.
+    result: float
+    bits: str
+    #: Whether these are the bits in question.
+    agrees: bool
+
+
+@explained
+def element_sums(bands: Sequence[ElementSums], title: str, given: str) -> Picture:
+    """A band for each recipe; `given` is the element in question, value and bits.
+
+    Sums that a recipe shares with the first one, to the bit, are plain; the others are marked. Raises OperandError
+    without bands.
+
+    >>> from tcemu.show import ElementSums, element_sums
+    >>> whole = ElementSums("one chain", (("k 0-15", 1.5),), 1.5, 1.5, "0x3fc00000", True)
+    >>> halves = ElementSums("2 splits", (("k 0-7", 1.0), ("k 8-15", 0.25)), 1.25, 1.25, "0x3fa00000", False)
+    >>> drawn = element_sums([whole, halves], "D[0][0]", "1.5, 0x3fc00000")
+    >>> drawn.description.partition(" 2 splits: ")[2]
+    '1 (k 0-7) + 0.25 (k 8-15), in all 1.25, stored as 1.25 (0x3fa00000), which differs.'
+    """
+    if not bands:
+        raise OperandError("a picture of an element's sums needs at least one recipe")
+    most = min(_PARTS, max(len(band.parts) for band in bands))
+    width = 2 * _EDGE + (most + 2) * (_PART + _SPACE) + 20
+    known = set(bands[0].parts)
+    body = [svg.text(_EDGE, 24, f"given: {given}", "m")]
+    for number, band in enumerate(bands):
+        body += _recipe(band, _UPPER + number * _RECIPE, known if number else set(band.parts))
+    words = " ".join([f"Given: {given}.", *map(_words, bands)])
+    return picture(title, words, width, _UPPER + len(bands) * _RECIPE + 8, body)
+
+
+def _recipe(band: ElementSums, top: float, known: set[tuple[str, float]]) -> list[str]:
+    elements = [svg.text(_EDGE, top + 16, band.name, "n")]
+    shown = _fitting(band.parts)
+    for place, part in enumerate(shown):
+        box = Box(_EDGE + place * (_PART + _SPACE), top + 30, _PART, 44)
+        if part is None:
+            elements.append(box.label("…", "m"))
+        else:
+            elements += _said(box, "p" if part in known else "fo", part[0], f"{part[1]:.9g}", bold=part not in known)
+    x, y = _EDGE + len(shown) * (_PART + _SPACE) + 10, top + 30
+    elements.append(svg.arrow(x - 12, y + 22, x, y + 22))
+    verdict = f"{band.bits} {'agrees' if band.agrees else 'differs'}"
+    box = Box(x + 4, y, 2 * _PART, 44)
+    return elements + _said(box, "fg" if band.agrees else "fo", f"in all {band.total:.9g}", verdict, bold=True)
+
+
+def _said(box: Box, tone: str, first: str, second: str, *, bold: bool) -> list[str]:
+    """A box with two lines."""
+    look = "n b" if bold else "n"
+    return [box.rect(tone), svg.text(box.x + 6, box.y + 16, first, "s"), svg.text(box.x + 6, box.y + 34, second, look)]
+
+
+def _fitting(parts: Sequence[tuple[str, float]]) -> list[tuple[str, float] | None]:
+    """The parts that fit: if there are many, the first ones and the last."""
+    return list(parts) if len(parts) <= _PARTS else [*parts[: _PARTS - 2], None, parts[-1]]
+
+
+def _words(band: ElementSums) -> str:
+    parts = _fitting(band.parts)
+    terms = " + ".join("..." if part is None else f"{part[1]:.9g} ({part[0]})" for part in parts)
+    how = "which agrees" if band.agrees else "which differs"
+    return f"{band.name}: {terms}, in all {band.total:.9g}, stored as {band.result:.9g} ({band.bits}), {how}."
