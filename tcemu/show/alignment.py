@@ -235,12 +235,12 @@ def fused_sum_of(
     >>> tcemu.show.fused_sum_of(mma, [A, B, C], row=0, column=0, target="sm_80", part=1).title  # the second of two sums
     'One fused sum: 9 terms, 24 bits kept below the largest exponent 3'
     """
-    found = parse(instruction)
-    steps, part = _sums_of(found, matrices, row, column, target), whole(part, "a part")
+    parsed = parse(instruction)
+    steps, part = _sums_of(parsed, matrices, row, column, target), whole(part, "a part")
     if not 0 <= part < len(steps):
         parts = f"part{'s' * (len(steps) > 1)} {span(0, len(steps) - 1)}"
-        raise OperandError(f"part {part}: {target} adds up {found} in {parts}")
-    return fused_sum(steps[part], found.types["d"])
+        raise OperandError(f"part {part}: {target} adds up {parsed} in {parts}")
+    return fused_sum(steps[part], parsed.types["d"])
 
 
 @explained
@@ -263,12 +263,12 @@ def fused_sums_of(
     >>> tcemu.show.fused_sums_of(mma, [A, B, C]).title
     'D[0, 0] is 0 on sm_80, 1 on sm_90a'
     """
-    found = parse(instruction)
+    parsed = parse(instruction)
     if isinstance(targets, str) or not isinstance(targets, Sequence) or not targets:
         raise OperandError(f"targets must be a list of names, such as ['sm_80', 'sm_90a']; got {briefly(targets)}")
-    form, panels, results = found.types["d"], [], []
+    form, panels, results = parsed.types["d"], [], []
     for target in targets:
-        sums = _sums_of(found, matrices, row, column, target)
+        sums = _sums_of(parsed, matrices, row, column, target)
         results.append(f"{neat(form.decode(sums[-1].result).item())} on {target}")
         busy = [number for number, steps in enumerate(sums) if _does_something(steps)]
         panels += [(f"{target}{_part(number, len(sums))}", sums[number]) for number in busy or [len(sums) - 1]]

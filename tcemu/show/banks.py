@@ -124,17 +124,17 @@ def padded_tile(row_bytes: int = 128, padding: int = 0, swizzle: int = 1, unit: 
     '128-byte rows, no padding, unit XOR row mod 8: 4 wavefronts, 4 without conflicts'
     """
     tile = _tile(row_bytes, padding, swizzle, unit)
-    found = wavefronts(tile.addresses, LDMATRIX)
+    cost = wavefronts(tile.addresses, LDMATRIX)
     grid = Grid(_LEFT, _TOP, 448 / tile.units, _HIGH, ROWS, tile.units)
-    parts = Grid(grid.right + 108, _TOP, 36, 2 * _HIGH, len(found.parts), 8)
+    parts = Grid(grid.right + 108, _TOP, 36, 2 * _HIGH, len(cost.parts), 8)
     legend = (
         "A number: the first of the unit's four banks. Framed: the 8 × 8 matrices that ldmatrix.x4 reads, one by one.",
         "Marked: other units of the same part are in the same banks.",
     )
-    body = [*_units(tile, grid), *_parts(tile, parts, found), *notes(_LEFT, grid.bottom + 22, legend)]
-    count = counted(int(found.count), "wavefront")
-    title = f"{row_bytes}-byte rows, {_moved(tile)}: {count}, {found.least} without conflicts"
-    return picture(title, _in_words(tile, found), parts.right + 116, grid.bottom + 54, body)
+    body = [*_units(tile, grid), *_parts(tile, parts, cost), *notes(_LEFT, grid.bottom + 22, legend)]
+    count = counted(int(cost.count), "wavefront")
+    title = f"{row_bytes}-byte rows, {_moved(tile)}: {count}, {cost.least} without conflicts"
+    return picture(title, _in_words(tile, cost), parts.right + 116, grid.bottom + 54, body)
 
 
 def _tile(row_bytes: object, padding: object, swizzle: object, unit: object) -> Tile:
@@ -188,12 +188,12 @@ def _units(tile: Tile, grid: Grid) -> list[str]:
     return [*plain, *loud, *frames, title, *grid.beside(["row 0", *range(1, ROWS)], gap=8), *grid.above(units, "s t c")]
 
 
-def _parts(tile: Tile, grid: Grid, found: Wavefronts) -> list[str]:
+def _parts(tile: Tile, grid: Grid, cost: Wavefronts) -> list[str]:
     """For each part, how many units each four banks deliver."""
     left = grid.left
     elements = [svg.text(left - 70, 20, "ldmatrix.x4, part by part: units from each four banks", "b")]
     elements += grid.above([f"{4 * place}–{4 * place + 3}" for place in range(8)], "s t c")
-    for part, each in enumerate(found.parts):
+    for part, each in enumerate(cost.parts):
         y, busy = grid.at(part, 0).y, _busy(tile, part)
         rows, unit = tile.read(part), tile.read(part)[0][1]
         elements.append(svg.text(left - 8, y + 13, f"rows {span(rows[0][0], rows[-1][0], '–')}", "s t", "end"))
@@ -204,16 +204,16 @@ def _parts(tile: Tile, grid: Grid, found: Wavefronts) -> list[str]:
             elements += cell(grid.at(part, place)._replace(high=34), units or "·", tone, look, marked=units > 1)
         note = counted(each.wavefronts, "wavefront")
         elements.append(svg.text(grid.right + 10, y + 21, note, "b" if each.wavefronts > 1 else "s"))
-    total = f"{counted(int(found.count), 'wavefront')}; without conflicts {found.least}"
+    total = f"{counted(int(cost.count), 'wavefront')}; without conflicts {cost.least}"
     return [*elements, svg.text(left, grid.bottom + 20, total, "b")]
 
 
-def _in_words(tile: Tile, found: Wavefronts) -> str:
+def _in_words(tile: Tile, cost: Wavefronts) -> str:
     """The text alternative: the banks of the units that each part reads, and its wavefronts."""
-    told = []
-    for part, each in enumerate(found.parts):
+    parts = []
+    for part, each in enumerate(cost.parts):
         read = tile.read(part)
         banks = ", ".join(str(tile.bank(row, unit)) for row, unit in read)
         rows = f"rows {span(read[0][0], read[-1][0])}, unit {read[0][1]}"
-        told.append(f"Part {part}, {rows}: first banks {banks}; {counted(each.wavefronts, 'wavefront')}.")
-    return f"Each unit of 16 bytes is in four banks. {' '.join(told)}"
+        parts.append(f"Part {part}, {rows}: first banks {banks}; {counted(each.wavefronts, 'wavefront')}.")
+    return f"Each unit of 16 bytes is in four banks. {' '.join(parts)}"

@@ -255,9 +255,9 @@ def _descriptor(bits: int, fields: Sequence[Field], title: str, legend: str, fau
     body = row_of_bits(_HIGH, bits >> 32, tones[:32], 32) + row_of_bits(_LOW, bits, tones[32:])
     body += _labels([(field, _meaning(bits, field, fields)) for field in fields])
     body.append(svg.text(_HIGH.left, 2 * _LOW.top - _HIGH.top, legend, "s"))
-    told = (", ".join(filter(None, (_value(bits, each), _meaning(bits, each, fields)))) for each in fields)
+    parts = (", ".join(filter(None, (_value(bits, each), _meaning(bits, each, fields)))) for each in fields)
     width, height = _HIGH.right + _HIGH.left, 2 * _LOW.top - _HIGH.top + 14
-    return picture(title, f"{'; '.join(told)}.{faults}", width, height, body)
+    return picture(title, f"{'; '.join(parts)}.{faults}", width, height, body)
 
 
 def _field_tone(bits: int, number: int, fields: Sequence[Field]) -> str:

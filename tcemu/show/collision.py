@@ -53,7 +53,7 @@ def _access(box: Box, what: str, by: Any, style: str) -> list[str]:
     where = f"{cell(file) or Path(file).name}, line {line}, in {by.site.function.rsplit('.', 1)[-1]}"
     source = linecache.getline(file, line).strip()
     rows = [(what, "n b"), (f"block {by.block}, warp {by.warp}", "s"), (where, "s"), (source, "n")]
-    lines = [svg.text(box.x + 10, box.y + 22 + 24 * n, cut(told, _FIT), look) for n, (told, look) in enumerate(rows)]
+    lines = [svg.text(box.x + 10, box.y + 22 + 24 * n, cut(row, _FIT), look) for n, (row, look) in enumerate(rows)]
     return [box.rect(style), *lines]
 
 

@@ -44,7 +44,7 @@ def evaluate(text: str, names: Mapping[str, float] | None = None) -> Any:
 
 
 def _tree(text: str, power: bool) -> ast.expr:
-    plain = re.sub("[⁻⁰-⁹¹²³]+", lambda found: f"**({found.group().translate(_POWERS)})", text.translate(_SIGNS))
+    plain = re.sub("[⁻⁰-⁹¹²³]+", lambda exponent: f"**({exponent.group().translate(_POWERS)})", text.translate(_SIGNS))
     if power:
         plain = plain.replace("^", "**")
     try:

@@ -95,8 +95,8 @@ class Placed(Grid):
     @property
     def drawn(self) -> list[Cell]:
         """The cells in the rows that are drawn."""
-        found = cells(self.fragment, self.batch)
-        return [cell for cell in found if self.first <= cell.row < self.first + self.rows]
+        all_cells = cells(self.fragment, self.batch)
+        return [cell for cell in all_cells if self.first <= cell.row < self.first + self.rows]
 
     def cell(self, cell: Cell) -> Box:
         """The box of a cell."""
@@ -110,7 +110,7 @@ def cells(fragment: Fragment, batch: int = 0) -> tuple[Cell, ...]:
     front = (batch,) if len(fragment.shape) == 3 else ()
     holders = {(row, column): fragment.holders(*front, row, column) for row in range(rows) for column in range(columns)}
     owner = {place: held[0][:2] for place, held in holders.items()}
-    found: list[Cell] = []
+    rectangles: list[Cell] = []
     seen: set[tuple[int, int]] = set()
     for (row, column), who in owner.items():
         if (row, column) in seen:
@@ -118,8 +118,8 @@ def cells(fragment: Fragment, batch: int = 0) -> tuple[Cell, ...]:
         wide = _run(owner, row, column, 0, 1)
         high = _run(owner, row, column, 1, 0) if wide == 1 else 1
         seen |= {(row + i, column + j) for i in range(high) for j in range(wide)}
-        found.append(Cell(row, column, high, wide, *who, copies=len(holders[row, column])))
-    return tuple(found)
+        rectangles.append(Cell(row, column, high, wide, *who, copies=len(holders[row, column])))
+    return tuple(rectangles)
 
 
 def _run(owner: dict[tuple[int, int], tuple[int, int]], row: int, column: int, down: int, right: int) -> int:
@@ -148,8 +148,8 @@ def fragment_map(
     grid = Placed.at_corner(fragment, batch, 2 * AXIS, 3 * AXIS - 12, element(fragment))
     title = f"{_name(fragment)}: lane and register of each element"
     body = [*draw(grid, focus), *legend(grid, focus, grid.left, grid.bottom + 24)]
-    found = cells(fragment, batch)
-    on_top = layer(cell_target(grid, cell) for cell in found) if len(found) <= MOST else ""
+    elements = cells(fragment, batch)
+    on_top = layer(cell_target(grid, cell) for cell in elements) if len(elements) <= MOST else ""
     return picture(title, in_words([grid], focus), max(grid.right + 16, 520), grid.bottom + 38 + LINE, body, on_top)
 
 
@@ -177,16 +177,16 @@ def is_wide(fragment: Fragment) -> bool:
 
 def draw(grid: Placed, focus: Focus) -> list[str]:
     """The ordinary cells, a path for each shade, and a group of labels; the marked cells on top."""
-    found = grid.drawn
-    quiet = [cell for cell in found if not focus.takes(cell.lane, cell.register)]
-    marked = [cell for cell in found if focus.takes(cell.lane, cell.register)]
+    drawn = grid.drawn
+    quiet = [cell for cell in drawn if not focus.takes(cell.lane, cell.register)]
+    marked = [cell for cell in drawn if focus.takes(cell.lane, cell.register)]
     tones = [(style, [each for each in quiet if shade(each.lane) == style]) for style in _SHADES]
     elements = [svg.path("".join(grid.cell(cell).outline() for cell in same), style) for style, same in tones if same]
-    small = " t" if grid.cell(found[0]).wide < 40 else ""
-    elements += [*_notches(grid, found), svg.group((_label(grid, cell) for cell in quiet), f"n q c{small}")]
+    small = " t" if grid.cell(drawn[0]).wide < 40 else ""
+    elements += [*_notches(grid, drawn), svg.group((_label(grid, cell) for cell in quiet), f"n q c{small}")]
     elements += [grid.box.rect("k"), *(each for cell in marked for each in grid.cell(cell).marked())]
     elements.append(svg.group((_label(grid, cell) for cell in marked), f"n b c halo{small}"))
-    return elements + _axes(grid, found)
+    return elements + _axes(grid, drawn)
 
 
 def shade(lane: int) -> str:
@@ -212,9 +212,9 @@ def _label(grid: Placed, cell: Cell) -> str:
     return svg.text(box.middle, box.base, lane if len(role) > 1 else f"{lane} {role}{cell.register}")
 
 
-def _notches(grid: Placed, found: Sequence[Cell]) -> list[str]:
+def _notches(grid: Placed, drawn: Sequence[Cell]) -> list[str]:
     """Short marks on the edges of the cells between one element and the next, if there is room for them."""
-    cell, data = found[0], ""
+    cell, data = drawn[0], ""
     if grid.wide >= 5 and cell.columns > 1:
         xs = [grid.at(0, column).x for column in range(grid.columns) if column % cell.columns]
         ys = [grid.at(row, 0).y for row in range(1, grid.rows)]
@@ -226,8 +226,8 @@ def _notches(grid: Placed, found: Sequence[Cell]) -> list[str]:
     return [svg.path(data, "l")] if data else []
 
 
-def _axes(grid: Placed, found: Sequence[Cell]) -> list[str]:
-    rows, columns, which = found[0].rows, found[0].columns, _which(grid)
+def _axes(grid: Placed, drawn: Sequence[Cell]) -> list[str]:
+    rows, columns, which = drawn[0].rows, drawn[0].columns, _which(grid)
     down, across = _INDICES.get(grid.fragment.role, ("m", "n"))
     elements = [svg.text(grid.left, grid.top - AXIS, heading(grid.fragment), "b")]
     elements += [svg.text(grid.left, grid.top - AXIS - 16, which, "s")] if which else []
@@ -244,15 +244,15 @@ def _ranges(name: str, first: int, count: int, size: int) -> list[str]:
 
 def legend(grid: Placed, focus: Focus, x: float, y: float, more: str = "") -> list[str]:
     """How to read the label of a cell of this map, and `more` about it; what hatching and shades mean."""
-    role, found = grid.fragment.role, grid.drawn
+    role, drawn = grid.fragment.role, grid.drawn
     sharing = grid.fragment.elements_per_register
-    cell = next((cell for cell in found if focus.takes(cell.lane, cell.register)), found[-1])
+    cell = next((cell for cell in drawn if focus.takes(cell.lane, cell.register)), drawn[-1])
     together = f"; {sharing} neighbouring elements share a register" if sharing > 1 else ""
     held = f"register {role}{cell.register} of lane {cell.lane}"
     label = f"{cell.lane} {role}{cell.register} means: {held}" if len(role) == 1 else f"{cell.lane} means: {held}"
     shades = "each group of four lanes (lane // 4) has a shade; the four shades repeat"
-    groups = {shade(cell.lane) for cell in found}
-    if any(cell.copies > 1 for cell in found):
+    groups = {shade(cell.lane) for cell in drawn}
+    if any(cell.copies > 1 for cell in drawn):
         more = f"; +: other lanes hold the same{more}"
     return notes(x, y, (f"{label}{together}{more}", *([shades] if len(groups) > 1 else [])))
 

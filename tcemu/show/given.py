@@ -33,8 +33,8 @@ def patterns_of(
         raise OperandError(f"the matrices must be a list of A, B and C of {instruction}; got {briefly(matrices)}")
     row, column, (m, n, k) = whole(row, "a row"), whole(column, "a column"), instruction.shape
     if not (0 <= row < m and 0 <= column < n):
-        there = f"rows {span(0, m - 1)} and columns {span(0, n - 1)}"
-        raise OperandError(f"row {row}, column {column}: there are {there}")
+        has = f"rows {span(0, m - 1)} and columns {span(0, n - 1)}"
+        raise OperandError(f"row {row}, column {column}: there are {has}")
     read = []
     for role, matrix, shape in zip("abc", matrices, ((m, k), (k, n), (m, n)), strict=True):
         patterns = instruction.types[role].patterns(matrix, role)

@@ -153,5 +153,5 @@ def _cell(lane: int, column: int, can: bool) -> list[str]:
     cross = [svg.line(all_.x, y, _GRID.right, y), svg.line(x, all_.y, x, _GRID.bottom)]
     side, anchor = (10, "start") if column < COLUMNS / 2 else (-10, "end")
     label = f"lane {lane}, column {column}" + ("" if can else ": out of reach")
-    told = svg.text(x + side, y + (20 if lane < 64 else -10), label, "b halo", anchor)
-    return [*cross, svg.rect(x - 4, y - 4, 8, 8, "x"), told]
+    named = svg.text(x + side, y + (20 if lane < 64 else -10), label, "b halo", anchor)
+    return [*cross, svg.rect(x - 4, y - 4, 8, 8, "x"), named]

@@ -59,24 +59,24 @@ class _Mark:
 class _Layout:
     """Where everything is: rows from the top, warps from the left, then bars in lanes."""
 
-    def __init__(self, found: Order, marks: Sequence[_Mark], first: int, count: int) -> None:
-        self.found, self.marks = found, marks
-        self.first, self.rows = first, found.steps[first : first + count]
-        self._number = {step: number for number, step in enumerate(found.steps)}
+    def __init__(self, happened: Order, marks: Sequence[_Mark], first: int, count: int) -> None:
+        self.order, self.marks = happened, marks
+        self.first, self.rows = first, happened.steps[first : first + count]
+        self._number = {step: number for number, step in enumerate(happened.steps)}
         broken = {mark.step: len({each.report.rule for each in marks if each.step is mark.step}) for mark in marks}
         heights = (_ROW + _RULE * broken.get(step, 0) for step in self.rows)
         self._tops = [_TOP - _ROW, *accumulate(heights, initial=_TOP)]
         functions = {_function(step.site) for step in self.rows if step.site is not None}
         #: where the numbers of lines end; the functions' names are left of them
         self.left = _LEFT + _LETTERS * max(map(len, functions), default=0) * (len(functions) > 1)
-        self.warps = {warp: self.left + place * (_WARP + _GAP) for place, warp in enumerate(found.warps)}
-        self.work = [work for work in found.work if self._shown(work)]
+        self.warps = {warp: self.left + place * (_WARP + _GAP) for place, warp in enumerate(happened.warps)}
+        self.work = [work for work in happened.work if self._shown(work)]
         self.lanes = self._lanes()
         self.edge = self.left + len(self.warps) * (_WARP + _GAP)
 
     def _shown(self, work: Work) -> bool:
         """Whether a bar crosses the rows that are drawn."""
-        last = len(self.found.steps) if work.last is None else self._number[work.last]
+        last = len(self.order.steps) if work.last is None else self._number[work.last]
         return self._number[work.first] < self.first + len(self.rows) and last >= self.first
 
     def _lanes(self) -> dict[Work, int]:
@@ -142,8 +142,8 @@ def hazards(
     >>> tcemu.show.hazards(events, result.reports).title
     'Block 0 in order: 1 broken rule, shared-race'
     """
-    chosen, found, marks = _read(events, reports, block)
-    layout = _Layout(found, marks, _first(found, marks, first), _ROWS)
+    chosen, happened, marks = _read(events, reports, block)
+    layout = _Layout(happened, marks, _first(happened, marks, first), _ROWS)
     drawn = [mark for mark in marks if mark.step in layout.rows]
     body = [*_heads(layout), *_rows(layout), *(each for mark in drawn for each in _marked(layout, mark))]
     body += _names(layout, drawn)
@@ -151,11 +151,11 @@ def hazards(
     notes, low = [line for note in _notes(layout, fixes) for line in wrap(note, _LINE)], layout.bottom + 30
     body += lines(10, low, notes)
     rules = sorted({mark.report.rule for mark in marks})
-    told = f"{counted(len(rules), 'broken rule')}, {', '.join(rules)}" if rules else "no broken rule"
+    summary = f"{counted(len(rules), 'broken rule')}, {', '.join(rules)}" if rules else "no broken rule"
     low += 18 * len(notes) + 14
     code, on_top, (wide, high) = listing(_places(layout), low)
     width = max(layout.right + 16, wide, _LETTER * max(map(len, notes)) + 16)
-    return picture(f"Block {chosen} in order: {told}", _in_words(layout), width, low + high, body + code, on_top)
+    return picture(f"Block {chosen} in order: {summary}", _in_words(layout), width, low + high, body + code, on_top)
 
 
 def _read(events: Sequence[Event], reports: Sequence[Any], block: int | None) -> tuple[int, Order, list[_Mark]]:
@@ -168,45 +168,45 @@ def _read(events: Sequence[Event], reports: Sequence[Any], block: int | None) ->
     if not isinstance(reports, list | tuple) or not all(hasattr(report, "block") for report in reports):
         raise LaunchError(f"reports must be those of the launch's result, result.reports; got {briefly(reports)}")
     chosen = block if block is not None else reports[0].block if reports else 0
-    found, marks = _arranged(events, chosen, [report for report in reports if report.block == chosen])
-    if not found.steps:
+    happened, marks = _arranged(events, chosen, [report for report in reports if report.block == chosen])
+    if not happened.steps:
         blocks = ranges(sorted({event.block for event in events if isinstance(event, Exited)})) or "none"
         raise LaunchError(f"block {briefly(chosen)} is not among these events; there are blocks {blocks}")
-    return chosen, found, marks
+    return chosen, happened, marks
 
 
 def _arranged(events: Sequence[Event], block: int, reports: Sequence[Any]) -> tuple[Order, list[_Mark]]:
     """The order of the block with a column for each warp that the reports name, and the reports in it."""
     wanted = {report.warp for report in reports}
-    found = order(events, block, wanted)
+    happened = order(events, block, wanted)
     others = [report.earlier.by for report in reports if report.earlier is not None]
-    more = {by.warp for by in others if found.under_way(by) is None} - wanted
-    found = _with_refused(order(events, block, wanted | more) if more else found, reports)
+    more = {by.warp for by in others if happened.under_way(by) is None} - wanted
+    happened = _with_refused(order(events, block, wanted | more) if more else happened, reports)
     marks = []
     for report in reports:
-        step, by = found.step(report.by), report.earlier.by if report.earlier is not None else None
-        other = None if by is None else found.under_way(by) or found.step(by)
+        step, by = happened.step(report.by), report.earlier.by if report.earlier is not None else None
+        other = None if by is None else happened.under_way(by) or happened.step(by)
         if step is not None:
             marks.append(_Mark(report, step, other))
-    return found, marks
+    return happened, marks
 
 
-def _with_refused(found: Order, reports: Sequence[Any]) -> Order:
+def _with_refused(happened: Order, reports: Sequence[Any]) -> Order:
     """The order with a row for each reported operation that the machine did not begin, and so has no event."""
-    missing = [report.by for report in reports if found.step(report.by) is None]
+    missing = [report.by for report in reports if happened.step(report.by) is None]
     steps = (Step(by.warp, by.site, "does not begin", bys=[by]) for by in missing)
-    warps = {by.warp: (by.warp,) for by in missing} | found.warps
-    return replace(found, steps=(*found.steps, *steps), warps=dict(sorted(warps.items())))
+    warps = {by.warp: (by.warp,) for by in missing} | happened.warps
+    return replace(happened, steps=(*happened.steps, *steps), warps=dict(sorted(warps.items())))
 
 
-def _first(found: Order, marks: Sequence[_Mark], first: int | None) -> int:
+def _first(happened: Order, marks: Sequence[_Mark], first: int | None) -> int:
     """The first row that is drawn."""
-    last = max(0, len(found.steps) - _ROWS)
+    last = max(0, len(happened.steps) - _ROWS)
     if first is None:
-        start = found.steps.index(marks[0].step) - _BEFORE if marks else 0
+        start = happened.steps.index(marks[0].step) - _BEFORE if marks else 0
         return max(0, min(start, last))
-    if isinstance(first, bool) or not isinstance(first, int) or not 0 <= first < len(found.steps):
-        raise LaunchError(f"row {briefly(first)}: there are rows 0 to {len(found.steps) - 1}")
+    if isinstance(first, bool) or not isinstance(first, int) or not 0 <= first < len(happened.steps):
+        raise LaunchError(f"row {briefly(first)}: there are rows 0 to {len(happened.steps) - 1}")
     return first
 
 
@@ -217,7 +217,7 @@ def _heads(layout: _Layout) -> list[str]:
     """The names of the columns."""
     elements = [svg.text(layout.left - 10, _TOP - 12, "function, line" if layout.left > _LEFT else "line", "s", "end")]
     for warp, x in layout.warps.items():
-        same = layout.found.warps[warp]
+        same = layout.order.warps[warp]
         name = f"warp{'s' * (len(same) > 1)} {ranges(same, '–')}"
         elements.append(svg.text(x + _WARP / 2, _TOP - 12, name, "b c"))
         elements.append(svg.line(x + _WARP / 2, _TOP - 4, x + _WARP / 2, layout.bottom))
@@ -343,7 +343,7 @@ def _notes(layout: _Layout, fixes: bool) -> list[str]:
     meaning = "Further down: later. A bar: asynchronous work, until a wait covers it."
     repeated = any(step.count > 1 for step in layout.rows) or any(work.count > 1 for work in layout.work)
     notes.append(f"{meaning} ×n: n times in a row." if repeated else meaning)
-    hidden = len(layout.found.steps) - len(layout.rows)
+    hidden = len(layout.order.steps) - len(layout.rows)
     if hidden:
         notes.append(f"Rows {span(layout.first, layout.first + len(layout.rows) - 1)}; {counted(hidden, 'more row')}.")
     return notes
@@ -351,10 +351,10 @@ def _notes(layout: _Layout, fixes: bool) -> list[str]:
 
 def _unlike(layout: _Layout) -> list[list[Any]]:
     """The reports of each rule and line."""
-    found: dict[tuple[str, Any], list[Any]] = {}
+    alike: dict[tuple[str, Any], list[Any]] = {}
     for mark in layout.marks:
-        found.setdefault((mark.report.rule, mark.report.site), []).append(mark.report)
-    return list(found.values())
+        alike.setdefault((mark.report.rule, mark.report.site), []).append(mark.report)
+    return list(alike.values())
 
 
 def _against(reports: Sequence[Any]) -> str:
@@ -365,10 +365,10 @@ def _against(reports: Sequence[Any]) -> str:
 
 def _lines(sites: Iterable[Site], of: str = "") -> str:
     """Lines and their functions, except the name of one function that is known."""
-    found: dict[str, set[int]] = {}
+    by_function: dict[str, set[int]] = {}
     for site in sites:
-        found.setdefault(function_of(site), set()).add(site.line)
-    named = ((f" of {function}" if function != of else "", sorted(lines)) for function, lines in found.items())
+        by_function.setdefault(function_of(site), set()).add(site.line)
+    named = ((f" of {function}" if function != of else "", sorted(lines)) for function, lines in by_function.items())
     return all_of([f"line{'s' * (len(lines) > 1)} {ranges(lines)}{function}" for function, lines in named], "and")
 
 
@@ -383,19 +383,19 @@ def _places(layout: _Layout) -> list[tuple[Site, str, str]]:
 
 def _in_words(layout: _Layout) -> str:
     """The text alternative: the reports, the asynchronous work, the steps."""
-    told = []
+    sentences = []
     functions = {function_of(step.site) for step in layout.rows if step.site is not None}
     place = partial(_place, of=functions.pop() if len(functions) == 1 else "")
     for same in _unlike(layout):
         rule, where = same[0].rule, _lines([same[0].site])
-        told.append(f"Broken rule {rule} in {where}{_against(same)}: {same[0].about.title}.")
+        sentences.append(f"Broken rule {rule} in {where}{_against(same)}: {same[0].about.title}.")
     for work in layout.work:
         last = work.last
         end = f"until {place(last) if last.site else last.label}" if last is not None else "and no wait covers it"
         one = _ONE.get(work.column, work.column)
-        told.append(f"{one} {work.label}{_times(work)}, {work.detail}: from {place(work.first)} {end}.")
+        sentences.append(f"{one} {work.label}{_times(work)}, {work.detail}: from {place(work.first)} {end}.")
     steps = [f"{place(step)} {_label(step, 999)}".strip() for step in layout.rows]
-    return " ".join([*told, f"In order: {'; '.join(steps)}."])
+    return " ".join([*sentences, f"In order: {'; '.join(steps)}."])
 
 
 def _place(step: Step, of: str) -> str:

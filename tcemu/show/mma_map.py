@@ -158,12 +158,12 @@ _LIGHTS = (("d", "i", "a"), ("d", "j", "b"), ("a", "i", "d"), ("a", "k", "b"), (
 def _layer(grids: Sequence[Placed]) -> str:
     """The _layer over a map of these grids; empty if it has no product in it, or too many cells."""
     drawn = {grid.fragment.role: grid for grid in grids if grid.fragment.role in _INDICES}
-    found = {role: cells(grid.fragment, grid.batch) for role, grid in drawn.items()}
-    if len(drawn) < len(_INDICES) or sum(map(len, found.values())) > MOST:
+    cells_of = {role: cells(grid.fragment, grid.batch) for role, grid in drawn.items()}
+    if len(drawn) < len(_INDICES) or sum(map(len, cells_of.values())) > MOST:
         return ""
     bands = [band for role, grid in drawn.items() for band in _bands(role, grid)]
     order = sorted(drawn, reverse=True)  # the arrow keys start in D
-    targets = [svg.group((_target(drawn[role], cell) for cell in found[role]), f"z z{role}") for role in order]
+    targets = [svg.group((_target(drawn[role], cell) for cell in cells_of[role]), f"z z{role}") for role in order]
     return f"<style>{_rules(drawn)}</style>{svg.group(bands, 'y')}{''.join(targets)}"
 
 

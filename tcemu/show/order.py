@@ -70,9 +70,9 @@ class Order:
 
     def step(self, by: By) -> Step | None:
         """The row of an operation; None if it is not among them."""
-        found = next((step for step in self.steps if any(each is by for each in step.bys)), None)
+        own = next((step for step in self.steps if any(each is by for each in step.bys)), None)
         alike = (step for step in reversed(self.steps) if (step.warp, step.site) == (by.warp, by.site))
-        return found or next(alike, None)
+        return own or next(alike, None)
 
     def under_way(self, by: By) -> Work | None:
         """The asynchronous work that an operation started; None if it started none."""

@@ -45,14 +45,14 @@ def one_output(
     >>> tcemu.show.one_output(mma, [A, B, C]).description.partition(". ")[0]
     'sm_80: 2 fused sums of 8 products, 24 bits kept, gives 16 (0x41800000)'
     """
-    found = parse(instruction)
+    parsed = parse(instruction)
     if isinstance(targets, str) or not isinstance(targets, Iterable):
         raise TargetError(f"targets must be a list of names, such as ['sm_80', 'sm_90a']; got {briefly(targets)}")
     targets = list(targets)
     if not targets:
         raise TargetError("targets must name at least one target, such as ['sm_90a']")
-    a, b, c = patterns_of(found, matrices, row, column)
-    bands = [_band(parse(found, name), name, a, b, c) for name in targets]
+    a, b, c = patterns_of(parsed, matrices, row, column)
+    bands = [_band(parse(parsed, name), name, a, b, c) for name in targets]
     wide = min(_WIDE, *((_MOST - _LEFT - 30 - _RESULT - _gaps(band)) / _cells_of(band) for band in bands))
     right = _LEFT + max(_gaps(band) + wide * _cells_of(band) for band in bands) + 30
     body: list[str] = []
@@ -60,7 +60,7 @@ def one_output(
         body += _drawn(_TOP + number * _BAND, band, wide, right)
     body.append(svg.text(16, _TOP + len(bands) * _BAND + 8, _LEGEND, "s"))
     words = " ".join(_in_words(band) for band in bands)
-    title = f"D[{row}][{column}] of {found.family} {found.shape} on {', '.join(band.name for band in bands)}"
+    title = f"D[{row}][{column}] of {parsed.family} {parsed.shape} on {', '.join(band.name for band in bands)}"
     return picture(title, words, max(right + _RESULT, _LEAST), _TOP + len(bands) * _BAND + 24, body)
 
 

@@ -1,4 +1,4 @@
-"""The phases of a kernel in its timeline: parts that have names, told from the functions in which they are written."""
+"""The phases of a kernel in its timeline: parts that have names, known from the functions in which they are written."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def passed(spans: Iterable[Span], phases: Mapping[str, str]) -> list[Phase]:
     if missing:
         ran = listing(sorted({function_of(span.site) for span in order}), "and")
         raise OperandError(f"warp 0 was never in the phase {missing[0]!r}; the functions that it executed are {ran}")
-    found = []
+    stretches = []
     for name, same in groupby(known, key=lambda item: item[0]):
         inside = [span for _, span in same]
-        found.append(Phase(name, inside[0].start, max(span.end for span in inside)))
-    return found
+        stretches.append(Phase(name, inside[0].start, max(span.end for span in inside)))
+    return stretches
 
 
 def products(spans: Sequence[Span], phases: Mapping[str, str]) -> list[Span]:

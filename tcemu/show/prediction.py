@@ -67,8 +67,8 @@ class Prediction:
         self._texts = dict(zip(self._parts, map(str, given), strict=True))
         verdicts = self._compare()
         _PREDICTED[self._question] = dict(self._texts)
-        text = "\n".join(told for told, _ in verdicts)
-        marked = "".join(f"<p>{tick(right)}{inline(told)}</p>" for told, right in verdicts)
+        text = "\n".join(verdict for verdict, _ in verdicts)
+        marked = "".join(f"<p>{tick(right)}{inline(verdict)}</p>" for verdict, right in verdicts)
         self._tell(text, marked + self._pictures())
         return text
 
@@ -80,8 +80,8 @@ class Prediction:
             if not self._texts[name].strip():
                 raise OperandError(f"{front}predict first: type or choose an answer")
             wrong = part.differs(self._texts[name])
-            told = f"The answer is {part.answer}. You said {wrong}." if wrong else f"Right, {part.answer}."
-            verdicts.append((front + told, not wrong))
+            verdict = f"The answer is {part.answer}. You said {wrong}." if wrong else f"Right, {part.answer}."
+            verdicts.append((front + verdict, not wrong))
         return verdicts
 
     # ------------------------------------------------------------------------------------------ in a notebook

@@ -52,22 +52,22 @@ def probe(
     A one in lane 13, register a2: lanes 12 to 15 answer
     Not zero: lane 12: d0, d1; lane 13: d0, d1; lane 14: d0, d1; lane 15: d0, d1.
     """
-    found = parse(instruction)
-    _check(found, operand, answers)
-    fragments, other = found.fragments, "b" if operand == "a" else "a"
+    mma = parse(instruction)
+    _check(mma, operand, answers)
+    fragments, other = mma.fragments, "b" if operand == "a" else "a"
     one = _one(fragments[operand], operand, lane, register, element)
     if answers == "d":
-        registers = _run(found, {operand: one, other: _ones(fragments[other])}, target)
+        registers = _run(mma, {operand: one, other: _ones(fragments[other])}, target)
         hit, names = registers != 0, [f"d{number}" for number in range(registers.shape[-1])]
     else:
-        hit, names = _partners(found, operand, one, other, target), _places(fragments[other], other)
+        hit, names = _partners(mma, operand, one, other, target), _places(fragments[other], other)
     return _drawn(hit, names, _place(fragments[operand], operand, lane, register, element), answers)
 
 
-def _check(found: Instruction, operand: str, answers: str) -> None:
+def _check(mma: Instruction, operand: str, answers: str) -> None:
     """Raise OperandError unless the instruction can be probed, and in this way."""
-    if set(found.fragments) != {"a", "b", "c", "d"}:
-        raise OperandError(f"a probe needs an instruction with A, B, C and D in registers; {found.opcode} is not one")
+    if set(mma.fragments) != {"a", "b", "c", "d"}:
+        raise OperandError(f"a probe needs an instruction with A, B, C and D in registers; {mma.opcode} is not one")
     for what, given, known in (("operand", operand, ("a", "b")), ("answers", answers, ("d", "partner"))):
         if given not in known:
             raise OperandError(f"{what} must be {listing(map(repr, known))}; got {given!r}")
@@ -94,27 +94,25 @@ def _single(fragment: Fragment) -> npt.NDArray[Any]:
     lanes, registers, elements = fragment.lanes, fragment.registers, fragment.elements_per_register
     ones, width = _ones(fragment), fragment.container.width
     masks = np.array([((1 << width) - 1) << width * element for element in range(elements)], ones.dtype)
-    found = np.zeros((lanes, registers, elements, lanes, registers), ones.dtype)
+    mma = np.zeros((lanes, registers, elements, lanes, registers), ones.dtype)
     lane, register = np.ogrid[:lanes, :registers]
-    found[lane, register, :, lane, register] = ones[..., None] & masks
-    found.flags.writeable = False  # all callers share it
-    return found
+    mma[lane, register, :, lane, register] = ones[..., None] & masks
+    mma.flags.writeable = False  # all callers share it
+    return mma
 
 
-def _run(found: Instruction, given: dict[str, npt.NDArray[Any]], target: str) -> npt.NDArray[Any]:
-    c = found.fragments["c"]
+def _run(mma: Instruction, given: dict[str, npt.NDArray[Any]], target: str) -> npt.NDArray[Any]:
+    c = mma.fragments["c"]
     zero = c.pack(np.zeros(c.shape, c.format.dtype))
-    registers: npt.NDArray[Any] = run(found, given["a"], given["b"], zero, target=target)
+    registers: npt.NDArray[Any] = run(mma, given["a"], given["b"], zero, target=target)
     return registers
 
 
-def _partners(
-    found: Instruction, operand: str, one: npt.NDArray[Any], other: str, target: str
-) -> npt.NDArray[np.bool_]:
+def _partners(mma: Instruction, operand: str, one: npt.NDArray[Any], other: str, target: str) -> npt.NDArray[np.bool_]:
     """Which elements of the other operand the one is multiplied by: bool (lanes, places)."""
-    single = _single(found.fragments[other])
+    single = _single(mma.fragments[other])
     lanes, *places = single.shape[:3]
-    many = _run(found, {operand: one, other: single.reshape(-1, *single.shape[3:])}, target)  # a warp for each element
+    many = _run(mma, {operand: one, other: single.reshape(-1, *single.shape[3:])}, target)  # a warp for each element
     met: npt.NDArray[np.bool_] = (many != 0).any(axis=(1, 2)).reshape(lanes, prod(places))
     return met
 
@@ -136,7 +134,7 @@ def _place(fragment: Fragment, role: str, lane: int, register: int, element: int
 
 
 def _drawn(hit: npt.NDArray[np.bool_], names: Sequence[str], where: str, answers: str) -> Picture:
-    told = [f"lane {lane}: {', '.join(name for name, is_hit in zip(names, row, strict=True) if is_hit)}"
+    held = [f"lane {lane}: {', '.join(name for name, is_hit in zip(names, row, strict=True) if is_hit)}"
             for lane, row in enumerate(hit) if row.any()]  # fmt: skip
     lanes = np.flatnonzero(hit.any(axis=1))
     title = f"A one in {where}: {_who(lanes)}"
@@ -156,7 +154,7 @@ def _drawn(hit: npt.NDArray[np.bool_], names: Sequence[str], where: str, answers
             else:
                 quiet.append(box.rect("p"))
             labels.append(box.label(name, "n b c halo t" if is_hit else "n q c t"))
-    words = f"{what}: {'; '.join(told)}." if told else "All outputs are zero."
+    words = f"{what}: {'; '.join(held)}." if held else "All outputs are zero."
     return picture(title, words, grid.right + _LEFT, grid.bottom + 16, [*body, *quiet, *marked, *labels])
 
 

@@ -13,9 +13,9 @@ def html(shown_then: Any, *, stored: bool) -> str:
     if isinstance(shown_then, Picture):
         return shown_then.quiet().portable_html if stored else shown_then.html
     for name in ("html", "_repr_html_"):
-        found = getattr(shown_then, name, None)
-        if found is not None:
-            return str(found() if callable(found) else found)
+        content = getattr(shown_then, name, None)
+        if content is not None:
+            return str(content() if callable(content) else content)
     return f"<pre>{escape(str(shown_then))}</pre>"
 
 

@@ -88,11 +88,11 @@ def _launch(launch: Any) -> str:
     rows += [("policy", launch.policy), ("instructions", f"{sum(launch.counts.values()):,}")]
     rows += [("reports", str(len(launch.reports)) if launch.reports else "none")]
     counts = tuple((opcode, f"{number:,}") for opcode, number in launch.counts.most_common())
-    told = [Table(f"Launch of {launch.kernel}", ("what", "value"), tuple(rows)).html]
-    told += [_text(each) for each in (*launch.parted, *([launch.error] if launch.error else []))]
-    told += [_report(each) for each in launch.reports]
-    told.append(_folded("Instructions", Table("Instructions", ("opcode", "times"), counts).html if counts else ""))
-    return "".join(told)
+    parts = [Table(f"Launch of {launch.kernel}", ("what", "value"), tuple(rows)).html]
+    parts += [_text(each) for each in (*launch.parted, *([launch.error] if launch.error else []))]
+    parts += [_report(each) for each in launch.reports]
+    parts.append(_folded("Instructions", Table("Instructions", ("opcode", "times"), counts).html if counts else ""))
+    return "".join(parts)
 
 
 def _report(report: Any) -> str:

@@ -57,7 +57,7 @@ def _counts(array: npt.NDArray[Any], edges: npt.NDArray[Any]) -> tuple[npt.NDArr
     return counts, int(array.size - counts.sum())
 
 
-def _one(box: Box, name: str, counts: npt.NDArray[Any], told: str, outside: int) -> list[str]:
+def _one(box: Box, name: str, counts: npt.NDArray[Any], mean: str, outside: int) -> list[str]:
     wide, most = box.wide / len(counts), max(int(counts.max()), 1)
     right, bottom = box.x + box.wide, box.y + box.high
     elements = [svg.text(box.x - 10, box.base, name, "b", "end")]
@@ -65,7 +65,7 @@ def _one(box: Box, name: str, counts: npt.NDArray[Any], told: str, outside: int)
         high = box.high * number / most
         elements += [svg.rect(box.x + place * wide, bottom - high, wide, high, "fb")] if number else []
     elements.append(svg.line(box.x, bottom, right, bottom, "k"))
-    return elements + notes(right + 10, box.base - 8, [told, f"{outside:,} outside"])
+    return elements + notes(right + 10, box.base - 8, [mean, f"{outside:,} outside"])
 
 
 def _spread(name: str, array: npt.NDArray[Any], counts: npt.NDArray[Any], edges: npt.NDArray[Any], outside: int) -> str:
@@ -168,13 +168,13 @@ def before_and_after(
     for place in range(len(old)):
         body += _bar(grid.at(0, place), scale, (float(old[place]), float(new[place])), bool(gone[place]))
     body += [*_blocks(grid, block, captions), *_key(grid.left, bool(gone.any()))]
-    told = _became(int(gone.sum()), int(moved.sum()), len(old))
+    summary = _became(int(gone.sum()), int(moved.sum()), len(old))
     words = "; ".join(f"{place}: {_short(old[place])} became {_short(new[place])}"
                       for place in np.flatnonzero(old != new)[:_LISTED])  # fmt: skip
     more = int((old != new).sum()) - _LISTED
     says = f"{words}{f'; and {more} more' if more > 0 else ''}." if words else "Every number is unchanged."
     blocks = f" Blocks: {'; '.join(captions)}." if captions else ""
-    return picture(title or told, says + blocks, max(grid.right, grid.left + 460) + 24, grid.bottom + 56, body)
+    return picture(title or summary, says + blocks, max(grid.right, grid.left + 460) + 24, grid.bottom + 56, body)
 
 
 def _numbers(given: npt.ArrayLike, name: str) -> npt.NDArray[Any]:

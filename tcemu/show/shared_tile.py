@@ -130,8 +130,8 @@ def shared_tile(
     >>> tcemu.show.shared_tile(tile, "f16", 64, 64, lines=8).title
     'A tile of 64 × 64 elements of 16 bits in shared memory: K-major, 128-byte swizzle'
     """
-    found = Descriptor.decode(as_bits(descriptor))
-    layout = found.layout(element, major)
+    decoded = Descriptor.decode(as_bits(descriptor))
+    layout = decoded.layout(element, major)
     if mn < 1 or k < 1 or k % max(8 // layout.bits, 1) or not 1 <= lines <= 36:
         raise LayoutError(
             f"a tile needs rows and columns of whole bytes, and 1 to 36 lines can be drawn; got {mn} by {k} and "
@@ -143,15 +143,15 @@ def shared_tile(
     if at_mn is None and at_k is None:
         at_mn, at_k = (None, 0) if major == "K" else (0, None)
     per = max(8 // layout.bits, 1)
-    where, units = _placed(found, layout, mn, k)
+    where, units = _placed(decoded, layout, mn, k)
     touched = sorted({unit // 8 for unit in units})
     above, sum_ = 0, tuple[str, ...]()
     if at_mn is not None and isinstance(at_k, int):
         middle = touched.index(int(where[at_mn, at_k // per]) // 8) - lines // 2
-        above, sum_ = max(0, min(middle, len(touched) - lines)), _sum(found, element, major, at_mn, at_k)
-    shown = SharedLines(touched[above : above + lines], layout.swizzle, found.base_offset)
+        above, sum_ = max(0, min(middle, len(touched) - lines)), _sum(decoded, element, major, at_mn, at_k)
+    shown = SharedLines(touched[above : above + lines], layout.swizzle, decoded.base_offset)
     hidden = above, len(touched) - above - len(shown.lines)
-    tile = _Tile(found, layout, units, shown, hidden, sum_)
+    tile = _Tile(decoded, layout, units, shown, hidden, sum_)
     rows = slice(None) if at_mn is None else slice(at_mn, at_mn + 1)
     columns = slice(None) if at_k is None else slice(_several(at_k)[0] // per, _several(at_k)[-1] // per + 1)
     named = ((name, _several(at)) for name, at in (("mn", at_mn), ("k", at_k)) if at is not None)
@@ -210,19 +210,19 @@ def _legend(tile: _Tile, marks: str) -> list[str]:
     example = tile.units[min(tile.units)]
     chosen = f"{span(*example.mn, '–')}, {span(*example.k, '–')}"
     first = f"{chosen} means: mn {span(*example.mn)}, k {span(*example.k)}."
-    told = [f"Framed and hatched: {marks}."]
+    rules = [f"Framed and hatched: {marks}."]
     if any(8 * line + column not in tile.units for line in tile.lines.lines for column in range(8)):
-        told.append("A dot: not part of the tile.")
+        rules.append("A dot: not part of the tile.")
     if any(what.more for what in tile.units.values()):
-        told.append("A plus: other elements overlap these.")
+        rules.append("A plus: other elements overlap these.")
     if tile.layout.swizzle:
-        told.append("A thick line: the swizzle's pattern starts.")
+        rules.append("A thick line: the swizzle's pattern starts.")
     if tile.lines.jumps:
-        told.append("Dashed: lines are left out.")
+        rules.append("Dashed: lines are left out.")
     for hidden, where in zip(tile.hidden, ("above", "below"), strict=True):
         if hidden:
-            told.append(f"{counted(hidden, 'more line')} {where}.")
-    lines = f"{first} {told[0]}", " ".join(told[1:]), *tile.sum
+            rules.append(f"{counted(hidden, 'more line')} {where}.")
+    lines = f"{first} {rules[0]}", " ".join(rules[1:]), *tile.sum
     return [line for line in lines if line]
 
 
@@ -283,10 +283,10 @@ def shared_rows(addresses: npt.ArrayLike, unit: int = 0, first: int = 0) -> Pict
         return Cell(label, "pf"[row % 2], 16 * number in asked)
 
     body = lines.drawn(unit_at) + notes(lines.grid.left, lines.grid.bottom + 20, _read(cost, touched))
-    told = counted(int(cost.count), "wavefront")
-    ideal = "no conflict" if cost.count == cost.least else f"{told} where {cost.least} would do"
+    count = counted(int(cost.count), "wavefront")
+    ideal = "no conflict" if cost.count == cost.least else f"{count} where {cost.least} would do"
     which = f"Unit {unit} of rows {first} to {first + _ROWS - 1}"
-    title = f"{which}: {ideal if cost.count > cost.least else f'{told}, {ideal}'}"
+    title = f"{which}: {ideal if cost.count > cost.least else f'{count}, {ideal}'}"
     return picture(title, _addresses(where, unit, first), lines.grid.right + lines.margin, lines.grid.bottom + 48, body)
 
 
@@ -301,15 +301,15 @@ def _repeated(stored: Array) -> Array:
 def _read(cost: Wavefronts, touched: list[int]) -> tuple[str, str]:
     (part,) = cost.parts
     more = f" {counted(len(touched) - _SHOWN, 'more line')} below." if len(touched) > _SHOWN else ""
-    told = "Framed and hatched: the units that ldmatrix reads for one 8 × 8 matrix. “row 3, 1”: row 3, unit 1."
+    framed = "Framed and hatched: the units that ldmatrix reads for one 8 × 8 matrix. “row 3, 1”: row 3, unit 1."
     busiest = f"Banks {part.bank}–{part.bank + 3} have to deliver {counted(part.wavefronts, 'unit')}, one after the"
-    return told, (f"{busiest} other." if part.wavefronts > 1 else "No two of them share a bank.") + more
+    return framed, (f"{busiest} other." if part.wavefronts > 1 else "No two of them share a bank.") + more
 
 
 def _addresses(where: Array, unit: int, first: int) -> str:
     """The text alternative: the address and the banks of each row's unit."""
-    told = [
+    rows = [
         f"row {first + row} at {address:#x}, banks {address // 4 % 32} to {address // 4 % 32 + 3}"
         for row, address in enumerate(where[first : first + _ROWS, unit].tolist())
     ]
-    return f"The unit of each row: {'; '.join(told)}."
+    return f"The unit of each row: {'; '.join(rows)}."

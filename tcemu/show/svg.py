@@ -84,9 +84,9 @@ def _text(x: float, y: float, content: str, style: str, anchor: str) -> str:
 def _raised(content: str) -> str:
     """Exponents as smaller digits, raised: those of many monospaced fonts are tiny and far apart."""
 
-    def small(found: re.Match[str]) -> str:
-        back = '<tspan dy="4">\N{ZERO WIDTH SPACE}</tspan>' if found.end() < len(content) else ""
-        return f'<tspan dy="-4" font-size="82%">{found[0].translate(_PLAIN_DIGITS)}</tspan>{back}'
+    def small(exponent: re.Match[str]) -> str:
+        back = '<tspan dy="4">\N{ZERO WIDTH SPACE}</tspan>' if exponent.end() < len(content) else ""
+        return f'<tspan dy="-4" font-size="82%">{exponent[0].translate(_PLAIN_DIGITS)}</tspan>{back}'
 
     return _EXPONENT.sub(small, content)
 

@@ -105,11 +105,11 @@ def shape_table(family: str = "mma", target: str | None = None) -> Table:
     >>> tcemu.show.shape_table("mma").rows[-1]
     ('m16n8k256', 'b1 .xor', '1 bit, 32 in a register', '4', '2', '4 of s32', 'sm_80')
     """
-    found = [each for each in catalogue(target, family=family) if {"a", "b", "d"} <= set(each.fragments)]
-    if not found:
+    forms = [each for each in catalogue(target, family=family) if {"a", "b", "d"} <= set(each.fragments)]
+    if not forms:
         raise IllegalInstruction(f"{family} has no forms with A, B and D in registers, so there is nothing to list")
     rows: dict[tuple[object, ...], list[Instruction]] = {}
-    for each in found:
+    for each in forms:
         rows.setdefault(_order(each), []).append(each)
     ordered = sorted(rows.items(), key=lambda item: item[0])
     where = f" on {target}" if target else ""
@@ -129,13 +129,13 @@ def _qualifier(instruction: Instruction) -> str:
     return f".{word}" if word else ""
 
 
-def _shape(found: list[Instruction]) -> tuple[str, ...]:
-    first = found[0]
+def _shape(forms: list[Instruction]) -> tuple[str, ...]:
+    first = forms[0]
     a, b = (first.fragments[role] for role in "ab")
-    types = ", ".join(dict.fromkeys(each.types[role].name for each in found for role in "ab"))
+    types = ", ".join(dict.fromkeys(each.types[role].name for each in forms for role in "ab"))
     inside = f", {a.elements_per_register} in a register" if a.elements_per_register > 1 else ""
     width = f"{a.container.width} bit{'s' * (a.container.width > 1)}{inside}"
-    results = dict.fromkeys((each.fragments["d"].registers, each.types["d"].name) for each in found)
+    results = dict.fromkeys((each.fragments["d"].registers, each.types["d"].name) for each in forms)
     registers = ", ".join(f"{count} of {name}" for count, name in sorted(results, reverse=True))
     shape = str(first.shape) if len(a.shape) == 2 else f"{first.shape}, {a.shape[0]} products"
     named = f"{types} {_qualifier(first)}".strip()
@@ -160,11 +160,11 @@ Multiply-and-Accumulate Instruction: mma)
 
 def _verdict(opcode: str, target: str | None) -> str:
     try:
-        found = parse(opcode, target=target)
+        form = parse(opcode, target=target)
     except IllegalInstruction as error:
         said = str(error).removeprefix(f"{opcode}: ")
         return f"no: {said.replace(opcode, 'it', 1) if said.startswith(opcode) else said}"
-    return f"yes: {found.gate}"
+    return f"yes: {form.gate}"
 
 
 #: Families that multiply.
@@ -259,11 +259,11 @@ def _peaks(table: CostTable) -> dict[str, float]:
     """The rate of the largest dense wgmma, by the type of A."""
     largest = re.compile(r"wgmma\.mma_async\.sync\.aligned\.m64n256k")
     names = {row.instruction for row in table if largest.match(row.instruction)}
-    found: dict[str, float] = {}
+    peaks: dict[str, float] = {}
     for form in map(parse, sorted(names)):
         kind = form.fragments["a"].type
-        found[kind] = max(found.get(kind, 0), _rate(table, form))
-    return found
+        peaks[kind] = max(peaks.get(kind, 0), _rate(table, form))
+    return peaks
 
 
 def _rate(table: CostTable, form: Instruction) -> float:

@@ -1,4 +1,4 @@
-"""What a descriptor finds: the 16-byte units of an operand of wgmma, and the elements that are really there."""
+"""What a descriptor finds: the 16-byte units of an operand of wgmma, and the elements that are really stored."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _MOST = 1 << 18
 
 @dataclass(frozen=True)
 class _Read:
-    """The operand's units by their place in the drawing, and what the memory has there."""
+    """The operand's units by their place in the drawing, and what the memory has stored."""
 
     layout: Canonical
     #: First element (mn, k) that each unit should hold, and that it holds: (rows, columns, 2); -1 outside the tile.
     wanted: npt.NDArray[np.int64]
-    found: npt.NDArray[np.int64]
+    got: npt.NDArray[np.int64]
 
     @property
     def wrong(self) -> npt.NDArray[np.bool_]:
-        return np.asarray((self.wanted != self.found).any(axis=-1))
+        return np.asarray((self.wanted != self.got).any(axis=-1))
 
 
 @explained
@@ -85,14 +85,14 @@ def _read(
     steps = (1, unit) if major == "K" else (unit, 1)
     rows, columns = np.arange(0, mn, steps[0]), np.arange(0, k, steps[1])
     all_k = np.arange(0, of_k, steps[1])
-    there = {
+    stored = {
         int(at) // 16: (int(rows[i]), int(all_k[j]))
         for (i, j), at in np.ndenumerate(tile_addresses(tile, layout, rows, all_k))
     }
     asked = tile_addresses(given, given.layout(element, major), rows, columns) // 16
-    found = np.array([[there.get(int(at), (-1, -1)) for at in line] for line in asked])
+    got = np.array([[stored.get(int(at), (-1, -1)) for at in line] for line in asked])
     wanted = np.stack(np.meshgrid(rows, columns + at_k, indexing="ij"), axis=-1)
-    return _Read(layout, *(_placed(each, major) for each in (wanted, found)))
+    return _Read(layout, *(_placed(each, major) for each in (wanted, got)))
 
 
 def _placed(units: npt.NDArray[Any], major: Major) -> npt.NDArray[Any]:
@@ -108,7 +108,7 @@ def _drawn(read: _Read, grid: Grid) -> list[str]:
     across = grid.columns // max(int(read.wanted[0, :, 0].max()) // 8 + 1, 1) if read.layout.major == "K" else 1
     shown = {}
     for (row, column), wrong in np.ndenumerate(read.wrong):
-        mn, k = read.found[row, column]
+        mn, k = read.got[row, column]
         shown[row, column] = Cell("—" if mn < 0 else f"{mn}, {k}", "pf"[column // across % 2], bool(wrong))
     return [*_axes(read, grid, across), *cells(grid, shown, apart=True)]
 
@@ -125,7 +125,7 @@ def _axes(read: _Read, grid: Grid, across: int) -> list[str]:
 def _legend(read: _Read) -> str:
     along = "k" if read.layout.major == "K" else "mn"
     says = f"A box is a 16-byte unit, {16 // read.layout.size} elements along {along}; it says mn, k of the first."
-    if (read.found < 0).any():
+    if (read.got < 0).any():
         says += " A dash: not part of the tile."
     return says + (" Framed and hatched: wrong." if read.wrong.any() else "")
 
@@ -134,10 +134,10 @@ def _words(read: _Read) -> str:
     places = np.argwhere(read.wrong)
     if not len(places):
         return "Every unit holds the elements that it should."
-    told = []
+    faults = []
     for row, column in places[:8]:
-        wanted, found = read.wanted[row, column].tolist(), read.found[row, column].tolist()
-        has = "nothing of the tile" if found[0] < 0 else f"({found[0]}, {found[1]})"
-        told.append(f"({wanted[0]}, {wanted[1]}) should be there, and {has} is")
+        wanted, got = read.wanted[row, column].tolist(), read.got[row, column].tolist()
+        has = "nothing of the tile" if got[0] < 0 else f"({got[0]}, {got[1]})"
+        faults.append(f"({wanted[0]}, {wanted[1]}) should be there, and {has} is")
     more = f"; and {counted(len(places) - 8, 'more unit')}" if len(places) > 8 else ""
-    return f"Of mn, k: {'; '.join(told)}{more}."
+    return f"Of mn, k: {'; '.join(faults)}{more}."

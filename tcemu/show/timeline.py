@@ -138,9 +138,9 @@ def timeline(
     for kind, name in _ASYNC.items():
         shown = [each for each in groups if each.kind == kind and scale.shows(each.issued, _last(each))]
         if shown:
-            drawn, told, y = _bars(name, shown, scale, y)
+            drawn, more, y = _bars(name, shown, scale, y)
             body += drawn
-            targets += told
+            targets += more
     body += _legend(y + 20)
     words = _words(run, block, rows, groups)
     words += f" Warp 0 goes through {listing(list(styles(phases)), 'and')}." if phases else ""
@@ -151,8 +151,8 @@ def _window(run: Timeline, block: int, start: float | None, end: float | None) -
     """The cycles that are shown."""
     blocks = run.blocks
     if block not in blocks:
-        there = f"the launch had blocks {ranges(sorted(blocks))}" if blocks else "it has seen no launch"
-        raise OperandError(f"the timeline has no block {briefly(block)}: {there}")
+        known = f"the launch had blocks {ranges(sorted(blocks))}" if blocks else "it has seen no launch"
+        raise OperandError(f"the timeline has no block {briefly(block)}: {known}")
     first, last = blocks[block]
     window = _Scale(first if start is None else start, last if end is None else end)
     if not first <= window.start < window.end <= last + 1:
@@ -191,13 +191,13 @@ def _pieces(spans: Iterable[Span], scale: _Scale) -> list[_Piece]:
     shares = np.array([_shares(same, scale) for same in alike.values()])
     names, most, taken = list(alike), shares.argmax(0).tolist(), (shares.sum(0) > 0.5).tolist()
     keys = [names[which] if takes else None for which, takes in zip(most, taken, strict=True)]
-    found, at = [], 0
+    pieces, at = [], 0
     for most, same in groupby(keys):
         length = len(list(same))
         if most is not None:
-            found.append(_Piece(_LEFT + at, _LEFT + at + length, *most))
+            pieces.append(_Piece(_LEFT + at, _LEFT + at + length, *most))
         at += length
-    return found
+    return pieces
 
 
 def _shares(spans: Sequence[Span], scale: _Scale) -> npt.NDArray[np.float64]:
@@ -208,10 +208,10 @@ def _shares(spans: Sequence[Span], scale: _Scale) -> npt.NDArray[np.float64]:
     return np.diff(before)
 
 
-def _phases(found: Sequence[Phase], looks: Mapping[str, _Look], scale: _Scale, y: float) -> list[str]:
+def _phases(passed_through: Sequence[Phase], looks: Mapping[str, _Look], scale: _Scale, y: float) -> list[str]:
     """The row of phases."""
     elements = [svg.text(_LEFT - 10, y + 14, "phases of warp 0", "s", "end")]
-    for name, start, end in found:
+    for name, start, end in passed_through:
         if scale.shows(start, end):
             box = Box(scale.x(start), y, scale.x(end) - scale.x(start), _HIGH)
             elements.append(box.rect(looks[name].style))
@@ -248,17 +248,17 @@ def _targets(
     alike: dict[tuple[str, bool], list[Span]] = defaultdict(list)
     for span in sorted(spans, key=lambda span: span.start):
         alike[span.named, span.waits].append(span)
-    found = []
+    targets = []
     for piece in pieces:
         first, last, same = scale.cycle(piece.start), scale.cycle(piece.end), alike[piece.what, piece.waits]
         begin = bisect_left(same, last, key=lambda span: span.start)
         # spans of a unit do not overlap by much: what is in the piece is among the last that begin before its end
         most = max(same[max(0, begin - 16) : begin], key=lambda span: min(span.end, last) - max(span.start, first))
         does = looks[piece.what].name if piece.what in looks and most.unit != "copy engine" else piece.what
-        told = f"waits for {piece.what}" if piece.waits else does
-        title = f"{name}: {told}, cycles {first:,.0f} to {last:,.0f}, {_line(most)}"
-        found.append(target(piece.box(y).outline(), title))
-    return found
+        activity = f"waits for {piece.what}" if piece.waits else does
+        title = f"{name}: {activity}, cycles {first:,.0f} to {last:,.0f}, {_line(most)}"
+        targets.append(target(piece.box(y).outline(), title))
+    return targets
 
 
 def _line(span: Span) -> str:
@@ -311,9 +311,9 @@ def _told(name: str, group: Group) -> str:
     """What became of a group, and when."""
     moments = {"issued": group.issued, "committed": group.committed, "complete": group.completed,
                "waited for until": group.waited}  # fmt: skip
-    told = [f"{what} {cycle:,.0f}" for what, cycle in moments.items() if cycle >= 0]
+    reached = [f"{what} {cycle:,.0f}" for what, cycle in moments.items() if cycle >= 0]
     which = f"mbarrier {group.owner:#x}, phase" if group.kind == "mbarrier" else f"{name},"
-    return f"{which} {group.number}: {', '.join(told)}"
+    return f"{which} {group.number}: {', '.join(reached)}"
 
 
 def _bar(group: Group, names: Sequence[str], scale: _Scale, y: float) -> list[str]:
@@ -373,19 +373,19 @@ def _words(run: Timeline, block: int, rows: Sequence[tuple[str, list[Span]]], gr
     first, last = run.blocks[block]
     waits = [f"{cause} {share:.0%}" for cause, share in run.waited.items() if share >= 0.005]
     busy = f"The tensor cores were busy for {run.busy:.0%} of the launch and waited for: {listing(waits, 'and')}"
-    told = [busy if run.busy else "There were no products"]
+    sentences = [busy if run.busy else "There were no products"]
     alike: dict[str, list[int]] = defaultdict(list)
     for name, spans in rows:
         if name.startswith("warp"):
             alike[_waits(spans, last - first)].append(spans[0].number)
     for text, warps in alike.items():
-        told.append(f"Warp{'s' * (len(warps) > 1)} {ranges(warps)} {text}")
+        sentences.append(f"Warp{'s' * (len(warps) > 1)} {ranges(warps)} {text}")
     for kind, name in _ASYNC.items():
         mine = [group for group in groups if group.kind == kind]
         if mine:
             mean = sum(group.completed - group.issued for group in mine) / len(mine)
-            told.append(f"{counted(len(mine), name[:-1])}, each in flight for {mean:,.0f} cycles on average")
-    return f"{'. '.join(told)}."
+            sentences.append(f"{counted(len(mine), name[:-1])}, each in flight for {mean:,.0f} cycles on average")
+    return f"{'. '.join(sentences)}."
 
 
 def _waits(spans: Iterable[Span], whole: float) -> str:

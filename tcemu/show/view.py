@@ -62,6 +62,6 @@ def listens(widget: Any, asked: Asked) -> None:
 
 def widget_bundle(widget: Any) -> dict[str, Any]:
     """The part of an output that only a page with a kernel understands."""
-    found = widget._repr_mimebundle_()
-    data = found[0] if isinstance(found, tuple) else found
+    bundle = widget._repr_mimebundle_()
+    data = bundle[0] if isinstance(bundle, tuple) else bundle
     return {name: content for name, content in data.items() if name.startswith("application/")}
