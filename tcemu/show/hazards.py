@@ -37,13 +37,14 @@ _ROWS, _BEFORE = 30, 22
 _WARP, _LETTERS, _LETTER = 198, 6.7, 5.8
 #: Letters of a function's name, and of a line of the notes: as many as fit beside a page's contents.
 _FUNCTION, _LINE = 24, 130
-_COLUMNS = ("wgmma", "bulk copies", "cp.async")
+_COLUMNS = ("wgmma", "tcgen05", "bulk copies", "cp.async")
 #: The text's name for one entry of a column, if it is not the column's name.
 _ONE = {"bulk copies": "A bulk copy of"}
 #: The look of a step by a word of its opcode, the first that fits; bars look like the steps that issue them.
 _TONES = {
     "fence": "fb", "membar": "fb", "commit_group": "fo", "wait_group": "fo", "wait_all": "fo", "bar": "fo",
-    "barrier": "fo", "mbarrier": "fo", "mma_async": "fg", "async": "fg",
+    "barrier": "fo", "mbarrier": "fo", "commit": "fo", "wait": "fo", "mma_async": "fg", "async": "fg",
+    "alloc": "p", "dealloc": "p", "relinquish_alloc_permit": "p", "tcgen05": "fg",
 }  # fmt: skip
 
 
@@ -256,7 +257,7 @@ def _function(site: Site) -> str:
 
 
 def _tone(step: Step) -> str:
-    words = step.label.split(".")
+    words = step.label.replace("::", ".").split(".")
     return next((tone for word, tone in _TONES.items() if word in words), "p")
 
 

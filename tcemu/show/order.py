@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, TypeGuard
 
 from tcemu.errors import counted, ranges
 from tcemu.machine.events import (
@@ -25,12 +25,19 @@ from tcemu.machine.events import (
     MbarrierCompleted,
     MbarrierWaited,
     Site,
+    Tcgen05,
+    Tcgen05Committed,
+    Tcgen05Issued,
+    Tcgen05Waited,
     Touched,
     Wgmma,
     WgmmaCommitted,
     WgmmaIssued,
     WgmmaWaited,
 )
+
+#: What the bars stand for.
+_Started = Wgmma | Copy | Tcgen05
 
 
 @dataclass(eq=False)
@@ -111,6 +118,9 @@ def _columns(events: Sequence[Event], wanted: set[int]) -> dict[int, tuple[int, 
 
 #: The detail of work that no commit_group has put into a group.
 _IN_NO_GROUP = "in no group"
+_NO_COMMIT = "no commit"
+#: The detail of work of tcgen05 that a wait of its own covers, by its kind.
+_UNTIL = {"ld": "wait::ld", "st": "wait::st"}
 
 
 class _Reader:
@@ -123,11 +133,13 @@ class _Reader:
         #: the latest step of each warp
         self._latest: dict[int, Step] = {}
         #: work that no wait has covered, with what it waits for
-        self._open: list[tuple[Work, Wgmma | Copy]] = []
+        self._open: list[tuple[Work, _Started]] = []
         #: groups committed so far, by kind and by warpgroup or warp
         self._groups: dict[tuple[str, int], int] = defaultdict(int)
         #: the mbarriers and phases that cp.async.mbarrier.arrive ties copies to
         self._tied: dict[Work, tuple[int, int]] = {}
+        #: the same for each commit of an operation of tcgen05
+        self._commits: dict[Tcgen05, list[tuple[int, int]]] = defaultdict(list)
         self._handlers: dict[type[Event], Callable[[Any], None]] = {
             Issued: self._issued,
             Touched: self._touched,
@@ -141,6 +153,9 @@ class _Reader:
             CopiesWaited: self._copies_waited,
             CopiesArrive: self._copies_arrive,
             MbarrierWaited: self._phase_waited,
+            Tcgen05Issued: self._tcgen05,
+            Tcgen05Committed: self._tcgen05_committed,
+            Tcgen05Waited: self._tcgen05_waited,
         }
 
     def read(self, event: Event) -> None:
@@ -211,6 +226,27 @@ class _Reader:
             detail = f"mbarrier {copy.mbarrier:#x}" if copy.mbarrier >= 0 else _IN_NO_GROUP
             self._start(Work(column, counted(copy.bytes, "byte"), detail, step, bys=[copy.by]), copy)
 
+    def _tcgen05(self, event: Tcgen05Issued) -> None:
+        operation = event.operation
+        step, words = self._of((operation.by,)), operation.instruction.words
+        if step is not None:
+            label = " ".join([operation.kind, words.get("shape", "")]).strip()
+            detail = _UNTIL.get(operation.kind, _NO_COMMIT)
+            self._start(Work("tcgen05", label, detail, step, bys=[operation.by]), operation)
+
+    def _tcgen05_committed(self, event: Tcgen05Committed) -> None:
+        if type(event) is not Tcgen05Committed:  # its arrival
+            return
+        mine = [(address, phase) for block, address, phase in event.commit.mbarriers if block == event.block]
+        for work, what in self._open:
+            if isinstance(what, Tcgen05) and what in event.commit.operations and mine:
+                self._commits[what] += mine
+                if work.detail == _NO_COMMIT:
+                    work.detail = f"mbarrier {mine[0][0]:#x}"
+
+    def _tcgen05_waited(self, event: Tcgen05Waited) -> None:
+        self._end(lambda _, what: isinstance(what, Tcgen05) and what in event.operations, (event.by,))
+
     def _of(self, bys: Sequence[By]) -> Step | None:
         """The row that issued something; None if its warps are not drawn."""
         for by in bys:
@@ -218,7 +254,7 @@ class _Reader:
                 return self._latest[by.warp]
         return None
 
-    def _start(self, work: Work, what: Wgmma | Copy) -> None:
+    def _start(self, work: Work, what: _Started) -> None:
         alike = (old for old, _ in reversed(self._open) if (old.first, old.label) == (work.first, work.label))
         same = next(alike, None)
         if same is not None:
@@ -238,7 +274,7 @@ class _Reader:
         self._groups[event.kind, event.by.warp] = event.group + 1
         self._tell((event.by,), f"group {event.group}")
 
-    def _group(self, group: int, takes: Callable[[Wgmma | Copy], bool]) -> None:
+    def _group(self, group: int, takes: Callable[[_Started], bool]) -> None:
         """Name the group of the work that is not in a group yet."""
         for work, what in self._open:
             if takes(what) and what.group == group:
@@ -269,15 +305,16 @@ class _Reader:
                 self._tied.setdefault(work, (event.address, event.phase))
 
     def _phase_waited(self, event: MbarrierWaited) -> None:
-        def covered(work: Work, what: Wgmma | Copy) -> bool:
+        def covered(work: Work, what: _Started) -> bool:
             if isinstance(what, Wgmma):
                 return False
-            address, phase = self._tied.get(work, (what.mbarrier, what.phase))
-            return address == event.address and phase <= event.phase
+            phases = self._commits[what] if isinstance(what, Tcgen05) else [(what.mbarrier, what.phase)]
+            phases = [self._tied[work]] if work in self._tied else phases
+            return any(address == event.address and phase <= event.phase for address, phase in phases)
 
         self._end(covered)
 
-    def _end(self, covered: Callable[[Work, Wgmma | Copy], bool], bys: Sequence[By] = ()) -> None:
+    def _end(self, covered: Callable[[Work, _Started], bool], bys: Sequence[By] = ()) -> None:
         """End the work that a wait covers: in the row of the warps that waited, or in the latest one."""
         left = []
         for work, what in self._open:
@@ -288,7 +325,7 @@ class _Reader:
         self._open = left
 
 
-def _mine(what: Wgmma | Copy, event: CopiesCommitted | CopiesWaited) -> bool:
+def _mine(what: _Started, event: CopiesCommitted | CopiesWaited) -> TypeGuard[Copy]:
     """Whether a copy is of the event's warp and kind, and in groups."""
     return isinstance(what, Copy) and (what.kind, what.by.warp) == (event.kind, event.by.warp) and what.mbarrier < 0
 
@@ -302,5 +339,7 @@ def _tests(label: str) -> bool:
 def _short(opcode: str) -> str:
     """The words of an opcode that say what it does: those before the first state space of a cluster, or a shape."""
     words = opcode.replace(".sync.aligned", "").split(".")
-    size = 3 if words[0] == "wgmma" else next((place for place, word in enumerate(words) if "::" in word), len(words))
-    return ".".join(words[:size])
+    own = words[0] == "tcgen05"  # its own waits and fences are named with ::
+    ends = (place for place, word in enumerate(words) if "::" in word and not (own and place == 1))
+    size = 3 if words[0] == "wgmma" else next(ends, len(words))
+    return ".".join(words[own and words[1].startswith("fence") : size])

@@ -17,6 +17,7 @@ from quick import some, spread
 import tcemu
 from tcemu import show
 from tcemu.errors import TcemuError
+from tcemu.gemm import tcgen05_tma
 from tcemu.machine.launch import launch
 from tcemu.sanitizer import Sanitizer
 from tcemu.show.order import order
@@ -230,3 +231,30 @@ def test_the_name_of_a_rule_is_beside_its_step_not_at_the_edge():
     (step,) = (element for element in texts if element.text == "ld.shared.b32" and "halo" in element.get("class"))
     assert name.get("x") == step.get("x")
     assert 10 < float(name.get("y")) - float(step.get("y")) < 26
+
+
+def tcgen05_bars(monkeypatch, *without):
+    """The bars of tcgen05 in a small product, of which methods of a warp are left out."""
+    for method in without:
+        monkeypatch.setattr(tcgen05_tma.Warp, method, lambda *_, **__: None)
+    events = []
+    a, b = np.ones((128, 64), np.float16), np.ones((64, 32), np.float16)
+    tcgen05_tma.multiply(a, b, tcgen05_tma.Plan(columns=32), sanitizer="off", observers=[events.append])
+    return [work for work in order(events, 0, ()).work if work.column == "tcgen05"]
+
+
+def test_bars_of_tcgen05_end_at_what_covers_them(monkeypatch):
+    """Products at the phase of the mbarrier that their commit names, loads at their wait."""
+    products, *loads = tcgen05_bars(monkeypatch)
+    assert (products.label, products.count) == ("mma", 4)
+    assert products.last.label.startswith(products.detail)
+    assert {(load.label, load.detail, load.last.label) for load in loads} == {
+        ("ld 32x32b", "wait::ld", "tcgen05.wait::ld")
+    }
+
+
+def test_a_load_without_a_wait_has_an_open_end(monkeypatch):
+    products, *loads = tcgen05_bars(monkeypatch, "tcgen05_wait_ld")
+    assert products.last is not None
+    assert loads
+    assert all(load.last is None for load in loads)
