@@ -20,7 +20,7 @@ import click
 from tcemu.commands.book.docstrings import processed
 from tcemu.commands.book.pages import generated
 from tcemu.commands.book.running import answers
-from tcemu.commands.book.weight import lightened, without_copies
+from tcemu.commands.book.weight import lightened, plain, style_of_pictures
 from tcemu.course.manifests import Manifest, manifest
 from tcemu.errors import CourseError
 from tcemu.version import __version__
@@ -73,6 +73,7 @@ def _write_scripts(folder: Path) -> None:
     module = (_SHOW / "view.js").read_text(encoding="utf-8")
     script = module.replace("export default { render };", "window.tcemu = { render };")
     (folder / "view.js").write_text(f"{{\n{script}}}\n", encoding="utf-8")
+    (folder / "pictures.css").write_text(style_of_pictures(), encoding="utf-8")
     (folder / "view.css").write_text((_SHOW / "view.css").read_text(encoding="utf-8"), encoding="utf-8")
 
 
@@ -112,7 +113,7 @@ def _folded(notebook: str, button: str, answered: Mapping[int, Mapping[str, Any]
             cell["source"] = _LINK.sub(_to_heading, "".join(cell["source"]))
         for output in cell.get("outputs", []):
             if html := output.get("data", {}).get("text/html"):
-                output["data"] = {"text/html": without_copies("".join(html))}
+                output["data"] = {"text/html": plain("".join(html))}
                 if number in answered and output["output_type"] == "execute_result":
                     output["data"]["text/html"] = _answering(output["data"]["text/html"], answered[number])
     return json.dumps(held)
@@ -121,7 +122,10 @@ def _folded(notebook: str, button: str, answered: Mapping[int, Mapping[str, Any]
 def _answering(html: str, facts: Mapping[str, Any]) -> str:
     """An output with what its controls answer; without scripts it is what it was."""
     if facts["kind"] == "prediction":
-        html = re.sub("<figure.*?</figure>", "", html, flags=re.DOTALL)  # the answers have them
+        html = re.sub("<figure.*?</figure>", "", html, flags=re.DOTALL)
+        facts = {**facts, "reveal": plain(facts["reveal"])}
+    # the answers have the picture; without scripts there are its title and its words
+    html = re.sub('<div class="tcemu-scroll".*</div>(?=<details)', "", html, flags=re.DOTALL)
     text = json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
     packed = base64.b64encode(zlib.compress(text.encode(), 9)).decode()
     return f'<div>{html}</div><script type="text/plain" class="tcemu-answers">{packed}</script>'
@@ -174,7 +178,7 @@ def _settings(wanted: Manifest) -> dict[str, Any]:
         "html_title": wanted.title,
         "html_static_path": [str(_STATIC), "_answers"],
         "html_js_files": ["theme.js", *((script, {"defer": "defer"}) for script in _SCRIPTS)],
-        "html_css_files": ["view.css", "book.css"],
+        "html_css_files": ["pictures.css", "view.css", "book.css"],
         "html_show_sourcelink": False,
         "html_theme_options": {
             "show_navbar_depth": 1,

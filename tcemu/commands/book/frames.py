@@ -14,6 +14,7 @@ from itertools import combinations
 from math import ceil, prod
 from typing import Any
 
+from tcemu.commands.book.weight import plain
 from tcemu.errors import OperandError, listing
 from tcemu.show.view import Control
 
@@ -33,8 +34,8 @@ class Pieces:
         self._letters: dict[str, str] = {}
 
     def spelled(self, text: str) -> str:
-        """The letters of a text, which is cut before each tag."""
-        return "".join(self._letter(piece) for piece in re.split("(?=<)", text) if piece)
+        """The letters of a text, which is cut before and behind each tag."""
+        return "".join(self._letter(piece) for piece in re.split("(?=<)|(?<=>)", text) if piece)
 
     def _letter(self, piece: str) -> str:
         if piece not in self._letters:
@@ -79,6 +80,7 @@ def frames(explorer: Any) -> dict[str, Any]:
 
 def _renamed(html: str) -> str:
     """The pictures under names that do not depend on their content, so that they have more in common."""
+    html = plain(html)
     for number, name in enumerate(dict.fromkeys(_KEY.findall(html))):
         html = html.replace(name, f"tc{number:010x}")
     return html

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tcemu.commands.book.markdown import cell, of_report, table
+from tcemu.commands.book.weight import plain
 from tcemu.commands.isa_views import explanation, instructions
 from tcemu.commands.report import Part
 from tcemu.course.bank import exercises
@@ -151,7 +152,7 @@ def _untitled(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 
 
 def _picture(picture: Picture | None) -> list[str]:
-    return ["", "```{raw} html", picture.html, "```", ""] if picture is not None else []
+    return ["", "```{raw} html", plain(picture.html), "```", ""] if picture is not None else []
 
 
 # ---------------------------------------------------------------------------------------------- the rules

@@ -7,9 +7,19 @@ import re
 from pathlib import Path
 from typing import Any
 
+from tcemu.show.palette import variables
+from tcemu.show.svg import PLAIN, STYLES
+
 #: The second copy of a picture, for pages that remove SVG, and what hides one of the two.
 _SECOND = re.compile(r'<style>\.tc\w+-live\[hidden\].*?</style>|<img class="tc\w+-image"[^>]*>')
+#: The style sheet of a picture; all but its smallest width is that of every picture.
+_STYLE = re.compile(
+    r'(<svg [^>]*\bid="tc\w{10}"[^>]*)(><title.*?</title><desc.*?</desc>)<style>(.*?)</style>', re.DOTALL
+)
 _HIDDEN = re.compile(r'(<div class="tc\w+-live") hidden="hidden">')
+#: The signature of a function or class in the reference, and marks in it.
+_SIGNATURE = re.compile(r'<dt class="sig.*?</dt>', re.DOTALL)
+_MARK = re.compile(r'<span class="(?:pre|p|w|n|o|default_value)">([^<]*)</span>')
 #: An icon in Font Awesome's script: its name, its size, other names, its code, and its outline.
 _ICON = re.compile(r'"?([a-z0-9-]+)"?:\[\d+,\d+,\[[^\]]*\],"[0-9a-f]+",(?:"[^"]*"|\["[^"]*","[^"]*"\])\],?')
 _NAMED = re.compile(r"\bfa-([a-z0-9-]+)")
@@ -17,9 +27,21 @@ _NAMED = re.compile(r"\bfa-([a-z0-9-]+)")
 _UNASKED = ("_static/**/*.map", "_static/locales/**/*.*", "_static/vendor/**/fa-brands-*.woff2")
 
 
-def without_copies(html: str) -> str:
-    """HTML whose pictures are there once."""
-    return _HIDDEN.sub(r"\1>", _SECOND.sub("", html))
+def plain(html: str) -> str:
+    """HTML whose pictures are there once, and take their style from the site."""
+    return _STYLE.sub(_without_style, _HIDDEN.sub(r"\1>", _SECOND.sub("", html)))
+
+
+def _without_style(found: re.Match[str]) -> str:
+    least = re.search(r"min-width:[\d.]+px", found[3])
+    return f'{found[1]} style="{least[0] if least else ""}"{found[2]}'
+
+
+def style_of_pictures() -> str:
+    """What the style sheets of pictures have in common (show/picture.py), for all pictures of the site."""
+    name = ".tcemu-picture svg[role=img]"
+    sheet = f"{variables('each').replace('#each', name)}{name}{{background:var(--tc-paper);max-width:100%;height:auto;"
+    return f"{sheet}display:block;{PLAIN}}}" + "".join(f"{name} {each}{{{STYLES[each]}}}" for each in STYLES)
 
 
 def lightened(site: Path, notebooks: dict[str, Path]) -> None:
@@ -30,10 +52,20 @@ def lightened(site: Path, notebooks: dict[str, Path]) -> None:
     for file in site.glob("_sources/**/*.*"):
         name = file.relative_to(site / "_sources").as_posix()
         if name in notebooks:
-            file.write_text(json.dumps(_without_outputs(notebooks[name]), indent=1), encoding="utf-8")
+            file.write_text(json.dumps(_without_outputs(notebooks[name])), encoding="utf-8")
         else:
             file.unlink()
+    for page in site.glob("reference/*.html"):
+        page.write_text(_SIGNATURE.sub(_without_spans, page.read_text(encoding="utf-8")), encoding="utf-8")
     _keep_icons(site)
+
+
+def _without_spans(signature: re.Match[str]) -> str:
+    """A signature without the marks of its words and signs, which no style needs and which are most of its text."""
+    text, count = signature[0], 1
+    while count:
+        text, count = _MARK.subn(r"\1", text)
+    return text
 
 
 def _without_outputs(notebook: Path) -> dict[str, Any]:
