@@ -168,7 +168,8 @@ class Fragment:
         """The flat registers (warps, lanes * registers) that hold patterns (warps, rows * columns)."""
         self._check_flat(patterns, prod(self.shape), "patterns")
         if backend_of_move(patterns.size) != "numba":
-            return self.container.pack(patterns[:, self.layout.gather]).reshape(len(patterns), -1)
+            packed = self.container.pack(patterns[:, self.layout.gather])
+            return packed.reshape(len(patterns), self.lanes * self.registers)
         from tcemu.kernels.host.memory import write
 
         registers = np.empty((len(patterns), self.lanes * self.registers), self.container.register_dtype)

@@ -145,8 +145,15 @@ def own_tests(path):
 
 #: Rooms that a browser's integers of 32 bits concern.
 ROOMS = ("formats", "layouts", "arithmetic", "instructions", "machine", "sanitizer", "timing", "sparse", "microscaling")
-#: The quick part, without numba, and without what needs the command line.
-ASKED = ["-m", "not slow", "-k", "not numba and not twins", "--ignore=tests/instructions/test_suggestions.py"]
+#: The quick part, without what no page has: numba, threads, the command line, and switches that cost no calls.
+ABSENT = ("numba", "twins", "thread", "work_of_an_operation")
+ASKED = [
+    "-m",
+    "not slow",
+    "-k",
+    " and ".join(f"not {each}" for each in ABSENT),
+    "--ignore=tests/instructions/test_suggestions.py",
+]
 _TESTS = """
 import io, os, sys, zipfile
 from pyodide.http import pyfetch

@@ -114,7 +114,7 @@ def test_atomics_and_generic_addresses(seed):
     x = np.random.default_rng(2).integers(0, 128, (4, 32), np.uint32)
     out = np.zeros((4, 32), np.uint32)
     clean(kernel, 4, 32, (x, out), shared=128, cluster=4, seed=seed)
-    assert np.array_equal(out.T.reshape(-1), np.bincount(x.reshape(-1), minlength=128))
+    assert np.array_equal(out.T.reshape(-1), np.bincount(x.reshape(-1).astype(np.intp), minlength=128))
 
 
 def test_addresses_say_whose_they_are():

@@ -11,7 +11,7 @@ from tcemu.machine.addresses import LOCAL, PARAM, SHARED, all_global, generic, p
 from tcemu.machine.launch import launch
 from tcemu.machine.registers import POISON
 
-LANES = np.arange(32)
+LANES = np.arange(32, dtype=np.int64)
 
 
 def one(body, *args, **options):
@@ -77,8 +77,8 @@ def test_atomics_in_two_memories_at_once():
     out = np.zeros(1, np.float32)
 
     def body(warp, p):
-        where = np.where(LANES < 16, warp.generic(64), int(p))
-        old = warp.run("atom.add.u32", np.where(LANES < 16, warp.generic(128), warp.generic(132)), LANES)
+        where = np.where(LANES < 16, np.int64(warp.generic(64)), int(p))
+        old = warp.run("atom.add.u32", np.where(LANES < 16, np.int64(warp.generic(128)), warp.generic(132)), LANES)
         warp.run("red.add.f32", where, np.full(32, tiny))
         return old.bits[:, 0].tolist(), warp.ld_shared(64)[0, 0], warp.ld_shared(128, "v2.b32")[0].tolist()
 
@@ -103,7 +103,7 @@ def test_windows_without_memory_are_faults(form, start, window):
     heard = []
 
     def body(warp, p):
-        where = np.where(LANES == 5, start + 16, int(p))
+        where = np.where(LANES == 5, np.int64(start + 16), int(p))
         warp.run(form, where, *([] if form.startswith("ld") else [1]))
 
     says = rf"{re.escape(form)}: lane 5: address {start + 16:#x} lies in the window of {window} memory.*PTX ISA 9\.1, 9"

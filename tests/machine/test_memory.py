@@ -26,7 +26,7 @@ ACCESSES = [
     if count * int(kind[1:]) <= 128
 ]
 SPACES = ("shared", "global")
-LANES = np.arange(32)
+LANES = np.arange(32, dtype=np.int64)
 
 
 def noise(size, seed=3):
@@ -242,7 +242,7 @@ def test_where_memory_ends(row):
         ("global", -1, "b8", "257 bytes before argument 0"),
     ]
     for space, at, access, says in cases:
-        addresses = np.where(LANES == 5, at, first if space == "global" else 0)
+        addresses = np.where(LANES == 5, np.int64(at), first if space == "global" else 0)
 
         def body(warp, *_, space=space, addresses=addresses, access=access):
             getattr(warp, f"ld_{space}")(addresses, access)
@@ -353,7 +353,7 @@ def test_an_access_is_told_by_lane():
 def test_units(kernel, addresses, shift):
     module = pytest.importorskip("tcemu.kernels.host.memory") if kernel else memory
     found = np.empty((len(addresses), 1), np.int64)
-    beside, low, high = module.units(np.array(addresses), shift, found)
+    beside, low, high = module.units(np.array(addresses, np.int64), shift, found)
     assert found[:, 0].tolist() == [address // 2**shift for address in addresses]
     assert bool(beside) == any(address % 2**shift for address in addresses)
     assert (low, high) == (min(addresses), max(addresses))

@@ -9,7 +9,7 @@ import tcemu
 from tcemu.errors import OperandError
 from tcemu.machine.tensor_map import TensorMap
 
-LANES = np.arange(32)
+LANES = np.arange(32, dtype=np.int64)
 SHFL, MATCH = "shfl.sync.idx.b32", "match.any.sync.b32"
 
 

@@ -16,7 +16,7 @@ from tcemu.errors import IllegalInstruction, OperandError, TcemuError
 from tcemu.instructions import FAMILIES
 from tcemu.timing.banks import WAYS, access_named, in_pairs
 
-LANE = np.arange(32)
+LANE = np.arange(32, dtype=np.int64)
 
 LDM, STM = "ldmatrix.sync.aligned.{}.shared.{}", "stmatrix.sync.aligned.{}.shared.{}"
 X1, X2, X4 = (LDM.format(f"m8n8.{num}", "b16") for num in ("x1", "x2", "x4"))
