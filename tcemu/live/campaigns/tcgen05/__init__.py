@@ -2,3 +2,5 @@
 
 questions.py has what is asked, kernel.py the kernel that asks it, and record.py writes the answers.
 """
+
+__all__ = ["kernel", "questions", "record"]
