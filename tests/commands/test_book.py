@@ -16,6 +16,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
 
+import nbformat
 import pytest
 import quick
 from click.testing import CliRunner
@@ -23,7 +24,9 @@ from lab import ARGUMENTS, CHROMIUM
 from places import ROOT
 
 from tcemu.cli import commands
+from tcemu.commands.book.build import lay_out_sources
 from tcemu.commands.book.docstrings import processed
+from tcemu.commands.book.running import answers
 from tcemu.course import manifest
 from tcemu.instructions import FAMILIES
 from tcemu.sanitizer import RULES
@@ -39,7 +42,7 @@ build._asks = lambda notebook: notebook.stem in {RUN}
 settings = build._settings
 many = "notebooks/0[1-9]*", "notebooks/1*", "exercises/*", "instructions/*", "reference/*"
 bare = dict.fromkeys(many, [])
-build._settings = lambda wanted: settings(wanted) | dict(html_sidebars=bare)
+build._settings = lambda wanted, **more: settings(wanted, **more) | dict(html_sidebars=bare)
 """
 
 
@@ -263,6 +266,31 @@ def test_text_is_legible_in_both_themes_and_in_lines_of_a_readable_length(site, 
         page.evaluate(THEMES, theme)
         violations = Axe().run(page, context=parts, options={"resultTypes": ["violations"]}).response["violations"]
         assert [each["id"] for each in violations if each["impact"] in ("serious", "critical")] == [], theme
+
+
+def test_a_page_opens_its_notebook_in_the_laboratory_if_the_site_has_one(tmp_path):
+    """And only then. A page that keeps no answers keeps its pictures."""
+    name = f"notebooks/{FIRST}.ipynb"
+    for live in ("", "live"):
+        lay_out_sources(tmp_path / live, manifest(), live)
+        cells = json.loads((tmp_path / live / name).read_text(encoding="utf-8"))["cells"]
+        first = "".join(cells[0]["source"])
+        linked = re.findall(r'href="([^"]*)"', first)
+        assert linked == ([f"../live/lab/index.html?path={name}", f"../live/files/{name}"] if live else [])
+        assert "<svg" in json.dumps(cells)
+        assert "base64" not in json.dumps(cells)
+
+
+def test_a_notebook_is_run_for_its_answers_and_a_cell_that_fails_is_named(tmp_path):
+    sources = [
+        "from tcemu import show", "show.widgets.rounding_of_a_number('e4m3', 1.3)", "missing",
+        "show.predict('How many?', 4);\nshow.predict('How many?', 4)",
+    ]  # fmt: skip
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "tried.ipynb")
+    [(kept, errors)] = answers([tmp_path / "tried.ipynb"])
+    assert {place: facts["kind"] for place, facts in kept.items()} == {1: "explorer", 3: "prediction"}
+    assert errors == ["tried.ipynb, cell 2: NameError: name 'missing' is not defined"]
 
 
 def test_docstrings_become_restructured_text():

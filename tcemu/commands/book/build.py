@@ -45,8 +45,9 @@ def build(out: Path, course: Path | None = None, *, strict: bool = False, live: 
         sources = Path(work) / "sources"
         lay_out_sources(sources, wanted, live, {} if still else _answered(wanted))
         _write_scripts(sources / "_answers")
-        _sphinx(sources, Path(work) / "doctrees", out, wanted, strict)
-    lightened(out, {name: path for name, path in wanted.contents().items() if path.suffix == ".ipynb"})
+        _sphinx(sources, Path(work) / "doctrees", out, _settings(wanted, downloads=not live), strict)
+    # the laboratory has the notebooks to download
+    lightened(out, {} if live else {name: path for name, path in wanted.contents().items() if path.suffix == ".ipynb"})
     return len(list(out.rglob("*.html")))
 
 
@@ -90,9 +91,10 @@ def lay_out_sources(sources: Path, wanted: Manifest, live: str = "", answered: _
 
 
 def _button(name: str, live: str) -> str:
-    """What opens the page's notebook in the laboratory of the site."""
+    """What opens the page's notebook in the laboratory of the site, and what downloads it."""
     up = "../" * name.count("/")
-    return f'<a class="tcemu-run" href="{up}{live}/lab/index.html?path={name}">▶ Run this page in your browser</a>'
+    run = f'<a class="tcemu-run" href="{up}{live}/lab/index.html?path={name}">▶ Run this page in your browser</a>'
+    return f'{run} <a href="{up}{live}/files/{name}" download>Download the notebook</a>'
 
 
 def _folded(notebook: str, button: str, answered: Mapping[int, Mapping[str, Any]]) -> str:
@@ -141,14 +143,14 @@ def _to_heading(link: re.Match[str]) -> str:
     return f"{link[1]}{name})"
 
 
-def _sphinx(sources: Path, doctrees: Path, out: Path, wanted: Manifest, strict: bool) -> None:
+def _sphinx(sources: Path, doctrees: Path, out: Path, settings: Mapping[str, Any], strict: bool) -> None:
     from sphinx.application import Sphinx
     from sphinx.errors import SphinxError
 
     out.mkdir(parents=True, exist_ok=True)
     try:
         app = Sphinx(
-            sources, None, out, doctrees, "html", confoverrides=_settings(wanted), status=None,
+            sources, None, out, doctrees, "html", confoverrides=dict(settings), status=None,
             warningiserror=strict, exception_on_warning=False,
         )  # fmt: skip
         app.connect("autodoc-process-docstring", processed)
@@ -166,8 +168,8 @@ def _downloads(_app: Any, name: str, _template: str, context: dict[str, Any], _t
         context["page_source_suffix"] = ""
 
 
-def _settings(wanted: Manifest) -> dict[str, Any]:
-    """What conf.py of a Sphinx project says."""
+def _settings(wanted: Manifest, *, downloads: bool) -> dict[str, Any]:
+    """What conf.py of a Sphinx project says; with `downloads`, each notebook's page has a button for it."""
     return {
         "project": wanted.title,
         "author": "The tcemu authors",
@@ -183,7 +185,7 @@ def _settings(wanted: Manifest) -> dict[str, Any]:
         "html_theme_options": {
             "show_navbar_depth": 1,
             "collapse_navbar": True,
-            "use_download_button": True,
+            "use_download_button": downloads,
             "home_page_in_toc": True,
             "navbar_persistent": [],  # the sidebar has the search field
         },
