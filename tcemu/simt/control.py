@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+import numpy as np
 import numpy.typing as npt
 
-from tcemu.assembly import Arguments, Instruction, Label, Operand, Register, Symbol, Variable
+from tcemu.assembly import Arguments, Immediate, Instruction, Label, Operand, Register, Sink, Symbol, Variable
 from tcemu.errors import LaunchError
-from tcemu.machine.masks import LANES
-from tcemu.simt import library
+from tcemu.machine.masks import LANES, bits_of, lanes_of
+from tcemu.simt import library, values
 from tcemu.simt.errors import Unsupported
 from tcemu.simt.events import Act, Moves
 from tcemu.simt.frames import Frame, distinct
+from tcemu.simt.places import Place, Source
 
 if TYPE_CHECKING:
     from tcemu.simt.program import Program
@@ -21,18 +23,34 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 
+#: What a call passes or gets: bytes of the lanes' local memory, from where the frame's part starts; or a register, and
+#: of what is passed, a number. None: nobody wants it.
+Passed: TypeAlias = int | Source | None
+
+
 class Call:
-    """A call: what it passes and what it gets, as bytes of the lanes' local memory."""
+    """A call: what it passes and what it gets."""
 
     def __init__(self, program: Program, returns: Sequence[Operand], given: Sequence[Operand], back: int) -> None:
         self.program, self.back = program, back
-        self.given = [self._offset(each) for each in given]
-        self.returns = [self._offset(each) for each in returns]
+        self.given: list[Passed] = [self._passed(each) for each in given]
+        self.returns: list[Passed] = [self._passed(each) for each in returns]
 
-    def _offset(self, operand: Operand) -> int:
+    def _passed(self, operand: Operand) -> Passed:
         if isinstance(operand, Symbol) and operand.name in self.program.lowering.local:
             return self.program.lowering.local[operand.name] + operand.offset
-        raise Unsupported(f"{operand}: tcemu passes arguments in .param variables only")
+        if isinstance(operand, Sink):
+            return None
+        if isinstance(operand, Register | Immediate):
+            return self.program.lowering.source(operand, 64)
+        raise Unsupported(f"{operand}: a call passes .param variables, registers and numbers")
+
+    def in_memory(self) -> tuple[list[int], list[int]]:
+        """The same for a function of the library, which takes .param variables."""
+        given, returns = ([each for each in several if isinstance(each, int)] for several in (self.given, self.returns))
+        if len(given) < len(self.given) or len(returns) < len(self.returns):
+            raise Unsupported("CUDA's own functions take .param variables")
+        return given, returns
 
     def enter(self, caller: Frame, callee: Program) -> Moves:
         """The active lanes enter a function."""
@@ -45,22 +63,48 @@ class Call:
             name, count = callee.function.short, len(self.given)
             raise LaunchError(f"{name} takes {len(formal)} arguments; the call passes {count}")
         frame = Frame(run, callee, caller, self.back, base, self)
-        self._copy(frame, formal, [caller.base + each for each in self.given], into=True)
+        for variable, given in zip(formal, self.given, strict=True):
+            _put(frame, _formal(callee, variable), _value(caller, given, variable.size))
         return [(frame, 0, run.bits)]
 
     def returned(self, frame: Frame) -> None:
         """The active lanes return."""
-        start = 0 if frame.caller is None else frame.caller.base
-        places = [start + each for each in self.returns]
-        self._copy(frame, frame.program.function.returns, places, into=False)
+        if frame.caller is None:
+            return
+        for variable, wanted in zip(frame.program.function.returns, self.returns, strict=True):
+            _put(frame.caller, wanted, _value(frame, _formal(frame.program, variable), variable.size))
 
-    def _copy(self, frame: Frame, formal: Sequence[Variable], outside: Sequence[int], *, into: bool) -> None:
-        memory, lanes = frame.run.local.bytes, frame.run.active
-        rows = LANES if lanes is None else LANES[lanes]
-        for variable, other in zip(formal, outside, strict=True):
-            inside = frame.base + frame.program.lowering.local[variable.name]
-            to, of = (inside, other) if into else (other, inside)
-            memory[rows, to : to + variable.size] = memory[rows, of : of + variable.size]
+
+def _formal(program: Program, variable: Variable) -> Passed:
+    """Where a function's parameter or result lies: in local memory or, with .reg, in a register."""
+    if variable.space == "reg":
+        return program.slots.places[variable.name]
+    return program.lowering.local[variable.name]
+
+
+def _value(frame: Frame, passed: Passed, size: int) -> Array:
+    """The bytes (32, size) of what is passed."""
+    if isinstance(passed, int):
+        start = frame.base + passed
+        return frame.run.local.bytes[:, start : start + size]
+    source = cast("Source", passed)
+    if source.bits == 1:
+        return lanes_of(frame.mask(source)).astype(np.uint8)[:, None]  # type: ignore[arg-type]
+    return values.value(frame, source).astype(f"u{size}").view(np.uint8).reshape(len(LANES), size)
+
+
+def _put(frame: Frame, passed: Passed, data: Array) -> None:
+    """Put bytes (32, size) there, in the active lanes."""
+    active = frame.run.active
+    rows = LANES if active is None else LANES[active]
+    if isinstance(passed, int):
+        start = frame.base + passed
+        frame.run.local.bytes[rows, start : start + data.shape[1]] = data[rows]
+    elif isinstance(passed, Place):
+        if passed.bits == 1:
+            frame.put(passed, bits_of(data[:, 0] != 0))
+        else:
+            frame.put(passed, np.ascontiguousarray(data).view(f"u{data.shape[1]}")[:, 0])
 
 
 def call(program: Program, number: int, text: Instruction) -> Act:
@@ -72,8 +116,8 @@ def call(program: Program, number: int, text: Instruction) -> Act:
     if isinstance(target, Symbol):
         known = library.FUNCTIONS.get(target.name)
         if known is not None:
-            made = Call(program, returns, given, 0)
-            return lambda frame: known(frame, made.given, made.returns)
+            takes, gives = Call(program, returns, given, 0).in_memory()
+            return lambda frame: known(frame, takes, gives)
         name = program.code.module.aliases.get(target.name, target.name)
         if name not in program.layout.functions:
             raise Unsupported(f"the module does not define {target.name}, and tcemu has no such function")

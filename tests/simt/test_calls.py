@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from tcemu import assembly, simt
+from tcemu import assembly, ptx, simt
 from tcemu.errors import LaunchError
 from tests.simt.texts import kernel, text_of
 
@@ -164,3 +164,54 @@ def test_other_kernels_of_a_module_stay_usable():
     out = np.zeros(32, np.uint32)
     simt.Kernel(module, "good")(1, 32, out)
     assert out.tolist() == list(range(32))
+
+
+REGISTERS = """
+.version 8.0
+.target sm_90a
+.address_size 64
+.func (.reg .b32 r) add(.reg .b32 a, .reg .b32 b) { add.s32 r, a, b; ret; }
+.func (.param .b32 r) mul(.param .b32 a, .param .b32 b)
+{
+    .reg .b32 %x, %y;
+    ld.param.b32 %x, [a];
+    ld.param.b32 %y, [b];
+    mul.lo.s32 %x, %x, %y;
+    st.param.b32 [r], %x;
+    ret;
+}
+.func (.reg .pred p) odd(.reg .b32 a) { and.b32 a, a, 1; setp.ne.u32 p, a, 0; ret; }
+.visible .entry kernel(.param .u64 out)
+{
+    .reg .b32 %r<9>;  .reg .b64 %l<6>;  .reg .pred %p<3>;
+    P: .callprototype (.reg .b32 _) _ (.reg .b32 _, .reg .b32 _);
+    ld.param.u64 %l1, [out];
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %l2, %r1, 4;
+    add.s64 %l3, %l1, %l2;
+    mov.u32 %r3, 100;
+    CALL
+    st.global.u32 [%l3], %r3;
+    ret;
+}
+"""
+_TWO = "mov.u64 %l4, add; mov.u64 %l5, mul; setp.lt.u32 %p1, %r1, 9; selp.b64 %l4, %l4, %l5, %p1;"
+
+
+@pytest.mark.parametrize(
+    ("call", "result"),
+    [
+        ("call (%r3), add, (%r1, 3);", lambda x: x + 3),
+        ("call (%r3), mul, (%r1, 3);", lambda x: x * 3),
+        ("mov.u64 %l4, add; call (%r3), %l4, (%r1, %r1), P;", lambda x: 2 * x),
+        (f"{_TWO} call (%r3), %l4, (%r1, 3), P;", lambda x: np.where(x < 9, x + 3, 3 * x)),
+        ("call (%p2), odd, (%r1); @%p2 call (%r3), mul, (%r1, %r1);", lambda x: np.where(x % 2, x * x, 100)),
+        ("call (_), add, (%r1, 3);", lambda x: 0 * x + 100),
+    ],
+)
+@pytest.mark.parametrize("backend", ["", "reference"])
+def test_arguments_in_registers(call, result, backend, monkeypatch):
+    monkeypatch.setenv("TCEMU_KERNELS", backend)
+    out = np.zeros(32, np.int32)
+    ptx.load(REGISTERS.replace("CALL", call))["kernel"](1, 32, out)
+    np.testing.assert_array_equal(out, result(np.arange(32)))
