@@ -9,12 +9,12 @@ import numpy.typing as npt
 
 from tcemu.arguments import explained
 from tcemu.arithmetic import FusedSum, FusedSums, Term, fused_sums
-from tcemu.errors import OperandError, briefly, counted, span, whole
+from tcemu.errors import OperandError, counted
 from tcemu.formats import Format
 from tcemu.instructions import Instruction, parse
 from tcemu.instructions.targets import target_named
 from tcemu.show import svg
-from tcemu.show.given import format_of, patterns_of
+from tcemu.show.given import format_of, patterns_of, targets_of
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import Box
 from tcemu.show.words import neat, power, value
@@ -70,14 +70,26 @@ def fused_sum(steps: FusedSum, form: Format | str = "f32") -> Picture:
     """
     form = format_of(form)
     terms = _terms(steps)
-    columns = _columns([steps])
-    height = columns.y(len(terms)) + 100
-    legend = _legend(len(steps.terms) - len(terms))
-    body = [*_drawn(columns, steps, form), svg.text(16, height - 10, legend, "s")]
-    width = max(columns.right + _VALUE, 32 + _LETTER * len(legend))
     kept = f"{steps.fraction} bits kept below the largest exponent {value(steps.largest)}"
-    title = f"One fused sum: {counted(len(terms), 'term')}, {kept}"
-    return picture(title, _in_words(steps, form), width, height, body)
+    zeros = len(steps.terms) - len(terms)
+    left_out = f"{counted(zeros, 'zero term')} left out; " if zeros else ""
+    return _picture(f"One fused sum: {counted(len(terms), 'term')}, {kept}", [("", steps)], form, left_out)
+
+
+def _picture(title: str, panels: Sequence[tuple[str, FusedSum]], form: Format, left_out: str) -> Picture:
+    """Sums one below the other, under their names if they have any; `left_out` says what is not drawn of them."""
+    columns, body, words, y = _columns([steps for _, steps in panels]), list[str](), list[str](), 0.0
+    for name, steps in panels:
+        cut = steps.largest - steps.fraction
+        placed = replace(columns, cut=cut, start=y + 20, gap=0) if name else columns
+        body += [svg.text(16, y + 22, name, "b")] if name else []
+        body += _drawn(placed, steps, form)
+        words.append(f"{name}: {_in_words(steps, form)}" if name else _in_words(steps, form))
+        y = placed.y(len(_terms(steps))) + 72
+    legend = left_out + _HOW_TO_READ
+    body.append(svg.text(16, y + 18, legend, "s"))
+    width = max(columns.right + _VALUE, 32 + _LETTER * len(legend))
+    return picture(title, " ".join(words), width, y + 28, body)
 
 
 def _terms(steps: FusedSum) -> list[Term]:
@@ -210,37 +222,23 @@ def _sum(columns: _Columns, row: int, steps: FusedSum, form: Format) -> list[str
     return [*elements, svg.text(16, y + 42, f"result in {form.name}", "b"), svg.text(_LEFT, y + 42, result, "m b")]
 
 
-def _legend(zeros: int) -> str:
-    left_out = f"{counted(zeros, 'zero term')} left out; " if zeros else ""
-    return left_out + _HOW_TO_READ
-
-
 @explained
 def fused_sum_of(
-    instruction: Instruction,
-    matrices: Sequence[npt.ArrayLike],
-    row: int,
-    column: int,
-    target: str = "sm_90a",
-    part: int = 0,
+    instruction: Instruction, matrices: Sequence[npt.ArrayLike], row: int, column: int, target: str = "sm_90a"
 ) -> Picture:
     """The fused sum behind the output at (row, column) of `instruction` on `target`; `matrices` are A, B and C.
 
-    If the target chains several sums, `part` selects one, counted from 0. Raises OperandError for matrices of the wrong
-    shape, for a position or part that does not exist, and for instructions that the target does not compute as fused
-    sums of A, B and C.
+    If the target chains several sums, it is the first; fused_sums_of draws all of them. Raises OperandError for
+    matrices of the wrong shape, for a position that does not exist, and for instructions that the target does not
+    compute as fused sums of A, B and C.
 
     >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
     >>> A, B, C = np.ones((16, 16), np.float16), np.ones((16, 8), np.float16), np.zeros((16, 8), np.float32)
-    >>> tcemu.show.fused_sum_of(mma, [A, B, C], row=0, column=0, target="sm_80", part=1).title  # the second of two sums
-    'One fused sum: 9 terms, 24 bits kept below the largest exponent 3'
+    >>> tcemu.show.fused_sum_of(mma, [A, B, C], row=0, column=0).title
+    'One fused sum: 16 terms, 25 bits kept below the largest exponent 0'
     """
     parsed = parse(instruction)
-    steps, part = _sums_of(parsed, matrices, row, column, target), whole(part, "a part")
-    if not 0 <= part < len(steps):
-        parts = f"part{'s' * (len(steps) > 1)} {span(0, len(steps) - 1)}"
-        raise OperandError(f"part {part}: {target} adds up {parsed} in {parts}")
-    return fused_sum(steps[part], parsed.types["d"])
+    return fused_sum(_sums_of(parsed, matrices, row, column, target)[0], parsed.types["d"])
 
 
 @explained
@@ -264,23 +262,14 @@ def fused_sums_of(
     'D[0, 0] is 0 on sm_80, 1 on sm_90a'
     """
     parsed = parse(instruction)
-    if isinstance(targets, str) or not isinstance(targets, Sequence) or not targets:
-        raise OperandError(f"targets must be a list of names, such as ['sm_80', 'sm_90a']; got {briefly(targets)}")
     form, panels, results = parsed.types["d"], [], []
-    for target in targets:
+    for target in targets_of(targets):
         sums = _sums_of(parsed, matrices, row, column, target)
         results.append(f"{neat(form.decode(sums[-1].result).item())} on {target}")
         busy = [number for number, steps in enumerate(sums) if _does_something(steps)]
         panels += [(f"{target}{_part(number, len(sums))}", sums[number]) for number in busy or [len(sums) - 1]]
-    columns, body, y = _columns([steps for _, steps in panels]), list[str](), 0.0
-    for name, steps in panels:
-        placed = replace(columns, cut=steps.largest - steps.fraction, start=y + 20, gap=0)
-        body += [svg.text(16, y + 22, name, "b"), *_drawn(placed, steps, form)]
-        y = placed.y(len(_terms(steps))) + 72
-    body.append(svg.text(16, y + 18, f"terms that are zero are left out; {_HOW_TO_READ}", "s"))
-    words = " ".join(f"{name}: {_in_words(steps, form)}" for name, steps in panels)
     title = f"D[{row}, {column}] is {', '.join(results)}"
-    return picture(title, words, columns.right + _VALUE, y + 28, body)
+    return _picture(title, panels, form, "terms that are zero are left out; ")
 
 
 def _does_something(steps: FusedSum) -> bool:

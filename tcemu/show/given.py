@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy.typing as npt
 
-from tcemu.errors import FormatError, OperandError, briefly, span, whole
+from tcemu.errors import FormatError, OperandError, TargetError, briefly, span, whole
 from tcemu.formats import Format, lookup
 from tcemu.instructions import Instruction
 
@@ -23,6 +23,13 @@ def formats_of(given: object) -> list[Format]:
     if not isinstance(given, Iterable):
         raise FormatError(f"formats must be a list of names, such as ['e4m3', 'e5m2']; got {briefly(given)}")
     return [format_of(each) for each in given]
+
+
+def targets_of(given: object) -> list[str]:
+    """Names of targets. Raises TargetError for anything but a list of at least one."""
+    if isinstance(given, str) or not isinstance(given, Iterable) or not (names := list(given)):
+        raise TargetError(f"targets must be a list of names, such as ['sm_80', 'sm_90a']; got {briefly(given)}")
+    return names
 
 
 def patterns_of(

@@ -8,7 +8,7 @@ what it conflicts with.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from textwrap import wrap
@@ -182,7 +182,7 @@ def _arranged(events: Sequence[Event], block: int, reports: Sequence[Any]) -> tu
     happened = order(events, block, wanted)
     others = [report.earlier.by for report in reports if report.earlier is not None]
     more = {by.warp for by in others if happened.under_way(by) is None} - wanted
-    happened = _with_refused(order(events, block, wanted | more) if more else happened, reports)
+    happened = (order(events, block, wanted | more) if more else happened).with_refused([each.by for each in reports])
     marks = []
     for report in reports:
         step, by = happened.step(report.by), report.earlier.by if report.earlier is not None else None
@@ -190,14 +190,6 @@ def _arranged(events: Sequence[Event], block: int, reports: Sequence[Any]) -> tu
         if step is not None:
             marks.append(_Mark(report, step, other))
     return happened, marks
-
-
-def _with_refused(happened: Order, reports: Sequence[Any]) -> Order:
-    """The order with a row for each reported operation that the machine did not begin, and so has no event."""
-    missing = [report.by for report in reports if happened.step(report.by) is None]
-    steps = (Step(by.warp, by.site, "does not begin", bys=[by]) for by in missing)
-    warps = {by.warp: (by.warp,) for by in missing} | happened.warps
-    return replace(happened, steps=(*happened.steps, *steps), warps=dict(sorted(warps.items())))
 
 
 def _first(happened: Order, marks: Sequence[_Mark], first: int | None) -> int:

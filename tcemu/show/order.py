@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, TypeGuard
 
@@ -80,6 +80,13 @@ class Order:
         own = next((step for step in self.steps if any(each is by for each in step.bys)), None)
         alike = (step for step in reversed(self.steps) if (step.warp, step.site) == (by.warp, by.site))
         return own or next(alike, None)
+
+    def with_refused(self, operations: Iterable[By]) -> Order:
+        """The order with a row for each operation that the machine did not begin, and so has no event."""
+        missing = [by for by in operations if self.step(by) is None]
+        steps = (Step(by.warp, by.site, "does not begin", bys=[by]) for by in missing)
+        warps = {by.warp: (by.warp,) for by in missing} | self.warps
+        return replace(self, steps=(*self.steps, *steps), warps=dict(sorted(warps.items())))
 
     def under_way(self, by: By) -> Work | None:
         """The asynchronous work that an operation started; None if it started none."""

@@ -10,11 +10,11 @@ import numpy.typing as npt
 from tcemu.arguments import explained
 from tcemu.arithmetic import FusedSum, FusedSums, Term, dot, fused_sums
 from tcemu.arithmetic.words import in_words
-from tcemu.errors import OperandError, TargetError, briefly
+from tcemu.errors import OperandError
 from tcemu.instructions import Instruction, parse
 from tcemu.instructions.targets import target_named
 from tcemu.show import svg
-from tcemu.show.given import patterns_of
+from tcemu.show.given import patterns_of, targets_of
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import Box
 from tcemu.show.words import compact, neat, power, value
@@ -46,13 +46,8 @@ def one_output(
     'sm_80: 2 fused sums of 8 products, 24 bits kept, gives 16 (0x41800000)'
     """
     parsed = parse(instruction)
-    if isinstance(targets, str) or not isinstance(targets, Iterable):
-        raise TargetError(f"targets must be a list of names, such as ['sm_80', 'sm_90a']; got {briefly(targets)}")
-    targets = list(targets)
-    if not targets:
-        raise TargetError("targets must name at least one target, such as ['sm_90a']")
     a, b, c = patterns_of(parsed, matrices, row, column)
-    bands = [_band(parse(parsed, name), name, a, b, c) for name in targets]
+    bands = [_band(parse(parsed, name), name, a, b, c) for name in targets_of(targets)]
     wide = min(_WIDE, *((_MOST - _LEFT - 30 - _RESULT - _gaps(band)) / _cells_of(band) for band in bands))
     right = _LEFT + max(_gaps(band) + wide * _cells_of(band) for band in bands) + 30
     body: list[str] = []

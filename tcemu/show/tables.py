@@ -16,7 +16,7 @@ from tcemu.formats import FORMATS, Format
 from tcemu.instructions import Instruction, parse
 from tcemu.instructions.catalogue import catalogue
 from tcemu.instructions.targets import target_named
-from tcemu.show.given import formats_of
+from tcemu.show.given import formats_of, targets_of
 from tcemu.show.words import neat, value
 from tcemu.timing.costs import CostTable, costs
 
@@ -178,10 +178,11 @@ def target_table(targets: Iterable[str], families: Iterable[str] = _MULTIPLY) ->
     >>> tcemu.show.target_table(["sm_90", "sm_90a"], ["mma", "wgmma"]).rows
     (('sm_90', '110', 'none'), ('sm_90a', '110', '1074'))
     """
-    if isinstance(targets, str) or not isinstance(targets, Iterable):
-        raise TargetError(f"targets must be a list of names, such as ['sm_80', 'sm_90a']; got {briefly(targets)}")
     names = tuple(families)
-    rows = tuple((name, *(str(len(catalogue(name, family=family)) or "none") for family in names)) for name in targets)
+    rows = tuple(
+        (name, *(str(len(catalogue(name, family=family)) or "none") for family in names))
+        for name in targets_of(targets)
+    )
     return Table(f"Forms of {listing(names, 'and')}", ("target", *names), rows)
 
 
@@ -197,10 +198,10 @@ def arithmetic_table(instruction: Instruction, targets: Iterable[str] = _TARGETS
     ['sm_80', 'sm_90a']
     """
     instruction = parse(instruction)
-    if isinstance(targets, str) or not isinstance(targets, Iterable):
-        raise TargetError(f"targets must be a list of names, such as ['sm_80', 'sm_90a']; got {briefly(targets)}")
     columns = ("target", "computes", "known from", "note")
-    return Table(f"Arithmetic of {instruction}", columns, tuple(_computed(instruction, name) for name in targets))
+    return Table(
+        f"Arithmetic of {instruction}", columns, tuple(_computed(instruction, name) for name in targets_of(targets))
+    )
 
 
 def _computed(instruction: Instruction, name: str) -> tuple[str, ...]:

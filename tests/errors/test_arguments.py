@@ -110,7 +110,7 @@ CALLS = [
     (lambda: recipes.multiply(MMA, HALVES, HALVES), "multiply: recipe must be a Recipe object; got 'mma.sync"),
     (lambda: recipes.Recipe(MMA, order=3), "a recipe's order must be a string; got 3"),
     (lambda: gemm.wgmma_tma.multiply(HALVES, HALVES, "big"), "multiply: plan must be a Plan object or None; got 'big'"),
-    (lambda: show.one_output(MMA, [], targets=[]), "targets must name at least one target"),
+    (lambda: show.one_output(MMA, [], targets=[]), "targets must be a list of names"),
     (lambda: show.tile_read(TILE, TILE, "f16", 64, 1 << 40), "at most 262,144 of them"),
     (lambda: show.predict("Which?", 3, bits=-1), "bits must be a format, its name, or a number of bits up to 64; got"),
     (lambda: show.running_error([0, 0], {"a": [1.0, 2.0]}), "the last k must be positive"),
