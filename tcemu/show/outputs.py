@@ -46,8 +46,9 @@ def one_output(
     'sm_80: 2 fused sums of 8 products, 24 bits kept, gives 16 (0x41800000)'
     """
     parsed = parse(instruction)
+    names = targets_of(targets)
     a, b, c = patterns_of(parsed, matrices, row, column)
-    bands = [_band(parse(parsed, name), name, a, b, c) for name in targets_of(targets)]
+    bands = [_band(parse(parsed, name), name, a, b, c) for name in names]
     wide = min(_WIDE, *((_MOST - _LEFT - 30 - _RESULT - _gaps(band)) / _cells_of(band) for band in bands))
     right = _LEFT + max(_gaps(band) + wide * _cells_of(band) for band in bands) + 30
     body: list[str] = []
