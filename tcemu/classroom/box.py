@@ -25,6 +25,7 @@ import tcemu
 from tcemu.classroom.settings import Kernels, Limits
 from tcemu.course.source import FOLDERS, source
 from tcemu.errors import CourseError
+from tcemu.grade.room import around, bound, in_memory, usr
 
 #: The classroom's folder inside the box.
 INSIDE = Path("/classroom")
@@ -40,8 +41,6 @@ CONFIGURATION = (
     "alternatives", "ca-certificates", "fonts", "hosts", "ld.so.cache", "localtime", "nsswitch.conf", "pki",
     "resolv.conf", "ssl", "terminfo",
 )  # fmt: skip
-#: The parts of a merged /usr that are links in the root folder, or folders on an older machine.
-USR = ("bin", "sbin", "lib", "lib32", "lib64")
 #: Memory that a Jupyter process reserves and never touches, in MiB, on top of what it uses.
 RESERVED = 4096
 
@@ -93,29 +92,22 @@ class Box:
 
     def _files(self) -> Iterator[str]:
         """The files that the learner can read, and the few that the learner can write."""
-        yield from ("--ro-bind", "/usr", "/usr")
-        for name in USR:
-            yield from _as_it_is(Path("/") / name)
-        yield from self._memory("/tmp")  # noqa: S108 - the box's own; first, because Python or tcemu may lie below it
-        kernels = [KERNELS / self.kernels.below] if self.kernels else []
-        for way in ways([*installed(), *kernels, self.inside, Path("/etc/hosts")]):
-            yield from ("--perms", "0755", "--dir", str(way))
+        size = self.limits.memory << 20
+        yield from usr()
+        yield from in_memory("/tmp", size)  # noqa: S108 - the box's own; first, because Python or tcemu may lie below it
+        yield from around(Path("/etc/hosts"))
         for name in CONFIGURATION:
             yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
         for place in installed():
-            yield from ("--ro-bind", str(place), str(place))
+            yield from bound(place)
         if self.kernels:
-            yield from ("--ro-bind", self.kernels.folder, str(KERNELS / self.kernels.below))
+            yield from bound(Path(self.kernels.folder), KERNELS / self.kernels.below)
         if self.course:
-            yield from ("--ro-bind", self.course, str(COURSE))
-        yield from ("--bind", str(self.home.absolute()), str(self.inside), "--chdir", str(self.inside))
+            yield from bound(Path(self.course), COURSE)
+        yield from (*bound(self.home.absolute(), self.inside, "--bind"), "--chdir", str(self.inside))
         yield from ("--proc", "/proc", "--dev", "/dev")
-        yield from self._memory("/dev/shm")  # noqa: S108 - the box's own
+        yield from in_memory("/dev/shm", size)  # noqa: S108 - the box's own
         yield from ("--remount-ro", "/dev", "--remount-ro", "/")
-
-    def _memory(self, place: str) -> Iterator[str]:
-        """A folder in memory that everybody in the box may write to."""
-        yield from ("--perms", "1777", "--size", str(self.limits.memory << 20), "--tmpfs", place)
 
     def _apart(self) -> Iterator[str]:
         """What the learner does not share with anyone: processes, semaphores, the machine's name."""
@@ -138,13 +130,6 @@ class Box:
         yield from (f"--nproc={limits.processes}", f"--fsize={limits.file << 20}", "--core=0")
 
 
-def _as_it_is(place: Path) -> Iterator[str]:
-    if place.is_symlink():
-        yield from ("--symlink", str(place.readlink()), str(place))
-    elif place.is_dir():
-        yield from ("--ro-bind", str(place), str(place))
-
-
 def installed() -> list[Path]:
     """What a learner's Python needs: the interpreter, its packages, tcemu and the course, but not the solutions.
 
@@ -159,17 +144,6 @@ def installed() -> list[Path]:
     course = [] if package in clone.parents else [clone / "pyproject.toml", *(clone / name for name in FOLDERS)]
     wanted = [*dict.fromkeys([*python, package, *course])]
     return [place for place in wanted if not any(_inside(place, other) for other in (Path("/usr"), *wanted))]
-
-
-def ways(places: Sequence[Path]) -> list[Path]:
-    """The folders that lead to places, from the root on: bubblewrap would make them for its own user only.
-
-    >>> from pathlib import Path
-    >>> from tcemu.classroom.box import ways
-    >>> [place.as_posix() for place in ways([Path("/opt/course/exercises")])]
-    ['/opt', '/opt/course']
-    """
-    return list(dict.fromkeys(parent for place in places for parent in [*reversed(place.parents)][1:]))
 
 
 def _inside(place: Path, other: Path) -> bool:

@@ -21,12 +21,13 @@ from typing import Any
 
 from tcemu.course import manifest
 from tcemu.errors import CourseError, TcemuError
-from tcemu.grade.box import BoxUnavailable, Limits, check_box
+from tcemu.grade.box import Limits, check_box
 from tcemu.grade.intake import Roster, submissions, unlisted
 from tcemu.grade.output.catalogue import Catalogue
 from tcemu.grade.output.gradescope import results
 from tcemu.grade.output.lateness import lateness
 from tcemu.grade.records import Submission
+from tcemu.grade.room import BoxUnavailable
 from tcemu.grade.run import asked_of
 from tcemu.grade.unseen import key_of
 from tcemu.grade.work import Task, grade

@@ -12,63 +12,42 @@ import json
 import math
 import os
 import select
-import shutil
 import signal
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self, cast
 
-import numpy
-
-import tcemu
-from tcemu.errors import CourseError
+from tcemu.grade import room
 from tcemu.grade.cgroups import made
 from tcemu.grade.compilers import judging
 from tcemu.grade.inside.wire import PREFIX, READY, Malformed, Reader, Reads, Writes, framed, lengths
+from tcemu.grade.room import PACKAGE, TMP, BoxUnavailable
 from tcemu.grade.scales import Scales, processor_time
 from tcemu.grade.syscalls import opened
 
-_PACKAGE = Path(tcemu.__file__).parent
-#: Folders of the package that the box does not see: the exercises, their judges, and the grader.
-_HIDDEN = ("course", "grade", "commands")
-#: The parts of them that it sees nevertheless.
-_SEEN = ("grade/__init__.py", "grade/inside")
-#: What a box sees of the package where an answer has to do without it.
-_ALONE = (
-    "__init__.py", "cells.py", "entered.py", "errors.py", "manual.py", "tracebacks.py", "version.py", *_SEEN,
-)  # fmt: skip
 #: The users inside, if the grader is root: each grading process has its own, because processes are counted by user.
 _USERS, _FEW = 61_000, 4_000
-#: The devices that it has. Terminals are not among them: each uses memory that no limit counts.
-_DEVICES = ("null", "zero", "full", "random", "urandom")
 #: The same for every box. One thread for each library, which the limit on processes needs.
 _ENVIRONMENT = {
     "PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0",
     "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1",
     "TCEMU_QUIET": "1", "NUMBA_CACHE_LOCATOR_CLASSES": "tcemu.kernels.host.compiling.ReadOnlyCache",
 }  # fmt: skip
-#: The only folder in which it may write.
-_TMP = "/tmp"  # noqa: S108 - in the box, which no other process uses
 #: Seconds of processor time that a box may take to start.
 _STARTS = 30.0
 #: How many times its processor time may pass while a box waits for something; and seconds between two looks at it.
 PATIENCE, _LOOKS = 10, 0.2
 #: Bytes of standard error that are kept before the notebook begins.
 _NOTED = 4096
-
-
-class BoxUnavailable(CourseError):  # noqa: N818 - an absence, not a mistake of the user
-    """This machine cannot make a box; the message says what to install or allow."""
 
 
 class BoxEnded(Exception):  # noqa: N818 - what happened
@@ -129,7 +108,7 @@ class Seat:
     @property
     def environment(self) -> dict[str, str]:
         """The whole environment of a box: nothing of the grader's."""
-        home = tempfile.gettempdir() if self.trusted else _TMP
+        home = tempfile.gettempdir() if self.trusted else TMP
         return {**_ENVIRONMENT, "HOME": home, "TMPDIR": home, "TCEMU_KERNEL_CACHE": self.cache}
 
     def command(self, calls: int = -1, library: str = "") -> list[str]:
@@ -143,100 +122,22 @@ class Seat:
         if not user:  # another user's processes count
             limits = {name: most for name, most in limits.items() if boxed or name != "NPROC"}
         settings = {
-            "limits": limits, "user": user, "path": _path(), "boxed": boxed, "library": library, "alone": self.alone,
+            "limits": limits, "user": user, "path": room.path(), "boxed": boxed, "library": library,
+            "alone": self.alone,
         }  # fmt: skip
         # -P and -s: no folder of the notebook's in the path; -S: no .pth file. The environment is not the grader's.
-        program = str(_PACKAGE / "grade" / "inside" / "__main__.py")
-        start = [_python(), "-P", "-s", "-S", "-B", program, json.dumps(settings)]
-        return [*_bubblewrap(self, calls), *start] if boxed else start
+        program = str(PACKAGE / "grade" / "inside" / "__main__.py")
+        start = [str(Path(sys.executable).resolve()), "-P", "-s", "-S", "-B", program, json.dumps(settings)]
+        return [*self.room(calls), *start] if boxed else start
 
-
-def _python() -> str:
-    """The interpreter itself: a virtual environment's is a link to it."""
-    return str(Path(sys.executable).resolve())
-
-
-def _path() -> list[str]:
-    """Where the interpreter looks for packages, without any .pth file."""
-    return list(dict.fromkeys([*_installed(), str(_PACKAGE.parent)]))
-
-
-def _installed() -> list[str]:
-    """The folders of installed packages. The one that tcemu is in, if it is not installed, is a whole repository."""
-    return [*(sysconfig.get_path(name) for name in ("purelib", "platlib")), str(Path(numpy.__file__).parents[1])]
-
-
-def _visible() -> Iterator[Path]:
-    """The folders that the box sees besides /usr, the package last."""
-    yield from map(Path, dict.fromkeys([sys.base_prefix, *_installed()]))
-    yield _PACKAGE
-
-
-@cache
-def _arguments(alone: bool) -> tuple[str, ...]:
-    """bubblewrap's arguments for everything that is read-only."""
-    found = ["--ro-bind", "/usr", "/usr"]
-    for name in ("bin", "sbin", "lib", "lib32", "lib64"):
-        place = Path("/", name)
-        if place.is_symlink():
-            found += ["--symlink", str(place.readlink()), str(place)]
-        elif place.is_dir():
-            found += ["--ro-bind", str(place), str(place)]
-    found += ["--perms", "0755", "--dir", "/dev"]
-    for name in _DEVICES:
-        found += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
-    found += ["--perms", "0755", "--dir", "/etc"]
-    for name in ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"):
-        found += ["--ro-bind-try", name, name]
-    for place in _visible():
-        if place.is_dir() and (place == _PACKAGE or not place.is_relative_to("/usr")):
-            found += _bound(place)
-    hidden = [_PACKAGE] if alone else [_PACKAGE / name for name in _HIDDEN]
-    for place in hidden:
-        found += ["--perms", "0755", "--tmpfs", str(place)]
-    for name in _ALONE if alone else _SEEN:
-        found += ["--perms", "0755", "--dir", str((_PACKAGE / name).parent)]
-        found += ["--ro-bind", str(_PACKAGE / name), str(_PACKAGE / name)]
-    for place in hidden:
-        found += ["--remount-ro", str(place)]
-    return tuple(found)
-
-
-def _bound(place: Path) -> list[str]:
-    """The arguments for a folder that is read-only. Anybody may pass through those around it, unlike outside."""
-    around = [part for each in reversed(place.parents[:-1]) for part in ("--perms", "0755", "--dir", str(each))]
-    return [*around, "--ro-bind", str(place), str(place)]
-
-
-def _bubblewrap(seat: Seat, calls: int = -1) -> list[str]:
-    unshared = ["--unshare-all"] if os.geteuid() else [
-        "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"
-    ]  # fmt: skip
-    more = ["--unshare-user", "--disable-userns"] if os.geteuid() else []
-    sets = [part for name, value in seat.environment.items() for part in ("--setenv", name, value)]
-    cache = _bound(Path(seat.cache)) if seat.cache and not seat.alone else []
-    more += ["--seccomp", str(calls)] if calls >= 0 else []
-    return [
-        _found(), *unshared, *more, "--die-with-parent", "--new-session", "--hostname", "box", "--clearenv", *sets,
-        # What is mounted later lies on top: Python, the package or the kernels may be below /tmp on this machine.
-        "--proc", "/proc", "--perms", "1777", "--size", str(seat.limits.files), "--tmpfs", _TMP,
-        *_arguments(seat.alone), *cache, "--chdir", _TMP, "--remount-ro", "/",
-    ]  # fmt: skip
-
-
-def _found() -> str:
-    path = shutil.which("bwrap")
-    if path is None:
-        raise BoxUnavailable(
-            "submissions run in a box, which needs bubblewrap: `apt-get install bubblewrap` on Debian and Ubuntu, `dnf "
-            "install bubblewrap` on Fedora. For your own work only, --trusted runs it without a box"
-        )
-    return path
+    def room(self, calls: int = -1) -> list[str]:
+        """The part of it that makes the room."""
+        return room.made(self.environment, self.limits.files, self.cache, self.alone, calls)
 
 
 def check_box() -> None:
     """Start a box and end it. Raises BoxUnavailable."""
-    command = [*_bubblewrap(Seat()), "/usr/bin/env", "true"]
+    command = [*Seat().room(), "/usr/bin/env", "true"]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_STARTS, check=False)  # noqa: S603 - our own
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -279,7 +180,7 @@ class Box:
         self._scales: Scales | None = None
         self._begin()
         # Only now are the folders in place: before, the process sees this machine's.
-        place = "" if seat.trusted else _TMP
+        place = "" if seat.trusted else TMP
         if not self._group:
             self._scales = Scales(self._process.pid, place, seat.limits.memory, partial(self._over, self._heavier))
 

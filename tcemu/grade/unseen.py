@@ -92,6 +92,11 @@ def works_apart(exercise: Exercise) -> bool:
     return served(exercise.only) and exercise.calls and not isinstance(exercise.judge, Kernel)
 
 
+def runs_again(exercise: Exercise) -> bool:
+    """Whether a notebook runs once more for this exercise, where tcemu is not."""
+    return works_alone(exercise) or works_apart(exercise)
+
+
 def judged_first(exercise: Exercise, answer: Any, student: str, cells: Sequence[Cell] = ()) -> Verdict:
     """The verdict for the student's own numbers.
 

@@ -16,7 +16,8 @@ from tcemu.course.manifests import MANIFEST, Manifest, manifest
 from tcemu.course.record import Exercise
 from tcemu.grade import hidden
 from tcemu.grade.box import Limits, Seat
-from tcemu.grade.marking import failed, marks_of
+from tcemu.grade.marking import marks_of
+from tcemu.grade.marks import failed
 from tcemu.grade.records import Grade, GradeState, Mark, Submission
 from tcemu.version import __version__
 

@@ -19,8 +19,9 @@ import sys
 import time
 from typing import IO, Any, cast
 
-from tcemu.grade.box import PATIENCE, BoxKilled, BoxUnavailable
+from tcemu.grade.box import PATIENCE, BoxKilled
 from tcemu.grade.records import Grade
+from tcemu.grade.room import BoxUnavailable
 from tcemu.grade.work import Task, grade, quarantined
 
 _LENGTH = struct.Struct("<I")

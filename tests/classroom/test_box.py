@@ -10,7 +10,7 @@ import pytest
 from places import ROOT
 
 from tcemu.classroom import box
-from tcemu.classroom.box import UIDS, Box, installed, user_for, ways
+from tcemu.classroom.box import UIDS, Box, installed, user_for
 from tcemu.classroom.learner import link_kernels
 from tcemu.classroom.settings import Kernels, Limits
 from tcemu.errors import CourseError
@@ -190,7 +190,3 @@ def test_systemd_limits_the_box_as_a_whole():
         "--property=MemorySwapMax=0", "--property=CPUQuota=150%", "--property=TasksMax=300",
     ]  # fmt: skip
     assert "--user" not in Box("ada", Path("home"), Limits(), uid=60578, systemd=True).command("true")
-
-
-def test_ways_lead_from_the_root_and_name_each_folder_once():
-    assert [str(way) for way in ways([Path("/a/b/c"), Path("/a/d")])] == ["/a", "/a/b"]

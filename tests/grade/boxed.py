@@ -4,9 +4,10 @@ import pytest
 from handed import notebook
 
 from tcemu.course import exercise
-from tcemu.grade.box import Box, BoxUnavailable, Limits, Seat, check_box
+from tcemu.grade.box import Box, Limits, Seat, check_box
 from tcemu.grade.marking import marks_of
 from tcemu.grade.outside import Remote
+from tcemu.grade.room import BoxUnavailable
 
 #: Short, but enough for a machine that is busy.
 LIMITS = Limits(cell=8, notebook=40, memory=1 << 30)

@@ -17,9 +17,10 @@ from places import ROOT
 from rows import rows
 
 import tcemu
-from tcemu.grade import box, cgroups, scales
-from tcemu.grade.box import BoxEnded, BoxKilled, BoxUnavailable, Seat, check_box
+from tcemu.grade import box, cgroups, room, scales
+from tcemu.grade.box import BoxEnded, BoxKilled, Seat, check_box
 from tcemu.grade.records import Submission
+from tcemu.grade.room import BoxUnavailable
 from tcemu.grade.scales import in_files, resident
 from tcemu.grade.work import Task
 from tcemu.grade.worker import Worker
@@ -240,10 +241,10 @@ def test_without_a_box_the_files_of_this_machine_are_not_weighed():
 
 def test_files_in_memory_are_weighed_with_their_inodes(inside):
     process = inside.box._process.pid
-    before = in_files(process, box._TMP)
+    before = in_files(process, room.TMP)
     inside.finds("import os\nopen('/tmp/large', 'wb').write(bytes(8 << 20))\nos.mkdir('/tmp/many')\n"
                  "for n in range(2000): os.symlink('x', f'/tmp/many/{n}')")  # fmt: skip
-    assert in_files(process, box._TMP) - before >= (8 << 20) + 2000 * 1024
+    assert in_files(process, room.TMP) - before >= (8 << 20) + 2000 * 1024
     inside.finds("import shutil\nos.remove('/tmp/large')\nshutil.rmtree('/tmp/many')")
 
 
@@ -299,7 +300,7 @@ def test_a_checkout_below_tmp_is_in_the_box(tmp_path):
 
 @pytest.mark.slow
 def test_a_box_that_does_not_start_marks_nobody(monkeypatch):
-    monkeypatch.setattr(box, "_path", list)
+    monkeypatch.setattr(room, "path", list)
     with pytest.raises(BoxUnavailable, match=r"nothing can be marked: .*No module named 'tcemu'"):
         marks(HONEST)
 

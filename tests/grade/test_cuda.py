@@ -11,8 +11,9 @@ from tcemu.course import exercise
 from tcemu.cuda import toolkit
 from tcemu.errors import MissingPackage
 from tcemu.grade import compilers, marking
-from tcemu.grade.box import BoxUnavailable, Limits, Seat
+from tcemu.grade.box import Limits, Seat
 from tcemu.grade.marking import marks_of
+from tcemu.grade.room import BoxUnavailable
 
 pytestmark = [needs_box, pytest.mark.skipif(not cuda.available(), reason="needs the extra cuda")]
 

@@ -15,7 +15,8 @@ from tcemu.course import exercise, exercises, judged
 from tcemu.course.judges import Kernel
 from tcemu.course.solutions import solutions, wrong_answers
 from tcemu.grade.box import Seat
-from tcemu.grade.marking import mark_of, marks_of
+from tcemu.grade.marking import marks_of
+from tcemu.grade.marks import mark_of
 
 NOTEBOOKS = sorted((ROOT / "solutions").glob("[0-9][0-9]_*.ipynb"))
 #: Notebooks with every kind of judge: maps, values, kernels with barriers, copies and wgmma.
