@@ -91,7 +91,7 @@ class TensorMemories:
             op.commits = self._commits[op.agent]
             self._check_elected(op)
             self._collectors.use(told)
-            self._pairs.use(told, self._clocks.view(by.warp, by.active))
+            self._pairs.use(told)
             op.follows({use.op for use in self._uses if use.op.warp == by.warp})
             self._read_shared(op)
             self._check_aliases(op)
@@ -307,7 +307,7 @@ class TensorMemories:
             self._block.report(finding.rule, by, message, what=what, earlier=Earlier(op.told.by, op.name))
             break
         self._uses = [old for old in self._uses if old not in users]
-        self._pairs.free(event, row)
+        self._pairs.free(event)
 
 
 def _span(bits: int) -> str:

@@ -43,30 +43,33 @@ class Pairs:
         self._held[event.block] = [*others, _Columns(by, self._clocks.time[by.warp], start, end)]
         if not follows_pair(event.instruction):
             return
-        peer, passed = self._peer(event.block), self._barriers.passed.get(event.block)
-        row = self._clocks.view(by.warp, by.active)
-        row = row if passed is None else joined(row, passed)
+        peer, row = self._peer(event.block), self._known(by)
         if not row[self._threads(peer)].any():
             what = f"columns {span(start, end - 1)} of the pair"
             message = f"{event.instruction} allocates {what}, and nothing shows warp {by.warp} that block {peer} runs"
             self._block.report("tcgen05-pair", by, message, what=what, remedy=_MEET.format("tcgen05.alloc"))
 
-    def free(self, event: TensorFreed, row: Array) -> None:
+    def free(self, event: TensorFreed) -> None:
         """Report a warp that does not know that the peer has the columns that both free."""
         if follows_pair(event.instruction):
             last = event.start + event.columns - 1
-            self._check(event.by, event.instruction, self._peer(event.block), (event.start, last), row)
+            self._check(event.by, event.instruction, self._peer(event.block), (event.start, last))
 
-    def use(self, operation: Tcgen05, row: Array) -> None:
+    def use(self, operation: Tcgen05) -> None:
         """Report an operation of the leader that does not know that the peer has the columns that it uses."""
         for area in operation.writes:
             if area.block != operation.by.block:
                 columns = int(area.columns[0]), int(area.columns[-1])
-                self._check(operation.by, operation.instruction, area.block, columns, row)
+                self._check(operation.by, operation.instruction, area.block, columns)
 
-    def _check(self, by: By, instruction: Instruction, peer: int, columns: tuple[int, int], row: Array) -> None:
+    def _known(self, by: By) -> Array:
+        """What the lanes know has been done: from barrier.cluster, too, if its arrivals are .relaxed."""
+        row, passed = self._clocks.view(by.warp, by.active), self._barriers.passed.get(by.block)
+        return row if passed is None else joined(row, passed)
+
+    def _check(self, by: By, instruction: Instruction, peer: int, columns: tuple[int, int]) -> None:
         found = next((each for each in self._held[peer] if each.start <= columns[0] < each.end), None)
-        if found and self._clocks.passed(row, found.by.warp, found.by.active, found.time):
+        if found and self._clocks.passed(self._known(by), found.by.warp, found.by.active, found.time):
             return
         frees = instruction.family == "tcgen05.dealloc"
         what = f"columns {span(*columns)} of block {peer}"

@@ -357,3 +357,15 @@ def a_pair_commits_to_both_in_two_steps(warp, g):
     warp.tcgen05_fence_after_thread_sync()
     store_half(warp, g, d)
     free_pair(warp, d)
+
+
+@correct(**BLACKWELL, block=32, grid=2, cluster=2)
+def relaxed_arrivals_at_the_barrier_of_the_cluster(warp, g):
+    """Allocation and deallocation need to know that the peer is there, not what it has written."""
+    warp.run("barrier.cluster.arrive.relaxed.aligned")
+    warp.run("barrier.cluster.wait.aligned")
+    warp.tcgen05_alloc(SLOT, 32, cta_group=2)
+    warp.run("barrier.cluster.arrive.relaxed.aligned")
+    warp.run("barrier.cluster.wait.aligned")
+    warp.bar_warp_sync()
+    warp.tcgen05_dealloc(int(warp.ld_shared(SLOT)[0, 0]), 32, cta_group=2)
