@@ -65,6 +65,7 @@ WANTED = {
     "outside Tensor Memory": "columns_beyond_the_last",
     "a lane where the operand cannot begin": "an_accumulator_of_128_rows_begins_at_lane_32",
     "sparsity of the descriptor against the opcode": "a_sparse_descriptor_for_a_dense_opcode",
+    "sparsity that the instruction does not have": "a_sparse_product_of_256_columns_with_ws",
     "D used before the commit's phase": "sums_loaded_after_a_barrier_only the_follower_stores_before_the_commit",
     "no wait for ld or st": "an_accumulator_is_released_before_the_wait stored_scales_are_used_before_the_wait",
     "no fence before or after threads synchronise": "no_fence_before_the_arrival no_fence_after_the_mbarrier",
@@ -89,6 +90,18 @@ WANTED = {
     "order across warps, or of another shape": "two_warps_add_in_turn a_product_of_another_shape_adds",
 }  # fmt: skip
 
+#: What the first report advises where the rule's own fix would not teach enough.
+ADVICE = {
+    "four_allocations_of_608_columns": "Allocate at most the 512 columns of an SM at a time",
+    "an_accumulator_of_128_rows_begins_at_lane_32": "Put a lane into bits 31:16 of the address",
+    "scales_of_b_are_never_copied": "Write the scale factors of B first: with tcgen05.cp",
+    "metadata_that_nobody_wrote": "Write the metadata first",
+    "rows_of_m_64_in_adjacent_lanes": "of M = 64, lanes 0 to 15 of each quarter",
+    "columns_of_a_peer_that_may_not_run_yet": "meet at barrier.cluster (arrive and wait) before tcgen05.alloc.",
+    "the_pair_is_freed_before_the_peer_has_allocated": "before tcgen05.dealloc, after both have allocated",
+    "the_leader_multiplies_before_the_follower_has_columns": "before tcgen05.mma, after both have allocated",
+}
+
 SMALLEST = {each.kernel.__name__ for each in tcemu.sanitizer.rules.EXAMPLES.values()}
 
 
@@ -108,6 +121,11 @@ def test_each_rule_has_its_kernels(what):
 def test_every_rule_of_tcgen05_is_wanted():
     named = {KERNELS[name].rule for names in WANTED.values() for name in names.split()}
     assert {rule for rule in RULES if rule.startswith("tcgen05")} <= named
+
+
+@rows("name", ADVICE)
+def test_the_first_report_says_how_to_mend_it(name):
+    assert ADVICE[name] in KERNELS[name].launch().reports[0].fix
 
 
 # ------------------------------------------------------------------------------------------------ before a kernel runs

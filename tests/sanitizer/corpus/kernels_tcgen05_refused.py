@@ -173,6 +173,21 @@ def a_sparse_descriptor_for_a_dense_opcode(warp, g, right):
 
 
 @both("tcgen05-descriptor")
+def a_sparse_product_of_256_columns_with_ws(warp, g, right):
+    """Trap: sparsity that the instruction does not have. With .ws, a sparse A has at most 128 columns of B."""
+    d = ready(warp)
+    if right:
+        mma(warp, d)
+    elif warp.warpid == 0:
+        bits = instruction_descriptor(128, 256, sparse=True)
+        with warp.only(warp.laneid == 0):
+            warp.run("tcgen05.mma.ws.sp.cta_group::1.kind::f16", d, A, B, d + 16, bits, 0)  # <- reported
+    commit(warp)
+    wait(warp)
+    free(warp, d)
+
+
+@both("tcgen05-descriptor")
 def n_counts_bytes(warp, g, right):
     """N beyond what an instruction has: the field holds it, and the hardware stops."""
     d = ready(warp)
