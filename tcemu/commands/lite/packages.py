@@ -27,7 +27,7 @@ _CORE = ("pyodide.js", "pyodide.mjs", "pyodide.asm.js", "pyodide.asm.wasm", "pyt
 #: The packages of that Pyodide which the kernel and the course need. Without jedi, IPython completes names by itself.
 _KEPT = (
     "asttokens", "decorator", "executing", "ipython", "matplotlib-inline", "micropip", "numpy", "packaging",
-    "prompt-toolkit", "pure-eval", "six", "sqlite3", "stack-data", "traitlets", "wcwidth",
+    "pure-eval", "six", "sqlite3", "stack-data", "traitlets", "wcwidth",
 )  # fmt: skip
 #: What each of the other packages needs.
 _NEEDS = {
@@ -47,9 +47,13 @@ _LEFT_OUT = ("grade", "classroom", "commands", "course/material")
 #: site has elsewhere, and the languages that no picture of the course is coloured in.
 _UNWANTED = re.compile(
     r"(^|/)tests?/|\.(pyi|a|h|c|pyx|pxd|map)$|\.data/|/sboms/|^anywidget/(lab|nb)extension/|^numpy/f2py/"
-    r"|^IPython/sphinxext/|^prompt_toolkit/contrib/"
+    r"|^IPython/sphinxext/|^IPython/terminal/(?!(__init__|embed|pt_inputhooks/__init__)\.py)"
     r"|^pygments/lexers/(?!(__init__|_mapping|_mql_builtins|c_cpp|c_like|ptx|python)\.py)"
 )
+#: IPython imports its terminal, and with that a toolkit of 20,000 lines, for this function; a page has no terminal.
+_INSTEAD = {
+    "IPython/terminal/embed.py": b"def embed(**_):\n    raise NotImplementedError('a page has no terminal')\n"
+}
 #: Stands for JupyterLite's installer: the kernel asks it for packages as it starts, and `%pip` asks it for code to run.
 _PIPLITE = {
     "piplite/__init__.py": "async def install(*_, **__):\n    'Nothing: all packages of the site are loaded.'\n",
@@ -103,14 +107,16 @@ def pack(wheels: list[Path], out: Path, kernel: Path) -> None:
     _write(out, "piplite", "0", {name: text.encode() for name, text in _PIPLITE.items()})
     lock["packages"] = dict(map(_entry, sorted(out.glob("*.whl"))))
     for name, each in kept.items():  # of its own packages, Pyodide's list knows more
-        lock["packages"][name] = each | {"sha256": lock["packages"][name]["sha256"]}
+        needs = [need for need in each["depends"] if need.replace("_", "-") in lock["packages"]]
+        lock["packages"][name] = each | {"sha256": lock["packages"][name]["sha256"], "depends": needs}
     (out / "pyodide-lock.json").write_text(json.dumps(lock), encoding="utf-8")
 
 
 def _slim(wheel: Path) -> None:
     """Pack a wheel again, without what nobody imports: fewer bytes to send, and fewer files to unpack."""
     with zipfile.ZipFile(wheel) as archive:
-        held = {name: archive.read(name) for name in archive.namelist() if not _UNWANTED.search(name)}
+        names = [name for name in archive.namelist() if not _UNWANTED.search(name)]
+        held = {name: _INSTEAD.get(name) or archive.read(name) for name in names}
     _archive(wheel, {name: b"" if name.endswith(".dist-info/RECORD") else data for name, data in held.items()})
 
 
