@@ -11,6 +11,7 @@ from typing import Any
 from tcemu.course.source import files, source
 from tcemu.cuda import available, stored
 from tcemu.errors import TcemuError
+from tcemu.gemm import twins
 
 
 def compiled_cells(notebooks: Iterable[Path] | None = None) -> dict[str, Any]:
@@ -30,11 +31,11 @@ def _course() -> Iterable[Path]:
 
 
 def _cells(notebook: Path) -> list[tuple[str, str]]:
-    """The lines and the bodies of %%cuda."""
+    """The lines and the bodies of %%cuda; the course's lines name the folder of the twins' headers."""
     held = json.loads(notebook.read_text(encoding="utf-8"))
     texts = ("".join(cell["source"]) for cell in held["cells"] if cell["cell_type"] == "code")
     split = (text.partition("\n") for text in texts if text.startswith("%%cuda"))
-    return [(line.removeprefix("%%cuda"), body) for line, _, body in split]
+    return [(line.removeprefix("%%cuda").format(twins=twins), body) for line, _, body in split]
 
 
 def _compiled(line: str, body: str) -> dict[str, Any]:
@@ -47,7 +48,7 @@ def _compiled(line: str, body: str) -> dict[str, Any]:
     define = dict(each.partition("=")[::2] if "=" in each else (each, None) for each in asked.define)
     text = f"\n{body}"
     try:
-        module = compiled(text, stored.NAME, None, asked.arch, define, (), more)
+        module = compiled(text, stored.NAME, None, asked.arch, define, asked.include, more)
     except TcemuError:  # an exercise to be completed
         return {}
     named, words = options.given(more)

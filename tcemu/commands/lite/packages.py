@@ -51,9 +51,7 @@ _UNWANTED = re.compile(
     r"|^pygments/lexers/(?!(__init__|_mapping|_mql_builtins|c_cpp|c_like|ptx|python)\.py)"
 )
 #: IPython imports its terminal, and with that a toolkit of 20,000 lines, for this function; a page has no terminal.
-_INSTEAD = {
-    "IPython/terminal/embed.py": b"def embed(**_):\n    raise NotImplementedError('a page has no terminal')\n"
-}
+_INSTEAD = {"IPython/terminal/embed.py": b"def embed(**_):\n    raise NotImplementedError('a page has no terminal')\n"}
 #: Stands for JupyterLite's installer: the kernel asks it for packages as it starts, and `%pip` asks it for code to run.
 _PIPLITE = {
     "piplite/__init__.py": "async def install(*_, **__):\n    'Nothing: all packages of the site are loaded.'\n",
