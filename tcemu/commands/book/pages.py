@@ -38,8 +38,8 @@ _MODULES = (
 
 _WELCOME = """\
 The laboratory of this course is an executable tensor core: it gives, bit for bit, the results of the hardware. These
-pages show the notebooks with their outputs. To run them, change them and have your answers checked, install tcemu and
-type `tcemu lab`."""
+pages show the notebooks with their outputs; pictures with controls, and questions, answer right in the page. To run the
+notebooks, change them and have your answers checked, install tcemu and type `tcemu lab`."""
 _INSTRUCTIONS = """\
 Every family of instructions that the emulator knows, from the table that it runs. `tcemu isa OPCODE` explains each of
 them in the terminal."""

@@ -20,6 +20,11 @@ _HIDDEN = re.compile(r'(<div class="tc\w+-live") hidden="hidden">')
 #: The signature of a function or class in the reference, and marks in it.
 _SIGNATURE = re.compile(r'<dt class="sig.*?</dt>', re.DOTALL)
 _MARK = re.compile(r'<span class="(?:pre|p|w|n|o|default_value)">([^<]*)</span>')
+#: Code, and the marks of its words and signs that have the colour of all text.
+_CODE = re.compile(r'<div class="highlight.*?</div>', re.DOTALL)
+_UNCOLOURED = re.compile(r'<span class="(?:n|nn|p|w)">([^<]*)</span>')
+#: What keeps its spaces.
+_EXACT = re.compile("(<pre.*?</pre>|<script.*?</script>|<textarea.*?</textarea>)", re.DOTALL)
 #: An icon in Font Awesome's script: its name, its size, other names, its code, and its outline.
 _ICON = re.compile(r'"?([a-z0-9-]+)"?:\[\d+,\d+,\[[^\]]*\],"[0-9a-f]+",(?:"[^"]*"|\["[^"]*","[^"]*"\])\],?')
 _NAMED = re.compile(r"\bfa-([a-z0-9-]+)")
@@ -55,9 +60,18 @@ def lightened(site: Path, notebooks: dict[str, Path]) -> None:
             file.write_text(json.dumps(_without_outputs(notebooks[name])), encoding="utf-8")
         else:
             file.unlink()
-    for page in site.glob("reference/*.html"):
-        page.write_text(_SIGNATURE.sub(_without_spans, page.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in site.rglob("*.html"):
+        page.write_text(shorter(page.read_text(encoding="utf-8")), encoding="utf-8")
     _keep_icons(site)
+
+
+def shorter(page: str) -> str:
+    """A page without indentation, and without marks that change nothing in code and signatures."""
+    page = _SIGNATURE.sub(_without_spans, page)
+    page = _CODE.sub(lambda code: _UNCOLOURED.sub(r"\1", code[0]), page)
+    pieces = _EXACT.split(page)
+    pieces[::2] = [re.sub(r"\n\s+", "\n", piece) for piece in pieces[::2]]
+    return "".join(pieces)
 
 
 def _without_spans(signature: re.Match[str]) -> str:
