@@ -58,6 +58,7 @@ def test_questions_have_names_of_their_own_that_make_their_memory(target):
         assert (each.shared[0] != 0).any()
 
 
+@pytest.mark.slow
 def test_what_the_emulator_would_record(tmp_path, monkeypatch):
     """Kernels give what the machine gives from the same memory; what it does not execute is refused or unknown."""
     monkeypatch.setattr(record, "questions", chosen)
@@ -90,6 +91,7 @@ def test_a_word_that_differs_is_told(tmp_path, monkeypatch):
     assert record.record(tmp_path, B200, "", wrong, print).differing == [chosen()[1].name]
 
 
+@pytest.mark.slow
 def test_a_dry_run_writes_the_kernels(tmp_path, monkeypatch):
     monkeypatch.setattr(record, "questions", chosen)
     found = CliRunner().invoke(commands, ["record", "--tcgen05", "--dry-run", "sm_100a", str(tmp_path / "kernels")])
@@ -113,6 +115,7 @@ def test_what_cannot_be_asked(words, says, tmp_path):
     assert says in found.output + str(found.exception)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="there is no ptxas")
 @pytest.mark.parametrize("target", ["sm_100a", "sm_103a"])
 def test_the_assembler_takes_the_kernels(target, tmp_path):
