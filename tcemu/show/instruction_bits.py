@@ -30,20 +30,22 @@ def instruction_descriptor(bits: int, kind: str = "f16", *, ws: bool = False) ->
     >>> tcemu.show.instruction_descriptor(bits).title
     'Instruction descriptor 0x08100010 of kind::f16: M 128, N 64, A f16, B f16, D f32'
     """
-    found, name = InstructionDescriptor.decode(bits, kind, ws), kind_named(kind)
+    decoded, name = InstructionDescriptor.decode(bits, kind, ws), kind_named(kind)
     table = SCALED if name.scaled else WS if ws else UNSCALED
     fields = sorted(table.items(), key=lambda field: -field[1].low)
     tones = {place: _TONES[number % len(_TONES)] for number, (_, place) in enumerate(fields)}
     body = row_of_bits(_GRID, bits, [_tone(number, tones) for number in reversed(range(32))])
     body += [_box(place).rect("k") for place in tones]
-    lines = [_said(field, place, bits, found) for field, place in fields]
+    lines = [_said(field, place, bits, decoded) for field, place in fields]
     half = -(-len(lines) // 2)
     top = _GRID.bottom + 28
     body += notes(_GRID.left, top, lines[:half]) + notes(_GRID.left + _GRID.wide * 16, top, lines[half:])
     last = top + half * LINE + 6
     body += notes(_GRID.left, last, ["Hatched bits belong to no field and must be 0."])
-    types = f"A {found.a}, B {found.b}, D {found.d}" + (f", scales {found.scale_type}" if found.scale_type else "")
-    title = f"Instruction descriptor {bits:#010x} of kind::{name.name}: M {found.m}, N {found.n}, {types}"
+    types = f"A {decoded.a}, B {decoded.b}, D {decoded.d}" + (
+        f", scales {decoded.scale_type}" if decoded.scale_type else ""
+    )
+    title = f"Instruction descriptor {bits:#010x} of kind::{name.name}: M {decoded.m}, N {decoded.n}, {types}"
     return picture(title, f"{'; '.join(lines)}.", _GRID.right + 16, last + 12, body)
 
 
@@ -56,13 +58,13 @@ def _tone(number: int, tones: dict[Bits, str]) -> str:
     return next((tone for place, tone in tones.items() if place.low <= number < place.low + place.width), "p")
 
 
-def _said(field: str, place: Bits, bits: int, found: InstructionDescriptor) -> str:
+def _said(field: str, place: Bits, bits: int, decoded: InstructionDescriptor) -> str:
     """``bits 22 to 17: N / 8 = 8, N = 64``."""
     high, number = place.low + place.width - 1, place.of(bits)
     where = f"bit{'s' * (place.width > 1)} {span(high, place.low)}"
-    value = getattr(found, field)
+    value = getattr(decoded, field)
     name = _NAMES[field].replace("M / 16", "M / 128") if place.width == 2 else _NAMES[field]
     if field in ("m", "n"):
         return f"{where}: {name} = {number}, {field.upper()} = {value}"
-    told = ("yes" if value else "no") if isinstance(value, bool) else str(value)
-    return f"{where}: {name}: {told}" + (f" ({number})" if isinstance(value, str) and value else "")
+    says = ("yes" if value else "no") if isinstance(value, bool) else str(value)
+    return f"{where}: {name}: {says}" + (f" ({number})" if isinstance(value, str) and value else "")
