@@ -53,7 +53,7 @@ def page() -> Iterator[Any]:
 def _open(page: Any, scripts: str, facts: dict[str, Any]) -> Any:
     """The view of an explorer or a question, in a page that has only what the book stores."""
     page.goto("about:blank")
-    page.set_content(f"<!DOCTYPE html><title>book</title>{_answering('<p>stored</p>', facts)}")
+    page.set_content(f"<!DOCTYPE html><title>book</title>{_answering('<p>stored</p>', facts, set())}")
     page.add_script_tag(content=scripts)
     page.wait_for_selector("html[data-tcemu-answers=ready]", state="attached")
     return page.locator(".tcemu-view")
@@ -102,6 +102,21 @@ def test_a_slider_with_many_positions_keeps_some_and_says_so(page: Any, scripts:
     assert _title(view) == explorer.at(form="e2m1").picture.title
     view.get_by_label("format").select_option("e4m3")
     assert _title(view) == explorer.picture.title
+
+
+def test_two_explorers_of_a_page_share_their_states_and_start_where_each_starts(page: Any, scripts: str) -> None:
+    first = widgets.fragment_by_target("wmma.load.c.sync.aligned.row.m8n32k16.s32", target="sm_75", lane=5)
+    second, shared = first.at(target="sm_90a", lane=7), set[str]()
+    outputs = [_answering(f"<p>{each}</p>", frames(each), shared) for each in (first, second)]
+    assert len(outputs[1]) < 1000 < len(outputs[0])
+    page.goto("about:blank")
+    page.set_content("".join(outputs))
+    page.add_script_tag(content=scripts)
+    page.wait_for_selector("html[data-tcemu-answers=ready]", state="attached")
+    assert page.locator("figcaption").all_text_contents() == [each.picture.title for each in (first, second)]
+    page.get_by_role("slider").nth(1).press("ArrowRight")
+    wanted = [first.picture.title, first.at(target="sm_90a", lane=8).picture.title]
+    assert page.locator("figcaption").all_text_contents() == wanted
 
 
 def test_a_picture_that_cannot_be_drawn_is_left_out() -> None:

@@ -7,6 +7,7 @@ a server for each build.)
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import re
 import zlib
@@ -107,6 +108,7 @@ def _folded(notebook: str, button: str, answered: Mapping[int, Mapping[str, Any]
     if button and first["cell_type"] == "markdown":
         title, _, rest = "".join(first["source"]).partition("\n")
         first["source"] = f"{title}\n\n{button}\n{rest}"
+    shared: set[str] = set()
     for number, cell in enumerate(held["cells"]):
         metadata = cell["metadata"]
         if metadata.get("jupyter", {}).get("source_hidden"):
@@ -117,17 +119,25 @@ def _folded(notebook: str, button: str, answered: Mapping[int, Mapping[str, Any]
             if html := output.get("data", {}).get("text/html"):
                 output["data"] = {"text/html": plain("".join(html))}
                 if number in answered and output["output_type"] == "execute_result":
-                    output["data"]["text/html"] = _answering(output["data"]["text/html"], answered[number])
+                    output["data"]["text/html"] = _answering(output["data"]["text/html"], answered[number], shared)
     return json.dumps(held)
 
 
-def _answering(html: str, facts: Mapping[str, Any]) -> str:
-    """An output with what its controls answer; without scripts it is what it was."""
+def _answering(html: str, facts: Mapping[str, Any], shared: set[str]) -> str:
+    """An output with what its controls answer; states that another one of the page has are not repeated.
+
+    `shared` are the names of those that the page has already.
+    """
     if facts["kind"] == "prediction":
         html = re.sub("<figure.*?</figure>", "", html, flags=re.DOTALL)
         facts = {**facts, "reveal": plain(facts["reveal"])}
     # the answers have the picture; without scripts there are its title and its words
     html = re.sub('<div class="tcemu-scroll".*</div>(?=<details)', "", html, flags=re.DOTALL)
+    if facts["kind"] == "explorer":
+        kept = {name: facts[name] for name in ("pieces", "states")}
+        name = hashlib.sha256(json.dumps(kept).encode()).hexdigest()[:10]
+        facts = {**{each: facts[each] for each in facts if each not in kept or name not in shared}, "kept": name}
+        shared.add(name)
     text = json.dumps(facts, ensure_ascii=False, separators=(",", ":"))
     packed = base64.b64encode(zlib.compress(text.encode(), 9)).decode()
     return f'<div>{html}</div><script type="text/plain" class="tcemu-answers">{packed}</script>'

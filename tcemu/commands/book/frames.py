@@ -64,7 +64,6 @@ def frames(explorer: Any) -> dict[str, Any]:
             states[values] = {"values": values, "highs": highs, "said": walker.said}
             states[values]["html"] = pieces.spelled(_renamed(walker.html))
 
-    keep()
     for _ in _moves(walker, [control for at, control in enumerate(controls) if at in free]):
         keep()
     for at, control in enumerate(controls):
@@ -72,9 +71,12 @@ def frames(explorer: Any) -> dict[str, Any]:
             walker = explorer.at(**start)
             for _ in _moves(walker, [control]):
                 keep()
+    walker = explorer.at(**start)
+    keep()
+    # two explorers that differ in their start only have the same states, in the same order
     return {
-        "kind": "explorer", "controls": controls, "free": sorted(free), "pieces": pieces.table,
-        "note": _note(walker.controls, controls, free), "states": list(states.values()),
+        "kind": "explorer", "controls": controls, "free": sorted(free), "note": _note(walker.controls, controls, free),
+        "start": list(states).index(tuple(start.values())), "pieces": pieces.table, "states": list(states.values()),
     }  # fmt: skip
 
 

@@ -18,11 +18,11 @@
     };
   }
 
-  function explorer({ controls, free, states, pieces }) {
+  function explorer({ controls, free, start: first, states, pieces }) {
     const names = controls.map(({ name }) => name);
     const all = free.length === names.length;
     const byValues = new Map(states.map((state) => [JSON.stringify(state.values), state]));
-    const [start] = states;
+    const start = states[first];
     let now = start;
     const apart = (control, one, other) => (
       control.kind === "range" ? Math.abs(one - other) / Math.max(control.high, 1) : Number(one !== other));
@@ -79,8 +79,11 @@
   /** Put a view in the place of each picture and question that the page keeps answers for. */
   async function answer() {
     if (!window.DecompressionStream) return; // an old browser shows what a page without scripts shows
+    const kept = {}; // states by name: several explorers of a page may have the same
     for (const held of document.querySelectorAll("script.tcemu-answers")) {
-      const facts = await unpacked(held.textContent);
+      const told = await unpacked(held.textContent);
+      const facts = { ...kept[told.kept], ...told };
+      if (facts.states) kept[facts.kept] = { states: facts.states, pieces: facts.pieces };
       const el = document.createElement("div");
       render({ model: MODELS[facts.kind](facts), el });
       if (facts.note) {
