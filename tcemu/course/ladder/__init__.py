@@ -5,6 +5,7 @@
     ladder.rung("wmma")              what is new, the task, the goal
     ladder.start("wmma")             writes the starting cell: your own last right kernel
     %%rung wmma                      the first line of that cell: it checks what follows, and keeps it if it is right
+    ladder.header()                  the instructions that a kernel in CUDA C++ may call
     ladder.change("wmma")            the given answer as a change of the rung before it
     ladder.timeline("wmma")          what the tensor cores wait for
     ladder.board()                   your cycles, the tensor cores' peak, and what an H100 does
@@ -36,7 +37,7 @@ from tcemu.timing import Timeline
 
 __all__ = [
     "NAMES", "RUNGS", "Board", "Climbed", "Page", "Rung", "Timed",
-    "board", "change", "check", "given", "hint", "on_gpu", "rung", "start", "timeline",
+    "board", "change", "check", "given", "header", "hint", "on_gpu", "rung", "start", "timeline",
 ]  # fmt: skip
 
 #: What a rung's cell begins with.
@@ -221,6 +222,16 @@ def given(name: str | int) -> Tabs:
     """
     wanted = found(name)
     return tabs(str(wanted), {label: wanted.source(language) for language, label in LANGUAGES.items()})
+
+
+def header() -> Tabs:
+    """The header that a kernel in CUDA C++ includes: PTX instructions as functions with PTX's names.
+
+    >>> from tcemu.course import ladder
+    >>> "void ldmatrix(u32 (&d)[4], u32 from)" in ladder.header().texts["CUDA C++"]
+    True
+    """
+    return tabs("ladder.h, what a kernel in CUDA C++ may call", {"CUDA C++": (GIVEN / "ladder.h").read_text("utf-8")})
 
 
 @explained

@@ -105,12 +105,14 @@ def judged(rung: Rung, text: str, name: str = "my_gemm", seed: int | None = None
         says = _wrong(rung, program, np.random.default_rng(secrets.randbits(64) if seed is None else seed))
         if says:
             return Climbed(rung, language, False, says)
-        cycles = counted_cycles(rung, program)
+        timeline = _counted(rung, program)
     except CourseError as error:
         return Climbed(rung, language, False, _sentence(str(error)))
+    cycles = round(timeline.cycles)
     told = f"Every bit is right, and the sanitizer reports nothing. {_cycles(rung, cycles)}"
     if cycles > rung.goal[language]:
-        return Climbed(rung, language, False, f"{told}; the goal is at most {rung.goal[language]:,}.", cycles)
+        told = f"{told}; the goal is at most {rung.goal[language]:,}.{_slowest(timeline)}"
+        return Climbed(rung, language, False, told, cycles)
     return Climbed(rung, language, True, f"{told}.", cycles)
 
 
@@ -235,9 +237,23 @@ def timeline_of(rung: Rung, program: Program) -> Timeline:
     return timeline
 
 
-def counted_cycles(rung: Rung, program: Program) -> int:
-    """The cycles of the rung's product on the timeline. Raises CourseError."""
+def _counted(rung: Rung, program: Program) -> Timeline:
+    """The timeline of the rung's product, with its cycles counted. Raises CourseError."""
     try:
-        return round(timeline_of(rung, program).cycles)
+        timeline = timeline_of(rung, program)
+        round(timeline.cycles)
     except TcemuError as error:
         raise CourseError(f"its cycles cannot be counted: {error}") from error
+    return timeline
+
+
+def _slowest(timeline: Timeline) -> str:
+    """The lines where the warps spent most of their time, and with what; empty if that is nowhere known."""
+    sites = timeline.sites()
+    whole = sum(sum(spent.values()) for spent in sites.values())
+    lines = [
+        f"  {sum(spent.values()) / whole:.0%} at {site.rpartition('/')[2]}: {max(spent, key=lambda each: spent[each])}"
+        for site, spent in list(sites.items())[:3]
+        if whole
+    ]
+    return "\n".join(["\nWhere its warps spend their time, and what they mostly wait for:", *lines]) if lines else ""

@@ -18,8 +18,8 @@ from tcemu.show.palette import variables
 
 _CYCLES = (
     "Cycles are counted on the timeline for two SMs, for a product of its own size on each rung; the share refers to "
-    "the tensor cores' peak, so that rungs can be compared. The timeline has no caches: up to rung 6, it prices loads "
-    "from global memory too high in Python and too low in CUDA C++, and the GPU's own column decides."
+    "the tensor cores' peak, so that rungs can be compared. Two SMs have the timeline's L2 to themselves: up to rung "
+    "6, it prices loads from global memory too low, and in Python their waits often too high. The GPU's column decides."
 )
 _RECORDED = Path(__file__).parent / "recorded.csv"
 

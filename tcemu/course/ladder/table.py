@@ -76,7 +76,7 @@ RUNGS = (
             "One step of the loop is `c = fma(a[row][i], b[column][i], c)`, with both factors converted to f32.",
         ),
         (),
-        ((19, 37, 23),), (64, 64, 64), _cycles(23000, 9500), _cycles(20554, 8256), fused_chain=True,
+        ((19, 37, 23),), (64, 64, 64), _cycles(45000, 9500), _cycles(20554, 8256), fused_chain=True,
     ),
     Rung(
         2, "wmma", "A warp for each 16 x 16",
@@ -99,15 +99,19 @@ RUNGS = (
         "along k. So every lane loads its own registers, and may do more with them than wmma allows: this warp keeps "
         "64 x 32 of D in 64 registers and uses each fragment several times. Lanes beyond the edges hold zeros, so D "
         "may have any size. The loads are the price: 4 bytes for each lane from eight different rows, four times as "
-        "many instructions as wmma needs. The next rung repays it.",
+        "many instructions as wmma needs.",
         "Load the registers of A and B for each step of 16 along k, and issue 4 x 4 products of m16n8k16. Store pairs "
         "of the accumulator. m is any number, n and k are even.",
         (
             "Register r of A: 8 more rows for odd r, 8 more columns for r >= 2. B: 8 more along k for r = 1.",
             "B is `.col`: its registers are pairs along k, and a row of our B lies along k. Nothing is transposed.",
+            (
+                "In Python, `warp.only` leaves the registers of the other lanes unwritten: copy what was loaded into "
+                "`warp.registers(4, fill=0)`, but only after the last load, since looking at a register waits for it."
+            ),
         ),
         ("mma.sync",),
-        ((72, 40, 38),), _SMALL, _cycles(140000, 7000), _cycles(124739, 6176),
+        ((72, 40, 38),), _SMALL, _cycles(12500, 7000), _cycles(11166, 6176),
     ),
     Rung(
         4, "ldmatrix", "Shared memory and ldmatrix",
@@ -144,11 +148,10 @@ RUNGS = (
     ),
     Rung(
         6, "swizzle", "Other banks for other rows",
-        "The timeline says what the last two rungs waited for: shared memory. Rows of 128 bytes fill all 32 banks, so "
-        "the eight rows that ldmatrix reads at the same column lie in the same four banks, and it takes eight "
-        "wavefronts instead of one. The swizzle permutes the eight 16-byte units of each row: unit u of row r goes to "
-        "u XOR r mod 8. It costs no memory, and hardly an instruction. CuTe calls it Swizzle<3,4,3> (of bytes), and "
-        "TMA will do the same by itself.",
+        "Rows of 128 bytes fill all 32 banks, so the eight rows that ldmatrix reads at the same column lie in the same "
+        "four banks, and it takes eight wavefronts instead of one. The swizzle permutes the eight 16-byte units of "
+        "each row: unit u of row r goes to u XOR r mod 8. It costs no memory, and hardly an instruction. CuTe calls it "
+        "Swizzle<3,4,3> (of bytes), and TMA will do the same by itself.",
         "Change one line, the function `place`. Both the copies and ldmatrix must use it.",
         ("Eight rows, one column of units: which function of row and unit gives eight different units?",),
         ("cp.async", "ldmatrix", "mma.sync"),

@@ -1,7 +1,5 @@
 """Rung 3, mma.sync: a warp for each 64 x 32 of D, whose lanes load their own elements of the fragments."""
 
-import numpy as np
-
 TILE_M, TILE_N, THREADS, WARP_M, WARP_N = 128, 128, 256, 64, 32
 
 LAUNCH = TILE_M, TILE_N, THREADS, 0
@@ -11,23 +9,30 @@ MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 
 def load_pair(warp, matrix, row, column):
     rows, k = matrix.shape
-    pair = warp.registers(1, fill=0)
     inside = (row < rows) & (column < k)
     with warp.only(inside):
-        held = warp.ld_global(matrix.at(row, column), "b32")
-        pair[inside] = held[inside]
-    return pair
+        return warp.ld_global(matrix.at(row, column), "b32"), inside
+
+
+def fragment(warp, loads):
+    """The registers that were loaded, zeros beyond the edges. To look at them is to wait: load all of them first."""
+    held = warp.registers(len(loads), fill=0)
+    for register, (pair, inside) in enumerate(loads):
+        held[inside, register] = pair[inside, 0]
+    return held
 
 
 def multiply(warp, a, b, row, column, step, c):
     down, along = warp.laneid // 4, 16 * step + warp.laneid % 4 * 2
-    held_a, held_b = [], []
+    loads_a, loads_b = [], []
     for i in range(4):
-        pairs = [load_pair(warp, a, row + 16 * i + down + 8 * (r % 2), along + 8 * (r // 2)) for r in range(4)]
-        held_a.append(np.hstack(pairs))
+        at = [(row + 16 * i + down + 8 * (r % 2), along + 8 * (r // 2)) for r in range(4)]
+        loads_a.append([load_pair(warp, a, *each) for each in at])
     for j in range(4):
-        pairs = [load_pair(warp, b, column + 8 * j + down, along + 8 * r) for r in range(2)]
-        held_b.append(np.hstack(pairs))
+        at = [(column + 8 * j + down, along + 8 * r) for r in range(2)]
+        loads_b.append([load_pair(warp, b, *each) for each in at])
+    held_a = [fragment(warp, loads) for loads in loads_a]
+    held_b = [fragment(warp, loads) for loads in loads_b]
     for i in range(4):
         for j in range(4):
             c[i][j] = warp.run(MMA, held_a[i], held_b[j], c[i][j])
