@@ -76,18 +76,18 @@ def allocations(events: Iterable[Event]) -> Picture:
 
 
 def _held(told: list[TensorAllocated | TensorFreed]) -> list[_Held]:
-    found = list[_Held]()
+    placed = list[_Held]()
     for step, event in enumerate(told):
         if isinstance(event, TensorAllocated):
             made = _Held(event.block, event.start, event.columns, step, len(told))
-            while any(each.sm == made.sm and each.end > step and each.meets(made) for each in found):
+            while any(each.sm == made.sm and each.end > step and each.meets(made) for each in placed):
                 made.sm += 1
-            found.append(made)
+            placed.append(made)
             continue
-        for each in found:
+        for each in placed:
             if (each.block, each.start, each.end) == (event.block, event.start, len(told)):
                 each.end = step
-    return found
+    return placed
 
 
 def _drawn(held: _Held, frame: Box, time: Scale) -> list[str]:

@@ -111,7 +111,12 @@ class Prediction:
         return [part.control() | place for part, place in zip(self._parts.values(), places, strict=True)]
 
     def page(self) -> dict[str, Any]:
-        """What a page without a kernel needs to ask the question, compare the answers and then show what is right."""
+        """What a page without a kernel needs to ask the question, compare the answers and then show what is right.
+
+        >>> from tcemu import show
+        >>> show.predict("How many lanes does a warp have?", 32).page()["parts"][0]["answer"]
+        '32'
+        """
         parts = [part.facts() | {"answer": part.answer, "name": name} for name, part in self._parts.items()]
         marks = [tick(right) for right in (False, True)]
         asked = {"kind": "prediction", "head": self._question, "controls": self._controls()}
