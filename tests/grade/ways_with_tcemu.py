@@ -4,7 +4,7 @@
 more where tcemu is not, and must say the same. test_ways.py asks a kernel, too.
 """
 
-from boxed import CHECK
+from boxed import CHECK, HONEST
 
 IMPORT = "from tcemu.course import check, given, hint\nimport numpy as np\nimport tcemu"
 MMA = (
@@ -330,6 +330,41 @@ WITH_TCEMU = [
             ),
             "where_of_b = partial(general, lanes=b.lanes, shape=b.shape, registers=b.registers)",
             BY_NAME,
+        ],
+    ),
+    (
+        "a count in a loop over what tcemu says",
+        [
+            (
+                "count = 0\nfor row in range(16):\n    for column in range(8):\n"
+                "        for lane, slot in b.layout.holders(row, column):\n            count += 1\nassert count == 128"
+            ),
+            "four = count // 32\n" + HONEST.replace("4 *", "four *"),
+            CHECK,
+        ],
+    ),
+    (
+        "a loop that ends when tcemu agrees",
+        [
+            "four = 0\nwhile True:\n    four += 1\n    if b.holders(0, 1)[0][0] == four:\n        break",
+            HONEST.replace("4 *", "four *"),
+            CHECK,
+        ],
+    ),
+    (
+        "a set of tcemu's lanes",
+        [
+            "lanes = {b.holders(r, c)[0][0] for r in range(16) for c in range(8)}\nfour = len(lanes) // 8",
+            HONEST.replace("4 *", "four *"),
+            CHECK,
+        ],
+    ),
+    (
+        "a number that is put into a dict",
+        [
+            "steps = {}\nsteps['row'] = int(b.position(1, 0, 0)[0]) - int(b.position(0, 0, 0)[0])",
+            HONEST.replace("// 2", "// steps['row']"),
+            CHECK,
         ],
     ),
 ]

@@ -23,6 +23,13 @@ How = tuple[Any, ...]
 class Unknown(TypeError):  # noqa: N818 - what it is
     """The notebook needs to know what something of tcemu's is."""
 
+    #: how often that has happened
+    times = 0
+
+    def __init__(self, *told: object) -> None:
+        super().__init__(*told)
+        Unknown.times += 1
+
 
 def _nobody(_: How) -> Any:
     return None
@@ -101,7 +108,7 @@ class Absent:
         return Absent()
 
     __bool__ = __int__ = __float__ = __complex__ = __index__ = __array__ = __instancecheck__ = _unknown
-    __hash__ = object.__hash__
+    __hash__ = _unknown
     __array_ufunc__ = __array_function__ = _absent
 
     def __repr__(self) -> str:

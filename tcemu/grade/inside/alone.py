@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -76,12 +77,24 @@ class Alone(Cells):
 
     def _run_body(self, body: Sequence[ast.stmt], file: str) -> None:
         for statement in body:
+            bound, met = dict.fromkeys(_bound(statement)), Unknown.times
             try:
                 super()._run_body([_Tolerated().visit(statement)], file)
             except Exception:  # noqa: BLE001 - whatever it is, it may be because tcemu is not here
                 self._run_body(self._meant(_definitions(statement)), file)
-            for name in _bound(statement):
-                self._complete(name)
+                self._fill(statement)
+            loops = {name for node in ast.walk(statement) if isinstance(node, ast.For) for name in _bound(node.target)}
+            for name in bound:
+                self._complete(name, doubtful=met != Unknown.times and name not in loops)
+
+    def _fill(self, statement: ast.stmt) -> None:
+        """Put the numbers into a list or dict that a statement which has failed would have put there."""
+        for node in ast.walk(statement):
+            match node:
+                case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=key), ctx=ast.Store()):
+                    if (fact := self._fact(f"{name}[{key!r}]")) is not None:
+                        with suppress(Exception):  # it may be anything by now
+                            self.namespace[name][key] = fact
 
     def _meant(self, definitions: list[ast.stmt]) -> list[ast.stmt]:
         """The definitions, but of several of one name, such as those of `if` and `else`, the one that counted."""
@@ -89,10 +102,14 @@ class Alone(Cells):
         counted = {name: self._fact(name) for name in names if names.count(name) > 1}
         return [each for name, each in zip(names, definitions, strict=True) if _is_at(each, counted.get(name))]
 
-    def _complete(self, name: str) -> None:
-        """Give a missing name, or what is absent in its list or dict, the value that it had where tcemu is."""
+    def _complete(self, name: str, doubtful: bool) -> None:
+        """Give a missing name, or what is absent in its list or dict, the value that it had where tcemu is.
+
+        A number is doubtful after a loop, say, of which a part was left out.
+        """
         value = self.namespace.get(name, Absent())
-        if type(value) is Absent and (fact := self._fact(name)) is not None:
+        missing = type(value) is Absent or (doubtful and type(value) is int)
+        if missing and (fact := self._fact(name)) is not None:
             if type(fact) is tuple and type(fact[0]) is str:
                 fact = next((each for each in self.namespace.values() if place_of(each) == fact), value)
             self.namespace[name] = fact
@@ -115,6 +132,8 @@ class _Tolerated(ast.NodeTransformer):
         self._depth -= 1
         if not self._depth or not isinstance(node, _TOLERATED) or isinstance(getattr(node, "value", 0), ast.Constant):
             return node
+        if isinstance(node, ast.If) and any(isinstance(each, ast.Break) for each in ast.walk(node)):
+            return node  # or a loop would not end
         handler = ast.ExceptHandler(_name("Unknown"), None, [*_instead(node), ast.Pass()])
         return ast.fix_missing_locations(ast.copy_location(ast.Try([node], [handler], [], []), node))
 
