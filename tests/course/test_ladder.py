@@ -108,7 +108,7 @@ WRONG = [
     ("wmma", "range(0, k, 16)", "range(0, k - 16, 16)", "the last 16 columns of A and B are missing"),
     ("ldmatrix", "        warp.bar_sync()  # all have read\n", "", "sanitizer reports"),
     ("cp_async", "wait_group(STAGES - 2)", "wait_group(STAGES - 1)", "sanitizer reports"),
-    ("swizzle", "unit ^ row % 8", "unit", "the goal is at most 8,000"),
+    ("swizzle", "unit ^ row % 8", "unit", "the goal is at most 8,000.\nWhere its warps spend their time"),
     ("warp_specialised", "(turn + 1) % 2", "turn % 2", "deadlock"),
     ("warp_specialised", '        warp.setmaxnreg("inc", 232)\n', "", "setmaxnreg"),
     ("cluster", "    with warp.only(rank < CLUSTER):", "    with warp.only(rank < 1):", ""),
