@@ -17,8 +17,8 @@ from kernels_tcgen05_scales import store as store_and_free
 from tcemu.layouts import Descriptor, instruction_descriptor, tcgen05_descriptor
 from tcemu.sanitizer.rules.tcgen05 import BAR, IDESC, SLOT, A, B, commit, free, load, mma, ready, wait
 
-#: An mbarrier at which both blocks say that their tiles are there.
-BOTH = 4416
+#: An mbarrier at which both blocks say that their tiles are there, and one for the last commit.
+BOTH, LAST = 4416, 4424
 #: Where the tiles begin in g.
 SOURCE = 16384
 #: Two stages of A (4096 bytes) and B (256), mbarriers for each, for two accumulators, and the address of the columns.
@@ -337,6 +337,7 @@ def a_pair_commits_to_both_in_two_steps(warp, g):
     """Stages are filled twice: the commit of the first product tells both blocks that they may."""
     with warp.only(warp.threads == 0):
         warp.mbarrier_init(BOTH, 2)
+        warp.mbarrier_init(LAST, 1)
     d = begin_pair(warp)
     with warp.only(warp.threads == 0):
         for turn, full in enumerate((FULL, AGAIN)):
@@ -351,9 +352,8 @@ def a_pair_commits_to_both_in_two_steps(warp, g):
                 warp.mbarrier_wait(BOTH, turn)
                 warp.tcgen05_fence_after_thread_sync()
                 warp.tcgen05_mma("f16", d, A, B, OF_PAIR, turn, cta_group=2)
-                warp.tcgen05_commit(BAR, 3, cta_group=2)
-    warp.mbarrier_wait(BAR, 0)
-    warp.mbarrier_wait(BAR, 1)
+                warp.tcgen05_commit(LAST if turn else BAR, 3, cta_group=2)
+    warp.mbarrier_wait(LAST, 0)
     warp.tcgen05_fence_after_thread_sync()
     store_half(warp, g, d)
     free_pair(warp, d)
