@@ -4,11 +4,7 @@ One build serves all tests. Every day another notebook runs, with --thorough all
 browser, and where the wheel that has Pyodide (tcemu/commands/lite/wheels.txt) can be fetched no longer.
 """
 
-import importlib
 import json
-import re
-import zipfile
-from pathlib import Path
 
 import lite
 import pytest
@@ -47,7 +43,6 @@ def address(tmp_path_factory):
             pytest.skip(str(error))
         raise
     assert size < 50_000_000
-    own_tests(site / "own.zip")
     with lite.served(site) as address:
         yield address
 
@@ -124,57 +119,3 @@ def test_a_page_says_that_it_installs_nothing_and_compiles_nothing(opened):
     opened.execute("%load_ext tcemu.cuda")
     told = opened.execute("%%cuda\n__global__ void f(int *x) { *x = 4711; }")
     assert "NVRTC, which compiles CUDA C++ that is not a cell of the course" in told
-
-
-#: Packages of the tests, all written in Python.
-PACKAGES = ("_pytest", "pytest", "pluggy", "iniconfig", "hypothesis", "sortedcontainers", "pygments")
-
-
-def own_tests(path):
-    """What a page needs to run tests: those of this checkout, and their packages, from this environment."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for folder in ("tests", "tools", "pyproject.toml", "conftest.py"):
-            for file in (ROOT / folder).rglob("*") if (ROOT / folder).is_dir() else [ROOT / folder]:
-                if file.is_file() and file.suffix in (".py", ".txt", ".csv", ".json", ".toml", ".npz", ".xz"):
-                    archive.write(file, file.relative_to(ROOT))
-        for name in PACKAGES:
-            folder = Path(importlib.import_module(name).__file__).parent
-            for file in folder.rglob("*.py"):
-                archive.write(file, Path("packages", name, file.relative_to(folder)))
-
-
-#: Rooms that a browser's integers of 32 bits concern.
-ROOMS = ("formats", "layouts", "arithmetic", "instructions", "machine", "sanitizer", "timing", "sparse", "microscaling")
-#: The quick part, without what no page has: numba, threads, commands, lzma, and switches that cost no calls.
-ABSENT = ("numba", "twins", "thread", "work_of_an_operation")
-ASKED = ["-m", "not slow", "-k", " and ".join(f"not {each}" for each in ABSENT)]
-ASKED += ["--ignore=tests/instructions/test_suggestions.py", "--ignore=tests/arithmetic/test_tcgen05.py"]
-_TESTS = """
-import io, os, sys, zipfile
-from pyodide.http import pyfetch
-if not os.path.isdir('/own'):
-    zipfile.ZipFile(io.BytesIO(await (await pyfetch('ADDRESS/own.zip')).bytes())).extractall('/own')
-    sys.path[:0] = ['/own', '/own/packages']
-    import pygments.lexers
-    pygments.lexers.__path__.append('/own/packages/pygments/lexers')  # pytest colours differences
-os.environ['CI'], here = '1', os.getcwd()
-os.chdir('/own')
-import pytest
-options = ['-q', '--capture=sys', '--tb=short', '-p', 'no:cacheprovider', '-o', 'filterwarnings=',
-    '-o', 'addopts=--import-mode=importlib']
-told, sys.stdout = sys.stdout, io.StringIO()
-try:
-    pytest.main([*options, *ASKED])
-finally:
-    text, sys.stdout = sys.stdout.getvalue(), told
-    os.chdir(here)
-print(text[-4000:])
-"""
-
-
-@pytest.mark.parametrize("room", ROOMS if quick.THOROUGH else [ROOMS[turn(len(ROOMS))]])
-def test_the_packages_own_tests_pass_in_a_browser(opened, address, room):
-    """With numpy's arrays instead of numba's kernels, an index type of 32 bits, and greenlets in Python."""
-    opened.visit(f"exercises/{LESSONS[0]}.ipynb")
-    told = opened.execute(_TESTS.replace("ADDRESS", address).replace("ASKED", repr([f"tests/{room}", *ASKED])))
-    assert re.search(r"^\d+ passed(, \d+ (skipped|deselected))* in", told, re.MULTILINE), told

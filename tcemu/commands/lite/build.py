@@ -64,6 +64,9 @@ def _jupyterlite(work: Path, out: Path) -> None:
         raise CourseError(f"JupyterLite cannot be built: {(done.stderr or done.stdout).strip()[-600:]}")
     for font in (*out.rglob("*.eot"), *out.rglob("*.ttf"), *out.rglob("fa-*.svg")):  # every browser reads woff2
         font.unlink()
+    for part in (out / "build").glob("*.js"):  # a layout of mermaid's, of 1.5 MB, for diagrams that the course has not
+        if b"org.eclipse.elk" in part.read_bytes():
+            part.unlink()
 
 
 def _extension(name: str) -> Path:
