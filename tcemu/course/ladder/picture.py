@@ -132,7 +132,7 @@ class Board:
         """A table whose cells hold bars; each bar's number stands beside it."""
         name = "tb" + sha256(str(self).encode()).hexdigest()[:10]
         columns = ["rung", "your cycles", "share of the peak", "given kernel's cycles", "share of the peak"]
-        columns += ["TFLOP/s of the given kernel in CUDA C++ on a GPU", "share of cuBLAS"] if recorded().rows else []
+        columns += ["TFLOP/s on a GPU", "share of cuBLAS"] if recorded().rows else []
         head = "".join(f'<th scope="col">{escape(each)}</th>' for each in columns)
         body = "".join(f"<tr>{self._row(rung)}</tr>" for rung in RUNGS)
         notes = "".join(f"<p>{escape(each)}</p>" for each in self._notes())
