@@ -18,7 +18,7 @@ from lab import ARGUMENTS, CHROMIUM
 
 FIREFOX = shutil.which("firefox-esr") or shutil.which("firefox")
 #: Seconds that a page may take to start its kernel, and to run a notebook, on a busy machine.
-PATIENCE = 300
+PATIENCE = 600
 
 
 class Silent(http.server.SimpleHTTPRequestHandler):
