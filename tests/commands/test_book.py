@@ -191,7 +191,7 @@ def test_every_picture_is_seen_and_no_page_is_wider_than_a_phone(site, page, row
     page.set_viewport_size(PHONE)
     figures = 0
     lessons = [*site.glob("*.html"), *site.glob("notebooks/*.html")]
-    others = sorted({*site.rglob("*.html")} - {*lessons})
+    others = sorted({*site.rglob("*.html")} - {*lessons, *site.glob("_static/**/*.html")})
     for path in sorted([*lessons, *quick.spread(others, 5, quick.turn(5))]):
         with row(path.relative_to(site).as_posix()):
             _open(page, path)

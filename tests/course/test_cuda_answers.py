@@ -43,8 +43,8 @@ WRONG = {
     "another name": (f"{HEAD.replace(NAME, 'swizzle')} {{ {BODY} }}", f"no kernel {NAME}"),
     "another parameter": (f"__global__ void {NAME}(float x) {{ }}", "takes 1 argument; got 2"),
     "beyond the array": (f"{HEAD} {{ {BODY.replace('place[threadIdx.x]', 'place[threadIdx.x + 1]')} }}", "outside"),
-    "an endless loop": (f"{HEAD} {{ while (true); }}", "operations"),
-    "an endless loop that stores": (f"{HEAD} {{ while (true) place[threadIdx.x] = offset[0]; }}", "operations"),
+    "an endless loop": (f"{HEAD} {{ while (true); }}", "never ends"),
+    "an endless loop that stores": (f"{HEAD} {{ while (true) place[threadIdx.x] = offset[0]; }}", "never ends"),
     "an endless recursion of templates": (
         f"template <int N> struct S {{ static const int x = S<N + 1>::x; }};\n{HEAD} {{ place[0] = S<0>::x; }}",
         "NVRTC",

@@ -161,7 +161,7 @@ def test_accesses_are_told_and_checked(row):
         ("between arrays", LOAD_C, lambda p: (p, 16), "bounds", "(across|after) the end of argument 0"),
         ("no array", LOAD_C.replace(".f32", ".global.f32"), lambda _: (0, 16), "bounds", "256 bytes before argument 0"),
         ("in the window", LOAD_C, lambda _: ((1 << 40) + 8160, 16), "bounds", "lies outside"),
-        ("misaligned", LOAD_C, lambda p: (p + 4, 16), "alignment", "not a multiple of 32"),
+        ("misaligned", LOAD_C, lambda p: (p + 4, 16), "alignment", "not a multiple of 16"),
         ("a store", STORE_D, lambda p: (p, np.zeros((32, 8), np.uint32), 16), "bounds", "after the end of argument 0"),
     ]  # fmt: skip
     for name, opcode, operands, kind, says in cases:

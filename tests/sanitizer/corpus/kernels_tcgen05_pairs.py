@@ -12,8 +12,8 @@ from tcemu.sanitizer.rules.tensor_memory import both_run
 
 PAIR = {"grid": 2, "cluster": 2}
 ONE_WARP = {**PAIR, "block": 32}
-#: More mbarriers, at which bytes arrive.
-FULL, AGAIN = 4400, 4408
+#: More mbarriers: two at which bytes arrive, and one for the commit of another block.
+FULL, AGAIN, OTHER = 4400, 4408, 4416
 #: The product of a pair: 256 x 16. Each block has 128 rows of A and 8 of B.
 IDESC = instruction_descriptor(256, 16)
 OF_ONE = instruction_descriptor(128, 8)
@@ -225,7 +225,12 @@ def the_mbarriers_expect_a_commit_of_each_block(warp, g, right):
 
 @both("overwritten-early", **PAIR)
 def one_arrival_is_expected_of_two_blocks(warp, g, right):
-    """16, the other way round: both blocks read what one of them copies to both, and each commits to both."""
+    """16, the other way round: both blocks read what one of them copies to both, and one commit lets it copy again.
+
+    The other block commits to an mbarrier of its own here, so that no order passes a phase that is still waited for.
+    """
+    with warp.only(warp.threads == 0):
+        warp.mbarrier_init(OTHER, 1)
     d = begin(warp, group=1, count=2 if right else 1)
     with warp.only(warp.threads == 0):
         for at in (FULL, AGAIN):
@@ -234,7 +239,7 @@ def one_arrival_is_expected_of_two_blocks(warp, g, right):
             warp.run(MULTICAST, 4096, TensorMap.of(g, (256,)), (16384,), FULL, 3)
         warp.mbarrier_wait(FULL, 0)
         warp.tcgen05_mma("f16", d, A, B, OF_ONE, 0)
-        warp.tcgen05_commit(BAR, 3)
+        warp.tcgen05_commit(BAR if right or warp.cluster_ctarank == 0 else OTHER, 3)
     if warp.cluster_ctarank == 0:
         with warp.only(warp.threads == 32):
             warp.mbarrier_wait(BAR, 0)
