@@ -7,6 +7,7 @@ that are in such a block have left the operation out: others that wait for them 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 from tcemu.simt.steps import Block, Branch, Leave
 
@@ -16,41 +17,48 @@ _OUT = -1
 _LEAVING = ("call", "trap")
 
 
-def behind(blocks: Sequence[Block], tables: Iterable[int]) -> list[int]:
-    """By the number of a block: the blocks behind it, as bits. Those that do nothing but lead to the end do not count.
+class Ways:
+    """The ways through the blocks of a function; `tables` are the blocks that indirect branches go to."""
 
-    `tables` are the blocks that indirect branches go to.
-    """
-    anywhere = tuple(tables)
-    follows = [_follow(number, block, anywhere) for number, block in enumerate(blocks)]
-    ends, reached, surely = _ends(follows), _reached(follows), _surely(follows)
-    works = sum(1 << number for number, block in enumerate(blocks) if block.steps or block.operation)
-    return [
-        sum(
-            1 << each
-            for each in bits(surely[number] & works & ends & ~(1 << number))
-            if not reached[each] >> number & 1
-        )
-        for number in range(len(blocks))
-    ]
+    def __init__(self, blocks: Sequence[Block], tables: Iterable[int]) -> None:
+        self._blocks, anywhere = blocks, tuple(tables)
+        self._follows = [_follow(number, block, anywhere) for number, block in enumerate(blocks)]
+        self._behind: dict[int, int] = {}
 
+    def behind(self, number: int) -> int:
+        """The blocks behind one, as bits. Those that do nothing but lead to the end do not count."""
+        found = self._behind.get(number)
+        if found is None:
+            after = self._surely[number] & self._working & _leading(self._follows, {_OUT})
+            found = self._behind[number] = after & ~_leading(self._follows, {number}) & ~(1 << number)
+        return found
 
-def endless(blocks: Sequence[Block], tables: Iterable[int]) -> int:
-    """The blocks from which no lane leaves the function, by itself or in a function that it calls."""
-    anywhere = tuple(tables)
-    follows = [_follow(number, block, anywhere) for number, block in enumerate(blocks)]
-    for number, block in enumerate(blocks):
-        if block.operation is not None and block.operation.opcode.startswith(_LEAVING):
-            follows[number] += (_OUT,)
-    return (1 << len(blocks)) - 1 & ~_ends(follows)
+    @cached_property
+    def endless(self) -> int:
+        """The blocks from which no lane leaves the function, by itself or in a function that it calls, as bits."""
+        follows = list(self._follows)
+        for number, block in enumerate(self._blocks):
+            if block.operation is not None and block.operation.opcode.startswith(_LEAVING):
+                follows[number] += (_OUT,)
+        return (1 << len(follows)) - 1 & ~_leading(follows, {_OUT})
 
+    @cached_property
+    def _working(self) -> int:
+        return sum(1 << number for number, block in enumerate(self._blocks) if block.steps or block.operation)
 
-def bits(mask: int) -> Iterable[int]:
-    """The numbers of the bits that are set, in order."""
-    while mask:
-        least = mask & -mask
-        yield least.bit_length() - 1
-        mask ^= least
+    @cached_property
+    def _surely(self) -> list[int]:
+        """The blocks that lanes come to from each block, whichever way they go: its postdominators, and itself."""
+        count = len(self._follows)
+        found, before = [(1 << count) - 1] * count, [0]
+        while found != before:
+            before = list(found)
+            for number in reversed(range(count)):
+                common = -1
+                for each in self._follows[number]:
+                    common &= 0 if each == _OUT else found[each]
+                found[number] = (common if self._follows[number] else 0) | 1 << number
+        return found
 
 
 def _follow(number: int, block: Block, anywhere: tuple[int, ...]) -> tuple[int, ...]:
@@ -65,37 +73,12 @@ def _follow(number: int, block: Block, anywhere: tuple[int, ...]) -> tuple[int, 
     return (number + 1,)
 
 
-def _ends(follows: Sequence[tuple[int, ...]]) -> int:
-    """The blocks from which lanes can leave the function."""
+def _leading(follows: Sequence[tuple[int, ...]], goals: set[int]) -> int:
+    """The blocks from which lanes may come to one of the goals, as bits."""
     found, before = 0, -1
     while found != before:
         before = found
         for number in reversed(range(len(follows))):
-            if any(each == _OUT or found >> each & 1 for each in follows[number]):
+            if any(each in goals or (each != _OUT and found >> each & 1) for each in follows[number]):
                 found |= 1 << number
-    return found
-
-
-def _reached(follows: Sequence[tuple[int, ...]]) -> list[int]:
-    """The blocks that lanes may come to from each block."""
-    found, before = [0] * len(follows), [-1]
-    while found != before:
-        before = list(found)
-        for number in reversed(range(len(follows))):
-            for each in follows[number]:
-                if each != _OUT:
-                    found[number] |= 1 << each | found[each]
-    return found
-
-
-def _surely(follows: Sequence[tuple[int, ...]]) -> list[int]:
-    """The blocks that lanes come to from each block, whichever way they go: its postdominators, and itself."""
-    found, before = [(1 << len(follows)) - 1] * len(follows), [0]
-    while found != before:
-        before = list(found)
-        for number in reversed(range(len(follows))):
-            common = -1
-            for each in follows[number]:
-                common &= 0 if each == _OUT else found[each]
-            found[number] = (common if follows[number] else 0) | 1 << number
     return found

@@ -17,7 +17,7 @@ from tcemu.instructions.table import FAMILIES
 from tcemu.machine.addresses import BLOCK, SHARED
 from tcemu.machine.events import AccessRow, AccessTable, Site
 from tcemu.simt import control, engine, memory, operations, tensor_operands
-from tcemu.simt.behind import behind, endless
+from tcemu.simt.behind import Ways
 from tcemu.simt.blocks import blocks_of
 from tcemu.simt.contraction import contract
 from tcemu.simt.engine import Runner
@@ -116,20 +116,10 @@ class Program:
         return engine.runner(self.blocks)
 
     @cached_property
-    def behind(self) -> list[int]:
-        """By the number of a block: the blocks behind it, as bits."""
-        return behind(self.blocks, self._indirect)
-
-    @cached_property
-    def endless(self) -> int:
-        """The blocks that lead into a loop without an end, as bits."""
-        return endless(self.blocks, self._indirect)
-
-    @cached_property
-    def _indirect(self) -> set[int]:
-        """The blocks that indirect branches go to."""
+    def ways(self) -> Ways:
+        """Where its blocks lead."""
         labels = {label for table in self.function.branch_targets.values() for label in table}
-        return {self.block_of[self.function.labels[each]] for each in labels}
+        return Ways(self.blocks, {self.block_of[self.function.labels[each]] for each in labels})
 
     @cached_property
     def touches(self) -> Touches | None:

@@ -4,7 +4,7 @@
    or a loop meet again behind it.
 2. Where lanes disagree about a branch, they part.
 3. An instruction with a membermask, or .aligned, waits for the lanes that it names, or for all that are left, until
-   one of these is behind it, where none gets back to it (`behind`).
+   one of these is behind it, where none gets back to it (`tcemu.simt.behind`).
 4. A group that has looked for something in vain, or gone round a loop for long, lets the others go first; if all have,
    other warps go first. `tcemu.machine.waits` says how the machine lets a group wait.
 
@@ -342,7 +342,7 @@ class Run:
         """A group has gone round a loop for long: others go first, of this warp or of all."""
         context, core = self.context, self.core
         context.flush()
-        if frame.program.endless >> block & 1:
+        if frame.program.ways.endless >> block & 1:
             self._unending(frame, block, mask)
         self._add(frame, block, mask)
         if len(self.ready) > 1:
@@ -376,10 +376,10 @@ class Run:
 def _behind(where: Where) -> Iterator[tuple[Frame, int]]:
     """What is behind a place in its frame and in those that it was called from, as bits."""
     frame, block = where
-    yield frame, frame.program.behind[block]
+    yield frame, frame.program.ways.behind(block)
     while frame.caller is not None:
         frame, block = frame.caller, frame.back - 1
-        yield frame, frame.program.behind[block]
+        yield frame, frame.program.ways.behind(block)
 
 
 def _order(where: Where) -> tuple[int, ...]:
