@@ -104,7 +104,7 @@ def names(module: Module) -> dict[str, Any]:
     found: dict[str, Any] = {each: Template(module, each) for each in module.templates}
     for each in module.kernels:
         name = each.split("::")[-1]
-        if "<" not in each and name not in _ambiguous(module):
+        if not re.search("[<(]", each) and name not in _ambiguous(module):
             found[name] = module[each]
     return found
 

@@ -135,6 +135,11 @@ def lacks_std(log: str) -> bool:
     return bool(re.search(r'(?:namespace "std" has no|qualified name is not allowed)', log))
 
 
+def gave_up(log: str) -> bool:
+    """Whether the compiler found so many errors that it stopped looking."""
+    return "Error limit reached" in log
+
+
 def absent_header(log: str) -> str:
     """The header that NVRTC did not find; empty if it found all."""
     found = _NO_FILE.search(log)

@@ -251,10 +251,10 @@ def _device_code(
         grown = {file: wrong.get(file, frozenset()) | lines for file, lines in more.items()}
         if header:
             break
-        if grown == {file: wrong.get(file, frozenset()) for file in grown}:
-            # nothing more can be left out of a file; a header without a device's code can go as a whole
+        if messages.gave_up(answer.log) or grown == {file: wrong.get(file, frozenset()) for file in grown}:
+            # nothing more can be left out of a file, or it has no end; a header without a device's code can go whole
             whole = [key for key, (path, inner) in files.items() if grown.get(path) and not mentions_device(inner)]
-            if not whole:
+            if not whole and not messages.gave_up(answer.log):
                 break
             files |= {key: (files[key][0], "") for key in whole}
             grown = {file: lines for file, lines in grown.items() if file not in {files[key][0] for key in whole}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -67,8 +68,9 @@ class Module:
 
     @property
     def kernels(self) -> tuple[str, ...]:
-        """The names of the kernels."""
-        return tuple(each.short for each in self.parsed.kernels)
+        """The names of the kernels: with types where several have one name."""
+        shared = Counter(each.short for each in self.parsed.kernels)
+        return tuple(each.short if shared[each.short] == 1 else each.demangled for each in self.parsed.kernels)
 
     @cached_property
     def variables(self) -> tuple[str, ...]:

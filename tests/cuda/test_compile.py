@@ -128,6 +128,33 @@ def test_what_nvcc_knows_without_a_header():
     assert x.tolist() == [17, np.float32(7).view(np.uint32) + 3]
 
 
+def test_overloads_are_called_with_their_types():
+    source = """
+    __global__ void f(int* x) { *x = 1; }
+    __global__ void f(float* x) { *x = 2; }
+    __global__ void g(float* x) { *x = 3; }"""
+    module, x = cuda.compile(source, name="overloads.cu"), np.zeros(1, np.float32)
+    assert module.kernels == ("f(int*)", "f(float*)", "g")
+    assert repr(module).splitlines()[1:] == [
+        f"    kernel {name}" for name in ("f(int* x)", "f(float* x)", "g(float* x)>")
+    ]
+    module["f(float*)"][1, 1](x)
+    assert x == 2
+    with pytest.raises(UnknownKey, match=r"2 kernels are called f: f\(int\*\) or f\(float\*\)"):
+        module["f"]
+
+
+def test_a_long_header_for_the_host_goes_whole(tmp_path):
+    """The compiler stops at 100 errors: it would take as many goes as the header has hundreds."""
+    (tmp_path / "window.h").write_text("\n".join(f"void draw{n}(Window* window{n});" for n in range(3000)))
+    (tmp_path / "show.h").write_text('#include "window.h"\nstruct Picture { Window* w; };\n#define SIDE 4\n')
+    file = tmp_path / "picture.cu"
+    file.write_text('#include "show.h"\n__global__ void fill(int* x) { x[threadIdx.x] = SIDE; }\n')
+    x = np.zeros(4, np.int32)
+    cuda.compile(file)["fill"][1, 4](x)
+    assert (x == 4).all()
+
+
 def test_headers_of_cuda():
     source = """#include <cooperative_groups.h>
     #include <cuda/barrier>
