@@ -142,8 +142,8 @@ class Body:
             raise self._tokens.error(f"{name} is declared twice between these braces", at)
 
     def _symbol(self, name: str) -> Symbol | None:
-        found = self._scope.lookup(name)
-        return found if isinstance(found, Symbol) else self._symbols.get(name)
+        operand = self._scope.lookup(name)
+        return operand if isinstance(operand, Symbol) else self._symbols.get(name)
 
     def _pragma(self) -> None:
         pragma(self._tokens)
@@ -184,8 +184,8 @@ class Body:
         returns = parameters(tokens) if tokens.word == "(" else ()
         if not tokens.accept("_"):
             tokens.name_of("a prototype, or _")
-        given = parameters(tokens) if tokens.word == "(" else ()
-        self.prototypes[name] = Prototype(given, returns, directives(tokens))
+        accepted = parameters(tokens) if tokens.word == "(" else ()
+        self.prototypes[name] = Prototype(accepted, returns, directives(tokens))
         tokens.expect(";", "after the prototype")
 
     # ---------------------------------------------------------------------------------------- instructions
@@ -219,13 +219,13 @@ class Body:
 
     def _predicate(self) -> Register:
         tokens, at = self._tokens, self._tokens.at
-        found = self._named(tokens.name_of("a predicate after '@'"), at)
-        if not isinstance(found, Register):
+        operand = self._named(tokens.name_of("a predicate after '@'"), at)
+        if not isinstance(operand, Register):
             raise tokens.error(f"the guard of an instruction is a predicate register; {tokens.texts[at]} is not", at)
-        type = self._names.registers[found.name]  # noqa: A001 - PTX's word
+        type = self._names.registers[operand.name]  # noqa: A001 - PTX's word
         if type != "pred":
             raise tokens.error(f"the guard of an instruction is a .pred register; {tokens.texts[at]} is .{type}", at)
-        return found
+        return operand
 
     def _top(self, number: int) -> Operand:
         """An operand of an instruction: a name that nothing has yet may be a label further below."""
@@ -263,10 +263,10 @@ class Body:
         word, following = tokens.texts[at], tokens.texts[at + 1]
         if (is_name(word) and word not in SIGNS) or word == "_":
             tokens.at += 1
-            found = self._named(word, at)
+            operand = self._named(word, at)
             if following in _ENDS and following != "|":
-                return found
-            return self._continued(found)
+                return operand
+            return self._continued(operand)
         if word == "[":
             return self._memory(depth)
         if word == "{":
@@ -284,18 +284,18 @@ class Body:
         raise tokens.unexpected("an operand")
 
     def _constant(self, word: str) -> Immediate:
-        found = self._constants.get(word)
-        if found is None:
-            found = self._constants[word] = constant(self._tokens)
+        immediate = self._constants.get(word)
+        if immediate is None:
+            immediate = self._constants[word] = constant(self._tokens)
         else:
             self._tokens.at += 1
-        return found
+        return immediate
 
     def _named(self, name: str, at: int) -> Operand:
-        found = self._scope.lookup(name) or self._symbols.get(name)
-        if found is None:
+        operand = self._scope.lookup(name) or self._symbols.get(name)
+        if operand is None:
             raise self._undeclared(at)
-        return found
+        return operand
 
     def _continued(self, first: Operand) -> Operand:
         """What may follow a name: another result after |, an offset after a variable."""
@@ -335,8 +335,8 @@ class Body:
             raise tokens.error(f"tcemu reads {array}[...] with a constant only: add the index to an address")
         index = integer(tokens, "the index of an element")
         tokens.expect("]", "after the index of an element")
-        given = {each.name: each for each in self.function.parameters}
-        variable = self.variables.get(array.name) or given.get(array.name) or self._around.get(array.name)
+        parameters = {each.name: each for each in self.function.parameters}
+        variable = self.variables.get(array.name) or parameters.get(array.name) or self._around.get(array.name)
         place = Symbol(array.name, index * (width(variable.type) // 8 if variable else 1))
         return place if self._opcode.startswith("mov.") else Memory(Symbol(array.name), place.offset)
 

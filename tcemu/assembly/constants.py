@@ -71,18 +71,18 @@ def constant(tokens: Tokens) -> Immediate:
 
 def integer(tokens: Tokens, what: str) -> int:
     """Read an integer constant, which is `what`: "a number of elements"."""
-    at, found = tokens.at, constant(tokens)
-    if found.kind != "int":
+    at, value = tokens.at, constant(tokens)
+    if value.kind != "int":
         raise tokens.unexpected(f"{what}, an integer", at)
-    return found.value
+    return value.value
 
 
 def count(tokens: Tokens, what: str) -> int:
     """Read an integer that is not negative."""
-    at, found = tokens.at, integer(tokens, what)
-    if found < 0:
-        raise tokens.error(f"{what} must not be negative; got {found}", at)
-    return found
+    at, number = tokens.at, integer(tokens, what)
+    if number < 0:
+        raise tokens.error(f"{what} must not be negative; got {number}", at)
+    return number
 
 
 def _conditional(tokens: Tokens, depth: int) -> _Value:
@@ -115,8 +115,8 @@ def _apply(tokens: Tokens, symbol: str, left: _Value, right: _Value, place: int)
         raise tokens.error("a constant expression divides by zero", place)
     if isinstance(left.value, int) and isinstance(right.value, int):
         unsigned = left.unsigned if symbol in ("<<", ">>") else left.unsigned or right.unsigned
-        found = _OPERATORS[symbol](_wrapped(left.value, unsigned), _wrapped(right.value, right.unsigned or unsigned))
-        return _Value(_wrapped(int(found), unsigned), unsigned and symbol not in ("==", "!=", "<", "<=", ">", ">="))
+        outcome = _OPERATORS[symbol](_wrapped(left.value, unsigned), _wrapped(right.value, right.unsigned or unsigned))
+        return _Value(_wrapped(int(outcome), unsigned), unsigned and symbol not in ("==", "!=", "<", "<=", ">", ">="))
     if symbol not in _FLOATING:
         raise tokens.error(f"{symbol!r} takes integers, and one of these is a floating-point number", place)
     try:
@@ -147,9 +147,9 @@ def _signed(tokens: Tokens, depth: int) -> _Value:
             tokens.expect(")", "after the type of a cast")
             operand = _unary(tokens, depth)
             return _Value(_wrapped(int(_integral(tokens, operand, at)), unsigned), unsigned)
-        found = _conditional(tokens, depth)
+        number = _conditional(tokens, depth)
         tokens.expect(")", "of the constant expression")
-        return found
+        return number
     operand = _unary(tokens, depth)
     value, unsigned = operand
     if word == "-":
@@ -173,18 +173,18 @@ def _wrapped(value: int, unsigned: bool) -> int:
 def _number(tokens: Tokens, word: str) -> _Value:
     """The value of a token that begins with a digit; it has just been read."""
     at = tokens.at - 1
-    if found := _BITS.fullmatch(word):
-        layout, digits = ("<f", found[1]) if found[1] else ("<d", found[2])
+    if match := _BITS.fullmatch(word):
+        layout, digits = ("<f", match[1]) if match[1] else ("<d", match[2])
         return _Value(struct.unpack(layout, int(digits, 16).to_bytes(len(digits) // 2, "little"))[0])
     if word[:2] in ("0f", "0F", "0d", "0D"):
         digits = "8" if word[1] in "fF" else "16"
         raise tokens.error(f"{word[:2]} is followed by {digits} hexadecimal digits, the bits of the number", at)
-    if (found := _INTEGER.fullmatch(word)) and len(word) < 80:
-        text = found[1]
+    if (match := _INTEGER.fullmatch(word)) and len(word) < 80:
+        text = match[1]
         value = int(text, 0 if text[1:2] in ("x", "X", "b", "B") else 8 if text[0] == "0" else 10)
         if value < _WORD:
-            return _Value(value, bool(found[2]) or value >= _WORD // 2)
-    if found:
+            return _Value(value, bool(match[2]) or value >= _WORD // 2)
+    if match:
         raise tokens.error("an integer constant has at most 64 bits", at)
     if _FLOAT.fullmatch(word):
         return _Value(float(word))

@@ -89,16 +89,16 @@ def variables(tokens: Tokens, find: Find, extern: bool = False) -> Iterator[Vari
 def parameters(tokens: Tokens) -> tuple[Variable, ...]:
     """Read the parameters or results of a function, in parentheses; those of a prototype may be called _."""
     tokens.expect("(", "before the parameters")
-    found: list[Variable] = []
+    variables: list[Variable] = []
     while not tokens.accept(")"):
-        if found:
+        if variables:
             tokens.expect(",", "between two parameters")
         space = tokens.one_of("the kind of a parameter", (".param", ".reg"))[1:]
         kind = kind_of(tokens, "a parameter")
         at = tokens.at
         named = is_name(tokens.word) or tokens.word == "_"
-        found.append(_variable(tokens, at, tokens.next() if named else "_", space, kind, _extents(tokens)))
-    return tuple(found)
+        variables.append(_variable(tokens, at, tokens.next() if named else "_", space, kind, _extents(tokens)))
+    return tuple(variables)
 
 
 def registers(tokens: Tokens, declare: Callable[[str, str, int | None, int], None]) -> None:

@@ -16,16 +16,16 @@ Directives = dict[str, tuple[int | str, ...]]
 
 def directives(tokens: Tokens) -> Directives:
     """Read directives as long as they come. A directive that a later PTX version adds is read like the others."""
-    found: Directives = {}
+    numbers: Directives = {}
     while tokens.word.startswith(".") and tokens.word not in NEXT:
         if tokens.word == ".pragma":
-            found["pragma"] = (*found.get("pragma", ()), *pragma(tokens))
+            numbers["pragma"] = (*numbers.get("pragma", ()), *pragma(tokens))
         elif tokens.accept(".attribute"):
             skip_parentheses(tokens)
         else:
             name = tokens.next()[1:]
-            found[name] = _numbers(tokens, name)
-    return found
+            numbers[name] = _numbers(tokens, name)
+    return numbers
 
 
 def pragma(tokens: Tokens) -> tuple[str, ...]:

@@ -41,10 +41,10 @@ class Tokens:
 
     def __init__(self, text: str, name: str) -> None:
         self.text, self.name, self.at = text, name, 0
-        self.lines = [0, *(found.end() for found in re.finditer("\n", text))]
-        found = [(each[1], each.start(1)) for each in _TOKEN.finditer(text.rstrip("\0")) if each[1]]
-        self.texts = [word for word, _ in found]
-        self.starts = [start for _, start in found]
+        self.lines = [0, *(words.end() for words in re.finditer("\n", text))]
+        words = [(each[1], each.start(1)) for each in _TOKEN.finditer(text.rstrip("\0")) if each[1]]
+        self.texts = [word for word, _ in words]
+        self.starts = [start for _, start in words]
         for at, word in enumerate(self.texts):
             if len(word) == 1 and word not in _ALONE and (word != "/" or self._follows(at) == "*"):
                 raise self.error(self._stray(word), at)

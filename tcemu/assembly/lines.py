@@ -90,7 +90,7 @@ class Lines:
 
 def _strings(tokens: Tokens) -> dict[str, bytes]:
     """The bytes from each label of .debug_str on, up to the next label."""
-    texts, found = tokens.texts, dict[str, bytes]()
+    texts, sections = tokens.texts, dict[str, bytes]()
     for start in (at for at, word in enumerate(texts) if word == ".section" and texts[at + 1] == ".debug_str"):
         end = texts.index("}", start) if "}" in texts[start:] else len(texts)
         label, held = "", bytearray()
@@ -99,5 +99,5 @@ def _strings(tokens: Tokens) -> dict[str, bytes]:
                 label, held = texts[at], bytearray()
             elif texts[at].isdigit() and len(texts[at]) < 4:
                 held.append(int(texts[at]) & 255)
-            found[label] = bytes(held)
-    return found
+            sections[label] = bytes(held)
+    return sections

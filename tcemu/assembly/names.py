@@ -36,13 +36,13 @@ def demangle(name: str) -> CxxName:
     import demangle as library  # which takes a while, and most PTX has no such names
 
     try:
-        found = library.signature(name, language="itanium", style="gnu")
+        signature = library.signature(name, language="itanium", style="gnu")
     except (library.DemanglingError, RecursionError):  # not all that begins with _Z is mangled
         return CxxName(name)
-    short = _OF_THE_FILE.sub("", found.qualified_name)
-    if found.parameters is None:
+    short = _OF_THE_FILE.sub("", signature.qualified_name)
+    if signature.parameters is None:
         return CxxName(short)
-    parameters = (_OF_THE_FILE.sub("", types) for types in found.parameters)
+    parameters = (_OF_THE_FILE.sub("", types) for types in signature.parameters)
     return CxxName(short, tuple(each for types in parameters for each in _split(types)))
 
 

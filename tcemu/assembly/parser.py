@@ -106,14 +106,14 @@ class _Parser:
     def _function(self) -> None:
         tokens = self._tokens
         entry = tokens.next() == ".entry"
-        found = directives(tokens)
+        limits = directives(tokens)
         returns = parameters(tokens) if tokens.word == "(" and not entry else ()
         at = tokens.at
         name = tokens.name_of("a function")
-        given = parameters(tokens) if tokens.word == "(" else ()
-        found |= directives(tokens)
+        accepted = parameters(tokens) if tokens.word == "(" else ()
+        limits |= directives(tokens)
         function = Function(
-            name, entry, given, returns, directives=found, defined=False, text_line=tokens.line_at(at),
+            name, entry, accepted, returns, directives=limits, defined=False, text_line=tokens.line_at(at),
         )  # fmt: skip
         known = self._functions.get(name)
         if name in self._variables or name in self._aliases:

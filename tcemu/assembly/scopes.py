@@ -88,14 +88,14 @@ class Scope:
 
     def lookup(self, name: str) -> Operand | None:
         """What a name means here; None if nothing is declared under it, as with a label further below."""
-        found = self._own.get(name) or self._around.get(name)
-        if found is None:
-            found = self._first_use(name)
-            if found is None:
-                found = self.outer.lookup(name) if self.outer is not None else _special(name)
-                if found is not None:
-                    self._around[name] = found
-        return found
+        operand = self._own.get(name) or self._around.get(name)
+        if operand is None:
+            operand = self._first_use(name)
+            if operand is None:
+                operand = self.outer.lookup(name) if self.outer is not None else _special(name)
+                if operand is not None:
+                    self._around[name] = operand
+        return operand
 
     def label(self, name: str) -> str | None:
         """The unique name of a label that is declared here or around."""
@@ -110,8 +110,8 @@ class Scope:
         """A register of this scope, which is used for the first time, or a component or parts of one."""
         type = self._declared.get(name) or self._ranged(name)  # noqa: A001 - PTX's word
         if type is not None:
-            found = self._own[name] = self._made(name, type)
-            return found
+            operand = self._own[name] = self._made(name, type)
+            return operand
         stem, dot, component = name.rpartition(".")
         if dot and component in COMPONENTS:
             vector = self._own.get(stem) or self._first_use(stem)

@@ -52,9 +52,9 @@ def catalogue(
     that of any operand ("f16", "b16"); `shape` is spelt as in PTX or as 16x8x16. Raises TargetError for a target or
     version that does not exist, and IllegalInstruction for a family, type or shape that no instruction has.
     """
-    for what, given in (("family", family), ("type", type), ("shape", shape), ("PTX version", ptx)):
-        if given is not None and not isinstance(given, str):
-            raise IllegalInstruction(f"a {what} must be a string; got {briefly(given)}")
+    for what, value in (("family", family), ("type", type), ("shape", shape), ("PTX version", ptx)):
+        if value is not None and not isinstance(value, str):
+            raise IllegalInstruction(f"a {what} must be a string; got {briefly(value)}")
     families = families_named(family)
     _check("type", type, accepted("type"))
     if shape is not None:
@@ -78,11 +78,11 @@ def families_named(name: str | None) -> list[Family]:
     """The family of that name, or all with that mnemonic or beginning; all for None. Raises IllegalInstruction."""
     if name is None:
         return list(FAMILIES)
-    found = [each for each in FAMILIES if each.name == name] or [each for each in FAMILIES if each.mnemonic == name]
-    found = found or [each for each in FAMILIES if any(f"{stem}.".startswith(f"{name}.") for stem in each.stems)]
-    if not found:
+    families = [each for each in FAMILIES if each.name == name] or [each for each in FAMILIES if each.mnemonic == name]
+    families = families or [each for each in FAMILIES if any(f"{stem}.".startswith(f"{name}.") for stem in each.stems)]
+    if not families:
         _check("family", name, accepted("family"))
-    return found
+    return families
 
 
 def shape_named(text: str) -> str:
@@ -115,20 +115,29 @@ def lines(instructions: Iterable[Instruction]) -> list[Line]:
     for instruction in instructions:
         cells.setdefault((instruction.family, _kind(instruction), *_pair(instruction)), []).append(instruction)
     alike: dict[tuple[object, ...], list[tuple[str, ...]]] = {}
-    for key, found in cells.items():
-        into = tuple(dict.fromkeys(_into(each) for each in found))
-        shapes = tuple(dict.fromkeys(str(each.shape) for each in found))
+    for key, cell in cells.items():
+        into = tuple(dict.fromkeys(_into(each) for each in cell))
+        shapes = tuple(dict.fromkeys(str(each.shape) for each in cell))
         alike.setdefault((*key[:2], shapes, into), []).append(key)
     return [_line([cells[key] for key in keys]) for keys in alike.values()]
 
 
 def _line(cells: list[list[Instruction]]) -> Line:
-    found = [instruction for cell in cells for instruction in cell]
-    oldest = min((instruction.gate.ptx for instruction in found), key=ptx_version)
-    shapes = tuple(dict.fromkeys(str(instruction.shape) for instruction in found))
-    into = ", ".join(dict.fromkeys(_into(instruction) for instruction in found))
-    told = _types([_pair(cell[0]) for cell in cells])
-    return Line(found[0].family, _kind(found[0]), shapes, told, into, oldest, len(found), found[0].opcode)
+    instructions = [instruction for cell in cells for instruction in cell]
+    oldest = min((instruction.gate.ptx for instruction in instructions), key=ptx_version)
+    shapes = tuple(dict.fromkeys(str(instruction.shape) for instruction in instructions))
+    into = ", ".join(dict.fromkeys(_into(instruction) for instruction in instructions))
+    types = _types([_pair(cell[0]) for cell in cells])
+    return Line(
+        instructions[0].family,
+        _kind(instructions[0]),
+        shapes,
+        types,
+        into,
+        oldest,
+        len(instructions),
+        instructions[0].opcode,
+    )
 
 
 def _types(pairs: list[tuple[str, str]]) -> str:
@@ -170,9 +179,9 @@ def _words(*slots: str) -> Iterable[str]:
     return (word for family in FAMILIES for slot in slots for word in family.spelling.vocabulary.get(slot, ()))
 
 
-def _check(what: str, given: str | None, words: list[str]) -> None:
-    if given is not None and given not in words:
-        told = words if len(words) <= _MANY else nearest(given[:80], words, 5, cutoff=0)
+def _check(what: str, word: str | None, words: list[str]) -> None:
+    if word is not None and word not in words:
+        names = words if len(words) <= _MANY else nearest(word[:80], words, 5, cutoff=0)
         such = "There are" if len(words) <= _MANY else f"There are {len(words)}, for example"
-        hint = f"{did_you_mean(given, words)} {such} {listing(told, 'and')}."
-        raise IllegalInstruction(f"no instruction has the {what} {shown(given)}.{hint}")
+        hint = f"{did_you_mean(word, words)} {such} {listing(names, 'and')}."
+        raise IllegalInstruction(f"no instruction has the {what} {shown(word)}.{hint}")

@@ -113,7 +113,7 @@ def _multimem(
     forms: Iterable[tuple[dict[str, list[str]], str, str]],
     *,
     weak: bool,
-    **told: Any,
+    **fields: Any,
 ) -> Family:
     """Forms without an order, and forms with an order and a scope."""
     orders: list[dict[str, list[str]]] = [
@@ -127,7 +127,7 @@ def _multimem(
         for slots, ptx, since in forms
     ]
     start = f"{name}[.{{order}}][.{{scope}}][.{{ss}}]"
-    return family(name, f"{start}{template}", "9.7.9.14", rows, unsupported=_SEVERAL, **told)
+    return family(name, f"{start}{template}", "9.7.9.14", rows, unsupported=_SEVERAL, **fields)
 
 
 LOAD_REDUCE = _multimem(

@@ -56,9 +56,9 @@ def compare(one: str | Instruction, other: str | Instruction, target: str | None
 
     Raises what tcemu.parse raises: IllegalInstruction and TargetError.
     """
-    found = [parse(each) for each in (one, other)]
-    names = [default_target(each.gate) if target is None else str(target_named(target)) for each in found]
-    first, second = (parse(each, name) for each, name in zip(found, names, strict=True))
+    instructions = [parse(each) for each in (one, other)]
+    names = [default_target(each.gate) if target is None else str(target_named(target)) for each in instructions]
+    first, second = (parse(each, name) for each, name in zip(instructions, names, strict=True))
     facts, common, moved = _facts(first, second, names), {}, []
     for role in first.fragments:
         if role in second.fragments:
@@ -77,8 +77,8 @@ def _facts(first: Instruction, second: Instruction, names: list[str]) -> list[Fa
         ("PTX section", [each.section for each in both]),
     ]
     slots = dict.fromkeys([*first.words, *second.words])
-    told = {"shape", *(f"{role}type" for role in "abcd")}
-    columns += [(f".{slot}", [each.words.get(slot, "") for each in both]) for slot in slots if slot not in told]
+    compared = {"shape", *(f"{role}type" for role in "abcd")}
+    columns += [(f".{slot}", [each.words.get(slot, "") for each in both]) for slot in slots if slot not in compared]
     for role in dict.fromkeys([*first.fragments, *second.fragments]):
         columns.append((f"{role}: matrix", [_matrix(each, role) for each in both]))
         columns.append((f"{role}: registers", [_registers(each, role) for each in both]))

@@ -86,16 +86,16 @@ def opcode_of(name: str) -> str:
         number = int(count) // (2 if width == "16" else 1)
         trans = ".trans" if layout.upper() == "T" else ""
         return f"{way.lower()}matrix.sync.aligned.m8n8.x{number}{trans}.shared.b16"
-    found = ((re.fullmatch(pattern, last.lower()), start) for pattern, start in _NAMES.items())
-    return next((match.expand(start) for match, start in found if match), "")
+    matches = ((re.fullmatch(pattern, last.lower()), start) for pattern, start in _NAMES.items())
+    return next((match.expand(start) for match, start in matches if match), "")
 
 
 def _product(atom: re.Match[str]) -> str:
     _, m, n, k, spelt, layout, more = atom.groups()
     types = [{"u1": "b1"}.get(each, each) for each in (word.lower() for word in re.findall(_TYPE, spelt.upper()))]
-    shape, told = f"m{m}n{n}k{k}", (more or "").upper()
-    sat = ".satfinite" if "SATURATE" in told else ""
-    op = next((f".{word.lower()}.popc" for word in ("XOR", "AND") if word in told), "")
+    shape, suffix = f"m{m}n{n}k{k}", (more or "").upper()
+    sat = ".satfinite" if "SATURATE" in suffix else ""
+    op = next((f".{word.lower()}.popc" for word in ("XOR", "AND") if word in suffix), "")
     if m == "64":
         return f"wgmma.mma_async.sync.aligned.{shape}{sat}.{'.'.join(types)}{op}"
     sides = (layout or "TN").upper()

@@ -59,11 +59,11 @@ _VALUES = ("value",)
 
 def _with_descriptor(operand: Operand) -> bool:
     """Whether it is present only if A is a descriptor; the rule of the next operand says so."""
-    return operand.kind == "immediate" and operand.optional and not operand.told
+    return operand.kind == "immediate" and operand.optional and not operand.about
 
 
 def _source(instruction: Instruction, operand: Operand) -> Description:
-    if operand.told:
+    if operand.about:
         return _plain(instruction, operand)
     if operand.kind != "registers" and operand.role in _OTHERS and operand.kind not in _VALUES:
         return _OTHERS[operand.role](instruction)
@@ -144,14 +144,14 @@ def _plain(instruction: Instruction, operand: Operand) -> Description:
 
 
 def _what(instruction: Instruction, operand: Operand) -> str:
-    if operand.told:
-        return operand.told
+    if operand.about:
+        return operand.about
     if operand.role == "count":
         return _COUNTS.get(instruction.family, "arrivals; 1 if left out")
     if instruction.family == "shfl.sync" and operand.role in _SHUFFLES:
         return _SHUFFLES[operand.role]
-    told = _KINDS[operand.kind] if operand.kind == "predicate" else _ROLES.get(operand.role, _KINDS[operand.kind])
-    return told.format(type=_moved(instruction), where=_WHERE[space_of(instruction)])
+    template = _KINDS[operand.kind] if operand.kind == "predicate" else _ROLES.get(operand.role, _KINDS[operand.kind])
+    return template.format(type=_moved(instruction), where=_WHERE[space_of(instruction)])
 
 
 def _moved(instruction: Instruction) -> str:
@@ -234,8 +234,8 @@ def _choice(fragment: Fragment, name: str) -> str:
         places.append(sorted({int(lane) % 4 for lane in lanes}))
     if places == [[number] for number in range(4)]:
         return f"those with lane mod 4 = {name}"
-    told = [f"with {name} = {number} those with lane mod 4 = {listing(each)}" for number, each in enumerate(places)]
-    return ", ".join(told)
+    parts = [f"with {name} = {number} those with lane mod 4 = {listing(each)}" for number, each in enumerate(places)]
+    return ", ".join(parts)
 
 
 # ---------------------------------------------------------------------------------------------------- memory

@@ -99,37 +99,37 @@ def explain(instruction: str | Instruction, target: str | None = None, ptx: str 
 
     Raises what tcemu.parse raises: IllegalInstruction and TargetError.
     """
-    found = parse(instruction, ptx=ptx)
-    name = default_target(found.gate) if target is None else str(target_named(target))
-    found, chip = parse(found, name), target_named(name)
-    family = family_of(found)
-    unknown, layouts, told = "", tuple[LayoutLine, ...](), tuple[Description, ...]()
+    parsed = parse(instruction, ptx=ptx)
+    name = default_target(parsed.gate) if target is None else str(target_named(target))
+    parsed, chip = parse(parsed, name), target_named(name)
+    family = family_of(parsed)
+    unknown, layouts, operands = "", tuple[LayoutLine, ...](), tuple[Description, ...]()
     try:
-        told = describe(found)
-        layouts = tuple(_layout(found, role, chip) for role in found.fragments)
+        operands = describe(parsed)
+        layouts = tuple(_layout(parsed, role, chip) for role in parsed.fragments)
     except ArithmeticUnknown as error:
         unknown = str(error)
     return Explanation(
-        found.opcode,
-        found.family,
+        parsed.opcode,
+        parsed.family,
         family.about,
         name,
-        tuple(size for size in found.shape if size),
-        found.section,
-        found.gate.ptx,
-        found.gate.targets,
-        told,
+        tuple(size for size in parsed.shape if size),
+        parsed.section,
+        parsed.gate.ptx,
+        parsed.gate.targets,
+        operands,
         layouts,
         unknown,
-        _arithmetic(found, chip) if family.computes else None,
-        _elsewhere(found, chip) if family.computes else (),
-        _example(found, family, name, told),
+        _arithmetic(parsed, chip) if family.computes else None,
+        _elsewhere(parsed, chip) if family.computes else (),
+        _example(parsed, family, name, operands),
         (
-            *_rules(family, found),
-            *(rule for operand in told for rule in operand.rules),
-            *(family.tells(found, chip) if family.tells else ()),
+            *_rules(family, parsed),
+            *(rule for operand in operands for rule in operand.rules),
+            *(family.tells(parsed, chip) if family.tells else ()),
         ),
-        found.unsupported,
+        parsed.unsupported,
     )
 
 
@@ -180,8 +180,8 @@ def _elsewhere(instruction: Instruction, target: Target) -> tuple[Elsewhere, ...
     for chip in _chips():
         admitted = [name for name in chip if instruction.gate.admits(target_named(name))]
         if admitted and target.number != target_named(chip[0]).number:
-            found = _arithmetic(instruction, target_named(admitted[0]))
-            groups.setdefault((found.line, found.known), []).append(chip[0])
+            arithmetic = _arithmetic(instruction, target_named(admitted[0]))
+            groups.setdefault((arithmetic.line, arithmetic.known), []).append(chip[0])
     return tuple(Elsewhere(tuple(names), line, known) for (line, known), names in groups.items())
 
 
@@ -192,12 +192,14 @@ def _chips() -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(name for name, target in TARGETS.items() if target.number == number) for number in numbers)
 
 
-def _example(instruction: Instruction, family: Family, target: str, told: tuple[Description, ...]) -> tuple[str, ...]:
+def _example(
+    instruction: Instruction, family: Family, target: str, operands: tuple[Description, ...]
+) -> tuple[str, ...]:
     """Lines of Python that make operands of zeros and call tcemu.run."""
-    if not told or any(operand.direction == "in" and not operand.example for operand in told):
+    if not operands or any(operand.direction == "in" and not operand.example for operand in operands):
         return ()
     lines, arguments = ["import numpy as np, tcemu", *_opcode(instruction.opcode)], []
-    for operand in told:
+    for operand in operands:
         if operand.registers is not None and operand.example:
             lines.append(f"{operand.name} = {operand.example}")
             arguments.append(operand.name)
@@ -207,7 +209,7 @@ def _example(instruction: Instruction, family: Family, target: str, told: tuple[
     if space:
         lines.append(f"{space} = np.zeros({bytes_needed(instruction)}, np.uint8)")
         arguments.append(f"{space}={space}")
-    out = next((f"{operand.name} = " for operand in told if operand.direction == "out"), "")
+    out = next((f"{operand.name} = " for operand in operands if operand.direction == "out"), "")
     return (*lines, *_call(out, [*arguments, f'target="{target}"']))
 
 

@@ -37,7 +37,7 @@ class Refusal:
 
     def applies(self, words: Words) -> bool:
         """Whether it applies to an opcode with these words; an empty word stands for an absent one."""
-        return all(words.get(slot, "") in given for slot, given in self.words.items())
+        return all(words.get(slot, "") in refused for slot, refused in self.words.items())
 
 
 #: Whether an instruction with this gate exists where somebody asks about it.
@@ -169,12 +169,12 @@ class Family:
 
     def _made(self, words: Words, row: Rows) -> Instruction:
         opcode = self.spelling.write(words)
-        found = self._forms.get(opcode)
-        if found is None:
+        instruction = self._forms.get(opcode)
+        if instruction is None:
             made = self.make(words, row, opcode)
             said = opcode.split(".")
             aligned = self.aligned or "aligned" in said
-            found = replace(
+            instruction = replace(
                 made,
                 signature=self.signature,
                 roles=self.roles,
@@ -183,41 +183,41 @@ class Family:
                 changes=self.changes,
                 unsupported=made.facts.unsupported or self.unsupported,
             )
-            self._forms[opcode] = found
-        return found
+            self._forms[opcode] = instruction
+        return instruction
 
     def find(self, words: Words, where: Where = anywhere) -> Instruction:
         """The instruction spelt with `words`. Raises IllegalInstruction, which names the nearest that exists there."""
         for row in self.rows:
             if row.admits(words):
                 return self._made(words, row)
-        raise IllegalInstruction(f"{self.lesson(words) or self.clash(words)} {self.told(words, where)}")
+        raise IllegalInstruction(f"{self.lesson(words) or self.clash(words)} {self.hint(words, where)}")
 
     def lesson(self, words: Words) -> str:
         """Why there is no such instruction, in the table's words; empty where the table has none for them."""
         refusal = self._refusal(words)
         return refusal.reason if refusal else ""
 
-    def told(self, words: Words, where: Where = anywhere) -> str:
+    def hint(self, words: Words, where: Where = anywhere) -> str:
         """The nearest legal form, as a sentence; if no form there has its types, the nearest that has them."""
-        near, there = self.nearest(words), self.nearest_where(words, where)
-        if there is not None and _alike(near, there):
-            return f"Nearest legal form: {there.opcode}"
+        near, admitted = self.nearest(words), self.nearest_where(words, where)
+        if admitted is not None and _alike(near, admitted):
+            return f"Nearest legal form: {admitted.opcode}"
         return f"The nearest form with these types needs {near.gate.targets}: {near.opcode}"
 
     def nearest(self, words: Words) -> Instruction:
         """The legal form with the least distance from `words`."""
-        found = self.nearest_where(words)
-        if found is None:
+        instruction = self.nearest_where(words)
+        if instruction is None:
             raise TableError(f"{self.name} has no rows")
-        return found
+        return instruction
 
     def nearest_where(self, words: Words, where: Where = anywhere) -> Instruction | None:
         """The nearest form of those that exist there; None if none does."""
-        refusal, there = self._refusal(words), [row for row in self.rows if where(row.gate)]
-        if not there:
+        refusal, rows = self._refusal(words), [row for row in self.rows if where(row.gate)]
+        if not rows:
             return None
-        chosen, row = self._closest({**words, **refusal.instead} if refusal else words, there)
+        chosen, row = self._closest({**words, **refusal.instead} if refusal else words, rows)
         if not where(row.gate_of(chosen)):  # because of a hint
             chosen = {slot: word for slot, word in chosen.items() if slot not in row.hints}
         return self._made({slot: word for slot, word in chosen.items() if word}, row)
@@ -240,19 +240,19 @@ class Family:
         order = self.spelling.vocabulary
         differ = [slot for slot in order if words.get(slot, "") != near.get(slot, "")]
         would_do = ((slot, self._would_do(slot, words)) for slot in dict.fromkeys((*differ, *order)))
-        told = [self._advice(slot, words, accepted) for slot, accepted in would_do if accepted]
-        told = told or [self._advice(slot, words, [near.get(slot, "")]) for slot in differ]
-        return " ".join(told[:2])
+        advice = [self._advice(slot, words, accepted) for slot, accepted in would_do if accepted]
+        advice = advice or [self._advice(slot, words, [near.get(slot, "")]) for slot in differ]
+        return " ".join(advice[:2])
 
     def _would_do(self, slot: str, words: Words) -> list[str]:
         """Words that would make the opcode legal if `slot` alone were changed."""
         rest = {other: word for other, word in words.items() if other != slot}
-        found: dict[str, None] = {}
+        accepted: dict[str, None] = {}
         for row in self.rows:
             for word in row.words_of(slot):
                 if row.admits({**rest, slot: word} if word else rest):
-                    found[word] = None
-        return list(found)
+                    accepted[word] = None
+        return list(accepted)
 
     @staticmethod
     def _advice(slot: str, words: Words, would_do: list[str]) -> str:
@@ -261,12 +261,12 @@ class Family:
             return f"With .{slot} it would be legal."
         accepted = [f".{word}" if word else "absent" for word in would_do if len(would_do) <= _MOST or word in few]
         such = ", for example," if len(would_do) > _MOST else ""
-        given = (
+        got = (
             f".{words[slot]} cannot be combined with the other qualifiers"
             if slot in words
             else f"The .{slot} qualifier is missing"
         )
-        return f"{given}: .{slot} must be{such} {listing(accepted)} here."
+        return f"{got}: .{slot} must be{such} {listing(accepted)} here."
 
 
 def _alike(one: Instruction, other: Instruction) -> bool:

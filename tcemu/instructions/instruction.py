@@ -22,11 +22,11 @@ Fragments = Mapping[str, Fragment]
 
 def placed(error: OperandError, instruction: Instruction) -> OperandError:
     """The error about an operand, with the instruction and the manual's section added if the message lacks them."""
-    told, opcode = str(error), instruction.opcode
-    if opcode in told and "PTX ISA" in told:
+    message, opcode = str(error), instruction.opcode
+    if opcode in message and "PTX ISA" in message:
         return error
-    said = told if opcode in told else f"{opcode}: {told}"
-    return OperandError(said if "PTX ISA" in told else f"{said} (PTX ISA {instruction.section})")
+    said = message if opcode in message else f"{opcode}: {message}"
+    return OperandError(said if "PTX ISA" in message else f"{said} (PTX ISA {instruction.section})")
 
 
 class NamedFragments(Named[Fragment]):

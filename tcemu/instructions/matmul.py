@@ -40,20 +40,20 @@ def matmul(
     >>> D.shape, D.dtype, D[0, 0]
     ((32, 16), dtype('float32'), np.float32(1.0))
     """
-    found = parse(instruction, target)
-    if found.family not in _FAMILIES or found.sparse:
+    parsed = parse(instruction, target)
+    if parsed.family not in _FAMILIES or parsed.sparse:
         raise OperandError(
-            f"{found} cannot multiply whole matrices by itself; tcemu.matmul takes the dense forms of "
+            f"{parsed} cannot multiply whole matrices by itself; tcemu.matmul takes the dense forms of "
             f"{listing(_FAMILIES, 'and')}"
         )
-    operation = found.operation(target_named(target))
+    operation = parsed.operation(target_named(target))
     try:
-        left, right, addend = _operands(found, a, b, c)
+        left, right, addend = _operands(parsed, a, b, c)
     except OperandError as error:
-        raise placed(error, found) from None
+        raise placed(error, parsed) from None
     if operation.packed:
         left, right = _words(left), np.ascontiguousarray(_words(right.T).T)
-    return found.types["d"].matrix(multiply(operation, left, right, addend))
+    return parsed.types["d"].matrix(multiply(operation, left, right, addend))
 
 
 def _operands(

@@ -99,9 +99,9 @@ def _make_move(words: Words, rows: Rows, opcode: str) -> Instruction:
 # ---------------------------------------------------------------------------------------------------- addresses
 
 
-def _addresses(instruction: Instruction, given: npt.ArrayLike, needed: int) -> tuple[Array, tuple[int, ...]]:
+def _addresses(instruction: Instruction, value: npt.ArrayLike, needed: int) -> tuple[Array, tuple[int, ...]]:
     """Addresses (..., 32) as int64, cut to the lanes that are needed, and the leading axes, which are warps."""
-    array = integral(instruction, given, "addresses")
+    array = integral(instruction, value, "addresses")
     if array.ndim < 1 or array.shape[-1] != 32:
         raise OperandError(f"{instruction}: addresses must be (..., 32), one for each lane; got shape {array.shape}")
     return as_int64(array[..., :needed]), array.shape[:-1]
@@ -181,9 +181,9 @@ def _check_overlap(instruction: Instruction, addresses: Array, lines: Array, num
         for lane, address in enumerate(places.tolist()):
             other = rows.setdefault(address, lane)
             if (stored[other] != stored[lane]).any():
-                told = f" of warp {number}" if warps > 1 else ""
+                whose = f" of warp {number}" if warps > 1 else ""
                 message = (
-                    f"{instruction}: lanes {other} and {lane}{told} store different rows at address {address}; which "
+                    f"{instruction}: lanes {other} and {lane}{whose} store different rows at address {address}; which "
                     f"one remains is undefined (PTX ISA {instruction.section})"
                 )
                 raise AddressError(message, "overlap")

@@ -27,16 +27,16 @@ def _spaces(ptx: str, since: str, *, cluster: bool = False) -> list[Part]:
 
 def _orders(strict: str, *, scopes: str = "cta cluster", relaxed: bool = True) -> list[Part]:
     """No order, `strict` with a scope, .relaxed with one."""
-    found = [Part({"order": [""]}), Part({"order scope": [f"{strict} cta"]}, "8.0", "sm_80")]
-    found += [Part({"order scope": [f"{strict} cluster"]}, *_HOPPER)] if "cluster" in scopes else []
+    parts = [Part({"order": [""]}), Part({"order scope": [f"{strict} cta"]}, "8.0", "sm_80")]
+    parts += [Part({"order scope": [f"{strict} cluster"]}, *_HOPPER)] if "cluster" in scopes else []
     both = [f"relaxed {scope}" for scope in scopes.split()]
-    return [*found, Part({"order scope": both}, "8.6", "sm_90")] if relaxed else found
+    return [*parts, Part({"order scope": both}, "8.6", "sm_90")] if relaxed else parts
 
 
-def _family(name: str, section: str, rows: list[Rows], **told: Any) -> Family:
+def _family(name: str, section: str, rows: list[Rows], **fields: Any) -> Family:
     ordered = any("order" in key for row in rows for key in row.slots)
     words = "[.{order}][.{scope}][.{ss}]" if ordered else "[.{ss}]"
-    return family(name, f"{name}{words}.b64", f"{SECTION}.{section}", rows, **told)
+    return family(name, f"{name}{words}.b64", f"{SECTION}.{section}", rows, **fields)
 
 
 _PLACE = "The mbarrier is 8 bytes in shared memory, at an address that is a multiple of 8."
@@ -82,7 +82,7 @@ EXPECT = _transaction("expect_tx", "11", "makes the current phase wait for more 
 COMPLETE = _transaction("complete_tx", "12", "counts bytes as arrived although nothing was copied")
 
 
-def _arrivals(what: str, section: str, told: str) -> list[Family]:
+def _arrivals(what: str, section: str, effect: str) -> list[Family]:
     """mbarrier.arrive or arrive_drop: plain, .expect_tx, .noComplete."""
     answers, silent = replace(_RELEASE, answers="value"), _RELEASE
     cluster = [Part({"ss": ["shared::cluster"]}, *_HOPPER)]
@@ -97,7 +97,7 @@ def _arrivals(what: str, section: str, told: str) -> list[Family]:
             section,
             [*plain, *combined(_orders("release"), cluster, facts=silent)],
             signature="[answers: state] = mbarrier count?",
-            about=f"{told} and returns the state before that",
+            about=f"{effect} and returns the state before that",
             rules=(_PLACE, lanes, "A count other than 1 needs PTX 7.8 and sm_90.", remote),
         ),
         _family(
@@ -105,7 +105,7 @@ def _arrivals(what: str, section: str, told: str) -> list[Family]:
             section,
             [*expecting, *combined(_orders("release"), cluster, facts=silent)],
             signature="[answers: state] = mbarrier tx_count",
-            about=f"makes the current phase wait for more bytes, then {told}",
+            about=f"makes the current phase wait for more bytes, then {effect}",
             rules=(_PLACE, lanes, remote),
         ),
         _family(
@@ -113,13 +113,13 @@ def _arrivals(what: str, section: str, told: str) -> list[Family]:
             section,
             unfinished,
             signature="state = mbarrier count",
-            about=f"{told}, which must not complete the phase",
+            about=f"{effect}, which must not complete the phase",
             rules=(_PLACE, lanes),
         ),
     ]
 
 
-def _waits(what: str, target: tuple[str, str], parity: str, how: str, **told: Any) -> list[Family]:
+def _waits(what: str, target: tuple[str, str], parity: str, how: str, **fields: Any) -> list[Family]:
     """mbarrier.test_wait or try_wait, by state and by parity."""
     hint = " suspend_hint?" if what == "try_wait" else ""
     ptx, since = target
@@ -136,7 +136,7 @@ def _waits(what: str, target: tuple[str, str], parity: str, how: str, **told: An
             signature=f"predicate_out = mbarrier {operand}{hint}",
             about=f"{how} the phase with this {operand} is complete",
             rules=rules,
-            **told,
+            **fields,
         )
         for by, operand, version in (("", "state", ptx), (".parity", "parity", parity))
     ]

@@ -38,16 +38,16 @@ class Memory:
         self, instruction: Instruction, memories: Mapping[str, Any], generic: tuple[str, ...] | None = None
     ) -> None:
         names = SPACES[instruction.words.get("ss", "")] if generic is None or instruction.words.get("ss") else generic
-        given = [name for name in memories if memories[name] is not None]
-        usable = [name for name in given if name in names]
+        passed = [name for name in memories if memories[name] is not None]
+        usable = [name for name in passed if name in names]
         if len(usable) != 1:
-            told = (
+            problem = (
                 "both are given, and a generic address could lie in either"
                 if len(usable) > 1
-                else f"got {listing(given)}"
+                else f"got {listing(passed)}"
             )
             raise OperandError(
-                f"{instruction} needs the bytes it addresses: {listing([f'{name}=' for name in names])}; {told}"
+                f"{instruction} needs the bytes it addresses: {listing([f'{name}=' for name in names])}; {problem}"
             )
         self.instruction, self.name = instruction, usable[0]
         asked = memories[self.name]
@@ -61,15 +61,15 @@ class Memory:
         """An array of shape `own` with the number of each memory, which selects the memory that a warp sees."""
         return np.arange(prod(self.own), dtype=np.int64).reshape(self.own)
 
-    def _check(self, given: object) -> Array:
-        if not isinstance(given, np.ndarray) or given.dtype != np.uint8 or given.ndim < 1:
+    def _check(self, memory: object) -> Array:
+        if not isinstance(memory, np.ndarray) or memory.dtype != np.uint8 or memory.ndim < 1:
             what = (
-                f"{type(given).__name__}"
-                if not isinstance(given, np.ndarray)
-                else f"dtype {given.dtype}, shape {given.shape}"
+                f"{type(memory).__name__}"
+                if not isinstance(memory, np.ndarray)
+                else f"dtype {memory.dtype}, shape {memory.shape}"
             )
             raise OperandError(f"{self.instruction}: {self.name}= must be a uint8 array (..., bytes); got {what}")
-        return given
+        return memory
 
     def check(self, addresses: Array, count: int, align: int, who: str, rule: str, first: int = 0) -> None:
         """Raise AddressError if one of `addresses` (warps from `first` on, who) is not aligned or not inside."""
@@ -89,11 +89,11 @@ class Memory:
         for kind, wrong, why in wrongs:
             if wrong.any():
                 warp, which = (int(x) for x in np.argwhere(wrong)[0])
-                told = (f"{who} {which}" if addresses.shape[1] > 1 else who) + (
+                whose = (f"{who} {which}" if addresses.shape[1] > 1 else who) + (
                     f" of warp {first + warp}" if first + len(addresses) > 1 else ""
                 )
                 raise AddressError(
-                    f"{self.instruction}: {told}: address {int(addresses[warp, which])} {why} (PTX ISA "
+                    f"{self.instruction}: {whose}: address {int(addresses[warp, which])} {why} (PTX ISA "
                     f"{self.instruction.section})",
                     kind,
                 )
@@ -144,41 +144,41 @@ class Memory:
         if backend_of_move(addresses.size) == "numba":
             from tcemu.kernels.host.memory import repeated
 
-            found = np.empty(len(addresses), np.bool_)
-            repeated(addresses, self.size, unit, found)
-            return found
+            flags = np.empty(len(addresses), np.bool_)
+            repeated(addresses, self.size, unit, flags)
+            return flags
         ordered = np.sort(addresses, axis=1)
         return np.asarray((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
 
 
-def integers(instruction: Instruction, given: npt.ArrayLike, what: str) -> Array:
+def integers(instruction: Instruction, value: npt.ArrayLike, what: str) -> Array:
     """Addresses or strides as int64. Raises OperandError for anything but integers."""
-    return as_int64(integral(instruction, given, what))
+    return as_int64(integral(instruction, value, what))
 
 
-def integral(instruction: Instruction, given: npt.ArrayLike, what: str) -> Array:
+def integral(instruction: Instruction, value: npt.ArrayLike, what: str) -> Array:
     """Addresses or strides in the integer type in which they are given. Raises OperandError for other types."""
-    told = f"{instruction}: {what} must be integers; got"
-    array = as_array(given, told)
+    expected = f"{instruction}: {what} must be integers; got"
+    array = as_array(value, expected)
     if array.dtype.kind not in "iu":
-        raise OperandError(f"{told} dtype {array.dtype}")
+        raise OperandError(f"{expected} dtype {array.dtype}")
     return array
 
 
-def as_int64(given: Array) -> Array:
+def as_int64(values: Array) -> Array:
     """Integers of any type as int64: no memory is so large that clipping makes an invalid address valid."""
-    held = np.minimum(given, np.iinfo(np.int64).max) if given.dtype == np.uint64 else given
+    held = np.minimum(values, np.iinfo(np.int64).max) if values.dtype == np.uint64 else values
     return held.astype(np.int64)
 
 
-def uniform(instruction: Instruction, what: str, given: npt.ArrayLike) -> Array:
+def uniform(instruction: Instruction, what: str, value: npt.ArrayLike) -> Array:
     """The value, int64 (), of `what` ("the pointer", "the stride") that all lanes of a warp give, from () or (32,).
 
     For callers that have a value for each lane, such as a kernel; tcemu.run takes one value per warp. Raises
     OperandError for another shape, and for the first lane that differs from lane 0, because the behaviour of wmma.load
     and wmma.store is then undefined (PTX ISA 9.7.14.4.3 and 9.7.14.4.4).
     """
-    values = integers(instruction, given, what)
+    values = integers(instruction, value, what)
     if values.shape not in ((), (32,)):
         raise OperandError(f"{instruction}: {what} must be one integer, or one for each lane; got {values.shape}")
     if values.ndim and (values != values[0]).any():

@@ -105,7 +105,7 @@ def execute(
     result: Array | None = None if few is None else few(*operands[: 3 + sparse], operands[-4], operands[-2])
     if result is not None:
         return result
-    given = registers(instruction, dict(zip("abc", operands[:3], strict=True)))
+    arrays = registers(instruction, dict(zip("abc", operands[:3], strict=True)))
     others, chosen = {}, 0
     if sparse:
         held = metadata_registers(instruction, operands[3])
@@ -131,13 +131,14 @@ def execute(
         places = stored_places(instruction, held["metadata"], chosen, first) if sparse else None
         d[...] = _execute(instruction, operation, scales, held, places)
 
-    return in_chunks(instruction, given, others, run)
+    return in_chunks(instruction, arrays, others, run)
 
 
 def _miscounted(instruction: Instruction, count: int, sparse: bool) -> OperandError:
-    told = "A, B, C, metadata, a selector, " if sparse else "A, B, C, "
+    matrices = "A, B, C, metadata, a selector, " if sparse else "A, B, C, "
     return OperandError(
-        f"{instruction} takes {told}scale_a, (byte_id, thread_id), scale_b, (byte_id, thread_id); got {count} operands"
+        f"{instruction} takes {matrices}scale_a, (byte_id, thread_id), scale_b, (byte_id, thread_id); "
+        f"got {count} operands"
     )
 
 
@@ -192,21 +193,21 @@ def _bytes(instruction: Instruction, role: str, pick: tuple[int, int]) -> Array:
     return np.asarray((word * 4 + bit // 8).ravel()[_numbers(instruction, role, pick)])
 
 
-def _scale_registers(instruction: Instruction, role: str, given: npt.ArrayLike) -> Array:
+def _scale_registers(instruction: Instruction, role: str, scales: npt.ArrayLike) -> Array:
     """Scales (..., 32) of uint32, checked."""
     try:
-        return instruction.fragments[role].check(as_array(given, role)[..., None])[..., 0]
+        return instruction.fragments[role].check(as_array(scales, role)[..., None])[..., 0]
     except (OperandError, IndexError):  # numpy allows 64 axes, so an array with 64 cannot get another
-        got = f"dtype {given.dtype}, shape {given.shape}" if isinstance(given, np.ndarray) else type(given).__name__
+        got = f"dtype {scales.dtype}, shape {scales.shape}" if isinstance(scales, np.ndarray) else type(scales).__name__
         raise OperandError(f"{instruction}: {role} is one uint32 register per lane, (..., 32); got {got}") from None
 
 
-def byte_and_thread(instruction: Instruction, role: str, given: Any) -> tuple[int, int]:
+def byte_and_thread(instruction: Instruction, role: str, pair: Any) -> tuple[int, int]:
     """The byte-id and thread-id of one scale operand, checked."""
     count = instruction.facts.scales
     bytes_, threads = range(0, 4, count), range(instruction.fragments[role].shape[0])
     try:
-        byte, thread = given
+        byte, thread = pair
         whole = all(is_whole(each) for each in (byte, thread))
         if whole and byte in bytes_ and thread in threads:
             return int(byte), int(thread)
@@ -214,7 +215,7 @@ def byte_and_thread(instruction: Instruction, role: str, given: Any) -> tuple[in
         pass
     raise OperandError(
         f"{instruction}: {role} is followed by (byte_id, thread_id): with {count} scale{'s' * (count > 1)} the "
-        f"byte-id is {listing(bytes_)} and the thread-id {listing(threads)} (PTX ISA 9.7.14.3); got {briefly(given)}"
+        f"byte-id is {listing(bytes_)} and the thread-id {listing(threads)} (PTX ISA 9.7.14.3); got {briefly(pair)}"
     )
 
 

@@ -114,10 +114,10 @@ def execute(
             f"{instruction} takes registers of A, B and C, metadata and a selector; got {len(operands)} operands"
         )
     few = instruction.plans.get((operation, operands[4])) if type(operands[4]) is int else None
-    found: Array | None = None if few is None else few(*operands[:4])
-    if found is not None:
-        return found
-    given = registers(instruction, dict(zip("abc", operands[:3], strict=True)))
+    result: Array | None = None if few is None else few(*operands[:4])
+    if result is not None:
+        return result
+    arrays = registers(instruction, dict(zip("abc", operands[:3], strict=True)))
     held = metadata_registers(instruction, operands[3])
     chosen = selector(instruction, operands[4])
     if few is None:
@@ -136,22 +136,26 @@ def execute(
     def shares(warps: int) -> bool:
         return getattr(sparse_plan(instruction, operation, chosen, warps), "shares", False)
 
-    return in_chunks(instruction, given, others, run, shares)
+    return in_chunks(instruction, arrays, others, run, shares)
 
 
-def metadata_registers(instruction: Instruction, given: npt.ArrayLike) -> Array:
+def metadata_registers(instruction: Instruction, metadata: npt.ArrayLike) -> Array:
     """Metadata (..., 32) of uint32, checked."""
     try:
-        return instruction.fragments["e"].check(as_array(given, "e")[..., None])[..., 0]
+        return instruction.fragments["e"].check(as_array(metadata, "e")[..., None])[..., 0]
     except (OperandError, IndexError):  # numpy allows 64 axes, so an array with 64 cannot get another
-        got = f"dtype {given.dtype}, shape {given.shape}" if isinstance(given, np.ndarray) else type(given).__name__
+        got = (
+            f"dtype {metadata.dtype}, shape {metadata.shape}"
+            if isinstance(metadata, np.ndarray)
+            else type(metadata).__name__
+        )
         raise OperandError(f"{instruction}: metadata is one uint32 register per lane, (..., 32); got {got}") from None
 
 
-def selector(instruction: Instruction, given: object) -> int:
+def selector(instruction: Instruction, value: object) -> int:
     """The sparsity selector: an immediate."""
     last = instruction.fragments["e"].layout.shape[0] - 1
-    number = given if is_whole(given) else None
+    number = value if is_whole(value) else None
     if number is None or not 0 <= int(number) <= last:
         lanes = "it says which lanes' metadata is used" if last else "all lanes' metadata is used"
         taken = instruction.facts.assembled
@@ -162,7 +166,7 @@ def selector(instruction: Instruction, given: object) -> int:
         )
         raise OperandError(
             f"{instruction}: the selector is an immediate, {listing(range(last + 1))}: {lanes} (PTX ISA {SECTION}); "
-            f"got {briefly(given)}{more}"
+            f"got {briefly(value)}{more}"
         )
     return int(number)
 
@@ -204,10 +208,10 @@ def _complain(instruction: Instruction, codes: Array, chosen: int, places: Array
     warp, row, chunk, _ = (int(x) for x in np.argwhere(places < 0)[0])
     lane, place = instruction.fragments["e"].layout.holders(chosen, row, chunk)[0]
     pattern = pattern_of(instruction)
-    told = f", warp {first + warp}" if first + len(codes) > 1 else ""
+    whose = f", warp {first + warp}" if first + len(codes) > 1 else ""
     raise OperandError(
-        f"{instruction}: metadata of lane {lane}, bits {4 * place + 3}:{4 * place} (row {row}, chunk {chunk}{told}) is "
-        f"{int(codes[warp, row, chunk]):#06b}; {pattern.name} sparsity takes "
+        f"{instruction}: metadata of lane {lane}, bits {4 * place + 3}:{4 * place} (row {row}, chunk {chunk}{whose}) "
+        f"is {int(codes[warp, row, chunk]):#06b}; {pattern.name} sparsity takes "
         f"{listing([f'{code:#06b}' for code in sorted(pattern.places)])} (PTX ISA 9.7.14.6.1)"
     )
 

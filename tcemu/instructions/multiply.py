@@ -45,9 +45,9 @@ def types_of(words: Words, default: str = "f16") -> dict[str, Format]:
     return {role: lookup(words.get(f"{role}type", default)) for role in "dabc"}
 
 
-def registers(instruction: Instruction, given: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
+def registers(instruction: Instruction, arrays: Mapping[str, npt.ArrayLike]) -> dict[str, Array]:
     """Register operands by role, checked against their fragments."""
-    return {role: instruction.fragments[role].check(array) for role, array in given.items()}
+    return {role: instruction.fragments[role].check(array) for role, array in arrays.items()}
 
 
 def broadcast(instruction: Instruction, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
@@ -58,8 +58,8 @@ def broadcast(instruction: Instruction, shapes: Mapping[str, tuple[int, ...]]) -
     try:
         return np.broadcast_shapes(*shapes.values())
     except ValueError:
-        told = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        raise OperandError(f"{instruction}: the leading axes, which count warps, do not broadcast: {told}") from None
+        listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise OperandError(f"{instruction}: the leading axes, which count warps, do not broadcast: {listed}") from None
 
 
 def take(array: Array, own: tuple[int, ...], warps: tuple[int, ...]) -> Take:
@@ -94,32 +94,32 @@ def execute(
     few = instruction.plans.get(operation)
     if few is None:
         few = instruction.plans[operation] = FewWarps(operation, fragments, CHUNK)
-    found: Array | None = few(*operands)
-    if found is not None:
-        return found
-    given = registers(instruction, dict(zip("abc", operands, strict=True)))
+    result: Array | None = few(*operands)
+    if result is not None:
+        return result
+    arrays = registers(instruction, dict(zip("abc", operands, strict=True)))
 
     def run(parts: dict[str, Array], _: int, d: Array) -> None:
         # read by layout, compute by the arithmetic row, write by layout
         compute_registers(operation, fragments, parts["a"], parts["b"], parts["c"], out=d)
 
-    return in_chunks(instruction, given, {}, run, lambda warps: shares_warps(operation, fragments, warps))
+    return in_chunks(instruction, arrays, {}, run, lambda warps: shares_warps(operation, fragments, warps))
 
 
 def in_chunks(
     instruction: Instruction,
-    given: Mapping[str, Array],
+    registers: Mapping[str, Array],
     others: Mapping[str, tuple[Array, tuple[int, ...]]],
     run: Callable[[dict[str, Array], int, Array], None],
     shares: Callable[[int], bool] = lambda _: False,
 ) -> Array:
     """D of all warps, a chunk at a time; or at once, if `run` shares so many among cores, and all operands are whole.
 
-    `run` gets flat registers of `given`, parts of `others` (array, own warps), the number of its first warp, and the
-    flat registers of D that it fills.
+    `run` gets `registers` flattened, parts of `others` (array, own warps), the number of its first warp, and the flat
+    registers of D that it fills.
     """
-    shapes = {role: array.shape[:-2] for role, array in given.items()}
-    arrays = dict(given)
+    shapes = {role: array.shape[:-2] for role, array in registers.items()}
+    arrays = dict(registers)
     for name, (array, own) in others.items():
         shapes[name], arrays[name] = own, array
     warps = broadcast(instruction, shapes)

@@ -58,9 +58,9 @@ def far(asked: Mapping[str, str], chosen: Mapping[str, str], slots: Iterable[str
 
     Who writes types of A and B that do not go together means one of them twice rather than a third one.
     """
-    there = list(slots)
-    third = "atype" in there and "btype" in there and _third(asked, chosen)
-    return sum(distance(slot, asked.get(slot, ""), chosen.get(slot, "")) for slot in there) + _THIRD * third
+    present = list(slots)
+    third = "atype" in present and "btype" in present and _third(asked, chosen)
+    return sum(distance(slot, asked.get(slot, ""), chosen.get(slot, "")) for slot in present) + _THIRD * third
 
 
 def _third(asked: Mapping[str, str], chosen: Mapping[str, str]) -> bool:
@@ -79,8 +79,8 @@ def _between_shapes(asked: str, word: str) -> float:
 
 
 def _sizes(shape: str) -> tuple[int, ...] | None:
-    found = SHAPE.fullmatch(shape)
-    return tuple(int(size or 0) for size in found.groups()) if found else None
+    match = SHAPE.fullmatch(shape)
+    return tuple(int(size or 0) for size in match.groups()) if match else None
 
 
 def _between_types(asked: str, word: str) -> float:
@@ -98,5 +98,5 @@ def _parts(word: str) -> tuple[str, int]:
     """("b", 16) for b16; the width of e4m3 is 8, and a word of another kind has none."""
     if word in FORMATS:
         return word[0], FORMATS[word].container
-    found = re.fullmatch(r"([a-z]+)(\d+)", word)
-    return (found[1], int(found[2])) if found else (word, 0)
+    match = re.fullmatch(r"([a-z]+)(\d+)", word)
+    return (match[1], int(match[2])) if match else (word, 0)

@@ -72,7 +72,7 @@ class Operand:
     #: Whether it is a destination that the instruction writes later: when a wait says so.
     later: bool = False
     #: What it is, where its role and kind do not say enough.
-    told: str = ""
+    about: str = ""
 
     @property
     def in_the_text(self) -> bool:
@@ -113,8 +113,8 @@ ROLES = {
     # ---- values of a lane: how many registers, and of how many bits, VALUES says
     "d_value": Operand("d", "value"),
     "d_answer": Operand("d", "value"),
-    "d_num": Operand("d", "value", later=True, told="registers of each lane"),
-    "a_num": Operand("a", "value", told="registers of each lane"),
+    "d_num": Operand("d", "value", later=True, about="registers of each lane"),
+    "a_num": Operand("a", "value", about="registers of each lane"),
     "a_value": Operand("a", "value"),
     "b_value": Operand("b", "value"),
     "c_value": Operand("c", "value"),
@@ -181,8 +181,8 @@ def _present(instruction: Instruction, source: str) -> list[str]:
         slot, colon, words = match[1].partition(": ")
         if not colon:
             return slot if set(slot.split()) & set(instruction.fragments) else ""
-        there = instruction.words.get(slot[1:]) if slot.startswith(".") else getattr(instruction.facts, slot)
-        return words if there else ""
+        present = instruction.words.get(slot[1:]) if slot.startswith(".") else getattr(instruction.facts, slot)
+        return words if present else ""
 
     return re.sub(r"\[(.*?)\]", group, source).split()
 

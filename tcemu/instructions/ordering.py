@@ -22,15 +22,15 @@ from tcemu.instructions.rows import Rows, vocabulary
 from tcemu.instructions.spelling import Spelling, Words
 
 
-def _family(name: str, rest: str, section: str, rows: list[Rows], **told: Any) -> Family:
+def _family(name: str, rest: str, section: str, rows: list[Rows], **fields: Any) -> Family:
     """The family called `name`: its first word is the mnemonic, its second distinguishes it from the others."""
     mnemonic, mark, *_ = name.split(".")
 
     def make(words: Words, row: Rows, opcode: str) -> Instruction:
         return Instruction(opcode, name, section, Shape(), row.gate, {}, {}, words, row.facts)
 
-    told = {"mnemonic": mnemonic, "marks": frozenset({mark}), **told}
-    return Family(name, section, Spelling(name + rest, vocabulary(rows)), tuple(rows), make, **told)
+    fields = {"mnemonic": mnemonic, "marks": frozenset({mark}), **fields}
+    return Family(name, section, Spelling(name + rest, vocabulary(rows)), tuple(rows), make, **fields)
 
 
 _WARPGROUP, _THREAD = Facts(lanes=128), Facts(lanes=1)

@@ -51,15 +51,15 @@ def parse(instruction: str | Instruction, target: str | None = None, ptx: str | 
         ...
     tcemu.errors.IllegalInstruction: mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 does not exist on sm_75: ...
     """
-    found = instruction if isinstance(instruction, Instruction) else _found(_as_opcode(instruction), target, ptx)
+    parsed = instruction if isinstance(instruction, Instruction) else _looked_up(_as_opcode(instruction), target, ptx)
     if target is not None:
-        _check_target(found, target)
+        _check_target(parsed, target)
     if ptx is not None:
-        _check_ptx(found, ptx, target)
-    return found if target is None else found.on(target_named(target))
+        _check_ptx(parsed, ptx, target)
+    return parsed if target is None else parsed.on(target_named(target))
 
 
-def _found(text: str, target: str | None, ptx: str | None) -> Instruction:
+def _looked_up(text: str, target: str | None, ptx: str | None) -> Instruction:
     try:
         return _parse(text)
     except IllegalInstruction:
@@ -76,8 +76,8 @@ class _Where:
     ptx: str | None
 
     def __call__(self, gate: Gate) -> bool:
-        there = self.target is None or gate.admits(self.target)
-        return there and (self.ptx is None or gate.admits_ptx(self.ptx))
+        admitted = self.target is None or gate.admits(self.target)
+        return admitted and (self.ptx is None or gate.admits_ptx(self.ptx))
 
 
 def _as_opcode(text: object) -> str:
@@ -104,33 +104,33 @@ def _parse(text: str, where: Where = anywhere) -> Instruction:
     except IllegalInstruction as error:
         raise IllegalInstruction(f"{_shown(opcode)}: {_misread(opcode, error, family, where)}") from None
     try:
-        found = family.find(words, where)
+        parsed = family.find(words, where)
     except IllegalInstruction as error:
         raise IllegalInstruction(f"{_shown(opcode)}: {error} (PTX ISA {family.section})") from None
-    if not family.begins(parts, found.opcode):
-        told = f"its first words are in the wrong order. Nearest legal form: {found} (PTX ISA {family.section})"
-        raise IllegalInstruction(f"{_shown(opcode)}: {told}")
-    return found
+    if not family.begins(parts, parsed.opcode):
+        problem = f"its first words are in the wrong order. Nearest legal form: {parsed} (PTX ISA {family.section})"
+        raise IllegalInstruction(f"{_shown(opcode)}: {problem}")
+    return parsed
 
 
 def _misread(opcode: str, error: IllegalInstruction, claimed: Family, where: Where) -> str:
     """Why an opcode is unreadable, in the words of the family that was probably meant, and the nearest legal form."""
     near, family = _meant(opcode, claimed.mnemonic, claimed)
-    told: object = error
+    problem: object = error
     try:
         family.spelling.read(opcode, like=near.opcode)
     except IllegalInstruction as better:
-        told = better
+        problem = better
     asked = _words(opcode)
     guess = family.spelling.guess(".".join(asked))
     dropped = [word for word in Counter(asked) - Counter(guess.values()) if family.spelling.takes(word)]
     lesson = "" if dropped else family.lesson(guess)  # which knows nothing of a word too many
-    return f"{lesson or told} {_told(near, family, where)}"
+    return f"{lesson or problem} {_hint(near, family, where)}"
 
 
-def _told(near: Instruction, family: Family, where: Where) -> str:
+def _hint(near: Instruction, family: Family, where: Where) -> str:
     """The nearest legal form, or the nearest that exists there, and the section."""
-    return f"{family.told(dict(near.words), where)} (PTX ISA {family.section})"
+    return f"{family.hint(dict(near.words), where)} (PTX ISA {family.section})"
 
 
 def _meant(opcode: str, mnemonic: str, claimed: Family | None = None) -> tuple[Instruction, Family]:
@@ -194,12 +194,12 @@ def _shown(opcode: str) -> str:
 def _unknown(opcode: str, mnemonic: str, where: Where) -> str:
     if mnemonic in _MNEMONICS:
         seconds = listing(sorted({start.removeprefix(mnemonic) for start in _starts_of(mnemonic)}))
-        near = _told(*_meant(opcode, mnemonic), where)
+        near = _hint(*_meant(opcode, mnemonic), where)
         return f"{mnemonic} is followed by {seconds}; this version runs no other form. {near}"
     known = f"This version knows {listing(_MNEMONICS, 'and')} (PTX ISA 9.7)"
-    told = instead(mnemonic)
-    if told:  # it exists, so it is not corrected to a similar one
-        return f"PTX has {mnemonic}; {told}. {known}"
+    advice = instead(mnemonic)
+    if advice:  # it exists, so it is not corrected to a similar one
+        return f"PTX has {mnemonic}; {advice}. {known}"
     if mnemonic in _SASS:
         return f"this is SASS, which ptxas generates from PTX; the PTX instruction is {_SASS[mnemonic]}. {known}"
     called = opcode_of(opcode)
@@ -208,15 +208,15 @@ def _unknown(opcode: str, mnemonic: str, where: Where) -> str:
     small = opcode.lower()
     family = next((family for family in reversed(FAMILIES) if family.claims(small.split("."))), None)
     if family is not None and small != opcode:
-        return f"PTX is written in lower case. {_told(_nearest(small, family), family, where)}"
+        return f"PTX is written in lower case. {_hint(_nearest(small, family), family, where)}"
     return f"no instruction is called {shown(mnemonic)}.{_mnemonic_meant(mnemonic.lower()[:80])} {known}"
 
 
 def _mnemonic_meant(word: str) -> str:
     """A hint for an unknown mnemonic: the one that it misspells, or that is part of it, as in CUDA's __shfl_sync."""
-    found = [each for each in word.split("_") if each in _MNEMONICS]
-    found = found or nearest(word, _MNEMONICS, cutoff=0.7)
-    return f" Did you mean {found[0]!r}?" if found else ""
+    mnemonics = [each for each in word.split("_") if each in _MNEMONICS]
+    mnemonics = mnemonics or nearest(word, _MNEMONICS, cutoff=0.7)
+    return f" Did you mean {mnemonics[0]!r}?" if mnemonics else ""
 
 
 def _starts_of(mnemonic: str) -> list[str]:
@@ -229,14 +229,14 @@ def _starts_of(mnemonic: str) -> list[str]:
     ]
 
 
-def _target(given: object) -> Target:
-    if not isinstance(given, str):
-        raise TargetError(f"a target must be a string, e.g. 'sm_90a'; got {shown(given)}")
-    return target_named(given)
+def _target(name: object) -> Target:
+    if not isinstance(name, str):
+        raise TargetError(f"a target must be a string, e.g. 'sm_90a'; got {shown(name)}")
+    return target_named(name)
 
 
-def _check_target(instruction: Instruction, given: object) -> None:
-    target = _target(given)
+def _check_target(instruction: Instruction, name: object) -> None:
+    target = _target(name)
     if not instruction.gate.admits(target):
         raise IllegalInstruction(
             f"{instruction} does not exist on {target}: it needs {instruction.gate.targets} "
@@ -253,13 +253,13 @@ def _alternative(instruction: Instruction, target: Target) -> str:
         return f" Compile for {own}: {target} has only what {later} have too."
     family = family_of(instruction)
     words = dict(instruction.words)
-    found = family.nearest_where(words, lambda gate: gate.admits(target))
+    nearest_there = family.nearest_where(words, lambda gate: gate.admits(target))
     why = next((f" {each.reason}" for each in family.refusals if each.applies(words)), "")
-    if found is None:
+    if nearest_there is None:
         return f" {target} has no such instruction.{why}"
-    if any(found.words.get(slot) != words.get(slot) for slot in TYPED):
+    if any(nearest_there.words.get(slot) != words.get(slot) for slot in TYPED):
         return f" {target} has no such instruction with these types.{why}"
-    return f" Nearest form there: {found.opcode}"
+    return f" Nearest form there: {nearest_there.opcode}"
 
 
 def _check_ptx(instruction: Instruction, ptx: str, target: str | None) -> None:

@@ -38,7 +38,7 @@ def family(
     *,
     stems: Iterable[str] = (),
     sequence: tuple[str, ...] = (),
-    **told: Any,
+    **fields: Any,
 ) -> Family:
     """The family called `name`, spelt by `template`; its opcodes begin with one of `stems`, by default with `name`.
 
@@ -49,30 +49,30 @@ def family(
         return Instruction(opcode, name, section, Shape(), row.gate_of(words), {}, {}, words, row.facts)
 
     mnemonic, _, _ = name.partition(".")
-    begins = tuple(stems) or (() if "marks" in told else (name,))
-    told |= {"mnemonic": mnemonic, "stems": begins, "plain": True}
-    found = vocabulary(rows)
+    begins = tuple(stems) or (() if "marks" in fields else (name,))
+    fields |= {"mnemonic": mnemonic, "stems": begins, "plain": True}
+    slots = vocabulary(rows)
     # the nearest form keeps the other words rather than the vector
-    words = {slot: found[slot] for slot in sorted(re.findall(r"{(\w+)}", template), key=lambda slot: slot == "vec")}
+    words = {slot: slots[slot] for slot in sorted(re.findall(r"{(\w+)}", template), key=lambda slot: slot == "vec")}
     ends = sequence or (("dst", "src") if {"dst", "src"} <= set(words) else ())
-    return Family(name, section, Spelling(template, words, ends), tuple(rows), make, **told)
+    return Family(name, section, Spelling(template, words, ends), tuple(rows), make, **fields)
 
 
-def single(name: str, section: str, row: Rows, **told: Any) -> Family:
+def single(name: str, section: str, row: Rows, **fields: Any) -> Family:
     """A family with a single form, spelt like its name."""
-    return family(name, name, section, [row], **told)
+    return family(name, name, section, [row], **fields)
 
 
 def combined(*choices: Iterable[Part], facts: Facts = THREAD, hints: Hints | None = None) -> list[Rows]:
     """Rows for every combination of one part from each choice; a row needs what all of its parts need."""
-    found = []
+    rows = []
     for parts in product(*choices):
         slots: dict[str, Iterable[str]] = {}
         for part in parts:
             slots |= part.slots
         ptx, since = latest(*((part.ptx, part.since) for part in parts))
-        found.append(Rows(slots, ptx, since, facts, hints or {}))
-    return found
+        rows.append(Rows(slots, ptx, since, facts, hints or {}))
+    return rows
 
 
 def one(ptx: str = OLDEST[0], since: str = OLDEST[1], facts: Facts = THREAD, **slots: str) -> Rows:

@@ -78,25 +78,25 @@ class Rows:
     def admits(self, words: Words) -> bool:
         """Whether one of the forms is spelt with `words`."""
         left = {slot: word for slot, word in words.items() if word not in self.hints.get(slot, ())}
-        for slots, there in self._sets:
-            if tuple(left.pop(slot, "") for slot in slots) not in there:
+        for slots, combinations in self._sets:
+            if tuple(left.pop(slot, "") for slot in slots) not in combinations:
                 return False
         return not left
 
     def words_of(self, slot: str) -> tuple[str, ...]:
         """The words that a slot may have in these forms, in the order of the row; an empty word means absent."""
         keys = [chosen for chosen in self.choices if any(slot in choice for choice in chosen)]
-        found = [choice.get(slot, "") for chosen in keys for choice in chosen]
-        return tuple(dict.fromkeys(found)) or ("",)
+        words = [choice.get(slot, "") for chosen in keys for choice in chosen]
+        return tuple(dict.fromkeys(words)) or ("",)
 
     def closest(self, words: Words, order: Iterable[str]) -> Words:
         """The form that is nearest; of equals, one that agrees in earlier slots of `order`. Hints that fit stay."""
         slots = list(order)
-        found = {slot: words[slot] for slot, fit in self.hints.items() if words.get(slot) in fit}
+        closest = {slot: words[slot] for slot, fit in self.hints.items() if words.get(slot) in fit}
         for named, chosen in self.keys:  # no two keys share a slot
             own = named.split()
-            found |= _nearest(named, chosen, tuple((slot, words.get(slot)) for slot in slots if slot in own))
-        return found
+            closest |= _nearest(named, chosen, tuple((slot, words.get(slot)) for slot in slots if slot in own))
+        return closest
 
     @cached_property
     def _sets(self) -> tuple[tuple[tuple[str, ...], frozenset[tuple[str, ...]]], ...]:
@@ -114,10 +114,10 @@ class Rows:
     @cached_property
     def alone(self) -> dict[str, frozenset[str]]:
         """The words that each slot may have, regardless of the others."""
-        found: dict[str, frozenset[str]] = {}
+        alone: dict[str, frozenset[str]] = {}
         for key in self.keys:
-            found |= _apart(*key)
-        return found
+            alone |= _apart(*key)
+        return alone
 
 
 # These are cached because many rows share a key and its words.
@@ -148,18 +148,18 @@ def _together(slots: str, chosen: tuple[str, ...]) -> tuple[tuple[str, ...], fro
 @cache
 def _apart(slots: str, chosen: tuple[str, ...]) -> dict[str, frozenset[str]]:
     """The words that each slot of a key may have, regardless of the others."""
-    names, there = _together(slots, chosen)
-    return {slot: frozenset(choice[place] for choice in there) for place, slot in enumerate(names)}
+    names, choices = _together(slots, chosen)
+    return {slot: frozenset(choice[place] for choice in choices) for place, slot in enumerate(names)}
 
 
 @cache
 def _spelt(slots: str, chosen: tuple[str, ...]) -> dict[str, dict[str, None]]:
     """The words of each slot of a key, in the order in which the choices first have them."""
-    found: dict[str, dict[str, None]] = {}
+    spelt: dict[str, dict[str, None]] = {}
     for choice in _choices(slots, chosen):
         for slot, word in choice.items():
-            found.setdefault(slot, {})[word] = None
-    return found
+            spelt.setdefault(slot, {})[word] = None
+    return spelt
 
 
 def latest(*needs: Sequence[str]) -> tuple[str, str]:
@@ -170,9 +170,9 @@ def latest(*needs: Sequence[str]) -> tuple[str, str]:
 
 def rank(one: Words, words: Words, slots: Iterable[str]) -> tuple[float, list[bool], int]:
     """A sort key: how far a form is from `words`, then in which slots it differs, then how many words it has."""
-    there = list(slots)
-    differ = [slot not in words or one.get(slot) != words[slot] for slot in there]
-    return round(far(words, one, there), 6), differ, len(one)
+    compared = list(slots)
+    differ = [slot not in words or one.get(slot) != words[slot] for slot in compared]
+    return round(far(words, one, compared), 6), differ, len(one)
 
 
 #: The words of a slot that a row does not have.

@@ -40,33 +40,33 @@ def run(
     ((32, 4), dtype('uint32'), np.float32(8.0))
     """
     try:
-        family, found, operation = prepared(instruction, target)
+        family, parsed, operation = prepared(instruction, target)
     except TypeError:  # an unhashable argument is not text
         raise IllegalInstruction(
             f"instruction and target must be strings; got {type(instruction).__name__} and {type(target).__name__}"
         ) from None
     memories = {"shared": shared, "memory": memory}
-    for name, given in memories.items():
-        if given is not None and name not in family.memories:
+    for name, array in memories.items():
+        if array is not None and name not in family.memories:
             touched = listing(sorted(family.memories)) if family.memories else "registers only"
-            raise OperandError(f"{found} does not take {name}=: it accesses {touched}")
+            raise OperandError(f"{parsed} does not take {name}=: it accesses {touched}")
     if family.execute is None:
         raise OperandError(
-            f"{found} only has a meaning in a kernel; tcemu.run executes one instruction by itself. Run a kernel with "
-            f"tcemu.launch (PTX ISA {found.section})"
+            f"{parsed} only has a meaning in a kernel; tcemu.run executes one instruction by itself. Run a kernel with "
+            f"tcemu.launch (PTX ISA {parsed.section})"
         )
     try:
-        return family.execute(found, operation, operands, memories)
+        return family.execute(parsed, operation, operands, memories)
     except OperandError as error:
-        raise placed(error, found) from None
+        raise placed(error, parsed) from None
 
 
 @lru_cache(maxsize=1024)
 def prepared(instruction: str | Instruction, target: str) -> tuple[Family, Instruction, Operation | None]:
     """The family, the instruction as it is on `target`, and what it computes there, if it computes."""
-    found = parse(instruction, target)
-    family = family_of(found)
-    return family, found, operation_on(found, target) if family.computes else None
+    parsed = parse(instruction, target)
+    family = family_of(parsed)
+    return family, parsed, operation_on(parsed, target) if family.computes else None
 
 
 @lru_cache(maxsize=4096)

@@ -98,8 +98,8 @@ class Spelling:
 
     def write(self, words: Mapping[str, str]) -> str:
         """The opcode in the documented order, without the slots that have no word."""
-        there = (text for text, slots in self._parts if slots is None or any(words.get(slot) for slot in slots))
-        return "".join(there).format_map(words)
+        parts = (text for text, slots in self._parts if slots is None or any(words.get(slot) for slot in slots))
+        return "".join(parts).format_map(words)
 
     @cached_property
     def _parts(self) -> list[tuple[str, list[str] | None]]:
@@ -191,9 +191,9 @@ class Spelling:
 
     def _complain_of_order(self, words: Words) -> None:
         """Raise IllegalInstruction if ordered slots are out of order; `words` has the slots in the text's order."""
-        found = [slot for slot in words if slot in self.sequence]
+        order = [slot for slot in words if slot in self.sequence]
         wanted = [slot for slot in self.sequence if slot in words]
-        if found != wanted:
+        if order != wanted:
             first = " before ".join(f".{words[slot]}" for slot in wanted)
             raise IllegalInstruction(f"the .{' and .'.join(wanted)} qualifiers must be in this order: {first}.")
 

@@ -119,9 +119,9 @@ def target_named(name: str) -> Target:
     renamed = re.fullmatch(r"sm_([0-9]+)([af]?)", name)
     if renamed and renamed[1] in _RENAMED:
         return Target(int(_RENAMED[renamed[1]][0]), renamed[2], renamed[1])
-    found = product(name) or ()
-    if len(found) == 1:
-        return TARGETS[found[0]]
+    targets = product(name) or ()
+    if len(targets) == 1:
+        return TARGETS[targets[0]]
     raise TargetError(f"no target is called {shown(name)}.{meant(name)} The targets are {listing(TARGETS, 'and')}.")
 
 
@@ -134,26 +134,26 @@ def product(name: str) -> tuple[str, ...] | None:
     (('sm_80',), (), None)
     """
     word = re.sub(_BESIDE, "", name[:80].lower())
-    return next((found for pattern, found in _PRODUCTS.items() if re.fullmatch(pattern, word)), None)
+    return next((targets for pattern, targets in _PRODUCTS.items() if re.fullmatch(pattern, word)), None)
 
 
 def meant(name: str) -> str:
     """The target that a name in any spelling probably means, as a hint: a GPU, an architecture, or a number."""
-    found = product(name)
-    if found is not None:
-        return f" The target of {name.strip()} is {listing(map(repr, found))}." if found else _TOO_OLD
+    targets = product(name)
+    if targets is not None:
+        return f" The target of {name.strip()} is {listing(map(repr, targets))}." if targets else _TOO_OLD
     word = re.sub(_BESIDE, "", name[:80].lower())
-    given = re.fullmatch(r"(?P<sm>[a-z]*?)(?P<number>[0-9]{1,2}\.?[0-9])(?P<suffix>[a-z]?)", word)
-    if not given or (given["sm"] and not nearest(given["sm"], ("sm", "compute", "cc", "arch"), cutoff=0.6)):
+    match = re.fullmatch(r"(?P<sm>[a-z]*?)(?P<number>[0-9]{1,2}\.?[0-9])(?P<suffix>[a-z]?)", word)
+    if not match or (match["sm"] and not nearest(match["sm"], ("sm", "compute", "cc", "arch"), cutoff=0.6)):
         begun = [each for each in TARGETS if word[:-1] and each.replace("_", "").startswith(word)]
         return f" Did you mean {listing(map(repr, begun))}?" if 0 < len(begun) <= 4 else ""
-    number = given["number"].replace(".", "")
+    number = match["number"].replace(".", "")
     if number in _RENAMED:
-        old, new = (f"sm_{each}{given['suffix']}" for each in (number, _RENAMED[number][0]))
+        old, new = (f"sm_{each}{match['suffix']}" for each in (number, _RENAMED[number][0]))
         return f" CUDA 13 renamed {old} to {new!r}, the target of Thor."
     if int(number) < min(_FAMILIES):
         return _TOO_OLD
-    wanted = [each for each in (f"sm_{number}{given['suffix']}", f"sm_{number}") if each in TARGETS][:1]
+    wanted = [each for each in (f"sm_{number}{match['suffix']}", f"sm_{number}") if each in TARGETS][:1]
     wanted = wanted or [f"sm_{chip}" for chip in _FAMILIES if chip // 10 == int(number) // 10]
     return f" Did you mean {listing(map(repr, wanted))}?" if wanted else ""
 

@@ -34,37 +34,37 @@ GROUPS = ("cta_group::1", "cta_group::2")
 
 #: Operands that only these families have.
 ROLES = {
-    "taddr": Operand("taddr", "tensor address", uniform=True, told="address in Tensor Memory"),
+    "taddr": Operand("taddr", "tensor address", uniform=True, about="address in Tensor Memory"),
     # PTX writes it without brackets
     "allocated": Operand(
         "taddr",
         "value",
         registers=1,
         uniform=True,
-        told="address in Tensor Memory that an allocation gave",
+        about="address in Tensor Memory that an allocation gave",
     ),
-    "n_columns": Operand("n_columns", "value", registers=1, uniform=True, told="number of columns"),
+    "n_columns": Operand("n_columns", "value", registers=1, uniform=True, about="number of columns"),
     "half_split": Operand(
         "half_split",
         "immediate",
         uniform=True,
-        told="columns from the first half of the lanes to the second",
+        about="columns from the first half of the lanes to the second",
     ),
-    "s_desc": Operand("s_desc", "descriptor", bits=64, uniform=True, told="descriptor of the matrix in shared memory"),
+    "s_desc": Operand("s_desc", "descriptor", bits=64, uniform=True, about="descriptor of the matrix in shared memory"),
     "result_address": Operand(
         "destination",
         "pointer",
         bits=64,
         uniform=True,
-        told="where in shared memory the address of the columns is written",
+        about="where in shared memory the address of the columns is written",
     ),
-    "reduced": Operand("reduced", "value", "out", registers=1, told="the smallest or largest of the registers"),
+    "reduced": Operand("reduced", "value", "out", registers=1, about="the smallest or largest of the registers"),
     "cta_mask_32": Operand(
         "cta_mask",
         "value",
         registers=1,
         uniform=True,
-        told="which blocks of the cluster get an arrival, one bit each",
+        about="which blocks of the cluster get an arrival, one bit each",
     ),
 }
 
@@ -75,8 +75,8 @@ def tells_places(instruction: Instruction, target: Target) -> Iterator[str]:
     yield f"Places in Tensor Memory: {known.known} ({known.note})."
 
 
-def _family(name: str, rest: str, section: str, rows: list[Rows], **told: Any) -> Family:
-    return family(name, name + rest, f"{SECTION}.{section}", rows, roles=ROLES, **told)
+def _family(name: str, rest: str, section: str, rows: list[Rows], **fields: Any) -> Family:
+    return family(name, name + rest, f"{SECTION}.{section}", rows, roles=ROLES, **fields)
 
 
 # ---------------------------------------------------------------------------------------------------- allocation

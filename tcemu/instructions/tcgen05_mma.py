@@ -42,35 +42,35 @@ _SHIFTED = ("", "collector::a::lastuse", "collector::a::discard")
 
 # fmt: off
 ROLES = {
-    "d_tensor": Operand("d", "tensor address", uniform=True, told="address of D in Tensor Memory"),
+    "d_tensor": Operand("d", "tensor address", uniform=True, about="address of D in Tensor Memory"),
     "a_matrix": Operand(
         "a", "descriptor", bits=64, described=True, uniform=True,
-        told="descriptor of A in shared memory, or its address in Tensor Memory",
+        about="descriptor of A in shared memory, or its address in Tensor Memory",
     ),
-    "b_matrix": Operand("b", "descriptor", bits=64, uniform=True, told="descriptor of B in shared memory"),
+    "b_matrix": Operand("b", "descriptor", bits=64, uniform=True, about="descriptor of B in shared memory"),
     "sp_meta": Operand(
         "sp_meta", "tensor address", uniform=True,
-        told="address of a sparse A's metadata in Tensor Memory",
+        about="address of a sparse A's metadata in Tensor Memory",
     ),
-    "lut": Operand("lut", "tensor address", uniform=True, told="address of the table in Tensor Memory"),
-    "idesc": Operand("idesc", "value", registers=1, uniform=True, told="instruction descriptor: shape, types, signs"),
-    "scale_a": Operand("scale_a", "tensor address", uniform=True, told="address of A's scales in Tensor Memory"),
-    "scale_b": Operand("scale_b", "tensor address", uniform=True, told="address of B's scales in Tensor Memory"),
+    "lut": Operand("lut", "tensor address", uniform=True, about="address of the table in Tensor Memory"),
+    "idesc": Operand("idesc", "value", registers=1, uniform=True, about="instruction descriptor: shape, types, signs"),
+    "scale_a": Operand("scale_a", "tensor address", uniform=True, about="address of A's scales in Tensor Memory"),
+    "scale_b": Operand("scale_b", "tensor address", uniform=True, about="address of B's scales in Tensor Memory"),
     "disable_output_lane": Operand(
         "disable_output_lane", "lane mask", registers=4, uniform=True,
-        told="lanes of Tensor Memory that stay as they are, one bit each",
+        about="lanes of Tensor Memory that stay as they are, one bit each",
     ),
     "enable_input_d": Operand(
         "enable_input_d", "predicate", bits=1, uniform=True,
-        told="whether D is added; otherwise sums start from 0",
+        about="whether D is added; otherwise sums start from 0",
     ),
     "scale_input_d": Operand(
         "scale_input_d", "immediate", choices=tuple(range(16)), uniform=True,
-        told="D is multiplied by 2 to the power of minus this number",
+        about="D is multiplied by 2 to the power of minus this number",
     ),
     "zero_column_mask": Operand(
         "zero_column_mask", "value", registers=1, bits=64, uniform=True,
-        told="which columns of B count as zero",
+        about="which columns of B count as zero",
     ),
 }
 # fmt: on
@@ -150,20 +150,20 @@ def _tells(instruction: Instruction, target: Target) -> Iterator[str]:
     if kind is None:
         return
     family, depth = family_of_sums(instruction), kind.k
-    found: dict[tuple[str, str, str], list[str]] = {}
+    groups: dict[tuple[str, str, str], list[str]] = {}
     for d, a in product(kind.d, kind.types):
         try:
             row = find(target.number, family, "", a, a, d, d)
         except ArithmeticUnknown:
             continue
-        found.setdefault((d, in_words(row.model, depth), f"{row.known}: {row.note}"), []).append(a)
-    for (d, sums, known), types in found.items():
+        groups.setdefault((d, in_words(row.model, depth), f"{row.known}: {row.note}"), []).append(a)
+    for (d, sums, known), types in groups.items():
         yield f"{d} from {listing(types, 'and')}: {sums} ({known})."
     yield from tells_places(instruction, target)
 
 
-def _family(name: str, rest: str, section: str, rows: list[Rows], **told: Any) -> Family:
-    return family(name, name + rest, f"{SECTION}.10.9.{section}", rows, roles=ROLES, tells=_tells, **told)
+def _family(name: str, rest: str, section: str, rows: list[Rows], **fields: Any) -> Family:
+    return family(name, name + rest, f"{SECTION}.10.9.{section}", rows, roles=ROLES, tells=_tells, **fields)
 
 
 _BETWEEN = "[.decompress: lut] [.sp: sp_meta] idesc [.block_scale: scale_a scale_b]"

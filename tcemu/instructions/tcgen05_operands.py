@@ -1,7 +1,7 @@
 """Which operands the instructions of tcgen05 take in a program's text, as ptxas 13.5 does; others are told what fits.
 
-A front end describes each operand (`Given`); `assigned` says which role each has, because tcgen05.mma has an optional
-one in the middle, and an A that may be a descriptor or an address.
+A front end describes each operand (`Argument`); `assigned` says which role each has, because tcgen05.mma has an
+optional one in the middle, and an A that may be a descriptor or an address.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _COLUMNS, _MOST = 32, 512
 _SCALES_D = Gate("8.6", ("sm_100f",))
 
 
-class Given(NamedTuple):
+class Argument(NamedTuple):
     """An operand as the text has it."""
 
     form: Form
@@ -39,16 +39,19 @@ class Given(NamedTuple):
     text: str = ""
 
 
-def assigned(instruction: Instruction, given: Sequence[Given]) -> list[Operand]:
+def assigned(instruction: Instruction, arguments: Sequence[Argument]) -> list[Operand]:
     """The operand that each given one is, in the same order. Raises OperandError, which says what does not fit."""
     operands = [_sized(instruction, each) for each in instruction.operands]
-    found = _matched(instruction, operands, given)
-    if found is None:
-        raise OperandError(f"{_complaint(instruction, operands, given)} (PTX ISA {instruction.section})")
-    wrong = next((told for one, each in zip(found, given, strict=True) if (told := _wrong(instruction, one, each))), "")
-    if wrong or (wrong := _wrong_together(instruction, {each.role for each in found})):
+    matched = _matched(instruction, operands, arguments)
+    if matched is None:
+        raise OperandError(f"{_complaint(instruction, operands, arguments)} (PTX ISA {instruction.section})")
+    wrong = next(
+        (problem for one, each in zip(matched, arguments, strict=True) if (problem := _wrong(instruction, one, each))),
+        "",
+    )
+    if wrong or (wrong := _wrong_together(instruction, {each.role for each in matched})):
         raise OperandError(f"{instruction}: {wrong} (PTX ISA {instruction.section})")
-    return found
+    return matched
 
 
 def _wrong_together(instruction: Instruction, roles: set[str]) -> str:
@@ -79,78 +82,82 @@ def _sized(instruction: Instruction, operand: Operand) -> Operand:
     return replace(operand, registers=4 * int(instruction.words["cta_group"][-1]))
 
 
-def _matched(instruction: Instruction, operands: Sequence[Operand], given: Sequence[Given]) -> list[Operand] | None:
+def _matched(
+    instruction: Instruction, operands: Sequence[Operand], arguments: Sequence[Argument]
+) -> list[Operand] | None:
     """The operands in the order of what is given; optional ones that are not there are left out."""
     if not operands:
-        return None if given else []
+        return None if arguments else []
     first, rest = operands[0], operands[1:]
-    if given and _FORMS[first.kind](instruction, first, given[0]):
-        later = _matched(instruction, rest, given[1:])
+    if arguments and _FORMS[first.kind](instruction, first, arguments[0]):
+        later = _matched(instruction, rest, arguments[1:])
         if later is not None:
             return [first, *later]
-    return _matched(instruction, rest, given) if first.optional else None
+    return _matched(instruction, rest, arguments) if first.optional else None
 
 
-def _complaint(instruction: Instruction, operands: Sequence[Operand], given: Sequence[Given]) -> str:
+def _complaint(instruction: Instruction, operands: Sequence[Operand], arguments: Sequence[Argument]) -> str:
     """What is wrong: too many, too few, or the first that does not fit."""
     needed = [each for each in operands if not each.optional]
-    if not len(needed) <= len(given) <= len(operands):
+    if not len(needed) <= len(arguments) <= len(operands):
         names = listing([f"{each.role}{'?' * each.optional}" for each in operands], "and") or "nothing"
-        return f"{instruction} takes {names}; got {len(given)} operand{'s' * (len(given) != 1)}"
+        return f"{instruction} takes {names}; got {len(arguments)} operand{'s' * (len(arguments) != 1)}"
     at = 0
     for operand in operands:
-        if at < len(given) and _FORMS[operand.kind](instruction, operand, given[at]):
+        if at < len(arguments) and _FORMS[operand.kind](instruction, operand, arguments[at]):
             at += 1
         elif not operand.optional:
-            got = given[at].text or given[at].form if at < len(given) else "nothing"
+            got = arguments[at].text or arguments[at].form if at < len(arguments) else "nothing"
             return f"{instruction}: {operand.role} is {_described(instruction, operand)}; got {got}"
-    got = given[at].text or given[at].form
+    got = arguments[at].text or arguments[at].form
     return f"{instruction}: {got} is no operand that it takes there"
 
 
 # ---------------------------------------------------------------------------------------------------- forms
 
 
-def _is_register(given: Given, bits: int) -> bool:
-    return given.form == "register" and given.bits == bits and not given.floats
+def _is_register(argument: Argument, bits: int) -> bool:
+    return argument.form == "register" and argument.bits == bits and not argument.floats
 
 
-def _tensor(_: Instruction, __: Operand, given: Given) -> bool:
-    return given.form == "address" and given.bits == 32 and not given.floats
+def _tensor(_: Instruction, __: Operand, argument: Argument) -> bool:
+    return argument.form == "address" and argument.bits == 32 and not argument.floats
 
 
-def _described_tile(instruction: Instruction, operand: Operand, given: Given) -> bool:
-    if operand.described and _tensor(instruction, operand, given):
+def _described_tile(instruction: Instruction, operand: Operand, argument: Argument) -> bool:
+    if operand.described and _tensor(instruction, operand, argument):
         return True
-    return not instruction.facts.shifts & operand.described and (_is_register(given, 64) or given.form == "number")
+    return not instruction.facts.shifts & operand.described and (
+        _is_register(argument, 64) or argument.form == "number"
+    )
 
 
-def _address(_: Instruction, __: Operand, given: Given) -> bool:
-    return given.form == "address" and not given.floats and given.bits in (0, 32, 64)
+def _address(_: Instruction, __: Operand, argument: Argument) -> bool:
+    return argument.form == "address" and not argument.floats and argument.bits in (0, 32, 64)
 
 
-def _value(instruction: Instruction, operand: Operand, given: Given) -> bool:
+def _value(instruction: Instruction, operand: Operand, argument: Argument) -> bool:
     if (instruction.family, operand.role) in _IN_BRACES:
-        return _vector(instruction, operand, given)
+        return _vector(instruction, operand, argument)
     if operand.written:  # what tcgen05.ld.red found
-        return given.form in ("register", "vector") and given.bits == 32 and given.registers == 1
-    return _is_register(given, operand.bits) or given.form == "number"
+        return argument.form in ("register", "vector") and argument.bits == 32 and argument.registers == 1
+    return _is_register(argument, operand.bits) or argument.form == "number"
 
 
-def _vector(_: Instruction, operand: Operand, given: Given) -> bool:
-    return given.form == "vector" and given.bits == 32 and given.registers == operand.registers
+def _vector(_: Instruction, operand: Operand, argument: Argument) -> bool:
+    return argument.form == "vector" and argument.bits == 32 and argument.registers == operand.registers
 
 
-def _number(_: Instruction, __: Operand, given: Given) -> bool:
-    return given.form == "number"
+def _number(_: Instruction, __: Operand, argument: Argument) -> bool:
+    return argument.form == "number"
 
 
-def _predicate(_: Instruction, __: Operand, given: Given) -> bool:
-    return given.form in ("predicate", "number")
+def _predicate(_: Instruction, __: Operand, argument: Argument) -> bool:
+    return argument.form in ("predicate", "number")
 
 
 #: What fits an operand of each kind.
-_FORMS: dict[str, Callable[[Instruction, Operand, Given], bool]] = {
+_FORMS: dict[str, Callable[[Instruction, Operand, Argument], bool]] = {
     "tensor address": _tensor, "descriptor": _described_tile, "pointer": _address, "address": _address,
     "value": _value, "immediate": _number, "predicate": _predicate, "lane mask": _vector,
 }  # fmt: skip
@@ -176,16 +183,16 @@ def _described(instruction: Instruction, operand: Operand) -> str:
 # ---------------------------------------------------------------------------------------------------- numbers
 
 
-def _wrong(instruction: Instruction, operand: Operand, given: Given) -> str:
+def _wrong(instruction: Instruction, operand: Operand, argument: Argument) -> str:
     """What is wrong with a number, which ptxas checks in the text; empty if nothing is."""
-    if given.form != "number":
+    if argument.form != "number":
         return ""
     if operand.role == "n_columns":
-        return _wrong_columns(given.value, "exclusive" in instruction.words)
-    if operand.role == "scale_input_d" and instruction.words["kind"] in _FLOATS and given.value not in range(16):
-        return f"scale_input_d is {given.value}; it must be from 0 to 15"
-    if operand.role == "cta_mask" and operand.bits == 16 and not 0 <= given.value < 1 << 16:
-        return f"the mask of blocks is {given.value}; it has 16 bits"
+        return _wrong_columns(argument.value, "exclusive" in instruction.words)
+    if operand.role == "scale_input_d" and instruction.words["kind"] in _FLOATS and argument.value not in range(16):
+        return f"scale_input_d is {argument.value}; it must be from 0 to 15"
+    if operand.role == "cta_mask" and operand.bits == 16 and not 0 <= argument.value < 1 << 16:
+        return f"the mask of blocks is {argument.value}; it has 16 bits"
     return ""
 
 

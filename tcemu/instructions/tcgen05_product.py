@@ -49,13 +49,13 @@ class Product:
         """Check that the instruction takes these 32 bits. Raises LayoutError, and ArithmeticUnknown for K = 96."""
         words = instruction.words
         ws = instruction.family == "tcgen05.mma.ws"
-        found = InstructionDescriptor.decode(int(idesc), words["kind"].removeprefix("kind::"), ws)
+        descriptor = InstructionDescriptor.decode(int(idesc), words["kind"].removeprefix("kind::"), ws)
         group = int(words["cta_group"][-1])
         block = block_of(instruction)
-        found.check(cta_group=group, sparse="sp" in words, ws=ws, block=block)
-        if found.k96:
+        descriptor.check(cta_group=group, sparse="sp" in words, ws=ws, block=block)
+        if descriptor.k96:
             raise ArithmeticUnknown(f"{instruction}: where the scales of K = 96 lie has not been published")
-        return cls(instruction, found, target_named(target) if isinstance(target, str) else target)
+        return cls(instruction, descriptor, target_named(target) if isinstance(target, str) else target)
 
     @property
     def kind(self) -> Kind:
@@ -82,17 +82,17 @@ class Product:
     @cached_property
     def row(self) -> Row:
         """The row of the arithmetic table. Raises ArithmeticUnknown."""
-        found, family = self.descriptor, family_of_sums(self.instruction)
-        return find(self.target.number, family, found.shape, found.a, found.b, found.d, found.d)
+        desc, family = self.descriptor, family_of_sums(self.instruction)
+        return find(self.target.number, family, desc.shape, desc.a, desc.b, desc.d, desc.d)
 
     @cached_property
     def operation(self) -> Operation:
         """What one output is: the model over the products that take part."""
-        found = self.descriptor
-        saturate = (("satfinite", "satfinite"),) if found.saturate else ()
+        desc = self.descriptor
+        saturate = (("satfinite", "satfinite"),) if desc.saturate else ()
         return Operation(
-            self.row.model, found.a, found.b, found.d, found.d, depth=self.stored, qualifiers=saturate,
-            scale=found.scale_type,
+            self.row.model, desc.a, desc.b, desc.d, desc.d, depth=self.stored, qualifiers=saturate,
+            scale=desc.scale_type,
         )  # fmt: skip
 
     def compute(
@@ -117,9 +117,9 @@ class Product:
         if (places is None) == self.descriptor.sparse:
             raise OperandError(f"{self.instruction}: a sparse A has places, a dense one none")
         addend = d if enable_d else np.zeros_like(d)
-        found = self.descriptor
-        left = self._signed(a, found.a, found.negate_a)
-        right = self._signed(b, found.b, found.negate_b)
+        desc = self.descriptor
+        left = self._signed(a, desc.a, desc.negate_a)
+        right = self._signed(b, desc.b, desc.negate_b)
         if not self.kind.scaled:
             return compute(self.operation, left, right, addend, places)
         if scale_a is None or scale_b is None:

@@ -120,17 +120,17 @@ def execute(
     instruction: Instruction, operation: Operation, operands: Sequence[npt.ArrayLike], memories: Mapping[str, Any]
 ) -> Array:
     """The new D."""
-    found = _at_once(instruction, operation, operands, memories)
-    if found is not None:
-        return found
-    given = Operands.of(instruction, operands)
-    d, a, last = given.d, given.a, given.last
+    result = _at_once(instruction, operation, operands, memories)
+    if result is not None:
+        return result
+    read = Operands.of(instruction, operands)
+    d, a, last = read.d, read.a, read.last
     memory = Memory(instruction, memories, generic=("shared",))
-    arrays = {"d": d, "a": a, "b": given.b, "scale_d": last.scale_d}
-    own = {"d": d.shape[:-2], "a": a.shape if given.described else a.shape[:-2]}
-    own |= {"b": given.b.shape, "scale_d": last.scale_d.shape}
-    if given.metadata is not None:
-        arrays["metadata"], own["metadata"] = given.metadata, given.metadata.shape[:-1]
+    arrays = {"d": d, "a": a, "b": read.b, "scale_d": last.scale_d}
+    own = {"d": d.shape[:-2], "a": a.shape if read.described else a.shape[:-2]}
+    own |= {"b": read.b.shape, "scale_d": last.scale_d.shape}
+    if read.metadata is not None:
+        arrays["metadata"], own["metadata"] = read.metadata, read.metadata.shape[:-1]
     arrays["which"], own["which"] = memory.numbers, memory.own
     warpgroups = broadcast(instruction, own)
     takes: dict[str, Take] = {name: take(array, own[name], warpgroups) for name, array in arrays.items()}
@@ -138,7 +138,7 @@ def execute(
     for start in range(0, len(out), _CHUNK):
         some = slice(start, start + _CHUNK)
         parts = {name: part(some) for name, part in takes.items()}
-        out[some] = _execute(instruction, operation, memory, given, parts)
+        out[some] = _execute(instruction, operation, memory, read, parts)
     return out.reshape(*warpgroups, *d.shape[-2:])
 
 
@@ -157,8 +157,8 @@ def _at_once(
     if not (type(d) is np.ndarray and _fits(instruction.fragments["d"], d)):
         return None
     held = type(a) is np.ndarray and _fits(instruction.fragments["a"], a)
-    given = rest[:1] if held else [a, *rest[:1]]
-    descriptors = [each.bits if type(each) is Descriptor else each for each in given]
+    matrices = rest[:1] if held else [a, *rest[:1]]
+    descriptors = [each.bits if type(each) is Descriptor else each for each in matrices]
     if not all(type(each) is int for each in descriptors):
         return None
     issue = issues_of(instruction)(not held, (*descriptors, *rest[1:]))
@@ -177,20 +177,20 @@ def _execute(
     instruction: Instruction,
     operation: Operation,
     memory: Memory,
-    given: Operands,
+    read: Operands,
     parts: Mapping[str, Array],
 ) -> Array:
     """READ registers by layout and shared memory by descriptor; then multiply."""
     m, n, k = instruction.shape
     per = 32 if operation.packed else 1
-    which, last = parts["which"] if memory.own else None, given.last
-    if given.described:
+    which, last = parts["which"] if memory.own else None, read.last
+    if read.described:
         a = _tile(instruction, memory, "a", parts["a"], (m, operation.depth // per), last.mn_major_a, which)
     else:
         a = instruction.fragments["a"].read(parts["a"], words=operation.packed)
     b = _tile(instruction, memory, "b", parts["b"], (n, k // per), last.mn_major_b, which)
     b = np.ascontiguousarray(b.reshape(-1, n, k // per).swapaxes(1, 2))
-    places = stored_places(instruction, parts["metadata"], given.chosen) if "metadata" in parts else None
+    places = stored_places(instruction, parts["metadata"], read.chosen) if "metadata" in parts else None
     return multiply(instruction, operation, last, a, b, parts["d"], parts["scale_d"], places)
 
 

@@ -113,21 +113,21 @@ class Issue:
 
     def plan(self, operation: Operation) -> Any:
         """How the kernels compute it in one pass, from registers and shared memory to registers; None: they do not."""
-        for latest, found in self._latest:
+        for latest, plan in self._latest:
             if latest is operation:
-                return found
+                return plan
         if backend(prod(self.instruction.shape)) != "numba":
             return None
         last, plans = self.last, self.instruction.plans
         signs = last.negate_a, last.negate_b
         key = operation, self.a.key if self.a else None, self.b.key, signs
-        found = plans.get(key, plans)
-        if found is plans:
+        plan = plans.get(key, plans)
+        if plan is plans:
             if len(plans) >= _PLANS:
                 plans.clear()
-            found = plans[key] = self._make_plan(operation)
-        self._latest[:] = [(operation, found)]
-        return found
+            plan = plans[key] = self._make_plan(operation)
+        self._latest[:] = [(operation, plan)]
+        return plan
 
     @cached_property
     def _latest(self) -> list[tuple[Operation, Any]]:
@@ -145,9 +145,9 @@ class Issue:
     def by_plan(self, plan: Any, d: Array, a: Array | None, words: Array) -> Array:
         """The new D (128, n); `words` is shared memory as words of 32 bits."""
         left = words[self.a.base // 4 :] if self.a is not None else np.ascontiguousarray(a).reshape(-1)
-        given = np.ascontiguousarray(d) if self.adds else np.zeros(d.shape, d.dtype)
-        found = plan(left[None], words[self.b.base // 4 :][None], given.reshape(1, -1))
-        return np.asarray(found.reshape(d.shape))
+        sums = np.ascontiguousarray(d) if self.adds else np.zeros(d.shape, d.dtype)
+        result = plan(left[None], words[self.b.base // 4 :][None], sums.reshape(1, -1))
+        return np.asarray(result.reshape(d.shape))
 
 
 def in_words(memory: Array) -> Array:

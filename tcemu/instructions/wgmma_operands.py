@@ -34,19 +34,19 @@ class Operands:
     last: Immediates
 
     @classmethod
-    def of(cls, instruction: Instruction, given: Sequence[npt.ArrayLike]) -> Operands:
+    def of(cls, instruction: Instruction, operands: Sequence[npt.ArrayLike]) -> Operands:
         """Check the operands, in PTX's order. Raises OperandError."""
         sparse = "e" in instruction.fragments
-        if len(given) < 4 + 2 * sparse:
-            told = "d, a, b, metadata, a selector, scale_d" if sparse else "d, a, b, scale_d"
-            raise OperandError(f"{instruction} takes {told} and its immediates; got {len(given)} operands")
-        d = instruction.fragments["d"].check(given[0])
-        described = as_array(given[1], f"{instruction}: a is not an array").dtype != np.uint32
-        a = _descriptors(instruction, "a", given[1]) if described else instruction.fragments["a"].check(given[1])
-        b = _descriptors(instruction, "b", given[2])
-        last = immediates(instruction, given[3 + 2 * sparse :], described)
-        metadata = metadata_registers(instruction, given[3]) if sparse else None
-        return cls(d, a, b, described, metadata, selector(instruction, given[4]) if sparse else 0, last)
+        if len(operands) < 4 + 2 * sparse:
+            expected = "d, a, b, metadata, a selector, scale_d" if sparse else "d, a, b, scale_d"
+            raise OperandError(f"{instruction} takes {expected} and its immediates; got {len(operands)} operands")
+        d = instruction.fragments["d"].check(operands[0])
+        described = as_array(operands[1], f"{instruction}: a is not an array").dtype != np.uint32
+        a = _descriptors(instruction, "a", operands[1]) if described else instruction.fragments["a"].check(operands[1])
+        b = _descriptors(instruction, "b", operands[2])
+        last = immediates(instruction, operands[3 + 2 * sparse :], described)
+        metadata = metadata_registers(instruction, operands[3]) if sparse else None
+        return cls(d, a, b, described, metadata, selector(instruction, operands[4]) if sparse else 0, last)
 
 
 @dataclass(frozen=True)
@@ -60,19 +60,19 @@ class Immediates:
     mn_major_b: bool
 
 
-def immediates(instruction: Instruction, given: Sequence[Any], described: bool) -> Immediates:
+def immediates(instruction: Instruction, arguments: Sequence[Any], described: bool) -> Immediates:
     """Check the operands after b (and metadata), in PTX's order."""
     scales = ["imm_scale_a", "imm_scale_b"] if instruction.facts.negates else []
     trans = (["imm_trans_a"] * described + ["imm_trans_b"]) if instruction.facts.transposes else []
     names = [*scales, *trans]
-    if len(given) != 1 + len(names):
-        told = listing(["scale_d", *names], "and")
+    if len(arguments) != 1 + len(names):
+        expected = listing(["scale_d", *names], "and")
         how = "a descriptor" if described else "registers"
         raise OperandError(
-            f"{instruction} with A in {how} ends with {told}; got {len(given)} of them (PTX ISA {SECTION})"
-            f"{_k_major(instruction) if len(given) > 1 + len(names) else ''}"
+            f"{instruction} with A in {how} ends with {expected}; got {len(arguments)} of them (PTX ISA {SECTION})"
+            f"{_k_major(instruction) if len(arguments) > 1 + len(names) else ''}"
         )
-    values = dict(zip(names, given[1:], strict=True))
+    values = dict(zip(names, arguments[1:], strict=True))
     for name, value in values.items():
         accepted = (-1, 1) if name in scales else (0, 1)
         if not is_whole(value) or value not in accepted:
@@ -80,7 +80,7 @@ def immediates(instruction: Instruction, given: Sequence[Any], described: bool) 
                 f"{instruction}: {name} is an immediate, {listing(accepted)}; got {briefly(value)} (PTX ISA {SECTION})"
             )
     return Immediates(
-        _predicate(instruction, given[0]),
+        _predicate(instruction, arguments[0]),
         values.get("imm_scale_a") == -1,
         values.get("imm_scale_b") == -1,
         values.get("imm_trans_a") == 1,
@@ -100,33 +100,33 @@ def _k_major(instruction: Instruction) -> str:
     )
 
 
-def _predicate(instruction: Instruction, given: Any) -> Array:
-    told = f"{instruction}: scale_d is a predicate, True or False for each warpgroup; got"
-    array = as_array(given, told)
+def _predicate(instruction: Instruction, value: Any) -> Array:
+    expected = f"{instruction}: scale_d is a predicate, True or False for each warpgroup; got"
+    array = as_array(value, expected)
     if array.dtype == bool or (array.dtype.kind in "iu" and ((array == 0) | (array == 1)).all()):
         return array.astype(bool)
-    raise OperandError(f"{told} {briefly(given)}")
+    raise OperandError(f"{expected} {briefly(value)}")
 
 
-def _descriptors(instruction: Instruction, role: str, given: npt.ArrayLike) -> Array:
-    array = as_array(given, f"{instruction}: {role} is not an array")
+def _descriptors(instruction: Instruction, role: str, value: npt.ArrayLike) -> Array:
+    array = as_array(value, f"{instruction}: {role} is not an array")
     if array.dtype == np.uint64:
         return array
-    if isinstance(given, int) and 0 <= given < 1 << 64:
-        return np.array(given, np.uint64)
+    if isinstance(value, int) and 0 <= value < 1 << 64:
+        return np.array(value, np.uint64)
     raise OperandError(
         f"{instruction}: {role} is a matrix descriptor, 64 bits of dtype uint64 (...); got dtype {array.dtype}, shape "
         f"{array.shape} (PTX ISA 9.7.15.5.1.2.2)"
     )
 
 
-def one_descriptor(instruction: Instruction, role: str, given: Any) -> int:
+def one_descriptor(instruction: Instruction, role: str, value: Any) -> int:
     """The 64 bits of one descriptor. Raises OperandError."""
-    if isinstance(given, Descriptor):
-        return given.encode()
-    if type(given) is int and 0 <= given < 1 << 64:
-        return given
-    return int(_descriptors(instruction, role, given))
+    if isinstance(value, Descriptor):
+        return value.encode()
+    if type(value) is int and 0 <= value < 1 << 64:
+        return value
+    return int(_descriptors(instruction, role, value))
 
 
 def element_bytes(instruction: Instruction, role: str) -> int:

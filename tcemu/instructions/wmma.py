@@ -111,7 +111,7 @@ def _repeated(asked: _Asked) -> Layout:
     return modern(asked.role, asked.shape, asked.elements, 32 * 16 // (extent * asked.shape.k))
 
 
-class _Told(NamedTuple):
+class _Row(NamedTuple):
     """A layout (None if unpublished), and the chips, roles, shapes and types (empty: all) that have it."""
 
     chips: frozenset[int]
@@ -120,22 +120,22 @@ class _Told(NamedTuple):
     types: str
     layout: Callable[[_Asked], Layout] | None
 
-    def speaks_of(self, asked: _Asked) -> bool:
+    def applies_to(self, asked: _Asked) -> bool:
         words = (asked.role, self.roles), (str(asked.shape), self.shapes), (asked.type, self.types)
         return all(not accepted or word in accepted.split() for word, accepted in words)
 
 
 _VOLTA, _TURING, _OTHERS = frozenset({70, 72}), frozenset({75}), frozenset[int]()
 #: The first row of a chip that matches a fragment applies; without one, the chip is like the others.
-_TOLD = (
-    _Told(_VOLTA, "a b", "m16n16k16", "f16", lambda asked: volta(asked.role, asked.order)),
-    _Told(_VOLTA, "c d", "m16n16k16", "f16 f32", lambda asked: volta(asked.role, asked.type)),
-    _Told(_VOLTA, "", "", "", None),
-    _Told(_TURING, "c d", "m8n32k16", "s32", lambda _: TURING_S32_M8N32),
-    _Told(_OTHERS, "a b", "", "f16", _repeated),
-    _Told(_OTHERS, "", "", "", _once),
+_LAYOUTS = (
+    _Row(_VOLTA, "a b", "m16n16k16", "f16", lambda asked: volta(asked.role, asked.order)),
+    _Row(_VOLTA, "c d", "m16n16k16", "f16 f32", lambda asked: volta(asked.role, asked.type)),
+    _Row(_VOLTA, "", "", "", None),
+    _Row(_TURING, "c d", "m8n32k16", "s32", lambda _: TURING_S32_M8N32),
+    _Row(_OTHERS, "a b", "", "f16", _repeated),
+    _Row(_OTHERS, "", "", "", _once),
 )
-_CHIPS = tuple(dict.fromkeys(row.chips for row in _TOLD if row.chips))
+_CHIPS = tuple(dict.fromkeys(row.chips for row in _LAYOUTS if row.chips))
 
 
 @cache
@@ -143,17 +143,19 @@ def _fragment(role: str, shape: Shape, type_: str, order: str, chips: frozenset[
     """The fragment on some chips, or None if it has not been published."""
     holder = container(lookup(type_), None)
     asked = _Asked(role, shape, type_, order, holder.elements)
-    told = next(row.layout for row in _TOLD if row.chips in (chips, _OTHERS) and row.speaks_of(asked))
-    return None if told is None else Fragment(role, told(asked), holder)
+    layout = next(row.layout for row in _LAYOUTS if row.chips in (chips, _OTHERS) and row.applies_to(asked))
+    return None if layout is None else Fragment(role, layout(asked), holder)
 
 
 def _fragments(types: Mapping[str, Format], shape: Shape, orders: Mapping[str, str]) -> tuple[Fragments, Any]:
     """The fragments from sm_80 on, and those of chips that differ."""
 
     def on(chips: frozenset[int]) -> Fragments | None:
-        found = {role: _fragment(role, shape, form.name, orders.get(role, ""), chips) for role, form in types.items()}
-        known = {role: fragment for role, fragment in found.items() if fragment}
-        return known if len(known) == len(found) else None
+        fragments = {
+            role: _fragment(role, shape, form.name, orders.get(role, ""), chips) for role, form in types.items()
+        }
+        known = {role: fragment for role, fragment in fragments.items() if fragment}
+        return known if len(known) == len(fragments) else None
 
     others = ((chips, on(chips)) for chips in _CHIPS)
     elsewhere = tuple((chips, None if known is None else {"fragments": known}) for chips, known in others)
@@ -248,12 +250,12 @@ class _Lines:
 
     def check(self, pointer: Array, step: Array, first: int) -> Array:
         """The addresses, if aligned and inside the memory; otherwise raises AddressError. Warps count from `first`."""
-        found = self.addresses(pointer, step)
+        addresses = self.addresses(pointer, step)
         rule = f"it starts at a multiple of {self.size} bytes, by the manual at one of the fragment's size"
         self.memory.check(pointer[:, None], self.bytes, self.size, "pointer", rule, first)
         rule = f"each {'row' if self.by_rows else 'column'} does, the first being at the pointer"
-        self.memory.check(found, self.bytes, self.align, "line", rule, first)
-        return found
+        self.memory.check(addresses, self.bytes, self.align, "line", rule, first)
+        return addresses
 
     def elements(self, lines: Array) -> Array:
         """Patterns (warps, rows * columns) from the bytes (warps, lines, bytes) of all lines."""
@@ -298,8 +300,8 @@ def _load(instruction: Instruction, _: Any, operands: Sequence[npt.ArrayLike], m
     for start in range(0, len(out), _CHUNK):
         some = slice(start, start + _CHUNK)
         at = lines.check(parts["pointer"](some), parts["step"](some), start)
-        found = lines.memory.load(at, lines.bytes, parts["which"](some) if lines.memory.own else None)
-        out[some] = fragment.write(lines.elements(found))
+        lines_read = lines.memory.load(at, lines.bytes, parts["which"](some) if lines.memory.own else None)
+        out[some] = fragment.write(lines.elements(lines_read))
     return out.reshape(*warps, fragment.lanes, fragment.registers)
 
 

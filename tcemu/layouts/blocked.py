@@ -42,11 +42,11 @@ def to_blocked(scales: npt.ArrayLike, axis: int = -1) -> Array:
     >>> np.array_equal(tcemu.layouts.from_blocked(blocked, 128, 8), scales)
     True
     """
-    given = _by_rows(as_array(scales, _SCALES), axis)
-    *lead, rows, columns = given.shape
+    matrix = _by_rows(as_array(scales, _SCALES), axis)
+    *lead, rows, columns = matrix.shape
     down, across = -(-rows // ROWS), -(-columns // COLUMNS)
-    padded = np.zeros((*lead, down * ROWS, across * COLUMNS), given.dtype)
-    padded[..., :rows, :columns] = given
+    padded = np.zeros((*lead, down * ROWS, across * COLUMNS), matrix.dtype)
+    padded[..., :rows, :columns] = matrix
     cut = padded.reshape(*lead, down, ROWS // _APART, _APART, across, COLUMNS)
     return np.moveaxis(cut, (-5, -2, -3, -4, -1), range(-5, 0)).reshape(*lead, -1)
 
@@ -63,25 +63,25 @@ def from_blocked(blocked: npt.ArrayLike, rows: int, columns: int, axis: int = -1
     ((512,), array([[5, 5, 5],
            [5, 5, 5]]))
     """
-    given = as_array(blocked, "a buffer of scale factors must be an array (..., bytes)")
+    buffer = as_array(blocked, "a buffer of scale factors must be an array (..., bytes)")
     rows, columns = whole(rows, "rows", LayoutError), whole(columns, "columns", LayoutError)
     if min(rows, columns) < 1:
         raise LayoutError(f"scale factors have at least one row and one column; got {rows} and {columns}")
     down, across = -(-rows // ROWS), -(-columns // COLUMNS)
     size = down * across * ROWS * COLUMNS
-    if given.size == size:
-        given = given.reshape(size)
-    if not given.ndim or given.shape[-1] != size:
+    if buffer.size == size:
+        buffer = buffer.reshape(size)
+    if not buffer.ndim or buffer.shape[-1] != size:
         raise LayoutError(
             f"scale factors of {rows} rows and {columns} columns take {down} by {across} blocks of 128 by 4, which are "
-            f"{size} numbers; the buffer has shape {given.shape}"
-            + (f". {rows} by {columns} without padding: is it still in rows?" if given.size == rows * columns else "")
+            f"{size} numbers; the buffer has shape {buffer.shape}"
+            + (f". {rows} by {columns} without padding: is it still in rows?" if buffer.size == rows * columns else "")
         )
-    lead = given.shape[:-1]
-    cut = given.reshape(*lead, down, across, _APART, ROWS // _APART, COLUMNS)
+    lead = buffer.shape[:-1]
+    cut = buffer.reshape(*lead, down, across, _APART, ROWS // _APART, COLUMNS)
     whole_blocks = np.moveaxis(cut, range(-5, 0), (-5, -2, -3, -4, -1))
-    found = whole_blocks.reshape(*lead, down * ROWS, across * COLUMNS)[..., :rows, :columns]
-    return np.ascontiguousarray(_by_rows(found, axis))
+    matrix = whole_blocks.reshape(*lead, down * ROWS, across * COLUMNS)[..., :rows, :columns]
+    return np.ascontiguousarray(_by_rows(matrix, axis))
 
 
 @explained
@@ -120,15 +120,15 @@ def order_of_scales(buffer: npt.ArrayLike, scales: npt.ArrayLike, axis: int = -1
     ['blocked']
     """
     held = np.ascontiguousarray(as_array(buffer, "a buffer of scale factors must be an array")).reshape(-1)
-    given = _by_rows(as_array(scales, _SCALES), axis)
-    if given.ndim != 2:
-        raise OperandError(f"{_SCALES}; here two axes are needed; got shape {given.shape}")
-    if held.dtype.itemsize != given.dtype.itemsize:
+    matrix = _by_rows(as_array(scales, _SCALES), axis)
+    if matrix.ndim != 2:
+        raise OperandError(f"{_SCALES}; here two axes are needed; got shape {matrix.shape}")
+    if held.dtype.itemsize != matrix.dtype.itemsize:
         raise OperandError(
-            f"the buffer has elements of {held.dtype.itemsize} bytes, the scale factors of {given.dtype.itemsize}; "
+            f"the buffer has elements of {held.dtype.itemsize} bytes, the scale factors of {matrix.dtype.itemsize}; "
             "give both in one dtype, or as patterns"
         )
-    wanted = {name: np.ascontiguousarray(order(given)).tobytes() for name, order in _ORDERS.items()}
+    wanted = {name: np.ascontiguousarray(order(matrix)).tobytes() for name, order in _ORDERS.items()}
     return [name for name, bytes_ in wanted.items() if bytes_ == held.tobytes()]
 
 

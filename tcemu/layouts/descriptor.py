@@ -182,9 +182,9 @@ class Descriptor:
     ) -> Descriptor:
         layout = Canonical(element_bits(element), major, swizzle)
         if not isinstance(atoms_along, str) or atoms_along not in ("MN", "K"):
-            told = briefly(atoms_along)
+            got = briefly(atoms_along)
             raise LayoutError(
-                f"atoms_along must be 'MN' or 'K', the direction in which atoms are contiguous; got {told}"
+                f"atoms_along must be 'MN' or 'K', the direction in which atoms are contiguous; got {got}"
             )
         if not (is_whole(mn) and is_whole(k)) or mn < 1 or k < 1:
             raise LayoutError(f"a tile must have at least one row and one column; got mn {briefly(mn)}, k {briefly(k)}")
@@ -316,22 +316,22 @@ class Descriptor:
 
 
 @lru_cache(maxsize=4096, typed=True)
-def _tile(*given: Any) -> Descriptor:
-    return Descriptor._for_tile(*given)  # noqa: SLF001 - its other half
+def _tile(*arguments: Any) -> Descriptor:
+    return Descriptor._for_tile(*arguments)  # noqa: SLF001 - its other half
 
 
 @lru_cache(maxsize=4096, typed=True)
-def _advanced(descriptor: Descriptor, *given: Any) -> Descriptor:
-    return descriptor._advance(*given)  # noqa: SLF001 - its other half
+def _advanced(descriptor: Descriptor, *arguments: Any) -> Descriptor:
+    return descriptor._advance(*arguments)  # noqa: SLF001 - its other half
 
 
-def _remembered(make: Any, *given: Any) -> Descriptor:
+def _remembered(make: Any, *arguments: Any) -> Descriptor:
     """make(*given), from its cache where the arguments can be looked up."""
     try:
-        hash(given)
+        hash(arguments)
     except TypeError:
         make = make.__wrapped__
-    return make(*given)  # type: ignore[no-any-return]
+    return make(*arguments)  # type: ignore[no-any-return]
 
 
 def as_bits(descriptor: object) -> int:
@@ -373,12 +373,12 @@ def addresses(descriptors: Array, mn: Array, k: Array, size: int, mn_major: bool
         span = line // size
         # with a swizzle, LBO and SBO change places
         across, down = np.where(mode == 0, sbo, lbo), np.where(mode == 0, lbo, sbo)
-        found = row % span * size + row // span * across + column % 8 * line + column // 8 * down
+        offsets = row % span * size + row // span * across + column % 8 * line + column // 8 * down
     else:
         byte = column * size
-        found = row % 8 * line + row // 8 * sbo + byte % line + byte // line * lbo
+        offsets = row % 8 * line + row // 8 * sbo + byte % line + byte // line * lbo
     # the swizzle depends on the address; the base offset gives the line of the pattern at the tile's first address
-    return swizzled(found + start, width, base)
+    return swizzled(offsets + start, width, base)
 
 
 def tile_addresses(descriptor: Descriptor, layout: Canonical, mn: Array, k: Array) -> Array:

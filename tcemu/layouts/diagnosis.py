@@ -69,9 +69,9 @@ class _Question:
 
     def fits(self, descriptor: Descriptor) -> bool:
         """Whether it has the same addresses as one of the candidates, apart from the start."""
-        found = self.addresses(replace(descriptor, start=0, base_offset=0))
+        offsets = self.addresses(replace(descriptor, start=0, base_offset=0))
         return any(
-            np.array_equal(found, self.addresses(replace(candidate, start=0, base_offset=0)))
+            np.array_equal(offsets, self.addresses(replace(candidate, start=0, base_offset=0)))
             for candidate in self.candidates
         )
 
@@ -120,14 +120,14 @@ def diagnose(
     if mn * k > MOST:
         raise LayoutError(f"a tile of {mn} by {k} elements is larger than any shared memory")
     bits = as_bits(descriptor)
-    given = Descriptor.decode(bits)
+    decoded = Descriptor.decode(bits)
     known = tile if isinstance(tile, Descriptor) else None
     if tile is not None and known is None:
-        found = _descriptor_of(fit(tile, element, mn, k), given, Canonical(element_bits(element), major))
-        if isinstance(found, Fault):
-            return [found]
-        known = found
-    swizzle = swizzle if swizzle is not None else known.swizzle if known else given.swizzle
+        fitted = _descriptor_of(fit(tile, element, mn, k), decoded, Canonical(element_bits(element), major))
+        if isinstance(fitted, Fault):
+            return [fitted]
+        known = fitted
+    swizzle = swizzle if swizzle is not None else known.swizzle if known else decoded.swizzle
     start = start if start is not None or known is None else known.start
     layout = Canonical(element_bits(element), major, swizzle)
     firsts: tuple[Major, ...] = ("MN", "K")
@@ -139,41 +139,43 @@ def diagnose(
     question = _Question(bits, layout, mn, k, known, (known,) if known else packed, start, shared)
     faults: list[Fault] = []
     for rule in _RULES:
-        for fault in rule(question, given):
+        for fault in rule(question, decoded):
             faults.append(fault)
-            given = fault.corrected
+            decoded = fault.corrected
     return faults
 
 
-def _descriptor_of(found: Fit, given: Descriptor, layout: Canonical) -> Descriptor | Fault:
+def _descriptor_of(fitted: Fit, descriptor: Descriptor, layout: Canonical) -> Descriptor | Fault:
     """The descriptor of a tile that `fit` has looked at, the most similar to the given one, or why there is none."""
-    ways = sorted(found.ways, key=lambda way: (way.major != layout.major, way.descriptor.swizzle != given.swizzle))
+    ways = sorted(
+        fitted.ways, key=lambda way: (way.major != layout.major, way.descriptor.swizzle != descriptor.swizzle)
+    )
     if not ways:
-        first = found.reasons[0]
-        return Fault("unreadable", f"no descriptor reads this tile: {found.advice()}. {first}", given)
+        first = fitted.reasons[0]
+        return Fault("unreadable", f"no descriptor reads this tile: {fitted.advice()}. {first}", descriptor)
     if ways[0].major != layout.major:
         bit = "imm-trans-a or imm-trans-b" if layout.bits == 16 else "no instruction of wgmma"
-        told = f"the tile is {ways[0].major}-major, not {layout.major}-major"
+        mistake = f"the tile is {ways[0].major}-major, not {layout.major}-major"
         how = f"{bit} says so" if layout.bits == 16 else f"{bit} reads elements of {layout.bits} bits so"
-        return Fault("major", f"{told}: {how}. Its descriptor is {ways[0].descriptor}", ways[0].descriptor)
+        return Fault("major", f"{mistake}: {how}. Its descriptor is {ways[0].descriptor}", ways[0].descriptor)
     return ways[0].descriptor
 
 
 # ---------------------------------------------------------------------------------------------- the rules
 
 
-def _major(question: _Question, given: Descriptor) -> Iterator[Fault]:
+def _major(question: _Question, descriptor: Descriptor) -> Iterator[Fault]:
     if question.layout.major == "MN" and question.layout.bits != 16:
         yield Fault(
             "major",
             "wgmma reads MN-major tiles only of 16-bit elements (imm-trans); elements of "
             f"{question.layout.bits} bits must be K-major: transpose the tile when you copy it (PTX ISA "
             "9.7.15.5.1.2)",
-            given,
+            descriptor,
         )
 
 
-def _reserved(question: _Question, given: Descriptor) -> Iterator[Fault]:
+def _reserved(question: _Question, descriptor: Descriptor) -> Iterator[Fault]:
     set_bits = question.bits & RESERVED
     if not set_bits:
         return
@@ -184,14 +186,14 @@ def _reserved(question: _Question, given: Descriptor) -> Iterator[Fault]:
     why = "Is a field too large for its 14 bits because it was not shifted right by 4?"
     if set_bits >> 46 & 7 == 1:
         why = "Bits 48:46 = 0b001 mark a descriptor of tcgen05, whose swizzle is in another field (63:61)."
-    yield Fault("reserved", f"{which} (corrected: {given.encode():#018x}). {why}", given)
+    yield Fault("reserved", f"{which} (corrected: {descriptor.encode():#018x}). {why}", descriptor)
 
 
-def _unshifted(question: _Question, given: Descriptor) -> Iterator[Fault]:
+def _unshifted(question: _Question, descriptor: Descriptor) -> Iterator[Fault]:
     expected = _expected(question)
-    fixed = given
+    fixed = descriptor
     for field in OFFSETS:
-        held, read = question.bits >> field.low & 0xFFFF, getattr(given, field.attribute)
+        held, read = question.bits >> field.low & 0xFFFF, getattr(descriptor, field.attribute)
         wanted = expected[field.attribute]
         certain = next((value for value in sorted(wanted) if value and value & 0xFFFF == held), None)
         if read in wanted or not held:
@@ -224,9 +226,9 @@ def _expected(question: _Question) -> dict[str, set[int]]:
     return {"start": set() if question.start is None else {question.start}, **wanted}
 
 
-def _start(question: _Question, given: Descriptor) -> Iterator[Fault]:
+def _start(question: _Question, descriptor: Descriptor) -> Iterator[Fault]:
     start = question.start
-    if start is None or start == given.start:
+    if start is None or start == descriptor.start:
         return
     if start % 16:
         align = question.layout.atom_bytes if question.layout.swizzle else 16
@@ -236,70 +238,71 @@ def _start(question: _Question, given: Descriptor) -> Iterator[Fault]:
             "start",
             f"the tile starts at {start}, which is not a multiple of 16: a descriptor drops the low 4 bits of an "
             f"address, so it would mean {read}. Move the tile to {better}",
-            replace(given, start=better),
+            replace(descriptor, start=better),
         )
         return
     yield Fault(
         "start",
-        f"the descriptor starts at {given.start}, the tile at {start}; the field should be {start >> 4:#x}",
-        replace(given, start=start),
+        f"the descriptor starts at {descriptor.start}, the tile at {start}; the field should be {start >> 4:#x}",
+        replace(descriptor, start=start),
     )
 
 
-def _swizzle(question: _Question, given: Descriptor) -> Iterator[Fault]:
+def _swizzle(question: _Question, descriptor: Descriptor) -> Iterator[Fault]:
     wanted = question.layout.swizzle
-    if given.swizzle != wanted:
+    if descriptor.swizzle != wanted:
         numbers = ", ".join(f"{number} {f'{size} bytes' if size else 'none'}" for number, size in enumerate(SWIZZLES))
-        have, want = (f"{size} bytes" if size else "none" for size in (given.swizzle, wanted))
+        have, want = (f"{size} bytes" if size else "none" for size in (descriptor.swizzle, wanted))
         yield Fault(
             "swizzle",
             f"swizzle: the field means {have}, but the tile was laid out with {want}; the field should be "
             f"{SWIZZLES.index(wanted)} ({numbers})",
-            replace(given, swizzle=wanted),
+            replace(descriptor, swizzle=wanted),
         )
 
 
-def _boundary(question: _Question, given: Descriptor) -> Iterator[Fault]:
+def _boundary(question: _Question, descriptor: Descriptor) -> Iterator[Fault]:
     layout, mask = question.layout, question.layout.swizzle // 16 - 1
     if not layout.swizzle:
-        if given.base_offset:
+        if descriptor.base_offset:
             yield Fault(
                 "boundary",
-                f"base offset {given.base_offset} without a swizzle: there is no pattern to offset, so it must be 0",
-                replace(given, base_offset=0),
+                f"base offset {descriptor.base_offset} without a swizzle: there is no pattern to offset, so it must "
+                "be 0",
+                replace(descriptor, base_offset=0),
             )
         return
     period, name = layout.atom_bytes, f"{layout.swizzle}-byte swizzle"
-    past = given.start % period
-    wanted = question.tile.base_offset if question.tile else _base_offset(question, given, past)
+    past = descriptor.start % period
+    wanted = question.tile.base_offset if question.tile else _base_offset(question, descriptor, past)
     if wanted is None:
-        moved = given.start - past + period
+        moved = descriptor.start - past + period
         yield Fault(
             "boundary",
             f"the pattern of a {name} starts at a multiple of {period}, but this tile starts {past} bytes after one; a "
             f"base offset counts 128-byte lines and cannot express that. Move the tile to {moved}",
-            replace(given, start=moved, base_offset=0),
+            replace(descriptor, start=moved, base_offset=0),
         )
         return
-    if not (given.base_offset ^ wanted) & mask:
+    if not (descriptor.base_offset ^ wanted) & mask:
         return
     if question.tile:
         why = "as when the tile was laid out"
     elif wanted:
         why = (
             f"(start >> 7) & 7, because the pattern of a {name} starts at a multiple of {period} and this tile {past} "
-            f"bytes after one. Better: move the tile to {given.start - past + period}, where the base offset is 0"
+            f"bytes after one. Better: move the tile to {descriptor.start - past + period}, where the base offset is 0"
         )
     else:
         why = f"because the tile starts on its pattern's {period}-byte boundary; a step along K does not change it"
     yield Fault(
         "boundary",
-        f"base offset is {given.base_offset} and should be {wanted}, {why}",
-        replace(given, base_offset=wanted),
+        f"base offset is {descriptor.base_offset} and should be {wanted}, {why}",
+        replace(descriptor, base_offset=wanted),
     )
 
 
-def _base_offset(question: _Question, given: Descriptor, past: int) -> int | None:
+def _base_offset(question: _Question, descriptor: Descriptor, past: int) -> int | None:
     """The base offset of a tile that starts `past` bytes after its pattern's boundary; None if none fits."""
     layout = question.layout
     along = question.k if layout.major == "K" else question.mn
@@ -310,10 +313,10 @@ def _base_offset(question: _Question, given: Descriptor, past: int) -> int | Non
     return None if past % 128 else past >> 7 & 7
 
 
-def _exchanged(question: _Question, given: Descriptor) -> Iterator[Fault]:
-    if question.fits(given) or not (question.tile or shared_place(question.addresses(given))):
+def _exchanged(question: _Question, descriptor: Descriptor) -> Iterator[Fault]:
+    if question.fits(descriptor) or not (question.tile or shared_place(question.addresses(descriptor))):
         return  # the tile is not known: it may have gaps
-    swapped = replace(given, lbo=given.sbo, sbo=given.lbo)
+    swapped = replace(descriptor, lbo=descriptor.sbo, sbo=descriptor.lbo)
     if not question.fits(swapped):
         return
     layout = question.layout
@@ -321,62 +324,63 @@ def _exchanged(question: _Question, given: Descriptor) -> Iterator[Fault]:
     mn, k = layout.atom
     yield Fault(
         "swapped",
-        f"LBO {given.lbo} and SBO {given.sbo} are swapped: in a tile that is {layout}, {by_mn.upper()} is the "
-        f"distance from one group of {mn} along mn to the next and {by_k.upper()} from one group of {k} along k to "
-        f"the next, so LBO should be {given.sbo} and SBO {given.lbo}"
+        f"LBO {descriptor.lbo} and SBO {descriptor.sbo} are swapped: in a tile that is {layout}, {by_mn.upper()} is "
+        f"the distance from one group of {mn} along mn to the next and {by_k.upper()} from one group of {k} along k to "
+        f"the next, so LBO should be {descriptor.sbo} and SBO {descriptor.lbo}"
         + (" (in MN-major tiles the two change places with the swizzle)" if layout.major == "MN" else ""),
         swapped,
     )
 
 
-def _elsewhere(question: _Question, given: Descriptor) -> Iterator[Fault]:
+def _elsewhere(question: _Question, descriptor: Descriptor) -> Iterator[Fault]:
     """What remains after the other corrections: elements in the wrong place, or two in one place."""
-    found = question.addresses(given)
+    addresses = question.addresses(descriptor)
     if question.tile:
         wanted = question.addresses(question.tile)
-        if np.array_equal(found, wanted):
+        if np.array_equal(addresses, wanted):
             return
-        index = tuple(int(i) for i in np.argwhere(found != wanted)[0])
+        index = tuple(int(i) for i in np.argwhere(addresses != wanted)[0])
         yield Fault(
             "elsewhere",
-            f"element {question.element(index)} is read from {found[index]}, but the tile has it at {wanted[index]}: "
-            f"LBO is {given.lbo} and SBO {given.sbo}, the tile's are {question.tile.lbo} and {question.tile.sbo}",
-            replace(given, lbo=question.tile.lbo, sbo=question.tile.sbo),
+            f"element {question.element(index)} is read from {addresses[index]}, but the tile has it at {wanted[index]}"
+            f": LBO is {descriptor.lbo} and SBO {descriptor.sbo}, the tile's are {question.tile.lbo} and "
+            f"{question.tile.sbo}",
+            replace(descriptor, lbo=question.tile.lbo, sbo=question.tile.sbo),
         )
         return
-    pair = shared_place(found)
-    rows = in_rows(given, question.layout, question.mn, question.k)
+    pair = shared_place(addresses)
+    rows = in_rows(descriptor, question.layout, question.mn, question.k)
     if rows and not pair:
         packed = question.candidates[0]
-        told = f"{rows}. If it is in core matrices with gaps, say where its elements are, with tile="
-        yield Fault("rows", told, replace(given, lbo=packed.lbo, sbo=packed.sbo))
+        message = f"{rows}. If it is in core matrices with gaps, say where its elements are, with tile="
+        yield Fault("rows", message, replace(descriptor, lbo=packed.lbo, sbo=packed.sbo))
     if pair:
         first, second = (question.element(index) for index in pair)
         packed = question.candidates[0]
         yield Fault(
             "overlap",
-            f"elements {first} and {second} are both read from {found[pair[0]]}: with LBO {given.lbo} and SBO "
-            f"{given.sbo}, atoms of {question.layout.atom_bytes} bytes overlap. A tile without gaps has LBO "
+            f"elements {first} and {second} are both read from {addresses[pair[0]]}: with LBO {descriptor.lbo} and SBO "
+            f"{descriptor.sbo}, atoms of {question.layout.atom_bytes} bytes overlap. A tile without gaps has LBO "
             f"{packed.lbo} and SBO {packed.sbo}" + (f". {rows}" if rows else ""),
-            replace(given, lbo=packed.lbo, sbo=packed.sbo),
+            replace(descriptor, lbo=packed.lbo, sbo=packed.sbo),
         )
 
 
-def _range(question: _Question, given: Descriptor) -> Iterator[Fault]:
-    found = question.addresses(given)
-    last = int(found.max()) + question.layout.size
+def _range(question: _Question, descriptor: Descriptor) -> Iterator[Fault]:
+    addresses = question.addresses(descriptor)
+    last = int(addresses.max()) + question.layout.size
     if last <= question.shared:
         return
-    index = tuple(int(i) for i in np.argwhere(found + question.layout.size > question.shared)[0])
-    lowest = given.start - (last - question.shared)
+    index = tuple(int(i) for i in np.argwhere(addresses + question.layout.size > question.shared)[0])
+    lowest = descriptor.start - (last - question.shared)
     align = question.layout.atom_bytes if question.layout.swizzle else 16
     better = lowest // align * align
     advice = f"It fits if it starts at {better}" if better >= 0 else "It is larger than shared memory"
     yield Fault(
         "range",
-        f"element {question.element(index)} is read from {found[index]} and the tile ends at {last}, but shared "
+        f"element {question.element(index)} is read from {addresses[index]} and the tile ends at {last}, but shared "
         f"memory has {question.shared} bytes. {advice}",
-        replace(given, start=better) if better >= 0 else given,
+        replace(descriptor, start=better) if better >= 0 else descriptor,
     )
 
 

@@ -73,12 +73,12 @@ class Rows:
 class Fit:
     """What `fit` found: the ways in which a descriptor reads the tile, and why all others do not.
 
-    >>> found = tcemu.layouts.fit(lambda n, k: 48 * k + 2 * n, "f16", 24, 16)  # rows of 24 numbers
-    >>> found.ways, str(found.rows)
+    >>> fitted = tcemu.layouts.fit(lambda n, k: 48 * k + 2 * n, "f16", 24, 16)  # rows of 24 numbers
+    >>> fitted.ways, str(fitted.rows)
     ((), 'rows that are 48 bytes apart')
-    >>> print(found.advice()[:60])
+    >>> print(fitted.advice()[:60])
     the tile is in rows that are 48 bytes apart, which no LBO an
-    >>> print(found.reasons[0])
+    >>> print(fitted.reasons[0])
     MN-major, no swizzle: the 8 lines of an atom, k = 0 to 7, must be 16 bytes apart; k = 0 and 1 are 48 bytes apart
     """
 
@@ -153,23 +153,23 @@ def fit(
     """
     bits = element_bits(element)
     where = places(tile, bits, mn, k, start)
-    found = [_try(where, Canonical(bits, each, size)) for each in _majors(bits, major) for size in _sizes(swizzle)]
-    ways = tuple(each for each in found if isinstance(each, Way))
+    results = [_try(where, Canonical(bits, each, size)) for each in _majors(bits, major) for size in _sizes(swizzle)]
+    ways = tuple(each for each in results if isinstance(each, Way))
     reasons = sorted(
-        (each for each in found if isinstance(each, Reason)),
+        (each for each in results if isinstance(each, Reason)),
         key=lambda reason: (not _contiguous(where, reason.major, bits), -_CHECKS.index(reason.check)),
     )
     return Fit(bits, ways, tuple(reasons), None if ways else _rows(where, bits))
 
 
-def _majors(bits: int, given: Major | None) -> tuple[Major, ...]:
-    if given is not None:
-        return (Canonical(bits, given).major,)  # which checks it
+def _majors(bits: int, major: Major | None) -> tuple[Major, ...]:
+    if major is not None:
+        return (Canonical(bits, major).major,)  # which checks it
     return _MAJORS if bits >= 8 else ("K",)
 
 
-def _sizes(given: int | None) -> list[int]:
-    return sorted(SWIZZLES) if given is None else [given]
+def _sizes(swizzle: int | None) -> list[int]:
+    return sorted(SWIZZLES) if swizzle is None else [swizzle]
 
 
 # ---------------------------------------------------------------------------------------------- one layout
@@ -184,14 +184,16 @@ def _try(where: Array, layout: Canonical) -> Way | Reason:
     begins, align = int(where[0, 0]), layout.atom_bytes if layout.swizzle else 16
     moved = _with_base(where - begins, layout, 0)
     if begins % 16 and isinstance(moved, Reason):
-        told = f"the tile starts at {begins}, not at a multiple of 16; moved, {moved.message}"
-        return Reason(layout.major, layout.swizzle, moved.check, told)
+        message = f"the tile starts at {begins}, not at a multiple of 16; moved, {moved.message}"
+        return Reason(layout.major, layout.swizzle, moved.check, message)
     if begins % align and isinstance(moved, Way):
         why = "a descriptor drops the low 4 bits of an address"
         if layout.swizzle and not begins % 16:
             why = "there the pattern of the swizzle begins, and a base offset counts whole 128-byte lines"
-        told = f"the tile must start at a multiple of {align}, not at {begins}: {why}. Move it to {_up(begins, align)}"
-        return Reason(layout.major, layout.swizzle, "place", told)
+        message = (
+            f"the tile must start at a multiple of {align}, not at {begins}: {why}. Move it to {_up(begins, align)}"
+        )
+        return Reason(layout.major, layout.swizzle, "place", message)
     return max((each for each in tried if isinstance(each, Reason)), key=lambda reason: _CHECKS.index(reason.check))
 
 
@@ -199,9 +201,9 @@ def _with_base(where: Array, layout: Canonical, base: int) -> Way | Reason:
     plain = swizzled(where, layout.swizzle, base)
     start = int(plain[0, 0])
     for check, test in _TESTS.items():
-        told = test(where, plain - start, layout, start)
-        if told:
-            return Reason(layout.major, layout.swizzle, check, told)
+        problem = test(where, plain - start, layout, start)
+        if problem:
+            return Reason(layout.major, layout.swizzle, check, problem)
     steps = dict(zip(layout.steps, _steps(plain - start, layout), strict=True))
     if layout.major == "K" and layout.swizzle and _cut(plain, layout).shape[2] == 1:
         steps["lbo"] = 16  # not used; the manual puts 1 into the field
@@ -289,11 +291,11 @@ def _exchange(where: Array, offsets: Array, layout: Canonical, start: int) -> st
         return ""
     block, line, atom, along = (int(index) for index in wrong[0])
     line, along, should = block * 8 + line, atom * cut.shape[3] + along, start + int(wanted[tuple(wrong[0])])
-    element, found = _at(layout, line, along), int(_lined(where, layout)[line, along])
+    element, byte = _at(layout, line, along), int(_lined(where, layout)[line, along])
     if not layout.swizzle:
-        return f"{element} is at byte {found}, and should be at {should}, in the same core matrix as its neighbours"
+        return f"{element} is at byte {byte}, and should be at {should}, in the same core matrix as its neighbours"
     return (
-        f"{element} is at byte {found}, unit {found >> 4 & 7} of line {found >> 7}, and should be at "
+        f"{element} is at byte {byte}, unit {byte >> 4 & 7} of line {byte >> 7}, and should be at "
         f"{int(swizzled(np.asarray(should), layout.swizzle))}: the swizzle XORs the unit with the number of the "
         f"128-byte line mod {layout.swizzle // 16}"
     )

@@ -176,11 +176,11 @@ class Fragment:
         write(patterns, self._gather, self.container.width, self.container.shift, registers)
         return registers
 
-    def _check_flat(self, given: Array, columns: int, what: str) -> None:
+    def _check_flat(self, registers: Array, columns: int, what: str) -> None:
         """Raise OperandError unless these are unsigned integers (warps, columns): a kernel would read past the end."""
-        array = isinstance(given, np.ndarray)
-        if not array or given.dtype.kind != "u" or given.ndim != 2 or given.shape[1] != columns:
-            got = f"{given.dtype} {given.shape}" if array else briefly(given)
+        array = isinstance(registers, np.ndarray)
+        if not array or registers.dtype.kind != "u" or registers.ndim != 2 or registers.shape[1] != columns:
+            got = f"{registers.dtype} {registers.shape}" if array else briefly(registers)
             raise OperandError(
                 f"{self.role} of {self.type}: {what} must be unsigned integers (warps, {columns}); got {got}"
             )

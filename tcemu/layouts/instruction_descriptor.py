@@ -63,8 +63,8 @@ class Kind:
 
 def _kind(name: str, types: Mapping[str, int], d: str, k: int, **more: Any) -> Kind:
     codes = {"f16": 0, "f32": 1, "s32": 2}
-    given = {"n": {1: _EVERY_8, 2: _EVERY_16}, "m": _UNSCALED_M, "scales": {}, **more}
-    return Kind(name, types, {each: codes[each] for each in d.split()}, k, **given)
+    fields = {"n": {1: _EVERY_8, 2: _EVERY_16}, "m": _UNSCALED_M, "scales": {}, **more}
+    return Kind(name, types, {each: codes[each] for each in d.split()}, k, **fields)
 
 
 _SCALED_M = {1: (128,), 2: (128, 256)}
@@ -116,8 +116,8 @@ class InstructionDescriptor:
     """An instruction descriptor as fields; `decode` makes one of 32 bits, and `check` says whether an opcode takes it.
 
     >>> from tcemu.layouts.instruction_descriptor import InstructionDescriptor
-    >>> found = InstructionDescriptor.decode(0x08400010, "f16")
-    >>> found.m, found.n, found.k, found.d, found.a, found.b
+    >>> desc = InstructionDescriptor.decode(0x08400010, "f16")
+    >>> desc.m, found.n, found.k, found.d, found.a, found.b
     (128, 256, 16, 'f32', 'f16', 'f16')
     >>> f"{found.encode():#010x}"
     '0x08400010'
@@ -265,8 +265,8 @@ def kind_named(name: str) -> Kind:
 
 
 def _refuse(bits: int, kind: Kind, what: str) -> None:
-    told = what if "PTX ISA" in what else f"{what} (PTX ISA {SECTION})"
-    raise LayoutError(f"instruction descriptor {bits:#010x} of kind::{kind.name}: {told}")
+    message = what if "PTX ISA" in what else f"{what} (PTX ISA {SECTION})"
+    raise LayoutError(f"instruction descriptor {bits:#010x} of kind::{kind.name}: {message}")
 
 
 @explained

@@ -39,9 +39,9 @@ def to_sm80(codes: Array, bits: int) -> Array:
     rows, chunks = codes.shape
     shifts = 4 * np.arange(per, dtype=np.uint32)
     plain = (codes.reshape(rows, chunks // per, per).astype(np.uint32) << shifts).sum(axis=-1, dtype=np.uint32)
-    found = np.empty(plain.size, f"u{width(bits) // 8}")
-    found[_offsets(rows, chunks // per, bits)] = plain.ravel()
-    return found.reshape(rows, chunks // per)
+    words = np.empty(plain.size, f"u{width(bits) // 8}")
+    words[_offsets(rows, chunks // per, bits)] = plain.ravel()
+    return words.reshape(rows, chunks // per)
 
 
 def from_sm80(metadata: Array, bits: int) -> Array:

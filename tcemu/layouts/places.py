@@ -24,7 +24,7 @@ def places(tile: Any, bits: int, mn: Any = None, k: Any = None, start: Any = 0) 
     per, first = max(8 // bits, 1), whole(start, "start", LayoutError)
     numbers = None if callable(tile) else as_array(tile, "a tile must be a function, two strides or an array (mn, k)")
     if numbers is not None and numbers.ndim == 2:
-        mn, k = (size if given is None else given for size, given in zip(numbers.shape, (mn, k), strict=True))
+        mn, k = (size if indices is None else indices for size, indices in zip(numbers.shape, (mn, k), strict=True))
     rows, columns = whole(mn, "mn", LayoutError), whole(k, "k", LayoutError)
     if min(rows, columns) < 1 or rows * columns > MOST:
         raise LayoutError(f"a tile has at least one element and at most 256 KiB; got {rows} by {columns} elements")

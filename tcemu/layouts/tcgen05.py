@@ -72,18 +72,18 @@ def _size(digits: tuple[Digit, ...]) -> int:
 
 
 @lru_cache(maxsize=256)
-def _places(given: Map) -> tuple[Array, Array, Array]:
-    found = []
+def _places(positions: Map) -> tuple[Array, Array, Array]:
+    parts = []
     for worth in ("lanes", "columns", "bits"):
         sides = []
-        for digits in (given.rows, given.columns):
+        for digits in (positions.rows, positions.columns):
             left, side = np.arange(_size(digits), dtype=np.int64), np.zeros(_size(digits), np.int64)
             for digit in digits:
                 side += left % digit.size * getattr(digit, worth)
                 left //= digit.size
             sides.append(side)
-        found.append(sides[0][:, None] + sides[1][None, :])
-    lanes, columns, bits = found
+        parts.append(sides[0][:, None] + sides[1][None, :])
+    lanes, columns, bits = parts
     return lanes, columns, bits
 
 
@@ -112,11 +112,11 @@ def layout_of(m: int, cta_group: int = 1, *, ws: bool = False, sparse: bool = Fa
     """
     if (m, cta_group, sparse) == (128, 2, True):
         raise ArithmeticUnknown("layout C (M = 128, two blocks, sparse A) is only a figure of the manual: not executed")
-    found = _OF_M.get((m, "ws" if ws else cta_group))
-    if found is None:
+    letter = _OF_M.get((m, "ws" if ws else cta_group))
+    if letter is None:
         how = ".ws" if ws else f".cta_group::{cta_group}"
         raise LayoutError(f"no layout has M = {m} with {how} (PTX ISA {SECTION})")
-    return found
+    return letter
 
 
 def data_path(letter: str, rows: int, n: int) -> Map:
@@ -132,9 +132,9 @@ def data_path(letter: str, rows: int, n: int) -> Map:
 
 def accumulator(descriptor: InstructionDescriptor, cta_group: int = 1) -> Map:
     """The map of D in one block for an instruction descriptor: in a pair, of the block's own half of the rows."""
-    found = descriptor
-    letter = layout_of(found.m, cta_group, ws=found.ws, sparse=found.sparse)
-    return data_path(letter, found.m // cta_group, found.n)
+    desc = descriptor
+    letter = layout_of(desc.m, cta_group, ws=desc.ws, sparse=desc.sparse)
+    return data_path(letter, desc.m // cta_group, desc.n)
 
 
 # ---------------------------------------------------------------------------------------------------- A, metadata
@@ -145,15 +145,15 @@ def a_operand(descriptor: InstructionDescriptor, cta_group: int, width: int) -> 
 
     In a pair with M = 128, the 64 rows of a block stand twice. Raises ArithmeticUnknown for .ws with fewer rows.
     """
-    found, stored = descriptor, descriptor.k // (2 if descriptor.sparse else 1)
+    desc, stored = descriptor, descriptor.k // (2 if descriptor.sparse else 1)
     per = 32 // width
     across = (*((Digit(per, 0, 0, width),) if per > 1 else ()), Digit(stored // per, 0, 1))
-    rows = found.m // cta_group
-    if found.ws and rows < 128:
+    rows = desc.m // cta_group
+    if desc.ws and rows < 128:
         raise ArithmeticUnknown(f"where tcgen05.mma.ws has an A of {rows} rows in Tensor Memory has not been published")
     if cta_group == 2 and rows == 64:
         return Map("A twice", (Digit(64, 1),), across, width, copies=(0, 64))
-    return Map("A", DATA_PATHS[layout_of(found.m, cta_group)][0], across, width)
+    return Map("A", DATA_PATHS[layout_of(desc.m, cta_group)][0], across, width)
 
 
 #: Metadata of kinds of 16 and 32 bits: 8 chunks of a row in one column, the second half of them 8 lanes further on.
@@ -166,12 +166,12 @@ def metadata(descriptor: InstructionDescriptor, cta_group: int = 1) -> Map:
     Kinds of 16 and 32 bits choose one of two columns by the selector; others have two columns and no selector. Raises
     ArithmeticUnknown for what only the manual's figures show: M = 64, and selectors 2 and 3.
     """
-    found = descriptor
-    rows, wide = found.m // cta_group, found.kind in ("f16", "tf32")
-    if rows != 128 and not found.ws:
+    desc = descriptor
+    rows, wide = desc.m // cta_group, desc.kind in ("f16", "tf32")
+    if rows != 128 and not desc.ws:
         raise ArithmeticUnknown(f"the metadata of an A of {rows} rows is a figure of the manual; nobody else has it")
-    if found.selector > wide:
-        raise ArithmeticUnknown(f"what the sparsity selector {found.selector} chooses has not been published")
+    if desc.selector > wide:
+        raise ArithmeticUnknown(f"what the sparsity selector {desc.selector} chooses has not been published")
     if wide:
         down, across = _WIDE_METADATA
         return Map("metadata", (*down, Digit(rows // 16, 16)), across, 4)

@@ -99,8 +99,8 @@ class Tile:
             raise ArithmeticUnknown("what a base offset does to the layout 128B base 32B has not been published")
         row, column = np.arange(mn, dtype=np.int64)[:, None], np.arange(k, dtype=np.int64)[None, :]
         tile = self.descriptor
-        found = row % 32 * 4 + row // 32 * tile.lbo + column % 4 * 128 + column // 4 * tile.sbo + tile.start
-        return np.asarray(found ^ (found >> 7 & 3) << 5)
+        offset = row % 32 * 4 + row // 32 * tile.lbo + column % 4 * 128 + column // 4 * tile.sbo + tile.start
+        return np.asarray(offset ^ (offset >> 7 & 3) << 5)
 
 
 def _refused(bits: int, what: str) -> LayoutError:

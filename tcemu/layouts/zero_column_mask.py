@@ -70,7 +70,7 @@ class ZeroColumnMask:
         """
         if not self.enabled:
             return np.zeros(n, bool)
-        found, part, period = np.zeros(n, bool), n // (128 // m), self.zeros + self.used
+        zero, part, period = np.zeros(n, bool), n // (128 // m), self.zeros + self.used
         for number in range(128 // m):
             begins = bool(self.first[number])
             span, start = self.zeros if begins else self.used, self.start[number]
@@ -80,5 +80,5 @@ class ZeroColumnMask:
                     f"count beyond it means has not been published (PTX ISA {SECTION})"
                 )
             place = (np.arange(part, dtype=np.int64) + start) % period
-            found[number * part : (number + 1) * part] = (place < span) == begins
-        return found
+            zero[number * part : (number + 1) * part] = (place < span) == begins
+        return zero

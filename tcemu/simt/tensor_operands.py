@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tcemu.assembly import Immediate, Memory, Negated, Operand, Register, Symbol, Vector, width
 from tcemu.assembly import Instruction as Text
 from tcemu.instructions import Instruction, target_named
-from tcemu.instructions.tcgen05_operands import Given, assigned, check_target
+from tcemu.instructions.tcgen05_operands import Argument, assigned, check_target
 
 
 def check(instruction: Instruction, text: Text, registers: Mapping[str, str], target: str) -> None:
@@ -16,27 +16,27 @@ def check(instruction: Instruction, text: Text, registers: Mapping[str, str], ta
         check_target(instruction, assigned(instruction, given(text, registers)), target_named(target))
 
 
-def given(text: Text, registers: Mapping[str, str]) -> list[Given]:
+def given(text: Text, registers: Mapping[str, str]) -> list[Argument]:
     """An instruction's operands, described; `registers` has the types of the function's registers."""
     return [_described(each, registers) for each in text.operands]
 
 
-def _described(operand: Operand, registers: Mapping[str, str]) -> Given:
+def _described(operand: Operand, registers: Mapping[str, str]) -> Argument:
     told = str(operand)
     if isinstance(operand, Negated):
-        return Given("predicate", 1, text=told)
+        return Argument("predicate", 1, text=told)
     if isinstance(operand, Register):
         kind = registers[operand.name]
-        return Given("predicate" if kind == "pred" else "register", width(kind), kind[0] == "f", text=told)
+        return Argument("predicate" if kind == "pred" else "register", width(kind), kind[0] == "f", text=told)
     if isinstance(operand, Immediate):
-        return Given("number" if operand.kind == "int" else "other", value=operand.value, text=told)
+        return Argument("number" if operand.kind == "int" else "other", value=operand.value, text=told)
     if isinstance(operand, Memory) and isinstance(operand.base, Symbol):
-        return Given("address", text=told)
+        return Argument("address", text=told)
     if isinstance(operand, Memory) and isinstance(operand.base, Register) and not operand.coordinates:
         base = _described(operand.base, registers)
-        return Given("address", base.bits, base.floats, text=told)
+        return Argument("address", base.bits, base.floats, text=told)
     if isinstance(operand, Vector):
         parts = [_described(each, registers) for each in operand.items]
         if all(each.form == "register" for each in parts) and len({each.bits for each in parts}) == 1:
-            return Given("vector", parts[0].bits, registers=len(parts), text=told)
-    return Given("other", text=told)
+            return Argument("vector", parts[0].bits, registers=len(parts), text=told)
+    return Argument("other", text=told)
