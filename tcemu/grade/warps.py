@@ -80,7 +80,7 @@ class Work:
             "launch": block.grid.launch,
             "cluster": shape.cluster, "clusterid": block.cluster.index, "place": block.place,
             "ctaid": core.block.index, "grid": shape.grid, "block": shape.block, "warps": core.block.warps,
-            "rank": core.block.rank, "index": core.index, "there": core.there, "target": core.target,
+            "rank": core.block.rank, "index": core.index, "present": core.present, "target": core.target,
         }  # fmt: skip
 
     def perform(self, operations: Any) -> list[Any]:
@@ -90,7 +90,7 @@ class Work:
             if len(operations) > _OPERATIONS_AT_ONCE:
                 raise Malformed("more operations at once than there are warps waiting")
             for active, where, name, *rest in operations:
-                self._core.bits = _whole(active) & self._core.there
+                self._core.bits = _whole(active) & self._core.present
                 self._core.at = self._site(where)
                 _small(rest)
                 outcome = _OPERATIONS[name](self, *rest)
@@ -164,7 +164,7 @@ class Work:
     def exit(self) -> int:
         """The active lanes exit; returns those that are left."""
         self._warp.exit()
-        return self._core.there
+        return self._core.present
 
     def gone(self, numbers: Any) -> None:
         """The kernel no longer refers to these banks."""

@@ -85,9 +85,9 @@ def parts(addresses: Array) -> list[Part]:
     if addresses.min() >= 0 and addresses.max() < SHARED:
         return [Part("global", np.ones(len(addresses), bool), addresses)]
     which = np.searchsorted(_STARTS, addresses, side="right")
-    found = []
+    pieces = []
     for number in np.unique(which).tolist():
         lanes = which == number
         inside = addresses if number == 0 else addresses - _STARTS[number - 1]
-        found.append(Part(_NAMES[number], lanes, inside))
-    return found
+        pieces.append(Part(_NAMES[number], lanes, inside))
+    return pieces

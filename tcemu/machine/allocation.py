@@ -36,7 +36,7 @@ class Shared:
     >>> shared = Shared(A=((2, 64, 32), np.float16), full=(2, np.uint64))
     >>> int(shared.A), shared.A.at(1, 5, 8), shared.full.at(1), shared.nbytes
     (0, 4432, 8200, 8208)
-    >>> shared.told(4432, 4448)
+    >>> shared.describe(4432, 4448)
     'stage 1 of A, row 5, columns 8 to 15'
     >>> def unordered(warp, shared):
     ...     warp.st_shared(shared.A.at(0, warp.threads, 0), 0)
@@ -52,8 +52,8 @@ class Shared:
         self._arrays: dict[str, Pointer] = {}
         self._swizzles: dict[str, int] = {}
         at = 0
-        for name, given in arrays.items():
-            shape, dtype, self._swizzles[name] = _checked(name, given)
+        for name, specification in arrays.items():
+            shape, dtype, self._swizzles[name] = _checked(name, specification)
             step = 8 if dtype.itemsize == 8 and not self._swizzles[name] else align
             at = -(-at // step) * step
             self._arrays[name] = Pointer(at, dtype, shape)
@@ -67,12 +67,12 @@ class Shared:
 
         >>> from tcemu.machine.allocation import Shared
         >>> shared = Shared.placed(1040, {"tile": (0, 1024, np.uint8), "full": (1024, 2, np.uint64)})
-        >>> shared.told(16, 20), shared.told(1032, 1040), shared.beside(1044)
+        >>> shared.describe(16, 20), shared.describe(1032, 1040), shared.beside(1044)
         ('bytes 16 to 19 of tile', 'full[1]', '4 bytes after the end of full')
         """
         self = cls()
-        for name, (address, *given) in arrays.items():
-            shape, dtype, self._swizzles[name] = _checked(name, tuple(given))
+        for name, (address, *specification) in arrays.items():
+            shape, dtype, self._swizzles[name] = _checked(name, tuple(specification))
             self._arrays[name] = Pointer(address, dtype, shape)
         self.nbytes = nbytes
         return self
@@ -88,10 +88,10 @@ class Shared:
         arrays = self.__dict__.get("_arrays", {})
         if name not in arrays:
             raise UnknownName(f"no array in shared memory is called {name}.{did_you_mean(name, arrays)}")
-        found: Pointer = arrays[name]
-        return found
+        pointer: Pointer = arrays[name]
+        return pointer
 
-    def told(self, first: int, end: int) -> str:
+    def describe(self, first: int, end: int) -> str:
         """The elements that bytes `first` to `end` - 1 belong to, in words; empty if they are in no array."""
         return self.elements(np.arange(first, end, max(1, min(16, end - first)), dtype=np.int64), min(16, end - first))
 
@@ -106,7 +106,7 @@ class Shared:
                 count = max(1, size // pointer.dtype.itemsize)
                 if pointer.dtype == np.uint8 and len(pointer.shape) == 1:  # all that a compiler may know of a variable
                     return f"{byte_span(int(starts.min()), int(starts.max()) + count - 1)} of {name}"
-                return _told(name, pointer.shape, (starts[:, None] + np.arange(count, dtype=np.int64)).reshape(-1))
+                return _place_in(name, pointer.shape, (starts[:, None] + np.arange(count, dtype=np.int64)).reshape(-1))
         return ""
 
     def __repr__(self) -> str:
@@ -114,14 +114,14 @@ class Shared:
         return f"<shared memory of {self.nbytes} bytes: {arrays}>"
 
 
-def _told(name: str, shape: tuple[int, ...], numbers: Array) -> str:
+def _place_in(name: str, shape: tuple[int, ...], numbers: Array) -> str:
     """Elements of an array, by their numbers in it."""
     axes = np.unravel_index(np.clip(numbers, 0, int(np.prod(shape)) - 1), shape)
     if len(shape) == 1:
         return f"{name}[{ranges(_numbers(axes[0]))}]"
     kinds = ("stage", "row", "column")[-len(shape) :]
-    found = [(kind, _numbers(axis)) for kind, axis in zip(kinds, axes, strict=True)]
-    parts = [f"{kind}{'s' * (len(numbers) > 1)} {ranges(numbers)}" for kind, numbers in found]
+    named = [(kind, _numbers(axis)) for kind, axis in zip(kinds, axes, strict=True)]
+    parts = [f"{kind}{'s' * (len(numbers) > 1)} {ranges(numbers)}" for kind, numbers in named]
     if len(shape) == 2:
         return f"{name}, {', '.join(parts)}"
     return f"{parts[0]} of {name}, {', '.join(parts[1:])}"
@@ -131,14 +131,14 @@ def _numbers(axis: Array) -> tuple[int, ...]:
     return tuple(np.unique(axis).tolist())
 
 
-def _checked(name: str, given: Any) -> tuple[tuple[int, ...], np.dtype[Any], int]:
+def _checked(name: str, specification: Any) -> tuple[tuple[int, ...], np.dtype[Any], int]:
     """The shape, dtype and swizzle of an array."""
-    if not isinstance(given, tuple) or len(given) not in (2, 3):
-        raise OperandError(f"{name} must be (shape, dtype) or (shape, dtype, swizzle); got {briefly(given)}")
-    shape, dtype, swizzle = (*given, 0)[:3]
+    if not isinstance(specification, tuple) or len(specification) not in (2, 3):
+        raise OperandError(f"{name} must be (shape, dtype) or (shape, dtype, swizzle); got {briefly(specification)}")
+    shape, dtype, swizzle = (*specification, 0)[:3]
     shape = (shape,) if is_whole(shape) else shape
     if not isinstance(shape, tuple) or not 1 <= len(shape) <= 3 or not all(is_whole(n) and n > 0 for n in shape):
-        raise OperandError(f"{name}: a shape must be one to three positive numbers; got {briefly(given[0])}")
+        raise OperandError(f"{name}: a shape must be one to three positive numbers; got {briefly(specification[0])}")
     try:
         kind = np.dtype(dtype)
     except TypeError:

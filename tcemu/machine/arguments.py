@@ -48,32 +48,32 @@ def check_arguments(kernel: object, args: object, grid: object = 1, block: objec
     """Raise LaunchError unless the kernel takes a warp and this number of arguments, which are in args=."""
     if not callable(kernel):
         return  # the machine reports what is wrong
-    for what, given in (("grid", grid), ("block", block), ("args", args)):
-        several = given if what != "args" and isinstance(given, list | tuple) else ()
-        array = next((each for each in (given, *several) if _is_array(each)), None)
+    for what, value in (("grid", grid), ("block", block), ("args", args)):
+        several = value if what != "args" and isinstance(value, list | tuple) else ()
+        array = next((each for each in (value, *several) if _is_array(each)), None)
         if array is not None:
             be = "a tuple of the kernel's arguments after the warp" if what == "args" else "one to three numbers"
-            told = f"{type(array).__name__} of shape {array.shape}"
+            got = f"{type(array).__name__} of shape {array.shape}"
             raise LaunchError(
-                f"{what} must be {be}; got {told}. The kernel's arguments are a tuple, args=: {in_words(kernel)}"
+                f"{what} must be {be}; got {got}. The kernel's arguments are a tuple, args=: {in_words(kernel)}"
             )
     if not isinstance(args, list | tuple):
         return
     try:
         signature(kernel).bind(None, *args)
     except TypeError as error:
-        given = counted(len(args), "argument")
+        value = counted(len(args), "argument")
         raise LaunchError(
-            f"the kernel is called with the warp and then args=, which has {given}: {error}. Its parameters are "
+            f"the kernel is called with the warp and then args=, which has {value}: {error}. Its parameters are "
             f"{signature(kernel)}: {in_words(kernel)}"
         ) from None
     except ValueError:  # a callable without a known signature
         return
 
 
-def _is_array(given: Any) -> bool:
+def _is_array(value: Any) -> bool:
     """Whether it is an array or tensor of any library, and not a number."""
-    return isinstance(getattr(given, "shape", None), tuple) and len(given.shape) > 0
+    return isinstance(getattr(value, "shape", None), tuple) and len(value.shape) > 0
 
 
 def called_as_documented(function: Function) -> Function:

@@ -66,28 +66,28 @@ def cp_async(instruction: Instruction) -> Act:
             return
         to = core.own(core.integers(instruction, "destination", destination))
         start = core.own(core.integers(instruction, "source", source))
-        given = None
+        taken = None
         if src_size is not None:  # an unsigned register
-            given = core.own(core.integers(instruction, "src-size", src_size)) & 0xFFFFFFFF
+            taken = core.own(core.integers(instruction, "src-size", src_size)) & 0xFFFFFFFF
         place = _find(core, by, instruction, "shared", to, size)
-        reads, read = _source(core, by, instruction, start, size, given)
+        reads, read = _source(core, by, instruction, start, size, taken)
         groups = core.copies["cp.async"]
         lanes, whole, shared = core.own(LANES), size * len(to), core.block.shared
         writes: Side = ("shared", to, size)
-        copy = Copy("cp.async", instruction, by, reads, writes, whole, groups.next, lanes=lanes, src_size=given)
+        copy = Copy("cp.async", instruction, by, reads, writes, whole, groups.next, lanes=lanes, src_size=taken)
         begin(core, copy, lambda: shared.write(place, read()), groups)
 
     return act
 
 
 def _source(
-    core: Core, by: By, instruction: Instruction, start: Array, size: int, given: Array | None
+    core: Core, by: By, instruction: Instruction, start: Array, size: int, sizes: Array | None
 ) -> tuple[Side, Callable[[], Array]]:
-    """What a cp.async reads from `start` (n,) on, of which `given` (n,) bytes count, and a function that reads it."""
-    if given is None or bool((given >= size).all()):
-        found = _find(core, by, instruction, "global", start, size)
-        return ("global", start, size), partial(core.block.grid.memory.read, found, size, _BYTE)
-    taken = np.minimum(given, size)
+    """What a cp.async reads from `start` (n,) on, of which `sizes` (n,) bytes count, and a function that reads it."""
+    if sizes is None or bool((sizes >= size).all()):
+        units = _find(core, by, instruction, "global", start, size)
+        return ("global", start, size), partial(core.block.grid.memory.read, units, size, _BYTE)
+    taken = np.minimum(sizes, size)
     _check_source(core, by, instruction, start, taken, size)
     return ("global", *_pieces(start, taken)), partial(_padded, core, start, taken, size)
 

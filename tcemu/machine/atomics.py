@@ -45,46 +45,46 @@ def atomic(instruction: Instruction) -> Act:
         "global": atomic_step(instruction, flush=True),
     }
 
-    def act(core: Core, addresses: npt.ArrayLike, *given: npt.ArrayLike) -> Any:
+    def act(core: Core, addresses: npt.ArrayLike, *values: npt.ArrayLike) -> Any:
         by = core.begin(instruction)
         if by is None:
             return core.blank(moved.registers, moved.register) if answers else None
         where = core.integers(instruction, "address", addresses)
-        operands = [patterns(core, _narrowed(core, each, moved)) for each in given]
+        operands = [patterns(core, _narrowed(core, each, moved)) for each in values]
         olds: list[tuple[Where, Array]] = []
         for each in places(core, by, instruction, state, where):
-            found = access(core, by, instruction, each, False, size, _READS.get(order, "relaxed"))
+            units = access(core, by, instruction, each, False, size, _READS.get(order, "relaxed"))
             if core.watched:
                 access(core, by, instruction, each, True, size, _WRITES.get(order, "relaxed"))
-            old = _exchange(core, by, each, found, [each.of(one) for one in operands], steps[each.space], size)
+            old = _exchange(core, by, each, units, [each.of(one) for one in operands], steps[each.space], size)
             olds.append((each, old.view(register) if whole else old.view(element).astype(register)))
         return answer(core, olds) if answers else None
 
     return act
 
 
-def _exchange(core: Core, by: By, where: Where, found: Array, operands: list[Array], step: Step, size: int) -> Array:
-    """Change the units `found` (n, 1) lane by lane; return the numbers (n, count) that each lane found."""
+def _exchange(core: Core, by: By, where: Where, units: Array, operands: list[Array], step: Step, size: int) -> Array:
+    """Change `units` (n, 1) of memory lane by lane; return the numbers (n, count) that each lane read."""
     memory, scheduler, kind = where.memory, core.grid.scheduler, step.dtype
     operands = [each.view(kind) for each in operands]
-    before = old = memory.read(found, size, kind)
-    order = scheduler.strategy.lanes(len(found))
-    if apart(found):
+    before = old = memory.read(units, size, kind)
+    order = scheduler.strategy.lanes(len(units))
+    if apart(units):
         after = step.new(old, *operands)
-        memory.write(found, after)
+        memory.write(units, after)
     else:
-        old, queues = before.copy(), _queues(order, found.ravel().tolist())
+        old, queues = before.copy(), _queues(order, units.ravel().tolist())
         if step.chain is not None and len(queues) < max(map(len, queues)):
             for lanes in queues:
                 run = step.chain.accumulate(np.concatenate((before[lanes[:1]], operands[0][lanes])), dtype=kind)
                 old[lanes] = run[:-1]
-                memory.write(found[lanes[-1:]], run[-1:])
+                memory.write(units[lanes[-1:]], run[-1:])
         else:  # those who are first, together, then the second, and so on
             for turn in zip_longest(*queues):
                 lanes = [lane for lane in turn if lane is not None]
-                held = old[lanes] = memory.read(found[lanes], size, kind)
-                memory.write(found[lanes], step.new(held, *[each[lanes] for each in operands]))
-        after = memory.read(found, size, kind)
+                held = old[lanes] = memory.read(units[lanes], size, kind)
+                memory.write(units[lanes], step.new(held, *[each[lanes] for each in operands]))
+        after = memory.read(units, size, kind)
     if after.tobytes() == before.tobytes():
         loaded(core, by, where, before, True)
     else:
@@ -100,9 +100,9 @@ def _queues(order: Sequence[int], units: list[int]) -> list[list[int]]:
     return list(queues.values())
 
 
-def _narrowed(core: Core, given: npt.ArrayLike, moved: Elements) -> npt.ArrayLike:
+def _narrowed(core: Core, value: npt.ArrayLike, moved: Elements) -> npt.ArrayLike:
     """An operand whose 16-bit elements are the low halves of its registers."""
     if moved.bits >= 32:
-        return given
-    values = core.values(given)
+        return value
+    values = core.values(value)
     return values.astype(unsigned(moved)) if values.dtype.kind in "iu" else values

@@ -76,10 +76,10 @@ class Barriers:
         self._most = WARP * block.warps
         self._parts: dict[int, _Part] = {}
 
-    def arrive(self, by: By, there: int, number: int, threads: int | None, waits: bool) -> int:
+    def arrive(self, by: By, present: int, number: int, threads: int | None, waits: bool) -> int:
         """Lanes of a warp arrive; return the generation whose completion they wait for.
 
-        `there` is the mask of the lanes that the barrier needs from this warp.
+        `present` is the mask of the lanes that the barrier needs from this warp.
         """
         barrier = self._named(number)
         before = self._parts.pop(by.warp, None)
@@ -87,7 +87,7 @@ class Barriers:
             if before.number != number:
                 self._parted(by, number, before)
             by, waits = by._replace(active=by.active | before.by.active), waits or before.waits
-        if there & ~by.active:
+        if present & ~by.active:
             self._parts[by.warp] = _Part(number, by, threads, waits)
             return barrier.generation
         return self._count(by, number, threads, waits)
@@ -102,10 +102,10 @@ class Barriers:
             )
         )
 
-    def lanes_exited(self, warp: int, there: int) -> None:
+    def lanes_exited(self, warp: int, present: int) -> None:
         """Lanes of a warp have exited: the warp's waiting lanes may have been waiting only for these."""
         part = self._parts.get(warp)
-        if part is not None and there and not there & ~part.by.active:
+        if part is not None and present and not present & ~part.by.active:
             del self._parts[warp]
             self._count(part.by, part.number, part.threads, part.waits)
 
@@ -163,7 +163,7 @@ class Barriers:
     def _missing(self, number: int) -> str:
         """A description of what an incomplete barrier waits for."""
         barrier = self._barriers[number]
-        there = WARP * len(barrier.arrived)
+        arrived = WARP * len(barrier.arrived)
         who = [str(by.warp) for by in barrier.arrived]
         parts = [part.by for part in self._parts.values() if part.number == number]
 
@@ -174,7 +174,7 @@ class Barriers:
         if not who:
             return f"barrier {number}, where no warp has arrived{apart}"
         warps = f"warp{'s' * (len(who) > 1)} {listing(who, 'and')}"
-        return f"barrier {number}, where {there} of {barrier.threads} threads have arrived ({warps}){apart}"
+        return f"barrier {number}, where {arrived} of {barrier.threads} threads have arrived ({warps}){apart}"
 
     def _complete(self, number: int, barrier: _Barrier) -> None:
         exited = WARP * len(self._block.exited) if barrier.all else 0
@@ -212,7 +212,7 @@ def _needed(core: Core, instruction: Instruction) -> int:
     With .aligned, the manual assumes that all of them are here. A GPU counts lanes since Volta, and so does a warp that
     a front end has split.
     """
-    return core.bits if instruction.aligned and not core.split else core.there
+    return core.bits if instruction.aligned and not core.split else core.present
 
 
 @executes("bar.sync", "barrier.sync")

@@ -98,18 +98,18 @@ class Block:
 
         If it has a method `exits(by)`, that is called when the last lanes of the block have exited.
         """
-        found: State | None = self._states.get(kind)
-        if found is None:
-            found = self._states[kind] = kind(self)
-        return found
+        state: State | None = self._states.get(kind)
+        if state is None:
+            state = self._states[kind] = kind(self)
+        return state
 
     def start(self, bodies: Sequence[tuple[Core, Callable[[], None]]]) -> None:
         """Add the block to the scheduler: each warp will run its body."""
         shape, memory = self.shape, self.grid.memory
-        given = shape.threads, shape.shared, shape.target, self.shared.seen, shape.names
+        launched = shape.threads, shape.shared, shape.target, self.shared.seen, shape.names
         cluster, grid = self.cluster.numbers if shape.cluster else (), self.grid
         grid.tell(
-            BlockStarted, self.number, *given, cluster, memory.seen, memory.ranges,
+            BlockStarted, self.number, *launched, cluster, memory.seen, memory.ranges,
             grid.launch, grid.kernel, grid.ended_before, tuple(memory.pointers),
         )  # fmt: skip
         strands = []
@@ -123,9 +123,9 @@ class Block:
         """Whether all its warps have exited, so that its shared memory may belong to another block."""
         return len(self.exited) == self.warps
 
-    def left(self, by: By, there: int) -> None:
-        """Lanes of a warp have exited; `there` is the mask of those that are left."""
-        whole = not there
+    def left(self, by: By, remaining: int) -> None:
+        """Lanes of a warp have exited; `remaining` is the mask of the others."""
+        whole = not remaining
         if whole:
             self.exited.append(by.warp)
         self.grid.tell(Exited, by, whole)
@@ -138,7 +138,7 @@ class Block:
         if whole:
             self.barriers.warp_exited()
         else:
-            self.barriers.lanes_exited(by.warp, there)
+            self.barriers.lanes_exited(by.warp, remaining)
 
     def _end(self) -> None:
         self.pending.finish_all()

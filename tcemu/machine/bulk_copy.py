@@ -79,8 +79,8 @@ def _into_shared(instruction: Instruction, combine: Combine | None) -> Act:
         if by is None:
             return
         far = core.block.shared if near else core.block.grid.memory
-        given = {"destination": destination, "source": source, "size": size, "mbarrier": mbarrier}
-        for to, start, count, barrier in each_lane(core, instruction, given):
+        operands = {"destination": destination, "source": source, "size": size, "mbarrier": mbarrier}
+        for to, start, count, barrier in each_lane(core, instruction, operands):
             for here in _ends(core, by, instruction, to, barrier, cta_mask):
                 _check_bulk(core, by, instruction, here.to, start, count, space)
                 move = _copying(far, start, here.block.shared, here.to, count, combine)
@@ -95,8 +95,8 @@ def _into_global(instruction: Instruction, combine: Combine | None) -> Act:
         by = core.begin(instruction)
         if by is None:
             return
-        given = {"destination": destination, "source": source, "size": size}
-        for to, start, count in each_lane(core, instruction, given):
+        operands = {"destination": destination, "source": source, "size": size}
+        for to, start, count in each_lane(core, instruction, operands):
             _check_bulk(core, by, instruction, start, to, count)
             move = _copying(core.block.shared, start, core.block.grid.memory, to, count, combine)
             reads, writes = _units("shared", start, count), _units("global", to, count)
@@ -127,8 +127,8 @@ def tensor_load(instruction: Instruction) -> Act:
         by, tensor_map = _begin(core, instruction, tensor_map)
         if by is None:
             return
-        given = {"destination": destination, "mbarrier": mbarrier}
-        for to, barrier in each_lane(core, instruction, given):
+        operands = {"destination": destination, "mbarrier": mbarrier}
+        for to, barrier in each_lane(core, instruction, operands):
             for here in _ends(core, by, instruction, to, barrier, cta_mask):
                 places, reads, writes = _box(core, by, instruction, tensor_map, coordinates, here.to, offsets=offsets)
                 far, near = core.block.grid.memory.bytes, here.block.shared.bytes
@@ -191,9 +191,9 @@ def prefetch_tensor(instruction: Instruction) -> Act:
     return act
 
 
-def each_lane(core: Core, instruction: Instruction, given: dict[str, npt.ArrayLike]) -> list[Any]:
+def each_lane(core: Core, instruction: Instruction, operands: dict[str, npt.ArrayLike]) -> list[Any]:
     """The operands of each active lane, one tuple per lane; usually only one elected lane is active."""
-    columns = [core.integers(instruction, role, each)[core.active].tolist() for role, each in given.items()]
+    columns = [core.integers(instruction, role, each)[core.active].tolist() for role, each in operands.items()]
     return list(zip(*columns, strict=True))
 
 
@@ -217,26 +217,26 @@ def _ends(core: Core, by: By, instruction: Instruction, to: int, mbarrier: int, 
     pair = instruction.words.get("group") == "cta_group::2"
     if instruction.words["dst"] == "shared::cta" and not pair:
         return [End(core.block, to, core.block, mbarrier)]
-    (block, here), (other, there) = (core.shared_at(by, instruction, address) for address in (to, mbarrier))
+    (block, here), (other, counter) = (core.shared_at(by, instruction, address) for address in (to, mbarrier))
     blocks = [block]
     if "multicast" in instruction.words:
         blocks = [core.block.cluster.block(core, by, instruction, rank) for rank in _ranks(instruction, cta_mask)]
     elif block is not other and not (pair and block.rank // 2 == other.rank // 2):
         must = "in a pair of blocks" if pair else "in the same block"
-        told = (
+        message = (
             f"{instruction}: the destination lies in the shared memory of the block with rank {block.rank}, the "
             f"mbarrier in that of rank {other.rank}; they must be {must} (PTX ISA {instruction.section})"
         )
-        core.fault(by, instruction, "shared", AddressError(told, "apart"))
+        core.fault(by, instruction, "shared", AddressError(message, "apart"))
     return [
-        End(each, here, _counter(core, by, instruction, each, other) if pair else each, there, number)
+        End(each, here, _counter(core, by, instruction, each, other) if pair else each, counter, number)
         for number, each in enumerate(blocks)
     ]
 
 
-def _counter(core: Core, by: By, instruction: Instruction, block: Block, given: Block) -> Block:
-    """The block whose mbarrier counts what `block` gets: of its pair, the one in the same place as `given`."""
-    rank = block.rank & ~1 | given.rank & 1
+def _counter(core: Core, by: By, instruction: Instruction, block: Block, named: Block) -> Block:
+    """The block whose mbarrier counts what `block` gets: of its pair, the one in the same place as `named`."""
+    rank = block.rank & ~1 | named.rank & 1
     return block if rank == block.rank else core.block.cluster.block(core, by, instruction, rank)
 
 
@@ -312,38 +312,38 @@ def _check_bulk(
 ) -> None:
     """Check the size and both ends; all blocks have the same amount of shared memory."""
     if count <= 0 or count % UNIT:
-        told = f"{instruction}: the size must be a multiple of {UNIT} bytes; got {count}"
-        core.fault(by, instruction, "shared", AddressError(f"{told} (PTX ISA {instruction.section})", "alignment"))
+        message = f"{instruction}: the size must be a multiple of {UNIT} bytes; got {count}"
+        core.fault(by, instruction, "shared", AddressError(f"{message} (PTX ISA {instruction.section})", "alignment"))
     check(core, by, instruction, "shared", np.array([shared], np.int64), count, UNIT)
     check(core, by, instruction, space, np.array([far], np.int64), count, UNIT)
 
 
-def _begin(core: Core, instruction: Instruction, given: Any) -> tuple[By | None, TensorMap]:
+def _begin(core: Core, instruction: Instruction, tensor_map: Any) -> tuple[By | None, TensorMap]:
     """Begin a tensor copy, given a map or the address of one in global memory; the map must fit the instruction."""
-    if isinstance(given, TensorMap):
-        _check_map(instruction, given)
-    elif core.values(given).dtype.kind not in "iu":
-        told = f"{instruction} takes a TensorMap, or the address of one in global memory; got {briefly(given)}"
-        raise OperandError(f"{told} (PTX ISA {instruction.section})")
+    if isinstance(tensor_map, TensorMap):
+        _check_map(instruction, tensor_map)
+    elif core.values(tensor_map).dtype.kind not in "iu":
+        message = f"{instruction} takes a TensorMap, or the address of one in global memory; got {briefly(tensor_map)}"
+        raise OperandError(f"{message} (PTX ISA {instruction.section})")
     by = core.begin(instruction)
-    if by is not None and not isinstance(given, TensorMap):
-        given = described(core, by, instruction, given)
-        _check_map(instruction, given)
-    return by, given
+    if by is not None and not isinstance(tensor_map, TensorMap):
+        tensor_map = described(core, by, instruction, tensor_map)
+        _check_map(instruction, tensor_map)
+    return by, tensor_map
 
 
-def _check_map(instruction: Instruction, given: TensorMap) -> None:
+def _check_map(instruction: Instruction, tensor_map: TensorMap) -> None:
     rank = int(instruction.words["dim"][0])
-    if given.rank != rank:
+    if tensor_map.rank != rank:
         raise OperandError(
-            f"{instruction} copies a box of {rank} dimensions; the tensor map has {given.rank} (PTX ISA "
+            f"{instruction} copies a box of {rank} dimensions; the tensor map has {tensor_map.rank} (PTX ISA "
             f"{instruction.section})"
         )
     kind = Im2colMap if instruction.words.get("mode", "").startswith(Im2colMap.mode) else TensorMap
-    if given.mode != kind.mode:
+    if tensor_map.mode != kind.mode:
         raise OperandError(
-            f"{instruction} copies in {kind.mode} mode and takes a map of {kind.encoder}; got one of {given.encoder}. "
-            f"A GPU stops with an illegal instruction (PTX ISA {instruction.section})"
+            f"{instruction} copies in {kind.mode} mode and takes a map of {kind.encoder}; got one of "
+            f"{tensor_map.encoder}. A GPU stops with an illegal instruction (PTX ISA {instruction.section})"
         )
 
 
@@ -362,8 +362,8 @@ def _copying(
     """A function that copies a run of bytes, or combines it with the bytes at the destination."""
 
     def move() -> None:
-        there, given = destination.bytes[to : to + count], source.bytes[start : start + count]
-        there[...] = given if combine is None else combine(there.copy(), given)
+        target, data = destination.bytes[to : to + count], source.bytes[start : start + count]
+        target[...] = data if combine is None else combine(target.copy(), data)
 
     return move
 

@@ -36,14 +36,16 @@ class Cluster:
 
     def block(self, core: Core, by: By, instruction: Instruction, rank: int) -> Block:
         """The block with a rank. Ends the launch if there is none, or if it has exited."""
-        there = 0 <= rank < len(self.blocks)
-        if there and not self.blocks[rank].gone:
+        exists = 0 <= rank < len(self.blocks)
+        if exists and not self.blocks[rank].gone:
             return self.blocks[rank]
-        told = (
+        problem = (
             f"the block with rank {rank} in the cluster has exited, and its shared memory is gone. Make all blocks "
             f"wait at barrier.cluster before the first one exits"
-            if there
+            if exists
             else f"there is no rank {rank} in a cluster of {counted(len(self.blocks), 'block')}"
         )
-        error = AddressError(f"{instruction}: {told} (PTX ISA {instruction.section})", "exited" if there else "rank")
+        error = AddressError(
+            f"{instruction}: {problem} (PTX ISA {instruction.section})", "exited" if exists else "rank"
+        )
         return core.fault(by, instruction, "shared", error)

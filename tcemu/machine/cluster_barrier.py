@@ -29,9 +29,9 @@ class ClusterBarrier:
         full = [FULL >> max(0, WARP * (warp + 1) - threads) for warp in warps]
         #: by block and warp: lanes that have not exited, those that arrived in this phase, those still to wait for the
         #: phase before
-        self._there = {(block.number, warp): full[warp] for block in blocks for warp in warps}
-        self._arrived = dict.fromkeys(self._there, 0)
-        self._due = dict.fromkeys(self._there, 0)
+        self._present = {(block.number, warp): full[warp] for block in blocks for warp in warps}
+        self._arrived = dict.fromkeys(self._present, 0)
+        self._due = dict.fromkeys(self._present, 0)
         #: how many threads this phase waits for
         self._missing = threads * len(blocks)
 
@@ -62,14 +62,14 @@ class ClusterBarrier:
     def exited(self, by: By) -> None:
         """The active lanes have exited."""
         warp = by.block, by.warp
-        new = by.active & self._there[warp] & ~self._arrived[warp]
-        self._there[warp] &= ~by.active
+        new = by.active & self._present[warp] & ~self._arrived[warp]
+        self._present[warp] &= ~by.active
         self._due[warp] &= ~by.active
         self._fewer(new.bit_count())
 
     def missing(self) -> str:
         """A description of the threads that have not arrived."""
-        late = {warp for warp, there in self._there.items() if there & ~self._arrived[warp]}
+        late = {warp for warp, present in self._present.items() if present & ~self._arrived[warp]}
         blocks = sorted({block for block, _ in late})
         rows = {number: sorted(warp for block, warp in late if block == number) for number in blocks}
         who = "; ".join(f"warp{'s' * (len(row) > 1)} {ranges(row)} of block {number}" for number, row in rows.items())
@@ -80,14 +80,14 @@ class ClusterBarrier:
         self._missing -= count
         if count and not self._missing:
             self.phase += 1
-            self._due = {warp: arrived & self._there[warp] for warp, arrived in self._arrived.items()}
-            self._arrived = dict.fromkeys(self._there, 0)
-            self._missing = sum(there.bit_count() for there in self._there.values())
+            self._due = {warp: arrived & self._present[warp] for warp, arrived in self._arrived.items()}
+            self._arrived = dict.fromkeys(self._present, 0)
+            self._missing = sum(present.bit_count() for present in self._present.values())
 
     def _misused(self, does: str, without: str, by: By, instruction: Instruction) -> NoReturn:
-        told = f"a thread {does} at the barrier of the cluster without barrier.cluster.{without}"
-        self._grid.tell(Faulted, by, instruction, "cluster", None, told)
-        self._grid.fail(LaunchError(f"{told} ({by}; PTX ISA {SECTION})"))
+        message = f"a thread {does} at the barrier of the cluster without barrier.cluster.{without}"
+        self._grid.tell(Faulted, by, instruction, "cluster", None, message)
+        self._grid.fail(LaunchError(f"{message} ({by}; PTX ISA {SECTION})"))
 
 
 # ---------------------------------------------------------------------------------------------------- instructions

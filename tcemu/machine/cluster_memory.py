@@ -40,18 +40,20 @@ def mapa(instruction: Instruction) -> Act:
 
     def act(core: Core, address: npt.ArrayLike, cta: npt.ArrayLike) -> Any:
         by = core.begin(instruction)
-        given = core.integers(instruction, "a", address)
+        operand = core.integers(instruction, "a", address)
         ranks = core.integers(instruction, "cta", cta)
         if by is None:
             return 0
         for rank in np.unique(ranks[core.active]).tolist():
             if not 0 <= rank < core.block.shape.ranks:
-                told = f"{instruction}: a cluster of {counted(core.block.shape.ranks, 'block')} has no rank {rank}"
-                core.fault(by, instruction, "shared", AddressError(f"{told} (PTX ISA {instruction.section})", "rank"))
-        _owners(core, by, instruction, given)  # which checks that they are in shared memory
-        inside = (given - SHARED if whole else given) % BLOCK
-        found = (generic if whole else mapped)(inside, ranks)
-        return _uniform(core, found, address, cta)
+                message = f"{instruction}: a cluster of {counted(core.block.shape.ranks, 'block')} has no rank {rank}"
+                core.fault(
+                    by, instruction, "shared", AddressError(f"{message} (PTX ISA {instruction.section})", "rank")
+                )
+        _owners(core, by, instruction, operand)  # which checks that they are in shared memory
+        inside = (operand - SHARED if whole else operand) % BLOCK
+        addresses = (generic if whole else mapped)(inside, ranks)
+        return _uniform(core, addresses, address, cta)
 
     return act
 
@@ -62,8 +64,8 @@ def getctarank(instruction: Instruction) -> Act:
 
     def act(core: Core, address: npt.ArrayLike) -> Any:
         by = core.begin(instruction)
-        given = core.integers(instruction, "a", address)
-        return 0 if by is None else _uniform(core, _owners(core, by, instruction, given), address)
+        operand = core.integers(instruction, "a", address)
+        return 0 if by is None else _uniform(core, _owners(core, by, instruction, operand), address)
 
     return act
 
@@ -74,14 +76,14 @@ def _owners(core: Core, by: By, instruction: Instruction, addresses: Array) -> A
         return np.asarray(rank_of(addresses, core.block.rank))
     for address in addresses[core.active].tolist():
         if window_of(address) != "shared":
-            told = f"{instruction}: the generic address {address:#x} lies in {window_of(address)} memory"
-            core.fault(by, instruction, "shared", AddressError(f"{told} (PTX ISA {instruction.section})", "bounds"))
+            message = f"{instruction}: the generic address {address:#x} lies in {window_of(address)} memory"
+            core.fault(by, instruction, "shared", AddressError(f"{message} (PTX ISA {instruction.section})", "bounds"))
     return np.asarray((addresses - SHARED) // BLOCK)
 
 
-def _uniform(core: Core, found: Array, *given: npt.ArrayLike) -> Any:
+def _uniform(core: Core, answers: Array, *operands: npt.ArrayLike) -> Any:
     """One number if every operand was one number."""
-    return int(found[0]) if all(core.values(each).ndim == 0 for each in given) else found
+    return int(answers[0]) if all(core.values(each).ndim == 0 for each in operands) else answers
 
 
 # ---------------------------------------------------------------------------------------------------- st.async
@@ -106,8 +108,10 @@ def store(instruction: Instruction) -> Act:
         counters = core.integers(instruction, "mbarrier", mbarrier)
         for end in places(core, by, instruction, space_of(instruction), where):
             if end.space != "shared":
-                told = f"{instruction}: a generic address in {end.space} memory; it must lie in shared memory"
-                core.fault(by, instruction, "global", AddressError(f"{told} (PTX ISA {instruction.section})", "bounds"))
+                message = f"{instruction}: a generic address in {end.space} memory; it must lie in shared memory"
+                core.fault(
+                    by, instruction, "global", AddressError(f"{message} (PTX ISA {instruction.section})", "bounds")
+                )
             for counter in np.unique(counters[end.lanes]).tolist():
                 here = end.only(counters == counter)
                 place = _counter(core, by, instruction, here, counter)
@@ -122,11 +126,11 @@ def _counter(core: Core, by: By, instruction: Instruction, end: Where, address: 
         address = mapped(0, 0) + address - SHARED
     block, place = core.shared_at(by, instruction, address)
     if block is not end.block:
-        told = (
+        message = (
             f"{instruction}: the destination lies in the shared memory of the block with rank {end.block.rank}, the "
             f"mbarrier in that of rank {block.rank}; they must be in the same block (PTX ISA {instruction.section})"
         )
-        core.fault(by, instruction, "shared", AddressError(told, "apart"))
+        core.fault(by, instruction, "shared", AddressError(message, "apart"))
     return place
 
 
@@ -136,7 +140,7 @@ def _begin(
     """Start one copy: the bytes (n, size) of the lanes of `end`, which the mbarrier at `place` counts."""
     size, memory = data.shape[1], end.memory
     try:
-        found, *_ = memory.find(instruction, end.addresses, size, end.lanes)
+        units, *_ = memory.find(instruction, end.addresses, size, end.lanes)
     except AddressError as error:
         core.fault(by, instruction, "shared", error)
     phase = end.block.mbarriers.expect_more(core, by, instruction, place, 0)
@@ -156,7 +160,7 @@ def _begin(
     )
 
     def move() -> None:
-        for at, value in zip(found[:, None], data[:, None], strict=True):
+        for at, value in zip(units[:, None], data[:, None], strict=True):
             memory.write(at, value if step is None else step(memory.read(at, size, data.dtype), value))
 
     begin_counted(core, copy, end.block, move)

@@ -63,8 +63,8 @@ class Core:
         self.target, self.watched = block.shape.target, bool(block.grid.observers)
         self.warpgroup = block.warpgroups[index // WARPGROUP]
         #: lanes that exist and have not exited; `bits`: the lanes that are active now; both as bits
-        self.there = FULL >> max(0, WARP * (index + 1) - block.shape.threads)
-        self.bits = self.there
+        self.present = FULL >> max(0, WARP * (index + 1) - block.shape.threads)
+        self.bits = self.present
         #: the site that a front end has set; None: the innermost Python line that belongs to a kernel
         self.at: Site | None = None
         #: whether a front end runs the lanes of this warp in groups now, and there are several: see waits.py
@@ -111,19 +111,19 @@ class Core:
         except (KeyError, TypeError):  # the first time in this launch, or an unhashable instruction
             bound = self.bound(instruction)
             self.grid.bound[instruction] = bound
-        found, act, least, most, pair = bound
+        parsed, act, least, most, pair = bound
         if not least <= len(operands) <= most:
             raise bound.miscounted(len(operands))
         if both is not False and flag(both, "both"):
             if pair is None:
-                raise OperandError(f"{found} does not have two destinations d|p (PTX ISA {found.section})")
+                raise OperandError(f"{parsed} does not have two destinations d|p (PTX ISA {parsed.section})")
             act = pair
         try:
             return act(self, *operands)
         except OperandError as error:
             if isinstance(error, LaunchError):
                 raise
-            raise placed(error, found) from None
+            raise placed(error, parsed) from None
 
     def bound(self, instruction: str | Instruction) -> Bound:
         """The instruction on this warp's target, with the function that executes it."""
@@ -149,9 +149,9 @@ class Core:
         by = _by(By, (self.block.number, self.index, self.bits, where))
         if grid.observers:
             followed = grid.followed.get(instruction.opcode) or grid.follows(instruction)
-            if followed[self.bits == self.there]:
-                given = zip(roles, operands, strict=False)
-                registers = [(role, each) for role, each in given if isinstance(each, Registers)]
+            if followed[self.bits == self.present]:
+                pairs = zip(roles, operands, strict=False)
+                registers = [(role, each) for role, each in pairs if isinstance(each, Registers)]
                 grid.tell(Issued, by, instruction, tuple(registers))
         return by
 
@@ -161,7 +161,7 @@ class Core:
             self._idle, self._done = 0, self.strand.operations
         self._idle += 1
         if self._idle > _IDLE:
-            by = By(self.block.number, self.index, self.there, self.at or site(4))
+            by = By(self.block.number, self.index, self.present, self.at or site(4))
             self.wait(by, "lanes", 0, lambda: False, lambda: "an active lane, without which its loop does not end")
 
     def wait(
@@ -201,12 +201,12 @@ class Core:
 
         If it never is, the launch ends with a Deadlock that lists all of them.
         """
-        told, scheduler = lambda: [each.told() for each in waits], self.grid.scheduler
+        descriptions, scheduler = lambda: [each.described() for each in waits], self.grid.scheduler
         tests = [each.ready for each in waits if each.ready is not None]
         if len(tests) < len(waits):  # some must look again
-            scheduler.looked(self.strand, False, told, any(each.elsewhere for each in waits))
+            scheduler.looked(self.strand, False, descriptions, any(each.elsewhere for each in waits))
         else:
-            scheduler.wait(self.strand, lambda: any(ready() for ready in tests), told)
+            scheduler.wait(self.strand, lambda: any(ready() for ready in tests), descriptions)
 
     def ran(self, operations: int, *, stored: bool) -> None:
         """A front end's native code has done the work of so many instructions; `stored`: it has written to memory.
@@ -261,32 +261,32 @@ class Core:
         if grid.failure is not None:
             raise grid.failure
         by = By(self.block.number, self.index, self.bits, self.at or self.latest)
-        self.there &= ~self.bits
+        self.present &= ~self.bits
         self.bits = 0
-        self.block.left(by, self.there)
+        self.block.left(by, self.present)
 
     # ---------------------------------------------------------------------------------------- operands
 
-    def values(self, given: Any) -> Array:
+    def values(self, operand: Any) -> Array:
         """The content of an operand at this moment."""
-        if isinstance(given, Registers):
-            return given.used()
-        if isinstance(given, np.ndarray):
-            return given
+        if isinstance(operand, Registers):
+            return operand.used()
+        if isinstance(operand, np.ndarray):
+            return operand
         try:
-            return np.asarray(given)
+            return np.asarray(operand)
         except LaunchError:  # the sanitizer's, about registers that are read here
             raise
         except Exception as error:  # noqa: BLE001 - whatever an object's __array__ raises
             raise OperandError(f"not an array: {error}") from None
 
-    def integers(self, instruction: Instruction, role: str, given: Any) -> Array:
+    def integers(self, instruction: Instruction, role: str, operand: Any) -> Array:
         """One integer for each lane, int64 (32,), from one for all lanes or one for each."""
-        if isinstance(given, int) and not isinstance(given, bool) and -(1 << 63) <= given < 1 << 63:
-            return _same(int(given))
-        if isinstance(given, np.ndarray) and given.dtype is _INT64 and given.shape == _LANES:
-            return np.asarray(given)  # the usual form of addresses
-        array = self.values(given)
+        if isinstance(operand, int) and not isinstance(operand, bool) and -(1 << 63) <= operand < 1 << 63:
+            return _same(int(operand))
+        if isinstance(operand, np.ndarray) and operand.dtype is _INT64 and operand.shape == _LANES:
+            return np.asarray(operand)  # the usual form of addresses
+        array = self.values(operand)
         if array.dtype.kind not in "iu" or array.shape not in ((), (WARP,), (WARP, 1)):
             raise OperandError(
                 f"{instruction}: {role} must be one integer for all lanes, or (32,), one for each; got {array.dtype} "
@@ -300,19 +300,19 @@ class Core:
         """The rows of the active lanes, of rows (32, ...) for all."""
         return values if self.bits == FULL else values[lanes_of(self.bits)]
 
-    def distinct(self, instruction: Instruction, role: str, given: Any) -> list[tuple[int, int]]:
+    def distinct(self, instruction: Instruction, role: str, operand: Any) -> list[tuple[int, int]]:
         """(value, mask of the active lanes that give it), in the order of lanes."""
-        if isinstance(given, int) and not isinstance(given, bool) and -(1 << 63) <= given < 1 << 63:
-            return [(int(given), self.bits)]
-        values = self.integers(instruction, role, given).tolist()
-        found: dict[int, int] = {}
+        if isinstance(operand, int) and not isinstance(operand, bool) and -(1 << 63) <= operand < 1 << 63:
+            return [(int(operand), self.bits)]
+        values = self.integers(instruction, role, operand).tolist()
+        masks: dict[int, int] = {}
         for lane in LANES[self.active].tolist():
-            found[values[lane]] = found.get(values[lane], 0) | 1 << lane
-        return list(found.items())
+            masks[values[lane]] = masks.get(values[lane], 0) | 1 << lane
+        return list(masks.items())
 
-    def predicate(self, instruction: Instruction, given: Any) -> Array:
+    def predicate(self, instruction: Instruction, operand: Any) -> Array:
         """One predicate for each lane, bool (32,), from one for all lanes or one for each."""
-        array = self.values(given)
+        array = self.values(operand)
         if array.dtype.kind != "b" or array.shape not in ((), _LANES):
             raise OperandError(
                 f"{instruction}: a predicate must be bool (32,); got dtype {array.dtype}, shape {array.shape} (PTX ISA "
@@ -320,24 +320,24 @@ class Core:
             )
         return np.asarray(array) if array.ndim else lanes_of(FULL * bool(array))
 
-    def check_membermask(self, instruction: Instruction, *given: Any, elsewhere: bool = False) -> None:
+    def check_membermask(self, instruction: Instruction, *masks: Any, elsewhere: bool = False) -> None:
         """End the launch unless a membermask names the lanes that execute the instruction.
 
         It must name no others but those that have exited and, with `elsewhere`, those that may execute it elsewhere.
         """
-        for mask in given:
+        for mask in masks:
             whole = is_whole(mask) and -1 <= mask <= FULL
             named = int(mask) & FULL if whole else 0
-            if whole and (named & self.there == self.bits or (elsewhere and not self.bits & ~named)):
+            if whole and (named & self.present == self.bits or (elsewhere and not self.bits & ~named)):
                 continue
-            told = (
+            message = (
                 f"{instruction}: the membermask must name the lanes that execute it, {self.bits:#010x}; got "
                 f"{briefly(mask)} (PTX ISA {instruction.section})"
             )
             if not whole:
-                raise OperandError(told)
-            self.tell(Faulted, self.by(), instruction, "lanes", None, told)
-            raise Disagreement(told)
+                raise OperandError(message)
+            self.tell(Faulted, self.by(), instruction, "lanes", None, message)
+            raise Disagreement(message)
 
     # ---------------------------------------------------------------------------------------- registers
 
@@ -352,7 +352,7 @@ class Core:
         bank = Bank(bits, self, self._next)
         self._next += bits.shape[1]
         made = Registers(bank, None, origin)
-        blind = self.there & ~written
+        blind = self.present & ~written
         if blind:
             bank.unwritten = np.repeat(lanes_of(blind)[:, None], bits.shape[1], axis=1)
         if written and self.grid.observers and self.heard:

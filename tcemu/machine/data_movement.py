@@ -17,7 +17,7 @@ from tcemu.machine.addresses import BLOCK, all_global, parts, rank_of
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import Accessed, By, Order
 from tcemu.machine.masks import FULL, LANES, lanes_of
-from tcemu.machine.memory import Bytes, Found
+from tcemu.machine.memory import Bytes, Located
 from tcemu.machine.reductions import unsigned
 from tcemu.machine.registers import POISON, WARP, Registers
 from tcemu.machine.tensor_map import TensorMap
@@ -67,7 +67,7 @@ def places(core: Core, by: By, instruction: Instruction, state: StateSpace, addr
         return [_where(Where, (state, memory, block, active, here))]
     if state == "shared::cluster":
         return list(_of_cluster(core, by, instruction, active, addresses, rank_of(addresses, block.rank)))
-    found: list[Where] = []
+    wheres: list[Where] = []
     for part in parts(addresses):
         lanes = part.lanes & active
         if not lanes.any():
@@ -81,10 +81,10 @@ def places(core: Core, by: By, instruction: Instruction, state: StateSpace, addr
             )
             core.fault(by, instruction, "global", error)
         if part.window == "global":
-            found.append(Where("global", block.grid.memory, block, lanes, part.addresses[lanes]))
+            wheres.append(Where("global", block.grid.memory, block, lanes, part.addresses[lanes]))
         else:
-            found += _of_cluster(core, by, instruction, lanes, part.addresses, part.addresses // BLOCK)
-    return found
+            wheres += _of_cluster(core, by, instruction, lanes, part.addresses, part.addresses // BLOCK)
+    return wheres
 
 
 def _of_cluster(
@@ -111,15 +111,15 @@ def access(
 ) -> Array:
     """Check an access of `size` bytes at each of the addresses, report it, and return the units that it finds."""
     try:
-        found, extent, _ = where.memory.find(instruction, where.addresses, size, where.lanes)
+        units, extent, _ = where.memory.find(instruction, where.addresses, size, where.lanes)
     except AddressError as error:
         core.fault(by, instruction, where.space, error)
     if core.grid.observers:
         lanes = LANES if len(where.addresses) == WARP else LANES[where.lanes]
         owner, stored = core.owner(where.block), None if data is None else data.view(np.uint8)
-        given = where.addresses, size, extent, lanes, False, order, stored, owner
-        core.grid.tell(Accessed, by, instruction, where.space, writes, *given)
-    return found
+        details = where.addresses, size, extent, lanes, False, order, stored, owner
+        core.grid.tell(Accessed, by, instruction, where.space, writes, *details)
+    return units
 
 
 def strength(instruction: Instruction) -> Order:
@@ -155,8 +155,8 @@ def ld(instruction: Instruction) -> Act:
             return core.made(data if whole else data.astype(register), FULL)
         loads: list[tuple[Where, Array]] = []
         for each in places(core, by, instruction, state, where):
-            found = access(core, by, instruction, each, False, size, order)
-            data = each.memory.read(found, size, kind)
+            numbers = access(core, by, instruction, each, False, size, order)
+            data = each.memory.read(numbers, size, kind)
             loaded(core, by, each, data, strong)
             loads.append((each, data if whole else data.astype(register)))  # a signed element extends its sign
         return answer(core, loads)
@@ -166,7 +166,7 @@ def ld(instruction: Instruction) -> Act:
 
 def _usual(
     core: Core, by: By, instruction: Instruction, state: StateSpace, addresses: Array, size: int
-) -> tuple[Bytes, Found] | None:
+) -> tuple[Bytes, Located] | None:
     """The memory that all lanes access, and what they find there; None if not all do, or `state` names no memory."""
     if core.bits != FULL or (state != "shared" and state != "global"):
         return None
@@ -177,21 +177,21 @@ def _usual(
         core.fault(by, instruction, state, error)
 
 
-def answer(core: Core, found: list[tuple[Where, Array]]) -> Registers:
+def answer(core: Core, loads: list[tuple[Where, Array]]) -> Registers:
     """Registers with the values that lanes have found, rows (n, count) for each memory."""
-    first = found[0][1]
+    first = loads[0][1]
     if len(first) == WARP:
         return core.made(first, FULL)
     bits = np.full((WARP, first.shape[1]), POISON, first.dtype)
-    for each, held in found:
+    for each, held in loads:
         bits[each.lanes] = held
     return core.made(bits, core.bits)
 
 
 def loaded(core: Core, by: By, where: Where, data: Array, strong: bool) -> None:
     """Report a load to the scheduler: a loop that keeps loading the same values waits for other warps."""
-    found = where.addresses.tobytes(), data.tobytes(), where.memory
-    if core.grid.scheduler.polls(core.strand, found, strong):
+    seen = where.addresses.tobytes(), data.tobytes(), where.memory
+    if core.grid.scheduler.polls(core.strand, seen, strong):
         _poll(core, by, where)
 
 
@@ -221,17 +221,17 @@ def st(instruction: Instruction) -> Act:
         if by is None:
             return
         where = core.integers(instruction, "address", addresses)
-        given = patterns(core, values)
+        written = patterns(core, values)
         usual = _usual(core, by, instruction, state, where, size)
         if usual is not None:
             memory, (units, extent, _) = usual
             if core.grid.observers:
-                told = where, size, extent, LANES, False, order, given.view(np.uint8)
-                core.grid.tell(Accessed, by, instruction, state, True, *told)
-            memory.write(units, given)
+                details = where, size, extent, LANES, False, order, written.view(np.uint8)
+                core.grid.tell(Accessed, by, instruction, state, True, *details)
+            memory.write(units, written)
             return
         for each in places(core, by, instruction, state, where):
-            data = each.of(given)
+            data = each.of(written)
             each.memory.write(access(core, by, instruction, each, True, size, order, data), data)
 
     return act
@@ -287,8 +287,8 @@ def prefetch(instruction: Instruction) -> Act:
 
     def act(core: Core, *operands: npt.ArrayLike) -> None:
         if core.begin(instruction) is not None:
-            for operand, given in zip(instruction.sources, operands, strict=False):
-                core.integers(instruction, operand.role, given)
+            for operand, value in zip(instruction.sources, operands, strict=False):
+                core.integers(instruction, operand.role, value)
 
     return act
 
@@ -299,8 +299,8 @@ def prefetch_tensormap(instruction: Instruction) -> Act:
 
     def act(core: Core, tensor_map: TensorMap) -> None:
         if not isinstance(tensor_map, TensorMap):
-            told = f"{instruction} takes a TensorMap; got {briefly(tensor_map)}"
-            raise OperandError(f"{told} (PTX ISA {instruction.section})")
+            message = f"{instruction} takes a TensorMap; got {briefly(tensor_map)}"
+            raise OperandError(f"{message} (PTX ISA {instruction.section})")
         core.begin(instruction)
 
     return act

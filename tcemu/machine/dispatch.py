@@ -85,21 +85,21 @@ def bind(instruction: str | Instruction, target: str) -> Bound:
 @lru_cache(maxsize=4096)
 def _bind(instruction: str | Instruction, target: str) -> Bound:
     _load_chapters()
-    found = _parsed(instruction, target)
-    family = family_of(found)
+    parsed = _parsed(instruction, target)
+    family = family_of(parsed)
     binder = _BINDERS.get(family.name) or (_BINDERS["*"] if family.execute is not None else None)
-    if found.unsupported or binder is None:
-        reason = found.unsupported or "this version of tcemu does not execute it"
-        raise IllegalInstruction(f"{found}: {reason} (PTX ISA {found.section})")
-    made, sources, both = binder(found), found.sources, None
+    if parsed.unsupported or binder is None:
+        reason = parsed.unsupported or "this version of tcemu does not execute it"
+        raise IllegalInstruction(f"{parsed}: {reason} (PTX ISA {parsed.section})")
+    made, sources, both = binder(parsed), parsed.sources, None
     if isinstance(made, tuple):
-        act, both = (agreeing(found, each) for each in made)
+        act, both = (agreeing(parsed, each) for each in made)
     else:
-        act = agreeing(found, _unhinted(found, made) if sources and sources[-1].role == "cache_policy" else made)
-        needed = [not each.optional for each in found.operands if not each.read]
+        act = agreeing(parsed, _unhinted(parsed, made) if sources and sources[-1].role == "cache_policy" else made)
+        needed = [not each.optional for each in parsed.operands if not each.read]
         if len(needed) == 2:
             act, both = act if all(needed) else _one(act, needed.index(True)), act
-    return Bound(found, act, sum(not each.optional for each in sources), len(sources), both)
+    return Bound(parsed, act, sum(not each.optional for each in sources), len(sources), both)
 
 
 def _parsed(instruction: str | Instruction, target: str) -> Instruction:

@@ -24,7 +24,7 @@ from tcemu.machine.strategy import InOrder, strategy_of
 from tcemu.machine.tensor_memory import Multiprocessor
 
 #: The most groups of blocks that are listed when a launch is interrupted.
-_TOLD = 8
+_SHOWN = 8
 #: The most frequent events: no observer begins to need others because of them.
 _FREQUENT = frozenset({Accessed, Issued, Touched})
 #: Makes the function that a warp runs, given the warp's core.
@@ -123,7 +123,7 @@ class Grid:
                 waiting = [tuple(waits) for _, waits in groupby(stuck, key=lambda each: each.by.block)]
                 for waits in sorted(waiting, key=_follows):
                     self.tell(Stuck, waits, full)
-                raise Deadlock(self._told(stuck, full))
+                raise Deadlock(self._deadlock(stuck, full))
         except KeyboardInterrupt as stop:
             message = self._stopped("the launch was interrupted")
             raise Interrupted(message).with_traceback(stop.__traceback__) from None
@@ -284,7 +284,7 @@ class Grid:
                 else:
                     single.append(observer)
             for number, mask, at in event.records() if single else ():
-                by, whole = event.by(number, mask), mask == self.cores[event.block][event.warp].there
+                by, whole = event.by(number, mask), mask == self.cores[event.block][event.warp].present
                 instruction = event.table.rows[number].instruction
                 accessed = event.single(number, mask, at, by)
                 for observer in single:
@@ -323,12 +323,12 @@ class Grid:
         self.failure = error
         raise error
 
-    def _told(self, stuck: Sequence[Waiting], full: str) -> str:
+    def _deadlock(self, stuck: Sequence[Waiting], full: str) -> str:
         blocks = [
             (self.blocks[number], [*waiting(waits), *gone(self.blocks[number])])
             for number, waits in groupby(stuck, key=lambda each: each.by.block)
         ]
-        lines = [line for told in alike(blocks, "cannot continue") for line in told]
+        lines = [line for block_lines in alike(blocks, "cannot continue") for line in block_lines]
         return "\n".join([*lines, full] if full else lines)
 
     def _stopped(self, why: str) -> str:
@@ -338,11 +338,11 @@ class Grid:
             block, left = self.blocks[number], list(warps)
             waits = waiting(wait for each in left for wait in each.waits)
             blocks.append((block, [*came(self.cores[number], left), *waits, *gone(block)]))
-        told = [line for each in islice(alike(blocks, "ran"), _TOLD) for line in each]
+        lines = [line for each in islice(alike(blocks, "ran"), _SHOWN) for line in each]
         ended = sum(grid.done for grid in self._stream())
         blocks_of_all = sum(math.prod(grid.shape.grid) for grid in self._stream())
         done = f"{ended:,} of {counted(blocks_of_all, 'block')} had ended"
-        return "\n".join([f"{why}; {done}, and the arrays are unchanged.", *told])
+        return "\n".join([f"{why}; {done}, and the arrays are unchanged.", *lines])
 
     def _full(self) -> str:
         left, places = counted(self.shape.ranks * len(self._waiting), "block"), counted(self.resident, "block")

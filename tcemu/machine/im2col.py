@@ -142,9 +142,9 @@ class Im2colMap(TensorMap):
         *place, image = start[1:]
         *steps, images = self.element_strides[1:]
         bounds = tuple(enumerate(zip(steps, self.lower, self._ends, strict=True)))
-        found = []
+        positions = []
         for _ in range(self.box[1]):
-            found.append((*(at + more for at, more in zip(place, offsets, strict=True)), image))
+            positions.append((*(at + more for at, more in zip(place, offsets, strict=True)), image))
             for axis, (step, low, end) in bounds:
                 place[axis] += step
                 if place[axis] < end:
@@ -152,12 +152,12 @@ class Im2colMap(TensorMap):
                 place[axis] = low
             else:
                 image += images
-        return found
+        return positions
 
     def _lines(self, start: Sequence[int], moved: Sequence[int]) -> tuple[Array, npt.NDArray[np.bool_]]:
-        found = np.array(self._taken(start, moved), np.int64)
-        inside: npt.NDArray[np.bool_] = np.all((found >= 0) & (found < self.sizes[1:]), axis=1)
-        return found @ np.array(self.strides, np.int64), inside
+        positions = np.array(self._taken(start, moved), np.int64)
+        inside: npt.NDArray[np.bool_] = np.all((positions >= 0) & (positions < self.sizes[1:]), axis=1)
+        return positions @ np.array(self.strides, np.int64), inside
 
     def _holds(self, start: Sequence[int]) -> bool:
         """Never: which pixels a copy takes depends on where it starts in the bounding box."""
@@ -179,12 +179,12 @@ class Im2colMap(TensorMap):
             )
         return start
 
-    def _offsets(self, given: Sequence[int]) -> tuple[int, ...]:
+    def _offsets(self, offsets: Sequence[int]) -> tuple[int, ...]:
         space, most = self.rank - 2, (1 << CORNER_BITS[self.rank]) - 1
-        moved = whole_numbers("offsets", given) or (0,) * space
+        moved = whole_numbers("offsets", offsets) or (0,) * space
         if len(moved) != space or not all_within(moved, 0, most):
             raise OperandError(
                 f"a tensor of {self.rank} dimensions needs {space} offsets, W first, each 0 to {most}; got "
-                f"{briefly(given)} ({_SECTION}.1)"
+                f"{briefly(offsets)} ({_SECTION}.1)"
             )
         return moved

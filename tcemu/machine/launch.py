@@ -74,13 +74,13 @@ class Launch:
     failing: int | None = None
 
     def __repr__(self) -> str:
-        told = f"{counted(self.blocks, 'block')} of {self.block}, {counted(self.counts.total(), 'instruction')}"
-        told += f", policy {self.policy}"
-        found = f", {counted(len(self.reports), 'report')}" if self.reports else ""
+        size = f"{counted(self.blocks, 'block')} of {self.block}, {counted(self.counts.total(), 'instruction')}"
+        size += f", policy {self.policy}"
+        results = f", {counted(len(self.reports), 'report')}" if self.reports else ""
         if self.parted:
             causes = listing(dict.fromkeys(f"the {each.cause}" for each in self.parted), "and")
-            found += f", {counted(len(self.parted), 'array')} depend{'s' * (len(self.parted) == 1)} on {causes}"
-        return f"<launch of {self.kernel} on {self.target}: {told}{found}{', ended early' if self.error else ''}>"
+            results += f", {counted(len(self.parted), 'array')} depend{'s' * (len(self.parted) == 1)} on {causes}"
+        return f"<launch of {self.kernel} on {self.target}: {size}{results}{', ended early' if self.error else ''}>"
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ def shape_of(
     if not isinstance(target, str):
         raise LaunchError(f"a target must be a string, e.g. 'sm_90a'; got {shown(target)}")
     names, shared = (shared, shared.nbytes) if isinstance(shared, Shared) else (None, shared)
-    found = target_named(target)
-    target, chip = str(found), found.number
+    parsed = target_named(target)
+    target, chip = str(parsed), parsed.number
     most = 1024 * _SHARED.get(chip, _SHARED_NEWER)
     blocks = _three("grid", grid, _MAX_GRID)
     threads = _three("block", block, (1024, 1024, 64))
@@ -145,26 +145,26 @@ def shape_of(
     return Shape(blocks, threads, int(shared), target, policy, int(seed), registers, clusters, names)
 
 
-def _cluster(given: int | Sequence[int], grid: Index3, target: str, chip: int, more: object) -> Index3:
+def _cluster(cluster: int | Sequence[int], grid: Index3, target: str, chip: int, more: object) -> Index3:
     """The blocks of a cluster, which divide those of the grid; `more` admits sizes that not every GPU has."""
     if chip < _CLUSTERS:
         raise LaunchError(f"clusters exist from sm_{_CLUSTERS} on; the target is {target}")
     if not isinstance(more, bool):
         raise LaunchError(f"non_portable_cluster must be True or False; got {briefly(more)}")
     most = _NOT_PORTABLE.get(chip, _PORTABLE)
-    found = _three("cluster", given, (most, most, most))
-    count = int(np.prod(found))
+    size = _three("cluster", cluster, (most, most, most))
+    count = int(np.prod(size))
     if count > most:
-        raise LaunchError(f"a cluster has at most {most} blocks on {target}; {found} has {count}")
+        raise LaunchError(f"a cluster has at most {most} blocks on {target}; {size} has {count}")
     if count > _PORTABLE and not more:
         raise LaunchError(
-            f"a cluster of more than {_PORTABLE} blocks is not portable; {found} has {count}. On {target}, up to "
+            f"a cluster of more than {_PORTABLE} blocks is not portable; {size} has {count}. On {target}, up to "
             f"{most} are possible with non_portable_cluster=True, which stands for the attribute of the kernel that "
             "the host sets: cudaFuncAttributeNonPortableClusterSizeAllowed"
         )
-    if any(whole % part for whole, part in zip(grid, found, strict=True)):
-        raise LaunchError(f"each dimension of the grid must be a multiple of the cluster's; got {grid} and {found}")
-    return found
+    if any(whole % part for whole, part in zip(grid, size, strict=True)):
+        raise LaunchError(f"each dimension of the grid must be a multiple of the cluster's; got {grid} and {size}")
+    return size
 
 
 def launch(
@@ -197,14 +197,14 @@ def launch(
     check_operations(operations)
     if not isinstance(args, list | tuple):
         raise LaunchError(f"args must be a tuple of the kernel's arguments after the warp; got {briefly(args)}")
-    buffers = [(buffer_name(kernel, n), given) for n, given in enumerate(args) if is_buffer(given)]
+    buffers = [(buffer_name(kernel, n), argument) for n, argument in enumerate(args) if is_buffer(argument)]
     result = Launch(name_of(kernel), shape.grid, shape.block, shape.target, shape.seed, ", ".join(policies))
     listening, outcomes = check_observers(observers), []
     try:
         for each in policies:
             memory = GlobalMemory(buffers)
             pointers = iter(memory.pointers)
-            passed = [next(pointers) if is_buffer(given) else given for given in args]
+            passed = [next(pointers) if is_buffer(argument) else argument for argument in args]
             running = Grid(replace(shape, policy=each), memory, listening, resident, strategy, operations)
             _run(kernel, passed, running, result)
             outcomes.append(memory)
@@ -213,39 +213,39 @@ def launch(
     except (TcemuError, Interrupted) as error:
         error.launch = result
         raise
-    places = [number for number, given in enumerate(args) if is_buffer(given)]
+    places = [number for number, argument in enumerate(args) if is_buffer(argument)]
     result.changed = tuple(place for place, changed in zip(places, changed, strict=True) if changed)
     contents = [memory.contents() for memory in outcomes] if outcomes[1:] else []
     result.parted = partings(places, policies, contents, kernel=kernel) if contents else []
     return result
 
 
-def policies_of(given: object) -> list[Policy]:
+def policies_of(policy: object) -> list[Policy]:
     """One policy or several, as a list. Raises LaunchError for what is none."""
-    policies = [check_policy(each) for each in (given if isinstance(given, list | tuple) else [given])]
+    policies = [check_policy(each) for each in (policy if isinstance(policy, list | tuple) else [policy])]
     if not policies:
         raise LaunchError(f"policy must be one or more of {', '.join(POLICIES)}; got none")
     return policies
 
 
-def check_resident(given: object, shape: Shape) -> None:
+def check_resident(resident: object, shape: Shape) -> None:
     """Raise LaunchError unless it is a number of blocks in flight."""
-    if not is_whole(given) or given < shape.ranks:
+    if not is_whole(resident) or resident < shape.ranks:
         least = f"{shape.ranks}" if shape.ranks == 1 else f"{shape.ranks}, the blocks of a cluster"
-        raise LaunchError(f"resident must be the number of blocks in flight, at least {least}; got {briefly(given)}")
+        raise LaunchError(f"resident must be the number of blocks in flight, at least {least}; got {briefly(resident)}")
 
 
-def check_operations(given: object) -> None:
+def check_operations(operations: object) -> None:
     """Raise LaunchError unless it is a limit on the operations of a warp, or None."""
-    if given is not None and (not is_whole(given) or given < 1):
-        raise LaunchError(f"operations= must be the most operations of a warp, at least 1; got {briefly(given)}")
+    if operations is not None and (not is_whole(operations) or operations < 1):
+        raise LaunchError(f"operations= must be the most operations of a warp, at least 1; got {briefly(operations)}")
 
 
-def check_observers(given: object) -> tuple[Observer, ...]:
+def check_observers(observers: object) -> tuple[Observer, ...]:
     """The observers of a launch. Raises LaunchError for anything else."""
-    if not isinstance(given, list | tuple) or not all(callable(each) for each in given):
-        raise LaunchError(f"observers must be a tuple of functions that take an event; got {briefly(given)}")
-    return tuple(given)
+    if not isinstance(observers, list | tuple) or not all(callable(each) for each in observers):
+        raise LaunchError(f"observers must be a tuple of functions that take an event; got {briefly(observers)}")
+    return tuple(observers)
 
 
 def name_of(kernel: Kernel) -> str:
@@ -281,8 +281,8 @@ def _body(kernel: Kernel, core: Core, args: Sequence[Any]) -> Callable[[], None]
             if iscoroutine(came):
                 came.close()  # prevents Python's warning that it was never awaited
             raise LaunchError(f"{name_of(kernel)} has a yield or is async, so it did not run; write a plain function")
-        core.bits = core.there
-        if core.there:
+        core.bits = core.present
+        if core.present:
             core.exit()
 
     return body
@@ -299,7 +299,7 @@ def partings(
 
     A kernel of a front end may have an attribute `scratch`: arrays that nobody reads behind the launch.
     """
-    found, scratch = list[Parting](), getattr(kernel, "scratch", ())
+    partings, scratch = list[Parting](), getattr(kernel, "scratch", ())
     for place, *versions in zip(places, *contents, strict=True):
         if place in scratch:
             continue
@@ -308,9 +308,9 @@ def partings(
             if differ.any():
                 index = tuple(int(i) for i in np.argwhere(differ.reshape(*other.shape, -1).any(axis=-1))[0])
                 values = versions[0][index], other[index]
-                found.append(Parting(place, index, (policies[0], policy), values, cause, buffer_name(kernel, place)))
+                partings.append(Parting(place, index, (policies[0], policy), values, cause, buffer_name(kernel, place)))
                 break
-    return found
+    return partings
 
 
 def _bits(array: Array) -> npt.NDArray[np.uint8]:
@@ -318,13 +318,13 @@ def _bits(array: Array) -> npt.NDArray[np.uint8]:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(*array.shape, array.dtype.itemsize)
 
 
-def _three(what: str, given: int | Sequence[int], most: Sequence[int]) -> Index3:
-    several = tuple(given) if isinstance(given, list | tuple) else ()
-    numbers = (given,) if isinstance(given, int | np.integer) else several
+def _three(what: str, size: int | Sequence[int], most: Sequence[int]) -> Index3:
+    several = tuple(size) if isinstance(size, list | tuple) else ()
+    numbers = (size,) if isinstance(size, int | np.integer) else several
     fits = 1 <= len(numbers) <= 3 and all(
         is_whole(number) and 1 <= number <= limit for number, limit in zip(numbers, most, strict=False)
     )
     if not fits:
-        raise LaunchError(f"{what} must be one to three numbers from 1 to {tuple(most)}; got {briefly(given)}")
+        raise LaunchError(f"{what} must be one to three numbers from 1 to {tuple(most)}; got {briefly(size)}")
     x, y, z = (*(int(number) for number in numbers), 1, 1)[:3]
     return x, y, z

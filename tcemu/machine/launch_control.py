@@ -49,8 +49,8 @@ def try_cancel(instruction: Instruction) -> Act:
         by = core.begin(instruction)
         if by is None:
             return
-        given = {"destination": destination, "mbarrier": mbarrier}
-        for places in each_lane(core, instruction, given):
+        operands = {"destination": destination, "mbarrier": mbarrier}
+        for places in each_lane(core, instruction, operands):
             to, barrier = (_inside(core, by, instruction, at) if generic else at for at in places)
             check(core, by, instruction, "shared", np.array([to], np.int64), UNIT, UNIT)
             core.tell(CancelAsked, by)
@@ -73,8 +73,8 @@ def _write(block: Block, to: int, data: Array) -> None:
 def _inside(core: Core, by: By, instruction: Instruction, address: int) -> int:
     """The place in the block's own shared memory that a generic address means. Ends the launch if it means another."""
     if window_of(address) != "shared":
-        told = f"{instruction}: the generic address {address:#x} does not lie in shared memory"
-        core.fault(by, instruction, "shared", AddressError(f"{told} (PTX ISA {instruction.section})", "bounds"))
+        message = f"{instruction}: the generic address {address:#x} does not lie in shared memory"
+        core.fault(by, instruction, "shared", AddressError(f"{message} (PTX ISA {instruction.section})", "bounds"))
     return int((address - SHARED) % BLOCK)
 
 
@@ -116,10 +116,10 @@ def get_first_ctaid(instruction: Instruction) -> Act:
         if by is None:
             return core.blank(1 if axis >= 0 else 4)
         core.tell(CancelQueried, by, "get_first_ctaid", _kinds(core, words))
-        found = words[:, axis : axis + 1].copy() if axis >= 0 else words.copy()
+        ids = words[:, axis : axis + 1].copy() if axis >= 0 else words.copy()
         if axis < 0:
-            found[:, 3] = POISON
-        return core.made(found.astype(np.uint32), core.bits)
+            ids[:, 3] = POISON
+        return core.made(ids.astype(np.uint32), core.bits)
 
     return act
 

@@ -23,7 +23,7 @@ from tcemu.instructions.wmma import rule_of
 from tcemu.layouts import Fragment
 from tcemu.machine.addresses import BLOCK, SHARED
 from tcemu.machine.events import Accessed, By
-from tcemu.machine.memory import Bytes, Found
+from tcemu.machine.memory import Bytes, Located
 from tcemu.machine.registers import WARP, Origin, Registers
 
 if TYPE_CHECKING:
@@ -69,14 +69,14 @@ def _load(instruction: Instruction) -> Move:
 
     def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
         at = _rows_at(core, state, operands[0], rows)
-        found = None if at is None else _found(core, instruction, at, row)
-        if found is None:
+        place = None if at is None else _locate(core, instruction, at, row)
+        if place is None:
             return NotImplemented
-        _, extent, named = found
+        _, extent, named = place
         if core.watched:
             core.grid.tell(Accessed, by, instruction, "shared", False, at, row, extent, lanes_of_rows(rows), True)
         taken = core.block.shared.units[kind.itemsize][elements(named)]
-        return core.made(taken if kind is register else taken.view(register), core.there, origin(core.target))
+        return core.made(taken if kind is register else taken.view(register), core.present, origin(core.target))
 
     return move
 
@@ -95,13 +95,13 @@ def _store(instruction: Instruction) -> Move:
 
     def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
         at = _rows_at(core, state, operands[0], rows)
-        found = None if at is None else _found(core, instruction, at, row)
-        target = None if found is None or not _fit(operands[1], fragment) else written(found[2])
-        if found is None or target is None:
+        place = None if at is None else _locate(core, instruction, at, row)
+        target = None if place is None or not _fit(operands[1], fragment) else written(place[2])
+        if place is None or target is None:
             return NotImplemented
         held = _held(operands[1], kind)
         if core.watched:
-            core.grid.tell(Accessed, by, instruction, "shared", True, at, row, found[1], lanes_of_rows(rows), True)
+            core.grid.tell(Accessed, by, instruction, "shared", True, at, row, place[1], lanes_of_rows(rows), True)
         core.block.shared.units[kind.itemsize][target] = held
         return None
 
@@ -117,7 +117,7 @@ def _transpose(instruction: Instruction) -> Move:
         if not _fit(operands[0], source):
             return NotImplemented
         taken = _held(operands[0], storage).reshape(-1)[places]
-        return core.made(taken.view(register), core.there, origin(core.target))
+        return core.made(taken.view(register), core.present, origin(core.target))
 
     return move
 
@@ -141,17 +141,17 @@ class _Tile:
         extent = at, at + step * (rule.lines - 1) + rule.bytes
         if at % rule.size or step % rule.align or not memory.holds(*extent):
             return None
-        told: tuple[Any, ...] = ()
+        details: tuple[Any, ...] = ()
         if core.watched:
             lines = np.arange(at, at + step * rule.lines, step, dtype=np.int64)
-            told = lines, rule.bytes, extent, self._lanes, True
-        return memory, self._places(stride) + at // self.element, (space, told)
+            details = lines, rule.bytes, extent, self._lanes, True
+        return memory, self._places(stride) + at // self.element, (space, details)
 
     def _places_with(self, stride: int) -> Array:
         """Where each element is, in elements after the first."""
         lines, elements = (np.arange(count, dtype=np.int64) for count in (self.rule.lines, self.rule.length))
-        found = lines[:, None] * stride + elements
-        return np.asarray((found if self._by_rows else found.T).ravel()[self._order])
+        numbers = lines[:, None] * stride + elements
+        return np.asarray((numbers if self._by_rows else numbers.T).ravel()[self._order])
 
     def _where(self, core: Core, pointer: int) -> tuple[Space, int]:
         """The state space that a pointer lies in, and the address there."""
@@ -166,14 +166,14 @@ def _load_tile(instruction: Instruction) -> Move:
     tile, register = _Tile(instruction, fragment, fragment.layout.gather), fragment.container.register_dtype
 
     def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
-        found = tile.find(core, operands[0], operands[1] if len(operands) == 2 else tile.rule.length)
-        if found is None:
+        place = tile.find(core, operands[0], operands[1] if len(operands) == 2 else tile.rule.length)
+        if place is None:
             return NotImplemented
-        memory, places, (space, told) = found
-        if told:
-            core.grid.tell(Accessed, by, instruction, space, False, *told)
+        memory, places, (space, details) = place
+        if details:
+            core.grid.tell(Accessed, by, instruction, space, False, *details)
         elements = memory.units[tile.element][places]
-        return core.made(elements.view(register), core.there, origin(core.target))
+        return core.made(elements.view(register), core.present, origin(core.target))
 
     return move
 
@@ -184,13 +184,13 @@ def _store_tile(instruction: Instruction) -> Move:
     tile = _Tile(instruction, fragment, np.arange(scatter.size, dtype=np.int64))
 
     def move(core: Core, by: By, operands: Sequence[Any]) -> Any:
-        found = tile.find(core, operands[0], operands[2] if len(operands) == 3 else tile.rule.length)
-        if found is None or not _fit(operands[1], fragment):
+        place = tile.find(core, operands[0], operands[2] if len(operands) == 3 else tile.rule.length)
+        if place is None or not _fit(operands[1], fragment):
             return NotImplemented
-        memory, places, (space, told) = found
+        memory, places, (space, details) = place
         elements = _held(operands[1], storage).reshape(-1)[scatter]
-        if told:
-            core.grid.tell(Accessed, by, instruction, space, True, *told)
+        if details:
+            core.grid.tell(Accessed, by, instruction, space, True, *details)
         memory.units[tile.element][places] = elements
         return None
 
@@ -222,33 +222,33 @@ def _elements(row: int, kind: np.dtype[Any], places: Array, named: bytes) -> Arr
     return at.ravel()[places] // kind.itemsize
 
 
-def _fit(given: Any, fragment: Fragment) -> bool:
+def _fit(operand: Any, fragment: Fragment) -> bool:
     """Whether an operand is a warp's registers of a fragment."""
     return (
-        (isinstance(given, Registers) or type(given) is np.ndarray)
-        and given.dtype == fragment.container.register_dtype
-        and given.shape == (fragment.lanes, fragment.registers)
-        and (isinstance(given, Registers) or given.flags.c_contiguous)
+        (isinstance(operand, Registers) or type(operand) is np.ndarray)
+        and operand.dtype == fragment.container.register_dtype
+        and operand.shape == (fragment.lanes, fragment.registers)
+        and (isinstance(operand, Registers) or operand.flags.c_contiguous)
     )
 
 
-def _held(given: Any, kind: np.dtype[Any]) -> Array:
+def _held(operand: Any, kind: np.dtype[Any]) -> Array:
     """The content of registers that fit, read now, as elements of a dtype: to be taken from, not to be kept."""
-    array: Array = given.content() if isinstance(given, Registers) else given
+    array: Array = operand.content() if isinstance(operand, Registers) else operand
     return array if array.dtype is kind else np.ascontiguousarray(array).view(kind)
 
 
-def _rows_at(core: Core, state: StateSpace, given: Any, rows: int) -> Array | None:
+def _rows_at(core: Core, state: StateSpace, addresses: Any, rows: int) -> Array | None:
     """The addresses of rows in the block's shared memory, (rows,); None if others must check the operand."""
-    if not isinstance(given, np.ndarray) or given.dtype is not _INT64 or given.shape != (WARP,):
+    if not isinstance(addresses, np.ndarray) or addresses.dtype is not _INT64 or addresses.shape != (WARP,):
         return None
     if state != "generic":
-        return np.asarray(given)[:rows]
+        return np.asarray(addresses)[:rows]
     # all lanes must address one window, also those whose rows are not needed
-    return np.asarray(given) - (SHARED + core.block.rank * BLOCK) if rows == WARP else None
+    return np.asarray(addresses) - (SHARED + core.block.rank * BLOCK) if rows == WARP else None
 
 
-def _found(core: Core, instruction: Instruction, at: Array, row: int) -> Found | None:
+def _locate(core: Core, instruction: Instruction, at: Array, row: int) -> Located | None:
     """What shared memory finds for the rows there; None if an address is wrong."""
     try:
         return core.block.shared.find(instruction, at, row)

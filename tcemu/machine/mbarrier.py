@@ -188,32 +188,32 @@ def pending_count(state: object) -> int:
 
 
 def _returned(state: object) -> int:
-    found = _index(state)
-    if found is None or found >> _TAG != 2:
+    number = _index(state)
+    if number is None or number >> _TAG != 2:
         raise OperandError(
             f"the state must come from mbarrier.arrive; got {briefly(state)}. For a parity, use "
             f"mbarrier.test_wait.parity ({_SECTION}.16)"
         )
-    return found
+    return number
 
 
 def _counted(name: str, count: int, part: int) -> int:
-    found = count if type(count) is int else _index(count)
-    if found is None or not 1 <= found <= MOST:
+    number = count if type(count) is int else _index(count)
+    if number is None or not 1 <= number <= MOST:
         raise OperandError(f"{name} of an mbarrier must be 1 to {MOST}; got {briefly(count)} ({_SECTION}.{part})")
-    return found
+    return number
 
 
 def _transacted(count: int, what: str) -> int:
-    found = _index(count)
-    if found is None or not 0 <= found <= MOST:
+    number = _index(count)
+    if number is None or not 0 <= number <= MOST:
         raise OperandError(f"{what} of an mbarrier must be 0 to {MOST} bytes; got {briefly(count)} ({_SECTION}.5)")
-    return found
+    return number
 
 
-def _index(given: object) -> int | None:
+def _index(value: object) -> int | None:
     """A whole number, or None; arrays of several numbers have an __index__ too, which raises."""
     try:
-        return None if isinstance(given, bool) else index(given)  # type: ignore[arg-type]
+        return None if isinstance(value, bool) else index(value)  # type: ignore[arg-type]
     except TypeError:
         return None

@@ -122,14 +122,14 @@ def wait(instruction: Instruction) -> Act:
         by = core.begin(instruction)
         if by is None:
             return lanes(lanes_of(0).copy())
-        found = 0
+        completed = 0
         for place, parity, mask in _phases(core, by, instruction, address, phase, by_state):
             part = _part(by, mask)
             if _complete(core, part, instruction, place, parity, tries):
-                found |= mask
+                completed |= mask
                 if core.grid.observers:
                     core.block.mbarriers.seen(core, part, instruction, place, parity)
-        return lanes(lanes_of(found).copy())
+        return lanes(lanes_of(completed).copy())
 
     return act
 
@@ -145,36 +145,36 @@ def count_pending(instruction: Instruction) -> Act:
         core.begin(instruction)
         if np.ndim(core.values(state)) == 0:
             return pending_count(state)
-        found = np.zeros(WARP, np.uint32)
+        counts = np.zeros(WARP, np.uint32)
         states = core.integers(instruction, "state", state).tolist()
         for lane in LANES[core.active].tolist():
-            found[lane] = pending_count(states[lane] & _LONG)
-        return lanes(found)
+            counts[lane] = pending_count(states[lane] & _LONG)
+        return lanes(counts)
 
     return act
 
 
-def places_of(core: Core, by: By, instruction: Instruction, given: npt.ArrayLike) -> list[tuple[Mbarriers, int, int]]:
+def places_of(core: Core, by: By, instruction: Instruction, address: npt.ArrayLike) -> list[tuple[Mbarriers, int, int]]:
     """(mbarriers of a block, address there, mask of the active lanes that give it)."""
     state, own = space_of(instruction), core.block
-    found = core.distinct(instruction, "mbarrier", given)
+    places = core.distinct(instruction, "mbarrier", address)
     if state == "shared":
-        if len(found) == 1:  # as usual; a comprehension is a call
-            place, mask = found[0]
+        if len(places) == 1:  # as usual; a comprehension is a call
+            place, mask = places[0]
             return [(own.mbarriers, place, mask)]
-        return [(own.mbarriers, place, mask) for place, mask in found]
+        return [(own.mbarriers, place, mask) for place, mask in places]
     if state == "shared::cluster":
-        return [(*_of_cluster(core, by, instruction, place), mask) for place, mask in found]
-    for place, _ in found:
+        return [(*_of_cluster(core, by, instruction, place), mask) for place, mask in places]
+    for place, _ in places:
         if window_of(place) != "shared" or (place - SHARED) // BLOCK != own.rank:
             where = f"{window_of(place)} memory" + " of another block" * (window_of(place) == "shared")
-            told = (
+            message = (
                 f"{instruction}: the generic address {place:#x} of an mbarrier lies in {where}. Convert a shared "
                 f"address with warp.generic(address), or write .shared::cta in the opcode and pass the shared address "
                 f"itself (PTX ISA {instruction.section})"
             )
-            core.fault(by, instruction, "shared", AddressError(told, "bounds"))
-    return [(own.mbarriers, (place - SHARED) % BLOCK, mask) for place, mask in found]
+            core.fault(by, instruction, "shared", AddressError(message, "bounds"))
+    return [(own.mbarriers, (place - SHARED) % BLOCK, mask) for place, mask in places]
 
 
 def _part(by: By, mask: int) -> By:
@@ -209,20 +209,20 @@ def _arrivals(
         states.append((state, mask))
     if len(states) == 1:
         return states[0][0]
-    found = np.zeros(WARP, np.uint64)
+    returned = np.zeros(WARP, np.uint64)
     for state, mask in states:
-        found[[lane for lane in range(WARP) if mask >> lane & 1]] = state
-    return found
+        returned[[lane for lane in range(WARP) if mask >> lane & 1]] = state
+    return returned
 
 
-def _counts(core: Core, instruction: Instruction, given: Any) -> Any:
+def _counts(core: Core, instruction: Instruction, count: Any) -> Any:
     """One count for all lanes, or one for each lane (32,)."""
-    if type(given) is int:
-        return given
-    if isinstance(given, bool):
-        told = f"{instruction}: a count must be an integer; got {briefly(given)}"
-        raise OperandError(f"{told} (PTX ISA {instruction.section})")
-    return int(given) if isinstance(given, int | np.integer) else core.integers(instruction, "count", given)
+    if type(count) is int:
+        return count
+    if isinstance(count, bool):
+        message = f"{instruction}: a count must be an integer; got {briefly(count)}"
+        raise OperandError(f"{message} (PTX ISA {instruction.section})")
+    return int(count) if isinstance(count, int | np.integer) else core.integers(instruction, "count", count)
 
 
 def _total(counts: Any, mask: int) -> int:
@@ -245,25 +245,25 @@ def _phases(
         one = held.item() if held.dtype.kind in "iu" else phase
         parity = parity_of(one) if by_state else _parity(instruction, one)
         return [(place, parity, mask) for _, place, mask in places]
-    given = core.integers(instruction, "state" if by_state else "parity", phase).tolist()
-    found: dict[tuple[int, int], int] = {}
+    operands = core.integers(instruction, "state" if by_state else "parity", phase).tolist()
+    masks: dict[tuple[int, int], int] = {}
     for _, place, mask in places:
         for lane in range(WARP):
             if mask >> lane & 1:
-                parity = parity_of(given[lane] & _LONG) if by_state else _parity(instruction, given[lane])
-                found[place, parity] = found.get((place, parity), 0) | 1 << lane
-    return [(*key, mask) for key, mask in found.items()]
+                parity = parity_of(operands[lane] & _LONG) if by_state else _parity(instruction, operands[lane])
+                masks[place, parity] = masks.get((place, parity), 0) | 1 << lane
+    return [(*key, mask) for key, mask in masks.items()]
 
 
-def _parity(instruction: Instruction, given: Any) -> int:
-    if type(given) is int and 0 <= given <= 1:
-        return given
-    if not is_whole(given) or given not in (0, 1):
+def _parity(instruction: Instruction, parity: Any) -> int:
+    if type(parity) is int and 0 <= parity <= 1:
+        return parity
+    if not is_whole(parity) or parity not in (0, 1):
         raise OperandError(
-            f"{instruction}: phaseParity is 0 for even phases and 1 for odd ones: phase & 1; got {briefly(given)} (PTX "
-            f"ISA {instruction.section})"
+            f"{instruction}: phaseParity is 0 for even phases and 1 for odd ones: phase & 1; got {briefly(parity)} "
+            f"(PTX ISA {instruction.section})"
         )
-    return int(given)
+    return int(parity)
 
 
 def _complete(core: Core, by: By, instruction: Instruction, place: int, parity: int, tries: bool) -> bool:
@@ -283,7 +283,7 @@ def _complete(core: Core, by: By, instruction: Instruction, place: int, parity: 
         return phase == complete or mbarriers.find(core, by, instruction, place).test(parity)
 
     if tries and not core.split:
-        core.wait(by, "mbarrier", place, ready, lambda: mbarriers.told(place))
+        core.wait(by, "mbarrier", place, ready, lambda: mbarriers.describe(place))
         return True
-    core.look(by, "mbarrier", place, lambda: mbarriers.told(place), ready)
+    core.look(by, "mbarrier", place, lambda: mbarriers.describe(place), ready)
     return False

@@ -122,8 +122,8 @@ class Mbarriers:
         try:
             held.complete_tx(count)
         except OperandError as error:
-            told = f"{instruction} completes {count} bytes on the mbarrier at {place}: {error}"
-            self._misused(core, by, instruction, place, "bytes", OperandError(told))
+            message = f"{instruction} completes {count} bytes on the mbarrier at {place}: {error}"
+            self._misused(core, by, instruction, place, "bytes", OperandError(message))
         self.put(place, held)
         if not copied and core.watched:
             scope = instruction.words.get("scope", "")
@@ -146,7 +146,7 @@ class Mbarriers:
         if phase >= 0:
             core.tell(MbarrierWaited, by, place, phase, _order(instruction))
 
-    def told(self, place: int) -> str:
+    def describe(self, place: int) -> str:
         """A description of what an mbarrier waits for, even if something has overwritten it."""
         try:
             return f"the mbarrier at {place}, whose {self._at(place)}"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tcemu.machine.core import Core
     from tcemu.machine.scheduler import Strand
 
-#: What the four warps do together: called with the last to arrive, the origins of all, and what each of them gave.
+#: What the four warps do together: called with the last to arrive, the origins of all, and what each of them brought.
 Together = Callable[["Core", tuple[By, ...], Sequence[Any]], None]
 #: Warps of a warpgroup.
 WARPGROUP = 4
@@ -28,12 +28,12 @@ class Meetings:
         self._block, self._number = block, number
         self._members = range(WARPGROUP * number, WARPGROUP * (number + 1))
         self._whole = self._members.stop <= block.warps
-        #: of the warps that have arrived: the instruction, what each of them gave, and those that sleep
+        #: of the warps that have arrived: the instruction, what each of them brought, and those that sleep
         self._instruction: Instruction
-        self._given: dict[int, tuple[By, Any]] = {}
+        self._brought: dict[int, tuple[By, Any]] = {}
         self._sleepers: list[Strand] = []
 
-    def meet(self, core: Core, by: By, instruction: Instruction, given: Any, act: Together) -> None:
+    def meet(self, core: Core, by: By, instruction: Instruction, brought: Any, act: Together) -> None:
         """A warp arrives at an instruction with its operands; it sleeps until the last of the four has acted for all.
 
         If that raises an error, the launch ends with it.
@@ -45,10 +45,10 @@ class Meetings:
             )
             core.tell(Faulted, by, instruction, "warpgroup", None, message)
             self._block.grid.fail(LaunchError(message))
-        if not self._given:
+        if not self._brought:
             self._instruction = instruction
         elif self._instruction.opcode != instruction.opcode:
-            first = next(iter(self._given.values()))[0]
+            first = next(iter(self._brought.values()))[0]
             self._block.grid.tell(Disagreed, (first, by), (self._instruction, instruction))
             self._block.grid.fail(
                 LaunchError(
@@ -56,18 +56,18 @@ class Meetings:
                     f"{self._instruction}, but {by} reached {instruction} (PTX ISA {SECTION})"
                 )
             )
-        self._given[by.warp] = by, given
-        if len(self._given) < WARPGROUP:
+        self._brought[by.warp] = by, brought
+        if len(self._brought) < WARPGROUP:
             self._sleepers.append(core.strand)
             core.grid.scheduler.sleep(
                 core.strand, lambda: Waiting(by, self._missing(instruction), "warpgroup", self._number)
             )
             return
-        bys, all_given = zip(*map(self._given.__getitem__, self._members), strict=True)
+        bys, brought_by_all = zip(*map(self._brought.__getitem__, self._members), strict=True)
         sleepers = self._sleepers
-        self._given, self._sleepers = {}, []
+        self._brought, self._sleepers = {}, []
         try:
-            act(core, bys, all_given)
+            act(core, bys, brought_by_all)
         except TcemuError as error:  # the other three warps already wait for it
             self._block.grid.fail(error)
         for sleeper in sleepers:
@@ -75,6 +75,6 @@ class Meetings:
 
     def _missing(self, instruction: Instruction) -> str:
         """A description of the warps that have not arrived."""
-        absent = [warp for warp in self._members if warp not in self._given]
+        absent = [warp for warp in self._members if warp not in self._brought]
         numbers = f"warp{'s' * (len(absent) > 1)} {listing(absent, 'and')}"
         return f"{numbers} of warpgroup {self._number} to reach {instruction}"

@@ -26,7 +26,7 @@ ALIGN = 256
 #: The first byte of an access and the one after its last.
 Extent = tuple[int, int]
 #: Numbers of units, an extent, and the addresses as bytes: see `Bytes.find`.
-Found = tuple[Array, Extent, bytes]
+Located = tuple[Array, Extent, bytes]
 #: Units that numpy can copy as one element, by their size.
 _UNITS: dict[int, np.dtype[Any]] = {
     1: np.dtype("u1"),
@@ -70,7 +70,7 @@ class Bytes:
         self._first = [first for first, _, _ in ranges]
         self._end = [end for _, end, _ in ranges]
         #: what `find` has found, by the addresses and the size
-        self._found: dict[tuple[bytes, int], Found] = {}
+        self._located: dict[tuple[bytes, int], Located] = {}
         self._units_of = _fastest()
         #: the bytes as units of each size
         self.units = {size: self.bytes.view(unit) for size, unit in _UNITS.items()}
@@ -95,8 +95,8 @@ class Bytes:
         if beside:
             first = int((addresses % align != 0).argmax())
             raise AddressError(
-                f"{_told(instruction, lanes, first, what)}: address {int(addresses[first])} in {self.space} memory is "
-                f"not a multiple of {align}, as an access of {align} bytes requires (PTX ISA {instruction.section})",
+                f"{_subject(instruction, lanes, first, what)}: address {int(addresses[first])} in {self.space} memory "
+                f"is not a multiple of {align}, as an access of {align} bytes requires (PTX ISA {instruction.section})",
                 "alignment",
                 self.space,
             )
@@ -107,23 +107,23 @@ class Bytes:
         if wrong.any():
             first = int(wrong.argmax())
             where = self._where(int(addresses[first]), size)
-            told = _told(instruction, lanes, first, what)
-            raise AddressError(f"{told}: {where} (PTX ISA {instruction.section})", "bounds", self.space)
+            subject = _subject(instruction, lanes, first, what)
+            raise AddressError(f"{subject}: {where} (PTX ISA {instruction.section})", "bounds", self.space)
         return extent
 
-    def find(self, instruction: Instruction, addresses: Array, size: int, lanes: Array | None = None) -> Found:
+    def find(self, instruction: Instruction, addresses: Array, size: int, lanes: Array | None = None) -> Located:
         """The numbers (n, 1) in `units[size]` of what addresses (n,) point to, the extent, and the addresses as bytes.
 
         Raises AddressError as `check` does. It remembers what it has found, because a kernel uses the same addresses
         again and again.
         """
         key = addresses.tobytes(), size
-        found = self._found.get(key)
-        if found is None:
-            if len(self._found) == _KEPT:
-                self._found.clear()
-            found = self._found[key] = *self._look(instruction, addresses, size, lanes), key[0]
-        return found
+        result = self._located.get(key)
+        if result is None:
+            if len(self._located) == _KEPT:
+                self._located.clear()
+            result = self._located[key] = *self._look(instruction, addresses, size, lanes), key[0]
+        return result
 
     def _look(self, instruction: Instruction, addresses: Array, size: int, lanes: Array | None) -> tuple[Array, Extent]:
         units = np.empty((len(addresses), 1), np.int64)
@@ -147,33 +147,33 @@ class Bytes:
         return np.asarray((nearest < 0) | (addresses > self._ends[np.maximum(nearest, 0)] - size))
 
     def _where(self, at: int, size: int) -> str:
-        told = f"address {at}, {size} bytes, lies outside {self.space} memory"
+        problem = f"address {at}, {size} bytes, lies outside {self.space} memory"
         if self.space == "shared":
             beside = self._beside(at)
             has = int(self._ends[0]) if len(self._ends) else 0
-            return f"{told}, which has {has} bytes in this launch" + (f": {beside}" if beside else "")
+            return f"{problem}, which has {has} bytes in this launch" + (f": {beside}" if beside else "")
         if not len(self._starts):
-            return f"{told}: the kernel has no array among its arguments"
+            return f"{problem}: the kernel has no array among its arguments"
         before = max(int(np.searchsorted(self._starts, at, side="right")) - 1, 0)
         name, start, end = self._names[before], int(self._starts[before]), int(self._ends[before])
         where = f"{start - at} bytes before" if at < start else f"{at - end} bytes after the end of"
         where = "across the end of" if start <= at < end else where
-        return f"{told}: {where} {name} ({start} to {end})"
+        return f"{problem}: {where} {name} ({start} to {end})"
 
-    def read(self, found: Array, size: int, kind: np.dtype[Any]) -> Array:
+    def read(self, numbers: Array, size: int, kind: np.dtype[Any]) -> Array:
         """What lies in the units (n, 1) of `size` bytes that `find` found, as rows (n, count) of a dtype."""
-        rows = self.units[size][found]
+        rows = self.units[size][numbers]
         return rows if rows.dtype is kind else rows.view(kind)
 
-    def write(self, found: Array, data: Array) -> None:
+    def write(self, numbers: Array, data: Array) -> None:
         """Write rows (n, count), contiguous, to units (n, 1) that `find` found; of equal units the last one wins."""
         units = self.units[data.itemsize * data.shape[1]]
-        units[found] = data if data.dtype is units.dtype else data.view(units.dtype)
+        units[numbers] = data if data.dtype is units.dtype else data.view(units.dtype)
 
 
-def apart(found: Array) -> bool:
+def apart(numbers: Array) -> bool:
     """Whether the units that `find` found are different ones."""
-    return _apart(found.tobytes())
+    return _apart(numbers.tobytes())
 
 
 @lru_cache(maxsize=4096)
@@ -201,22 +201,22 @@ def _fastest() -> Callable[[Array, int, Array], tuple[int, int, int]]:
     return units
 
 
-def units(addresses: Array, shift: int, found: Array) -> tuple[int, int, int]:
-    """Put the numbers of the units of 1 << `shift` bytes at `addresses` (n,) into `found` (n, 1).
+def units(addresses: Array, shift: int, numbers: Array) -> tuple[int, int, int]:
+    """Put the numbers of the units of 1 << `shift` bytes at `addresses` (n,) into `numbers` (n, 1).
 
     Returns a number that is nonzero if any address is not a multiple of that, the least address, and the greatest.
     There is at least one address.
     """
-    np.right_shift(addresses, shift, out=found[:, 0])
+    np.right_shift(addresses, shift, out=numbers[:, 0])
     return _extent(addresses, 1 << shift)
 
 
 def compile_all() -> None:
     """Compile the kernel for every kind of addresses: some of the machine's may not be written to."""
-    fixed, found = np.zeros(1, np.int64), np.empty((1, 1), np.int64)
+    fixed, numbers = np.zeros(1, np.int64), np.empty((1, 1), np.int64)
     fixed.setflags(write=False)
     for addresses in (fixed, fixed.copy()):
-        _fastest()(addresses, 0, found)
+        _fastest()(addresses, 0, numbers)
 
 
 def _extent(addresses: Array, align: int) -> tuple[int, int, int]:
@@ -229,23 +229,23 @@ def _extent(addresses: Array, align: int) -> tuple[int, int, int]:
     return int(together) & align - 1, int(low), int(high)
 
 
-def _told(instruction: Instruction, lanes: Array | None, number: int, what: str) -> str:
+def _subject(instruction: Instruction, lanes: Array | None, number: int, what: str) -> str:
     who = f"lane {int(np.flatnonzero(lanes)[number])}" if lanes is not None else what
     return f"{instruction}: {who}" if who else str(instruction)
 
 
-def _integers(given: Any) -> Any:
+def _integers(index: Any) -> Any:
     """An index as an int or an array of int64. Raises OperandError for anything but integers."""
-    if type(given) is int and -(1 << 63) <= given < 1 << 63:
-        return given
+    if type(index) is int and -(1 << 63) <= index < 1 << 63:
+        return index
     try:
-        array = np.asarray(given)
+        array = np.asarray(index)
     except LaunchError:  # the sanitizer's, about registers that are read here
         raise
     except Exception:  # noqa: BLE001 - whatever an object's __array__ raises
         array = np.empty((), object)
     if array.dtype.kind not in "iu":
-        raise OperandError(f"an index must be an integer or an array of integers; got {briefly(given)}")
+        raise OperandError(f"an index must be an integer or an array of integers; got {briefly(index)}")
     return array.astype(np.int64) if array.ndim else int(array)
 
 
@@ -274,15 +274,15 @@ class Pointer(int):
         if len(index) != len(self.shape):
             raise OperandError(f"the array has {len(self.shape)} axes; got {len(index)} indices")
         numbers = [_integers(number) for number in index]
-        found: Any = numbers[0] if numbers else 0
+        offset: Any = numbers[0] if numbers else 0
         try:
             for number, size in zip(numbers[1:], self.shape[1:], strict=True):
-                found = found * size + number
-            found = found * self.dtype.itemsize + int(self)
+                offset = offset * size + number
+            offset = offset * self.dtype.itemsize + int(self)
         except (ValueError, OverflowError):
             shapes = listing([np.shape(number) for number in numbers], "and")
             raise OperandError(f"indices must be numbers, or arrays that broadcast; got shapes {shapes}") from None
-        return found
+        return offset
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise OperandError(
@@ -332,8 +332,8 @@ class GlobalMemory(Bytes):
 
     def changed(self) -> list[bool]:
         """Of each pointer, whether its array is no longer as it was."""
-        found = {id(pointer): self._changed(array, pointer) for _, array, pointer in self._buffers.values()}
-        return [found[id(pointer)] for pointer in self.pointers]
+        changed = {id(pointer): self._changed(array, pointer) for _, array, pointer in self._buffers.values()}
+        return [changed[id(pointer)] for pointer in self.pointers]
 
     def copy_back(self) -> None:
         """Copy what the kernel wrote into the arrays. Raises LaunchError, and changes none, if one cannot take it."""

@@ -70,12 +70,12 @@ def _check_count(core: Core, by: By, instruction: Instruction, count: object) ->
     """End the launch unless a thread can have this number of registers, an immediate that assemblers check."""
     if is_whole(count) and count in range(24, 257, 8):
         return
-    told = (
+    message = (
         f"{instruction} takes a multiple of 8 from 24 to 256, the registers of a thread; got {briefly(count)} (PTX ISA "
         f"{instruction.section})"
     )
-    core.tell(Faulted, by, instruction, "registers", None, told)
-    core.block.grid.fail(OperandError(f"{told}: {by}"))
+    core.tell(Faulted, by, instruction, "registers", None, message)
+    core.block.grid.fail(OperandError(f"{message}: {by}"))
 
 
 @executes("nanosleep")

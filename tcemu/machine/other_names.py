@@ -130,21 +130,21 @@ _LOADS, _STORES = ("ca", "cg", "cs", "lu", "cv"), ("wb", "cg", "cs", "wt")
 
 def _atomics() -> dict[str, str]:
     """atomicCAS_block and all others."""
-    found = {}
+    names = {}
     for name, operation in _ATOMICS.items():
         for suffix, order in _ORDERS.items():
             operands = f"'{operation}', address, {_VALUES.get(name, 'value')}{order}"
             code = f"warp.atom_global({operands}), or warp.atom_shared in shared memory"
             quick = "" if name in ("CAS", "Exch") else f"; warp.red_global({operands}) if you do not need the old value"
-            found[f"atomic{name}{suffix}"] = f"{code}{quick}"
-    return found
+            names[f"atomic{name}{suffix}"] = f"{code}{quick}"
+    return names
 
 
 def _cached() -> dict[str, str]:
     """__ldg, __ldcs, __stcg and all others."""
-    found = {"__ldg": "warp.run('ld.global.nc.b32', address)"}
-    found |= {f"__ld{cache}": f"warp.run('ld.global.{cache}.b32', address)" for cache in _LOADS}
-    return found | {f"__st{cache}": f"warp.run('st.global.{cache}.b32', address, value)" for cache in _STORES}
+    names = {"__ldg": "warp.run('ld.global.nc.b32', address)"}
+    names |= {f"__ld{cache}": f"warp.run('ld.global.{cache}.b32', address)" for cache in _LOADS}
+    return names | {f"__st{cache}": f"warp.run('st.global.{cache}.b32', address, value)" for cache in _STORES}
 
 
 def _reductions() -> dict[str, str]:
@@ -206,5 +206,5 @@ def hint_for(text: str) -> str:
     ("this is CUDA C++; write warp.fence('acq_rel', 'gpu')", '')
     """
     named = re.split(r"[^\w:.]", text.strip(), maxsplit=1)[0]
-    found = [word for word in re.split(r"::|\.", named) if word in OTHERS]
-    return f"this is CUDA C++; write {OTHERS[found[-1]]}" if found else ""
+    others = [word for word in re.split(r"::|\.", named) if word in OTHERS]
+    return f"this is CUDA C++; write {OTHERS[others[-1]]}" if others else ""

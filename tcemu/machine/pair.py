@@ -26,12 +26,12 @@ def peer_of(core: Core, by: By, instruction: Instruction) -> Block:
     rank = core.block.rank ^ 1
     if rank < len(core.block.cluster.blocks):
         return core.block.cluster.block(core, by, instruction, rank)
-    told = (
+    message = (
         f"{instruction} needs a pair of blocks, those of a cluster whose ranks differ in the last bit; the block with "
         f"rank {core.block.rank} has no peer in a cluster of {core.block.shape.ranks}. Launch with cluster=2 (PTX ISA "
         f"{instruction.section})"
     )
-    return core.fault(by, instruction, "tensor", AddressError(told, "pair", "tensor"))
+    return core.fault(by, instruction, "tensor", AddressError(message, "pair", "tensor"))
 
 
 def blocks_of(core: Core, by: By, instruction: Instruction) -> list[Block]:
@@ -43,9 +43,9 @@ def blocks_of(core: Core, by: By, instruction: Instruction) -> list[Block]:
         return [core.block]
     peer = peer_of(core, by, instruction)
     if core.block.rank % 2:
-        told = (
+        message = (
             f"{instruction}: a thread of the leader, the block with the even rank, issues it for both blocks of the "
             f"pair; the rank of block {core.block.number} is {core.block.rank} (PTX ISA {instruction.section})"
         )
-        core.fault(by, instruction, "tensor", AddressError(told, "pair", "tensor"))
+        core.fault(by, instruction, "tensor", AddressError(message, "pair", "tensor"))
     return [core.block, peer]

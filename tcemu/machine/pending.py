@@ -121,11 +121,11 @@ class Groups:
         return self._ended
 
 
-def youngest_of(instruction: Instruction, given: Any) -> int:
+def youngest_of(instruction: Instruction, count: Any) -> int:
     """N of a wait_group, the groups that may stay pending: an integer of at least 0. Raises OperandError."""
-    if (type(given) is int or is_whole(given)) and given >= 0:
-        return int(given)
+    if (type(count) is int or is_whole(count)) and count >= 0:
+        return int(count)
     raise OperandError(
-        f"{instruction}: N must be an immediate, an integer of at least 0; got {briefly(given)} (PTX ISA "
+        f"{instruction}: N must be an immediate, an integer of at least 0; got {briefly(count)} (PTX ISA "
         f"{instruction.section})"
     )

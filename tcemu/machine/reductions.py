@@ -78,25 +78,25 @@ class Reduction:
 
         return np.dtype(_ELEMENTS[self.element])
 
-    def __call__(self, old: Array, given: Array, *, flush: bool = False) -> Array:
+    def __call__(self, old: Array, new: Array, *, flush: bool = False) -> Array:
         """The new bytes of memory (n,), from the old bytes and the operand's (n,); `flush` makes subnormals zeros."""
-        old, given = (np.ascontiguousarray(each).view(self.dtype) for each in (old, given))
-        return self.numbers(old, given, flush=flush).view(np.uint8)
+        old, new = (np.ascontiguousarray(each).view(self.dtype) for each in (old, new))
+        return self.numbers(old, new, flush=flush).view(np.uint8)
 
-    def numbers(self, old: Array, given: Array, *, flush: bool = False) -> Array:
+    def numbers(self, old: Array, new: Array, *, flush: bool = False) -> Array:
         """The same for numbers of its dtype, of any shape."""
         if flush:
-            old, given = _flushed(old), _flushed(given)
-        found = np.asarray(self.combine(old, given))
-        if found.dtype != self.dtype:
-            found = found.astype(self.dtype)
+            old, new = _flushed(old), _flushed(new)
+        result = np.asarray(self.combine(old, new))
+        if result.dtype != self.dtype:
+            result = result.astype(self.dtype)
         if flush:
-            found = _flushed(found)
+            result = _flushed(result)
         if self.element in _CANONICAL:
-            other = found != found  # noqa: PLR0124 - NaN is not itself
+            other = result != result  # noqa: PLR0124 - NaN is not itself
             if np.count_nonzero(other):  # which takes a quarter of other.any()
-                found.view(f"<u{found.itemsize}")[other] = _CANONICAL[self.element]
-        return found
+                result.view(f"<u{result.itemsize}")[other] = _CANONICAL[self.element]
+        return result
 
 
 def _flushed(numbers: Array) -> Array:

@@ -144,25 +144,25 @@ class Registers(NDArrayOperatorsMixin):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Write active lanes; the others keep their values."""
-        given = self._patterns(value)
+        patterns = self._patterns(value)
         self.touch(True, key)
-        bank, there = self.bank, self._there
+        bank, existing = self.bank, self._existing
         columns: Any = slice(None) if self._columns is None else self._columns
         content = self.bits.copy()
         try:
-            content[key] = given
+            content[key] = patterns
         except IndexError as error:
             raise OperandError(f"{self!r} has no [{briefly(key)}]: {error}") from None
         except ValueError as error:
             at = f"{self!r}[{briefly(key)}]"
-            raise OperandError(f"{at} does not hold a value of shape {given.shape}: {error}") from None
-        if bank.unwritten is None and (there is None or there.tobytes() == _ALL):
+            raise OperandError(f"{at} does not hold a value of shape {patterns.shape}: {error}") from None
+        if bank.unwritten is None and (existing is None or existing.tobytes() == _ALL):
             bank.bits[:, columns] = content
             return
         wanted = np.zeros(self.shape, bool)
         wanted[key] = True
-        if there is not None:
-            wanted &= there[:, None]
+        if existing is not None:
+            wanted &= existing[:, None]
         bank.bits[:, columns] = np.where(wanted, content, bank.bits[:, columns])
         if bank.unwritten is not None:
             bank.unwritten[:, columns] &= ~wanted
@@ -172,20 +172,20 @@ class Registers(NDArrayOperatorsMixin):
         return self.seen().astype(self.dtype if dtype is None else dtype, copy=True)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, **keywords: Any) -> Any:
-        given = [value.used() if isinstance(value, Registers) else value for value in inputs]
+        operands = [value.used() if isinstance(value, Registers) else value for value in inputs]
         if out is not None and "where" in keywords:  # elsewhere they keep their values, which is no read
             keywords["out"] = tuple(each.seen().copy() if isinstance(each, Registers) else each for each in out)
         try:
-            result = getattr(ufunc, method)(*given, **keywords)
+            result = getattr(ufunc, method)(*operands, **keywords)
         except ValueError as error:
-            raise _unfit(ufunc, given, error) from None
+            raise _unfit(ufunc, operands, error) from None
         if out is None:
             return result
         answers = []
-        for target, found in zip(out, result if ufunc.nout > 1 else (result,), strict=True):
+        for target, answer in zip(out, result if ufunc.nout > 1 else (result,), strict=True):
             if target is not None:
-                target[...] = found
-            answers.append(found if target is None else target)
+                target[...] = answer
+            answers.append(answer if target is None else target)
         return tuple(answers) if ufunc.nout > 1 else answers[0]
 
     def used(self) -> Array:
@@ -318,7 +318,7 @@ class Registers(NDArrayOperatorsMixin):
         return array
 
     @property
-    def _there(self) -> Array | None:
+    def _existing(self) -> Array | None:
         """Lanes that take part; None if all do."""
         watcher = self.bank.watcher
         return None if watcher is None else watcher.active
@@ -344,9 +344,9 @@ def _float_of(kind: np.dtype[Any]) -> str:
     return f"float{8 * kind.itemsize}"
 
 
-def _unfit(ufunc: np.ufunc, given: Sequence[Any], error: ValueError) -> OperandError:
+def _unfit(ufunc: np.ufunc, operands: Sequence[Any], error: ValueError) -> OperandError:
     """The error for operands that a function of numpy does not take together."""
-    shapes = [np.shape(each) for each in given]
+    shapes = [np.shape(each) for each in operands]
     hint = "; values[:, None] gives each lane one value for all its registers" if (WARP,) in shapes else ""
     why = "they do not broadcast" if "broadcast" in str(error) else str(error)
     return OperandError(

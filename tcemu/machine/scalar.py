@@ -29,21 +29,21 @@ _ONE, _SUBNORMAL = np.uint64(1), np.uint64(((1023 - 126) << 53) - 1)
 #: The instructions report no errors, so numpy need not either.
 _quiet = np.errstate(all="ignore")
 
-_Given = ParamSpec("_Given")
+_Parameters = ParamSpec("_Parameters")
 _Made = TypeVar("_Made", bound=npt.NDArray[Any])
 
 
-def _instruction(opcode: str) -> Callable[[Callable[_Given, _Made]], Callable[_Given, _Made]]:
+def _instruction(opcode: str) -> Callable[[Callable[_Parameters, _Made]], Callable[_Parameters, _Made]]:
     """A function that computes what an instruction does: the warp that calls it reports so."""
 
-    def reporting(function: Callable[_Given, _Made]) -> Callable[_Given, _Made]:
+    def reporting(function: Callable[_Parameters, _Made]) -> Callable[_Parameters, _Made]:
         @wraps(function)
-        def compute(*given: _Given.args, **named: _Given.kwargs) -> _Made:
-            found = function(*given, **named)
+        def compute(*arguments: _Parameters.args, **named: _Parameters.kwargs) -> _Made:
+            result = function(*arguments, **named)
             warp = RUNNING.get()
             if warp is not None:
-                warp.computed(opcode, -(-found.size // WARP))
-            return found
+                warp.computed(opcode, -(-result.size // WARP))
+            return result
 
         return compute
 
@@ -113,11 +113,11 @@ def _odd(total: Any, product: Any, addend: Any) -> npt.NDArray[np.float64]:
 @_quiet
 def ex2(x: Any) -> F32:
     """ex2.approx.ftz.f32: about 2 ** x, with the bits of a Hopper GPU; of -infinity, 0."""
-    given = np.asarray(x, np.float32)
-    bits = np.ascontiguousarray(given).reshape(-1).view(np.uint32)
+    numbers = np.asarray(x, np.float32)
+    bits = np.ascontiguousarray(numbers).reshape(-1).view(np.uint32)
     row: Any = alu.find("ex2.approx.ftz.f32")
-    found: F32 = row.meaning(alu.ARRAYS, bits).view(np.float32)
-    return found.reshape(given.shape)
+    result: F32 = row.meaning(alu.ARRAYS, bits).view(np.float32)
+    return result.reshape(numbers.shape)
 
 
 @_instruction("cvt.rn.f16x2.f32")
@@ -150,9 +150,9 @@ def shift_add(a: Any, by: int, b: Any) -> F32:
     return (shifted + np.asarray(b, np.float32).view(np.uint32)).view(np.float32)
 
 
-def _answer(found: Any) -> F32:
+def _answer(result: Any) -> F32:
     """A new result with the GPU's NaN."""
-    array = np.asarray(found, np.float32)
+    array = np.asarray(result, np.float32)
     other = array != array  # noqa: PLR0124 - NaN is not itself
     if np.count_nonzero(other):
         array[other] = NAN

@@ -160,10 +160,10 @@ class Delaying(InOrder):
         return self._running
 
     def _back(self, able: Sequence[Strand]) -> Strand | None:
-        found = next((each for each in self._aside if each in able), None)
-        if found is not None:
-            self._aside.remove(found)
-        return found
+        strand = next((each for each in self._aside if each in able), None)
+        if strand is not None:
+            self._aside.remove(strand)
+        return strand
 
     def at_once(self, task: Task) -> bool:
         """As the policy says, except for the delays of work that begins here."""
@@ -175,8 +175,8 @@ class Delaying(InOrder):
 
 
 def _delay(word: str) -> Delay:
-    found = _DELAY.fullmatch(word)
-    if found is None:
+    match = _DELAY.fullmatch(word)
+    if match is None:
         raise LaunchError(f"{_FORM}; got {briefly(word)}")
-    block, warp, mark, operation = found.groups()
+    block, warp, mark, operation = match.groups()
     return Delay(int(block), int(warp), next(each for each in get_args(Mark) if each == mark), int(operation))

@@ -93,8 +93,8 @@ def _left(strand: Strand) -> Left:
 def _waits(strand: Strand) -> list[Waiting]:
     """What the lanes of a warp wait for."""
     waits = strand.waiting or strand.looks
-    found = waits() if waits else []
-    return found if isinstance(found, list) else [found]
+    waiting = waits() if waits else []
+    return waiting if isinstance(waiting, list) else [waiting]
 
 
 class Scheduler:
@@ -157,13 +157,13 @@ class Scheduler:
         self._leave(strand)
         strand.waiting = strand.looks = None
 
-    def looked(self, strand: Strand, found: bool, waiting: Waits, elsewhere: bool = False) -> None:
+    def looked(self, strand: Strand, ready: bool, waiting: Waits, elsewhere: bool = False) -> None:
         """The warp tested for something; if it found nothing, other warps run first.
 
         `elsewhere`: a block that has not started yet could make it so.
         """
-        strand.looks, strand.elsewhere = None if found else waiting, elsewhere
-        if not found:
+        strand.looks, strand.elsewhere = None if ready else waiting, elsewhere
+        if not ready:
             self._leave(strand)
 
     def polls(self, strand: Strand, what: Hashable, strong: bool) -> bool:
@@ -294,12 +294,12 @@ class Scheduler:
                 self._ended.pop(strand.block)()
 
     def _waiting(self) -> tuple[Waiting, ...]:
-        found = []
+        waits = []
         for strand in sorted(self._strands, key=_numbers):
             for waiting in _waits(strand):
                 waiting.by = called(waiting.by, frame=strand.fiber.gr_frame or strand.frame)
-                found.append(waiting)
-        return tuple(found)
+                waits.append(waiting)
+        return tuple(waits)
 
     def _kill(self) -> None:
         """End everything that has not ended: the launch is over."""

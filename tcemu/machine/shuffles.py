@@ -44,8 +44,8 @@ def _sources(mode: str, *operands: int | bytes) -> tuple[Array, Array]:
     lane, segment = b & 31, c >> 8 & 31
     first, bound = LANES & segment, LANES & segment | c & 31 & ~segment
     asked = source(LANES, lane, first, segment)
-    there = inside(asked, bound)
-    return np.where(there, asked, LANES), there
+    in_range = inside(asked, bound)
+    return np.where(in_range, asked, LANES), in_range
 
 
 @executes("shfl.sync")
@@ -59,32 +59,32 @@ def shfl(instruction: Instruction) -> tuple[Act, Act]:
     def shuffled(core: Core, values: Any, b: npt.ArrayLike, c: npt.ArrayLike, *membermask: Any) -> tuple[Array, Array]:
         core.check_membermask(instruction, *membermask, elsewhere=True)
         by = core.begin(instruction)
-        asked, there = _sources(mode, _operand(core, instruction, "b", b), _operand(core, instruction, "c", c))
+        asked, in_range = _sources(mode, _operand(core, instruction, "b", b), _operand(core, instruction, "c", c))
         held = _read(core, values, asked) if core.watched else _content(core, values)
         if held.ndim not in (1, 2) or len(held) != WARP or held.dtype.kind not in "iuf" or held.dtype.itemsize > 8:
             raise OperandError(
                 f"{instruction}: values must be numbers (32,) or (32, n); got {held.dtype} {held.shape} (PTX ISA "
                 f"{instruction.section})"
             )
-        given = held if held.dtype.isnative else held.astype(held.dtype.newbyteorder("="))
-        found = np.asarray(given.take(asked.astype(np.intp, copy=False), axis=0))
+        native = held if held.dtype.isnative else held.astype(held.dtype.newbyteorder("="))
+        moved = np.asarray(native.take(asked.astype(np.intp, copy=False), axis=0))
         if core.bits != FULL or by is None:
             taking = core.active & core.active[asked] & (by is not None)
-            bits = found.view(f"u{found.itemsize}")
+            bits = moved.view(f"u{moved.itemsize}")
             bits[~taking] = POISON & np.iinfo(bits.dtype).max
             if by is not None:
                 core.tell(Shuffled, by, instruction, asked, int(membermask[0]) & FULL if membermask else by.active)
-        return found, there
+        return moved, in_range
 
     def both(core: Core, *operands: Any) -> tuple[Array, Array]:
-        found, there = shuffled(core, *operands)
-        return found, per_lane(there.copy() if core.bits == FULL else there & core.active)
+        moved, in_range = shuffled(core, *operands)
+        return moved, per_lane(in_range.copy() if core.bits == FULL else in_range & core.active)
 
     return lambda core, *operands: shuffled(core, *operands)[0], both
 
 
-def _operand(core: Core, instruction: Instruction, role: str, given: npt.ArrayLike) -> int | bytes:
-    return given & 0x1FFF if type(given) is int else core.integers(instruction, role, given).tobytes()
+def _operand(core: Core, instruction: Instruction, role: str, value: npt.ArrayLike) -> int | bytes:
+    return value & 0x1FFF if type(value) is int else core.integers(instruction, role, value).tobytes()
 
 
 def _content(core: Core, values: Any) -> Array:

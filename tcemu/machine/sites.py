@@ -51,26 +51,26 @@ def site(within: int = 1) -> Site:
         if outer is None:
             break
         frame, code = outer, outer.f_code
-    found = _cache.get((id(code), frame.f_lasti))
-    return found[1] if found is not None and found[0] is code else _line(frame)
+    kept = _cache.get((id(code), frame.f_lasti))
+    return kept[1] if kept is not None and kept[0] is code else _line(frame)
 
 
 def _line(frame: FrameType) -> Site:
     """The line that a frame executes. Finding its number takes long, so it is done once for each place."""
     code = frame.f_code
     key = id(code), frame.f_lasti
-    found = _cache.get(key)
-    if found is None or found[0] is not code:
-        found = _cache[key] = code, Site(code.co_filename, frame.f_lineno, function(code))
-    return found[1]
+    kept = _cache.get(key)
+    if kept is None or kept[0] is not code:
+        kept = _cache[key] = code, Site(code.co_filename, frame.f_lineno, function(code))
+    return kept[1]
 
 
 class _Ours(dict[str, bool]):
     """By file: whether its code belongs to no kernel."""
 
     def __missing__(self, name: str) -> bool:
-        found = self[name] = name.startswith(_NOT_KERNELS) and not name.startswith(tuple(KERNELS))
-        return found
+        ours = self[name] = name.startswith(_NOT_KERNELS) and not name.startswith(tuple(KERNELS))
+        return ours
 
 
 _ours = _Ours()
@@ -130,9 +130,9 @@ def _called(inner: Site, callers: tuple[Site, ...]) -> _Called:
     key = id(inner), id(callers)
     kept = _with_callers.get(key)
     if kept is None:
-        found = _Called(*inner)
-        found.callers = callers
-        kept = _keep(_with_callers, key, (inner, found))
+        called = _Called(*inner)
+        called.callers = callers
+        kept = _keep(_with_callers, key, (inner, called))
     return kept[1]
 
 
@@ -170,16 +170,16 @@ def callers_of(by: By, within: int = 0, frame: FrameType | None = None) -> tuple
         return inner.inlined
     if latest[0] is by:
         return latest[1]
-    found = _found(inner, frame or _getframe(within + 1))
-    _latest[0] = by, found
-    return found
+    callers = _kept_callers(inner, frame or _getframe(within + 1))
+    _latest[0] = by, callers
+    return callers
 
 
 #: The callers of a line, by the identities of the line and of the code that the frames execute. Both are kept alive.
 _chains: dict[tuple[int, ...], tuple[Site, list[CodeType], tuple[Site, ...]]] = {}
 
 
-def _found(inner: Site, outer: FrameType) -> tuple[Site, ...]:
+def _kept_callers(inner: Site, outer: FrameType) -> tuple[Site, ...]:
     """The callers of a line, from a frame on: those found before, if the same code calls it from the same places."""
     key, codes = [id(inner)], []
     frame: FrameType | None = outer
@@ -212,12 +212,12 @@ def _look(inner: Site, outer: FrameType) -> tuple[Site, ...]:
     frame: FrameType | None = outer
     while frame is not None and (frame.f_code.co_filename != file or _line(frame).line != line):
         frame = frame.f_back
-    found = []
+    callers = []
     while frame is not None:
         frame = caller(frame)
         if frame is not None and not _ours[frame.f_code.co_filename]:
             here = _line(frame)
-            found.append(here)
+            callers.append(here)
             if (here.file, here.function) in _launched:
                 break
-    return (*inlined, *found) if found else inlined
+    return (*inlined, *callers) if callers else inlined

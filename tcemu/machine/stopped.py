@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 def alike(blocks: Iterable[tuple[Block, Sequence[str]]], what: str) -> Iterator[Sequence[str]]:
     """Lines about blocks, once for all blocks with the same lines; `what` says what they do."""
-    found: dict[tuple[str, ...], list[Block]] = {}
-    for block, told in blocks:
-        found.setdefault(tuple(told), []).append(block)
-    for lines, (first, *others) in found.items():
+    groups: dict[tuple[str, ...], list[Block]] = {}
+    for block, description in blocks:
+        groups.setdefault(tuple(description), []).append(block)
+    for lines, (first, *others) in groups.items():
         who = f"block {first.index}" if not others else f"{len(others) + 1} blocks, {first.index} among them,"
         yield [f"{who} {what}:", *lines]
 
 
 def came(cores: Sequence[Core], left: Iterable[Left]) -> Iterator[str]:
     """Lines about the warps of a block that run: how far they have come."""
-    found: dict[str, list[int]] = {}
+    warps: dict[str, list[int]] = {}
     for each in left:
         if not each.waits:
             how = f"came to {cores[each.warp].latest}" if each.begun else "had not begun"
-            found.setdefault(how, []).append(each.warp)
-    for how, numbers in found.items():
+            warps.setdefault(how, []).append(each.warp)
+    for how, numbers in warps.items():
         yield f"  {named(numbers)} {how}"
 
 
@@ -52,9 +52,9 @@ def gone(block: Block) -> Iterator[str]:
 def waiting(waits: Iterable[Waiting]) -> Iterator[str]:
     """Lines about the warps of a block that wait, and about groups of lanes of a warp."""
     alike: dict[tuple[str, str], list[int]] = {}
-    given = list(waits)
-    groups = Counter(each.by.warp for each in given)
-    for each in given:
+    several = list(waits)
+    groups = Counter(each.by.warp for each in several)
+    for each in several:
         lines = [each.by.site, *callers_of(each.by)]
         line = ", called at ".join(map(str, lines)) + "," * (len(lines) > 1)
         if groups[each.by.warp] > 1:

@@ -48,10 +48,10 @@ def run_stream(
     A TcemuError has the results so far as its `launches`; the arrays are then unchanged.
     """
     buffers = [
-        (f"{buffer_name(each.kernel, n)} of {name_of(each.kernel)}", given)
+        (f"{buffer_name(each.kernel, n)} of {name_of(each.kernel)}", argument)
         for each in planned
-        for n, given in enumerate(each.args)
-        if is_buffer(given)
+        for n, argument in enumerate(each.args)
+        if is_buffer(argument)
     ]
     memory = GlobalMemory(buffers)
     pointers = iter(memory.pointers)
@@ -64,7 +64,7 @@ def run_stream(
             shape, memory, tuple(observers), resident, strategy, operations,
             kernel=name, before=before, programmatic=each.programmatic,
         )  # fmt: skip
-        passed = [next(pointers) if is_buffer(given) else given for given in each.args]
+        passed = [next(pointers) if is_buffer(argument) else argument for argument in each.args]
         grid.prepare(body_of(each.kernel, passed))
         grids.append(grid)
     try:

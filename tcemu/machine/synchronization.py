@@ -63,11 +63,11 @@ def match(instruction: Instruction) -> Act:
         same = held[:, None] == held
         if core.bits != FULL:
             same &= core.active[:, None] & core.active
-        found = np.packbits(same, axis=1, bitorder="little").view("<u4")[:, 0]
+        masks = np.packbits(same, axis=1, bitorder="little").view("<u4")[:, 0]
         if not whole:
-            return found
-        alike = bool(core.bits) and bool((found[core.active] == core.bits).all())
-        return found * np.uint32(alike), alike
+            return masks
+        alike = bool(core.bits) and bool((masks[core.active] == core.bits).all())
+        return masks * np.uint32(alike), alike
 
     return act
 
@@ -89,8 +89,8 @@ def _of_floats(instruction: Instruction) -> Callable[[list[int]], int]:
     opcode = ".".join([words["op"], *(words[each] for each in ("nan", "abs") if each in words), "f32"])
     row = cast("alu.Ordinary", alu.find(opcode, operands=3))
 
-    def combine(given: list[int]) -> int:
-        values = [np.array([each], np.uint32) for each in given]
+    def combine(patterns: list[int]) -> int:
+        values = [np.array([each], np.uint32) for each in patterns]
         return int(reduce(lambda x, y: row.meaning(alu.ARRAYS, x, y, y), [*values, values[0]])[0])
 
     return combine
@@ -107,8 +107,8 @@ def redux(instruction: Instruction) -> Act:
         core.check_membermask(instruction, *membermask)
         if core.begin(instruction) is None:
             return core.blank(1)
-        if real and (given := core.values(values)).dtype == np.float32:
-            values = given.view(np.uint32)
+        if real and (floats := core.values(values)).dtype == np.float32:
+            values = floats.view(np.uint32)
         held = core.own(core.integers(instruction, "a", values)).astype(kind)
         bits = np.empty((WARP, 1), np.uint32)
         bits.fill(combine(held.tolist()) & 0xFFFFFFFF)

@@ -20,7 +20,7 @@ from tcemu.machine.addresses import generic
 from tcemu.machine.dispatch import Act, executes
 from tcemu.machine.events import Accessed, By, TensorAllocated, TensorFreed, TensorRelinquished
 from tcemu.machine.masks import LANES
-from tcemu.machine.memory import Found
+from tcemu.machine.memory import Located
 from tcemu.machine.pair import follows_pair, peer_of
 from tcemu.machine.tensor_memory import Allocation, TensorMemory
 
@@ -63,11 +63,11 @@ def alloc(instruction: Instruction) -> Act:
             return
         memory = core.block.state(TensorMemory)
         count = _columns(core, by, instruction, n_columns)
-        found = _word(core, by, instruction, destination)
+        word = _word(core, by, instruction, destination)
         memory.grouped(core, by, instruction)
         _check_alloc(core, by, instruction, memory, count)
         request = _Request(core, by, instruction, -1, count)
-        _wait(core, request, f"{count} free columns of Tensor Memory", partial(_allocated, request, found))
+        _wait(core, request, f"{count} free columns of Tensor Memory", partial(_allocated, request, word))
 
     return act
 
@@ -90,7 +90,7 @@ def dealloc(instruction: Instruction) -> Act:
                 core, by, instruction,
                 f"what is freed must be what one tcgen05.alloc has allocated; got {counted(count, 'column')} at "
                 f"{address:#010x} (lane {address >> 16}, column {column}), but block {core.block.number} has "
-                f"{memory.told}",
+                f"{memory.holders}",
             )  # fmt: skip
         request = _Request(core, by, instruction, address, count)
         _wait(core, request, "the peer block to free its columns", partial(_freed, request))
@@ -129,12 +129,12 @@ def _wait(core: Core, request: _Request, what: str, finish: Callable[[], None]) 
             _grant(both)
         return request.granted
 
-    def told() -> str:
+    def description() -> str:
         if all(each.waiting for each in both):
             return f"{what}: {_owners(requests.memory)}"
         return f"{what}, and a warp of the peer block that executes {request.instruction} too"
 
-    core.wait(request.by, "columns", request.count, ready, told, finish)
+    core.wait(request.by, "columns", request.count, ready, description, finish)
 
 
 def _grant(both: list[Requests]) -> None:
@@ -144,10 +144,10 @@ def _grant(both: list[Requests]) -> None:
     first = [each.waiting[0] for each in both]
     one, other = first[0], first[-1]
     if (one.instruction.opcode, one.count) != (other.instruction.opcode, other.count):
-        told = [f"{each.instruction} of {counted(each.count, 'column')} ({each.by})" for each in (one, other)]
+        asked = [f"{each.instruction} of {counted(each.count, 'column')} ({each.by})" for each in (one, other)]
         _misused(
             one.core, one.by, one.instruction,
-            f"a warp of each block of the pair executes the same instruction; got {told[0]} and {told[1]}",
+            f"a warp of each block of the pair executes the same instruction; got {asked[0]} and {asked[1]}",
         )  # fmt: skip
     if one.start < 0:
         free = set.intersection(*(each.memory.multiprocessor.free(one.count) for each in both))
@@ -165,11 +165,11 @@ def _grant(both: list[Requests]) -> None:
             memory.give_back(memory.allocations[request.start])
 
 
-def _allocated(request: _Request, found: Found) -> None:
+def _allocated(request: _Request, place: Located) -> None:
     """The warp continues with its columns: their address is in shared memory."""
     core, by, instruction, memory = request.core, request.by, request.instruction, request.core.block.shared
     data = np.full((1, 1), tensor_memory_address(0, request.start), np.uint32)
-    units, extent, _ = found
+    units, extent, _ = place
     address = extent[0]
     if core.watched:
         at = np.array([address], np.int64)
@@ -205,8 +205,8 @@ def _check_alloc(core: Core, by: By, instruction: Instruction, memory: TensorMem
         )  # fmt: skip
 
 
-def _columns(core: Core, by: By, instruction: Instruction, given: Any) -> int:
-    count = _number(core, instruction, "nCols", given)
+def _columns(core: Core, by: By, instruction: Instruction, operand: Any) -> int:
+    count = _number(core, instruction, "nCols", operand)
     if count not in _SIZES:
         _misused(
             core, by, instruction,
@@ -215,14 +215,14 @@ def _columns(core: Core, by: By, instruction: Instruction, given: Any) -> int:
     return count
 
 
-def _number(core: Core, instruction: Instruction, role: str, given: Any) -> int:
+def _number(core: Core, instruction: Instruction, role: str, operand: Any) -> int:
     """One integer for the warp."""
-    return int(given) if type(given) is int else int(core.integers(instruction, role, given)[0])
+    return int(operand) if type(operand) is int else int(core.integers(instruction, role, operand)[0])
 
 
-def _word(core: Core, by: By, instruction: Instruction, given: Any) -> Found:
+def _word(core: Core, by: By, instruction: Instruction, operand: Any) -> Located:
     """The word of shared memory that the address is written to."""
-    address = core.integers(instruction, "destination", given)[:1]
+    address = core.integers(instruction, "destination", operand)[:1]
     if not instruction.words.get("ss"):
         address = address - generic(0, core.block.rank)
     try:
@@ -231,6 +231,6 @@ def _word(core: Core, by: By, instruction: Instruction, given: Any) -> Found:
         core.fault(by, instruction, "shared", error)
 
 
-def _misused(core: Core, by: By, instruction: Instruction, told: str) -> NoReturn:
-    error = AddressError(f"{instruction}: {told} (PTX ISA {instruction.section})", "allocation", "tensor")
+def _misused(core: Core, by: By, instruction: Instruction, problem: str) -> NoReturn:
+    error = AddressError(f"{instruction}: {problem} (PTX ISA {instruction.section})", "allocation", "tensor")
     core.fault(by, instruction, "tensor", error)

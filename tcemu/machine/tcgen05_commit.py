@@ -52,8 +52,8 @@ def _targets(
         return [(mbarriers.block, place)]
     ranks, mask = range(core.block.shape.ranks), int(core.integers(instruction, "cta_mask", cta_mask)[0]) & 0xFFFF
     if mask >> len(ranks):
-        told = f"{instruction}: the mask {mask:#06x} names blocks that a cluster of {len(ranks)} does not have"
-        core.fault(by, instruction, "shared", AddressError(f"{told} (PTX ISA {instruction.section})", "rank"))
+        message = f"{instruction}: the mask {mask:#06x} names blocks that a cluster of {len(ranks)} does not have"
+        core.fault(by, instruction, "shared", AddressError(f"{message} (PTX ISA {instruction.section})", "rank"))
     return [(core.block.cluster.block(core, by, instruction, rank), place) for rank in ranks if mask >> rank & 1]
 
 
@@ -63,17 +63,17 @@ def _commit(core: Core, by: By, instruction: Instruction, group: str, targets: l
     phases = tuple(
         (block.number, place, block.mbarriers.find(core, by, instruction, place).phase) for block, place in targets
     )
-    told = Tcgen05Commit(instruction, by, tuple([each.operation for each in covered]), phases)
-    core.tell(Tcgen05Committed, told)
+    commit = Tcgen05Commit(instruction, by, tuple([each.operation for each in covered]), phases)
+    core.tell(Tcgen05Committed, commit)
 
     def arrive() -> None:
-        core.tell(Tcgen05Arrived, told)
+        core.tell(Tcgen05Arrived, commit)
         for block, place in targets:
             if block is not core.block:  # which may meanwhile have exited
                 block.cluster.block(core, by, instruction, block.rank)
             block.mbarriers.arrive(core, by, instruction, place, 1, order="relaxed")
 
-    core.block.pending.add(Task(told, arrive, [each.task for each in covered]))
+    core.block.pending.add(Task(commit, arrive, [each.task for each in covered]))
 
 
 @executes("tcgen05.fence")

@@ -42,11 +42,11 @@ def mma(instruction: Instruction) -> Act:
     """tcgen05.mma (9.7.16.10.9.1) and .ws (9.7.16.10.9.3): adds a product to D, or writes it there."""
     roles = [operand.role for operand in instruction.sources]
 
-    def act(core: Core, *given: Any) -> None:
+    def act(core: Core, *arguments: Any) -> None:
         by = core.begin(instruction)
         if by is None:
             return
-        operands = _named(roles, given)
+        operands = _named(roles, arguments)
         core.block.state(TensorMemory).grouped(core, by, instruction)
         for lane in LANES[core.active].tolist():
             _Mma(core, by._replace(active=1 << lane), instruction, operands).begin()
@@ -54,28 +54,28 @@ def mma(instruction: Instruction) -> Act:
     return act
 
 
-def _named(roles: list[str], given: tuple[Any, ...]) -> dict[str, Any]:
+def _named(roles: list[str], arguments: tuple[Any, ...]) -> dict[str, Any]:
     """The operands by role: the mask of lanes is a sequence of registers, and may be left out."""
-    left, found = list(given), dict[str, Any]()
+    left, operands = list(arguments), dict[str, Any]()
     for role in roles:
         if not left or (role == "disable_output_lane" and not isinstance(left[0], list | tuple)):
             continue
-        found[role] = left.pop(0)
-    return found
+        operands[role] = left.pop(0)
+    return operands
 
 
 @lru_cache(maxsize=1024)
 def _product(instruction: Instruction, idesc: int, target: str) -> Product:
-    found = Product.of(instruction, idesc, target)
-    _ = found.operation  # raises ArithmeticUnknown
-    return found
+    product = Product.of(instruction, idesc, target)
+    _ = product.operation  # raises ArithmeticUnknown
+    return product
 
 
 class _Mma:
     """One tcgen05.mma of a thread, checked and decoded when it is issued."""
 
-    def __init__(self, core: Core, by: By, instruction: Instruction, given: dict[str, Any]) -> None:
-        self.core, self.by, self.instruction, self.given = core, by, instruction, given
+    def __init__(self, core: Core, by: By, instruction: Instruction, operands: dict[str, Any]) -> None:
+        self.core, self.by, self.instruction, self.operands = core, by, instruction, operands
         self.blocks = blocks_of(core, by, instruction)
         self.memories = [block.state(TensorMemory) for block in self.blocks]
         self.idesc, self.adds = self._number("idesc") & 0xFFFFFFFF, bool(self._number("enable_input_d"))
@@ -87,7 +87,7 @@ class _Mma:
             raise ArithmeticUnknown(
                 f"{instruction}: which rows .ashift moves across a boundary of 32 lanes has not been published"
             )
-        if self.given.get("scale_input_d"):
+        if self.operands.get("scale_input_d"):
             raise ArithmeticUnknown(
                 f"{instruction}: how the hardware rounds a D that scale_input_d has made smaller has not been "
                 "published; leave it 0"
@@ -114,36 +114,36 @@ class _Mma:
         )  # fmt: skip
         self.kept = self._lanes_kept()
         shape = self.product.descriptor
-        key = self.given["d"], shape.m, shape.n, shape.k
+        key = self.operands["d"], shape.m, shape.n, shape.k
         self.core.block.state(Operations).begin(self.core, operation, self._end, key)
 
     # ------------------------------------------------------------------------------------------ where
 
     def _find(self) -> None:
         """Where the operands are."""
-        product, found, group = self.product, self.product.descriptor, len(self.blocks)
+        product, desc, group = self.product, self.product.descriptor, len(self.blocks)
         forms = product.operation.formats
         self._in_tensor_memory(
-            "d", accumulator(found, group), 16 if found.d == "f16" else 32, step=16 if found.m == 64 else 128
+            "d", accumulator(desc, group), 16 if desc.d == "f16" else 32, step=16 if desc.m == 64 else 128
         )
-        a = descriptor_of(self.instruction, "a", self.given["a"])
+        a = descriptor_of(self.instruction, "a", self.operands["a"])
         if a >= _ADDRESSES:
-            self._in_shared("a", a, found.m, product.stored, found.a, found.transpose_a)
-        elif product.kind.packed or (_PADDED.get(found.a) and forms["a"].container != 8):
-            raise ArithmeticUnknown(f"{self.instruction}: A of {found.a} in Tensor Memory is not executed")
+            self._in_shared("a", a, desc.m, product.stored, desc.a, desc.transpose_a)
+        elif product.kind.packed or (_PADDED.get(desc.a) and forms["a"].container != 8):
+            raise ArithmeticUnknown(f"{self.instruction}: A of {desc.a} in Tensor Memory is not executed")
         else:
             width = forms["a"].container
-            self._in_tensor_memory("a", a_operand(found, group, width), width, step=16 if found.m == 64 else 128)
-        b = descriptor_of(self.instruction, "b", self.given["b"])
-        self._in_shared("b", b, found.n, found.k, found.b, found.transpose_b)
+            self._in_tensor_memory("a", a_operand(desc, group, width), width, step=16 if desc.m == 64 else 128)
+        b = descriptor_of(self.instruction, "b", self.operands["b"])
+        self._in_shared("b", b, desc.n, desc.k, desc.b, desc.transpose_b)
         if product.scales:
-            many, half = product.scales, found.m // group
-            of_b = scales_of_b_in_a_pair if (found.m, group) == (128, 2) else scale_factors
-            self._in_tensor_memory("scale_a", scale_factors(half, many), 8, found.sfa_id)
-            self._in_tensor_memory("scale_b", of_b(found.n, many), 8, found.sfb_id)
-        if found.sparse:
-            wide = found.kind in ("f16", "tf32")
-            self._in_tensor_memory("sp_meta", metadata(found, group), 4, further=found.selector if wide else 0)
+            many, half = product.scales, desc.m // group
+            of_b = scales_of_b_in_a_pair if (desc.m, group) == (128, 2) else scale_factors
+            self._in_tensor_memory("scale_a", scale_factors(half, many), 8, desc.sfa_id)
+            self._in_tensor_memory("scale_b", of_b(desc.n, many), 8, desc.sfb_id)
+        if desc.sparse:
+            wide = desc.kind in ("f16", "tf32")
+            self._in_tensor_memory("sp_meta", metadata(desc, group), 4, further=desc.selector if wide else 0)
 
     def _in_shared(self, role: str, descriptor: int, rows: int, depth: int, form: str, mn_major: bool) -> None:
         """An operand in shared memory, half of its rows in each of several blocks."""
@@ -168,18 +168,18 @@ class _Mma:
 
     def _areas(self, role: str) -> list[Area]:
         """The cells of an operand in each block, which must be allocated."""
-        found = [self.cells[role].area(block, role) for block in self.blocks]
-        for memory, area in zip(self.memories, found, strict=True):
+        areas = [self.cells[role].area(block, role) for block in self.blocks]
+        for memory, area in zip(self.memories, areas, strict=True):
             memory.check(self.core, self.by, self.instruction, area, role)
-        return found
+        return areas
 
     def _lanes_kept(self) -> list[Array | None]:
         """Of each block, the lanes that keep D: the bits of disable_output_lane, bool (128,)."""
-        given = self.given.get("disable_output_lane")
-        if given is None:
+        masks = self.operands.get("disable_output_lane")
+        if masks is None:
             return [None] * len(self.blocks)
         count = 4 * len(self.blocks)
-        words = [self._whole("disable_output_lane", each) for each in given]
+        words = [self._whole("disable_output_lane", each) for each in masks]
         if len(words) != count:
             raise OperandError(
                 f"{self.instruction}: disable_output_lane has {count} registers, a bit for each lane; got {len(words)}"
@@ -189,19 +189,19 @@ class _Mma:
 
     def _zeroed(self) -> Array | None:
         """Whether each column of B counts as zeros, bool (n,); None if the instruction has no mask."""
-        given = self.given.get("zero_column_mask")
-        if given is None:
+        operand = self.operands.get("zero_column_mask")
+        if operand is None:
             return None
         try:
-            found = ZeroColumnMask.decode(self._whole("zero_column_mask", given))
+            mask = ZeroColumnMask.decode(self._whole("zero_column_mask", operand))
         except LayoutError as error:
             refused(self.core, self.by, self.instruction, error, idesc=False)
-        if found.enabled and found.shift:
+        if mask.enabled and mask.shift:
             raise ArithmeticUnknown(
                 f"{self.instruction}: how far a shift of B reaches has not been published; leave bits 61:56 of the "
                 "zero-column mask 0"
             )
-        return found.columns(self.product.descriptor.m, self.product.descriptor.n)
+        return mask.columns(self.product.descriptor.m, self.product.descriptor.n)
 
     # ------------------------------------------------------------------------------------------ what
 
@@ -231,9 +231,9 @@ class _Mma:
 
     def _scales(self, role: str, memory: TensorMemory) -> Array:
         """The scales (1, rows, s)."""
-        found = self.cells[role].read(memory).astype(np.uint8)
+        scales = self.cells[role].read(memory).astype(np.uint8)
         rows = self.product.descriptor.n if role == "scale_b" else len(self.cells["d"].numbers)
-        return np.ascontiguousarray(found[:rows])[None]
+        return np.ascontiguousarray(scales[:rows])[None]
 
     def _places(self, memory: TensorMemory) -> Array:
         """The k of each stored element of a sparse A, (1, rows, stored)."""
@@ -257,12 +257,12 @@ class _Mma:
     # ------------------------------------------------------------------------------------------ operands
 
     def _number(self, role: str) -> int:
-        return self._whole(role, self.given[role])
+        return self._whole(role, self.operands[role])
 
-    def _whole(self, role: str, given: Any) -> int:
-        if isinstance(given, int | np.integer | np.bool_):
-            return int(given)
-        values = self.core.values(given)
+    def _whole(self, role: str, operand: Any) -> int:
+        if isinstance(operand, int | np.integer | np.bool_):
+            return int(operand)
+        values = self.core.values(operand)
         if values.dtype.kind in "iub" and values.size and (values == values.flat[0]).all():
             return int(values.flat[0])
-        raise OperandError(f"{self.instruction}: {role} must be one integer for the thread; got {briefly(given)}")
+        raise OperandError(f"{self.instruction}: {role} must be one integer for the thread; got {briefly(operand)}")

@@ -41,9 +41,9 @@ class Moves:
 
     def wait(self, core: Core, kind: Kind) -> tuple[Tcgen05, ...]:
         """End those of a warp."""
-        found = self.open.pop((core.index, kind), [])
-        core.block.pending.finish(task for task, _ in found)
-        return tuple(operation for _, operation in found)
+        moves = self.open.pop((core.index, kind), [])
+        core.block.pending.finish(task for task, _ in moves)
+        return tuple(operation for _, operation in moves)
 
 
 class Cells(NamedTuple):
@@ -64,9 +64,9 @@ class _Shape:
         #: lanes of Tensor Memory that it reaches
         self.reach = 32 if self.shape == "32x32b" else 16
         self.bits = 0xFFFF if self.packed else WHOLE
-        self._found: dict[tuple[int, int, int | None], Cells] = {}
+        self._cells_at: dict[tuple[int, int, int | None], Cells] = {}
 
-    def at(self, core: Core, by: By, given: Any, split: Any = None) -> Cells:
+    def at(self, core: Core, by: By, operand: Any, split: Any = None) -> Cells:
         """The cells from an address on, all of which the warp may use. Ends the launch if it may not.
 
         The manual requires lanes of the warp's own quarter. Kernels of front ends may leave the quarter out: DeepGEMM
@@ -77,16 +77,16 @@ class _Shape:
             raise OperandError(
                 f"{instruction}: immHalfSplitoff is an immediate, a number of columns; got {briefly(split)}"
             )
-        address = given if type(given) is int else int(core.integers(instruction, "taddr", given)[0])
+        address = operand if type(operand) is int else int(core.integers(instruction, "taddr", operand)[0])
         if core.at is not None and address >> 16 < WARP:
             address += int(lanes_of_warp(core.index)[0]) << 16
         key = core.block.number, address, split
-        found = self._found.get(key)
-        if found is None:
-            found = self._found[key] = self._cells(core, address, split)
+        cells = self._cells_at.get(key)
+        if cells is None:
+            cells = self._cells_at[key] = self._cells(core, address, split)
         self._check_lanes(core, by, address)
-        memory.check(core, by, instruction, found.area)
-        return found
+        memory.check(core, by, instruction, cells.area)
+        return cells
 
     def _cells(self, core: Core, address: int, split: int | None) -> Cells:
         lanes, columns = cells(self.shape, self.num, self.packed, split)
@@ -100,12 +100,12 @@ class _Shape:
             return
         first = " or ".join(str(each) for each in own[:: self.reach])
         whose = f"which warp {lane // 32} of a warpgroup reaches" if lane < LANES else "which does not exist"
-        told = (
+        message = (
             f"{self.instruction}: warp {core.index} reaches lanes {span(own[0], own[-1])} of Tensor Memory, so bits "
             f"31:16 of the address must be {first}; got lane {lane}, {whose}. Add lane << 16 to what tcgen05.alloc "
             f"returned (PTX ISA {self.instruction.section})"
         )
-        core.fault(by, self.instruction, "tensor", AddressError(told, "quarter", "tensor"))
+        core.fault(by, self.instruction, "tensor", AddressError(message, "quarter", "tensor"))
 
 
 @executes("tcgen05.ld", "tcgen05.ld.red")
@@ -129,16 +129,16 @@ def ld(instruction: Instruction) -> Act:
         by = core.begin(instruction)
         if by is None:
             return parts(core.blank(count + reduces))
-        found, memory = shape.at(core, by, taddr, split), core.block.state(TensorMemory)
+        cells, memory = shape.at(core, by, taddr, split), core.block.state(TensorMemory)
         own, into = core.into is None, core.into
         registers = into if into is not None else core.adopted(np.full((WARP, count + reduces), POISON, np.uint32))
-        operation = Tcgen05("ld", instruction, by, reads=(found.area,), registers=registers)
+        operation = Tcgen05("ld", instruction, by, reads=(cells.area,), registers=registers)
         registers.begin(veiled=core.block.pending.policy != "early")
         core.tell(Tcgen05Issued, operation)
         least: list[Array] = []
 
         def end() -> None:
-            words, defined = memory.seen((found.lanes, found.columns))
+            words, defined = memory.seen((cells.lanes, cells.columns))
             if shape.packed:
                 words, defined = _joined(words), _joined(defined)
             missing = defined == 0
@@ -149,7 +149,7 @@ def ld(instruction: Instruction) -> Act:
             if own and missing.any():
                 registers.bank.unwritten = missing
                 registers.bank.source = (
-                    f"{instruction} loaded from {_extent(found, missing[:, :count])} of Tensor Memory"
+                    f"{instruction} loaded from {_extent(cells, missing[:, :count])} of Tensor Memory"
                 )
             core.tell(Tcgen05Ended, operation)
 
@@ -171,19 +171,19 @@ def _reduced(core: Core, by: By, instruction: Instruction, words: Array, missing
     kind, largest = instruction.words["type"], instruction.words["op"] == "max"
     values = words.view({"f32": np.float32, "s32": np.int32, "u32": np.uint32}[kind])
     values = np.abs(values) if instruction.words.get("abs") else values
-    there = ~missing.any(axis=1)
-    found = values.max(axis=1) if largest else values.min(axis=1)
+    complete = ~missing.any(axis=1)
+    reduced = values.max(axis=1) if largest else values.min(axis=1)
     if kind == "f32":
         signs = np.signbit(values)
-        zeros = (found == 0) & ((values == 0) & signs).any(axis=1) & ((values == 0) & ~signs).any(axis=1)
+        zeros = (reduced == 0) & ((values == 0) & signs).any(axis=1) & ((values == 0) & ~signs).any(axis=1)
         for what, where in (("a NaN", np.isnan(values).any(axis=1)), ("zeros of both signs", zeros)):
-            if (where & there).any():
-                lane = int(np.flatnonzero(where & there)[0])
-                told = (
+            if (where & complete).any():
+                lane = int(np.flatnonzero(where & complete)[0])
+                message = (
                     f"lane {lane} loads {what}, and which of its values {instruction} then gives has not been published"
                 )
-                core.grid.fail(ArithmeticUnknown(f"{told} ({by})"))
-    return np.where(there, found.view(np.uint32), np.uint32(POISON))
+                core.grid.fail(ArithmeticUnknown(f"{message} ({by})"))
+    return np.where(complete, reduced.view(np.uint32), np.uint32(POISON))
 
 
 @executes("tcgen05.st")
@@ -198,14 +198,14 @@ def st(instruction: Instruction) -> Act:
         by = core.begin(instruction)
         if by is None:
             return
-        found, memory = shape.at(core, by, taddr, *operands[:-1]), core.block.state(TensorMemory)
-        given = values if isinstance(values, Registers) else None
-        operation = Tcgen05("st", instruction, by, writes=(found.area,), registers=given)
+        cells, memory = shape.at(core, by, taddr, *operands[:-1]), core.block.state(TensorMemory)
+        registers = values if isinstance(values, Registers) else None
+        operation = Tcgen05("st", instruction, by, writes=(cells.area,), registers=registers)
         core.tell(Tcgen05Issued, operation)
         held = np.stack([words & 0xFFFF, words >> 16], axis=2) if shape.packed else words
 
         def end() -> None:
-            memory.write((found.lanes, found.columns), held, shape.bits)
+            memory.write((cells.lanes, cells.columns), held, shape.bits)
             core.tell(Tcgen05Ended, operation)
 
         core.block.state(Moves).begin(core, "st", Task(("tcgen05", core.index), end), operation)
@@ -226,11 +226,11 @@ def wait(instruction: Instruction) -> Act:
     return act
 
 
-def _extent(found: Cells, chosen: Array) -> str:
+def _extent(cells: Cells, chosen: Array) -> str:
     """``lanes 16 to 31 and columns 0 to 7``: the cells of some registers, bool (32, n)."""
-    lanes, columns = found.lanes[chosen], found.columns[chosen]
-    told = [span(int(each.min()), int(each.max())) for each in (lanes, columns)]
-    return f"lanes {told[0]} and columns {told[1]}"
+    lanes, columns = cells.lanes[chosen], cells.columns[chosen]
+    spans = [span(int(each.min()), int(each.max())) for each in (lanes, columns)]
+    return f"lanes {spans[0]} and columns {spans[1]}"
 
 
 def _joined(halves: Array) -> Array:
@@ -239,9 +239,9 @@ def _joined(halves: Array) -> Array:
     return np.asarray(low[..., 0] | low[..., 1] << np.uint32(16))
 
 
-def _words(core: Core, instruction: Instruction, given: Any, count: int) -> Array:
+def _words(core: Core, instruction: Instruction, operand: Any, count: int) -> Array:
     """The registers of st as uint32 (32, n)."""
-    array = core.values(given)
+    array = core.values(operand)
     if array.dtype.kind == "f" and array.dtype.itemsize == 4:
         array = array.view(np.uint32)
     if array.dtype.kind in "iu" and array.shape == (WARP,) and count == 1:

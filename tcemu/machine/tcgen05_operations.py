@@ -94,20 +94,20 @@ class Operations:
 
         An earlier commit covers its operations too, so they are left out once they have ended.
         """
-        found = self._open.get((core.index, lane, group), [])
-        self._open[core.index, lane, group] = [each for each in found if not each.task.done]
-        return found
+        begun = self._open.get((core.index, lane, group), [])
+        self._open[core.index, lane, group] = [each for each in begun if not each.task.done]
+        return begun
 
 
 def _predecessors(before: Sequence[Begun], made: Begun) -> list[Begun]:
     """Those of a warp's operations that end first; of mmas with the same D and shape, the latest has all before it."""
-    found, chained = list[Begun](), False
+    predecessors, chained = list[Begun](), False
     for each in reversed(before):
         alike = made.operation.key is not None and each.operation.key == made.operation.key
         if (alike and not chained) or (not alike and pipelined(each.operation, made.operation)):
-            found.append(each)
+            predecessors.append(each)
         chained = chained or alike
-    return found
+    return predecessors
 
 
 def pipelined(before: Tcgen05, after: Tcgen05) -> bool:

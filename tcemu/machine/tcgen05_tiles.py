@@ -55,12 +55,12 @@ class SharedTile:
 
     def read(self, units: Mapping[int, Array]) -> Array:
         """The patterns (mn, k); `units` is shared memory as elements of each size."""
-        found = units[self.size][self._numbers]
+        elements = units[self.size][self._numbers]
         if self.shares:
-            return np.asarray(found >> (np.arange(found.shape[1], dtype=np.int64) % 2 * 4).astype(np.uint8) & 15)
+            return np.asarray(elements >> (np.arange(elements.shape[1], dtype=np.int64) % 2 * 4).astype(np.uint8) & 15)
         if self.bits >= 8:
-            return found
-        lines = found.T if self.mn_major else found
+            return elements
+        lines = elements.T if self.mn_major else elements
         chunks = unpadded(np.ascontiguousarray(lines).reshape(-1, 16), self.bits).reshape(lines.shape)
         return np.ascontiguousarray(chunks.T if self.mn_major else chunks)
 
@@ -88,16 +88,16 @@ def tile_of(
     return SharedTile(role, where, max(held // 8, 1), bits, shares, mn_major)
 
 
-def descriptor_of(instruction: Instruction, role: str, given: Any) -> int:
+def descriptor_of(instruction: Instruction, role: str, operand: Any) -> int:
     """A descriptor as 64 bits, or an address in Tensor Memory, from a number or a Descriptor. Raises OperandError."""
-    if isinstance(given, Descriptor):
-        return tcgen05_descriptor(given)
-    if isinstance(given, Tile):
-        return given.encode()
-    if isinstance(given, int | np.integer) and not isinstance(given, bool) and 0 <= given < 1 << 64:
-        return int(given)
+    if isinstance(operand, Descriptor):
+        return tcgen05_descriptor(operand)
+    if isinstance(operand, Tile):
+        return operand.encode()
+    if isinstance(operand, int | np.integer) and not isinstance(operand, bool) and 0 <= operand < 1 << 64:
+        return int(operand)
     raise OperandError(
-        f"{instruction}: {role} must be a descriptor, 64 bits, or a Descriptor; got {briefly(given)} (PTX ISA "
+        f"{instruction}: {role} must be a descriptor, 64 bits, or a Descriptor; got {briefly(operand)} (PTX ISA "
         f"{instruction.section})"
     )
 
@@ -173,8 +173,8 @@ def check_lane(core: Core, by: By, instruction: Instruction, role: str, address:
     lane = address >> 16
     if lane % step == 0 and lane < LANES:
         return
-    told = (
+    message = (
         f"{instruction}: the lane of {role}, bits 31:16 of its address, must be a multiple of {step} below {LANES}; "
         f"got {lane} (PTX ISA {instruction.section})"
     )
-    core.fault(by, instruction, "tensor", AddressError(told, "alignment", "tensor"))
+    core.fault(by, instruction, "tensor", AddressError(message, "alignment", "tensor"))

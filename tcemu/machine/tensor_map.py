@@ -139,10 +139,10 @@ class TensorMap:
         if not all_within((rank,), *self.ranks):
             yield f"it must have {self.ranks[0]} to {self.ranks[1]} dimensions; got sizes {self.sizes}"
         for name, count in self._counts(rank).items():
-            given = getattr(self, name)
-            if len(given) != count:
+            numbers = getattr(self, name)
+            if len(numbers) != count:
                 why = ", none for the innermost dimension, whose elements are adjacent" if name == "strides" else ""
-                yield f"{rank} sizes need {count} {name}{why}; got {given}"
+                yield f"{rank} sizes need {count} {name}{why}; got {numbers}"
 
     def _counts(self, rank: int) -> dict[str, int]:
         """How many numbers the lists have."""
@@ -277,8 +277,10 @@ class TensorMap:
         """
         start, moved = self._start(coordinates, storing), self._offsets(offsets)
         if address % ALIGN:
-            told = f"a box must start in shared memory at a multiple of {ALIGN}; got {address} (PTX ISA 9.7.9.27.1.2)"
-            raise AddressError(told, "alignment", "shared")
+            message = (
+                f"a box must start in shared memory at a multiple of {ALIGN}; got {address} (PTX ISA 9.7.9.27.1.2)"
+            )
+            raise AddressError(message, "alignment", "shared")
         first, end = start[0] * self.element_bytes, self.sizes[0] * self.element_bytes
         if self._holds(start):
             return self._moved(start, address)
@@ -288,10 +290,10 @@ class TensorMap:
         along = np.arange(0, self.line, size, dtype=np.int64)
         where, inside = self._lines(start, moved)
         bytes_along = first + along
-        there = (where[:, None] + (self.address + bytes_along)).ravel()
+        copied = (where[:, None] + (self.address + bytes_along)).ravel()
         valid = (inside[:, None] & (bytes_along >= 0) & (bytes_along < end)).ravel()
         lines = address + self.pitch * np.arange(len(where), dtype=np.int64)
-        return Places(size, there, swizzled((lines[:, None] + along).ravel(), self.swizzle), valid)
+        return Places(size, copied, swizzled((lines[:, None] + along).ravel(), self.swizzle), valid)
 
     def _lines(self, start: Sequence[int], _: Sequence[int]) -> tuple[Array, npt.NDArray[np.bool_]]:
         """Where the lines of a copy lie in global memory, relative to the first one; which are in the tensor."""
@@ -315,9 +317,9 @@ class TensorMap:
         far = self.address + start[0] * self.element_bytes
         far += sum(at * stride for at, stride in zip(start[1:], self.strides, strict=True))
         lines = tuple(zip(self.copied[1:], self.element_strides[1:], self.strides, strict=True))
-        there, inside = far_units(self.line, lines)
+        units, inside = far_units(self.line, lines)
         near = near_units(self.line, self.pitch, math.prod(self.copied[1:]), self.swizzle, address)
-        return Places(UNIT, there + far, near, inside, True)
+        return Places(UNIT, units + far, near, inside, True)
 
     def load(
         self, memory: Array, shared: Array, address: int, coordinates: Sequence[int], offsets: Sequence[int] = ()
@@ -360,9 +362,9 @@ class TensorMap:
             write_units(memory, places.copied, data)
             return
         for each in distinct(places.copied):  # lines may lie on each other in global memory
-            there = places.copied[each]
-            held = read_units(memory, there)
-            write_units(memory, there, combine(held.ravel(), data[each].ravel()).reshape(held.shape))
+            addresses = places.copied[each]
+            held = read_units(memory, addresses)
+            write_units(memory, addresses, combine(held.ravel(), data[each].ravel()).reshape(held.shape))
 
     def _start(self, coordinates: Sequence[int], storing: bool) -> tuple[int, ...]:
         start = whole_numbers("coordinates", coordinates)
@@ -379,17 +381,17 @@ class TensorMap:
         past, whole = start[0] * self.element_bytes % UNIT, UNIT // self.element_bytes
         if past:
             near = start[0] // whole * whole
-            told = (
+            message = (
                 f"a box must start at a multiple of {UNIT} bytes in global memory, its first coordinate at a multiple "
                 f"of {whole} elements of {self.element}: {near} or {near + whole}; got {start}. A GPU stops with an "
                 "illegal instruction (PTX ISA 5.5.3.1)"
             )
-            raise AddressError(told, "alignment", "global")
+            raise AddressError(message, "alignment", "global")
         return start
 
-    def _offsets(self, given: Sequence[int]) -> tuple[int, ...]:
-        if not isinstance(given, tuple) or given:
-            raise OperandError(f"a copy in tile mode has no offsets; got {briefly(given)} (PTX ISA 9.7.9.27.1.2)")
+    def _offsets(self, offsets: Sequence[int]) -> tuple[int, ...]:
+        if not isinstance(offsets, tuple) or offsets:
+            raise OperandError(f"a copy in tile mode has no offsets; got {briefly(offsets)} (PTX ISA 9.7.9.27.1.2)")
         return ()
 
     def _filling(self, count: int, size: int) -> Array:

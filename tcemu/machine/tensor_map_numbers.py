@@ -27,7 +27,7 @@ def whole(name: str, value: object) -> int:
 
 def whole_numbers(name: str, values: object) -> tuple[int, ...]:
     """`values` as a tuple of int; a single number stands for one dimension."""
-    given = values if isinstance(values, Sequence | np.ndarray) and not isinstance(values, str) else (values,)
-    if isinstance(given, np.ndarray):
-        given = np.atleast_1d(given)
-    return tuple(whole(name, value) for value in given)
+    sequence = values if isinstance(values, Sequence | np.ndarray) and not isinstance(values, str) else (values,)
+    if isinstance(sequence, np.ndarray):
+        sequence = np.atleast_1d(sequence)
+    return tuple(whole(name, value) for value in sequence)

@@ -41,12 +41,12 @@ def replace(instruction: Instruction) -> Act:
     """
     field, numbered = instruction.words["field"], instruction.facts.numbered
 
-    def act(core: Core, address: npt.ArrayLike, *given: Any) -> None:
-        ordinal = _ordinal(instruction, given[0]) if numbered else 0
+    def act(core: Core, address: npt.ArrayLike, *operands: Any) -> None:
+        ordinal = _ordinal(instruction, operands[0]) if numbered else 0
         by = core.begin(instruction)
         if by is None:
             return
-        values = core.integers(instruction, "new_value", given[-1])
+        values = core.integers(instruction, "new_value", operands[-1])
         where = core.integers(instruction, "tensor_map", address)
         for end in places(core, by, instruction, space_of(instruction), where):
             for lane, at in zip(LANES[end.lanes].tolist(), end.addresses.tolist(), strict=True):
@@ -58,14 +58,14 @@ def replace(instruction: Instruction) -> Act:
     return act
 
 
-def _ordinal(instruction: Instruction, given: Any) -> int:
+def _ordinal(instruction: Instruction, ordinal: Any) -> int:
     most = FIELDS[instruction.words["field"]].entries
-    if not is_whole(given) or not 0 <= given < most:
+    if not is_whole(ordinal) or not 0 <= ordinal < most:
         raise OperandError(
-            f"{instruction}: the ordinal must be 0 (the innermost dimension) to {most - 1}; got {briefly(given)} "
+            f"{instruction}: the ordinal must be 0 (the innermost dimension) to {most - 1}; got {briefly(ordinal)} "
             f"(PTX ISA {instruction.section})"
         )
-    return int(given)
+    return int(ordinal)
 
 
 @executes("tensormap.cp_fenceproxy")
@@ -104,29 +104,29 @@ def fence_proxy(instruction: Instruction) -> Act:
     return act
 
 
-def described(core: Core, by: By, instruction: Instruction, given: Any) -> TensorMap:
+def described(core: Core, by: By, instruction: Instruction, operand: Any) -> TensorMap:
     """The tensor map that a copy uses: a constant of the launch, or the one at a generic address in global memory."""
-    if isinstance(given, TensorMap):
-        return given
-    place = _one(core, instruction, "tensor_map", given)
+    if isinstance(operand, TensorMap):
+        return operand
+    place = _one(core, instruction, "tensor_map", operand)
     if window_of(place) != "global":
-        told = f"{instruction}: the tensor map at {place:#x} lies in {window_of(place)} memory, not in global memory"
-        core.fault(by, instruction, "global", AddressError(f"{told} (PTX ISA {instruction.section})", "bounds"))
+        message = f"{instruction}: the tensor map at {place:#x} lies in {window_of(place)} memory, not in global memory"
+        core.fault(by, instruction, "global", AddressError(f"{message} (PTX ISA {instruction.section})", "bounds"))
     memory = core.block.grid.memory
     _check(core, by, instruction, "global", memory, place)
     core.tell(TensorMapRead, by, instruction, place)
     try:
         return map_of(memory.bytes[place : place + BYTES].tobytes())
     except OperandError as error:
-        told = f"the {BYTES} bytes at {place} are not a tensor map that a copy can use: {error}"
-        core.tell(Faulted, by, instruction, "map", "global", told, place)
+        message = f"the {BYTES} bytes at {place} are not a tensor map that a copy can use: {error}"
+        core.tell(Faulted, by, instruction, "map", "global", message, place)
         advice = "Pass a TensorMap, or the address of one that the kernel has made"
-        raise OperandError(f"{instruction}: {told}. {advice}") from None
+        raise OperandError(f"{instruction}: {message}. {advice}") from None
 
 
-def _one(core: Core, instruction: Instruction, role: str, given: Any) -> int:
+def _one(core: Core, instruction: Instruction, role: str, operand: Any) -> int:
     """The address that all active lanes give."""
-    values = np.unique(core.integers(instruction, role, given)[core.active])
+    values = np.unique(core.integers(instruction, role, operand)[core.active])
     if len(values) > 1:
         raise OperandError(
             f"{instruction}: {role} must be one address for all active lanes; got {briefly(values.tolist())} (PTX ISA "
@@ -135,10 +135,10 @@ def _one(core: Core, instruction: Instruction, role: str, given: Any) -> int:
     return int(values[0])
 
 
-def _check_size(instruction: Instruction, given: Any) -> None:
-    if isinstance(given, bool) or given != BYTES:
+def _check_size(instruction: Instruction, size: Any) -> None:
+    if isinstance(size, bool) or size != BYTES:
         raise OperandError(
-            f"{instruction}: the size must be {BYTES}, the bytes of a tensor map; got {briefly(given)} (PTX ISA "
+            f"{instruction}: the size must be {BYTES}, the bytes of a tensor map; got {briefly(size)} (PTX ISA "
             f"{instruction.section})"
         )
 

@@ -48,10 +48,10 @@ class Places:
 @lru_cache(maxsize=256)
 def far_units(line: int, lines: tuple[tuple[int, int, int], ...]) -> tuple[Array, npt.NDArray[np.bool_]]:
     """The units of a box inside its tensor, as byte offsets from its first element, and True for each: all inside."""
-    found = np.zeros(1, np.int64)
+    starts = np.zeros(1, np.int64)
     for count, step, stride in reversed(lines):
-        found = (found[:, None] + step * stride * np.arange(count, dtype=np.int64)).ravel()
-    units = (found[:, None] + np.arange(0, line, UNIT, dtype=np.int64)).ravel()
+        starts = (starts[:, None] + step * stride * np.arange(count, dtype=np.int64)).ravel()
+    units = (starts[:, None] + np.arange(0, line, UNIT, dtype=np.int64)).ravel()
     return units, np.ones(len(units), bool)
 
 
@@ -85,18 +85,18 @@ _WHOLE = np.dtype("V16")
 
 def read_units(memory: Array, addresses: Array) -> Array:
     """Units (n, UNIT) at `addresses`; bytes after the end of memory are zeros."""
-    there = addresses[:, None] + np.arange(UNIT, dtype=np.int64)
-    present = there < len(memory)
-    data = np.zeros(there.shape, np.uint8)
-    data[present] = memory[there[present]]
+    places = addresses[:, None] + np.arange(UNIT, dtype=np.int64)
+    present = places < len(memory)
+    data = np.zeros(places.shape, np.uint8)
+    data[present] = memory[places[present]]
     return data
 
 
 def write_units(memory: Array, addresses: Array, data: Array) -> None:
     """Write units (n, UNIT) to `addresses`, as far as there is memory."""
-    there = addresses[:, None] + np.arange(UNIT, dtype=np.int64)
-    present = there < len(memory)
-    memory[there[present]] = data[present]
+    places = addresses[:, None] + np.arange(UNIT, dtype=np.int64)
+    present = places < len(memory)
+    memory[places[present]] = data[present]
 
 
 def distinct(addresses: Array) -> Iterator[Array]:

@@ -117,8 +117,8 @@ def map_of(data: bytes) -> TensorMap:
         )
     element = _named("elemtype", _ELEMTYPES, got("elemtype")[0])
     if element not in ELEMENTS:
-        told = f"tensor map: the machine copies elements of {listing(ELEMENTS)}; got {element}"
-        raise OperandError(f"{told} ({_SECTION})")
+        message = f"tensor map: the machine copies elements of {listing(ELEMENTS)}; got {element}"
+        raise OperandError(f"{message} ({_SECTION})")
     return TensorMap(
         got("global_address")[0],
         element,
@@ -133,6 +133,6 @@ def map_of(data: bytes) -> TensorMap:
 
 def _named(name: str, values: Any, number: int) -> Any:
     if number >= len(values):
-        told = listing([f"{place} {value}" for place, value in enumerate(values)])
-        raise OperandError(f"tensor map: {name} is {told}; got {number} ({_SECTION})")
+        meanings = listing([f"{place} {value}" for place, value in enumerate(values)])
+        raise OperandError(f"tensor map: {name} is {meanings}; got {number} ({_SECTION})")
     return values[number]

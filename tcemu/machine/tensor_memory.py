@@ -74,13 +74,13 @@ class Multiprocessor:
 
 def multiprocessor_of(block: Block) -> Multiprocessor:
     """The SM that a block runs on."""
-    there = block.grid.multiprocessors
-    found = next((each for each in there if each.rank == block.rank and each.has_room(block)), None)
-    if found is None:
-        found = Multiprocessor(block.rank)
-        there.append(found)
-    found.blocks.append(block)
-    return found
+    multiprocessors = block.grid.multiprocessors
+    multiprocessor = next((each for each in multiprocessors if each.rank == block.rank and each.has_room(block)), None)
+    if multiprocessor is None:
+        multiprocessor = Multiprocessor(block.rank)
+        multiprocessors.append(multiprocessor)
+    multiprocessor.blocks.append(block)
+    return multiprocessor
 
 
 class TensorMemory:
@@ -138,11 +138,11 @@ class TensorMemory:
             self._group = group, by
         before, first = self._group
         if group != before:
-            told = (
+            message = (
                 f"{instruction}: all tcgen05 instructions of a kernel must have the same .cta_group; {first} executed "
                 f"one with .{before} (PTX ISA {instruction.section})"
             )
-            core.fault(by, instruction, "tensor", AddressError(told, "pair", "tensor"))
+            core.fault(by, instruction, "tensor", AddressError(message, "pair", "tensor"))
 
     def check(self, core: Core, by: By, instruction: Instruction, area: Area, what: str = "") -> None:
         """End the launch unless the block has allocated all columns of an area of its Tensor Memory."""
@@ -156,13 +156,15 @@ class TensorMemory:
             kind = "bounds"
         else:
             missing = columns[~self.held[columns]]
-            error = f"{of}{area}: column {int(missing[0])} is not allocated; block {self.block.number} has {self.told}"
+            error = (
+                f"{of}{area}: column {int(missing[0])} is not allocated; block {self.block.number} has {self.holders}"
+            )
             kind = "columns"
-        told = f"{instruction}: {error} (PTX ISA {instruction.section})"
-        core.fault(by, instruction, "tensor", AddressError(told, kind, "tensor"))
+        message = f"{instruction}: {error} (PTX ISA {instruction.section})"
+        core.fault(by, instruction, "tensor", AddressError(message, kind, "tensor"))
 
     @property
-    def told(self) -> str:
+    def holders(self) -> str:
         """The allocated columns, in words."""
         return " and ".join(str(each) for each in self.allocations.values()) or "none"
 

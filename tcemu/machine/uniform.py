@@ -27,7 +27,7 @@ _SEQUENCES = tuple, list
 #: Kinds of operands that the instruction itself takes from registers.
 _CHECKED = "pointer", "stride"
 #: What may have a value for each lane.
-_GIVEN = *_REGISTERS, *_SEQUENCES
+_EACH_LANE = *_REGISTERS, *_SEQUENCES
 #: What the values of one lane look like: (32,), or one register for each lane.
 _SHAPES = (WARP,), (WARP, 1)
 
@@ -40,7 +40,7 @@ def agreeing(instruction: Instruction, act: Act) -> Act:
 
     def agreed(core: Core, *operands: Any) -> Any:
         for place in places[len(operands)]:
-            if isinstance(given := operands[place], _GIVEN) and _several(given):
+            if isinstance(operand := operands[place], _EACH_LANE) and _several(operand):
                 return _execute(core, instruction, act, operands, places[len(operands)])
         return act(core, *operands)
 
@@ -49,26 +49,26 @@ def agreeing(instruction: Instruction, act: Act) -> Act:
 
 def _places(instruction: Instruction) -> dict[int, list[int]]:
     """By the number of operands: the places of those that have one value for all lanes, or may be a descriptor."""
-    sources, found = instruction.sources, dict[int, list[int]]()
+    sources, places = instruction.sources, dict[int, list[int]]()
     least = sum(not each.optional for each in sources)
     for more in range(len(sources) - least + 1):  # so many of those that may be left out are there
         optional = [each for each in sources if each.optional][:more]
-        given = [each for each in sources if not each.optional or each in optional]
-        one = [(each.uniform and each.kind not in _CHECKED) or each.described for each in given]
-        found[len(given)] = [place for place, whether in enumerate(one) if whether]
-    return found
+        operands = [each for each in sources if not each.optional or each in optional]
+        one = [(each.uniform and each.kind not in _CHECKED) or each.described for each in operands]
+        places[len(operands)] = [place for place, whether in enumerate(one) if whether]
+    return places
 
 
-def _several(given: Any) -> bool:
+def _several(operand: Any) -> bool:
     """Whether an operand has a value for each lane."""
-    if isinstance(given, _SEQUENCES):
-        return any(isinstance(each, _REGISTERS) and _several(each) for each in given)
-    return given.shape in _SHAPES and given.dtype.kind in "iub"
+    if isinstance(operand, _SEQUENCES):
+        return any(isinstance(each, _REGISTERS) and _several(each) for each in operand)
+    return operand.shape in _SHAPES and operand.dtype.kind in "iub"
 
 
 def _execute(core: Core, instruction: Instruction, act: Act, operands: Sequence[Any], places: Sequence[int]) -> Any:
     """Execute the instruction once for each set of active lanes that give the same values."""
-    several = [place for place in places if isinstance(operands[place], _GIVEN)]
+    several = [place for place in places if isinstance(operands[place], _EACH_LANE)]
     several = [place for place in several if _several(operands[place])]
     columns = {place: _column(core, operands[place]) for place in several}
     active, groups = LANES[core.active].tolist(), dict[tuple[Any, ...], int]()
@@ -89,21 +89,23 @@ def _execute(core: Core, instruction: Instruction, act: Act, operands: Sequence[
     return merged(core, results)
 
 
-def _column(core: Core, given: Any) -> list[Any]:
+def _column(core: Core, operand: Any) -> list[Any]:
     """Of each lane, the value of an operand: a number, a bool or, of coordinates, a tuple."""
-    if isinstance(given, _SEQUENCES):
-        each = [_column(core, one) if isinstance(one, _REGISTERS) and _several(one) else [one] * WARP for one in given]
+    if isinstance(operand, _SEQUENCES):
+        each = [
+            _column(core, one) if isinstance(one, _REGISTERS) and _several(one) else [one] * WARP for one in operand
+        ]
         return list(zip(*each, strict=True))
-    found: list[Any] = core.values(given).reshape(WARP).tolist()
-    return found
+    column: list[Any] = core.values(operand).reshape(WARP).tolist()
+    return column
 
 
 def _with(operands: Sequence[Any], changes: Any) -> list[Any]:
     """The operands with some replaced."""
-    found = list(operands)
+    changed = list(operands)
     for place, value in changes:
-        found[place] = value
-    return found
+        changed[place] = value
+    return changed
 
 
 def _each_for_itself(instruction: Instruction) -> bool:
@@ -118,12 +120,12 @@ def _disagree(instruction: Instruction, columns: dict[int, list[Any]], active: S
     other = next(lane for lane in active if values[lane] != values[first])
     return OperandError(
         f"{instruction} takes one value for {names[place]}, so all lanes that execute it must give the same; "
-        f"lane {first} gives {_told(values[first])}, lane {other} gives {_told(values[other])}. Compute it from what "
+        f"lane {first} gives {_shown(values[first])}, lane {other} gives {_shown(values[other])}. Compute it from what "
         f"does not depend on the lane (PTX ISA {instruction.section})"
     )
 
 
-def _told(value: Any) -> str:
+def _shown(value: Any) -> str:
     return hex(value) if type(value) is int and abs(value) > 0xFFFF else str(value)
 
 
@@ -138,17 +140,17 @@ def merged(core: Core, results: Sequence[tuple[int, Any]]) -> Any:
     if isinstance(first, tuple):
         return tuple(merged(core, [(mask, each[n]) for mask, each in results]) for n in range(len(first)))
     arrays = [(mask, _rows(core, each)) for mask, each in results]
-    found = np.zeros_like(arrays[0][1])
+    whole = np.zeros_like(arrays[0][1])
     for mask, rows in arrays:
-        found[lanes_of(mask)] = rows[lanes_of(mask)]
+        whole[lanes_of(mask)] = rows[lanes_of(mask)]
     if isinstance(first, Registers):
-        return core.made(found, core.bits)
-    return lanes(found)
+        return core.made(whole, core.bits)
+    return lanes(whole)
 
 
-def _rows(core: Core, given: Any) -> np.ndarray[Any, Any]:
+def _rows(core: Core, result: Any) -> np.ndarray[Any, Any]:
     """A result as rows (32, ...)."""
-    if isinstance(given, Registers):
-        return given.seen()  # not every lane of it was written, and nobody reads it yet
-    array = np.asarray(given)
+    if isinstance(result, Registers):
+        return result.seen()  # not every lane of it was written, and nobody reads it yet
+    array = np.asarray(result)
     return array if array.ndim else array.repeat(WARP)

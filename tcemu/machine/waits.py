@@ -38,7 +38,7 @@ class Wait:
     #: whether a block that has not started yet could end the wait
     elsewhere: bool = False
 
-    def told(self) -> Waiting:
+    def described(self) -> Waiting:
         """The same for a report."""
         return Waiting(self.by, self.what(), self.kind, self.key, self.elsewhere)
 

@@ -60,45 +60,45 @@ def matrix(instruction: Instruction) -> Act:
                 else core.blank(out.registers, out.fragment.container.register_dtype)
             )
         if move is not None:
-            found = move(core, by, operands)
-            if found is not NotImplemented:
-                return found  # type: ignore[no-any-return]
-        given: list[Any] = list(operands)
+            moved = move(core, by, operands)
+            if moved is not NotImplemented:
+                return moved  # type: ignore[no-any-return]
+        arguments: list[Any] = list(operands)
         for number, each in enumerate(operands):
             if isinstance(each, Registers):
-                given[number] = each.content() if whole[number] else _content(each)
+                arguments[number] = each.content() if whole[number] else _content(each)
         operation, origin = ready(core.target)
         if family.memories:
-            result = _in_memory(core, by, instruction, family, operation, given)
+            result = _in_memory(core, by, instruction, family, operation, arguments)
         else:
-            result = family.execute(instruction, operation, given, {})  # type: ignore[misc]
+            result = family.execute(instruction, operation, arguments, {})  # type: ignore[misc]
         if result is None or out is None:
             return None
         if result.ndim != 2:
             raise OperandError(_warps(instruction, f"{result.shape[:-2]} warps"))
-        return core.made(result, core.there, origin)
+        return core.made(result, core.present, origin)
 
     return act
 
 
 def _in_memory(
-    core: Core, by: By, instruction: Instruction, family: Family, operation: Operation | None, given: list[Any]
+    core: Core, by: By, instruction: Instruction, family: Family, operation: Operation | None, operands: list[Any]
 ) -> Array | None:
     """Execute an instruction whose first operand is an address, on the memory of the block or the launch."""
-    space = _locate(core, by, instruction, given, "memory" in family.memories)
+    space = _locate(core, by, instruction, operands, "memory" in family.memories)
     memory = Observed(_bytes(core, space), _teller(core, by, instruction, space))
     try:
         result: Array | None = family.execute(  # type: ignore[misc]
-            instruction, operation, given, {_ARGUMENTS[space]: memory}
+            instruction, operation, operands, {_ARGUMENTS[space]: memory}
         )
     except AddressError as error:
         core.fault(by, instruction, space, error)
     return result
 
 
-def _content(given: Registers) -> Array:
+def _content(registers: Registers) -> Array:
     """An operand that is not a matrix, as tcemu.run takes it: one register of each lane is (32,)."""
-    array = given.content()
+    array = registers.content()
     return array[:, 0] if array.shape[1] == 1 else array
 
 
@@ -106,13 +106,13 @@ def _warps(instruction: Instruction, got: str) -> str:
     return f"{instruction}: in a kernel each warp gives its own 32 lanes; got {got} (PTX ISA {instruction.section})"
 
 
-def _locate(core: Core, by: By, instruction: Instruction, given: list[Any], pointed: bool) -> Space:
+def _locate(core: Core, by: By, instruction: Instruction, operands: list[Any], pointed: bool) -> Space:
     """The state space of the first operand, an address, which is replaced by the address within it.
 
     Checks that the operands are those of one warp.
     """
-    _check_one_warp(core, instruction, given)
-    addresses = core.values(given[0])
+    _check_one_warp(core, instruction, operands)
+    addresses = core.values(operands[0])
     if addresses.dtype.kind not in "iu":
         raise OperandError(
             f"{instruction}: addresses must be integers; got dtype {addresses.dtype} (PTX ISA {instruction.section})"
@@ -121,18 +121,18 @@ def _locate(core: Core, by: By, instruction: Instruction, given: list[Any], poin
     if state != "generic":
         return "global" if state == "global" else "shared"
     space, inside = _within(core, by, instruction, np.atleast_1d(addresses).astype(np.int64), pointed)
-    given[0] = inside if addresses.ndim else inside[0]
+    operands[0] = inside if addresses.ndim else inside[0]
     return space
 
 
-def _check_one_warp(core: Core, instruction: Instruction, given: list[Any]) -> None:
+def _check_one_warp(core: Core, instruction: Instruction, operands: list[Any]) -> None:
     """Check that operands are those of one warp; a pointer or stride in registers becomes one number."""
-    for number, (role, each) in enumerate(zip_longest(instruction.sources, list(given))):
+    for number, (role, each) in enumerate(zip_longest(instruction.sources, list(operands))):
         if role is None or each is None:
             continue
         array = core.values(each)
         if role.kind in ("pointer", "stride") and array.shape == (WARP,):
-            given[number] = array = uniform(instruction, f"the {role.role}", array)
+            operands[number] = array = uniform(instruction, f"the {role.role}", array)
         most = 2 if role.fragment is not None else 1 if role.kind in ("address", "pointer") else 0
         if array.ndim > most:
             raise OperandError(_warps(instruction, f"{role.role} of shape {np.shape(each)}"))
@@ -140,26 +140,26 @@ def _check_one_warp(core: Core, instruction: Instruction, given: list[Any]) -> N
 
 def _within(core: Core, by: By, instruction: Instruction, addresses: Array, pointed: bool) -> tuple[Space, Array]:
     """The state space of generic addresses (n,) and the addresses within it; `pointed`: it may be global memory."""
-    found = parts(addresses)
-    windows = {part.window for part in found}
+    pieces = parts(addresses)
+    windows = {part.window for part in pieces}
     accepted = {"shared", "global"} if pointed else {"shared"}
     if len(windows) > 1 or not windows <= accepted:
         other = sorted(windows - accepted) or sorted(windows)
-        told = (
+        message = (
             f"{instruction}: a generic address in {other[0]} memory; it must lie in {' or '.join(sorted(accepted))} "
             f"memory. Convert a shared address with warp.generic(address), or write .shared in the opcode and pass the "
             f"shared address itself (PTX ISA {instruction.section})"
         )
-        core.fault(by, instruction, "shared", AddressError(told, "bounds"))
-    inside = found[0].addresses
+        core.fault(by, instruction, "shared", AddressError(message, "bounds"))
+    inside = pieces[0].addresses
     if windows == {"shared"}:
         inside = inside - core.block.rank * BLOCK
         if (inside < 0).any() or (inside >= BLOCK).any():
-            told = (
+            message = (
                 f"{instruction}: a generic address in the shared memory of another block of the cluster; only ld, st, "
                 f"atom and red reach there (PTX ISA {instruction.section})"
             )
-            core.fault(by, instruction, "shared", AddressError(told, "bounds"))
+            core.fault(by, instruction, "shared", AddressError(message, "bounds"))
     return "shared" if windows == {"shared"} else "global", inside
 
 

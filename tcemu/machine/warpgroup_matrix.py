@@ -46,7 +46,7 @@ _ONE = frozenset((int, bool))
 _PLAIN = _ONE.union(_TILES)
 
 
-class Given(NamedTuple):
+class Issued(NamedTuple):
     """The plain arrays of an mma_async, and what each of them held: (its warp's origin, role, array, content)."""
 
     wgmma: Wgmma
@@ -61,15 +61,15 @@ class Warpgroup:
         self.meetings = Meetings(block, number)
         self.groups = Groups()
         #: the plain arrays that pending mma_asyncs were given, until a wait covers them
-        self.given: list[Given] = []
+        self.issued: list[Issued] = []
 
     def compare(self, below: int, tell: Callable[..., None]) -> None:
         """Report the arrays given to groups before `below` that have changed; they may change from now on."""
-        for given in self.given:
-            for by, role, array, before in given.arrays if given.wgmma.group < below else ():
+        for each in self.issued:
+            for by, role, array, before in each.arrays if each.wgmma.group < below else ():
                 if not np.array_equal(array, before):
-                    tell(OperandChanged, by, given.wgmma, role)
-        self.given = [given for given in self.given if given.wgmma.group >= below]
+                    tell(OperandChanged, by, each.wgmma, role)
+        self.issued = [each for each in self.issued if each.wgmma.group >= below]
 
 
 # ---------------------------------------------------------------------------------------------------- order
@@ -79,7 +79,7 @@ class Warpgroup:
 def fence(instruction: Instruction) -> Act:
     """wgmma.fence (9.7.15.7.1): orders this warp's register accesses before with the mma_asyncs after."""
 
-    def nothing(core: Core, bys: tuple[By, ...], given: Sequence[None]) -> None:
+    def nothing(core: Core, bys: tuple[By, ...], brought: Sequence[None]) -> None:
         """The warps only meet."""
 
     def act(core: Core) -> None:
@@ -95,7 +95,7 @@ def fence(instruction: Instruction) -> Act:
 def commit_group(instruction: Instruction) -> Act:
     """wgmma.commit_group (9.7.15.7.2): the warpgroup's mma_asyncs since the last one become a group."""
 
-    def commit(core: Core, bys: tuple[By, ...], given: Sequence[None]) -> None:
+    def commit(core: Core, bys: tuple[By, ...], brought: Sequence[None]) -> None:
         group = core.warpgroup
         core.tell(WgmmaCommitted, bys, group.number, group.groups.commit())
 
@@ -111,18 +111,18 @@ def commit_group(instruction: Instruction) -> Act:
 def wait_group(instruction: Instruction) -> Act:
     """wgmma.wait_group N (9.7.15.7.3): wait until at most the N latest groups are pending."""
 
-    def end_groups(core: Core, bys: tuple[By, ...], given: Sequence[int]) -> None:
-        if len(set(given)) > 1:
-            told = listing(given, "and")
-            other = next(by for by, number in zip(bys, given, strict=True) if number != given[0])
-            core.tell(Disagreed, (bys[0], other), (instruction, instruction), f"N, which is {told} in the four")
+    def end_groups(core: Core, bys: tuple[By, ...], numbers: Sequence[int]) -> None:
+        if len(set(numbers)) > 1:
+            listed = listing(numbers, "and")
+            other = next(by for by, number in zip(bys, numbers, strict=True) if number != numbers[0])
+            core.tell(Disagreed, (bys[0], other), (instruction, instruction), f"N, which is {listed} in the four")
             raise LaunchError(
-                f"{instruction}: N is {told} in the four warps, but it must be the same in all ({bys[0]}; PTX ISA "
+                f"{instruction}: N is {listed} in the four warps, but it must be the same in all ({bys[0]}; PTX ISA "
                 f"{instruction.section})"
             )
         group = core.warpgroup
-        below = group.groups.wait(core.block.pending, given[0])
-        if group.given:
+        below = group.groups.wait(core.block.pending, numbers[0])
+        if group.issued:
             group.compare(below, core.tell)
         core.tell(WgmmaWaited, bys, group.number, below)
 
@@ -148,13 +148,15 @@ def mma_async(instruction: Instruction) -> Act:
     return _MmaAsync(instruction).act
 
 
-def _arrays(names: Sequence[str], given: Sequence[Any]) -> list[tuple[str, Array, Array]]:
+def _arrays(names: Sequence[str], operands: Sequence[Any]) -> list[tuple[str, Array, Array]]:
     """The plain arrays among the operands: role, array, and a copy of its content."""
-    arrays = [(role, each) for role, each in zip(names, given, strict=False) if isinstance(each, np.ndarray)]
+    arrays = [(role, each) for role, each in zip(names, operands, strict=False) if isinstance(each, np.ndarray)]
     return [(role, each, each.copy()) for role, each in arrays if each.ndim]
 
 
-def _given(core: Core, instruction: Instruction, names: Sequence[str], operands: Sequence[Any]) -> tuple[Any, ...]:
+def _checked_operands(
+    core: Core, instruction: Instruction, names: Sequence[str], operands: Sequence[Any]
+) -> tuple[Any, ...]:
     """What one warp gives: registers or arrays of d, a and e, one number of everything else. Raises OperandError."""
     d, a, b, *rest = operands
     usual = type(d) is Registers and type(a) in _TILES and type(b) is Descriptor
@@ -180,9 +182,9 @@ def _given(core: Core, instruction: Instruction, names: Sequence[str], operands:
     return tuple(mine)
 
 
-def _adopted(core: Core, instruction: Instruction, given: Any) -> Registers:
+def _adopted(core: Core, instruction: Instruction, operand: Any) -> Registers:
     """A numpy array as registers without known earlier accesses."""
-    array = core.values(given)
+    array = core.values(operand)
     if array.ndim != 2 or len(array) != WARP or array.dtype != np.uint32:
         raise OperandError(
             f"{instruction}: d is this warp's registers, uint32 (32, n); got dtype {array.dtype}, shape {array.shape} "
@@ -191,16 +193,16 @@ def _adopted(core: Core, instruction: Instruction, given: Any) -> Registers:
     return core.adopted(array.copy())
 
 
-def _number(core: Core, instruction: Instruction, role: str, given: Any) -> Any:
+def _number(core: Core, instruction: Instruction, role: str, operand: Any) -> Any:
     """An operand that is one value for the whole warpgroup."""
-    if isinstance(given, int):
-        return given
-    array = core.values(given)
+    if isinstance(operand, int):
+        return operand
+    array = core.values(operand)
     if array.ndim:
         raise OperandError(
             f"{instruction}: {role} must be one value for the whole warpgroup; got an array of shape {array.shape}"
         )
-    return array.item() if array.dtype.kind in "biu" else given
+    return array.item() if array.dtype.kind in "biu" else operand
 
 
 class _MmaAsync:
@@ -213,23 +215,23 @@ class _MmaAsync:
 
     def act(self, core: Core, *operands: Any) -> Registers:
         """A warp executes it; returns the accumulator."""
-        mine = _given(core, self._instruction, self._names, operands)
+        mine = _checked_operands(core, self._instruction, self._names, operands)
         d: Registers = mine[0]
         by = core.begin(self._instruction, self._names, mine)
         if by is None:
             return d
         plain = not core.grid.observers or _PLAIN.issuperset(map(type, operands))
-        given = mine, [] if plain else _arrays(self._names, operands)
+        brought = mine, [] if plain else _arrays(self._names, operands)
         try:
-            core.warpgroup.meetings.meet(core, by, self._instruction, given, self._issue)
+            core.warpgroup.meetings.meet(core, by, self._instruction, brought, self._issue)
         except AddressError as error:
             core.fault(by, self._instruction, "shared", error)
         return d
 
-    def _issue(self, core: Core, bys: tuple[By, ...], given: Sequence[Any]) -> None:
+    def _issue(self, core: Core, bys: tuple[By, ...], brought: Sequence[Any]) -> None:
         """All four warps have reached it: it begins."""
         instruction, block, group = self._instruction, core.block, core.warpgroup
-        mine, kept = zip(*given, strict=True)
+        mine, kept = zip(*brought, strict=True)
         described = type(mine[0][1]) is int
         if not _alike(mine, described):
             _check_alike(core, instruction, bys, mine, described)
@@ -242,7 +244,7 @@ class _MmaAsync:
             core.tell(WgmmaIssued, wgmma)
             arrays = [(by, *each) for by, some in zip(bys, kept, strict=True) for each in some]
             if arrays:
-                group.given.append(Given(wgmma, arrays))
+                group.issued.append(Issued(wgmma, arrays))
         for registers in d:
             registers.begin(veiled=block.pending.policy != "early")
 
@@ -337,10 +339,10 @@ def _check_alike(
         if descriptors != tops[0]:
             numbers = tops[0], descriptors
             core.tell(DescriptorsDisagreed, (bys[0], by), instruction, numbers)
-            told = [" and ".join(f"{number:#018x}" for number in each) for each in numbers]
+            shown = [" and ".join(f"{number:#018x}" for number in each) for each in numbers]
             raise LaunchError(
-                f"{instruction}: the warps of a warpgroup must give the same descriptors; {bys[0]} gives {told[0]}, "
-                f"but {by} gives {told[1]} (PTX ISA {instruction.section})"
+                f"{instruction}: the warps of a warpgroup must give the same descriptors; {bys[0]} gives {shown[0]}, "
+                f"but {by} gives {shown[1]} (PTX ISA {instruction.section})"
             )
         for role, one, other in zip(names[start:], end, ends[0], strict=False):
             if _differ(one, other):
@@ -360,8 +362,8 @@ def _differ(one: Any, other: Any) -> bool:
 
 def _metadata(mine: Sequence[Any]) -> Array:
     """The warpgroup's metadata (128,): one register of each lane."""
-    found = _joined([each[3] for each in mine], "e")
-    return found[:, 0] if found.shape[1:] == (1,) else found
+    registers = _joined([each[3] for each in mine], "e")
+    return registers[:, 0] if registers.shape[1:] == (1,) else registers
 
 
 def _check_registers(instruction: Instruction, role: str, parts: Sequence[Any]) -> None:

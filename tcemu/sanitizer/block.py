@@ -159,7 +159,7 @@ class Block:
 
     def mbarrier(self, address: int) -> str:
         """``the mbarrier at 1024 (full[0])``."""
-        told = self.shadow.names.told(address, address + 8) if self.shadow.names else ""
+        told = self.shadow.names.describe(address, address + 8) if self.shadow.names else ""
         return f"the mbarrier at {address}" + (f" ({told})" if told else "")
 
     def number_of(self, warp: int) -> int:

@@ -187,7 +187,7 @@ class Program:
         """The lanes that a membermask names: in any of the active lanes."""
         if isinstance(mask, Immediate):
             fixed = mask.value & 0xFFFFFFFF
-            return lambda frame: fixed & frame.run.core.there
+            return lambda frame: fixed & frame.run.core.present
         if not isinstance(mask, Register):
             raise Unsupported(f"{mask} is no membermask")
         place = self.slots.places[mask.name]
@@ -195,7 +195,7 @@ class Program:
         def named(frame: Frame) -> int:
             values = frame.lanes(place)
             active = values if frame.run.active is None else values[frame.run.active]
-            return int(np.bitwise_or.reduce(active)) & frame.run.core.there
+            return int(np.bitwise_or.reduce(active)) & frame.run.core.present
 
         return named
 
@@ -223,7 +223,7 @@ class Program:
 
 
 def _all(frame: Frame) -> int:
-    return frame.run.core.there
+    return frame.run.core.present
 
 
 def _blocks_of_instructions(blocks: Any, count: int) -> Mapping[int, int]:

@@ -101,7 +101,7 @@ class Run:
 
     def go(self) -> None:
         """Run until all lanes have exited."""
-        self.ready[Frame(self, self.program), 0] = self.core.there
+        self.ready[Frame(self, self.program), 0] = self.core.present
         while self.ready or self.parked or self.waiting:
             if self.waiting:
                 self._wake()
@@ -232,7 +232,7 @@ class Run:
             if operation is None:
                 self._after[reason](frame, at, mask)
                 return
-            if operation.members is not None and mask != self.core.there:
+            if operation.members is not None and mask != self.core.present:
                 mask = self._gathered(operation, frame, at, mask, forced)
                 if not mask:
                     return

@@ -17,11 +17,11 @@ def test_arrays_follow_each_other_at_aligned_addresses():
 
 def test_bytes_are_told_as_elements():
     shared = Shared(A=((2, 4, 8), np.float32), b=((4, 4), np.uint8), c=(4, np.uint64))
-    assert shared.told(128 + 32, 128 + 64) == "stage 1 of A, row 1, columns 0 to 7"
-    assert shared.told(0, 256) == "stages 0 to 1 of A, rows 0 to 3, columns 0 to 7"
-    assert shared.told(1024 + 5, 1024 + 6) == "b, row 1, column 1"
-    assert shared.told(1040 + 8, 1040 + 16) == "c[1]"
-    assert shared.told(512, 516) == ""
+    assert shared.describe(128 + 32, 128 + 64) == "stage 1 of A, row 1, columns 0 to 7"
+    assert shared.describe(0, 256) == "stages 0 to 1 of A, rows 0 to 3, columns 0 to 7"
+    assert shared.describe(1024 + 5, 1024 + 6) == "b, row 1, column 1"
+    assert shared.describe(1040 + 8, 1040 + 16) == "c[1]"
+    assert shared.describe(512, 516) == ""
 
 
 @pytest.mark.parametrize("swizzle", [32, 64, 128])
@@ -32,7 +32,7 @@ def test_a_swizzle_is_that_of_descriptors(swizzle):
     tile = Descriptor.for_tile("f16", 64, columns, swizzle=swizzle)
     for row, column in ((0, 0), (5, 9), (63, columns - 1), (18, columns // 2)):
         at = int(tile.address(row, column, "f16"))
-        assert shared.told(at, at + 2) == f"A, row {row}, column {column}"
+        assert shared.describe(at, at + 2) == f"A, row {row}, column {column}"
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ TRY = "mbarrier.try_wait.parity.shared::cta.b64"
 def in_groups(warp, programs):
     """Run programs, by the mask of their lanes, in turn; a group that waits lets the others run."""
     core = warp.core
-    groups = {mask: program for mask, program in programs.items() if mask & core.there}
+    groups = {mask: program for mask, program in programs.items() if mask & core.present}
     given, waits = dict.fromkeys(groups), {}
     while groups:
         for mask in list(groups):
@@ -53,7 +53,7 @@ def in_groups(warp, programs):
             if any(wait.ready is None for wait in waits.values()):
                 for mask in [mask for mask, wait in waits.items() if wait.ready is None]:
                     given[mask] = waits.pop(mask).finish()
-    core.at, core.split, core.bits = None, False, core.there
+    core.at, core.split, core.bits = None, False, core.present
 
 
 def steps(*operations):

@@ -130,7 +130,7 @@ class RemoteCore(Core):
             cluster=SimpleNamespace(index=place.clusterid), place=place.place,
         )  # fmt: skip
         self.grid = grid
-        self.index, self.there, self.bits, self.at = place.index, place.there, place.there, None
+        self.index, self.present, self.bits, self.at = place.index, place.present, place.present, None
         self.target, self.watched = shape.target, True
         #: counts the operations that let other warps run
         self.time = 0
@@ -191,7 +191,7 @@ class RemoteCore(Core):
 
     def exit(self) -> None:
         """The active lanes exit."""
-        self.there = self._now("exit") & FULL
+        self.present = self._now("exit") & FULL
         self.bits = 0
 
     # ------------------------------------------------------------------------------------------ to the outside

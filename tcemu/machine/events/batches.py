@@ -63,11 +63,11 @@ class AccessTable:
 
     def lanes(self, mask: int) -> Array:
         """The lanes of a mask, in order, read-only: the same array for the same mask."""
-        found = self._lanes.get(mask)
-        if found is None:
-            found = self._lanes[mask] = np.array([lane for lane in range(_LANES) if mask >> lane & 1], np.int64)
-            found.flags.writeable = False
-        return found
+        lanes = self._lanes.get(mask)
+        if lanes is None:
+            lanes = self._lanes[mask] = np.array([lane for lane in range(_LANES) if mask >> lane & 1], np.int64)
+            lanes.flags.writeable = False
+        return lanes
 
 
 @dataclass(eq=False)
@@ -121,15 +121,15 @@ class Accesses(Event):
         values = tuple(each[lanes] for each in self._values(row, at))
         if row.space != "generic":
             return [self._event(by, row, row.space, addresses, lanes, values)]
-        own, found = SHARED + self.rank * BLOCK, []
+        own, events = SHARED + self.rank * BLOCK, []
         for space, start, end in (("global", 0, SHARED), ("shared", own, own + BLOCK)):
             here = (addresses >= start) & (addresses < end)
             if here.all():
                 return [self._event(by, row, space, addresses - start, lanes, values)]
             if here.any():
                 part = tuple(each[here] for each in values)
-                found.append(self._event(by, row, space, addresses[here] - start, lanes[here], part))
-        return found
+                events.append(self._event(by, row, space, addresses[here] - start, lanes[here], part))
+        return events
 
     @staticmethod
     def _event(

@@ -160,5 +160,5 @@ def _dimensions(tensor_map: Any, coordinates: Any) -> str:
         return f"{tensor_map.rank}d"
     if isinstance(tensor_map, Pointer | int | np.integer | np.ndarray) and isinstance(coordinates, Sequence):
         return f"{len(coordinates)}d"
-    told = f"a tensor copy takes a TensorMap, or the address of one in global memory; got {briefly(tensor_map)}"
-    raise OperandError(f"{told} (PTX ISA 9.7.9.27.1)")
+    message = f"a tensor copy takes a TensorMap, or the address of one in global memory; got {briefly(tensor_map)}"
+    raise OperandError(f"{message} (PTX ISA 9.7.9.27.1)")

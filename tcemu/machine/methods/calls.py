@@ -53,23 +53,23 @@ def wrong_call(kind: type, error: TypeError) -> OperandError | None:
     if named is None or method is None or not callable(method) or _entered(error.__traceback__, named[1]):
         return None
     parameters = list(signature(method).parameters.values())[1:]
-    told = f"Its arguments are {_in_words(parameters)}"
+    accepted = f"Its arguments are {_in_words(parameters)}"
     if named.re is _OTHERS:
         said = str(error).split("() ", 1)[1].replace("'self' and ", "")
         said = re.sub(r"takes (?:from )?(.*) positional arguments? but (\d+) (?:was|were) given", _without_self, said)
-        return OperandError(f"warp.{named[1]} {said}. {told}")
-    given, names = named[2], [each.name for each in parameters]
-    meant = [name for also, name in _ALSO.items() if re.fullmatch(also, given.lower()) and name in names]
-    meant = (meant or nearest(given, names, cutoff=0.6))[:1]
+        return OperandError(f"warp.{named[1]} {said}. {accepted}")
+    keyword, names = named[2], [each.name for each in parameters]
+    meant = [name for also, name in _ALSO.items() if re.fullmatch(also, keyword.lower()) and name in names]
+    meant = (meant or nearest(keyword, names, cutoff=0.6))[:1]
     hint = f"; did you mean {meant[0]}=?" if meant else "."
-    return OperandError(f"warp.{named[1]} has no argument {given}={hint} {told}")
+    return OperandError(f"warp.{named[1]} has no argument {keyword}={hint} {accepted}")
 
 
 def _without_self(said: re.Match[str]) -> str:
     """Python's numbers of arguments count the warp, which nobody writes."""
     takes = re.sub(r"\d+", lambda number: str(int(number[0]) - 1), said[1])
-    given = int(said[2]) - 1
-    return f"takes {takes} positional arguments but {given} {'was' if given == 1 else 'were'} given"
+    count = int(said[2]) - 1
+    return f"takes {takes} positional arguments but {count} {'was' if count == 1 else 'were'} given"
 
 
 def _entered(traceback: TracebackType | None, name: str) -> bool:

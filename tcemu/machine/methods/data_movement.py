@@ -22,8 +22,8 @@ def generic(self: Warp, shared_address: npt.ArrayLike) -> Any:
     array = self.core.values(shared_address)
     if array.dtype.kind not in "iu":
         raise OperandError(f"cvta.shared: addresses are integers; got dtype {array.dtype} (PTX ISA 9.7.9.20)")
-    found = generic_of(array.astype(np.int64), self.core.block.rank)
-    return found if array.ndim else int(found)
+    address = generic_of(array.astype(np.int64), self.core.block.rank)
+    return address if array.ndim else int(address)
 
 
 def mapa(self: Warp, address: npt.ArrayLike, cta: npt.ArrayLike) -> Any:

@@ -74,14 +74,14 @@ class _Only:
         self._core.bits &= self._mask
 
     def __exit__(self, *_: object) -> None:
-        self._core.bits = self._before & self._core.there
+        self._core.bits = self._before & self._core.present
 
 
-def _register_dtype(given: npt.DTypeLike) -> np.dtype[Any]:
+def _register_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
     try:
-        found = np.dtype(given)
+        kind = np.dtype(dtype)
     except Exception:  # noqa: BLE001 - numpy raises many errors, even SyntaxError
-        found = np.dtype(object)
-    if found not in (np.uint32, np.uint64):
-        raise OperandError(f"registers are uint32, or uint64 for f64; got dtype {briefly(given)}")
-    return found
+        kind = np.dtype(object)
+    if kind not in (np.uint32, np.uint64):
+        raise OperandError(f"registers are uint32, or uint64 for f64; got dtype {briefly(dtype)}")
+    return kind

@@ -74,8 +74,8 @@ def mbarrier_test_wait(self: Warp, address: npt.ArrayLike, parity: Any = None, *
     Instead of the parity you can pass the `state` that an arrival in the phase returned. If lanes test different
     phases, the result says whether all of them are complete.
     """
-    found = _asked(self, "mbarrier.test_wait", address, parity, state)
-    return bool(self.core.bits) and bits_of(found) == self.core.bits
+    done = _asked(self, "mbarrier.test_wait", address, parity, state)
+    return bool(self.core.bits) and bits_of(done) == self.core.bits
 
 
 def mbarrier_try_wait(self: Warp, address: npt.ArrayLike, parity: Any = None, *, state: Any = None) -> Lanes:
@@ -93,10 +93,10 @@ def mbarrier_wait(self: Warp, address: npt.ArrayLike, parity: Any = None, *, sta
 
 def _asked(self: Warp, name: str, address: npt.ArrayLike, parity: Any, state: Any) -> Lanes:
     if (parity is None) == (state is None):
-        given = f"{briefly(parity)} and {briefly(state)}"
-        raise OperandError(f"{name} takes either a parity or a state; got {given} (PTX ISA 9.7.13.15.16)")
+        got = f"{briefly(parity)} and {briefly(state)}"
+        raise OperandError(f"{name} takes either a parity or a state; got {got} (PTX ISA 9.7.13.15.16)")
     if state is None:
-        found = self.core.execute(form(name, "parity.shared::cta.b64"), address, parity)
+        done = self.core.execute(form(name, "parity.shared::cta.b64"), address, parity)
     else:
-        found = self.core.execute(form(name, "shared::cta.b64"), address, state)
-    return found  # type: ignore[no-any-return]
+        done = self.core.execute(form(name, "shared::cta.b64"), address, state)
+    return done  # type: ignore[no-any-return]

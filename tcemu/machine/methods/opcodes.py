@@ -14,14 +14,14 @@ def form(*qualifiers: str) -> str:
     return parse(".".join(word.strip(".") for word in qualifiers if word)).opcode
 
 
-def text(family: str, what: str, given: object) -> str:
+def text(family: str, what: str, words: object) -> str:
     """A word of an opcode, as the kernel gave it. Raises OperandError for anything but text."""
-    if not isinstance(given, str):
+    if not isinstance(words, str):
         section = next(each.section for each in FAMILIES if each.name == family)
         raise OperandError(
-            f"{family}: {what} is text, as the opcode spells it; got {briefly(given)} (PTX ISA {section})"
+            f"{family}: {what} is text, as the opcode spells it; got {briefly(words)} (PTX ISA {section})"
         )
-    return given
+    return words
 
 
 #: Memory orders that have a scope, and the default scope in each state space.
@@ -29,9 +29,9 @@ _SCOPED = ("relaxed", "acquire", "release", "acq_rel")
 _SCOPES = {"shared": "cta", "shared::cluster": "cluster", "global": "gpu"}
 
 
-def _scoped(family: str, given: object, space: str) -> str:
+def _scoped(family: str, words: object, space: str) -> str:
     """A memory order with its scope; without one, .cta or .cluster in shared memory, and .gpu in global memory."""
-    order = text(family, "order", given).strip(".")
+    order = text(family, "order", words).strip(".")
     return f"{order}.{_SCOPES[space]}" if order in _SCOPED else order
 
 

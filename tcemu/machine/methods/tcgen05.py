@@ -37,8 +37,8 @@ def tcgen05_ld(self: Warp, taddr: npt.ArrayLike, what: str, *split: int) -> Regi
     columns: how much further on the second half of the lanes is.
     """
     words = text("tcgen05.ld", "what to load", what)
-    found: Registers = self.core.execute(form("tcgen05.ld.sync.aligned", words, "b32"), taddr, *split)
-    return found
+    registers: Registers = self.core.execute(form("tcgen05.ld.sync.aligned", words, "b32"), taddr, *split)
+    return registers
 
 
 def tcgen05_st(self: Warp, taddr: npt.ArrayLike, values: npt.ArrayLike, what: str, *split: int) -> None:
@@ -102,7 +102,7 @@ def tcgen05_fence_after_thread_sync(self: Warp) -> None:
     self.core.execute("tcgen05.fence::after_thread_sync")
 
 
-def _group(given: object) -> str:
-    if type(given) is not int or given not in (1, 2):
-        raise OperandError(f"cta_group must be 1, for one block, or 2, for a pair; got {briefly(given)}")
-    return f"cta_group::{given}"
+def _group(cta_group: object) -> str:
+    if type(cta_group) is not int or cta_group not in (1, 2):
+        raise OperandError(f"cta_group must be 1, for one block, or 2, for a pair; got {briefly(cta_group)}")
+    return f"cta_group::{cta_group}"
