@@ -105,7 +105,7 @@ WRONG = {
         (by_mma_sync, "which turns fp8 into f16"),
     ],
     "three_tf32": [
-        (only_one, "This is one product of tf32"),
+        (only_one, "This is a single tf32 product"),
         (nothing_split, "split the numbers first"),
         (truncated, "You truncated to get the high parts"),
         (truncated_twice, "You truncated the high and the low parts"),

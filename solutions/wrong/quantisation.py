@@ -18,33 +18,44 @@ def crafted(first, second, c):
 LAST = 2**31 - 1
 
 
-def multiplied_again(A, B, zero, D):
-    return (A.astype(np.int64) - zero) @ B.astype(np.int64)
-
-
-def from_d(A, B, zero, D):
+def from_d(B, zero, D):
     """As if the zero point were in D."""
     return D.astype(np.int64) - zero
 
 
-def k_times(A, B, zero, D):
-    """Without B."""
-    return D.astype(np.int64) - zero * A.shape[1]
+def k_times(B, zero, D):
+    """Without the numbers in B."""
+    return D.astype(np.int64) - zero * B.shape[0]
 
 
-def added(A, B, zero, D):
+def added(B, zero, D):
     """The other sign."""
     return D + zero * B.astype(np.int64).sum(axis=0)
 
 
-def sums_of_eight_bits(A, B, zero, D):
+def sums_of_eight_bits(B, zero, D):
     """numpy keeps to int8 where it is told to."""
     return D - (zero * B.sum(axis=0, dtype=np.int8).astype(np.int64)).astype(np.int8)
 
 
-def all_of_b(A, B, zero, D):
+def all_of_b(B, zero, D):
     """One sum for all columns."""
     return D - zero * B.astype(np.int64).sum()
+
+
+def sums_alone(B, zero, D):
+    """The zero point is forgotten."""
+    return D - B.astype(np.int64).sum(axis=0)
+
+
+def means(B, zero, D):
+    """The sum divided by K."""
+    return np.rint(D - zero * B.mean(axis=0)).astype(np.int64)
+
+
+def magnitudes(B, zero, D):
+    """As for a norm."""
+    return D - zero * np.abs(B.astype(np.int64)).sum(axis=0)
 
 
 # ---------------------------------------------------------------------------------------------- quantising
@@ -123,7 +134,9 @@ WRONG = {
         (k_times, "You subtracted K times the zero point"),
         (added, "The sign is wrong"),
         (all_of_b, "You took the sum of all of B"),
-        (multiplied_again, "You multiplied again"),
+        (sums_alone, "each is multiplied by the zero point"),
+        (means, "the mean of each column"),
+        (magnitudes, "with its signs"),
         (sums_of_eight_bits, "does not fit into 8 bits"),
     ],
     "quantise_rows": [

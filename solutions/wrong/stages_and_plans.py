@@ -25,24 +25,48 @@ def rounded_down(m, n, k, rows, columns):
     return 2 * k * (m * (n // columns) + n * (m // rows))
 
 
-def by_step(step, stages):
+def from_the_beginning(tile, step, steps, stages):
+    """As if each tile had mbarriers of its own."""
+    return step % stages, step // stages % 2, (step // stages + 1) % 2
+
+
+def turn_of_the_tile(tile, step, steps, stages):
+    """The stage goes on, the phases do not."""
+    return (tile * steps + step) % stages, step // stages % 2, (step // stages + 1) % 2
+
+
+def whole_rings(tile, step, steps, stages):
+    """Each tile goes once round the ring."""
+    turn, stage = divmod(tile * stages + step, stages)
+    return stage, turn % 2, (turn + 1) % 2
+
+
+def by_step(tile, step, steps, stages):
     """Flipped at each step."""
-    return step % stages, step % 2, (step + 1) % 2
+    done = tile * steps + step
+    return done % stages, done % 2, (done + 1) % 2
 
 
-def never_flipped(step, stages):
+def by_tile(tile, step, steps, stages):
+    """Flipped at each tile."""
+    return (tile * steps + step) % stages, tile % 2, (tile + 1) % 2
+
+
+def never_flipped(tile, step, steps, stages):
     """Right in the first turn."""
-    return step % stages, 0, 1
+    return (tile * steps + step) % stages, 0, 1
 
 
-def same_parity(step, stages):
+def same_parity(tile, step, steps, stages):
     """Both wait for the same phase."""
-    return step % stages, step // stages % 2, step // stages % 2
+    turn, stage = divmod(tile * steps + step, stages)
+    return stage, turn % 2, turn % 2
 
 
-def turns(step, stages):
+def turns(tile, step, steps, stages):
     """Not mod 2."""
-    return step % stages, step // stages, step // stages + 1
+    turn, stage = divmod(tile * steps + step, stages)
+    return stage, turn, turn + 1
 
 
 # ---------------------------------------------------------------------------------------------- mbarriers
@@ -56,7 +80,11 @@ WRONG = {
         (rounded_down, "round"),
     ],
     "stage_and_parities": [
-        (by_step, "follow the turn"),
+        (from_the_beginning, "The ring and its mbarriers go on"),
+        (turn_of_the_tile, "The stage is right"),
+        (whole_rings, "not one for each stage"),
+        (by_step, "The parities follow the step"),
+        (by_tile, "flip from tile to tile"),
         (never_flipped, "never flip"),
         (same_parity, "one phase behind"),
         (turns, "mod 2"),

@@ -36,18 +36,19 @@ def _too_early(evidence: Mapping[str, Array], given: Given) -> str:
 
 
 def _draw_zero_point(rng: np.random.Generator) -> Mapping[str, Any]:
+    """A is not among them: whoever has it can multiply again."""
     zero = int(rng.integers(90, 165))
     a = rng.integers(0, 256, (16, 64)).astype(np.uint8)
     b = rng.integers(-128, 128, (64, 8)).astype(np.int8)
     c = rng.integers(-20_000, 20_000, (16, 8)).astype(np.int32)
-    return {"A": a, "B": b, "zero": zero, "D": matmul(a, b, c, instruction=U8)}
+    return {"B": b, "zero": zero, "D": matmul(a, b, c, instruction=U8)}
 
 
 def _without_zero(given: Given) -> Array:
-    a, b, d = (each.astype(np.int64) for each in (given.A, given.B, given.D))
-    c = d - a @ b  # what the accumulator held before, which the learner does not get
-    product: Array = (a - given.zero) @ b + c
-    return product
+    """D less what the zero point, one in each element of A, added to it: a matrix of zero points times B."""
+    zeros = np.full((16, 64), given.zero, np.int64)
+    corrected: Array = given.D.astype(np.int64) - zeros @ given.B.astype(np.int64)
+    return corrected
 
 
 def _wrong_corrections(given: Given) -> Iterator[tuple[str, Array]]:
@@ -56,28 +57,16 @@ def _wrong_corrections(given: Given) -> Iterator[tuple[str, Array]]:
     yield "You subtracted K times the zero point; its factors from B are missing.", d - zero * len(b)
     yield "The sign is wrong: the zero point was added to A, so subtract its share.", d + zero * b.sum(axis=0)
     yield "You took the sum of all of B; each column of D needs the sum of its own column.", d - zero * b.sum()
-    rows = given.A.astype(np.int64).sum(axis=1)
+    yield "You subtracted the sums of B's columns; each is multiplied by the zero point.", d - b.sum(axis=0)
+    yield "The magnitudes of B do not count: add up B with its signs.", d - zero * abs(b).sum(axis=0)
     yield (
-        "You took the sums of A's rows; the zero point is in A, so it is multiplied by B's columns.",
-        (d - zero * rows[:, None]),
+        "You took the mean of each column of B: the zero point is multiplied by the sum.",
+        np.rint(d - zero * b.mean(axis=0)).astype(np.int64),
     )
     yield "This is D unchanged: nothing is corrected.", d
-    yield (
-        "Only A has a zero point, so only B's columns count: you subtracted A's rows, too.",
-        (d - zero * b.sum(axis=0) - zero * given.A.astype(np.int64).sum(axis=1)[:, None]),
-    )
     sums = b.sum(axis=0).astype(np.int8).astype(np.int64)
     for share in (zero * sums, (zero * sums).astype(np.int8)):  # the product, too, if numpy keeps to 8 bits
         yield "A sum of 64 elements of B does not fit into 8 bits: add them up in wider integers.", d - share
-    a = given.A.astype(np.int64)
-    yield "You multiplied again, and lost what the accumulator held before: correct D.", (a - zero) @ b
-    yield (
-        "You subtracted the zero point in uint8: where A is smaller, the difference wrapped around.",
-        ((a - zero & 255) @ b),
-    )
-    clipped = np.clip(a - zero, -128, 127)
-    if (clipped != a - zero).any():
-        yield "A minus its zero point does not fit into s8; correct D, and leave A as it is.", clipped @ b
 
 
 # ---------------------------------------------------------------------------------------------- quantising
@@ -240,11 +229,11 @@ EXERCISES = [
     Exercise(
         "without_zero_point",
         "Remove the zero point",
-        "Activations are often stored as u8 with a zero point: the number is A − zero. "
-        '`given("without_zero_point")` has A (16, 64) in uint8, B (64, 8) in int8, the zero point, and D = A B + C, '
-        "as `mma.sync` with u8 and s8 gives it. C is what the accumulator held before; nobody has kept it. Write "
-        "`without_zero_point(A, B, zero, D)`, which returns (A − zero) B + C as an integer matrix. A kernel does not "
-        "multiply again, and without C you cannot: compute the result from D and from sums.",
+        "Activations are often stored as u8 with a zero point: the number is A − zero. `mma.sync` with u8 and s8 has "
+        "computed D = A B + C from A (16, 64) in uint8, B (64, 8) in int8, and C, which the accumulator held before. "
+        "Write `without_zero_point(B, zero, D)`, which returns (A − zero) B + C as an integer matrix. A and C are "
+        'gone, and you do without them, as a kernel does. `given("without_zero_point")` has a B, a zero point and a '
+        "D to try it with.",
         Values(_without_zero, np.int64, _wrong_corrections, what="D"),
         minutes=15,
         only=(),

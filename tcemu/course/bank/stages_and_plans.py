@@ -51,28 +51,46 @@ def _three(stage: Any, full: Any, empty: Any) -> Array:
     return np.stack(np.broadcast_arrays(stage, full, empty), axis=-1)
 
 
-_NOBODY_STARTS = (
-    "The producer waits for the same parity as the consumer, so in its first turn it waits for a consumer that waits "
-    "for it. The producer is one phase behind."
-)
+def _of_a_ring(step: Array, stages: Array, consumer: int = 0, producer: int = 1) -> Array:
+    """The stage, and the parities that the two wait for; `step` counts the steps of all tiles."""
+    turn = step // stages
+    return _three(step % stages, (turn + consumer) % 2, (turn + producer) % 2)
+
+
+#: One answer for the ring that goes on, from the tile, the step in it, the steps of a tile and the stages.
 _STAGE_AND_PARITIES = Function(
-    {"step": range(24), "stages": range(2, 6)},
+    {"tile": range(4), "step": range(4), "steps": range(4, 8), "stages": range(2, 6)},
     ("stage", "the consumer's parity", "the producer's parity"),
-    lambda step, stages: _three(step % stages, step // stages % 2, (step // stages + 1) % 2),
+    lambda tile, step, steps, stages: _of_a_ring(tile * steps + step, stages),
     (
+        ("You begin again with stage 0 and phase 0 in each tile. The ring and its mbarriers go on where they are.",
+         lambda _, step, __, stages: _of_a_ring(step, stages)),
+        ("The stage is right, but you count the turns from the beginning of the tile; the mbarriers go on.",
+         lambda tile, step, steps, stages: _three((tile * steps + step) % stages, step // stages % 2,
+                                                  (step // stages + 1) % 2)),
+        ("The turns are right, but the stage begins again with 0 in each tile.",
+         lambda tile, step, steps, stages: _three(step % stages, (tile * steps + step) // stages % 2,
+                                                  ((tile * steps + step) // stages + 1) % 2)),
+        ("A tile has `steps` steps, not one for each stage: it may end in the middle of the ring.",
+         lambda tile, step, _, stages: _of_a_ring(tile * stages + step, stages)),
         ("The parities follow the step. They follow the turn: how often the stage has been used before.",
-         lambda step, stages: _three(step % stages, step % 2, (step + 1) % 2)),
+         lambda tile, step, steps, stages: _three((tile * steps + step) % stages, (tile * steps + step) % 2,
+                                                  (tile * steps + step + 1) % 2)),
         ("The parities never flip. Each use of a stage is the next phase of its mbarriers.",
-         lambda step, stages: _three(step % stages, 0, 1)),
-        (_NOBODY_STARTS,
-         lambda step, stages: _three(step % stages, step // stages % 2, step // stages % 2)),
+         lambda tile, step, steps, stages: _three((tile * steps + step) % stages, 0, 1)),
+        ("The parities flip from tile to tile. They follow the turn: how often the stage has been used before.",
+         lambda tile, step, steps, stages: _three((tile * steps + step) % stages, tile % 2, (tile + 1) % 2)),
+        (("The producer waits for the same parity as the consumer, so in its first turn it waits for a consumer that "
+         "waits for it. The producer is one phase behind."),
+         lambda tile, step, steps, stages: _of_a_ring(tile * steps + step, stages, 0, 0)),
         ("The two parities are swapped.",
-         lambda step, stages: _three(step % stages, (step // stages + 1) % 2, step // stages % 2)),
+         lambda tile, step, steps, stages: _of_a_ring(tile * steps + step, stages, 1, 0)),
         ("You return the turn. A parity is the turn mod 2.",
-         lambda step, stages: _three(step % stages, step // stages, step // stages + 1)),
+         lambda tile, step, steps, stages: _three((tile * steps + step) % stages, (tile * steps + step) // stages,
+                                                  (tile * steps + step) // stages + 1)),
     ),
-    how="24 steps with 2 to 5 stages",
-    wider={"step": range(24, 500), "stages": range(2, 12)},
+    how="four tiles of 4 to 7 steps, with 2 to 5 stages",
+    wider={"tile": range(4, 60), "step": range(8), "steps": range(8, 30), "stages": range(2, 12)},
 )  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------- a schedule
@@ -166,19 +184,22 @@ EXERCISES = [
     ),
     Exercise(
         "stage_and_parities",
-        "Stage and parities",
-        "A pipeline has `stages` stages, each with the mbarriers `full` and `empty`. Write "
-        "`stage_and_parities(step, stages)`, which returns the stage that a step uses, the parity that the consumer "
-        "waits for on `full`, and the parity that the producer waits for on `empty` before it copies for this step. "
-        "The producer's first wait on each stage must not block.",
+        "The ring goes on",
+        "A block computes several tiles, one after the other, with `steps` steps along K each. Its `stages` stages "
+        "and their mbarriers `full` and `empty` are initialised once, so that the producer can copy for the next tile "
+        "before the consumer has finished this one. Write `stage_and_parities(tile, step, steps, stages)`, which "
+        "returns for step 0, 1, ... of the block's tile 0, 1, ...: the stage, the parity that the consumer waits for "
+        "on `full`, and the parity that the producer waits for on `empty` before it copies. The producer's first wait "
+        "on each stage must not block.",
         _STAGE_AND_PARITIES,
         minutes=8,
         only=(),
         know="producer and consumer, notebook 12",
         section="9.7.13.15.4",
         hints=(
-            "How often has the stage been used before? Call it the turn.",
-            "Turn t of the consumer is phase t of `full`. What must the producer wait for in turn 1? And in turn 0?",
+            "How many steps has the block done before this one? Which of them used the same stage?",
+            "How often has the stage been used before? Call it the turn. Turn t of the consumer is phase t of `full`.",
+            "What must the producer wait for in turn 1? And in turn 0?",
         ),
     ),
     Exercise(
