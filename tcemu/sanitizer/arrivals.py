@@ -72,11 +72,11 @@ class Arrivals:
         """The lanes, as masks, that cannot know that a phase is complete."""
         if here.relaxed:
             return []  # the order of relaxed arrivals is not known
-        column, found = here.column, []
+        column, strangers = here.column, []
         for lanes, row in self._clocks.common(by.warp, by.active):
             if row[column] <= number and not self._knows_arrivals(by, lanes, here, number):
-                found.append(lanes)
-        return found
+                strangers.append(lanes)
+        return strangers
 
     def _knows_arrivals(self, by: By, lanes: int, here: Mbarrier, number: int) -> bool:
         """Whether these lanes know about each arrival of a phase that waited only for arrivals."""
@@ -148,7 +148,7 @@ class Arrivals:
     def _knows_wait(self, row: Array, warp: int, wait: Wait) -> bool:
         """Whether the threads that arrived knew that a warp had waited."""
         lanes = THREAD + 32 * warp + lanes_in(wait.lanes)
-        return bool(row[self._clocks.met_base + warp] > wait.time or (row[lanes] > wait.time).any())
+        return bool(row[self._clocks.issued_base + warp] > wait.time or (row[lanes] > wait.time).any())
 
 
 def _meet(arrivals: list[By]) -> bool:

@@ -32,7 +32,7 @@ class Barriers:
         #: for each barrier: what the warps that last met there knew, their arrivals, and the warps that waited
         self._last: dict[int, tuple[Array, tuple[By, ...], frozenset[int]]] = {}
         #: for each barrier, who has arrived since it last completed
-        self._there: dict[int, dict[int, By]] = {}
+        self._arrivals: dict[int, dict[int, By]] = {}
         self.handlers: Handlers = {
             BarrierArrived: self._arrive,
             BarrierCompleted: self._complete,
@@ -43,11 +43,11 @@ class Barriers:
 
     def _arrive(self, event: BarrierArrived) -> None:
         warp = event.by.warp
-        first = self._there.setdefault(event.barrier, {}).setdefault(warp, event.by)
+        first = self._arrivals.setdefault(event.barrier, {}).setdefault(warp, event.by)
         if first is not event.by:
             self._twice(event, first)
         self._check_known(event)
-        row = self._clocks.release(warp, self._clocks.there[warp])  # a barrier counts whole warps
+        row = self._clocks.release(warp, self._clocks.present[warp])  # a barrier counts whole warps
         _, warps, ever = self._counts.get(event.barrier, (0, (), frozenset()))
         self._counts[event.barrier] = event.threads, (*warps, warp), ever | {warp}
         before = self._arrived.get(event.barrier)
@@ -56,7 +56,7 @@ class Barriers:
     def _complete(self, event: BarrierCompleted) -> None:
         wanted, _, ever = self._counts.get(event.barrier, (0, (), frozenset()))
         self._counts[event.barrier] = wanted, (), ever
-        self._there.pop(event.barrier, None)
+        self._arrivals.pop(event.barrier, None)
         row = self._arrived.pop(event.barrier, None)
         if row is None:
             return
@@ -64,7 +64,7 @@ class Barriers:
         if event.exited:
             self._exited(event)
             for warp in self._block.exited:
-                row = joined(row, self._clocks.view(warp, self._clocks.there[warp]))
+                row = joined(row, self._clocks.view(warp, self._clocks.present[warp]))
         for warp in event.released:
             self._clocks.pass_barrier(warp, row)
 
@@ -86,7 +86,7 @@ class Barriers:
         by, (row, arrived, waited) = event.by, self._last.get(event.barrier, (None, (), frozenset()))
         if row is None or by.warp in waited or event.threads <= WARP:  # which a warp completes alone
             return
-        known = self._clocks.view(by.warp, self._clocks.there[by.warp])
+        known = self._clocks.view(by.warp, self._clocks.present[by.warp])
         for other in arrived:
             lanes = THREAD + 32 * other.warp + lanes_in(other.active)
             if other.warp != by.warp and not (known[lanes] >= row[lanes]).all():
@@ -117,4 +117,4 @@ class Barriers:
         if event.whole:
             self._block.exited[event.by.warp] = event.by
         else:
-            self._clocks.there[event.by.warp] &= ~event.by.active
+            self._clocks.present[event.by.warp] &= ~event.by.active

@@ -54,15 +54,15 @@ def _rows(table: AccessTable) -> tuple[Array, Array]:
 
     Then an array for a number of each group.
     """
-    found: tuple[Array, Array] | None = table.kept.get(_rows)
-    if found is None:
+    kept: tuple[Array, Array] | None = table.kept.get(_rows)
+    if kept is None:
         rows = np.zeros((len(table.words), 5), np.int64)
         groups: dict[object, int] = {}
         for number, row in table.rows.items():
             group = groups.setdefault((row.site, row.instruction.opcode, row.space, row.writes), len(groups))
             rows[number] = group, _SPACES[row.space], row.writes, row.size, "nc" in row.instruction.words
-        found = table.kept[_rows] = rows, np.zeros(len(groups), np.int64)
-    return found
+        kept = table.kept[_rows] = rows, np.zeros(len(groups), np.int64)
+    return kept
 
 
 class _Room:
@@ -116,12 +116,12 @@ class Batches:
 
     def knows(self, space: str, writes: bool) -> bool:
         """Whether all sections that receive such accesses are known here; the first one has come."""
-        found = self._known.get((space, writes))
-        if found is None:
+        known = self._known.get((space, writes))
+        if known is None:
             handlers = self._watch.of(Accessed, _Kind(space, writes))
-            found = all(type(getattr(each, "__self__", None)) in _KNOWN for each in handlers)
-            self._known[space, writes] = found
-        return found
+            known = all(type(getattr(each, "__self__", None)) in _KNOWN for each in handlers)
+            self._known[space, writes] = known
+        return known
 
 
 class _Plan:
@@ -144,13 +144,13 @@ class _Plan:
 
     def bys(self, block: int, warp: int) -> list[By]:
         """The origin of the accesses of each sort by a warp."""
-        found = self._bys.get((block, warp))
-        if found is None:
+        bys = self._bys.get((block, warp))
+        if bys is None:
             if len(self._bys) == _MOST_BYS:
                 self._bys.clear()
             pairs = zip(self._masks, self.rows, strict=True)
-            found = self._bys[block, warp] = [By(block, warp, mask, row.site) for mask, row in pairs]
-        return found
+            bys = self._bys[block, warp] = [By(block, warp, mask, row.site) for mask, row in pairs]
+        return bys
 
 
 class _Batch:

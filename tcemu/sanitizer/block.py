@@ -56,7 +56,7 @@ Handlers = dict[type[Event], Handler | ForInstructions | ForAccesses]
 
 #: Families for which another event reports that a whole warp executes the instruction: its lanes exchange bytes of
 #: memory (Accessed), or the warps of a warpgroup act together (WgmmaFenced, WgmmaIssued, WgmmaCommitted, WgmmaWaited).
-_TOLD = frozenset({"ldmatrix", "stmatrix", "wmma.load", "wmma.store"}) | {
+_REPORTED = frozenset({"ldmatrix", "stmatrix", "wmma.load", "wmma.store"}) | {
     "wgmma", "wgmma.fence", "wgmma.commit_group", "wgmma.wait_group",
 }  # fmt: skip
 
@@ -64,7 +64,7 @@ _TOLD = frozenset({"ldmatrix", "stmatrix", "wmma.load", "wmma.store"}) | {
 def together(instruction: Instruction, whole: bool) -> bool:
     """Whether lanes execute an instruction together, or wait for each other there, and no other event says so."""
     meets = instruction.sync or instruction.aligned or instruction.lanes > 32
-    return meets and not (whole and instruction.family in _TOLD)
+    return meets and not (whole and instruction.family in _REPORTED)
 
 
 def exchanges(access: Access) -> bool:
@@ -127,10 +127,10 @@ class Block:
 
     def section(self, kind: type[Kind]) -> Kind:
         """Its section of this kind, made when it is first needed: most blocks use few chapters of the manual."""
-        found = self.made.get(kind)
-        if found is None:
-            found = self.made[kind] = kind(self)
-        return found  # type: ignore[return-value]
+        section = self.made.get(kind)
+        if section is None:
+            section = self.made[kind] = kind(self)
+        return section  # type: ignore[return-value]
 
     def close(self) -> None:
         """Forget the sections. They refer to each other: only a collection of garbage would free their memory later."""
@@ -159,8 +159,8 @@ class Block:
 
     def mbarrier(self, address: int) -> str:
         """``the mbarrier at 1024 (full[0])``."""
-        told = self.shadow.names.describe(address, address + 8) if self.shadow.names else ""
-        return f"the mbarrier at {address}" + (f" ({told})" if told else "")
+        name = self.shadow.names.describe(address, address + 8) if self.shadow.names else ""
+        return f"the mbarrier at {address}" + (f" ({name})" if name else "")
 
     def number_of(self, warp: int) -> int:
         """The number of the block that a warp belongs to."""

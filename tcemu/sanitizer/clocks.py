@@ -46,9 +46,9 @@ def joined(one: Array, other: Array) -> Array:
     if len(one) == len(other):
         return np.maximum(one, other)
     longer, shorter = (one, other) if len(one) > len(other) else (other, one)
-    found = longer.copy()
-    np.maximum(found[: len(shorter)], shorter, out=found[: len(shorter)])
-    return found
+    joined_row = longer.copy()
+    np.maximum(joined_row[: len(shorter)], shorter, out=joined_row[: len(shorter)])
+    return joined_row
 
 
 class Clocks:
@@ -58,20 +58,20 @@ class Clocks:
         self.warps = -(-threads // 32)
         self.lanes = 32 * self.warps
         self.fenced_base = THREAD + self.lanes
-        self.met_base = self.fenced_base + self.lanes
-        self._used = self.met_base + self.warps
+        self.issued_base = self.fenced_base + self.lanes
+        self._used = self.issued_base + self.warps
         row = np.zeros(self._used + _ROOM, np.int64)
         row[ALWAYS] = FOREVER
         #: what all lanes of a warp know
         self.rows = [row] * self.warps
         #: what only some lanes of a warp know in addition, by mask
         self.partial: list[dict[int, Array]] = [{} for _ in range(self.warps)]
-        #: each warp's own time; others keep this list, and those of `loads` and `there`
+        #: each warp's own time; others keep this list, and those of `loads` and `present`
         self.time = [1] * self.warps
         #: the time up to which each lane's own fence.proxy.async covers its accesses
         self.fenced = np.zeros(self.lanes, np.int64)
         #: the time up to which all lanes of a warp have issued their accesses
-        self.met = [0] * self.warps
+        self.all_issued = [0] * self.warps
         #: whether a warp has loaded anything since that time
         self.loads = [False] * self.warps
         #: by warp: the lanes that have used an mbarrier since they last executed an instruction together
@@ -85,7 +85,7 @@ class Clocks:
         #: by warp, the latest view, with what it was computed from: the row, the warp's time, the lanes, and all lanes
         self._views: list[tuple[Array, tuple[int, int, int], Array] | None] = [None] * self.warps
         #: lanes that exist, as bits
-        self.there = [(1 << min(32, threads - 32 * warp)) - 1 for warp in range(self.warps)]
+        self.present = [(1 << min(32, threads - 32 * warp)) - 1 for warp in range(self.warps)]
 
     def agent(self) -> int:
         """A column for one more agent."""
@@ -109,13 +109,13 @@ class Clocks:
             bit = 1 << lane
             having = tuple(each for each in known if each & bit)
             parts[having] = parts.get(having, 0) | bit
-        found = []
+        shares = []
         for having, part in parts.items():
             row = self.rows[warp]
             for each in having:
                 row = joined(row, known[each])
-            found.append((part, row))
-        return found
+            shares.append((part, row))
+        return shares
 
     def view(self, warp: int, mask: int) -> Array:
         """What any lane of `mask` knows and has done so far: the row of what they issue or release now.
@@ -124,7 +124,7 @@ class Clocks:
         """
         if self.partial[warp]:
             return self._view(warp, mask)
-        latest, row, state = self._views[warp], self.rows[warp], (self.time[warp], mask, self.there[warp])
+        latest, row, state = self._views[warp], self.rows[warp], (self.time[warp], mask, self.present[warp])
         if latest is None or latest[0] is not row or latest[1] != state:
             latest = self._views[warp] = row, state, self._view(warp, mask)
         return latest[2]
@@ -140,17 +140,17 @@ class Clocks:
             if lanes & mask:
                 np.maximum(row, known, out=row)
         own, now = 32 * warp, self.time[warp] + 1
-        if mask == self.there[warp]:
+        if mask == self.present[warp]:
             row[THREAD + own : THREAD + own + 32] = now
             first = self.fenced_base + own
             row[first : first + 32] = self.fenced[own : own + 32]
-            row[self.met_base + warp] = now
+            row[self.issued_base + warp] = now
             return row
         one = mask.bit_length() - 1  # as a number, which takes less time than an array, if it is the only lane
         some: Any = own + (one if mask == 1 << one else lanes_in(mask))
         row[THREAD + some] = now
         row[self.fenced_base + some] = self.fenced[some]
-        row[self.met_base + warp] = self.met[warp]
+        row[self.issued_base + warp] = self.all_issued[warp]
         return row
 
     # ---------------------------------------------------------------------------------------- what changes it
@@ -163,7 +163,7 @@ class Clocks:
 
     def acquire(self, warp: int, mask: int, row: Array) -> None:
         """Lanes of `mask` learn `row`."""
-        if mask == self.there[warp]:
+        if mask == self.present[warp]:
             self.rows[warp] = joined(self.rows[warp], row)
         else:
             known = self.partial[warp]
@@ -179,7 +179,7 @@ class Clocks:
     def sync(self, warp: int, mask: int) -> None:
         """Lanes of `mask` meet: afterwards each knows what any of them knew and did."""
         row = self.release(warp, mask)
-        if mask == self.there[warp]:
+        if mask == self.present[warp]:
             self.partial[warp].clear()
         self.acquire(warp, mask, row)
 
@@ -199,7 +199,7 @@ class Clocks:
         self.time[warp] += 1
         self.fenced[lanes_in(mask) + 32 * warp] = self.time[warp]
         self.fence_views[warp] = self.view(warp, mask)
-        self.fence_whole[warp] = mask == self.there[warp]
+        self.fence_whole[warp] = mask == self.present[warp]
 
     def use(self, warp: int, mask: int) -> None:
         """Lanes of `mask` use an mbarrier."""
@@ -229,5 +229,5 @@ class Clocks:
     def meet(self, warp: int) -> None:
         """All lanes execute one instruction together, so they have issued all their earlier loads."""
         if self.loads[warp]:
-            self.time[warp] = self.met[warp] = self.time[warp] + 1
+            self.time[warp] = self.all_issued[warp] = self.time[warp] + 1
             self.loads[warp] = False

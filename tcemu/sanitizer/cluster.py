@@ -76,8 +76,8 @@ class Cluster:
         self.block.numbers = numbers
         self.block.shadow = ClusterShadow(self._bytes, numbers, tiles)
         absent = [0] * (self._warps - started.warps)
-        there = [(1 << min(32, started.threads - 32 * warp)) - 1 for warp in range(started.warps)]
-        self.block.clocks.there = (there + absent) * len(numbers)
+        present = [(1 << min(32, started.threads - 32 * warp)) - 1 for warp in range(started.warps)]
+        self.block.clocks.present = (present + absent) * len(numbers)
         #: addresses, wgmmas and origins that have been moved, by identity; each keeps the original alive
         self._arrays: dict[tuple[int, int], tuple[Array, Array]] = {}
         #: addresses of mbarriers, by those in their block and its rank
@@ -94,8 +94,8 @@ class Cluster:
             self._running.discard(event.block)
             return None if self._running else event
         kind: Any = type(event)
-        given = vars(event)
-        told = _changed(event, {name: move(self, event, given[name]) for name, move in _moves(kind)})
+        fields = vars(event)
+        moved = _changed(event, {name: move(self, event, fields[name]) for name, move in _moves(kind)})
         if isinstance(event, events.WgmmaEnded):
             self._wgmmas.pop(id(event.wgmma), None)
         if isinstance(event, events.Tcgen05Ended) and event.operation.group:
@@ -103,7 +103,7 @@ class Cluster:
         if isinstance(event, events.Tcgen05Waited):  # what ld and st have in place of a commit
             for each in event.operations:
                 self._operations.pop(id(each), None)
-        return told
+        return moved
 
     def placing(self, number: int) -> tuple[int, Callable[[int], int]]:
         """Where a block's shared memory begins, and a function that gives the number of a warp of the block."""
@@ -127,10 +127,10 @@ class Cluster:
 
     def moved_by(self, event: Any, by: By) -> By:
         """The origin, with the number of the warp in the cluster."""
-        if self._origins and (found := self._origins.pop(id(by), None)) is not None:
-            return found[1]
-        if self._commits and (found := self._commits.get(id(by))) is not None:
-            return found[1]
+        if self._origins and (kept := self._origins.pop(id(by), None)) is not None:
+            return kept[1]
+        if self._commits and (kept := self._commits.get(id(by))) is not None:
+            return kept[1]
         moved = _by(By, (by.block, self._numbered[by.block][by.warp], by.active, by.site))
         if isinstance(event, events.CopiesArrive):  # whose arrival comes later, with the same origin
             self._origins[id(by)] = by, moved
@@ -152,11 +152,11 @@ class Cluster:
     def _placed(self, address: int, rank: int) -> int:
         if address < 0:
             return address
-        found = self._placings.get((address, rank))
-        if found is None:
+        placed = self._placings.get((address, rank))
+        if placed is None:
             text = f"{address} of block {self.block.numbers[rank]}"
-            found = self._placings[address, rank] = Labelled(address + self._bytes * rank, text)
-        return found
+            placed = self._placings[address, rank] = Labelled(address + self._bytes * rank, text)
+        return placed
 
     def moved_addresses(self, event: Any, addresses: Array) -> Array:
         """The addresses of an access."""
@@ -180,55 +180,55 @@ class Cluster:
         """The number of a warpgroup."""
         return warpgroup + self._warps // _WARPGROUP * self._ranks[event.block]
 
-    def moved_copy(self, event: Any, given: events.Copy) -> events.Copy:
+    def moved_copy(self, event: Any, copy: events.Copy) -> events.Copy:
         """A copy."""
-        rank = self._ranks[given.by.block if given.owner < 0 else given.owner]
-        owner = given.owner if given.counter is None else given.counter
+        rank = self._ranks[copy.by.block if copy.owner < 0 else copy.owner]
+        owner = copy.owner if copy.counter is None else copy.counter
         moved = {
-            "by": self.moved_by(event, given.by),
-            "mbarrier": self._placed(given.mbarrier, self._ranks[given.by.block if owner < 0 else owner]),
-            "reads": self._side(given.reads, self._ranks[given.by.block]),
-            "writes": self._side(given.writes, rank),
+            "by": self.moved_by(event, copy.by),
+            "mbarrier": self._placed(copy.mbarrier, self._ranks[copy.by.block if owner < 0 else owner]),
+            "reads": self._side(copy.reads, self._ranks[copy.by.block]),
+            "writes": self._side(copy.writes, rank),
         }
-        return _changed(given, moved)
+        return _changed(copy, moved)
 
     def _side(self, side: tuple[Any, Array, int], rank: int) -> tuple[Any, Array, int]:
         space, addresses, size = side
         return space, self._moved(addresses, rank) if space == "shared" else addresses, size
 
-    def moved_commit(self, event: Any, given: events.Tcgen05Commit) -> events.Tcgen05Commit:
+    def moved_commit(self, event: Any, commit: events.Tcgen05Commit) -> events.Tcgen05Commit:
         """A commit of tcgen05."""
-        moved = self.moved_by(event, given.by)
+        moved = self.moved_by(event, commit.by)
         if len(self._commits) == _KEPT:
             del self._commits[next(iter(self._commits))]
-        self._commits[id(given.by)] = given.by, moved
-        return _changed(given, {"by": moved})
+        self._commits[id(commit.by)] = commit.by, moved
+        return _changed(commit, {"by": moved})
 
-    def moved_operation(self, event: Any, given: events.Tcgen05) -> events.Tcgen05:
+    def moved_operation(self, event: Any, operation: events.Tcgen05) -> events.Tcgen05:
         """An operation of tcgen05, always the same object for the same one; it may use the memories of two blocks."""
-        kept = self._operations.get(id(given))
+        kept = self._operations.get(id(operation))
         if kept is None:
             shared = tuple(
                 (role, block, self._moved(addresses, self._ranks[block]), size)
-                for role, block, addresses, size in given.shared
+                for role, block, addresses, size in operation.shared
             )
-            moved = {"by": self.moved_by(event, given.by), "shared": shared}
-            kept = self._operations[id(given)] = given, _changed(given, moved)
+            moved = {"by": self.moved_by(event, operation.by), "shared": shared}
+            kept = self._operations[id(operation)] = operation, _changed(operation, moved)
         return kept[1]
 
-    def moved_operations(self, event: Any, given: tuple[events.Tcgen05, ...]) -> tuple[events.Tcgen05, ...]:
+    def moved_operations(self, event: Any, operations: tuple[events.Tcgen05, ...]) -> tuple[events.Tcgen05, ...]:
         """Several of them."""
-        return tuple([self.moved_operation(event, each) for each in given])
+        return tuple([self.moved_operation(event, each) for each in operations])
 
-    def moved_wgmma(self, event: Any, given: events.Wgmma) -> events.Wgmma:
+    def moved_wgmma(self, event: Any, wgmma: events.Wgmma) -> events.Wgmma:
         """An mma_async, always the same object for the same one."""
-        kept = self._wgmmas.get(id(given))
+        kept = self._wgmmas.get(id(wgmma))
         if kept is None:
-            rank = self._ranks[given.bys[0].block]
-            reads = tuple((role, self._moved(addresses, rank), size) for role, addresses, size in given.reads)
-            warpgroup = given.warpgroup + self._warps // _WARPGROUP * rank
-            moved = {"bys": self.moved_bys(event, given.bys), "reads": reads, "warpgroup": warpgroup}
-            kept = self._wgmmas[id(given)] = given, _changed(given, moved)
+            rank = self._ranks[wgmma.bys[0].block]
+            reads = tuple((role, self._moved(addresses, rank), size) for role, addresses, size in wgmma.reads)
+            warpgroup = wgmma.warpgroup + self._warps // _WARPGROUP * rank
+            moved = {"bys": self.moved_bys(event, wgmma.bys), "reads": reads, "warpgroup": warpgroup}
+            kept = self._wgmmas[id(wgmma)] = wgmma, _changed(wgmma, moved)
         return kept[1]
 
     def moved_waiting(self, event: Any, waiting: tuple[Waiting, ...]) -> tuple[Waiting, ...]:
@@ -236,10 +236,10 @@ class Cluster:
         return tuple(replace(each, by=self.moved_by(event, each.by), key=self._key(each)) for each in waiting)
 
 
-def _changed(given: T, values: dict[str, Any]) -> T:
+def _changed(record: T, values: dict[str, Any]) -> T:
     """A copy of an object with other values of some fields. dataclasses.replace takes ten times as long."""
-    made = object.__new__(type(given))
-    made.__dict__ = {**given.__dict__, **values}
+    made = object.__new__(type(record))
+    made.__dict__ = {**record.__dict__, **values}
     return made
 
 

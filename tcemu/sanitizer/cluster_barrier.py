@@ -86,7 +86,7 @@ class ClusterBarriers:
             self._block.announced[by.warp] = inits
         if row is None:
             return
-        if by.active == self._clocks.there[by.warp]:
+        if by.active == self._clocks.present[by.warp]:
             self._clocks.pass_barrier(by.warp, row)
         else:
             self._clocks.acquire(by.warp, by.active, row)

@@ -79,14 +79,14 @@ class ClusterExits:
     def _arrived(self, event: MbarrierArrived) -> None:
         if event.owner in (-1, event.by.block):
             return
-        made, here = self._made(event.by, "mbarrier.arrive"), self._mbarriers.found.get(event.address)
+        made, here = self._made(event.by, "mbarrier.arrive"), self._mbarriers.live.get(event.address)
         if here is not None:
             made.phase = here.column, event.phase
         self._add(event.owner, made)
 
     def _copy(self, event: CopyIssued) -> None:
         copy = event.copy
-        here = self._mbarriers.found.get(copy.mbarrier)
+        here = self._mbarriers.live.get(copy.mbarrier)
         if copy.owner in (-1, copy.by.block) or here is None:
             return
         columns, callers = np.array([here.column], np.int64), callers_of(copy.by, EVENT)
@@ -102,7 +102,7 @@ class ClusterExits:
     def _warps_of(self, number: int) -> list[int]:
         """The warps of a block, as the cluster numbers them."""
         block = self._block
-        return [warp for warp in range(block.warps) if block.number_of(warp) == number and self._clocks.there[warp]]
+        return [warp for warp in range(block.warps) if block.number_of(warp) == number and self._clocks.present[warp]]
 
     def _begin(self, owner: int, by: By, opcode: str) -> None:
         """Report what a warp does with the memory of a block that it does not know to have started."""
@@ -138,7 +138,7 @@ class ClusterExits:
             return
         known = self._barriers.passed.get(number, self._clocks.rows[0])
         for warp in warps:
-            known = joined(known, self._clocks.view(warp, self._clocks.there[warp]))
+            known = joined(known, self._clocks.view(warp, self._clocks.present[warp]))
         for remote in self._remote[number].values():
             if not remote.known(known):
                 message = (

@@ -81,11 +81,11 @@ class Copies:
         lanes = copy.lanes if per == 1 else copy.lanes.repeat(per)
         self._shared.write_lanes(by, record, cells, lanes)
 
-    def _too_much(self, copy: Copy, given: Array) -> None:
+    def _too_much(self, copy: Copy, sizes: Array) -> None:
         """Report a cp.async that is to read more than it writes."""
         size = copy.writes[2]
-        wrong = np.flatnonzero(given > size)
-        lanes, most = tuple(copy.lanes[wrong].tolist()), int(given[wrong[0]])
+        wrong = np.flatnonzero(sizes > size)
+        lanes, most = tuple(copy.lanes[wrong].tolist()), int(sizes[wrong[0]])
         signed = f" ({most - (1 << 32)} as a signed number)" if most >> 31 else ""
         message = (
             f"cp.async of {size} bytes with a src-size of {most}{signed} in lane {lanes[0]}: it must be 0 to {size}"
@@ -154,7 +154,7 @@ class Copies:
 
     def _issue_load(self, copy: Copy) -> None:
         _, addresses, size = copy.writes
-        here = self._mbarriers.found.get(copy.mbarrier)
+        here = self._mbarriers.live.get(copy.mbarrier)
         if here is None:
             return
         by = copy.by
@@ -173,7 +173,7 @@ class Copies:
         if not len(addresses):
             return
         by, warp = copy.by, copy.by.warp
-        here = self._mbarriers.found.get(copy.mbarrier)
+        here = self._mbarriers.live.get(copy.mbarrier)
         if here is not None:  # it is in no group: it has read its source when the mbarrier has counted it
             record = self._records.agent(by, copy.instruction.opcode, Kind.BULK, here.column, copy.phase)
             cells = self._block.shadow.tile(addresses, size)

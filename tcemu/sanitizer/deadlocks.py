@@ -60,7 +60,7 @@ class Deadlocks:
             return
         one, who = next(filter(_for_columns, event.waiting), event.waiting[0]), dict[str, list[int]]()
         groups = Counter(each.by.warp for each in event.waiting)
-        told = [
+        reasons = [
             f"warp {by.warp}, {many('lane', lanes_of(by.active))} at {by.site}: waiting for {each.what}"
             for each in event.waiting
             if groups[(by := each.by).warp] > 1
@@ -68,11 +68,11 @@ class Deadlocks:
         for each in event.waiting:
             if groups[each.by.warp] == 1:
                 who.setdefault(each.what, []).append(each.by.warp)
-        told += [f"{many('warp', tuple(warps))}: waiting for {what}" for what, warps in who.items()]
-        told += [event.full] if event.full else []
+        reasons += [f"{many('warp', tuple(warps))}: waiting for {what}" for what, warps in who.items()]
+        reasons += [event.full] if event.full else []
         remedy = _COLUMNS if _for_columns(one) else ""
-        self._postponed.append(Report("deadlock", "; ".join(told), one.by, what=one.what, remedy=remedy))
-        others = {warp for warp, lanes in enumerate(self._block.clocks.there) if lanes and warp not in self._stopped}
+        self._postponed.append(Report("deadlock", "; ".join(reasons), one.by, what=one.what, remedy=remedy))
+        others = {warp for warp, lanes in enumerate(self._block.clocks.present) if lanes and warp not in self._stopped}
         if self._waits and not others <= set(self._block.exited):
             return  # another block of the cluster may show why
         for report in self._postponed:
@@ -97,16 +97,16 @@ class Deadlocks:
 
     def _empty(self, waiting: tuple[Waiting, ...]) -> bool:
         """Report a loop that no lane executes, and that does not end; return whether there was one."""
-        found = [each for each in waiting if each.kind == "lanes"]
-        for each in found[:1]:
-            message = f"{many('warp', tuple(one.by.warp for one in found))}: waiting for {each.what}"
+        waits = [each for each in waiting if each.kind == "lanes"]
+        for each in waits[:1]:
+            message = f"{many('warp', tuple(one.by.warp for one in waits))}: waiting for {each.what}"
             self._block.report("deadlock", each.by, message, what=each.what, remedy=_EMPTY)
-        return bool(found)
+        return bool(waits)
 
     def _bytes(self, waiting: tuple[Waiting, ...]) -> bool:
         """Report a wait for bytes that never come; return whether there was one."""
         for each in waiting:
-            here = self._mbarriers.found.get(each.key) if each.kind == "mbarrier" else None
+            here = self._mbarriers.live.get(each.key) if each.kind == "mbarrier" else None
             if here is None:
                 continue
             late = here.late() - set(self._block.exited) - {each.by.warp}
@@ -121,41 +121,43 @@ class Deadlocks:
 
     def _held_up(self, warps: set[int], full: Mbarrier) -> bool:
         """Whether one of these warps waits for a flag, or for its stage: for a phase before the full mbarrier's."""
-        waits, found = [self._stopped[warp] for warp in warps & set(self._stopped)], self._mbarriers.found
-        stages = [found[each.key] for each in waits if each.kind == "mbarrier" and each.key in found]
+        waits, mbarriers = [self._stopped[warp] for warp in warps & set(self._stopped)], self._mbarriers.live
+        stages = [mbarriers[each.key] for each in waits if each.kind == "mbarrier" and each.key in mbarriers]
         return any(each.kind == "memory" for each in waits) or any(stage.count < full.count for stage in stages)
 
     def _explained_late(self) -> bool:
         """Report bytes that do not come, unless a warp that is to bring them is held up; return whether it did."""
         ready = [each for each in self._late if not each[1] - set(self._stopped)]
         self._late = [each for each in self._late if each not in ready]
-        due = [(self._mbarriers.found[key], key) for key, _ in ready]
+        due = [(self._mbarriers.live[key], key) for key, _ in ready]
         free = [each for each, (_, late) in zip(due, ready, strict=True) if not self._held_up(late, each[0])]
-        told = [self._mbarriers.check_all(here, key) for here, key in free]
-        return any(told)
+        reported = [self._mbarriers.check_all(here, key) for here, key in free]
+        return any(reported)
 
     def _missed(self, waiting: tuple[Waiting, ...]) -> bool:
         """Report a wait for a phase by a warp that missed an earlier phase; return whether there was one."""
-        there = [each for each in waiting if each.kind == "mbarrier"]
-        missed = any(self._mbarriers.check_missed(each.by, each.key) for each in there)
-        if missed or not there or self._blind(there) or self._mbarriers.check_again():
-            return missed or bool(there)
-        return any(self._mbarriers.check_lost(each.by, each.key) for each in there)
+        waits = [each for each in waiting if each.kind == "mbarrier"]
+        missed = any(self._mbarriers.check_missed(each.by, each.key) for each in waits)
+        if missed or not waits or self._blind(waits) or self._mbarriers.check_again():
+            return missed or bool(waits)
+        return any(self._mbarriers.check_lost(each.by, each.key) for each in waits)
 
     def _blind(self, waiting: list[Waiting]) -> bool:
         """Report reads of unwritten bytes by a warp that has not waited on all mbarriers; return whether any exist."""
-        told, clocks, found = False, self._block.clocks, self._mbarriers.found
+        reported, clocks, mbarriers = False, self._block.clocks, self._mbarriers.live
         now = {each.by.warp: each.key for each in waiting}
         for warp in range(self._block.warps):
-            row = clocks.view(warp, clocks.there[warp])
-            unseen = [address for address, here in found.items() if not row[here.column]]
+            row = clocks.view(warp, clocks.present[warp])
+            unseen = [address for address, here in mbarriers.items() if not row[here.column]]
             address = now.get(warp, -1)
-            if address in unseen and not any(each.copy for each in found[address].phases.values()):
+            if address in unseen and not any(each.copy for each in mbarriers[address].phases.values()):
                 why = f"and this warp has seen no phase of {self._block.mbarrier(address)} complete"
-                told |= self._shared.tell_blind(warp, "uninitialised-shared", why, _FIRST)
+                reported |= self._shared.tell_blind(warp, "uninitialised-shared", why, _FIRST)
             elif unseen:
-                told |= self._shared.tell_blind(warp, "tma-unwaited", "and this warp has not waited on the mbarrier")
-        return told
+                reported |= self._shared.tell_blind(
+                    warp, "tma-unwaited", "and this warp has not waited on the mbarrier"
+                )
+        return reported
 
     def _spins(self, waiting: tuple[Waiting, ...]) -> bool:
         """Report a loop that waits for a value that is never written; return whether there was one."""
@@ -163,15 +165,15 @@ class Deadlocks:
         if not spinning:
             return False
         one, others = spinning[0], [each for each in waiting if each.kind != "memory"]
-        told = [f"{many('warp', tuple(sorted(each.by.warp for each in spinning)))}: waiting for {one.what}"]
-        told += [f"warp {each.by.warp}: waiting for {each.what}" for each in others]
-        told += [f"{many('warp', tuple(sorted(self._block.exited)))}: exited"] if self._block.exited else []
+        reasons = [f"{many('warp', tuple(sorted(each.by.warp for each in spinning)))}: waiting for {one.what}"]
+        reasons += [f"warp {each.by.warp}: waiting for {each.what}" for each in others]
+        reasons += [f"{many('warp', tuple(sorted(self._block.exited)))}: exited"] if self._block.exited else []
         last = self._grid.strong.get(one.key) if one.elsewhere else None
         if last:
             by = last[-1].by
             who = f"warp {by.warp} of block {by.block} at {by.site}"
-            told.append(f"the last value there is from {last[-1].opcode} of {who}")
-        self._block.report("flag-never-set", one.by, "; ".join(told), what=one.what)
+            reasons.append(f"the last value there is from {last[-1].opcode} of {who}")
+        self._block.report("flag-never-set", one.by, "; ".join(reasons), what=one.what)
         return True
 
     def _start_apart(self, waiting: tuple[Waiting, ...]) -> bool:
@@ -204,9 +206,9 @@ class Deadlocks:
         wanted, arrived, ever = self._barriers.counts(waiting.key)
         if ever & set(gone) or 32 * len({*arrived, *gone}) == wanted:
             return False  # they would complete it
-        by, what, there = waiting.by, f"barrier {waiting.key}", many("warp", tuple(sorted(arrived)))
+        by, what, who = waiting.by, f"barrier {waiting.key}", many("warp", tuple(sorted(arrived)))
         message = (
-            f"{what} waits for {wanted} threads, but only {there} ({32 * len(arrived)} threads) "
+            f"{what} waits for {wanted} threads, but only {who} ({32 * len(arrived)} threads) "
             f"arrive{'s' * (len(arrived) == 1)}; {many('warp', gone)}, which never arrived at it, "
             f"{'has' if len(gone) == 1 else 'have'} exited"
         )

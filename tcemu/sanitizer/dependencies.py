@@ -51,8 +51,8 @@ class Dependencies:
             return
         for first, end, kernel in self._grid.outputs:
             if first <= low < end:
-                told = f"{self._grid.extent(event.addresses, event.size)}, which {kernel} wrote in an earlier launch"
-                self._early.setdefault((*warp, event.by.site), (event.by, event.opcode, event.writes, told))
+                what = f"{self._grid.extent(event.addresses, event.size)}, which {kernel} wrote in an earlier launch"
+                self._early.setdefault((*warp, event.by.site), (event.by, event.opcode, event.writes, what))
 
     def _hint(self, early: By, opcode: str, writes: bool, what: str, wait: By) -> None:
         does = "writes" if writes else "reads"

@@ -27,7 +27,7 @@ class Divergence:
     def __init__(self, block: Block) -> None:
         membermasks = block.section(Membermasks)
         self._block, self._clocks, self._membermasks = block, block.clocks, membermasks
-        self._waiting, self._loads, self._there = membermasks.waiting, block.clocks.loads, block.clocks.there
+        self._waiting, self._loads, self._present = membermasks.waiting, block.clocks.loads, block.clocks.present
         self.handlers: Handlers = {
             Issued: ForInstructions(self._issued, together),
             Accessed: ForAccesses(self._exchanged, exchanges),
@@ -43,12 +43,12 @@ class Divergence:
     def _issued(self, event: Issued) -> None:
         by, instruction = event.by, event.instruction
         _, warp, active, _ = by
-        there = self._there[warp]
-        if active == there:
+        present = self._present[warp]
+        if active == present:
             if self._loads[warp] and instruction.sync:
                 self._clocks.meet(warp)
         elif instruction.aligned:
-            missing = lanes_of(there & ~by.active)
+            missing = lanes_of(present & ~by.active)
             message = f"warp {by.warp} executes {instruction} without {many('lane', missing)}"
             self._block.report("aligned-divergent", by, message, what=many("lane", missing))
         if self._waiting:
@@ -76,7 +76,7 @@ class Divergence:
             self._membermasks.meet(by, opcode)
         if self._clocks.apart:
             self._clocks.gather(by.warp, by.active)
-        if self._loads[by.warp] and by.active == self._there[by.warp]:
+        if self._loads[by.warp] and by.active == self._present[by.warp]:
             self._clocks.meet(by.warp)
 
     def _disagreed(self, event: Disagreed) -> None:
@@ -91,16 +91,16 @@ class Divergence:
 
     def _counts(self, event: BarrierDisagreed) -> None:
         first, second = sorted(zip(event.bys, event.threads, strict=True), key=lambda each: each[0].site.line)
-        (one, wanted), (other, given) = first, second
+        (one, wanted), (other, count) = first, second
         message = (
-            f"at barrier {event.barrier}, warp {other.warp} gives {given} threads, but warp {one.warp} gives {wanted}"
+            f"at barrier {event.barrier}, warp {other.warp} gives {count} threads, but warp {one.warp} gives {wanted}"
         )
         earlier = Earlier(one, f"bar for {wanted} threads")
         self._block.report("barrier-threads", other, message, what=f"barrier {event.barrier}", earlier=earlier)
 
     def _parted(self, event: BarriersParted) -> None:
         (one, other), (first, second) = event.bys, event.barriers
-        there, here = many("lane", lanes_of(one.active)), many("lane", lanes_of(other.active))
-        message = f"warp {one.warp}: {here} arrive at barrier {second}, but {there} wait at barrier {first}"
+        waiting, here = many("lane", lanes_of(one.active)), many("lane", lanes_of(other.active))
+        message = f"warp {one.warp}: {here} arrive at barrier {second}, but {waiting} wait at barrier {first}"
         what, earlier = f"barriers {first} and {second}", Earlier(one, f"the arrival at barrier {first}")
         self._block.report("barriers-parted", other, message, what=what, earlier=earlier)

@@ -101,7 +101,7 @@ def strength(instruction: Instruction, order: str) -> Strength:
 
 
 @dataclass(eq=False, slots=True)
-class _Found:
+class _Seen:
     """What a relaxed operation of lanes found at a time of its warp, and by warp the lanes that learned it since."""
 
     lanes: int
@@ -123,9 +123,9 @@ class Fences:
         #: by reach, warp and lanes that executed a fence together that reaches so far: what they knew then
         self._fenced: list[dict[int, dict[int, Array]]] = [{} for _ in range(3)]
         #: what lanes of each warp have found and will acquire at their next fence that reaches far enough
-        self._found: list[list[tuple[int, Array, int]]] = [[] for _ in range(clocks.warps)]
+        self._unacquired: list[list[tuple[int, Array, int]]] = [[] for _ in range(clocks.warps)]
         #: by warp: the last things that its lanes have found, for the fences of others
-        self._recent: dict[int, deque[_Found]] = {}
+        self._recent: dict[int, deque[_Seen]] = {}
 
     @property
     def executed(self) -> bool:
@@ -144,33 +144,33 @@ class Fences:
                 columns = THREAD + 32 * other + lanes_in(fencing)
                 if (view[columns] > known[columns]).any():
                     # of what the fence covers, only what this warp knows is in order
-                    told = np.minimum(known, view[: len(known)])
-                    row = told if row is None else joined(row, told)
+                    handed = np.minimum(known, view[: len(known)])
+                    row = handed if row is None else joined(row, handed)
         return row
 
-    def found(self, warp: int, lanes: int, order: Order, row: Array, reach: int = 0) -> None:
+    def sees(self, warp: int, lanes: int, order: Order, row: Array, reach: int = 0) -> None:
         """Lanes found what others, as far away as `reach`, have published."""
         if order in _ACQUIRES:
             self._clocks.acquire(warp, lanes, row)
             return
-        self._found[warp].append((lanes, row, reach))
+        self._unacquired[warp].append((lanes, row, reach))
         recent = self._recent.setdefault(warp, deque(maxlen=_KEPT))
-        recent.append(_Found(lanes, self._clocks.time[warp], row, reach))
+        recent.append(_Seen(lanes, self._clocks.time[warp], row, reach))
 
     def unacquired(self, warp: int, lane: int) -> list[Array]:
         """What a lane has found by relaxed operations and not acquired by a fence since."""
-        return [row for lanes, row, _ in self._found[warp] if lanes >> lane & 1]
+        return [row for lanes, row, _ in self._unacquired[warp] if lanes >> lane & 1]
 
     def fence(self, event: Fenced) -> None:
         """Lanes execute fence or membar: they acquire what they found, and publish what they know now."""
         warp, lanes, far = event.by.warp, event.by.active, REACH[event.scope]
-        found, self._found[warp] = self._found[warp], []
-        for having, row, reach in found:
+        acquired, self._unacquired[warp] = self._unacquired[warp], []
+        for having, row, reach in acquired:
             learning = having & lanes if reach <= far else 0
             if learning:
                 self._clocks.acquire(warp, learning, row)
             if having & ~learning:
-                self._found[warp].append((having & ~learning, row, reach))
+                self._unacquired[warp].append((having & ~learning, row, reach))
         if self._recent:
             self._learn_from_others(warp, lanes, far)
         row = self._clocks.release(warp, lanes)

@@ -68,21 +68,21 @@ class Flags:
 
     def _put(self, place: Place, event: Accessed, row: Array | None, continues: bool) -> None:
         """Publish `row` at a location of this block, or of its cluster."""
-        there, who = self._released.get(place, {}), (event.by.block, event.by.warp)
-        before = there.get(who)
+        releases, who = self._released.get(place, {}), (event.by.block, event.by.warp)
+        before = releases.get(who)
         if not continues:
-            there = {} if before is None else {who: before}
+            releases = {} if before is None else {who: before}
         if row is not None:
-            there[who] = row if before is None else joined(before, row)
-        if there or place in self._released:
-            self._released[place] = there
+            releases[who] = row if before is None else joined(before, row)
+        if releases or place in self._released:
+            self._released[place] = releases
 
     def _read(self, event: Accessed, address: int, lanes: int, far: int) -> None:
         for reach in range(far + 1):
             if reach < REACH["gpu"]:
-                there = self._released.get((event.space, address, _CLUSTER if reach else event.by.block))
-                found = reduce(joined, there.values()) if there else None
+                releases = self._released.get((event.space, address, _CLUSTER if reach else event.by.block))
+                row = reduce(joined, releases.values()) if releases else None
             else:
-                found = self._neighbour.find(address) if event.space == "global" else None
-            if found is not None:
-                self._fences.found(event.by.warp, lanes, event.order, found, reach)
+                row = self._neighbour.find(address) if event.space == "global" else None
+            if row is not None:
+                self._fences.sees(event.by.warp, lanes, event.order, row, reach)

@@ -90,7 +90,7 @@ class GlobalCopies:
             self._fences.check(access, runs)
         if self._grid.stored.end:
             self._races.compare_spans(access, self._grid.stored, runs.first, runs.end, None)
-        here = self._mbarriers.found.get(copy.mbarrier)
+        here = self._mbarriers.live.get(copy.mbarrier)
         if here is not None:
             access.column, access.clock = here.column, copy.phase
             access.callers = callers_of(copy.by, EVENT)

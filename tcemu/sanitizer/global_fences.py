@@ -39,11 +39,11 @@ class GlobalFences:
         shadow, accesses = self._grid.shadow, self._grid.accesses
         marks = shadow.marks(shadow.noted(runs), WRITES)
         elsewhere = marks[(marks > 0) & (accesses.block[marks >> 5] != self._neighbour.number)]
-        told = set()
+        reported = set()
         for mark in np.unique(elsewhere).tolist():
             number, lane = mark >> 5, mark & 31
-            if number not in told and self._unfenced(access, number, lane):
-                told.add(number)
+            if number not in reported and self._unfenced(access, number, lane):
+                reported.add(number)
                 self._report(access, number, lane)
 
     def _unfenced(self, access: GlobalAccess, number: int, lane: int) -> bool:
@@ -72,6 +72,6 @@ class GlobalFences:
             f"{access.opcode} reads global memory that {store.opcode} of {store.who}, lane {lane} wrote: no "
             f"fence.proxy.async for global memory is between them"
         )
-        earlier = Earlier(store.told, store.opcode, store.callers)
+        earlier = Earlier(store.origin, store.opcode, store.callers)
         report = Report("proxy-fence-missing", message, access.by, "global memory", earlier, remedy=_FIX)
         self._block.tell(report)

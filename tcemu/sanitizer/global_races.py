@@ -229,17 +229,17 @@ class GlobalRaces:
         assert other is not None  # noqa: S101 - record 0 has been left out
         clocks = self._grid.clocks[other.block]
         column = THREAD + 32 * other.by.warp
-        found = np.zeros(before.shape, bool)
+        ordered = np.zeros(before.shape, bool)
         for mask, row in self._clocks.common(by.warp, by.active):
             known = self._neighbour.known(row).get(other.block)
             if known is not None:
                 ended = known[column + before] > time
                 if not other.writes:  # instructions of the whole warp show that its loads have been issued
-                    ended |= known[clocks.met_base + other.by.warp] > time
-                found |= ended & (np.int64(mask) >> lanes & 1).astype(bool)
+                    ended |= known[clocks.issued_base + other.by.warp] > time
+                ordered |= ended & (np.int64(mask) >> lanes & 1).astype(bool)
         if access.block == other.block and by.warp == other.by.warp:
-            found |= (before == lanes) | (not other.writes)
-        return found
+            ordered |= (before == lanes) | (not other.writes)
+        return ordered
 
     def _unacquired(self, access: GlobalAccess, number: int, before: int, lane: int) -> bool:
         """Whether an access would be ordered after record `number`, had its lane acquired all that it has found."""
@@ -256,13 +256,13 @@ class GlobalRaces:
     def _observed(self, access: GlobalAccess, number: int, cells: Array, lanes: Array) -> Array:
         """Whether the strong write of record `number` was seen by a strong read that comes before this access, (n,)."""
         writes, reads = self._shadow.seen(cells)
-        found = np.zeros(len(cells), bool)
+        observed = np.zeros(len(cells), bool)
         for read in np.unique(reads[writes >> 5 == number] >> 5).tolist():
             here = (writes >> 5 == number) & (reads >> 5 == read)
             reader, write = self._grid.accesses.made[read], self._grid.accesses.made[number]
             if reader is not None and write is not None and reader.together(write):
-                found |= here & self._ordered(access, read, reads[None] & 31, lanes)[0]
-        return found
+                observed |= here & self._ordered(access, read, reads[None] & 31, lanes)[0]
+        return observed
 
     def _same(self, event: Accessed, places: Array) -> bool:
         """Whether a store writes what is there already."""
@@ -350,7 +350,7 @@ class GlobalRaces:
             message += "; both write the same values"
         if not remedy and not (access.copies or other.copies):
             remedy = _remedy(access, other, lanewise)
-        earlier = Earlier(other.told, other.opcode, other.callers)
+        earlier = Earlier(other.origin, other.opcode, other.callers)
         report = Report(rule, message, access.by, what, earlier, (lane,), remedy=remedy)
         report.weight = "hint" if hint else weight
         self._tell(report)

@@ -121,13 +121,13 @@ class GlobalShadow:
         per = size // self.cell
         if end > self._covered:
             self._resize(max(end // self.cell, 2 * len(self._accessed) or self._at_first()), self.cell)
-        found = addresses >> self._bits
-        return (found, 1) if per == 1 else ((found[:, None] + _numbers(per)).reshape(-1), per)
+        cells = addresses >> self._bits
+        return (cells, 1) if per == 1 else ((cells[:, None] + _numbers(per)).reshape(-1), per)
 
     def noted(self, runs: Runs) -> Array:
         """The cells (n,) with a byte of the runs, without those that no access has reached."""
-        found = runs.units(self.cell)
-        return found[found < len(self._accessed)]
+        cells = runs.units(self.cell)
+        return cells[cells < len(self._accessed)]
 
     def untouched(self, low: int, high: int) -> bool:
         """Whether nothing has been written from byte `low` to byte `high` - 1."""

@@ -50,11 +50,11 @@ class StrongWrite:
 
 def merged(one: News, other: News) -> News:
     """The union of what both know."""
-    found = dict(one)
+    news = dict(one)
     for number, row in other.items():
-        before = found.get(number)
-        found[number] = row if before is None or before is row else joined(before, row)
-    return found
+        before = news.get(number)
+        news[number] = row if before is None or before is row else joined(before, row)
+    return news
 
 
 @dataclass(eq=False, slots=True)
@@ -89,10 +89,10 @@ class GlobalAccess:
     @property
     def who(self) -> str:
         """``warp 3 of block 0``."""
-        return f"warp {self.told.warp}"
+        return f"warp {self.origin.warp}"
 
     @property
-    def told(self) -> By:
+    def origin(self) -> By:
         """Its origin, with a warp that prints with its block."""
         warp = self.by.warp
         if isinstance(warp, Labelled):
@@ -218,11 +218,11 @@ class Grid:
 
     def ends(self, launch: int) -> News:
         """What a thread knows that has seen the end of a launch."""
-        found = self._ends.get(launch)
-        if found is None:
+        ends = self._ends.get(launch)
+        if ends is None:
             ended = ((number, self.clocks[number].rows[0]) for number in self.members.get(launch, ()))
-            found = self._ends[launch] = {number: np.full_like(row, FOREVER) for number, row in ended}
-        return found
+            ends = self._ends[launch] = {number: np.full_like(row, FOREVER) for number, row in ended}
+        return ends
 
     def extent(self, addresses: Array, size: int) -> str:
         """``bytes 0 to 63 of argument 1``: what `size` bytes at each of the addresses span."""
@@ -246,31 +246,31 @@ class Neighbour:
 
     def known(self, row: Array) -> News:
         """What a row of this block's clocks shows of all blocks."""
-        found: News = {self.number: row}
+        known: News = {self.number: row}
         for column, news in self._learned:
             if column < len(row) and row[column]:
-                found = merged(found, news)
-        return found
+                known = merged(known, news)
+        return known
 
     def publish(self, address: int, warp: int, row: Array | None, *, continues: bool) -> None:
         """Publish what `row` knows to every thread that finds it at the address.
 
         An atomic operation `continues` what was there; a store leaves only what the same warp has put there before.
         """
-        there, who = self._grid.published.get(address), (self.number, warp)
-        if row is None and (there is None or continues):
+        published, who = self._grid.published.get(address), (self.number, warp)
+        if row is None and (published is None or continues):
             return
-        if there is None:
-            there = self._grid.published[address] = Published()
-        parts = there.parts if continues else {key: news for key, news in there.parts.items() if key == who}
+        if published is None:
+            published = self._grid.published[address] = Published()
+        parts = published.parts if continues else {key: news for key, news in published.parts.items() if key == who}
         if row is not None:
             before, news = parts.get(who), self.known(row)
             parts[who] = news if before is None else merged(before, news)
             if continues:
-                there.together = merged(there.together, news)
+                published.together = merged(published.together, news)
         if not continues:
-            there.together = dict(parts.get(who, {}))
-        there.parts = parts
+            published.together = dict(parts.get(who, {}))
+        published.parts = parts
 
     @property
     def published(self) -> bool:
@@ -279,8 +279,8 @@ class Neighbour:
 
     def find(self, address: int) -> Array | None:
         """The row that the address publishes; None if nothing."""
-        there = self._grid.published.get(address)
-        news = {} if there is None else there.together
+        published = self._grid.published.get(address)
+        news = {} if published is None else published.together
         if set(news) <= {self.number}:
             return None
         return self.learn(news)

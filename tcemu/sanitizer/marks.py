@@ -25,26 +25,26 @@ def fastest() -> ModuleType:
 
 def compile_all() -> None:
     """Compile the kernels for every kind of arrays that they get: some of the machine's may not be written to."""
-    found, marks, accessed = fastest(), np.zeros(2, np.int64), np.zeros(2, bool)
+    tools, marks, accessed = fastest(), np.zeros(2, np.int64), np.zeros(2, bool)
     fixed = np.zeros(1, np.int64)
     fixed.setflags(write=False)
     for addresses in (fixed, fixed.copy()):
-        found.distinct(addresses)
-        found.runs(addresses, 1)
-        found.units(addresses, 0)
+        tools.distinct(addresses)
+        tools.runs(addresses, 1)
+        tools.units(addresses, 0)
         for lanes in (fixed, fixed.copy()):
-            for note in (found.claim, found.reread):
+            for note in (tools.claim, tools.reread):
                 note(accessed, np.zeros((2, 2), np.int64), 0, 1, addresses, 4, 2, 0, lanes, marks, 0)
-    found.put(marks, fixed.copy(), 0)
-    found.other(marks, fixed.copy(), accessed)
-    found.latest(marks, fixed.copy())
+    tools.put(marks, fixed.copy(), 0)
+    tools.other(marks, fixed.copy(), accessed)
+    tools.latest(marks, fixed.copy())
     reads = np.zeros((1, 2), np.int64)
     for lanes in (fixed, fixed.copy()):
-        found.put_each(marks, fixed.copy(), 0, lanes)
-        found.load(marks, reads[0], fixed.copy(), accessed, 0, lanes, True, marks, 0)
-        found.store(marks, reads, fixed.copy(), accessed, 0, lanes, marks, 0)
-    found.read(marks, reads[0], fixed.copy(), accessed, marks, 0)
-    found.fill(marks, reads, fixed.copy(), accessed, marks, 0)
+        tools.put_each(marks, fixed.copy(), 0, lanes)
+        tools.load(marks, reads[0], fixed.copy(), accessed, 0, lanes, True, marks, 0)
+        tools.store(marks, reads, fixed.copy(), accessed, 0, lanes, marks, 0)
+    tools.read(marks, reads[0], fixed.copy(), accessed, marks, 0)
+    tools.fill(marks, reads, fixed.copy(), accessed, marks, 0)
 
 
 def put(marks: Array, cells: Array, mark: int) -> None:
@@ -54,8 +54,8 @@ def put(marks: Array, cells: Array, mark: int) -> None:
 
 def latest(marks: Array, cells: Array) -> tuple[int, int]:
     """The largest mark that `cells` have, and the smallest."""
-    found = marks[cells]
-    return int(found.max()), int(found.min())
+    latest = marks[cells]
+    return int(latest.max()), int(latest.min())
 
 
 def put_each(marks: Array, cells: Array, first: int, lanes: Array) -> None:
@@ -174,8 +174,8 @@ def claim(
     """
     cells = (addresses >> shift)[:, None] + np.arange(size >> shift, dtype=np.int64)
     if accessed[cells].any():
-        there = marks[:rows, cells]
-        if np.any((there != 0) & ((threads[there >> 5] != own) | (there & 31 != lanes[:, None]))):
+        present = marks[:rows, cells]
+        if np.any((present != 0) & ((threads[present >> 5] != own) | (present & 31 != lanes[:, None]))):
             return False
     accessed[cells], marks[row, cells] = True, (first + lanes)[:, None]
     return True
@@ -218,11 +218,11 @@ def runs(addresses: Array, size: int) -> Array:
     if np.count_nonzero(steps <= 0):
         return np.empty((2, 0), np.int64)
     breaks = (steps > size).nonzero()[0]
-    found = np.empty((2, len(breaks) + 1), np.int64)
-    found[0, 0], found[0, 1:] = addresses[0], addresses[breaks + 1]
-    found[1, -1], found[1, :-1] = addresses[-1], addresses[breaks]
-    found[1] += size
-    return found
+    runs = np.empty((2, len(breaks) + 1), np.int64)
+    runs[0, 0], runs[0, 1:] = addresses[0], addresses[breaks + 1]
+    runs[1, -1], runs[1, :-1] = addresses[-1], addresses[breaks]
+    runs[1] += size
+    return runs
 
 
 def distinct(addresses: Array) -> bool:

@@ -47,14 +47,14 @@ def misread(rows: Array, matrices: dict[int, Array]) -> Misread | None:
     if matrix is None or (matrix == rows).all():
         return None
     row = int((rows != matrix).argmax())
-    there, written = matrix // _LINE, {int(each) for each in np.concatenate(list(matrices.values()))}
-    if (there == rows // _LINE).all():
+    lines, written = matrix // _LINE, {int(each) for each in np.concatenate(list(matrices.values()))}
+    if (lines == rows // _LINE).all():
         other = any(_turned(each % _LINE // _UNIT) for each in (rows, matrix))
         return Misread("swizzle-mismatch", rows, matrix, row) if other and written.issuperset(rows.tolist()) else None
     # a tile in rows of 128 bytes, 2, 4 or all 8 lines of the reader in each
-    in_rows = (np.diff(there) == 1).all() and swizzled(matrix % _LINE // _UNIT)
+    in_rows = (np.diff(lines) == 1).all() and swizzled(matrix % _LINE // _UNIT)
     numbers = np.arange(_ROWS, dtype=np.int64)
-    shared = any(np.array_equal(rows // _LINE - there[0], numbers // each) for each in (2, 4, 8))
+    shared = any(np.array_equal(rows // _LINE - lines[0], numbers // each) for each in (2, 4, 8))
     other = in_rows and shared and written.issuperset(rows.tolist())
     return Misread("tile-layout", rows, matrix, row) if other else None
 
@@ -125,10 +125,10 @@ class MatrixStores:
         if not matrices:
             return
         self._reads[key] = self._reads.get(key, 0) + 1
-        found = next((each for rows in _groups(heads) if (each := misread(rows, matrices))), None)
-        if found is not None:
-            remedy = f"{whose[0].upper()}{whose[1:]} {_told(swizzle)}: {_XOR[swizzle]}" if swizzle >= 0 else _SAME
-            self._report(by, opcode, tile, found, records[int(found.matrix[0])], remedy)
+        mistake = next((each for rows in _groups(heads) if (each := misread(rows, matrices))), None)
+        if mistake is not None:
+            remedy = f"{whose[0].upper()}{whose[1:]} {_swizzled(swizzle)}: {_XOR[swizzle]}" if swizzle >= 0 else _SAME
+            self._report(by, opcode, tile, mistake, records[int(mistake.matrix[0])], remedy)
 
     def _writer(self, address: int) -> int:
         """The record of the latest write."""
@@ -146,16 +146,18 @@ class MatrixStores:
                     matrices[int(matrix[0])], records[int(matrix[0])] = matrix, record
         return matrices, records
 
-    def _report(self, by: By, opcode: str, tile: str, found: Misread, record: int, remedy: str) -> None:
-        place, records, row = self._block.shadow.place, self._block.records, found.row
-        first, taken, right = (place(int(at), _UNIT) for at in (found.taken[0], found.taken[row], found.matrix[row]))
-        how = "with another swizzle" if found.rule == "swizzle-mismatch" else "in another layout"
+    def _report(self, by: By, opcode: str, tile: str, mistake: Misread, record: int, remedy: str) -> None:
+        place, records, row = self._block.shadow.place, self._block.records, mistake.row
+        first, taken, right = (
+            place(int(at), _UNIT) for at in (mistake.taken[0], mistake.taken[row], mistake.matrix[row])
+        )
+        how = "with another swizzle" if mistake.rule == "swizzle-mismatch" else "in another layout"
         message = (
             f"{opcode} reads {tile} {how} than {records.opcode[record]} wrote it: of the matrix whose row 0 is at "
             f"{first}, it takes row {row} from {taken}, but stmatrix wrote that row to {right}"
         )
         earlier = Earlier(records.by[record], records.opcode[record], records.callers[record])
-        self._block.report(found.rule, by, message, what="shared memory", earlier=earlier, remedy=remedy)
+        self._block.report(mistake.rule, by, message, what="shared memory", earlier=earlier, remedy=remedy)
 
 
 def _groups(heads: Array) -> Iterator[Array]:
@@ -164,7 +166,7 @@ def _groups(heads: Array) -> Iterator[Array]:
         yield from heads[first : first + _ROWS].T
 
 
-def _told(swizzle: int) -> str:
+def _swizzled(swizzle: int) -> str:
     return f"a swizzle of {swizzle} bytes" if swizzle else "no swizzle"
 
 

@@ -22,7 +22,7 @@ class Phase:
     #: by warp and line of all of them: where their bytes begin, if they are st.async
     origins: dict[tuple[int, Site], dict[int, Earlier]] = field(default_factory=dict)
     #: whether a report already says that the two differ
-    told: bool = False
+    reported: bool = False
     #: whether a cp.async.mbarrier.arrive counts in it
     attached: bool = False
 

@@ -62,7 +62,7 @@ class Mbarriers:
 
     def __init__(self, block: Block) -> None:
         self._block, self._clocks, self._shared = block, block.clocks, block.section(SharedMemory)
-        self.found: dict[int, Mbarrier] = {}
+        self.live: dict[int, Mbarrier] = {}
         #: the first repeated wait for a phase: who waited, the mbarrier's address, the phase's number, its copy
         self._again: tuple[By, int, int, Earlier] | None = None
         self._shared.unexpected = self._unexpected
@@ -107,10 +107,10 @@ class Mbarriers:
         self._shared.objects(by, "mbarrier.init", cells)
         thread = THREAD + 32 * by.warp + int(lanes_in(by.active)[0])
         clock, agent = self._clocks.time[by.warp], self._clocks.agent()
-        self.found[event.address] = Mbarrier(agent, by, thread, clock, np.zeros_like(self._clocks.rows[by.warp]))
+        self.live[event.address] = Mbarrier(agent, by, thread, clock, np.zeros_like(self._clocks.rows[by.warp]))
 
     def _inval(self, event: MbarrierInvalidated) -> None:
-        by, here = event.by, self.found.pop(event.address, None)
+        by, here = event.by, self.live.pop(event.address, None)
         if here is not None:
             self._check_unused(by, here, event.address)
         cells, _ = self._block.shadow.cells(np.array([event.address], np.int64), BYTES)
@@ -134,7 +134,7 @@ class Mbarriers:
 
     def used(self, by: By, address: int, opcode: str) -> Mbarrier | None:
         """The mbarrier that lanes use, if any; report the use if they may not see its mbarrier.init yet."""
-        here = self.found.get(address)
+        here = self.live.get(address)
         if here is None:
             return None
         if not here.known_to(by, self._clocks, self._block.announced.get(by.warp)):
@@ -151,7 +151,7 @@ class Mbarriers:
     def _fenced(self, event: MbarriersFenced | ProxyFenced) -> None:
         """Bulk copies will see the mbarriers that these lanes initialised."""
         by, covers = event.by, isinstance(event, MbarriersFenced) or "shared" in event.spaces
-        for here in self.found.values() if covers else ():
+        for here in self.live.values() if covers else ():
             if by.warp == here.init.warp and by.active >> (here.thread - THREAD) % 32 & 1:
                 here.fenced = True
 
@@ -163,7 +163,7 @@ class Mbarriers:
 
     def _fault(self, event: Faulted) -> None:
         """A phase got more bytes or arrivals than it can take. If a missed wait explains the arrivals, report that."""
-        here, by, what = self.found.get(event.address), event.by, self._block.mbarrier(event.address)
+        here, by, what = self.live.get(event.address), event.by, self._block.mbarrier(event.address)
         if event.kind == "operands":
             self._missing(by, event.address, event.message)
         if event.kind == "bytes":
@@ -178,11 +178,11 @@ class Mbarriers:
         elif not self.check_again() and not self._block.flush():
             self._block.report("mbarrier-arrivals", by, event.message, what=what)
 
-    def _missing(self, by: By, address: int, told: str) -> None:
+    def _missing(self, by: By, address: int, without: str) -> None:
         """There is no mbarrier at the address: not yet, or no longer."""
         gone, what = self.destroyed.get(address), self._block.mbarrier(address)
         if gone is None:
-            self._block.report("mbarrier-init", by, told, what="shared memory")
+            self._block.report("mbarrier-init", by, without, what="shared memory")
         else:
             message = f"warp {by.warp} uses {what} after mbarrier.inval of warp {gone.by.warp} has destroyed it"
             self._block.report("mbarrier-object", by, message, what=what, earlier=gone, remedy=_LAST)
@@ -225,7 +225,7 @@ class Mbarriers:
         self._committed = [*self._committed[1 - _COMMITS :], (by, row)]
 
     def _complete(self, event: MbarrierCompleted) -> None:
-        here = self.found.get(event.address)
+        here = self.live.get(event.address)
         if here is None:
             return
         here.completed[event.phase], here.count = here.arrived, event.phase + 1
@@ -255,21 +255,21 @@ class Mbarriers:
         if event.order == "relaxed":
             here.relaxed = True
             self._block.in_vain[by.warp] = f"the wait at {by.site} is .relaxed, so it acquires nothing"
-        self._block.fences.found(by.warp, by.active, event.order, row)
+        self._block.fences.sees(by.warp, by.active, event.order, row)
 
     def _way(self, record: int, user: int) -> str:
         """The phase that shows that a bulk copy has ended, and the one for which its user has waited."""
         records = self._block.records
-        for address, here in self.found.items():
+        for address, here in self.live.items():
             if records.column[record] == here.column:
                 phase, warp = int(records.clock[record]), records.by[user].warp
                 last = here.waits.get(warp)
-                told = f"the copy completes phase {phase} of {self._block.mbarrier(address)}"
+                completes = f"the copy completes phase {phase} of {self._block.mbarrier(address)}"
                 if last is None:
-                    return f"{told}; warp {warp} has waited for none of its phases"
+                    return f"{completes}; warp {warp} has waited for none of its phases"
                 every, some = f"warp {warp}", many("lane", lanes_of(last.lanes))
                 who = every if last.lanes == FULL else f"only {some} of {every}"
-                return f"{told}; {who} has waited, last for phase {last.phase}, at {last.by.site}"
+                return f"{completes}; {who} has waited, last for phase {last.phase}, at {last.by.site}"
         return ""
 
     # ---------------------------------------------------------------------------------------- bytes
@@ -298,8 +298,8 @@ class Mbarriers:
             return  # bulk copies of the same bytes collide anyway; reductions may meet
         first, opcode = int(copy.writes[1][0]), copy.instruction.opcode
         before = places.setdefault(first, Earlier(copy.by, opcode))
-        if before.by is not copy.by and not account.told:
-            account.told = True
+        if before.by is not copy.by and not account.reported:
+            account.reported = True
             _, addresses, size = copy.writes
             what = self._block.shadow.extent(self._block.shadow.tile(addresses, size))
             message = (
@@ -311,9 +311,9 @@ class Mbarriers:
     def check_bytes(self, here: Mbarrier, address: int, number: int, *, ended: bool = False) -> bool:
         """Report a phase whose copies bring more or fewer bytes than it expects; return whether it was reported."""
         account = here.phases.get(number)
-        if account is None or account.expected == account.issued or account.told:
-            return account is not None and account.told
-        account.told = True
+        if account is None or account.expected == account.issued or account.reported:
+            return account is not None and account.reported
+        account.reported = True
         again = account.again if account.issued > account.expected > 0 else None
         copy = again or account.copy
         by = here.expecting or (copy.by if copy else here.init)
@@ -330,7 +330,7 @@ class Mbarriers:
 
     def check_missed(self, by: By, address: int) -> bool:
         """Report a warp that waits forever because it missed a phase that copies filled; return whether one does."""
-        here = self.found.get(address)
+        here = self.live.get(address)
         if here is None:
             return False
         seen = self._clocks.reached(by.warp, by.active, here.column)
@@ -352,7 +352,7 @@ class Mbarriers:
 
     def check_lost(self, by: By, address: int) -> bool:
         """Report a warp that missed a phase without copies; return whether it did."""
-        here = self.found.get(address)
+        here = self.live.get(address)
         if here is None:
             return False
         seen = self._clocks.reached(by.warp, by.active, here.column)
@@ -379,7 +379,7 @@ class Mbarriers:
 
     def _unexpected(self, column: int, number: int) -> bool:
         """Report the phase of a copy if no expect_tx announced any bytes for it; return whether it was reported."""
-        for address, here in self.found.items():
+        for address, here in self.live.items():
             account = here.phases.get(number)
             if here.column == column and account is not None and not account.expected:
                 return self.check_bytes(here, address, number)
@@ -387,11 +387,11 @@ class Mbarriers:
 
     def check_all(self, here: Mbarrier, address: int, *, ended: bool = False) -> bool:
         """Do check_bytes for all phases; return whether any was reported."""
-        told = [self.check_bytes(here, address, number, ended=ended) for number in here.phases]
-        return any(told)
+        reported = [self.check_bytes(here, address, number, ended=ended) for number in here.phases]
+        return any(reported)
 
     def _end(self, event: BlockEnded) -> None:
-        for address, here in self.found.items():
+        for address, here in self.live.items():
             if not self.check_all(here, address, ended=True):
                 self._check_awaited(here, address)
 

@@ -53,7 +53,7 @@ class Membermasks:
 
     def _missing(self, each: Incomplete) -> int:
         """The lanes that have neither executed it nor exited."""
-        return each.membermask & self._clocks.there[each.by.warp] & ~each.executed
+        return each.membermask & self._clocks.present[each.by.warp] & ~each.executed
 
     def meet(self, by: By, opcode: str) -> None:
         """Lanes execute an instruction of the warp together, perhaps some that wait and some that they wait for."""

@@ -144,12 +144,12 @@ class Origins:
         for part in (16, 8, 4, 2, 1):
             if part > store.size:
                 continue
-            found = [
+            origins = [
                 self._loaded.get((*who, data[:, first : first + part].tobytes()))
                 for first in range(0, store.size, part)
             ]
-            starts = [each for each in found if each is not None]
-            if len(starts) == len(found):
+            starts = [each for each in origins if each is not None]
+            if len(starts) == len(origins):
                 return np.concatenate([each[:, None] + np.arange(part, dtype=np.int64) for each in starts], axis=1)
         return None
 
@@ -175,10 +175,10 @@ def _line(source: Source, at: int) -> int:
 def _sources(grid: Grid) -> list[Source]:
     """The arrays of the launch whose shape says what a line is."""
     names = {first: name for first, _, name in grid.arrays}
-    found = {}
+    sources = {}
     for pointer in grid.pointers:
         first, line = int(pointer), pointer.shape[-1] * pointer.dtype.itemsize if pointer.shape else 0
         if len(pointer.shape) > 1 and 16 < line < pointer.nbytes and first in names:
-            given = names[first], pointer.shape, pointer.dtype.itemsize
-            found[first] = Source(first, first + pointer.nbytes, line, *given)
-    return list(found.values())
+            array = names[first], pointer.shape, pointer.dtype.itemsize
+            sources[first] = Source(first, first + pointer.nbytes, line, *array)
+    return list(sources.values())

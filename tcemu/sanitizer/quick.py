@@ -34,10 +34,10 @@ class Quick:
         # item: numpy compares its own integers with an IntEnum in 3 us
         own = _NONE if records.kind.item(record) == Kind.COLLECTIVE else THREAD + 32 * warp
         load, threads = shadow.tools.load, records.threads
-        while (found := load(written, reads, cells, known, first, lanes, needed, threads, own)) >= 0:
-            if found == 0 or not records.learn(found, row, known):
+        while (answer := load(written, reads, cells, known, first, lanes, needed, threads, own)) >= 0:
+            if answer == 0 or not records.learn(answer, row, known):
                 return False
-        records.link(record, -1 - found)
+        records.link(record, -1 - answer)
         return True
 
     def writes(self, warp: int, record: int, cells: Array, lanes: Array) -> bool:
@@ -48,10 +48,10 @@ class Quick:
         row, first = self._clocks.rows[warp], 32 * record
         known, written, reads = records.known(row), shadow.written, shadow.reads
         own, store, threads = THREAD + 32 * warp, shadow.tools.store, records.threads
-        while (found := store(written, reads, cells, known, first, lanes, threads, own)) >= 0:
-            if not records.learn(found, row, known):
+        while (answer := store(written, reads, cells, known, first, lanes, threads, own)) >= 0:
+            if not records.learn(answer, row, known):
                 return False
-        records.link(record, -1 - found)
+        records.link(record, -1 - answer)
         return True
 
     def reads_async(self, reader: object, record: int, cells: Array, row: Array) -> bool:
@@ -60,10 +60,10 @@ class Quick:
         if records.attachments:
             return False
         known, written, reads = records.known(row), shadow.written, shadow.reads_of(reader)
-        while (found := shadow.tools.read(written, reads, cells, known, records.lanewise, 32 * record)) >= 0:
-            if known[found] or not records.learn(found, row, known):  # it may be known, but lanewise, or 0
+        while (answer := shadow.tools.read(written, reads, cells, known, records.lanewise, 32 * record)) >= 0:
+            if known[answer] or not records.learn(answer, row, known):  # it may be known, but lanewise, or 0
                 return False
-        records.link(record, -1 - found)
+        records.link(record, -1 - answer)
         return True
 
     def writes_async(self, record: int, cells: Array, row: Array) -> bool:
@@ -72,8 +72,8 @@ class Quick:
         if record in records.strong or shadow.weak is not None or not shadow.successive:
             return False
         known, written, reads = records.known(row), shadow.written, shadow.reads
-        while (found := shadow.tools.fill(written, reads, cells, known, records.lanewise, 32 * record)) >= 0:
-            if known[found] or not records.learn(found, row, known):  # it may be known, but lanewise
+        while (answer := shadow.tools.fill(written, reads, cells, known, records.lanewise, 32 * record)) >= 0:
+            if known[answer] or not records.learn(answer, row, known):  # it may be known, but lanewise
                 return False
-        records.link(record, -1 - found)
+        records.link(record, -1 - answer)
         return True

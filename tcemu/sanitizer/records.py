@@ -111,10 +111,10 @@ class Records:
             self._clocks.loads[by.warp] = True
         site = by.site
         key = site.line, site.file, site.inlined, opcode, writes, by.active
-        found = present[1].get(key)
-        if found is None:
-            found = present[1][key] = self._add(by, opcode, kind, (by.warp,), THREAD + 32 * by.warp, 1, time)
-        return found
+        number = present[1].get(key)
+        if number is None:
+            number = present[1][key] = self._add(by, opcode, kind, (by.warp,), THREAD + 32 * by.warp, 1, time)
+        return number
 
     def object(self, by: By, opcode: str) -> int:
         """The record of an mbarrier in the bytes that it occupies. Nothing orders an ordinary access after it."""
@@ -169,18 +169,18 @@ class Records:
         return number
 
     def _callers_of(self, by: By) -> tuple[Site, ...]:
-        found = () if by is NOBODY else callers_of(by, EVENT)
-        return self._chains.setdefault(found, found) if found else found
+        callers = () if by is NOBODY else callers_of(by, EVENT)
+        return self._chains.setdefault(callers, callers) if callers else callers
 
     def together(self, one: int, other: int) -> bool:
         """Whether both accesses are strong and so do not race.
 
         Two volatile accesses of one warp do race: code that uses volatile there assumes that the lanes run in step.
         """
-        here, there = self.strong.get(one, WEAK), self.strong.get(other, WEAK)
-        if here.order == there.order == "volatile" and self.same_warps(one, other):
+        first, second = self.strong.get(one, WEAK), self.strong.get(other, WEAK)
+        if first.order == second.order == "volatile" and self.same_warps(one, other):
             return False
-        return here.together(there, self._away(one, other))
+        return first.together(second, self._away(one, other))
 
     def why_not_together(self, one: int, other: int) -> str:
         """Why two strong accesses nevertheless race; empty if one is weak."""
@@ -253,8 +253,8 @@ class Records:
             self._ended.clear()
         known = np.zeros(self._room, bool)
         known[0] = True
-        found = self._ended[id(row)] = row, known
-        return found
+        kept = self._ended[id(row)] = row, known
+        return kept
 
     def unknown(self, marks: Array, row: Array, fenced: bool = False) -> Array:
         """Which of `marks` are accesses that `row` does not know to have ended, bool (shape of `marks`).

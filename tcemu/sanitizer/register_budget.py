@@ -43,14 +43,14 @@ class RegisterBudget:
         if not waiting and not any(self._moves):  # as in most kernels
             return False
         asked = {each.by.warp: each.by for each in waiting}
-        there = self._block.clocks.there  # in a cluster, each block is padded with warps that do not exist
+        present = self._block.clocks.present  # in a cluster, each block is padded with warps that do not exist
         for first in range(0, self._block.warps, 4):
-            members = [warp for warp in range(first, min(first + 4, self._block.warps)) if there[warp]]
+            members = [warp for warp in range(first, min(first + 4, self._block.warps)) if present[warp]]
             for one, other in pairwise(members):
                 counts = [len(self._moves[warp]) + (warp in asked) for warp in (one, other)]
-                told = [[move[:2] for move in self._moves[warp]] for warp in (one, other)]
-                shared = min(map(len, told))
-                if counts[0] != counts[1] or told[0][:shared] != told[1][:shared]:
+                moves = [[move[:2] for move in self._moves[warp]] for warp in (one, other)]
+                shared = min(map(len, moves))
+                if counts[0] != counts[1] or moves[0][:shared] != moves[1][:shared]:
                     more = one if counts[0] > counts[1] else other
                     return self._differ(more, other if more == one else one, asked)
         return False
@@ -65,8 +65,8 @@ class RegisterBudget:
 
     def _short(self, waiting: list[Waiting]) -> None:
         by = waiting[0].by
-        given = sum(action == "dec" for moves in self._moves for action, _, _ in moves)
+        released = sum(action == "dec" for moves in self._moves for action, _, _ in moves)
         message = (
-            f"{len(waiting)} warps wait for {waiting[0].what}; {given} warps have released registers, but not enough"
+            f"{len(waiting)} warps wait for {waiting[0].what}; {released} warps have released registers, but not enough"
         )
         self._block.report("deadlock", by, message, what="registers", remedy=_SUM)

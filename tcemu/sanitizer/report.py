@@ -38,10 +38,10 @@ def lanes_of(bits: int) -> tuple[int, ...]:
 
 def many(one: str, numbers: tuple[int, ...]) -> str:
     """``lane 3``, ``warps 0 to 3``; in a cluster ``warps 0 to 3 of block 1``."""
-    told = []
+    parts = []
     for block, here in groupby((str(number).partition(" of ") for number in numbers), itemgetter(2)):
-        told.append(ranges(int(number) for number, _, _ in here) + (f" of {block}" if block else ""))
-    return f"{one}{'s' * (len(numbers) > 1)} {', '.join(told)}"
+        parts.append(ranges(int(number) for number, _, _ in here) + (f" of {block}" if block else ""))
+    return f"{one}{'s' * (len(numbers) > 1)} {', '.join(parts)}"
 
 
 #: An opcode of more than so many characters is said in full once, and by its name after that.
@@ -63,14 +63,14 @@ def said_once(text: str) -> str:
     """The text, in which every long opcode is whole at its first place only."""
     seen: set[str] = set()
 
-    def told(found: re.Match[str]) -> str:
-        opcode = found.group()
+    def shown(match: re.Match[str]) -> str:
+        opcode = match.group()
         if len(opcode) <= _LONG or opcode not in seen:
             seen.add(opcode)
             return opcode
         return name_of(opcode)
 
-    return _OPCODE.sub(told, text)
+    return _OPCODE.sub(shown, text)
 
 
 @dataclass(frozen=True)

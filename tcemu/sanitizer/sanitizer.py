@@ -113,15 +113,15 @@ class Sanitizer:
     def __call__(self, event: Event) -> None:
         """Receive an event of the machine."""
         kind: Any = type(event)
-        told: Any = event  # which fields it has depends on its kind
+        of_kind: Any = event  # which fields it has depends on its kind
         if kind is Accesses:
-            self._take(told)
+            self._take(of_kind)
             return
         if kind is Accessed:
-            what = told.space, told.writes, told.order, told.collective, told.owner
-            handlers = self._handlers.get(told.by.block, _NONE).get(what)
+            what = of_kind.space, of_kind.writes, of_kind.order, of_kind.collective, of_kind.owner
+            handlers = self._handlers.get(of_kind.by.block, _NONE).get(what)
         elif kind is Issued:
-            handlers = self._handlers.get(told.by.block, _NONE).get(told.instruction.opcode)
+            handlers = self._handlers.get(of_kind.by.block, _NONE).get(of_kind.instruction.opcode)
         else:
             handlers = self._handlers.get(event.block, _NONE).get(kind)
         if handlers is None:
@@ -135,15 +135,15 @@ class Sanitizer:
         block = event.block
         if kind is BlockStarted and self.mode != "off":
             self._begin(event)  # type: ignore[arg-type]
-        found = self._watches.get(block)
-        if found is None:
+        watching = self._watches.get(block)
+        if watching is None:
             return
-        watch, cluster = found
+        watch, cluster = watching
         self._wgmma |= kind is WgmmaFenced or kind is WgmmaIssued or kind is Tcgen05Issued
-        told = event if cluster is None else cluster(event)
-        if told is not None:
-            for handle in watch.of(kind, told):
-                handle(told)
+        moved = event if cluster is None else cluster(event)
+        if moved is not None:
+            for handle in watch.of(kind, moved):
+                handle(moved)
         if kind is BlockEnded:
             del self._watches[block]
             self._batches.pop(block, None)
@@ -153,12 +153,12 @@ class Sanitizer:
 
     def _take(self, event: Accesses) -> None:
         """Note many accesses of a warp."""
-        found = self._watches.get(event.block)
-        if found is None:
+        watching = self._watches.get(event.block)
+        if watching is None:
             return
         batches = self._batches.get(event.block)
         if batches is None:
-            watch, cluster = found
+            watch, cluster = watching
             place, label = (0, int) if cluster is None else cluster.placing(event.block)
             batches = self._batches[event.block] = Batches(watch.block, watch, self, place, label)
         batches(event)
@@ -194,7 +194,7 @@ class Sanitizer:
         self._grid.members.setdefault(event.launch, []).append(block.neighbour.number)
         for launch in event.ended:
             row = block.neighbour.learn(self._grid.ends(launch))
-            for warp, lanes in enumerate(block.clocks.there):
+            for warp, lanes in enumerate(block.clocks.present):
                 block.clocks.acquire(warp, lanes, row)
         watch = Watch(block, self._places)
         watch.add(BarrierCompleted, block.flush)

@@ -83,10 +83,10 @@ class Shadow:
 
     def writes(self, cells: Array, strong: bool) -> list[Array]:
         """The last writes of cells and, if the new access is strong, the last weak writes too."""
-        found = [self.written[cells]]
+        marks = [self.written[cells]]
         if strong and self.weak is not None:
-            found.append(self.weak[cells])
-        return found
+            marks.append(self.weak[cells])
+        return marks
 
     def reads_at(self, cells: Array | slice) -> Array:
         """The last reads of cells, a row for each reader so far."""
@@ -97,20 +97,20 @@ class Shadow:
     def reads_of(self, reader: object) -> Array:
         """The last read of each cell by one reader: a warp, the wgmma of a warpgroup, or the bulk copies of a warp."""
         row = self.row_of(reader)  # which may add one
-        found: Array = self.reads[row]
-        return found
+        reads: Array = self.reads[row]
+        return reads
 
     def row_of(self, reader: object) -> int:
         """The number of a reader's row."""
-        found = self._rows.get(reader)
-        if found is None:
-            found = self._rows[reader] = len(self._rows)
+        row = self._rows.get(reader)
+        if row is None:
+            row = self._rows[reader] = len(self._rows)
             self.successive &= not (isinstance(reader, tuple) and reader[0] == "bulk")
-            if found == len(self._room):
-                more = np.zeros((max(found, _READERS), self._cells), np.int64)
-                self._room = np.concatenate([self._room, more]) if found else more
-            self.reads = self._room[: found + 1]
-        return found
+            if row == len(self._room):
+                more = np.zeros((max(row, _READERS), self._cells), np.int64)
+                self._room = np.concatenate([self._room, more]) if row else more
+            self.reads = self._room[: row + 1]
+        return row
 
     def cells(self, addresses: Array, size: int) -> tuple[Array, int]:
         """The cells (n * per,) of the `size` bytes at each of `addresses` (n,), and `per`, the cells per address.
@@ -118,12 +118,12 @@ class Shadow:
         Callers must not change them.
         """
         find = _cells if len(addresses) <= _FEW else _cells.__wrapped__
-        given = addresses.tobytes(), size
-        fits, found = find(*given, self.cell)
+        key = addresses.tobytes(), size
+        fits, cells = find(*key, self.cell)
         if fits < self.cell:
             self._split(fits)
-            _, found = find(*given, fits)
-        return found, size // self.cell
+            _, cells = find(*key, fits)
+        return cells, size // self.cell
 
     def tile(self, addresses: Array, size: int) -> Array:
         """The cells of a matrix operand's elements, each once, in order. Whole cells are not split.
@@ -132,10 +132,10 @@ class Shadow:
         """
         kept = self._tiles.get((id(addresses), size, self.cell))
         if kept is None:
-            found = self._cells_of(addresses, size)  # which may split cells
+            cells = self._cells_of(addresses, size)  # which may split cells
             if len(self._tiles) == _TILES:
                 self._tiles.clear()
-            kept = self._tiles[id(addresses), size, self.cell] = addresses, found
+            kept = self._tiles[id(addresses), size, self.cell] = addresses, cells
         return kept[1]
 
     def _cells_of(self, addresses: Array, size: int) -> Array:
@@ -152,8 +152,8 @@ class Shadow:
     def extent(self, cells: Array) -> str:
         """``bytes 0 to 63 of shared memory``: the bytes that cells span, with the elements if arrays have names."""
         first, last = int(cells.min()) * self.cell, (int(cells.max()) + 1) * self.cell - 1
-        told = self.names.elements(cells * self.cell, self.cell) if self.names else ""
-        return f"{byte_span(first, last)} of shared memory" + (f" ({told})" if told else "")
+        named = self.names.elements(cells * self.cell, self.cell) if self.names else ""
+        return f"{byte_span(first, last)} of shared memory" + (f" ({named})" if named else "")
 
     def _split(self, cell: int) -> None:
         """Make cells smaller."""

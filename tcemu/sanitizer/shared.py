@@ -209,13 +209,13 @@ class SharedMemory:
 
     def tell_blind(self, warp: int, rule: str, why: str = "", remedy: str = "") -> bool:
         """Report the bytes that a warp read before any write; return whether there were any."""
-        found = [record for record in self._blind if self._records.warp[record] == warp]
-        for record in found:
+        blind = [record for record in self._blind if self._records.warp[record] == warp]
+        for record in blind:
             what, here = self._blind.pop(record), self._earlier(record)
             message = f"{here.what} reads {what}, which nothing had written"
-            told = f"{message}, {why}" if why else message
-            self._block.report(rule, here.by, told, what=what, remedy=remedy, callers=here.callers)
-        return bool(found)
+            text = f"{message}, {why}" if why else message
+            self._block.report(rule, here.by, text, what=what, remedy=remedy, callers=here.callers)
+        return bool(blind)
 
     # ---------------------------------------------------------------------------------------- what is in order
 
@@ -223,8 +223,8 @@ class SharedMemory:
         """What the lanes know, as (row, which accesses are those of lanes that know it, or None for all)."""
         if not self._clocks.partial[by.warp]:
             return [(self._clocks.rows[by.warp], None)]
-        found = self._clocks.common(by.warp, by.active)
-        return [(row, np.isin(lanes, lanes_in(mask))) for mask, row in found]
+        parts = self._clocks.common(by.warp, by.active)
+        return [(row, np.isin(lanes, lanes_in(mask))) for mask, row in parts]
 
     def _all_read(self, reads: Array, row: Array) -> bool:
         """Whether the latest read of each reader (a row of marks) is known to have ended, as are those before it."""
@@ -240,13 +240,13 @@ class SharedMemory:
         """Which reads precede a write by these lanes even without synchronisation."""
         records, record = self._records, marks >> 5
         mine = (records.warp[record] == warp) & (records.lanewise[record] == 1)
-        done = (marks & 31 == lanes) | (records.clock[record] < self._clocks.met[warp])
+        done = (marks & 31 == lanes) | (records.clock[record] < self._clocks.all_issued[warp])
         return np.asarray((mine & done) | self._met(marks, row))
 
     def _met(self, marks: Array, row: Array) -> Array:
         """Which marks are reads that all lanes of their warp are known to have passed."""
         records, record = self._records, marks >> 5
-        known = row[self._clocks.met_base + records.warp[record]] > records.clock[record]
+        known = row[self._clocks.issued_base + records.warp[record]] > records.clock[record]
         return np.asarray(known & (records.lanewise[record] == 1))
 
     def _unfenced(self, record: int, prior: Array) -> Array:
@@ -329,21 +329,21 @@ class SharedMemory:
                 return  # the reader has waited, but for a phase that completed without the copy
         self._tell(verdict, read, write, cells, "reads", did)
 
-    def _is_object(self, here: Side, there: Side, cells: Array) -> bool:
+    def _is_object(self, here: Side, other: Side, cells: Array) -> bool:
         """Report an ordinary access to an mbarrier; return whether it is one."""
-        if self._records.kind[there.record] != Kind.OBJECT:
+        if self._records.kind[other.record] != Kind.OBJECT:
             return False
         verdict = Verdict("mbarrier-object", "until mbarrier.inval, only mbarrier operations may access them")
-        self._tell(verdict, here, there, cells, "accesses", "made an mbarrier of")
+        self._tell(verdict, here, other, cells, "accesses", "made an mbarrier of")
         return True
 
     def _by_record(self, marks: Array, places: Array, record: int) -> list[Array]:
         """Places grouped by record, other warps than `record`'s first, without pairs of strong accesses."""
         if not len(places):
             return []
-        found = marks[places] >> 5
-        order = sorted(np.unique(found).tolist(), key=lambda each: self._records.same_warps(each, record))
-        return [places[found == each] for each in order if not self._records.together(each, record)]
+        records = marks[places] >> 5
+        order = sorted(np.unique(records).tolist(), key=lambda each: self._records.same_warps(each, record))
+        return [places[records == each] for each in order if not self._records.together(each, record)]
 
     def _earlier(self, record: int) -> Earlier:
         return Earlier(self._records.by[record], self._records.opcode[record], self._records.callers[record])
@@ -351,16 +351,16 @@ class SharedMemory:
     def _tell(self, verdict: Verdict, side: Side, other: Side, cells: Array, does: str, did: str) -> None:
         if verdict.rule.endswith("-race") and self._unacquired(side, other):
             verdict = replace(verdict, cause=UNACQUIRED, remedy=ACQUIRE)
-        here, there = self._earlier(side.record), self._earlier(other.record)
+        here, earlier = self._earlier(side.record), self._earlier(other.record)
         if RESERVED in (what := self._shadow.extent(cells)):
             return
-        message = f"{here.what} {does} {what}; {there.what} of {self._naming.who(other)} {did} them: {verdict.cause}"
+        message = f"{here.what} {does} {what}; {earlier.what} of {self._naming.who(other)} {did} them: {verdict.cause}"
         ways = self._block.explained(other.record, side.record)
-        vain = [self._block.in_vain.get(each.by.warp, "") for each in (there, here)]
+        vain = [self._block.in_vain.get(each.by.warp, "") for each in (earlier, here)]
         message = "; ".join(dict.fromkeys([message, *filter(None, ways + vain)]))
         lanes = (side.lane,) if self._records.lanewise[side.record] else ()
         remedy = verdict.remedy or self._naming.remedy(verdict.rule, side, other)
-        report = Report(verdict.rule, message, here.by, what, there, lanes, remedy=remedy, weight=verdict.weight)
+        report = Report(verdict.rule, message, here.by, what, earlier, lanes, remedy=remedy, weight=verdict.weight)
         report.callers = self._records.callers[side.record]
         if verdict.weight == "hint":
             self._block.hint(report)
@@ -374,8 +374,8 @@ class SharedMemory:
     def _unacquired(self, side: Side, other: Side) -> bool:
         """Whether an access would be ordered after the other one, had its lane acquired all that it has found."""
         records, last = self._records, int(self._records.column[other.record]) + 31
-        found = self._block.fences.unacquired(records.by[side.record].warp, side.lane)
-        return any(last < len(row) and records.knows(row, other.record, other.lane) for row in found)
+        rows = self._block.fences.unacquired(records.by[side.record].warp, side.lane)
+        return any(last < len(row) and records.knows(row, other.record, other.lane) for row in rows)
 
     # ---------------------------------------------------------------------------------------- marks
 

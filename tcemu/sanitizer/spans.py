@@ -31,16 +31,16 @@ class Runs:
     def of(cls, addresses: Array, size: int) -> Runs:
         """The runs that `size` bytes at each of the addresses make."""
         runs = fastest().runs
-        found = runs(addresses, size)
-        return cls(*(found if found.size else runs(_once(np.sort(addresses)), size)))
+        pairs = runs(addresses, size)
+        return cls(*(pairs if pairs.size else runs(_once(np.sort(addresses)), size)))
 
     def units(self, size: int) -> Array:
         """The numbers (n,) of the units of `size` bytes that have a byte of these."""
         low, high = self.first // size, -(-self.end // size)
         counts = high - low
         starts = np.repeat(low - np.cumsum(counts) + counts, counts.astype(np.intp, copy=False))
-        found = starts + np.arange(len(starts), dtype=np.int64)
-        return found if len(low) < 2 else _once(found)
+        units = starts + np.arange(len(starts), dtype=np.int64)
+        return units if len(low) < 2 else _once(units)
 
     @property
     def key(self) -> tuple[bytes, bytes]:
@@ -53,9 +53,9 @@ class Runs:
         return np.asarray((before >= 0) & (self.end[before] > first))
 
 
-def _once(found: Array) -> Array:
+def _once(numbers: Array) -> Array:
     """Each of the numbers, which are in order, once; np.unique would look them up in a table, which takes longer."""
-    return np.concatenate([found[:1], found[1:][np.diff(found) > 0]])
+    return np.concatenate([numbers[:1], numbers[1:][np.diff(numbers) > 0]])
 
 
 @dataclass(eq=False, slots=True)
@@ -124,5 +124,5 @@ class Spans:
         if high <= self.first or low >= self.end:
             return []
         count = len(self._made)
-        found = np.flatnonzero((self._low[:count] < high) & (self._high[:count] > low))
-        return [self._made[number] for number in found.tolist()]
+        numbers = np.flatnonzero((self._low[:count] < high) & (self._high[:count] > low))
+        return [self._made[number] for number in numbers.tolist()]

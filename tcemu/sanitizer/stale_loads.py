@@ -60,7 +60,7 @@ class StaleLoads:
         self._last: dict[int, tuple[Site, int, bytes]] = {}
         self._loaded: dict[tuple[int, Site], set[bytes]] = {}
         #: reports, each with what has found the later store
-        self._found: list[tuple[_Seen, Report]] = []
+        self._held_back: list[tuple[_Seen, Report]] = []
         self.handlers: Handlers = {
             Accessed: ForAccesses(self._accessed, lambda access: bool(access.order)),
             **dict.fromkeys((BlockEnded, Stuck, Faulted), self._end),
@@ -83,12 +83,12 @@ class StaleLoads:
         number, mine, places = next(self._numbers), self._neighbour.number, event.addresses.copy()
         this = StrongWrite(number, mine, called(by, EVENT), event.opcode, time, published, places, event.lanes)
         for address in event.addresses.tolist():
-            there = written.get(address)
-            if there is None or not (atomic or there[-1] is this):
-                there = written[address] = []  # a deque would take some 700 bytes more
-            if not there or there[-1] is not this:
-                there.append(this)
-                del there[:-_MOST]
+            latest = written.get(address)
+            if latest is None or not (atomic or latest[-1] is this):
+                latest = written[address] = []  # a deque would take some 700 bytes more
+            if not latest or latest[-1] is not this:
+                latest.append(this)
+                del latest[:-_MOST]
 
     def _load(self, event: Accessed, written: dict[int, list[StrongWrite]], atomic: bool) -> None:
         by = event.by
@@ -129,19 +129,20 @@ class StaleLoads:
         if own or not len(both) or not self._comes_after(event, address, seen):
             return False
         columns, published = THREAD + 32 * write.by.warp + both, seen.write.published
-        told = published is not None and (published[columns] > write.time).all()
-        if (told and seen.meant) or self._knows(event, address, write, columns):
+        released = published is not None and (published[columns] > write.time).all()
+        if (released and seen.meant) or self._knows(event, address, write, columns):
             return False
         who = write.by._replace(warp=Labelled(write.by.warp, f"{write.by.warp} of block {write.by.block}"))
-        missing = f"{'acquire' if told else 'release'} and no fence is between the two {'loads' if told else 'stores'}"
+        missing, accesses = ("acquire", "loads") if released else ("release", "stores")
         message = (
             f"{event.opcode} may not find what {write.opcode} of warp {who.warp}, lane {both[0]} stored, although the "
-            f"load at {seen.by.site} has found a later store of the same thread: no {missing}"
+            f"load at {seen.by.site} has found a later store of the same thread: no "
+            f"{missing} and no fence is between the two {accesses}"
         )
         report = Report("stale-load", message, by, f"{event.space} memory", Earlier(who, write.opcode))
-        if told:
+        if released:
             report.weight, report.remedy = "hint", _ACQUIRE
-        self._found.append((seen, report))
+        self._held_back.append((seen, report))
         return True
 
     def _comes_after(self, event: Accessed, address: int, seen: _Seen) -> bool:
@@ -161,8 +162,8 @@ class StaleLoads:
 
     def _end(self, _: object) -> None:
         """Report what was found. Whether a line loads again shows only when it has been executed often enough."""
-        found, self._found = self._found, []
-        for seen, report in found:
+        held, self._held_back = self._held_back, []
+        for seen, report in held:
             repeated = self._again if seen.meant else self._polls
             if (seen.meant or seen.by.site in self._polls) and report.site not in repeated:
                 self._block.tell(report)

@@ -94,13 +94,13 @@ def misplaced(
     if not wrong.any():
         return None
     try:
-        found = fit(where, 8 * size)
+        fitted = fit(where, 8 * size)
     except LayoutError:
         return None
-    if not found.ways and found.rows is None:
+    if not fitted.ways and fitted.rows is None:
         return None
     mn, k = divmod(int(np.flatnonzero(wrong)[0]), taken.shape[1])
-    return Misplaced((mn, k), int(where[mn, k]), int(wanted[mn, k]), found)
+    return Misplaced((mn, k), int(where[mn, k]), int(wanted[mn, k]), fitted)
 
 
 def _steps(lined: Array, size: int, source: Source) -> tuple[int, int] | None:
@@ -134,17 +134,17 @@ def _orderly(taken: Array, known: Array, source: Source, mn_major: bool, repeats
 
 def _packed(lines: Array, count: int) -> bool:
     """Whether these are lines one after the other, with 8 of the `count` lines of a tile each, or more."""
-    there = len(np.unique(lines))
-    return there <= max(count // _LINES, 1) and int(lines.max() - lines.min()) + 1 == there
+    distinct = len(np.unique(lines))
+    return distinct <= max(count // _LINES, 1) and int(lines.max() - lines.min()) + 1 == distinct
 
 
 def _of_one(numbers: Array, known: Array, axis: int, repeats: bool) -> bool:
     """Whether each row (axis 0) or column (1) has one number, which no other has unless that `repeats`."""
     low = np.where(known, numbers, 1 << 62).min(axis=1 - axis)
     high = np.where(known, numbers, -1).max(axis=1 - axis)
-    there = high >= 0
-    apart = repeats or len(np.unique(low[there])) == np.count_nonzero(there)
-    return apart and bool((low[there] == high[there]).all())
+    rows = high >= 0
+    apart = repeats or len(np.unique(low[rows])) == np.count_nonzero(rows)
+    return apart and bool((low[rows] == high[rows]).all())
 
 
 class _Places:
@@ -291,28 +291,28 @@ class StoredTiles:
         if source is None:
             return
         repeats = not (tile.descriptor.sbo and (tile.descriptor.lbo or tile.descriptor.swizzle))
-        found = misplaced(tile.matrix, tile.size, origins, source, mn_major=tile.major == "MN", repeats=repeats)
-        if found is not None:
-            self._report(tile, source, found)
+        mistake = misplaced(tile.matrix, tile.size, origins, source, mn_major=tile.major == "MN", repeats=repeats)
+        if mistake is not None:
+            self._report(tile, source, mistake)
 
-    def _report(self, tile: _Tile, source: Source, found: Misplaced) -> None:
-        shadow, at, role = self._block.shadow, int(tile.matrix[found.element]), tile.role
+    def _report(self, tile: _Tile, source: Source, mistake: Misplaced) -> None:
+        shadow, at, role = self._block.shadow, int(tile.matrix[mistake.element]), tile.role
         what = shadow.extent(shadow.tile(tile.matrix.reshape(-1), tile.size))
-        record = self._writer(found.wanted)
+        record = self._writer(mistake.wanted)
         axes = "(n, k)" if role == "b" else "(m, k)"
         message = (
             f"{tile.instruction} reads {role.upper()} from {what} in another layout than "
-            f"{self._block.records.opcode[record]} wrote them in: for element {axes} = {found.element} it takes "
+            f"{self._block.records.opcode[record]} wrote them in: for element {axes} = {mistake.element} it takes "
             f"{shadow.place(at, tile.size)}, which hold {source.element(int(self._origins.now()[at]))}; "
-            f"{source.element(found.origin)} is at {shadow.place(found.wanted, tile.size)}"
+            f"{source.element(mistake.origin)} is at {shadow.place(mistake.wanted, tile.size)}"
         )
-        ways = sorted(found.fit.ways, key=lambda way: way.major != tile.major)
-        remedy = f"No descriptor reads the tile as it is: {found.fit.advice()}."
+        ways = sorted(mistake.fit.ways, key=lambda way: way.major != tile.major)
+        remedy = f"No descriptor reads the tile as it is: {mistake.fit.advice()}."
         rule = "tile-layout"
         if ways:
             right, other = ways[0].descriptor, ways[0].major
             same = "" if other == tile.major else f"{other}-major, "
-            remedy = f"The tile needs {same}{_told(right)}; this descriptor has {_told(tile.descriptor)}."
+            remedy = f"The tile needs {same}{_in_words(right)}; this descriptor has {_in_words(tile.descriptor)}."
             if right.base_offset != tile.descriptor.base_offset:
                 remedy += (
                     f" A swizzle goes by addresses: begin the tile at a multiple of {_ATOM}, or swizzle by them, too."
@@ -327,16 +327,16 @@ class StoredTiles:
             return
         for addresses in event.addresses.reshape(-1, _LINES):
             source, origins = self._origins.at(int(addresses[0])), self._origins.now()
-            found = source and exchanged(addresses, origins, source)
-            if source is None or found is None:
+            mistake = source and exchanged(addresses, origins, source)
+            if source is None or mistake is None:
                 continue
-            row, wanted = found
+            row, wanted = mistake
             at = int(addresses[row])
-            first, there, right = (source.element(int(origins[each])) for each in (addresses[0], at, wanted))
+            first, taken, right = (source.element(int(origins[each])) for each in (addresses[0], at, wanted))
             record, place = self._writer(wanted), self._block.shadow.place
             message = (
                 f"{event.opcode} reads a tile with another swizzle than {self._block.records.opcode[record]} wrote it "
-                f"with: for row {row} of a matrix it takes {place(at, _UNIT)}, which begin with {there}, "
+                f"with: for row {row} of a matrix it takes {place(at, _UNIT)}, which begin with {taken}, "
                 f"though row 0 begins with {first}; {right} is at {place(wanted, _UNIT)}"
             )
             remedy = "Compute the addresses of the loads with the swizzle that those of the stores have."
@@ -355,7 +355,7 @@ class StoredTiles:
         self._block.report(rule, by, message, what=what, earlier=earlier, remedy=remedy)
 
 
-def _told(descriptor: Descriptor) -> str:
+def _in_words(descriptor: Descriptor) -> str:
     """``LBO 16, SBO 1024 and a swizzle of 128 bytes``."""
     swizzle = f"a swizzle of {descriptor.swizzle} bytes" if descriptor.swizzle else "no swizzle"
     base = f" with base offset {descriptor.base_offset}" if descriptor.base_offset else ""

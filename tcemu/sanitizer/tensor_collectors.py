@@ -20,10 +20,10 @@ class Collectors:
     def use(self, operation: Tcgen05) -> None:
         """Report a product that uses a buffer which nothing has filled, or which holds another matrix."""
         words, family = operation.instruction.words, operation.instruction.family
-        given = words.get("collector_a") or words.get("collector_b") or _DEFAULT.get(family, "")
-        if not given:
+        word = words.get("collector_a") or words.get("collector_b") or _DEFAULT.get(family, "")
+        if not word:
             return
-        _, buffer, verb = given.split("::")
+        _, buffer, verb = word.split("::")
         key = operation.by.warp, buffer
         if verb in ("use", "lastuse"):
             self._check(operation, buffer, verb, self._filled.get(key))

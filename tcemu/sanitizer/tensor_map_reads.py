@@ -69,7 +69,7 @@ class TensorMapReads:
 
     def _end(self, copy: Copy) -> tuple[int, int]:
         """The agent that shows that a copy has ended, and the number to be passed."""
-        here = self._block.section(Mbarriers).found.get(copy.mbarrier)
+        here = self._block.section(Mbarriers).live.get(copy.mbarrier)
         if here is not None:
             return here.column, copy.phase
         return self._groups.join(copy.by), copy.group

@@ -51,9 +51,9 @@ class TensorMaps:
             return
         opcode = f"{event.instruction.opcode} (its tensor map)"
         access = GlobalAccess(self._neighbour.number, by, opcode, False, WEAK)
-        found = {(int(mark) >> 5, int(mark) & 31) for mark in np.unique(prior[prior > 0])}
-        if not any(self._unfenced(event, access, number, lane) for number, lane in sorted(found)):
-            for number in {number for number, _ in found if self._together(access, number)}:
+        accesses = {(int(mark) >> 5, int(mark) & 31) for mark in np.unique(prior[prior > 0])}
+        if not any(self._unfenced(event, access, number, lane) for number, lane in sorted(accesses)):
+            for number in {number for number, _ in accesses if self._together(access, number)}:
                 prior[prior >> 5 == number] = 0
             lanes = np.full(len(cells), lanes_in(by.active)[0])
             self._races.compare(access, prior, cells, lanes, None)
@@ -69,10 +69,10 @@ class TensorMaps:
             return
         _, prior = self._writes(event.address)
         last = self._grid.accesses.made[int(prior.max()) >> 5] if prior.any() else None
-        told = "" if prior.any() else "; no thread of this launch has written there"
-        earlier = Earlier(last.told, last.opcode, last.callers) if last else None
+        no_writer = "" if prior.any() else "; no thread of this launch has written there"
+        earlier = Earlier(last.origin, last.opcode, last.callers) if last else None
         what = f"the tensor map at {event.address}"
-        self._block.report("not-a-tensor-map", event.by, event.message + told, what=what, earlier=earlier)
+        self._block.report("not-a-tensor-map", event.by, event.message + no_writer, what=what, earlier=earlier)
 
     def _together(self, access: GlobalAccess, number: int) -> bool:
         """Whether all lanes of the copy's own warp wrote together: tensormap.cp_fenceproxy, which is .aligned."""
@@ -100,7 +100,7 @@ class TensorMaps:
             f"{event.instruction} uses the tensor map at {event.place}, which {write.opcode} of {write.who}, "
             f"lane {lane} wrote: {cause}"
         )
-        earlier = Earlier(write.told, write.opcode, write.callers)
+        earlier = Earlier(write.origin, write.opcode, write.callers)
         what = f"the tensor map at {event.place}"
         self._block.tell(Report("proxy-fence-missing", message, event.by, what, earlier, remedy=_FIX))
         return True

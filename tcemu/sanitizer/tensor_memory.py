@@ -82,25 +82,25 @@ class TensorMemories:
     # ---------------------------------------------------------------------------------------- operations
 
     def _issue(self, event: Tcgen05Issued) -> None:
-        told, by = event.operation, event.operation.by
-        op = Op(told, self._clocks.time[by.warp])
+        operation, by = event.operation, event.operation.by
+        op = Op(operation, self._clocks.time[by.warp])
         if op.moves:
-            self._warps[by.warp].moves[id(told)] = op
+            self._warps[by.warp].moves[id(operation)] = op
         else:
-            op.agent = self._agent(by.warp, by.active, told.group)
+            op.agent = self._agent(by.warp, by.active, operation.group)
             op.commits = self._commits[op.agent]
             self._check_elected(op)
-            self._collectors.use(told)
-            self._pairs.use(told)
+            self._collectors.use(operation)
+            self._pairs.use(operation)
             op.follows({use.op for use in self._uses if use.op.warp == by.warp})
             self._read_shared(op)
             self._check_aliases(op)
             self._check_written(op)
-        written = {id(area) for area in told.writes}
-        for area in told.reads:
+        written = {id(area) for area in operation.writes}
+        for area in operation.reads:
             if id(area) not in written:
                 self._use(Use.of(op, area, False))
-        for area in told.writes:
+        for area in operation.writes:
             self._use(Use.of(op, area, True))
             self._written[area.block][np.ix_(area.lanes, area.columns)] = True
 
@@ -120,9 +120,9 @@ class TensorMemories:
         for op in self._warps[by.warp].unfenced:  # a commit implies the fence
             op.before = self._clocks.time[by.warp] - 1
         self._warps[by.warp].unfenced.clear()
-        found = row.copy() if agent < len(row) else np.pad(row, (0, agent + 1 - len(row)))
-        found[agent] = self._commits[agent]
-        return found
+        known = row.copy() if agent < len(row) else np.pad(row, (0, agent + 1 - len(row)))
+        known[agent] = self._commits[agent]
+        return known
 
     def _wait(self, event: Tcgen05Waited) -> None:
         warp, now = self._warps[event.by.warp], self._clocks.time[event.by.warp]
@@ -141,12 +141,12 @@ class TensorMemories:
             warp.unfenced.clear()
             self._mbarriers.before[by.warp] = self._clocks.release(by.warp, by.active)
             return
-        for row in self._found(by):  # by relaxed waits, which the fence completes
+        for row in self._unacquired(by):  # by relaxed waits, which the fence completes
             self._clocks.acquire(by.warp, by.active, row)
         view = self._clocks.view(by.warp, by.active)
         warp.after = view if warp.after is None else joined(warp.after, view)
 
-    def _found(self, by: By) -> list[Array]:
+    def _unacquired(self, by: By) -> list[Array]:
         """What the lanes have found by relaxed operations."""
         fences = self._block.fences
         return [row for lane in lanes_in(by.active).tolist() for row in fences.unacquired(by.warp, lane)]
@@ -155,20 +155,20 @@ class TensorMemories:
 
     def _use(self, new: Use) -> None:
         """Compare a use with those of the same cells before it, and remember it."""
-        kept, told = list[Use](), False
+        kept, reported = list[Use](), False
         for old in self._uses:
-            if old.op is not new.op and (old.writes or new.writes) and not told and old.meets(new):
+            if old.op is not new.op and (old.writes or new.writes) and not reported and old.meets(new):
                 finding = self._compare(old.op, new.op)
                 if finding is not None:
                     self._tell(finding, old, new)
-                    told = True
+                    reported = True
             if old.op is new.op or not new.stands_for(old):
                 kept.append(old)
         self._uses = [*kept, new]
 
     def _compare(self, old: Op, new: Op) -> _Finding | None:
         """What is wrong with an operation that uses cells which an earlier one uses, too."""
-        by = new.told.by
+        by = new.operation.by
         if old in new.after:
             return None
         if old.moves and old.warp == by.warp:
@@ -187,24 +187,24 @@ class TensorMemories:
         return _Finding("tcgen05-fence", why)
 
     def _unwaited(self, old: Op) -> _Finding:
-        return _Finding("tcgen05-wait", f"no tcgen05.wait::{old.told.kind} of warp {old.warp} has covered it")
+        return _Finding("tcgen05-wait", f"no tcgen05.wait::{old.operation.kind} of warp {old.warp} has covered it")
 
     def _unordered(self, old: Op, by: By, row: Array) -> _Finding:
         """Why an operation may still be under way, for lanes that know `row`."""
-        for found in self._found(by):
-            if old.ended(joined(row, found)):
+        for acquired in self._unacquired(by):
+            if old.ended(joined(row, acquired)):
                 why = "the wait on the mbarrier is .relaxed, and no tcgen05.fence::after_thread_sync follows it"
                 return _Finding("tcgen05-fence", why, weight="error")
         if not old.begun(row):
             return _Finding("tcgen05-race", f"nothing orders warp {by.warp} and warp {old.warp}")
         if old.moves:
             return self._unwaited(old)
-        thread = f"lane {lanes_of(old.told.by.active)[0]} of warp {old.warp}"
+        thread = f"lane {lanes_of(old.operation.by.active)[0]} of warp {old.warp}"
         last = self._committed
         if self._commits[old.agent] > old.commits:
             why = f"warp {by.warp} has not waited for the phase of the mbarrier at which tcgen05.commit arrives for it"
             return _Finding("tcgen05-unwaited", why)
-        if last is not None and (last.warp, last.active) != (old.warp, old.told.by.active):
+        if last is not None and (last.warp, last.active) != (old.warp, old.operation.by.active):
             where = f"warp {last.warp}, {many('lane', lanes_of(last.active))}, at {last.site}"
             why = f"{thread} issued it and has not committed it; the tcgen05.commit of {where}, covers only its own"
             return _Finding("tcgen05-commit", why)
@@ -215,14 +215,14 @@ class TensorMemories:
         return "Tensor Memory" + (f" of block {block}" if len(self._block.numbers) > 1 else "")
 
     def _tell(self, finding: _Finding, old: Use, new: Use) -> None:
-        by, did = new.op.told.by, old.op
+        by, did = new.op.operation.by, old.op
         lanes, columns = _span(old.lanes & new.lanes), _span(old.columns & new.columns)
         what = f"lanes {lanes} and columns {columns} of {self._of(new.block)}"
         does = "writes" if new.writes else "reads"
         before = "writes" if old.writes else "reads"
         message = f"{new.op.name} {does} {what}, which {did.name} of warp {did.warp} {before}: {finding.why}"
         self._block.report(
-            finding.rule, by, message, what=what, earlier=Earlier(did.told.by, did.name), remedy=finding.remedy,
+            finding.rule, by, message, what=what, earlier=Earlier(did.operation.by, did.name), remedy=finding.remedy,
             weight=finding.weight,
         )  # fmt: skip
 
@@ -230,28 +230,28 @@ class TensorMemories:
 
     def _check_elected(self, op: Op) -> None:
         """Report an instruction that several lanes execute: each of them issues it."""
-        warp, by = self._warps[op.warp], op.told.by
+        warp, by = self._warps[op.warp], op.operation.by
         last, warp.latest = warp.latest, op
-        if last is None or last.told.by.site is not by.site or last.told.by.active == by.active:
+        if last is None or last.operation.by.site is not by.site or last.operation.by.active == by.active:
             return
-        if last.issued == op.issued and last.told.instruction is op.told.instruction:
+        if last.issued == op.issued and last.operation.instruction is op.operation.instruction:
             message = f"more than one lane executes {op.name}, and each of them issues the operation"
-            self._block.report("tcgen05-elect", by._replace(active=last.told.by.active | by.active), message)
+            self._block.report("tcgen05-elect", by._replace(active=last.operation.by.active | by.active), message)
 
     def _check_aliases(self, op: Op) -> None:
         """Report D in cells that the same mma reads as another operand."""
-        written = [Use.of(op, each, True) for each in op.told.writes]
-        for area in op.told.reads:
+        written = [Use.of(op, each, True) for each in op.operation.writes]
+        for area in op.operation.reads:
             read = Use.of(op, area, False)
             for each in written if area.role != "d" else ():
-                if read.meets(each) and op.told.kind == "mma":
+                if read.meets(each) and op.operation.kind == "mma":
                     what = f"columns {_span(read.columns & each.columns)} of {self._of(read.block)}"
                     message = f"{op.name} has {_ROLES.get(area.role, area.role)} and D in the same cells: {what}"
-                    self._block.report("tcgen05-alias", op.told.by, message, what=what)
+                    self._block.report("tcgen05-alias", op.operation.by, message, what=what)
 
     def _check_written(self, op: Op) -> None:
         """Report operands in cells that nothing has written."""
-        for area in op.told.reads:
+        for area in op.operation.reads:
             missing = ~self._written[area.block][np.ix_(area.lanes, area.columns)]
             if missing.any():
                 columns = area.columns[missing.any(axis=0)]
@@ -260,13 +260,13 @@ class TensorMemories:
                 adds = ", as enable-input-d says," if area.role == "d" else ""
                 message = f"{op.name} reads {role}{adds} in {what}, which nothing has written"
                 remedy = "" if area.role == "d" else _WRITE.format(role=role)
-                self._block.report("tcgen05-undefined", op.told.by, message, what=what, remedy=remedy)
+                self._block.report("tcgen05-undefined", op.operation.by, message, what=what, remedy=remedy)
 
     def _read_shared(self, op: Op) -> None:
         """Read the operands in shared memory, through the async proxy."""
-        by = op.told.by
+        by = op.operation.by
         row = self._clocks.view(by.warp, by.active)
-        for role, _, addresses, size in op.told.shared:
+        for role, _, addresses, size in op.operation.shared:
             what = f"{op.name} ({role.upper()})"
             record = self._block.records.agent(by, what, Kind.TCGEN05, op.agent, op.commits)
             cells = self._block.shadow.tile(addresses, size)
@@ -275,14 +275,14 @@ class TensorMemories:
     def _touch(self, event: Touched) -> None:
         """Report registers of a pending tcgen05.ld."""
         for op in self._warps[event.by.warp].moves.values():
-            registers = op.told.registers
-            if op.told.kind != "ld" or registers is None or registers.bank is not event.registers.bank:
+            registers = op.operation.registers
+            if op.operation.kind != "ld" or registers is None or registers.bank is not event.registers.bank:
                 continue
             if not set(registers.numbers).isdisjoint(event.numbers):
                 does = "writes" if event.writes else "reads"
                 message = f"the kernel {does} registers of {op.name} before tcgen05.wait::ld"
                 self._block.report(
-                    "tcgen05-wait", event.by, message, what="registers", earlier=Earlier(op.told.by, op.name)
+                    "tcgen05-wait", event.by, message, what="registers", earlier=Earlier(op.operation.by, op.name)
                 )
 
     # ---------------------------------------------------------------------------------------- columns
@@ -304,7 +304,7 @@ class TensorMemories:
             finding = self._unwaited(op) if own else self._unordered(op, by, row)
             what = f"columns {span(first, last - 1)} of {self._of(event.block)}"
             message = f"{event.instruction} frees {what}, which {op.name} of warp {op.warp} uses: {finding.why}"
-            self._block.report(finding.rule, by, message, what=what, earlier=Earlier(op.told.by, op.name))
+            self._block.report(finding.rule, by, message, what=what, earlier=Earlier(op.operation.by, op.name))
             break
         self._uses = [old for old in self._uses if old not in users]
         self._pairs.free(event)

@@ -68,15 +68,15 @@ class Pairs:
         return row if passed is None else joined(row, passed)
 
     def _check(self, by: By, instruction: Instruction, peer: int, columns: tuple[int, int]) -> None:
-        found = next((each for each in self._held[peer] if each.start <= columns[0] < each.end), None)
-        if found and self._clocks.passed(self._known(by), found.by.warp, found.by.active, found.time):
+        held = next((each for each in self._held[peer] if each.start <= columns[0] < each.end), None)
+        if held and self._clocks.passed(self._known(by), held.by.warp, held.by.active, held.time):
             return
         frees = instruction.family == "tcgen05.dealloc"
         what = f"columns {span(*columns)} of block {peer}"
         message = (
             f"{instruction} {'frees' if frees else 'uses'} {what}, and nothing shows that its tcgen05.alloc has ended"
         )
-        earlier = Earlier(found.by, "tcgen05.alloc") if found else None
+        earlier = Earlier(held.by, "tcgen05.alloc") if held else None
         remedy = _MEET.format(f"{name_of(instruction.opcode)}, after both have allocated")
         self._block.report("tcgen05-pair", by, message, what=what, earlier=earlier, remedy=remedy)
 

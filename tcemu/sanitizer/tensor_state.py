@@ -25,7 +25,7 @@ class Op:
     after that.
     """
 
-    told: Tcgen05
+    operation: Tcgen05
     issued: int
     agent: int = -1
     commits: int = 0
@@ -37,28 +37,28 @@ class Op:
     @property
     def warp(self) -> int:
         """Its warp."""
-        return self.told.by.warp
+        return self.operation.by.warp
 
     @property
     def moves(self) -> bool:
         """Whether it is a ld or st."""
-        return self.told.kind in MOVES
+        return self.operation.kind in MOVES
 
     @property
     def name(self) -> str:
         """Its opcode."""
-        return self.told.instruction.opcode
+        return self.operation.instruction.opcode
 
     def follows(self, live: set[Op]) -> None:
         """Note which operations of its warp the manual orders before it, directly or by others."""
         for each in live:
-            if each is not self and pipelined(each.told, self.told):
+            if each is not self and pipelined(each.operation, self.operation):
                 self.after |= {each} | (each.after & live)
 
     def latest(self, row: Array) -> int:
         """Up to which time of its warp `row` knows what its thread has done; any of its lanes, if it is of a warp."""
         first = THREAD + 32 * self.warp
-        return int(row[first + lanes_in(self.told.by.active)].max())
+        return int(row[first + lanes_in(self.operation.by.active)].max())
 
     def begun(self, row: Array) -> bool:
         """Whether `row` knows that it was issued."""
@@ -118,9 +118,9 @@ class Use:
 @lru_cache(maxsize=4096)
 def mask_of(numbers: bytes, count: int) -> int:
     """Numbers, as the bytes of int64, as the bits of one."""
-    there = np.zeros(count, bool)
-    there[np.frombuffer(numbers, np.int64)] = True
-    return int.from_bytes(np.packbits(there, bitorder="little").tobytes(), "little")
+    present = np.zeros(count, bool)
+    present[np.frombuffer(numbers, np.int64)] = True
+    return int.from_bytes(np.packbits(present, bitorder="little").tobytes(), "little")
 
 
 @dataclass(slots=True)

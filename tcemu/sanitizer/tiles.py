@@ -63,8 +63,8 @@ class Box:
         first, numbers = self._numbers
         units = addresses // self.size - first
         inside = (units >= 0) & (units < len(numbers))
-        found = numbers[np.where(inside, units, 0)]
-        return np.where(inside & (found >= 0), found * self.size + addresses % self.size, -1)
+        positions = numbers[np.where(inside, units, 0)]
+        return np.where(inside & (positions >= 0), positions * self.size + addresses % self.size, -1)
 
     def address(self, position: int) -> int:
         """Where a byte of the box lies."""
@@ -72,11 +72,11 @@ class Box:
 
     def digits(self, positions: Array) -> list[Array]:
         """The byte of the line, and the number of the line in each further dimension."""
-        found = []
+        digits = []
         for count in self.counts[:-1]:
-            found.append(positions % count)
+            digits.append(positions % count)
             positions = positions // count
-        return [*found, positions]
+        return [*digits, positions]
 
 
 class Boxes:
@@ -125,10 +125,10 @@ def misread(addresses: Array, size: int, owners: Array, boxes: Boxes, *, mn_majo
         if box is not None and box.tensor_map == home.tensor_map
     ]
     for part in parts:
-        if part.there.any() and not part.fits():
+        if part.held.any() and not part.fits():
             return _first(part, addresses, mn_major=mn_major)
-    found = parts[0].left(parts[1:])
-    return None if found is None else _first(parts[0], addresses, mn_major=mn_major, beyond=found)
+    beyond = parts[0].left(parts[1:])
+    return None if beyond is None else _first(parts[0], addresses, mn_major=mn_major, beyond=beyond)
 
 
 class _Part:
@@ -137,8 +137,8 @@ class _Part:
     def __init__(self, record: int, box: Box, addresses: Array, owned: Array, size: int) -> None:
         self.record, self.box, self.size = record, box, size
         positions = box.positions(addresses)
-        self.there, self.outside = owned & (positions >= 0), positions < 0
-        self.positions = np.where(self.there, positions, 0)
+        self.held, self.outside = owned & (positions >= 0), positions < 0
+        self.positions = np.where(self.held, positions, 0)
         self.digits = box.digits(self.positions)
         self.digits[0] = self.digits[0] // size
 
@@ -147,27 +147,27 @@ class _Part:
         return [bool((self._most(digit, along) > self._least(digit, along)).any()) for digit in self.digits]
 
     def _least(self, digit: Array, along: int) -> Array:
-        return np.asarray(np.where(self.there, digit, 1 << 40).min(axis=along))
+        return np.asarray(np.where(self.held, digit, 1 << 40).min(axis=along))
 
     def _most(self, digit: Array, along: int) -> Array:
-        return np.asarray(np.where(self.there, digit, -1).max(axis=along))
+        return np.asarray(np.where(self.held, digit, -1).max(axis=along))
 
     def fits(self) -> bool:
         """Whether no dimension runs along both, and each runs in the order of the box, without gaps or repetitions."""
         ways = [self.runs(along) for along in (0, 1)]
-        if any(here and there for here, there in zip(*ways, strict=True)):
+        if any(here and down for here, down in zip(*ways, strict=True)):
             return False
         return all(self._in_order(along, way) for along, way in enumerate(ways))
 
     def _in_order(self, along: int, way: list[bool]) -> bool:
         """Whether the dimensions that run along mn (0) or k (1) count up, the inner ones first."""
-        taken = self.there.any(axis=1 - along)
+        taken = self.held.any(axis=1 - along)
         number, window = np.zeros(int(taken.sum()), np.int64), 1
         for digit, runs in zip(self.digits, way, strict=True):
             if runs:
-                found = self._most(digit, 1 - along)[taken]
-                number += (found - found.min()) * window
-                window *= int(found.max() - found.min()) + 1
+                steps = self._most(digit, 1 - along)[taken]
+                number += (steps - steps.min()) * window
+                window *= int(steps.max() - steps.min()) + 1
         return np.array_equal(number, np.arange(len(number), dtype=np.int64))
 
     def left(self, others: list[_Part]) -> tuple[int, int] | None:
@@ -177,17 +177,17 @@ class _Part:
         the same place of the tensor, unless the tile takes each of them whole. What does not come from a box of the
         tensor follows the end of this one, or lies in it, where something has overwritten it since.
         """
-        amid = bool(int(self.positions[self.there][0]) // self.box.line % _LINES)
+        amid = bool(int(self.positions[self.held][0]) // self.box.line % _LINES)
         for along in (0, 1):
             fixed = [number for number, runs in enumerate(self.runs(1 - along)) if runs]
             rest = [number for number in range(len(self.digits)) if number not in fixed]
-            early = any(int(self.digits[number][self.there].max()) < self._count(number) - 1 for number in rest)
+            early = any(int(self.digits[number][self.held].max()) < self._count(number) - 1 for number in rest)
             if not (early or amid):
                 continue
             wrong = _edge(self.outside, along) & early
             for other in others:
                 moved = any(self.box.coordinates[number] != other.box.coordinates[number] for number in fixed)
-                wrong = np.where(_edge(other.there, along), moved, wrong)
+                wrong = np.where(_edge(other.held, along), moved, wrong)
             if wrong.any():
                 at = int(wrong.argmax())
                 return (at, 0) if along == 0 else (0, at)
@@ -206,7 +206,7 @@ def _first(part: _Part, addresses: Array, *, mn_major: bool, beyond: tuple[int, 
     """The first element that is not where the lines of the box, from the first element on, have it."""
     rows, columns = addresses.shape
     line, size = part.box.line, part.size
-    start = np.flatnonzero(part.there)[0]
+    start = np.flatnonzero(part.held)[0]
     mn0, k0 = divmod(int(start), columns)
     origin = int(part.positions[mn0, k0])
     mn, k = np.arange(rows, dtype=np.int64)[:, None] - mn0, np.arange(columns, dtype=np.int64)[None, :] - k0
@@ -216,7 +216,7 @@ def _first(part: _Part, addresses: Array, *, mn_major: bool, beyond: tuple[int, 
     within = within & (wanted >= 0) & (wanted < prod(part.box.counts))
     if beyond is not None:
         return Misread(part.record, beyond, int(wanted[beyond]) if within[beyond] else -1)
-    wrong = within & (~part.there | (part.positions != wanted))
+    wrong = within & (~part.held | (part.positions != wanted))
     if not wrong.any():
         return Misread(part.record, (mn0, k0), -1)
     index = int(np.flatnonzero(wrong)[0])

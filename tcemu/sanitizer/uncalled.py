@@ -18,8 +18,8 @@ def uncalled(site: Site) -> str:
     >>> uncalled(Site("?", 0, "the kernel"))
     ''
     """
-    found = _lines("".join(linecache.getlines(site.file)))
-    *_, named = max((each for each in found if each[0] <= site.line <= each[1]), default=(0, 0, ()))
+    functions = _lines("".join(linecache.getlines(site.file)))
+    *_, named = max((each for each in functions if each[0] <= site.line <= each[1]), default=(0, 0, ()))
     return " ".join(f"Line {line} does nothing: {name} is named, not called; add parentheses." for line, name in named)
 
 
@@ -30,7 +30,7 @@ def _lines(source: str) -> tuple[tuple[int, int, tuple[tuple[int, str], ...]], .
         tree = ast.parse(source)
     except (SyntaxError, ValueError):  # a cell with magic commands, for instance
         return ()
-    found = []
+    functions = []
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef):
             bare = [each.value for each in ast.walk(function) if isinstance(each, ast.Expr)]
@@ -39,5 +39,5 @@ def _lines(source: str) -> tuple[tuple[int, int, tuple[tuple[int, str], ...]], .
                 for each in bare
                 if isinstance(each, ast.Attribute) and callable(getattr(Warp, each.attr, None))
             )
-            found.append((function.lineno, function.end_lineno or function.lineno, named))
-    return tuple(found)
+            functions.append((function.lineno, function.end_lineno or function.lineno, named))
+    return tuple(functions)

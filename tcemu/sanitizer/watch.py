@@ -52,12 +52,12 @@ class Watch:
             what = event.space, event.writes, event.order, event.collective, event.owner
         elif kind is Issued:
             what = event.instruction.opcode
-        found = self.handlers.get(what)
-        if found is None:
-            found = self._find(kind, what, event)
+        handlers = self.handlers.get(what)
+        if handlers is None:
+            handlers = self._find(kind, what, event)
             if kind not in _LAST and kind is not BlockStarted:
-                self.handlers[what] = found
-        return found
+                self.handlers[what] = handlers
+        return handlers
 
     def _find(self, kind: type[Event], what: object, event: Any) -> list[Handler]:
         if kind is Accessed:
@@ -82,11 +82,11 @@ class Watch:
 
     def _index(self) -> None:
         """Note the sections that have a handler for each kind of event."""
-        found: dict[object, list[type[Section]]] = {}
+        by_kind: dict[object, list[type[Section]]] = {}
         for section in SECTIONS:
             for kind in self.block.section(section).handlers:
-                found.setdefault(kind, []).append(section)
-        self._places.update((kind, tuple(sections)) for kind, sections in found.items())
+                by_kind.setdefault(kind, []).append(section)
+        self._places.update((kind, tuple(sections)) for kind, sections in by_kind.items())
 
     def close(self) -> None:
         """Forget the sections."""

@@ -142,7 +142,7 @@ class Wgmmas:
         step, state = warpgroup.latest, self._state(wgmma, warpgroup)
         if step is None or not step.repeats(wgmma, state):
             self._begin(wgmma)
-            warpgroup.met[warpgroup.committed] = [self._clocks.time[by.warp] for by in wgmma.bys]
+            warpgroup.issued[warpgroup.committed] = [self._clocks.time[by.warp] for by in wgmma.bys]
             step = warpgroup.latest = Step(wgmma, state, self._known(wgmma, warpgroup), self._records(wgmma, warpgroup))
         self._read(wgmma, step)
 
@@ -166,9 +166,9 @@ class Wgmmas:
             warp.begin(under_way)
 
     def _descriptors(self, event: DescriptorsDisagreed) -> None:
-        told = [" and ".join(f"{each:#018x}" for each in descriptors) for descriptors in event.descriptors]
+        shown = [" and ".join(f"{each:#018x}" for each in descriptors) for descriptors in event.descriptors]
         (first, by), opcode = event.bys, event.instruction.opcode
-        message = f"{opcode}: warp {first.warp} passes {told[0]}, but warp {by.warp} passes {told[1]}"
+        message = f"{opcode}: warp {first.warp} passes {shown[0]}, but warp {by.warp} passes {shown[1]}"
         self._block.report("wgmma-descriptors", by, message, what="matrix descriptors", earlier=Earlier(first, opcode))
 
     def _changed(self, event: OperandChanged) -> None:
@@ -240,17 +240,17 @@ class Wgmmas:
 
     def _known(self, wgmma: Wgmma, warpgroup: Warpgroup) -> Known:
         """What the four warps know together."""
-        return warpgroup.knows([self._clocks.view(by.warp, self._clocks.there[by.warp]) for by in wgmma.bys])
+        return warpgroup.knows([self._clocks.view(by.warp, self._clocks.present[by.warp]) for by in wgmma.bys])
 
     def _records(self, wgmma: Wgmma, warpgroup: Warpgroup) -> list[int]:
         """A record for each operand in shared memory, which is read until a wait covers the group."""
         instruction, by, warps = wgmma.instruction, wgmma.bys[0], tuple(by.warp for by in wgmma.bys)
-        found = []
+        records = []
         for role, _, _ in wgmma.reads:
             opcode, end = _operand(instruction, role), (warpgroup.column, warpgroup.committed)
-            found.append(self._block.records.agent(by, opcode, Kind.WGMMA, *end, warps))
-            self._reads[found[-1]] = self._warps[by.warp].open[-1]
-        return found
+            records.append(self._block.records.agent(by, opcode, Kind.WGMMA, *end, warps))
+            self._reads[records[-1]] = self._warps[by.warp].open[-1]
+        return records
 
     def _read(self, wgmma: Wgmma, step: Step) -> None:
         """Read the operands in shared memory."""
@@ -298,16 +298,16 @@ class Wgmmas:
 
     def _wait(self, event: WgmmaWaited) -> None:
         warpgroup = self._warpgroup(event.warpgroup)
-        covered = [warpgroup.met.pop(number) for number in list(warpgroup.met) if number < event.below]
+        covered = [warpgroup.issued.pop(number) for number in list(warpgroup.issued) if number < event.below]
         self._reads = {record: each for record, each in self._reads.items() if not each.covered(event)}
         row = np.zeros_like(self._clocks.rows[0])
         row[warpgroup.column] = event.below
         for by, *times in zip(event.bys, *covered, strict=True):
             if times:  # each of the four warps has at least issued the mma_asyncs that have ended
-                row[self._clocks.met_base + by.warp] = max(times)
+                row[self._clocks.issued_base + by.warp] = max(times)
         for by in event.bys:
             self._end_pending(self._warps[by.warp], by, event, warpgroup.committed)
-            self._clocks.acquire(by.warp, self._clocks.there[by.warp], row)
+            self._clocks.acquire(by.warp, self._clocks.present[by.warp], row)
 
     @staticmethod
     def _end_pending(warp: Warp, by: By, event: WgmmaWaited, committed: int) -> None:

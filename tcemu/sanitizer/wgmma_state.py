@@ -148,11 +148,11 @@ class Warp:
 
     def latest_touch(self, numbers: frozenset[int], banks: Iterable[int]) -> tuple[By, bool] | None:
         """The last access since the last fence to one of these registers of these banks, and whether it was a write."""
-        found: list[Touch] = []
+        touches: list[Touch] = []
         for first in banks:
             latest = reversed(self.touched.get(first, {}).items())
-            found += islice((touch for which, touch in latest if not numbers.isdisjoint(shifted(first, which))), 1)
-        return max(found, key=itemgetter(0))[1:] if found else None
+            touches += islice((touch for which, touch in latest if not numbers.isdisjoint(shifted(first, which))), 1)
+        return max(touches, key=itemgetter(0))[1:] if touches else None
 
     def begin(self, new: UnderWay) -> None:
         """An mma_async begins."""
@@ -206,7 +206,7 @@ class Warpgroup:
     #: the latest mma_async that does not repeat the one before it
     latest: Step | None = None
     #: the times of its four warps when they issued the last mma_async of a group, by group
-    met: dict[int, list[int]] = field(default_factory=dict)
+    issued: dict[int, list[int]] = field(default_factory=dict)
     #: what each of its warps knew when it issued the last mma_async, and what they knew together
     rows: list[Array] = field(default_factory=list)
     known: Known | None = None

@@ -38,7 +38,7 @@ def history(steps):
         elif step == "meet":
             clocks.meet(warp)
         elif step == "exit":  # of some lanes
-            clocks.there[warp] &= 0xFFFF
+            clocks.present[warp] &= 0xFFFF
         else:
             getattr(clocks, step)(warp, FULL)
         for each, lanes in product(range(WARPS), (FULL, 1, 0xFFFF, FULL)):
@@ -116,4 +116,4 @@ def test_the_instructions_that_other_events_tell_of_are_followed_only_if_lanes_a
         for _, instruction in family.variants[:1]
         if block.together(instruction, False) and not block.together(instruction, True)
     }
-    assert found == block._TOLD
+    assert found == block._REPORTED

@@ -110,18 +110,18 @@ class Fragments:
                 _STRIDE,
             )
         elif first % (size := _size(event.instruction)):
-            told = f"has a pointer, {first}, that is not a multiple of {size}, the size of the fragment in bytes"
-            self._hint(event, f"{told}. It works on GPUs, which need 16, but the manual requires it", _POINTER)
+            problem = f"has a pointer, {first}, that is not a multiple of {size}, the size of the fragment in bytes"
+            self._hint(event, f"{problem}. It works on GPUs, which need 16, but the manual requires it", _POINTER)
 
-    def _hint(self, event: Accessed, told: str, remedy: str) -> None:
-        message, what = f"{event.instruction} {told}", f"{event.space} memory"
+    def _hint(self, event: Accessed, problem: str, remedy: str) -> None:
+        message, what = f"{event.instruction} {problem}", f"{event.space} memory"
         self._block.hint(Report("misaligned", message, event.by, what, remedy=remedy, weight="hint"))
 
     def _report(self, event: Issued, role: str, origin: Origin) -> None:
         instruction, here, (made, made_role, target) = event.instruction, self._block.target, origin
         message = (
-            f"{instruction} on {here} expects the fragment {_told(instruction, role)}; these registers "
-            f"come from {made} on {target} and hold the fragment {_told(made, made_role)}"
+            f"{instruction} on {here} expects the fragment {_words_of(instruction, role)}; these registers "
+            f"come from {made} on {target} and hold the fragment {_words_of(made, made_role)}"
         )
         self._block.report("wmma-mixed", event.by, message, what=f"registers of {role}")
 
@@ -134,8 +134,8 @@ def _fits(instruction: Instruction, role: str, origin: Origin, here: str) -> boo
     made, made_role, target = origin
     if role not in "abcd" or not _opaque(made):
         return True
-    wanted, given = _fragment(instruction, role, here), _fragment(made, made_role, target)
-    return wanted is None or given is None or wanted == given
+    wanted, taken = _fragment(instruction, role, here), _fragment(made, made_role, target)
+    return wanted is None or taken is None or wanted == taken
 
 
 #: The largest wmma fragment, in bytes per lane.
@@ -158,11 +158,18 @@ def _size(instruction: Instruction) -> int:
 def _fragment(instruction: Instruction, role: str, target: str) -> tuple[Any, ...] | None:
     """What identifies a fragment: its side of the product, its format and its layout; None if they are unknown."""
     try:
-        found = instruction.on(target_named(target)).fragments[role]
+        fragment = instruction.on(target_named(target)).fragments[role]
     except (KeyError, TcemuError):
         return None
     side = "accumulator" if role in "cd" else role
-    return side, _lines(instruction, role), found.format.name, str(found.layout), found.layout.shape, found.registers
+    return (
+        side,
+        _lines(instruction, role),
+        fragment.format.name,
+        str(fragment.layout),
+        fragment.layout.shape,
+        fragment.registers,
+    )
 
 
 def _lines(instruction: Instruction, role: str) -> str:
@@ -170,7 +177,7 @@ def _lines(instruction: Instruction, role: str) -> str:
     return instruction.words.get(f"{role}layout", instruction.words.get("layout", "")) if role in "ab" else ""
 
 
-def _told(instruction: Instruction, role: str) -> str:
+def _words_of(instruction: Instruction, role: str) -> str:
     """A description of a fragment for the report."""
     form = instruction.types.get(role)
     parts = [f"{role} of {instruction.shape}", *([form.name] if form else []), _lines(instruction, role)]

@@ -176,8 +176,8 @@ def sums_stored_before_the_wait(warp: Any, g: Any) -> None:
     mma(warp, d)
     commit(warp)
     wait(warp)
-    found = load(warp, d)
-    warp.st_global(g + 16 * warp.threads, found[:, :4], "v4.b32")  # <- reported
+    sums = load(warp, d)
+    warp.st_global(g + 16 * warp.threads, sums[:, :4], "v4.b32")  # <- reported
     warp.tcgen05_wait_ld()
     free(warp, d)
 

@@ -120,9 +120,9 @@ class Tiles:
             if box is None:
                 continue
             matrix = addresses.reshape(wgmma.instruction.shape[1 if role == "b" else 0], -1)
-            found = self._judge(addresses, matrix, size, tile[1])
-            if found is not None or box.tensor_map.swizzle != tile[0].swizzle:
-                self._report(wgmma, read, matrix, tile, found or Misread(record, (0, 0), -1))
+            mistake = self._judge(addresses, matrix, size, tile[1])
+            if mistake is not None or box.tensor_map.swizzle != tile[0].swizzle:
+                self._report(wgmma, read, matrix, tile, mistake or Misread(record, (0, 0), -1))
 
     def _writer(self, addresses: Array) -> int:
         """The record of the latest write to the first of these addresses."""
@@ -138,8 +138,8 @@ class Tiles:
         else:
             unique, inverse = np.unique(marks, return_inverse=True)
             names, pattern = unique.tolist(), inverse.tobytes()
-        found = [records.boxes.get(each) for each in names]
-        places = [each and (self._number_of(each.addresses), *each.key_from(found[0], addresses)) for each in found]
+        boxes = [records.boxes.get(each) for each in names]
+        places = [each and (self._number_of(each.addresses), *each.key_from(boxes[0], addresses)) for each in boxes]
         key = self._number_of(addresses), len(matrix), size, major, pattern, *places
         if key not in _judged:
             if len(_judged) == _MOST:
@@ -162,18 +162,23 @@ class Tiles:
         return kept[1]
 
     def _report(
-        self, wgmma: Wgmma, read: tuple[str, Array, int], matrix: Array, tile: tuple[Descriptor, Major], found: Misread
+        self,
+        wgmma: Wgmma,
+        read: tuple[str, Array, int],
+        matrix: Array,
+        tile: tuple[Descriptor, Major],
+        mistake: Misread,
     ) -> None:
         (role, addresses, size), (descriptor, major) = read, tile
         records, shadow = self._block.records, self._block.shadow
-        box, opcode = records.boxes.get(found.record), records.opcode[found.record]
+        box, opcode = records.boxes.get(mistake.record), records.opcode[mistake.record]
         assert box is not None  # noqa: S101 - for the types
         what, swizzle = shadow.extent(shadow.tile(addresses, size)), box.tensor_map.swizzle
         differ = swizzle != descriptor.swizzle
         if differ:
             message = (
-                f"{wgmma.instruction} reads {role.upper()} {_told(descriptor.swizzle)}, but {opcode} filled {what} "
-                f"{_told(swizzle)}"
+                f"{wgmma.instruction} reads {role.upper()} {_swizzled(descriptor.swizzle)}, but {opcode} filled {what} "
+                f"{_swizzled(swizzle)}"
             )
         else:
             message = (
@@ -181,11 +186,11 @@ class Tiles:
                 f"which put the lines of its box, {box.line} bytes each, one after the other"
             )
         axes = "(n, k)" if role == "b" else "(m, k)"
-        example = _example(found, box, matrix, size, axes)
+        example = _example(mistake, box, matrix, size, axes)
         rule, remedy = "swizzle-mismatch", ""
         if not differ:
             rule, remedy = "tile-layout", _remedy(box, descriptor, major, size, matrix.shape)
-        self._tell(rule, wgmma.bys[0], f"{message}: {example}", what, found.record, remedy)
+        self._tell(rule, wgmma.bys[0], f"{message}: {example}", what, mistake.record, remedy)
 
     # ---------------------------------------------------------------------------------------- other readers
 
@@ -206,10 +211,10 @@ class Tiles:
                 continue
             row = int((units != units[0]).argmax())
             wanted = box.address(int(lines[row]) * box.line + int(units[0]))
-            told = byte_span(int(addresses[row]), int(addresses[row]) + 15)
+            span = byte_span(int(addresses[row]), int(addresses[row]) + 15)
             message = (
                 f"{event.opcode} reads a tile without the swizzle with which {self._block.records.opcode[record]} "
-                f"filled it: for row {row} of a matrix it takes {told}, which hold bytes {units[row]} to "
+                f"filled it: for row {row} of a matrix it takes {span}, which hold bytes {units[row]} to "
                 f"{units[row] + 15} of a line, though for row 0 it takes bytes {units[0]} to {units[0] + 15}, which in "
                 f"this line are at {wanted}"
             )
@@ -223,13 +228,13 @@ class Tiles:
             return
         _, addresses, size = copy.reads
         record = self._writer(addresses)
-        box, there = records.boxes.get(record), copy.tensor_map
-        if box is None or box.tensor_map.swizzle == there.swizzle or box.line != there.line:
+        box, tensor_map = records.boxes.get(record), copy.tensor_map
+        if box is None or box.tensor_map.swizzle == tensor_map.swizzle or box.line != tensor_map.line:
             return
         what = self._block.shadow.extent(self._block.shadow.tile(addresses, size))
         message = (
-            f"{copy.opcode} reads {what} {_told(there.swizzle)}, but {records.opcode[record]} filled them "
-            f"{_told(box.tensor_map.swizzle)}"
+            f"{copy.opcode} reads {what} {_swizzled(tensor_map.swizzle)}, but {records.opcode[record]} filled them "
+            f"{_swizzled(box.tensor_map.swizzle)}"
         )
         self._tell("swizzle-mismatch", copy.by, message, what, record, "Give both tensor maps the same swizzle.")
 
@@ -250,20 +255,20 @@ _XOR = {
 }
 
 
-def _told(swizzle: int) -> str:
+def _swizzled(swizzle: int) -> str:
     """``with a swizzle of 128 bytes``."""
     return f"with a swizzle of {swizzle} bytes" if swizzle else "without a swizzle"
 
 
-def _example(found: Misread, box: Box, addresses: Array, size: int, axes: str) -> str:
+def _example(mistake: Misread, box: Box, addresses: Array, size: int, axes: str) -> str:
     """``for element (m, k) = (1, 0) it takes bytes 16 and 17, which hold element 8 of line 0 of the box; ...``."""
-    at = int(addresses[found.element])
+    at = int(addresses[mistake.element])
     position = int(box.positions(np.array([at]))[0])
     held = f"hold {_place(position, box, size)} of the box" if position >= 0 else "do not belong to the box"
-    text = f"for element {axes} = {found.element} it takes {byte_span(at, at + size - 1)}, which {held}"
-    if found.wanted >= 0:
-        wanted = box.address(found.wanted)
-        text += f"; {_place(found.wanted, box, size)} is at {byte_span(wanted, wanted + size - 1)}"
+    text = f"for element {axes} = {mistake.element} it takes {byte_span(at, at + size - 1)}, which {held}"
+    if mistake.wanted >= 0:
+        wanted = box.address(mistake.wanted)
+        text += f"; {_place(mistake.wanted, box, size)} is at {byte_span(wanted, wanted + size - 1)}"
     return text
 
 
