@@ -47,6 +47,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _OUTER = {
     "translation_unit", "namespace_definition", "declaration_list", "linkage_specification",
     "preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif",
+    "ERROR",  # what the parser takes the rest of a file for after an #if between template<...> and its function
 }  # fmt: skip
 _PARTS = {
     "function_definition", "declaration", "struct_specifier", "class_specifier", "type_definition", "alias_declaration",

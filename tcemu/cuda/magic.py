@@ -111,10 +111,9 @@ def names(module: Module) -> dict[str, Any]:
 
 def _notes(module: Module, asked: str) -> Iterator[str]:
     """What a user should know of a cell that compiled."""
-    from tcemu.cuda.module import host_code_in_words
+    from tcemu.cuda.module import dialect_in_words, host_code_in_words
 
-    if told := host_code_in_words(module):
-        yield told
+    yield from filter(None, (host_code_in_words(module), dialect_in_words(module)))
     if not module.kernels and not module.templates:
         yield "the cell has no kernel: a kernel is a function with __global__ before `void`"
     whole = asked or "module"

@@ -19,7 +19,7 @@ from tcemu.cuda.headers import HOST, TORCH, beside, for_host, near
 from tcemu.cuda.host_code import device_side, mentions_device
 from tcemu.cuda.nvrtc import Answer, Request
 from tcemu.cuda.toolkit import OWN, toolkit
-from tcemu.errors import OperandError, UnknownKey, listing
+from tcemu.errors import CompilationError, OperandError, UnknownKey, listing
 from tcemu.instructions.targets import target_named
 
 EMPTY: Mapping[str, object] = MappingProxyType({})
@@ -27,6 +27,8 @@ EMPTY: Mapping[str, object] = MappingProxyType({})
 Files = dict[str, tuple[str, str]]
 #: Parts of C++'s library that g++ brings along with others.
 _STD = "-include=tcemu_std.h"
+#: What a source is compiled as if it is not C++17.
+_NEWER = "-std=c++20"
 _NO_INSTANCE = (
     "the number, order or kind of its arguments differs from what follows `template`, or a namespace is missing before "
     "it."
@@ -132,6 +134,12 @@ class Source:
     paths: Mapping[str, str]
     #: names in PTX of the instantiations so far
     lowered: dict[str, str]
+    #: the user's options
+    asked: tuple[str, ...] = ()
+
+
+#: What was asked last, the answer, the names of what was left out, the files.
+Compiled = tuple[Request, Answer, tuple[str, ...], Files]
 
 
 @explained
@@ -147,9 +155,9 @@ def compile(  # noqa: A001 - Python's word for it
     """Compile CUDA C++ with NVRTC: text, or a file such as "gemm.cu".
 
     `arch` is the target, by default "sm_90a"; `define` are macros, `include` folders with headers (CUTLASS's, say)
-    beside CUDA's own, `options` those of NVRTC or nvcc. `name` is what messages call a source without a file. A
-    kernel's lines are those of the source, in errors, in the sanitizer's reports and everywhere else. Host code is left
-    out: call the kernels from Python.
+    beside CUDA's own, `options` those of NVRTC or nvcc. What is not C++17 is compiled as C++20, unless `options` say
+    otherwise. `name` is what messages call a source without a file. A kernel's lines are those of the source, in
+    errors, in the sanitizer's reports and everywhere else. Host code is left out: call the kernels from Python.
 
         module = tcemu.cuda.compile("gemm.cu", "sm_90a", define={"TILE": 64})
         module["gemm<float>"][grid, block](a, b, c)
@@ -191,23 +199,46 @@ def compiled(
         return Module(source, Answer(kept["ptx"].replace(stored.NAME, name), kept["log"]))
     places = (*([folder] if folder else []), *options.folders(include))
     searched = [f"-I{place}" for place in (*places, *toolkit().include)]
-    flags = (*_flags(target, words), *options.defined(define), *searched)
+    flags = (*_flags(target), *options.defined(define), *searched)
     _remember(name, text)
     ask = compiler.ask if include else _asked
-    request, answer, left_out, files = _device_code(text, name, places, (*flags, *words), ask)
+    request, answer, left_out, files = _in_either_dialect(text, name, places, (*flags, *words), ask)
     paths = {name: name} | {called: path for called, (path, _) in files.items()}
-    return Module(Source(text, name, target, request, left_out, paths, {}), answer)
+    return Module(Source(text, name, target, request, left_out, paths, {}, words), answer)
 
 
-def _flags(target: str, words: Iterable[str]) -> list[str]:
-    """NVRTC's options for a target, unless the user's `words` say otherwise."""
+def _flags(target: str) -> list[str]:
+    """NVRTC's options for a target."""
     flags = [f"--gpu-architecture={target.replace('sm', 'compute')}", "-lineinfo", "-default-device"]
     flags += [f"-I{OWN}", "-include=tcemu_prelude.h"]
-    if not any(re.match(r"--?std=", word) for word in words):
-        flags.append("-std=c++17")
     if os.name != "nt":
         flags.append("-device-int128")
     return flags
+
+
+def _in_either_dialect(
+    source: str,
+    name: str,
+    places: Sequence[Path],
+    flags: tuple[str, ...],
+    ask: Callable[[Request], Answer],
+) -> Compiled:
+    """Compile what is for the device: as C++17, which is the default, or else as C++20, unless the flags say it."""
+    if any(re.match(r"--?std=", flag) for flag in flags):
+        return _device_code(source, name, places, flags, ask)
+    try:
+        return _device_code(source, name, places, (*flags, "-std=c++17"), ask)
+    except CompilationError as error:
+        if messages.absent_header(str(error)):
+            raise
+        try:
+            return _device_code(source, name, places, (*flags, _NEWER), ask)
+        except CompilationError as newer:
+            raise (error if _first_line(error) == _first_line(newer) else newer) from None
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]
 
 
 def _device_code(
@@ -216,7 +247,7 @@ def _device_code(
     places: Sequence[Path],
     flags: tuple[str, ...],
     ask: Callable[[Request], Answer],
-) -> tuple[Request, Answer, tuple[str, ...], Files]:
+) -> Compiled:
     """Compile what is for the device; host code that NVRTC stumbles over, and headers for it, are left out in turn."""
     text, files = beside(source, places)
     wrong: dict[str, frozenset[int]] = {}
@@ -328,6 +359,13 @@ def _with_own_names(text: str, paths: Mapping[str, str]) -> str:
 def _call_in_words(module: Module) -> str:
     name = next(iter((*module.kernels, *module.templates)), "kernel")
     return f"call the kernels from Python, {name}[grid, block](...), with numpy arrays; cudaMalloc is not needed"
+
+
+def dialect_in_words(module: Module) -> str:
+    """What nvcc needs for a source that is not C++17 and did not say so; empty if there is nothing to say."""
+    asked = module._from.asked  # noqa: SLF001 - of this room
+    newer = _NEWER in module._from.request.options and not any("std=" in each for each in asked)  # noqa: SLF001
+    return f"this is C++20, which nvcc compiles with {_NEWER}" if newer else ""
 
 
 def host_code_in_words(module: Module) -> str:

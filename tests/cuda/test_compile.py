@@ -11,6 +11,7 @@ import pytest
 import tcemu
 from tcemu import cuda
 from tcemu.cuda import compiler, toolkit
+from tcemu.cuda.module import dialect_in_words
 from tcemu.errors import CompilationError, LaunchError, MissingPackage, OperandError, TargetError, UnknownKey
 
 pytestmark = pytest.mark.usefixtures("nvrtc")
@@ -117,7 +118,8 @@ def test_what_nvcc_knows_without_a_header():
     #include <cuda_runtime.h>
     #include <cmath>
     #include <cassert>
-    __device__ float lowest = -INFINITY, most = FLT_MAX;
+    void print(FILE* to, float x);
+    __device__ float lowest = -INFINITY, most = FLT_MAX, tick = 1.0f / CLOCKS_PER_SEC;
     __global__ void f(uint32_t* x, size_t n) {
         assert(n > 0);
         x[0] = std::max(1, 2) + std::min(7u, 5u) + (INT_MAX == 2147483647) + isnan(NAN) + sizeof(std::int64_t);
@@ -153,6 +155,38 @@ def test_a_long_header_for_the_host_goes_whole(tmp_path):
     x = np.zeros(4, np.int32)
     cuda.compile(file)["fill"][1, 4](x)
     assert (x == 4).all()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "template <class T> concept Four = sizeof(T) == 4; template <Four T> __device__ T one(T x) { return x / x; }",
+        "template <class T> requires (sizeof(T) == 4) __device__ T one(T x) { return x / x; }",
+        "__device__ int one(auto x) { return [=]<int N>() { return x / x + N; }.template operator()<0>(); }",
+        "struct P { int a, b; }; __device__ int one(int x) { return P{.b = x / x}.b; }",
+        "struct P { int a; }; template <P p> __device__ int of() { return p.a; } #define one(x) of<P{1}>()",
+    ],
+)
+def test_cpp20_need_not_be_asked_for(source):
+    source = source.replace("#define", "\n#define") + "\n__global__ void f(int* x) { *x = one(7); }"
+    x = np.zeros(1, np.int32)
+    module = cuda.compile(source)
+    module["f"][1, 1](x)
+    assert x == 1
+    assert dialect_in_words(module) == "this is C++20, which nvcc compiles with -std=c++20"
+    asked = cuda.compile(source, options="-std=c++20")
+    assert not dialect_in_words(asked)
+    with pytest.raises(CompilationError):
+        cuda.compile(source, options="-std=c++17")
+
+
+def test_what_is_neither_is_told_once():
+    with pytest.raises(CompilationError, match=r'^mine.cu:1: identifier "z" is undefined') as caught:
+        cuda.compile("__global__ void f(int* x) { *x = z; }", name="mine.cu")
+    assert str(caught.value).count("undefined") == 1
+    newer = "struct P { int a, b; };\n__global__ void f(int* x) { P p{.b = 1}; *x = z + p.b; }"
+    with pytest.raises(CompilationError, match=r'^mine.cu:2: identifier "z" is undefined'):
+        cuda.compile(newer, name="mine.cu")
 
 
 def test_headers_of_cuda():

@@ -129,3 +129,18 @@ PYBIND11_MODULE(NAME, m) {
     assert [line.strip() for line in side.text.splitlines()[5:]] == [""] * 6
     assert side.text.splitlines()[:5] == source.splitlines()[:5]
     assert side.left_out == ("BINDING", "PYBIND11_MODULE")
+
+
+def test_a_directive_between_a_template_and_its_function_hides_nothing():
+    source = """template <int N>  // threads
+#if !defined(OTHER)
+__launch_bounds__(N)
+#endif
+static __global__ void f(int* x) { *x = N; }
+static void complain(int n) {
+    fprintf(stderr, "%d", n);
+}
+"""
+    side = device_side(source)
+    assert side.left_out == ("complain",)
+    assert side.text.splitlines()[:5] == source.splitlines()[:5]

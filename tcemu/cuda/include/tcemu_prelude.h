@@ -9,6 +9,7 @@ using uint = unsigned int;
 using ulong = unsigned long;
 using ushort = unsigned short;
 using uchar = unsigned char;
+using FILE = struct _IO_FILE;  // a header may declare functions for the host that take one
 
 // What gcc has beside the standard's words, and what C++17 has no more.
 #define __asm__ asm
@@ -41,6 +42,8 @@ using uchar = unsigned char;
 #define M_2_SQRTPI 1.12837916709551257390
 #define M_SQRT2 1.41421356237309504880
 #define M_SQRT1_2 0.70710678118654752440
+
+#define CLOCKS_PER_SEC ((clock_t)1000000)
 
 #define FLT_RADIX 2
 #define FLT_MANT_DIG 24

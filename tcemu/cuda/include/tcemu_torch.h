@@ -43,3 +43,6 @@ using c10::Half, c10::BFloat16;
 namespace torch {
 using c10::Half, c10::BFloat16;
 }
+namespace pybind11 {}
+template <class T, class Value> C10_DEVICE T gpuAtomicAdd(T* address, Value value) { return atomicAdd(address, T(value)); }
+template <class T, class Value> C10_DEVICE void gpuAtomicAddNoReturn(T* address, Value value) { atomicAdd(address, T(value)); }
