@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from tcemu.cuda.toolkit import OWN
@@ -112,12 +113,21 @@ def _kept(lines: Iterable[str]) -> Iterator[str]:
             yield text
 
 
-def error(log: str, failed: str = "", advice: str = "") -> CompilationError:
-    """The error that shows what NVRTC said."""
+def error(log: str, failed: str = "", advised: str = "", earlier: Sequence[str] = ()) -> CompilationError:
+    """The error that shows what NVRTC said, last and, in `earlier` logs, before more of the host's code was left out.
+
+    What it has said from the start is shown; if there is nothing of that kind, what it said last, and which headers it
+    did not find.
+    """
     found = [each for each in messages(log) if each.error]
+    before = [[each for each in messages(other) if each.error] for other in earlier]
+    lasting = [each for each in found if before and each in before[0]]
+    headers = [each for each in chain(*before) if _NO_FILE.search(each.said) and not lasting]
+    found = list(dict.fromkeys([*(lasting or found), *headers]))
     shown = [str(each) for each in found[:_SHOWN]] or _AT_END.findall(log)
     left = f"... and {counted(len(found) - _SHOWN, 'error')} more" if len(found) > _SHOWN else ""
-    text = "\n\n".join(filter(None, [*(shown or [log.strip() or failed]), left, advice]))
+    hint = advised or advice(log) or next(filter(None, (advice(str(each)) for each in headers)), "")
+    text = "\n\n".join(filter(None, [*(shown or [log.strip() or failed]), left, hint]))
     made = CompilationError(text)
     made.verbatim = True
     return made

@@ -229,7 +229,7 @@ def _in_either_dialect(
     try:
         return _device_code(source, name, places, (*flags, "-std=c++17"), ask)
     except CompilationError as error:
-        if messages.absent_header(str(error)):
+        if not error.verbatim or messages.absent_header(str(error)):
             raise
         try:
             return _device_code(source, name, places, (*flags, _NEWER), ask)
@@ -252,7 +252,7 @@ def _device_code(
     text, files = beside(source, places)
     wrong: dict[str, frozenset[int]] = {}
     absent: dict[str, str] = {}
-    first: Answer | None = None
+    logs: list[str] = []
     for _ in range(_TRIES):
         side = device_side(text, wrong.get(name, frozenset()))
         sides = {key: device_side(inner, wrong.get(path, frozenset())) for key, (path, inner) in files.items()}
@@ -265,7 +265,7 @@ def _device_code(
         if for_host(header) and header not in absent:
             absent[header] = TORCH
             continue
-        first = first or answer
+        logs.append(answer.log)
         if messages.lacks_std(answer.log) and _STD not in flags:
             flags = (*flags, _STD)
             continue
@@ -290,14 +290,14 @@ def _device_code(
             files |= {key: (files[key][0], "") for key in whole}
             grown = {file: lines for file, lines in grown.items() if file not in {files[key][0] for key in whole}}
         wrong = grown
-    assert first is not None  # noqa: S101 - it was asked at least once
-    log = first.log
     for path, called in _called(name, files):
-        log = re.sub(rf"^{re.escape(called)}\(", lambda _, path=path: f"{path}(", log, flags=re.MULTILINE)  # type: ignore[misc]
-    header = messages.absent_header(log)
+        how = re.compile(rf"^{re.escape(called)}\(", re.MULTILINE)
+        logs = [how.sub(lambda _, path=path: f"{path}(", each) for each in logs]  # type: ignore[misc]
+    lost = [header for header, text in absent.items() if not text]
+    header = messages.absent_header(logs[-1]) or (lost[0] if lost else "")
     there = near(header, places[0] if places else None) if header else None
-    advice = f"{header} lies in {there}: include={str(there)!r}" if there else messages.advice(log)
-    raise messages.error(log, first.failed, advice)
+    advice = f"{header} lies in {there}: include={str(there)!r}" if there else ""
+    raise messages.error(logs[-1], answer.failed, advice, logs[:-1])
 
 
 def _far(log: str, name: str, files: Files, places: Iterable[Path]) -> bool:

@@ -189,6 +189,21 @@ def test_what_is_neither_is_told_once():
         cuda.compile(newer, name="mine.cu")
 
 
+def test_errors_in_host_code_do_not_hide_those_of_the_kernel(tmp_path):
+    (tmp_path / "gui.h").write_text("Handle open(Handle);\n#include <no/such/gui.h>\n")
+    file = tmp_path / "k.cu"
+    file.write_text('#include "gui.h"\n__global__ void f(int* x) { *x = lost; }\nint main() { show::all(); }\n')
+    with pytest.raises(CompilationError, match=r'^\S*k.cu:2: identifier "lost" is undefined') as caught:
+        cuda.compile(file)
+    assert [line.split(": ")[1] for line in str(caught.value).splitlines() if line.startswith(str(tmp_path))] == [
+        'identifier "lost" is undefined',
+        'cannot open source file "no/such/gui.h"',
+    ]
+    assert str(caught.value).endswith(
+        "no/such/gui.h is none of CUDA's headers; include=[FOLDER] adds a folder (in a cell: %%cuda -I FOLDER)"
+    )
+
+
 def test_headers_of_cuda():
     source = """#include <cooperative_groups.h>
     #include <cuda/barrier>
