@@ -7,11 +7,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-import quick
 from exact import FIELDS, exact
 from hypothesis import given
 from hypothesis import strategies as st
-from quick import spread
+from quick import DAY, spread
 
 import tcemu
 from tcemu import ArithmeticUnknown, OperandError, formats
@@ -361,10 +360,9 @@ def check_twins(operation, instruction, kinds, outputs, key):
 
 @pytest.mark.slow
 def test_the_kernels_are_twins_of_the_reference():
-    """Every operation, in the quick part in a third of the classes of inputs."""
+    """Every operation in a third of the classes of inputs, others from operation to operation and every day."""
     for number, (operation, instruction) in enumerate(operations().items()):
-        kinds = classes(instruction)
-        check_twins(operation, instruction, spread(kinds, 3, first=number) if quick.QUICK else kinds, 2, "twins")
+        check_twins(operation, instruction, spread(classes(instruction), 3, first=number + DAY), 2, "twins")
 
 
 @pytest.mark.slow
@@ -372,8 +370,7 @@ def test_the_arrays_of_numpy_are_twins_of_the_reference(monkeypatch):
     """Every operation without numba, as in a browser; those that arrays does not know are the reference's own."""
     monkeypatch.setattr("tcemu.backend._State.chosen", "arrays")
     for number, (operation, instruction) in enumerate(operations().items()):
-        kinds = classes(instruction)
-        check_twins(operation, instruction, spread(kinds, 3, first=number) if quick.QUICK else kinds, 2, "arrays")
+        check_twins(operation, instruction, spread(classes(instruction), 3, first=number + DAY + 1), 2, "arrays")
 
 
 def test_a_multiply_add_of_arrays_rounds_once():
@@ -390,9 +387,9 @@ def test_a_multiply_add_of_arrays_rounds_once():
 
 @pytest.mark.slow
 def test_the_kernels_are_twins_of_the_reference_on_many_outputs():
-    """More outputs of a third of the classes, in turn; the test before asks two of each."""
+    """More outputs of a third of the classes, in turn; the first of these tests asks two of another third."""
     for number, (operation, instruction) in enumerate(operations().items()):
-        check_twins(operation, instruction, spread(classes(instruction), 3, first=number), 8, "more twins")
+        check_twins(operation, instruction, spread(classes(instruction), 3, first=number + DAY + 2), 8, "more twins")
 
 
 @given(st.data())

@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from quick import DAY, some, spread
 
 import tcemu
 from tcemu import arithmetic
@@ -152,10 +153,18 @@ def check(name, kinds, seed):
             assert int(d[(warp, *which, m, n)]) == want, (kinds[warp % len(kinds)], warp, *which, m, n)
 
 
-@pytest.mark.parametrize("name", [*CASES, *CHAINED])
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_batch_of_a_class(name, kind):
-    check(name, [kind], len(name + kind))
+def some_kinds(names):
+    """Each name with three of the classes; which ones, changes from name to name and every day."""
+    for number, name in enumerate(names):
+        for kind in spread(KINDS, 4, first=number + DAY):
+            yield f"{name}: {kind}", name, kind
+
+
+def test_a_batch_of_a_class(row):
+    """Whole batches of one class; `test_warps_of_many_classes_side_by_side` asks every class of every name."""
+    for what, name, kind in some(some_kinds([*CASES, *CHAINED]), 8):
+        with row(what):
+            check(name, [kind], len(name + kind))
 
 
 @pytest.mark.parametrize("name", CHAINED)
@@ -204,10 +213,10 @@ def check_sparse(name, kinds, seed):
                 assert int(d[warp, m, n]) == want, (kinds[warp % len(kinds)], warp, m, n, selector)
 
 
-@pytest.mark.parametrize("name", SPARSE)
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_sparse_batch_of_a_class(name, kind):
-    check_sparse(name, [kind], len(name + kind))
+def test_a_sparse_batch_of_a_class(row):
+    for what, name, kind in some(some_kinds(SPARSE), 4):
+        with row(what):
+            check_sparse(name, [kind], len(name + kind))
 
 
 @pytest.mark.parametrize("name", SPARSE)
@@ -231,9 +240,10 @@ def test_metadata_of_a_batch_that_is_illegal(name):
             tcemu.run(found, *registers, metadata, 0, target=target)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [*CASES, *CHAINED])
 def test_warps_of_many_classes_side_by_side(name):
-    check(name, ["near", "near", "rare", "zeros", "large", "NaN", "near", "wide", "bits", "subnormal"], len(name))
+    check(name, ["near", "near", "rare", "zeros", "large", "NaN", "near", "wide", "bits", "subnormal", "all zeros",
+                 "uneven"], len(name))  # fmt: skip
 
 
 def at_places(name, kinds, at):
@@ -257,12 +267,13 @@ def test_a_warp_gives_the_same_alone(name):
 
 
 @pytest.mark.parametrize("name", ["f16", "wmma bf16", "bf16"])
-@pytest.mark.parametrize("at", [1100, 0, 1499])
-def test_a_warp_with_infinities_among_many(name, at):
+def test_a_warp_with_infinities_among_many(name):
     """It changes none of its neighbours, whether they share a thread's work or not."""
     kinds = ["near"] * 1500
-    kinds[at] = "infinite"
-    near = [i for i in range(at - 9, at + 10) if 0 <= i < len(kinds)]
+    near = []
+    for at in (0, 1100, 1499):
+        kinds[at] = "infinite"
+        near += [i for i in range(at - 9, at + 10) if 0 <= i < len(kinds)]
     together, alone = at_places(name, kinds, near)
     assert np.array_equal(together, alone)
 

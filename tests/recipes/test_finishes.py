@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from places import ROOT
+from quick import spread, turn
 
 import tcemu
 from tcemu import microscaling
@@ -104,7 +105,7 @@ CONVERSIONS = {
 }
 
 
-@pytest.mark.parametrize("name", CONVERSIONS)
+@pytest.mark.parametrize("name", spread(CONVERSIONS, 3, turn(3)))
 @pytest.mark.slow
 def test_the_search_says_how_d_was_rounded(name):
     convert, says = CONVERSIONS[name]
@@ -183,13 +184,12 @@ def scaled_products():
     yield "Triton: tl.dot(a, b) * a_s * b_s", triton, in_a, in_b, "every=128 scales=a"
 
 
-@pytest.mark.parametrize("case", [*scaled_products()], ids=lambda case: case[0])
-def test_every_scale_mode_is_found(case):
-    _, d, scale_a, scale_b, says = case
+def test_every_scale_mode_is_found(row):
     a, b = drawn(0, (16, 256), e4m3), drawn(1, (256, 16), e4m3)
-    d = np.ascontiguousarray(d, np.float32)
-    found = whose_bits(a, b, d, scale_a=scale_a, scale_b=scale_b)
-    assert any(f"sm_90a {says}".strip() == str(each).partition(" ")[2] for each in found.recipes), str(found)
+    for name, d, scale_a, scale_b, says in scaled_products():
+        with row(name):
+            found = whose_bits(a, b, np.ascontiguousarray(d, np.float32), scale_a=scale_a, scale_b=scale_b)
+            assert any(f"sm_90a {says}".strip() == str(each).partition(" ")[2] for each in found.recipes), str(found)
 
 
 MX = "mma.sync.aligned.{}.block_scale.scale_vec::{}.f32.{}.f32.{}"
@@ -301,12 +301,12 @@ def tf32x3():
         yield f"tiles of {tile} from zero", a, b, fresh
 
 
-@pytest.mark.parametrize("case", [*tf32x3()], ids=lambda case: case[0])
-def test_tf32x3_with_both_parts_by_cvt_rna_is_found(case):
-    _, a, b, d = case
-    found = whose_bits(a, b, d)
-    assert found.recipes, str(found)
-    assert all(each.inputs.startswith("tf32") for each in found.recipes)
+def test_tf32x3_with_both_parts_by_cvt_rna_is_found(row):
+    for name, a, b, d in tf32x3():
+        with row(name):
+            found = whose_bits(a, b, d)
+            assert found.recipes, str(found)
+            assert all(each.inputs.startswith("tf32") for each in found.recipes)
 
 
 def test_integers_are_scaled_as_cublaslt_scales_them_on_an_h100():

@@ -54,7 +54,7 @@ def test_the_recipe_gives_every_bit_of_what_a_library_computed(product):
 
 
 @pytest.mark.slow
-@rows("product", spread([p for p in KNOWN if not small(p)], 3, turn(3)), ids=lambda product: product["name"])
+@rows("product", spread([p for p in KNOWN if not small(p)], 9, turn(9)), ids=lambda product: product["name"])
 def test_the_recipe_gives_every_bit_of_a_large_product(product):
     gives_every_bit(product)
 
@@ -73,14 +73,14 @@ def is_found(name):
 
 
 @pytest.mark.slow
-@rows("name", some(spread(products.elements(), 2, turn(2)), 8))
+@rows("name", some(spread(products.elements(), 6, turn(6)), 8))
 def test_the_search_finds_a_recipe_of_elements_that_a_library_computed(name, monkeypatch):
     monkeypatch.setattr(search, "_SURVEY", 0)  # the next test tries the rest of the table, too, which takes most time
     is_found(name)
 
 
 @pytest.mark.slow
-@rows("name", some(spread(products.elements(), 13, turn(13)), 1))
+@rows("name", some(spread(products.elements(), 26, turn(26)), 1))
 def test_the_search_finds_it_among_all_that_the_table_has(name):
     is_found(name)
 
