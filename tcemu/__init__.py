@@ -138,8 +138,8 @@ def __getattr__(name: str) -> object:
     if _HOME.get(name, name) in _WHOLE:
         _import_module("tcemu.launcher")
     if name in _HOME:
-        found = globals()[name] = getattr(_import_module(f"tcemu.{_HOME[name]}"), name)
-        return found
+        value = globals()[name] = getattr(_import_module(f"tcemu.{_HOME[name]}"), name)
+        return value
     if name in _ROOMS:
         return _import_module(f"tcemu.{name}")
     raise AttributeError(f"module 'tcemu' has no attribute {name!r}")

@@ -51,17 +51,17 @@ def explained(function: Function) -> Function:
         except TcemuError:
             raise
         except Exception as error:
-            told = _misfit(function, args, options)
-            if told is None and isinstance(error, MemoryError):
-                told = f"{function.__qualname__}: there is not enough memory for arguments of this size: {error}"
-            if told is None:
+            message = _misfit(function, args, options)
+            if message is None and isinstance(error, MemoryError):
+                message = f"{function.__qualname__}: there is not enough memory for arguments of this size: {error}"
+            if message is None:
                 raise
-        raise OperandError(told)
+        raise OperandError(message)
 
     return typing.cast("Function", call)
 
 
-def flag(given: object, what: str, error: type[TcemuError] = OperandError) -> bool:
+def flag(value: object, what: str, error: type[TcemuError] = OperandError) -> bool:
     """True or False, also from 0 or 1; anything else raises `error` with a message about `what`.
 
     >>> from tcemu.arguments import flag
@@ -70,20 +70,20 @@ def flag(given: object, what: str, error: type[TcemuError] = OperandError) -> bo
         ...
     tcemu.errors.OperandError: read must be True or False; got 'no'
     """
-    if isinstance(given, bool | np.bool_) or (is_whole(given) and given in (0, 1)):
-        return bool(given)
-    raise error(f"{what} must be True or False; got {briefly(given)}")
+    if isinstance(value, bool | np.bool_) or (is_whole(value) and value in (0, 1)):
+        return bool(value)
+    raise error(f"{what} must be True or False; got {briefly(value)}")
 
 
 def _misfit(function: Callable[..., Any], args: Sequence[Any], options: Mapping[str, Any]) -> str | None:
     """What is wrong with the first argument that does not fit, or with one that is too large; None if all fit."""
     try:
-        given = inspect.signature(function).bind(*args, **options).arguments
+        arguments = inspect.signature(function).bind(*args, **options).arguments
     except TypeError:
         return None  # Python's own message says which argument is missing or superfluous
     hints = _hints(function)
     name = function.__qualname__
-    known = {each: value for each, value in given.items() if each in hints}
+    known = {each: value for each, value in arguments.items() if each in hints}
     for each, value in known.items():
         if not _fits(value, hints[each]):
             return f"{name}: {each} must be {_words(hints[each])}; got {briefly(value)}"

@@ -292,22 +292,22 @@ def _quoted(word: str) -> str:
     return word if re.fullmatch(r"[\w./:=\\-]+", word) else f'"{word}"'
 
 
-def is_whole(given: object) -> TypeGuard[int]:
+def is_whole(value: object) -> TypeGuard[int]:
     """Whether it is an integer of Python or numpy; True and False are not.
 
     >>> from tcemu.errors import is_whole
     >>> is_whole(3), is_whole(True), is_whole(3.0)
     (True, False, False)
     """
-    return type(given) is int or (isinstance(given, Integral) and not isinstance(given, bool))
+    return type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool))
 
 
-def whole(given: object, what: str, error: type[TcemuError] = OperandError) -> int:
+def whole(value: object, what: str, error: type[TcemuError] = OperandError) -> int:
     """A whole number as an int; `error` for anything else, which says `what` it is."""
     try:
-        return operator.index(given)  # type: ignore[arg-type] # that is the question
+        return operator.index(value)  # type: ignore[arg-type] # that is the question
     except Exception:  # noqa: BLE001 - an array raises TypeError or ValueError, and an object may raise anything
-        raise error(f"{what} must be a whole number; got {briefly(given)}") from None
+        raise error(f"{what} must be a whole number; got {briefly(value)}") from None
 
 
 def shown(text: object, limit: int = 80) -> str:
@@ -385,8 +385,8 @@ def did_you_mean(word: str, accepted: Iterable[str]) -> str:
     """
     words, word = list(accepted), word[:80]  # comparing long words is slow
     begun = [each for each in words if len(word) > 2 and each.startswith(word)]
-    found = begun if 0 < len(begun) <= 3 else nearest(word, words)
-    return f" Did you mean {listing(map(repr, found))}?" if found else ""
+    near = begun if 0 < len(begun) <= 3 else nearest(word, words)
+    return f" Did you mean {listing(map(repr, near))}?" if near else ""
 
 
 class Named(dict[str, Value], Generic[Value]):

@@ -104,11 +104,11 @@ def launch(
     """
     begin, instead = _BEGIN.get(), _INSTEAD.get()
     if instead is not None:
-        given: dict[str, Any] = {"shared": shared, "target": target, "seed": seed, "seeds": seeds, "policy": policy}
-        given |= {"schedule": schedule, "resident": resident, "cluster": cluster}
-        given |= {"non_portable_cluster": non_portable_cluster, "operations": operations}
-        given |= {"sanitizer": sanitizer, "observers": observers}
-        return instead(kernel, grid, block, args, **given)
+        options: dict[str, Any] = {"shared": shared, "target": target, "seed": seed, "seeds": seeds, "policy": policy}
+        options |= {"schedule": schedule, "resident": resident, "cluster": cluster}
+        options |= {"non_portable_cluster": non_portable_cluster, "operations": operations}
+        options |= {"sanitizer": sanitizer, "observers": observers}
+        return instead(kernel, grid, block, args, **options)
     watch = Sanitizer(sanitizer if begin is None else "off", _outputs(kernel, args))
     if not isinstance(observers, list | tuple):
         raise LaunchError(f"observers must be a tuple of functions that take an event; got {briefly(observers)}")
@@ -158,13 +158,13 @@ def _outputs(kernel: object, args: object) -> dict[str, str]:
 
     They matter only for kernels that are written to overlap.
     """
-    code, found = getattr(kernel, "__code__", None), {}
+    code, writers = getattr(kernel, "__code__", None), {}
     waits = code is not None and any("griddepcontrol" in str(each) for each in (*code.co_names, *code.co_consts))
-    for number, given in enumerate(args if isinstance(args, list | tuple) else ()):
-        written, writer, lets = _WRITTEN.get(id(given), (None, "", False))
-        if written is not None and written() is given and (lets or waits):
-            found[buffer_name(kernel, number)] = writer
-    return found
+    for number, argument in enumerate(args if isinstance(args, list | tuple) else ()):
+        written, writer, lets = _WRITTEN.get(id(argument), (None, "", False))
+        if written is not None and written() is argument and (lets or waits):
+            writers[buffer_name(kernel, number)] = writer
+    return writers
 
 
 def _ended(error: Exception, watch: Sanitizer) -> Launch | None:

@@ -61,6 +61,6 @@ def cited(text: str) -> str:
     return _CITATION.sub(_with_titles, text)
 
 
-def _with_titles(found: re.Match[str]) -> str:
-    sections = re.split(", | and ", found[1])
-    return found[0] if sections[0] == VERSION else named(", ".join(sections))
+def _with_titles(match: re.Match[str]) -> str:
+    sections = re.split(", | and ", match[1])
+    return match[0] if sections[0] == VERSION else named(", ".join(sections))

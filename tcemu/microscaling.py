@@ -220,8 +220,8 @@ def dequantise(
             f"multiple of theirs; got elements {patterns.shape} and scales {codes.shape}"
         )
     with np.errstate(invalid="ignore"):
-        found = numbers * np.repeat(factors, shared, axis=-1) * _positive(tensor_scale)
-    return np.ascontiguousarray(np.moveaxis(found, -1, axis))
+        numbers_scaled = numbers * np.repeat(factors, shared, axis=-1) * _positive(tensor_scale)
+    return np.ascontiguousarray(np.moveaxis(numbers_scaled, -1, axis))
 
 
 def tensor_scale(matrix: npt.ArrayLike) -> float:
@@ -256,18 +256,18 @@ def scale_registers(
     >>> scales.shape, registers.shape, hex(registers[0])  # two scales of 2^1 for row 0: 0x80 is 127 + 1
     ((16, 2), (32,), '0x8080')
     """
-    found = parse(instruction)
+    parsed = parse(instruction)
     name = f"scale_{role}"
-    if "scale_a" not in found.fragments:
-        raise IllegalInstruction(f"{found} has no scales; mma with .block_scale has them (PTX ISA 9.7.14.3)")
+    if "scale_a" not in parsed.fragments:
+        raise IllegalInstruction(f"{parsed} has no scales; mma with .block_scale has them (PTX ISA 9.7.14.3)")
     if not isinstance(role, str) or role not in ("a", "b"):
-        raise OperandError(f"{found} has scales of 'a' and of 'b'; got {shown(role)}")
-    byte, thread = byte_and_thread(found, name, (byte_id, thread_id))
-    codes = lookup(found.words["stype"]).patterns(scales, f"{name} of {found}")
-    fragment, count = found.fragments[name], found.facts.scales
-    rows, columns = (found.shape.m, count) if role == "a" else (count, found.shape.n)
+        raise OperandError(f"{parsed} has scales of 'a' and of 'b'; got {shown(role)}")
+    byte, thread = byte_and_thread(parsed, name, (byte_id, thread_id))
+    codes = lookup(parsed.words["stype"]).patterns(scales, f"{name} of {parsed}")
+    fragment, count = parsed.fragments[name], parsed.facts.scales
+    rows, columns = (parsed.shape.m, count) if role == "a" else (count, parsed.shape.n)
     if codes.shape[-2:] != (rows, columns):
-        raise OperandError(f"{found}: {name} takes scales of shape (..., {rows}, {columns}); got {codes.shape}")
+        raise OperandError(f"{parsed}: {name} takes scales of shape (..., {rows}, {columns}); got {codes.shape}")
     some = slice(byte, byte + count)
     held = np.zeros((int(np.prod(codes.shape[:-2])), *fragment.shape), np.uint8)
     held[:, thread, *((slice(None), some) if role == "a" else (some, slice(None)))] = codes.reshape(-1, rows, columns)

@@ -55,30 +55,30 @@ def compress(dense: npt.ArrayLike, instruction: str | Instruction, chosen: int =
     >>> values.shape, values.dtype, metadata.shape, metadata.dtype
     ((16, 16), dtype('float16'), (32,), dtype('uint32'))
     """
-    found, pattern = _sparse(instruction)
-    chosen = selector(found, chosen)
-    form, (m, _, k) = found.types["a"], found.shape
-    given, patterns = _patterns(form, dense, f"the dense A of {found}")
+    parsed, pattern = _sparse(instruction)
+    chosen = selector(parsed, chosen)
+    form, (m, _, k) = parsed.types["a"], parsed.shape
+    array, patterns = _patterns(form, dense, f"the dense A of {parsed}")
     if patterns.shape[-2:] != (m, k):
         raise OperandError(
-            f"{found}: compress takes matrices (..., {m}, {k}); got shape {patterns.shape}. `tiles` divides a larger "
+            f"{parsed}: compress takes matrices (..., {m}, {k}); got shape {patterns.shape}. `tiles` divides a larger "
             "matrix into tiles of that shape."
         )
     unit, units = _units(pattern)
     groups = patterns.reshape(*patterns.shape[:-1], k // pattern.chunk, units, unit)
     busy = np.asarray(_not_zero(form, groups).any(axis=-1))
-    _check_room(found, pattern, busy)
+    _check_room(parsed, pattern, busy)
 
     # store nonzero units first, then zeros with a sign, then the lowest; in ascending order
     rank = np.where(busy, 0, np.where((groups & form.storage.type(form.code_mask)).any(axis=-1), 1, 2))
     kept = np.sort(np.argsort(rank, axis=-1, kind="stable")[..., : units // 2], axis=-1)
     values = np.take_along_axis(groups, kept[..., None], axis=-2).reshape(*patterns.shape[:-1], k // 2)
 
-    fragment = found.fragments["e"]
+    fragment = parsed.fragments["e"]
     codes = np.zeros((values.size // (m * k // 2), *fragment.shape), np.uint8)
     codes[:, chosen] = _codes(pattern, kept).reshape(-1, *fragment.shape[1:])
     registers = fragment.write(codes.reshape(len(codes), prod(fragment.shape)))
-    return _as_given(form, given, values), registers.reshape(*patterns.shape[:-2], fragment.lanes)
+    return _as_given(form, array, values), registers.reshape(*patterns.shape[:-2], fragment.lanes)
 
 
 @explained
@@ -96,24 +96,24 @@ def decompress(
     >>> np.array_equal(tcemu.sparse.decompress(values, metadata, opcode), dense)
     True
     """
-    found, _ = _sparse(instruction)
-    chosen = selector(found, chosen)
-    form, (m, _, k) = found.types["a"], found.shape
-    given, patterns = _patterns(form, values, f"the stored values of {found}")
+    parsed, _ = _sparse(instruction)
+    chosen = selector(parsed, chosen)
+    form, (m, _, k) = parsed.types["a"], parsed.shape
+    stored, patterns = _patterns(form, values, f"the stored values of {parsed}")
     if patterns.shape[-2:] != (m, k // 2):
-        raise OperandError(f"{found}: decompress takes stored values (..., {m}, {k // 2}); got shape {patterns.shape}")
-    held = metadata_registers(found, metadata)
+        raise OperandError(f"{parsed}: decompress takes stored values (..., {m}, {k // 2}); got shape {patterns.shape}")
+    held = metadata_registers(parsed, metadata)
     try:
         lead = np.broadcast_shapes(patterns.shape[:-2], held.shape[:-1])
     except ValueError:
         raise OperandError(
-            f"{found}: the leading axes do not broadcast: values {patterns.shape[:-2]}, metadata {held.shape[:-1]}"
+            f"{parsed}: the leading axes do not broadcast: values {patterns.shape[:-2]}, metadata {held.shape[:-1]}"
         ) from None
-    places = stored_places(found, held.reshape(-1, held.shape[-1]), chosen).reshape(*held.shape[:-1], m, k // 2)
+    places = stored_places(parsed, held.reshape(-1, held.shape[-1]), chosen).reshape(*held.shape[:-1], m, k // 2)
     dense = np.zeros((*lead, m, k), form.storage)
     places, patterns = (np.broadcast_to(array, (*lead, m, k // 2)) for array in (places, patterns))
     np.put_along_axis(dense, places, patterns, axis=-1)
-    return _as_given(form, given, dense)
+    return _as_given(form, stored, dense)
 
 
 @explained
@@ -137,9 +137,9 @@ def prune(dense: npt.ArrayLike, instruction: str | Instruction) -> Array:
                 f"no sparsity pattern is called {shown(instruction)}.{did_you_mean(instruction, _NAMED)} "
                 f"The patterns are {listing(_NAMED, 'and')}; an opcode of mma.sp implies its own."
             )
-        found, pattern = _sparse(instruction)
-        form = found.types["a"]
-        given, patterns = _patterns(form, dense, f"the dense A of {found}")
+        parsed, pattern = _sparse(instruction)
+        form = parsed.types["a"]
+        array, patterns = _patterns(form, dense, f"the dense A of {parsed}")
         result, magnitude = patterns.copy(), np.abs(form.decode(patterns).astype(np.float64))
     if not result.ndim or result.shape[-1] % pattern.chunk:
         raise OperandError(
@@ -155,7 +155,7 @@ def prune(dense: npt.ArrayLike, instruction: str | Instruction) -> Array:
     stays = np.ones(shape[:-1], bool)
     np.put_along_axis(stays, gone, values=False, axis=-1)
     result.reshape(shape)[~stays] = np.zeros((), result.dtype)
-    return result if form is None else _as_given(form, given, result)
+    return result if form is None else _as_given(form, array, result)
 
 
 @explained
@@ -168,11 +168,11 @@ def tiles(matrix: npt.ArrayLike, instruction: str | Instruction) -> Array:
     >>> tcemu.sparse.tiles(np.ones((64, 128), np.float16), opcode).shape  # 4 by 4 tiles of 16 by 32
     (4, 4, 16, 32)
     """
-    found, _ = _sparse(instruction)
-    array, (m, _, k) = as_array(matrix, _MATRIX), found.shape
+    parsed, _ = _sparse(instruction)
+    array, (m, _, k) = as_array(matrix, _MATRIX), parsed.shape
     if array.ndim < 2 or array.shape[-2] % m or array.shape[-1] % k:
         raise OperandError(
-            f"{found}: the number of rows must be a multiple of {m}, that of columns of {k}; got shape {array.shape}"
+            f"{parsed}: the number of rows must be a multiple of {m}, that of columns of {k}; got shape {array.shape}"
         )
     cut = array.reshape(*array.shape[:-2], array.shape[-2] // m, m, array.shape[-1] // k, k)
     return np.ascontiguousarray(cut.swapaxes(-3, -2))
@@ -204,18 +204,18 @@ def to_cutlass(
     >>> np.array_equal(tcemu.sparse.from_cutlass(torchs, opcode), metadata)
     True
     """
-    found, _ = _sparse(instruction)
-    chosen = selector(found, chosen)
-    fragment, held = found.fragments["e"], as_array(metadata, "the metadata must be an array of registers")
+    parsed, _ = _sparse(instruction)
+    chosen = selector(parsed, chosen)
+    fragment, held = parsed.fragments["e"], as_array(metadata, "the metadata must be an array of registers")
     if held.ndim != 3 or held.shape[-1] != fragment.lanes:
         raise OperandError(
-            f"{found}: to_cutlass takes the registers of all tiles, (M / {found.shape.m}, K / {found.shape.k}, "
+            f"{parsed}: to_cutlass takes the registers of all tiles, (M / {parsed.shape.m}, K / {parsed.shape.k}, "
             f"{fragment.lanes}); got shape {held.shape}"
         )
-    flat = metadata_registers(found, held).reshape(-1, fragment.lanes)
+    flat = metadata_registers(parsed, held).reshape(-1, fragment.lanes)
     codes = fragment.read(flat).reshape(*held.shape[:2], *fragment.shape)[:, :, chosen]
     rows = codes.swapaxes(1, 2).reshape(held.shape[0] * fragment.shape[-2], -1)
-    return _Order(found, order, tile_k).write(np.ascontiguousarray(rows))
+    return _Order(parsed, order, tile_k).write(np.ascontiguousarray(rows))
 
 
 @explained
@@ -239,14 +239,14 @@ def from_cutlass(
     >>> registers.shape, hex(registers[0, 0, 0])
     ((2, 2, 32), '0x44444444')
     """
-    found, pattern = _sparse(instruction)
-    chosen = selector(found, chosen)
-    codes = _Order(found, order, tile_k).read(as_array(metadata, "the metadata must be an array of integers"), shape)
-    fragment, (m, k) = found.fragments["e"], (found.shape.m, found.shape.k // pattern.chunk)
+    parsed, pattern = _sparse(instruction)
+    chosen = selector(parsed, chosen)
+    codes = _Order(parsed, order, tile_k).read(as_array(metadata, "the metadata must be an array of integers"), shape)
+    fragment, (m, k) = parsed.fragments["e"], (parsed.shape.m, parsed.shape.k // pattern.chunk)
     if codes.shape[0] % m or codes.shape[1] % k:
         raise OperandError(
-            f"{found}: A must have a multiple of {m} rows and of {found.shape.k} columns; it has {codes.shape[0]} and "
-            f"{codes.shape[1] * pattern.chunk}"
+            f"{parsed}: A must have a multiple of {m} rows and of {parsed.shape.k} columns; it has {codes.shape[0]} "
+            f"and {codes.shape[1] * pattern.chunk}"
         )
     tiled = codes.reshape(codes.shape[0] // m, m, codes.shape[1] // k, k).swapaxes(1, 2)
     every = np.zeros((tiled.shape[0] * tiled.shape[1], *fragment.shape), np.uint8)
@@ -317,12 +317,12 @@ class _Order:
 
 
 def _sparse(instruction: str | Instruction) -> tuple[Instruction, Sparsity]:
-    found = parse(instruction)
-    if "e" not in found.fragments:
+    parsed = parse(instruction)
+    if "e" not in parsed.fragments:
         raise IllegalInstruction(
-            f"{found} has no sparse operand; mma.sp and mma.sp::ordered_metadata have one (PTX ISA 9.7.14.6)"
+            f"{parsed} has no sparse operand; mma.sp and mma.sp::ordered_metadata have one (PTX ISA 9.7.14.6)"
         )
-    return found, pattern_of(found)
+    return parsed, pattern_of(parsed)
 
 
 def _units(pattern: Sparsity) -> tuple[int, int]:
@@ -348,9 +348,9 @@ def _patterns(form: Format, matrix: npt.ArrayLike, what: str) -> tuple[Array, Ar
     return np.asarray(matrix), np.ascontiguousarray(patterns)
 
 
-def _as_given(form: Format, given: Array, patterns: Array) -> Array:
+def _as_given(form: Format, array: Array, patterns: Array) -> Array:
     """The patterns unchanged if patterns were given, otherwise in the format's dtype."""
-    return patterns if form.kind == "float" and given.dtype == form.storage else form.matrix(patterns)
+    return patterns if form.kind == "float" and array.dtype == form.storage else form.matrix(patterns)
 
 
 def _numbers(matrix: npt.ArrayLike) -> Array:

@@ -118,8 +118,8 @@ class Stream:
         if not isinstance(args, list | tuple):
             raise LaunchError(f"args must be a tuple of the kernel's arguments after the warp; got {briefly(args)}")
         if not isinstance(programmatic_stream_serialization, bool):
-            told = briefly(programmatic_stream_serialization)
-            raise LaunchError(f"programmatic_stream_serialization must be True or False; got {told}")
+            got = briefly(programmatic_stream_serialization)
+            raise LaunchError(f"programmatic_stream_serialization must be True or False; got {got}")
         if isinstance(kernel, _Front):
             kernel, args, shared, cluster = kernel.prepared(args, shared, cluster)
         check_arguments(kernel, args)
@@ -160,39 +160,39 @@ class Stream:
     def _run(self, planned: Sequence[Planned], watch: Sanitizer) -> list[Launch]:
         """Run the launches under every seed and policy; the results under the first, with what differs."""
         listening: list[Observer] = [*self._listening, *([] if watch.mode == "off" else [watch])]
-        args = [given for each in planned for given in each.args]
+        args = [argument for each in planned for argument in each.args]
         before = fresh(args) if len(self._orders) > 1 else args
         results: list[Launch] = []
         try:
             for number, order in enumerate(self._orders):
-                given = fresh(before) if number else args
+                argument = fresh(before) if number else args
                 one = run_stream(
-                    _under(planned, order, given), resident=self._resident, operations=self._operations,
+                    _under(planned, order, argument), resident=self._resident, operations=self._operations,
                     observers=listening,
                 )  # fmt: skip
                 for each, result in zip(planned, one, strict=True):
                     getattr(each.kernel, "ran", _nothing)(result)
                 results = results or one
                 if number:
-                    self._compare(planned, results, order, given)
+                    self._compare(planned, results, order, argument)
         except Exception:
             restore(args, before)
             raise
         return results
 
     def _compare(
-        self, planned: Sequence[Planned], results: Sequence[Launch], order: tuple[int, Policy], given: Sequence[Any]
+        self, planned: Sequence[Planned], results: Sequence[Launch], order: tuple[int, Policy], arguments: Sequence[Any]
     ) -> None:
         """Note in the results which arrays differ from those under the first order, if no earlier one has shown it."""
-        others = iter(given)
+        others = iter(arguments)
         names = [f"seed {seed}" if self._cause == "seed" else policy for seed, policy in (self._orders[0], order)]
         for each, result in zip(planned, results, strict=True):
             pairs = [(n, one, other) for n, (one, other) in enumerate(zip(each.args, others, strict=False))]
             pairs = [(n, one, other) for n, one, other in pairs if is_buffer(one)]
             contents = [[one for _, one, _ in pairs], [other for _, _, other in pairs]]
-            found = partings([n for n, _, _ in pairs], names, contents, self._cause, each.kernel)
+            parted = partings([n for n, _, _ in pairs], names, contents, self._cause, each.kernel)
             known = {parting.argument for parting in result.parted}
-            result.parted += [parting for parting in found if parting.argument not in known]
+            result.parted += [parting for parting in parted if parting.argument not in known]
 
     def __repr__(self) -> str:
         planned = ", ".join(name_of(each.kernel) for each in self._planned) or "nothing planned"
@@ -201,8 +201,10 @@ class Stream:
 
 def _under(planned: Sequence[Planned], order: tuple[int, Policy], args: Sequence[Any]) -> list[Planned]:
     """The launches under a seed and a policy, with these arguments."""
-    (seed, policy), given = order, iter(args)
+    (seed, policy), arguments = order, iter(args)
     return [
-        replace(each, shape=replace(each.shape, seed=seed, policy=policy), args=tuple(next(given) for _ in each.args))
+        replace(
+            each, shape=replace(each.shape, seed=seed, policy=policy), args=tuple(next(arguments) for _ in each.args)
+        )
         for each in planned
     ]

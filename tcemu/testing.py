@@ -56,14 +56,14 @@ def _in_several_orders(kernel: Any, grid: Any, block: Any, args: Any, **options:
     """Takes the place of tcemu.launch. A launch that names its order runs in that one."""
     from tcemu.launcher import launch, replacing
 
-    given = options["seed"], options["seeds"], options["schedule"], options["policy"]
-    if given == (0, None, None, "late"):
+    orders = options["seed"], options["seeds"], options["schedule"], options["policy"]
+    if orders == (0, None, None, "late"):
         options |= {"policy": POLICIES, "seeds": SEEDS}
     with replacing(None):
         result = launch(kernel, grid, block, args, **options)
     if result.parted:
-        told = "\n".join(map(str, result.parted))
-        pytest.fail(f"{kernel.__qualname__}: the result depends on the order\n{told}", pytrace=False)
+        parted = "\n".join(map(str, result.parted))
+        pytest.fail(f"{kernel.__qualname__}: the result depends on the order\n{parted}", pytrace=False)
     return result
 
 
@@ -78,13 +78,13 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Iterator[None]:
         raise error.with_traceback(_outside(error.__traceback__)) from None
 
 
-def _outside(given: TracebackType | None) -> TracebackType | None:
+def _outside(traceback: TracebackType | None) -> TracebackType | None:
     """A traceback without the frames of this package."""
     frames: list[TracebackType] = []
-    while given is not None:
-        if not Path(given.tb_frame.f_code.co_filename).is_relative_to(_PACKAGE):
-            frames.append(given)
-        given = given.tb_next
+    while traceback is not None:
+        if not Path(traceback.tb_frame.f_code.co_filename).is_relative_to(_PACKAGE):
+            frames.append(traceback)
+        traceback = traceback.tb_next
     made = None
     for each in reversed(frames):
         made = TracebackType(made, each.tb_frame, each.tb_lasti, each.tb_lineno)

@@ -31,11 +31,11 @@ def computed(operation: Operation, a: Array, b: Array, c: Array, d: Array, place
     if isinstance(operation.model, BitDot) and places is not None:
         return False
     for tiles in _parts(a.shape, b.shape[2]):
-        met = b[tiles[0]].swapaxes(1, 2)[:, None] if places is None else _met(b, places, tiles)
-        found = _sums(operation.model, operation, a[tiles][:, :, None], met, c[tiles])
-        if found is None:
+        opposite = b[tiles[0]].swapaxes(1, 2)[:, None] if places is None else _opposite(b, places, tiles)
+        sums = _sums(operation.model, operation, a[tiles][:, :, None], opposite, c[tiles])
+        if sums is None:
             return False
-        d[tiles] = found
+        d[tiles] = sums
     return True
 
 
@@ -49,7 +49,7 @@ def _parts(shape: tuple[int, ...], columns: int) -> Iterator[tuple[slice, slice]
             yield slice(start, start + tiles), slice(row, row + rows)
 
 
-def _met(b: Array, places: Array, tiles: tuple[slice, slice]) -> Array:
+def _opposite(b: Array, places: Array, tiles: tuple[slice, slice]) -> Array:
     """The elements of B (w, m, n, k) that the stored elements of a sparse A are multiplied by."""
     some = places[tiles]
     return b[tiles[0]][np.arange(len(some), dtype=np.int64)[:, None, None], some].swapaxes(2, 3)
@@ -124,14 +124,14 @@ def _fused(model: FusedSums, a: _Numbers, b: _Numbers, point: int, c: _Numbers, 
     largest = np.where(largest == _NONE, 0, largest) if model.floor is None else np.maximum(largest, model.floor)
     total = _shifted(products, model.fraction - point + exponents - largest[..., None]).sum(axis=-1, dtype=np.int64)
     total += _shifted(c.significand, model.fraction - form.mantissa + addends - largest)
-    found = _rounded(total, largest - model.fraction, result, model.keep)
-    return _special(found, a, b, c, result)
+    sums = _rounded(total, largest - model.fraction, result, model.keep)
+    return _special(sums, a, b, c, result)
 
 
-def _special(found: Array, a: _Numbers, b: _Numbers, c: _Numbers, result: Format) -> Array:
+def _special(sums: Array, a: _Numbers, b: _Numbers, c: _Numbers, result: Format) -> Array:
     """The results, where an operand is infinite or NaN those that this decides."""
     if not any(each.any() for number in (a, b, c) for each in (number.infinite, number.nan)):
-        return found
+        return sums
     infinite = a.infinite | b.infinite
     zero = ((a.significand == 0) & ~a.nan) | ((b.significand == 0) & ~b.nan)
     bad = (a.nan | b.nan | (infinite & zero)).any(axis=-1) | c.nan
@@ -139,8 +139,8 @@ def _special(found: Array, a: _Numbers, b: _Numbers, c: _Numbers, result: Format
     minus = (infinite & negative).any(axis=-1) | (c.infinite & (c.significand < 0))
     plus = (infinite & ~negative).any(axis=-1) | (c.infinite & (c.significand > 0))
     infinity = result.infinity_bits or 0
-    found = np.where(plus, infinity, np.where(minus, infinity | result.sign_bit, found))
-    return np.asarray(np.where(bad | (plus & minus), CANONICAL_NAN[result.name], found))
+    sums = np.where(plus, infinity, np.where(minus, infinity | result.sign_bit, sums))
+    return np.asarray(np.where(bad | (plus & minus), CANONICAL_NAN[result.name], sums))
 
 
 def _shifted(numbers: Array, shifts: Array) -> Array:
@@ -173,8 +173,8 @@ def _added(x: Array, y: Array, form: Format) -> Array:
     kind: Any = np.float16 if form.name == "f16" else np.float32
     left, right = (each.astype(form.storage).view(kind) for each in (x, y))
     with np.errstate(all="ignore"):
-        found = left + right
-    return np.asarray(np.where(np.isnan(found), form.storage.type(CANONICAL_NAN[form.name]), found.view(form.storage)))
+        sums = left + right
+    return np.asarray(np.where(np.isnan(sums), form.storage.type(CANONICAL_NAN[form.name]), sums.view(form.storage)))
 
 
 def fma32(x: Array, y: Array, z: Array) -> Array:
@@ -196,8 +196,8 @@ def fma32(x: Array, y: Array, z: Array) -> Array:
         bits = np.ascontiguousarray(total).view(np.int64)
         odd = bits + np.where((lost > 0) == (total > 0), 1, -1)
         exact = ~np.isfinite(total) | (lost == 0) | (bits & 1 == 1)
-        found = np.where(exact, bits, odd).view(np.float64).astype(np.float32)
-    return np.where(np.isnan(found), np.uint32(CANONICAL_NAN["f32"]), found.view(np.uint32))
+        sums = np.where(exact, bits, odd).view(np.float64).astype(np.float32)
+    return np.where(np.isnan(sums), np.uint32(CANONICAL_NAN["f32"]), sums.view(np.uint32))
 
 
 @_sums.register

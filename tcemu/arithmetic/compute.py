@@ -51,11 +51,11 @@ def compute(operation: Operation, a: Array, b: Array, c: Array, places: Array | 
     return d
 
 
-def _met(b: Array, places: Array | None, w: int, m: int, n: int) -> list[int]:
+def _opposite(b: Array, places: Array | None, w: int, m: int, n: int) -> list[int]:
     """The elements of a column of B that the elements of a row of A are multiplied by."""
     column = b[w, :, n] if places is None else b[w, places[w, m], n]
-    found: list[int] = column.tolist()
-    return found
+    places_of_column: list[int] = column.tolist()
+    return places_of_column
 
 
 def compute_scaled(
@@ -81,7 +81,7 @@ def compute_scaled(
         raise TypeError(model)
     for w, m, n in np.ndindex(d.shape):
         scales = scale_a[w, m].tolist(), scale_b[w, :, n].tolist()
-        row, column = a[w, m].tolist(), _met(b, places, w, m, n)
+        row, column = a[w, m].tolist(), _opposite(b, places, w, m, n)
         d[w, m, n] = reference.dot_scaled(model, row, column, int(c[w, m, n]), scales, operation.formats)
     computed(products)
     return d
@@ -90,7 +90,7 @@ def compute_scaled(
 def _by_reference(operation: Operation, a: Array, b: Array, c: Array, d: Array, places: Array | None) -> None:
     qualifiers = dict(operation.qualifiers)
     for w, m, n in np.ndindex(d.shape):
-        row, column = a[w, m].tolist(), _met(b, places, w, m, n)
+        row, column = a[w, m].tolist(), _opposite(b, places, w, m, n)
         d[w, m, n] = reference.dot(operation.model, row, column, int(c[w, m, n]), operation.formats, qualifiers)
 
 
@@ -112,8 +112,8 @@ def _by_plan(
     words = [_in_words(operation, each) for each in (a, b, c)]
     widths = tuple(width for _, width in words)
     more = {} if scales is None else {"scales": scales}
-    found: Any = _patterns_plan(operation, shape, places is not None, widths)(*(each for each, _ in words), **more)
-    d[...] = found.view(d.dtype).reshape(d.shape) if _shared(operation, d.shape) else found.reshape(d.shape)
+    result: Any = _patterns_plan(operation, shape, places is not None, widths)(*(each for each, _ in words), **more)
+    d[...] = result.view(d.dtype).reshape(d.shape) if _shared(operation, d.shape) else result.reshape(d.shape)
 
 
 def _with_pruned(operation: Operation, a: Array, places: Array) -> Array:
@@ -148,10 +148,10 @@ def _patterns_plan(operation: Operation, shape: tuple[int, int, int], sparse: bo
     size = operation.formats["d"].storage.itemsize
     per = max(1, 4 // size) if _shared(operation, (1, m, n)) else 1
     operands = Operands(a, b, c, np.arange(m * n, dtype=np.int64).reshape(-1, per), 32 // per)
-    found = plan(operation, shape, operands)
-    if found is None:
+    patterns_plan = plan(operation, shape, operands)
+    if patterns_plan is None:
         raise TypeError(operation)
-    return stretched(found) if sparse else found
+    return stretched(patterns_plan) if sparse else patterns_plan
 
 
 # ---------------------------------------------------------------------------------------------------- other kernels

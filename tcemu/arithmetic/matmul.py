@@ -84,10 +84,10 @@ def _(model: FmaGroups, operation: Operation, a: Array, b: Array, c: Array) -> A
     half, order = operation.d == "f16", np.array(model.added_to_c)
     left, right = (each.view(np.float16).astype(np.float32) for each in (a, b))
     addend = c.view(np.float16 if half else np.float32).astype(np.float32)
-    found = chains.multiply(left, right, addend, order=order, from_zero=model.from_zero, half=half)
+    sums = chains.multiply(left, right, addend, order=order, from_zero=model.from_zero, half=half)
     result = operation.formats["d"]
-    bits = found.astype(np.float16 if half else np.float32).view(result.storage)
-    return np.where(np.isnan(found), result.storage.type(CANONICAL_NAN[result.name]), bits)
+    bits = sums.astype(np.float16 if half else np.float32).view(result.storage)
+    return np.where(np.isnan(sums), result.storage.type(CANONICAL_NAN[result.name]), bits)
 
 
 @_whole.register

@@ -68,15 +68,15 @@ class Operands(NamedTuple):
     products: int = 1
 
 
-def stretched(found: Any) -> Plan:
+def stretched(dense: Any) -> Plan:
     """The plan for a sparse A that comes with all its elements, those that it does not store as words of ones."""
-    made: Plan = found.stretched()
+    made: Plan = dense.stretched()
     return made
 
 
-def among(found: Any, places: Sequence[Array]) -> Plan:
+def among(every: Any, places: Sequence[Array]) -> Plan:
     """The plan for scales that come among the bytes (tiles, bytes) of two arrays, at places (m, s) and (s, n)."""
-    made: Plan = found.among(places)
+    made: Plan = every.among(places)
     return made
 
 
@@ -105,9 +105,9 @@ def _tiles(operation: Operation, shape: tuple[int, int, int], operands: Operands
     from tcemu.kernels.batch.gather import Results
     from tcemu.kernels.batch.plan import BatchPlan
 
-    given: dict[str, Any] = {"d": Results(operands.d, operands.width), "pruned": operands.pruned}
-    given |= {"products": operands.products} | _places(operation, operands)
-    return BatchPlan(shape, **given | more)
+    fields: dict[str, Any] = {"d": Results(operands.d, operands.width), "pruned": operands.pruned}
+    fields |= {"products": operands.products} | _places(operation, operands)
+    return BatchPlan(shape, **fields | more)
 
 
 @_plan.register
@@ -283,10 +283,10 @@ def _scales(form: Format) -> Array:
     from tcemu.kernels.sums import SCALE_NAN
     from tcemu.kernels.sums.scaled import SIGNIFICAND
 
-    found = [unpack(form, pattern) for pattern in range(1 << form.container)]
+    scales = [unpack(form, pattern) for pattern in range(1 << form.container)]
     words = [
         SCALE_NAN << SIGNIFICAND if one.kind == "nan" else (one.exponent << SIGNIFICAND) + one.significand
-        for one in found
+        for one in scales
     ]
     return np.array(words, np.int32)
 

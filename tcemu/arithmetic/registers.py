@@ -47,8 +47,8 @@ def compute_registers(
     products = len(c) * prod(fragments["d"].shape) * operation.depth
     plan = plan_of(operation, fragments) if places is None and backend(products) == "numba" else None
     if plan is not None:
-        found: Any = plan(*(np.ascontiguousarray(each) for each in (a, b, c)), out=out)
-        return np.asarray(found)
+        result: Any = plan(*(np.ascontiguousarray(each) for each in (a, b, c)), out=out)
+        return np.asarray(result)
     d = _by_layout(operation, fragments, a, b, c, places)
     if out is None:
         return d
@@ -118,23 +118,23 @@ class FewWarps:
                 if type(each) is not np.ndarray or each.dtype is not self._words:
                     return None
             shapes = (*shapes, *[each.shape for each in others])
-        found = self._shapes[shapes] if shapes in self._shapes else self._remember(shapes)
-        if found is None:
+        few = self._shapes[shapes] if shapes in self._shapes else self._remember(shapes)
+        if few is None:
             return None
-        if self._plan is None and backend(found.warps * self._products) == "numba":
+        if self._plan is None and backend(few.warps * self._products) == "numba":
             self._plan = self._make()
         if self._plan is None:
             return None
         if not (a.flags.c_contiguous and b.flags.c_contiguous and c.flags.c_contiguous):
             a, b, c = (np.ascontiguousarray(each) for each in (a, b, c))
-        d = np.empty(found.flat[-1], self._words)
-        a, b, c = a.reshape(found.flat[0]), b.reshape(found.flat[1]), c.reshape(found.flat[2])
+        d = np.empty(few.flat[-1], self._words)
+        a, b, c = a.reshape(few.flat[0]), b.reshape(few.flat[1]), c.reshape(few.flat[2])
         if not others:
-            self._plan(a, b, c, out=d, known=found.known)
-        elif self._plan(a, b, c, out=d, known=found.known, **self._named(found.warps, others)) is None:
+            self._plan(a, b, c, out=d, known=few.known)
+        elif self._plan(a, b, c, out=d, known=few.known, **self._named(few.warps, others)) is None:
             return None  # the metadata is illegal
-        found.known = True
-        return d.reshape(found.shape)
+        few.known = True
+        return d.reshape(few.shape)
 
     def fill(self, d: Array, a: Array, b: Array, c: Array, *others: Array) -> bool:
         """Compute flat registers (warps, words) of D from those of A, B, C and others, of any number of warps.
@@ -163,8 +163,8 @@ class FewWarps:
         fits = len(shapes) == len(self._own) - 1
         fits = fits and all(shape == (*warps, *own) for shape, own in zip(shapes, self._own, strict=False))
         fits = fits and 0 < prod(warps) <= self._most
-        found = self._shapes[shapes] = _Few(warps, self._own) if fits else None
-        return found
+        few = self._shapes[shapes] = _Few(warps, self._own) if fits else None
+        return few
 
 
 class _Few:
@@ -181,8 +181,8 @@ def _few(
     operation: Operation, fragments: Mapping[str, Fragment], chosen: Chosen | None, scales: tuple[Array, ...]
 ) -> Plan | None:
     """The plan of `FewWarps`."""
-    found = plan_of(operation, fragments, chosen)
-    return among(found, scales) if found is not None and scales else found
+    whole = plan_of(operation, fragments, chosen)
+    return among(whole, scales) if whole is not None and scales else whole
 
 
 def shares_warps(operation: Operation, fragments: Mapping[str, Fragment], warps: int) -> bool:

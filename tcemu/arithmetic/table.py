@@ -353,8 +353,8 @@ def find(architecture: int, family: str, shape: str, a: str, b: str, c: str, d: 
     >>> find(90, "mma", "m16n8k16", "f16", "f16", "f32", "f32").model.fraction
     25
     """
-    found = [row for row in ROWS if row.covers(architecture, family, a, b, c, d)]
-    named = [row for row in found if shape in row.shapes] or [row for row in found if not row.shapes]
+    rows = [row for row in ROWS if row.covers(architecture, family, a, b, c, d)]
+    named = [row for row in rows if shape in row.shapes] or [row for row in rows if not row.shapes]
     if named:
         return named[0]
     elsewhere = sorted({arch for row in ROWS if a in row.a and b in row.b and d in row.d for arch in row.architectures})

@@ -48,13 +48,13 @@ def link_kernels(shared: Path, own: Path) -> int:
     numba needs a folder that it can write to, for what is compiled in addition. It replaces a file and never writes
     into it, so the shared ones are safe even where they are not read-only.
     """
-    found = [path for path in shared.glob("*/*") if path.suffix in (".nbi", ".nbc")]
-    for path in found:
+    kernels = [path for path in shared.glob("*/*") if path.suffix in (".nbi", ".nbc")]
+    for path in kernels:
         link = own / path.relative_to(shared)
         link.parent.mkdir(parents=True, exist_ok=True)
         link.unlink(missing_ok=True)
         link.symlink_to(path)
-    return len(found)
+    return len(kernels)
 
 
 def main() -> None:

@@ -82,15 +82,15 @@ def end(folder: Path) -> int:
     A process that starts others while it is being killed leaves them to the next round.
     """
     ended = 0
-    while found := left(folder):
-        for each in found:
+    while processes := left(folder):
+        for each in processes:
             with suppress(psutil.Error):
                 each.kill()  # which fails if the number is another process's by now
-        _, alive = psutil.wait_procs(found, timeout=_ENDS)
+        _, alive = psutil.wait_procs(processes, timeout=_ENDS)
         if alive:
             numbers = ", ".join(str(each.pid) for each in alive)
             raise CourseError(f"processes that an earlier start of this classroom left do not end: {numbers}")
-        ended += len(found)
+        ended += len(processes)
     return ended
 
 
@@ -214,11 +214,11 @@ def _tell(say: Callable[[str], None], text: str) -> None:
 
 def _wait(hub: subprocess.Popen[bytes], asked: list[int], say: Callable[[str], None]) -> None:
     """Wait until the hub ends, and tell it what was asked meanwhile."""
-    told = 0
+    heard = 0
     while hub.poll() is None:
-        if len(asked) > told:
-            told = len(asked)
-            if told == 1:
+        if len(asked) > heard:
+            heard = len(asked)
+            if heard == 1:
                 hub.terminate()
                 _tell(say, "Stopping the classroom. Ctrl + C again ends it at once.")
             else:

@@ -90,8 +90,8 @@ def _count(held: object) -> int:
 
 
 def _mistakes(held: object) -> dict[str, int]:
-    found = [(_text(says), _count(times)) for says, times in islice(_mapping(held).items(), MISTAKES)]
-    return dict(found)
+    mistakes = [(_text(says), _count(times)) for says, times in islice(_mapping(held).items(), MISTAKES)]
+    return dict(mistakes)
 
 
 def _text(held: object) -> str:
@@ -101,10 +101,10 @@ def _text(held: object) -> str:
 
 def _time(held: object) -> datetime | None:
     try:
-        found = datetime.fromisoformat(held) if isinstance(held, str) else None
+        time = datetime.fromisoformat(held) if isinstance(held, str) else None
     except ValueError:
         return None
-    return found if found and found.tzinfo else None
+    return time if time and time.tzinfo else None
 
 
 def _notebook(sessions: Sequence[Any]) -> str:
@@ -138,15 +138,15 @@ def hurdles(learners: Iterable[Seen]) -> list[Hurdle]:
     [('ada',)]
     """
     learners = list(learners)
-    found = []
+    hurdles = []
     for name, exercise in exercises().items():
         trying = [each for each in learners if each.tries.get(name)]
         if trying:
             solved = sum(name in each.solved for each in trying)
             stuck = tuple(each.name for each in trying if name in each.stuck)
             tries = sum(each.tries[name] for each in trying)
-            found.append(Hurdle(name, exercise.title, len(trying), solved, stuck, tries))
-    return sorted(found, key=lambda each: (-len(each.stuck), each.solved - each.tried, -each.tries))
+            hurdles.append(Hurdle(name, exercise.title, len(trying), solved, stuck, tries))
+    return sorted(hurdles, key=lambda each: (-len(each.stuck), each.solved - each.tried, -each.tries))
 
 
 @dataclass(frozen=True)
@@ -168,5 +168,5 @@ def slips(learners: Iterable[Seen]) -> list[Slip]:
             people.update((name, says) for says in held)
             times.update({(name, says): count for says, count in held.items()})
     known = exercises()
-    found = [Slip(name, known[name].title, says, count, times[name, says]) for (name, says), count in people.items()]
-    return sorted(found, key=lambda each: (-each.learners, -each.times, each.exercise, each.says))
+    slips = [Slip(name, known[name].title, says, count, times[name, says]) for (name, says), count in people.items()]
+    return sorted(slips, key=lambda each: (-each.learners, -each.times, each.exercise, each.says))

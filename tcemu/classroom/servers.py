@@ -59,14 +59,14 @@ class Hub:
 
     async def learners(self) -> list[Learner]:
         """All users, in the order of their names. Raises NoAnswerError."""
-        found = []
+        learners = []
         offset = 0
         while True:
             page = await self._ask(f"{self.api}/users?offset={offset}&limit=100", self.token)
-            found += [Learner(each["name"], bool(each["admin"]), bool(each["servers"])) for each in page]
+            learners += [Learner(each["name"], bool(each["admin"]), bool(each["servers"])) for each in page]
             offset += len(page)
             if len(page) < 100:
-                return sorted(found, key=lambda each: each.name)
+                return sorted(learners, key=lambda each: each.name)
 
     async def contents(self, name: str, path: str, longest: int = 0) -> str:
         """A text file in a learner's home, of at most `longest` bytes. Raises NoAnswerError."""

@@ -205,10 +205,10 @@ def _view(learners: list[Seen], desk: Desk) -> dict[str, Any]:
 
 @cache
 def _templates() -> Environment:
-    found = Environment(loader=PackageLoader("tcemu.classroom", "pages"), autoescape=select_autoescape())
-    found.filters["ago"] = ago
-    found.globals["titles"] = {name: exercise.title for name, exercise in exercises().items()}
-    return found
+    environment = Environment(loader=PackageLoader("tcemu.classroom", "pages"), autoescape=select_autoescape())
+    environment.filters["ago"] = ago
+    environment.globals["titles"] = {name: exercise.title for name, exercise in exercises().items()}
+    return environment
 
 
 def ago(then: datetime | None, now: datetime | None = None) -> str:

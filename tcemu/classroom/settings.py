@@ -173,10 +173,10 @@ def _read(folder: Path, path: Path) -> Classroom:
 def from_environment() -> Classroom:
     """The classroom that TCEMU_CLASSROOM names. Raises CourseError if there is none."""
     folder = os.environ.get(FOLDER, "")
-    found = load(Path(folder)) if folder else None
-    if found is None:
+    classroom = load(Path(folder)) if folder else None
+    if classroom is None:
         raise CourseError("the hub's configuration belongs to a classroom: start it with tcemu classroom FOLDER")
-    return found
+    return classroom
 
 
 def course() -> Manifest:

@@ -10,14 +10,14 @@ import numpy.typing as npt
 from tcemu.errors import OperandError, TcemuError
 
 
-def as_array(given: object, what: str, error: type[TcemuError] = OperandError) -> npt.NDArray[Any]:
-    """`given` as a numpy array, without a copy if it is one already.
+def as_array(value: object, what: str, error: type[TcemuError] = OperandError) -> npt.NDArray[Any]:
+    """`value` as a numpy array, without a copy if it is one already.
 
     Raises `error`, whose message starts with `what`, if it cannot be converted: nested lists may be ragged, and an
     object's own `__array__` may raise anything.
     """
     try:
-        return np.asarray(given)
+        return np.asarray(value)
     except TcemuError:  # one of our own objects, whose message is better
         raise
     except Exception as wrong:  # noqa: BLE001 - see above

@@ -98,9 +98,9 @@ class Container:
         return self.register_dtype.type((1 << (self.form.bits + self.form.padding)) - 1)
 
 
-def _check(given: Array, what: str, wanted: str) -> None:
+def _check(array: Array, what: str, wanted: str) -> None:
     """Raise OperandError unless it is an array, of at least one axis, of `wanted`: a dtype, or unsigned integers."""
-    fits = isinstance(given, np.ndarray) and given.ndim and given.dtype.kind == "u"
-    if not fits or wanted not in ("unsigned integers", given.dtype.name):
-        got = f"dtype {given.dtype}, shape {given.shape}" if isinstance(given, np.ndarray) else briefly(given)
+    fits = isinstance(array, np.ndarray) and array.ndim and array.dtype.kind == "u"
+    if not fits or wanted not in ("unsigned integers", array.dtype.name):
+        got = f"dtype {array.dtype}, shape {array.shape}" if isinstance(array, np.ndarray) else briefly(array)
         raise OperandError(f"{what} must be an array (..., n) of {wanted}; got {got}")

@@ -72,7 +72,7 @@ def load_queries(warp: Warp) -> list[Registers]:
 
 def scores(warp: Warp, q: list[Registers], first: int, keys: int) -> list[F32]:
     """Q K^T of a tile: eight accumulators (32, 4) of 16 queries by 8 keys; -inf where there is no key."""
-    found = []
+    masked = []
     for n in range(KEYS // 8):
         c = warp.registers(4, fill=0)
         for half in range(2):  # K is (keys, head): its rows are B's columns, so nothing is transposed
@@ -80,8 +80,8 @@ def scores(warp: Warp, q: list[Registers], first: int, keys: int) -> list[F32]:
             c = warp.run(MMA, q[2 * half], held[:, :2], c)
             c = warp.run(MMA, q[2 * half + 1], held[:, 2:], c)
         column = first + 8 * n + 2 * (warp.laneid % 4)[:, None] + np.array([0, 1, 0, 1])
-        found.append(scalar.select(column < keys, c.view(np.float32), np.float32(-np.inf)))
-    return found
+        masked.append(scalar.select(column < keys, c.view(np.float32), np.float32(-np.inf)))
+    return masked
 
 
 def over_row(warp: Warp, combine: Any, values: F32) -> F32:
@@ -149,10 +149,10 @@ def store(warp: Warp, out: Pointer, o: list[Registers], total: F32, first: int) 
     """Write O, each row divided by its total."""
     row, column = first + 16 * warp.warpid + warp.laneid // 4, 2 * (warp.laneid % 4)
     for n in range(DIM // 8):
-        found = scalar.div(o[n].view(np.float32), np.repeat(total, 2, axis=1)).view(np.uint32)
+        quotient = scalar.div(o[n].view(np.float32), np.repeat(total, 2, axis=1)).view(np.uint32)
         for half in range(2):
             with warp.only(row + 8 * half < out.shape[0]):
-                warp.st_global(out.at(row + 8 * half, 8 * n + column), found[:, 2 * half : 2 * half + 2], "v2.b32")
+                warp.st_global(out.at(row + 8 * half, 8 * n + column), quotient[:, 2 * half : 2 * half + 2], "v2.b32")
 
 
 @explained
@@ -174,9 +174,13 @@ def attend(
     return out, launch(kernel, -(-len(q) // QUERIES), 128, (q, k, v, out), shared=SHARED, **options)
 
 
-def check(*given: Any) -> None:
+def check(*matrices: Any) -> None:
     """Raise OperandError unless q is (queries, 64), and k and v (keys, 64), of float16."""
-    right = all(isinstance(each, np.ndarray) and each.dtype == np.float16 and each.ndim == 2 for each in given)
-    if not right or any(each.shape[1] != DIM or not len(each) for each in given) or len(given[1]) != len(given[2]):
-        got = [f"{each.dtype} {each.shape}" if isinstance(each, np.ndarray) else briefly(each) for each in given]
+    right = all(isinstance(each, np.ndarray) and each.dtype == np.float16 and each.ndim == 2 for each in matrices)
+    if (
+        not right
+        or any(each.shape[1] != DIM or not len(each) for each in matrices)
+        or len(matrices[1]) != len(matrices[2])
+    ):
+        got = [f"{each.dtype} {each.shape}" if isinstance(each, np.ndarray) else briefly(each) for each in matrices]
         raise OperandError(f"q must be float16 (queries, {DIM}), k and v (keys, {DIM}); got {', '.join(got)}")

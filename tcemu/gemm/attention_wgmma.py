@@ -131,13 +131,13 @@ def add_values(warp: Warp, o: Registers, p: list[Registers], stage: int, first: 
 
 def mask(warp: Warp, s: Registers, first: int, keys: int, seen: npt.NDArray[np.int64]) -> F32:
     """The scores (32, KEYS / 8, 2, 2); -inf where there is no key, or a row sees only keys before `seen` (32, 2)."""
-    found = s.view(np.float32).reshape(32, KEYS // 8, 2, 2)
+    scores = s.view(np.float32).reshape(32, KEYS // 8, 2, 2)
     lane = 2 * (warp.laneid % 4)[:, None, None, None]
     column = first + 8 * np.arange(KEYS // 8)[:, None, None] + lane + np.array([0, 1])
     limit = np.minimum(seen, keys)
     if (limit >= first + KEYS).all():  # true of all tiles but the last ones
-        return found
-    return scalar.select(column < limit[:, None, :, None], found, np.float32(-np.inf))
+        return scores
+    return scalar.select(column < limit[:, None, :, None], scores, np.float32(-np.inf))
 
 
 def over_row(warp: Warp, combine: Any, values: F32) -> F32:
@@ -283,8 +283,8 @@ def attend(
     """
     check(q, k, v, causal)
     out = np.zeros(q.shape, np.float16)
-    given, threads = (q, k, v, out, causal), WARPGROUP * (CONSUMERS + 1)
-    return out, launch(kernel, grid_of(q), threads, given, shared=SHARED, **options)
+    arguments, threads = (q, k, v, out, causal), WARPGROUP * (CONSUMERS + 1)
+    return out, launch(kernel, grid_of(q), threads, arguments, shared=SHARED, **options)
 
 
 def grid_of(q: npt.NDArray[Any]) -> tuple[int, int]:
@@ -294,11 +294,11 @@ def grid_of(q: npt.NDArray[Any]) -> tuple[int, int]:
 
 def check(q: Any, k: Any, v: Any, causal: bool) -> None:
     """Raise OperandError unless q is (heads, queries, 128), and k and v (heads of k, keys, 128), of float16."""
-    given = q, k, v
-    right = all(isinstance(each, np.ndarray) and each.dtype == np.float16 and each.ndim == 3 for each in given)
-    sized = right and all(each.shape[2] == DIM and each.size for each in given)
+    tensors = q, k, v
+    right = all(isinstance(each, np.ndarray) and each.dtype == np.float16 and each.ndim == 3 for each in tensors)
+    sized = right and all(each.shape[2] == DIM and each.size for each in tensors)
     if not sized or k.shape != v.shape or len(q) % len(k):
-        got = [f"{each.dtype} {each.shape}" if isinstance(each, np.ndarray) else briefly(each) for each in given]
+        got = [f"{each.dtype} {each.shape}" if isinstance(each, np.ndarray) else briefly(each) for each in tensors]
         raise OperandError(
             f"q must be float16 (heads, queries, {DIM}), k and v (heads of k, keys, {DIM}), with a multiple of k's "
             f"heads in q; got {', '.join(got)}"

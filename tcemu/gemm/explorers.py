@@ -101,18 +101,18 @@ def online_softmax(scores: npt.ArrayLike, keys: int = 4) -> Explorer:
     >>> print(explorers.online_softmax([1, 3, 0, 2], keys=2).picture.title)
     Tiles of 2 keys: the sum at the end is 1.875
     """
-    given = np.asarray(scores, np.float32)
-    if given.ndim != 1 or not 2 <= len(given) <= 32 or not np.isfinite(given).all():
+    numbers = np.asarray(scores, np.float32)
+    if numbers.ndim != 1 or not 2 <= len(numbers) <= 32 or not np.isfinite(numbers).all():
         raise OperandError(f"scores must be 2 to 32 finite numbers; got {briefly(scores)}")
-    others, top = np.delete(given, given.argmax()), given.max()
+    others, top = np.delete(numbers, numbers.argmax()), numbers.max()
 
     def draw(tile: int, place: int) -> Picture:
         return _online(np.insert(others, place, top), max(tile, 1))
 
-    high = len(given) - 1
+    high = len(numbers) - 1
     controls: dict[str, Range | Choice] = {
-        "tile": Range("keys in a tile", len(given), keys),
-        "place": Range("place of the largest score", high, int(given.argmax())),
+        "tile": Range("keys in a tile", len(numbers), keys),
+        "place": Range("place of the largest score", high, int(numbers.argmax())),
     }
     return Explorer(draw, controls)
 

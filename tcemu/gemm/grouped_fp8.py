@@ -49,12 +49,12 @@ def tiles_of(sizes: npt.ArrayLike) -> npt.NDArray[np.int32]:
     [[0, 0, 130, 0], [0, 128, 130, 0], [2, 130, 135, 0]]
     """
     ends = np.cumsum(np.asarray(sizes, np.int64))
-    found = [
+    tiles = [
         (group, first, end, 0)
         for group, (size, end) in enumerate(zip(np.asarray(sizes), ends, strict=True))
         for first in range(end - size, end, PLAN.rows)
     ]
-    return np.array(found, np.int32).reshape(-1, 4)
+    return np.array(tiles, np.int32).reshape(-1, 4)
 
 
 def produce(warp: Warp, a: Pointer, b: Pointer, row: int, column: int, steps: int) -> None:
@@ -142,9 +142,9 @@ def multiply(a: Fp8, scales_a: F32, b: Fp8, scales_b: F32, sizes: npt.ArrayLike,
     """
     check(a, scales_a, b, scales_b, sizes)
     d = np.zeros((len(a), b.shape[1]), np.float32)
-    given = *arranged(a, scales_a, b, scales_b, sizes), d, b.shape[1]
+    arguments = *arranged(a, scales_a, b, scales_b, sizes), d, b.shape[1]
     threads = WARPGROUP * PLAN.consumers + 32
-    return d, launch(kernel, grid_of(b, sizes), threads, given, shared=PLAN.shared, **options)
+    return d, launch(kernel, grid_of(b, sizes), threads, arguments, shared=PLAN.shared, **options)
 
 
 def arranged(a: Fp8, scales_a: F32, b: Fp8, scales_b: F32, sizes: npt.ArrayLike) -> tuple[npt.NDArray[Any], ...]:
@@ -162,12 +162,12 @@ def grid_of(b: Fp8, sizes: npt.ArrayLike) -> tuple[int, int]:
 def check(a: Any, scales_a: Any, b: Any, scales_b: Any, sizes: Any) -> None:
     """Raise OperandError for other shapes and dtypes than `multiply` takes."""
     fp8 = lookup("e4m3").dtype
-    told = [f"{each.dtype} {each.shape}" if isinstance(each, np.ndarray) else briefly(each) for each in (a, b)]
+    types = [f"{each.dtype} {each.shape}" if isinstance(each, np.ndarray) else briefly(each) for each in (a, b)]
     arrays = all(isinstance(each, np.ndarray) and each.dtype == fp8 and each.size for each in (a, b))
     if not arrays or a.ndim != 2 or b.ndim != 3 or a.shape[1] != b.shape[2] or a.shape[1] % 16:
         raise OperandError(
             f"A must be (rows, k) and B (groups, n, k), both {fp8}, with k a multiple of 16, whole units of 16 bytes "
-            f"for TMA; got {told[0]} and {told[1]}"
+            f"for TMA; got {types[0]} and {types[1]}"
         )
     blocks, columns = -(-a.shape[1] // BLOCK), -(-b.shape[1] // BLOCK)
     for name, each, shape, why in (

@@ -167,8 +167,8 @@ def combine(warp: Warp, parts: Pointer, sums: Pointer, out: Pointer) -> None:
         factor = scalar.ex2(scalar.mul(scalar.add(each[:, 0], -largest), SCALE))
         part = warp.ld_global(parts.at(split, sequence, head, warp.threads)).view(np.float32)[:, 0]
         total, o = scalar.fma(each[:, 1], factor, total), scalar.fma(part, factor, o)
-    found = scalar.cvt_f16x2(scalar.div(o, total), np.float32(0)).astype(np.uint16)
-    warp.st_global(out.at(sequence, head, warp.threads), found[:, None], "b16")
+    quotient = scalar.cvt_f16x2(scalar.div(o, total), np.float32(0)).astype(np.uint16)
+    warp.st_global(out.at(sequence, head, warp.threads), quotient[:, None], "b16")
 
 
 @explained
@@ -192,8 +192,8 @@ def attend(
     check(q, k, v, table, lengths, splits)
     parts, sums, out = buffers(q, splits)
     grid = k.shape[2], len(q), splits // WARPS
-    given = q, k, v, table, lengths, parts, sums
-    first = launch(kernel, grid, 32 * WARPS, given, shared=SHARED, **options)
+    arguments = q, k, v, table, lengths, parts, sums
+    first = launch(kernel, grid, 32 * WARPS, arguments, shared=SHARED, **options)
     return out, (first, launch(combine, (q.shape[1], len(q)), DIM, (parts, sums, out), **options))
 
 

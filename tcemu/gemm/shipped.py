@@ -53,8 +53,8 @@ def wgmma_persistent(
     d = np.zeros((len(a), b.shape[1]), np.int32 if plan.element == "s8" else np.float32)
     text, defined = persistent_source(plan)
     grid, threads = persistent.grid_of(plan, *d.shape, blocks), WARPGROUP * (plan.warpgroups + 1)
-    given = *boxes(a, b, plan), d, *sizes_of(a, b)
-    run(text, "persistent", (grid,), threads, *given, shared=plan.shared + 1024, define=defined)
+    arguments = *boxes(a, b, plan), d, *sizes_of(a, b)
+    run(text, "persistent", (grid,), threads, *arguments, shared=plan.shared + 1024, define=defined)
     return d
 
 
@@ -91,8 +91,8 @@ def grouped_fp8(a: Array, scales_a: Array, b: Array, scales_b: Array, sizes: npt
     box_a, box_b = boxes(rows, columns.T, plan)
     text, defined = hopper_source(plan, "grouped_fp8")
     grid, threads = experts.grid_of(b, sizes), WARPGROUP * plan.consumers + 32
-    given = box_a, of_rows, box_b, of_blocks, tiles, d, *(np.int32(each) for each in (*d.shape, a.shape[1]))
-    run(text, "grouped", grid, threads, *given, shared=plan.shared + 1024, define=defined)
+    arguments = box_a, of_rows, box_b, of_blocks, tiles, d, *(np.int32(each) for each in (*d.shape, a.shape[1]))
+    run(text, "grouped", grid, threads, *arguments, shared=plan.shared + 1024, define=defined)
     return d
 
 
@@ -102,8 +102,8 @@ def paged_decode(q: Array, k: Array, v: Array, table: Array, lengths: Array, spl
     parts, sums, out = paged.buffers(q, splits)
     text, defined = source("paged_decode", _SOFTMAX + inline(parse(MMA), "mma")), {"SPLITS": splits}
     grid, sizes = (k.shape[2], len(q), splits // paged.WARPS), map(np.int32, (q.shape[1] // k.shape[2], table.shape[1]))
-    given = *(np.ascontiguousarray(each) for each in (q, k, v, table, lengths)), parts, sums, *sizes
-    run(text, "kernel", grid, 32 * paged.WARPS, *given, shared=paged.SHARED, define=defined)
+    arguments = *(np.ascontiguousarray(each) for each in (q, k, v, table, lengths)), parts, sums, *sizes
+    run(text, "kernel", grid, 32 * paged.WARPS, *arguments, shared=paged.SHARED, define=defined)
     run(text, "combine", (q.shape[1], len(q)), paged.DIM, parts, sums, out, define=defined)
     return out
 
@@ -134,14 +134,14 @@ def tcgen05_nvfp4(
     d = np.zeros((len(a), b.shape[1]), np.float32)
     steps = -(-len(b) // fourth.DEPTH)
     sides = (a, scales_a, blackwell.ROWS), (b.T, scales_b.T, plan.columns)
-    given = [
+    arguments = [
         each
         for matrix, scales, rows in sides
         for each in (tensor_map(fourth.packed(matrix), (LINE, rows), swizzle=LINE), fourth.blocked(scales, rows, steps))
     ]
     text, defined = blackwell_source(plan, "tcgen05_nvfp4")
     grid, sizes = (blackwell.grid_of(plan, d, blocks),), map(np.int32, (*d.shape, steps))
-    run(text, "scaled", grid, blackwell.THREADS, *given, d, *sizes, shared=plan.shared + 1024, define=defined)
+    run(text, "scaled", grid, blackwell.THREADS, *arguments, d, *sizes, shared=plan.shared + 1024, define=defined)
     return d
 
 
@@ -149,7 +149,13 @@ def w4a16(a: Array, weights: Array, scales: Array) -> Array:
     """As w4a16.multiply."""
     quantised.check(a, weights, scales)
     d = np.zeros((len(a), weights.shape[1]), np.float32)
-    given = np.ascontiguousarray(a), quantised.packed(weights), np.ascontiguousarray(scales), d, *sizes_of(a, weights)
+    arguments = (
+        np.ascontiguousarray(a),
+        quantised.packed(weights),
+        np.ascontiguousarray(scales),
+        d,
+        *sizes_of(a, weights),
+    )
     shared = quantised.STAGES * quantised.STAGE_BYTES
-    run(source("w4a16", inline(parse(MMA), "mma")), "kernel", quantised.grid_of(d), 128, *given, shared=shared)
+    run(source("w4a16", inline(parse(MMA), "mma")), "kernel", quantised.grid_of(d), 128, *arguments, shared=shared)
     return d

@@ -34,16 +34,16 @@ def side_by_side(name: str, *functions: str) -> Tabs:
         raise OperandError(f"{name} is none of the kernels with a twin: {listing(NAMES)}")
     files = {"Python": _HERE / f"{name}.py", "CUDA C++": _HERE / "cuda" / f"{name}.cu"}
     whole = {language: path.read_text(encoding="utf-8") for language, path in files.items()}
-    found = {"Python": _python(whole["Python"]), "CUDA C++": _cuda(whole["CUDA C++"])}
-    both = [each for each in found["CUDA C++"] if each in found["Python"]]
-    found["CUDA C++"] = {**_included(whole["CUDA C++"]), **found["CUDA C++"]}
+    functions_of = {"Python": _python(whole["Python"]), "CUDA C++": _cuda(whole["CUDA C++"])}
+    both = [each for each in functions_of["CUDA C++"] if each in functions_of["Python"]]
+    functions_of["CUDA C++"] = {**_included(whole["CUDA C++"]), **functions_of["CUDA C++"]}
     for function in functions:
-        if not any(function in each for each in found.values()):
+        if not any(function in each for each in functions_of.values()):
             raise OperandError(f"{name} has no function {function}; these are in both: {listing(both)}")
     chosen = functions or both
     parts = {
         language: "\n\n".join(own[function] for function in chosen if function in own)
-        for language, own in found.items()
+        for language, own in functions_of.items()
     }
     title = f"{name}: {', '.join(functions)}" if functions else name
     return tabs(title, {language: text for language, text in parts.items() if text})
@@ -61,21 +61,21 @@ def _python(text: str) -> dict[str, str]:
 
 def _included(text: str) -> dict[str, str]:
     """The functions of the files that a file of ours includes, by name."""
-    found: dict[str, str] = {}
+    included: dict[str, str] = {}
     for name in re.findall(r'^#include "([^"]+)"', text, re.MULTILINE):
         inner = (_HERE / "cuda" / name).read_text(encoding="utf-8")
-        found |= {**_included(inner), **_cuda(inner)}
-    return found
+        included |= {**_included(inner), **_cuda(inner)}
+    return included
 
 
 def _cuda(text: str) -> dict[str, str]:
     """The functions of a file of ours, by name: from a line that begins one, with the comment above, to its brace."""
-    found = {}
+    bodies = {}
     for match in re.finditer(_FUNCTION, text, re.MULTILINE):
         end = text.index("{", match.end()) + 1
         depth = 1
         while depth:
             depth += (text[end] == "{") - (text[end] == "}")
             end += 1
-        found[match[1]] = text[match.start() : end]
-    return found
+        bodies[match[1]] = text[match.start() : end]
+    return bodies

@@ -28,11 +28,11 @@ def store(warp: Warp, d: Pointer, c: Any, row: Any, column: Any) -> None:
             (places + d.dtype.itemsize * i, values[:, :, i].copy(), "b32", (rows < m) & (columns + i < n))
             for i in range(2)
         ]
-    for at, data, access, there in parts:
-        if there.all():  # true of all tiles but those at the edges
+    for at, data, access, inside in parts:
+        if inside.all():  # true of all tiles but those at the edges
             for place, value in zip(at, data, strict=True):
                 warp.st_global(place, value, access)
             continue
-        for place, value, lanes in zip(at, data, there, strict=True):
+        for place, value, lanes in zip(at, data, inside, strict=True):
             with warp.only(lanes):
                 warp.st_global(place, value, access)

@@ -200,11 +200,11 @@ def softmax_tiles(warp: Warp, taddr: int, tiles: int, keys: int) -> None:
 
 def softmax(s: F32, largest: F32, total: F32) -> tuple[F32, F32, F32, F32]:
     """The powers of a tile's scores (32, 128), the rows' largest scores and totals, and the factor for older values."""
-    before, found = largest, largest
+    before, peak = largest, largest
     for n in range(KEYS):
-        found = scalar.maximum(found, s[:, n])
-    growth = scalar.mul(scalar.add(found, -before), SCALE)
-    largest = scalar.select(growth > GROWTH, found, before)
+        peak = scalar.maximum(peak, s[:, n])
+    growth = scalar.mul(scalar.add(peak, -before), SCALE)
+    largest = scalar.select(growth > GROWTH, peak, before)
     factor = exp2(scalar.mul(scalar.add(before, -largest), SCALE))
     offset = scalar.mul(largest, -SCALE)
     powers = exp2(scalar.fma(s, SCALE, offset[:, None]))

@@ -205,9 +205,16 @@ def multiply(
     check_scaled(a, scales_a, b, scales_b, plan)
     d = np.zeros((len(a), b.shape[1]), np.float32)
     steps = -(-len(b) // DEPTH)
-    given = packed(a), blocked(scales_a, ROWS, steps), packed(b.T), blocked(scales_b.T, plan.columns, steps), d, steps
+    arguments = (
+        packed(a),
+        blocked(scales_a, ROWS, steps),
+        packed(b.T),
+        blocked(scales_b.T, plan.columns, steps),
+        d,
+        steps,
+    )
     grid = grid_of(plan, d, blocks)
-    return d, launch(kernel, grid, THREADS, (plan, *given), shared=plan.shared, **{"target": "sm_100a", **options})
+    return d, launch(kernel, grid, THREADS, (plan, *arguments), shared=plan.shared, **{"target": "sm_100a", **options})
 
 
 def packed(matrix: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
@@ -234,11 +241,11 @@ def check_scaled(a: Any, scales_a: Any, b: Any, scales_b: Any, plan: Plan) -> No
         )
     check(a, b, "e2m1", k=2 * BLOCK)
     dtype, wanted = lookup("ue4m3").dtype, ((len(a), len(b) // BLOCK), (len(b) // BLOCK, b.shape[1]))
-    given = (scales_a, scales_b)
-    if not all(isinstance(each, np.ndarray) and each.dtype == dtype for each in given) or wanted != tuple(
-        each.shape for each in given
+    scales = (scales_a, scales_b)
+    if not all(isinstance(each, np.ndarray) and each.dtype == dtype for each in scales) or wanted != tuple(
+        each.shape for each in scales
     ):
-        got = [f"{each.dtype} {each.shape}" if isinstance(each, np.ndarray) else briefly(each) for each in given]
+        got = [f"{each.dtype} {each.shape}" if isinstance(each, np.ndarray) else briefly(each) for each in scales]
         raise OperandError(
             f"scales must be {dtype}, {listing(list(map(str, wanted)), 'and')}, one for each {BLOCK} elements along k; "
             f"got {' and '.join(got)}"

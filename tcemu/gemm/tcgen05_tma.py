@@ -295,9 +295,9 @@ def multiply(
     """
     check(a, b, plan.element, k=128 // element_bits(plan.element))
     d = np.zeros((len(a), b.shape[1]), np.int32 if plan.element == "s8" else np.float32)
-    given = [np.ascontiguousarray(matrix) for matrix in (a, b.T)]
+    matrices = [np.ascontiguousarray(matrix) for matrix in (a, b.T)]
     options = {"target": "sm_100a", "cluster": plan.group, **options}
-    return d, launch(kernel, grid_of(plan, d, blocks), THREADS, (plan, *given, d), shared=plan.shared, **options)
+    return d, launch(kernel, grid_of(plan, d, blocks), THREADS, (plan, *matrices, d), shared=plan.shared, **options)
 
 
 def grid_of(plan: Plan, d: npt.NDArray[Any], blocks: int) -> int:

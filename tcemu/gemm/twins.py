@@ -81,8 +81,8 @@ def inline(instruction: Instruction, name: str, immediates: Sequence[int] = (), 
     Its parameters are the other operands in PTX's order: arrays of registers by reference, descriptors, metadata,
     predicates. With `described`, A is a descriptor, as wgmma allows.
     """
-    given, numbers = operands(instruction, described), iter(immediates)
-    held = [operand for operand in given if operand.kind != "immediate" and operand.role != "c"]
+    arguments, numbers = operands(instruction, described), iter(immediates)
+    held = [operand for operand in arguments if operand.kind != "immediate" and operand.role != "c"]
     first = dict(zip((operand.role for operand in held), accumulate(map(_count, held), initial=0), strict=False))
 
     def text(operand: Operand) -> str:
@@ -93,7 +93,7 @@ def inline(instruction: Instruction, name: str, immediates: Sequence[int] = (), 
             return "{" + ", ".join(f"%{at + register}" for register in range(operand.registers)) + "}"
         return "p" if operand.kind == "predicate" else f"%{at}"
 
-    body = f"{instruction} {', '.join(map(text, given))};"
+    body = f"{instruction} {', '.join(map(text, arguments))};"
     if "scale_d" in first:
         body = f"{{ .reg .pred p; setp.ne.b32 p, %{first['scale_d']}, 0; {body} }}"
     d, *others = (", ".join(_constraints(operand)) for operand in held)
@@ -174,17 +174,17 @@ def run(
     kernel: str,
     grid: tuple[int, ...],
     block: int,
-    *given: Any,
+    *arguments: Any,
     shared: int = 0,
     define: Mapping[str, str | int] = EMPTY,
 ) -> None:
     """Run a kernel of a twin's source on this machine's GPU or, inside `emulated`, on the emulator."""
     instead = _INSTEAD.get()
     if instead is not None:
-        instead(text, define, kernel, grid, block, given, shared)
+        instead(text, define, kernel, grid, block, arguments, shared)
         return
     options = [f"-I{FOLDER}", *(f"-D{word}={value}" for word, value in define.items())]
-    live.cuda(text, kernel, grid, block, *given, shared=shared, options=options)
+    live.cuda(text, kernel, grid, block, *arguments, shared=shared, options=options)
 
 
 @contextmanager
@@ -217,9 +217,9 @@ def emulated(compile: Compile = compiled, **options: Any) -> Iterator[list[Launc
     launches: list[Launch] = []
 
     def on_the_emulator(
-        text: str, define: Mapping[str, str | int], kernel: str, grid: Any, block: int, given: Any, shared: int
+        text: str, define: Mapping[str, str | int], kernel: str, grid: Any, block: int, arguments: Any, shared: int
     ) -> None:
-        launches.append(compile(text, define)[kernel](grid, block, *given, shared=shared, **options))
+        launches.append(compile(text, define)[kernel](grid, block, *arguments, shared=shared, **options))
 
     with instead(on_the_emulator):
         yield launches
@@ -282,8 +282,8 @@ def wgmma_tma(a: Array, b: Array, plan: hopper.Plan = hopper.DEFAULT) -> Array:
     d = np.zeros((len(a), b.shape[1]), np.int32 if plan.element == "s8" else np.float32)
     grid = -(-d.shape[1] // plan.columns), -(-d.shape[0] // plan.rows)
     (text, defined), threads = hopper_source(plan), hopper.WARPGROUP * plan.consumers + 32
-    given = *boxes(a, b, plan), d, *sizes_of(a, b)
-    run(text, "kernel", grid, threads, *given, shared=plan.shared + 1024, define=defined)
+    arguments = *boxes(a, b, plan), d, *sizes_of(a, b)
+    run(text, "kernel", grid, threads, *arguments, shared=plan.shared + 1024, define=defined)
     return d
 
 
@@ -294,8 +294,8 @@ def tcgen05_tma(a: Array, b: Array, plan: blackwell.Plan = blackwell.DEFAULT, *,
     sides = (np.ascontiguousarray(a), blackwell.ROWS), (np.ascontiguousarray(b.T), plan.part)
     maps = [live.tensor_map(each, (plan.depth, rows), swizzle=blackwell.LINE) for each, rows in sides]
     (text, define), grid = blackwell_source(plan), (blackwell.grid_of(plan, d, blocks),)
-    given, shared = (*maps, d, *sizes_of(a, b)), plan.shared + 1024
-    run(text, "kernel", grid, blackwell.THREADS, *given, shared=shared, define=define)
+    arguments, shared = (*maps, d, *sizes_of(a, b)), plan.shared + 1024
+    run(text, "kernel", grid, blackwell.THREADS, *arguments, shared=shared, define=define)
     return d
 
 
@@ -323,8 +323,8 @@ def wgmma_epilogue(a: Array, b: Array, bias: Array, plan: hopper.Plan = hopper.D
     text, defined = hopper_source(plan, "wgmma_epilogue")
     to = live.tensor_map(d, (epilogue.COLUMNS, epilogue.ROWS), swizzle=hopper.LINE)
     threads = hopper.WARPGROUP * plan.consumers + 32
-    given = *boxes(a, b, plan), bias, to, *sizes_of(a, b)[1:]
-    run(text, "with_epilogue", grid, threads, *given, shared=epilogue.shared(plan) + 1024, define=defined)
+    arguments = *boxes(a, b, plan), bias, to, *sizes_of(a, b)[1:]
+    run(text, "with_epilogue", grid, threads, *arguments, shared=epilogue.shared(plan) + 1024, define=defined)
     return d
 
 
@@ -354,8 +354,8 @@ def wgmma_cluster(a: Array, b: Array, plan: clustered.ClusterPlan = clustered.DE
     d = np.zeros((len(a), b.shape[1]), np.int32 if plan.element == "s8" else np.float32)
     text, defined = cluster_source(plan)
     threads, grid = hopper.WARPGROUP * plan.consumers + 32, clustered.grid_of(plan, *d.shape)
-    given = *boxes(a, b, plan, plan.part), d, *sizes_of(a, b)
-    run(text, "in_clusters", grid, threads, *given, shared=plan.shared + 1024, define=defined)
+    arguments = *boxes(a, b, plan, plan.part), d, *sizes_of(a, b)
+    run(text, "in_clusters", grid, threads, *arguments, shared=plan.shared + 1024, define=defined)
     return d
 
 
@@ -367,8 +367,8 @@ def wgmma_stream(a: Array, b: Array, blocks: int = 4, plan: hopper.Plan = hopper
     kept, flags = np.zeros(shape, d.dtype), np.zeros(count, np.uint32)
     text, defined = hopper_source(plan, "wgmma_stream")
     threads = hopper.WARPGROUP * plan.consumers + 32
-    given = *boxes(a, b, plan), d, kept, flags, *sizes_of(a, b)
-    run(text, "stream", (count,), threads, *given, shared=plan.shared + 1024, define=defined)
+    arguments = *boxes(a, b, plan), d, kept, flags, *sizes_of(a, b)
+    run(text, "stream", (count,), threads, *arguments, shared=plan.shared + 1024, define=defined)
     return d
 
 

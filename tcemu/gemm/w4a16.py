@@ -140,8 +140,8 @@ def multiply(
     """
     check(a, weights, scales)
     d = np.zeros((len(a), weights.shape[1]), np.float32)
-    given = a, packed(weights), scales, d
-    return d, launch(kernel, grid_of(d), 128, given, shared=STAGES * STAGE_BYTES, **options)
+    arguments = a, packed(weights), scales, d
+    return d, launch(kernel, grid_of(d), 128, arguments, shared=STAGES * STAGE_BYTES, **options)
 
 
 def grid_of(d: npt.NDArray[Any]) -> tuple[int, int]:
@@ -151,13 +151,13 @@ def grid_of(d: npt.NDArray[Any]) -> tuple[int, int]:
 
 def check(a: Any, weights: Any, scales: Any) -> None:
     """Raise OperandError for other shapes, dtypes and weights than `multiply` takes."""
-    given = a, weights, scales
+    matrices = a, weights, scales
     typed = all(
         isinstance(each, np.ndarray) and each.dtype == dtype and each.ndim == 2 and each.size
-        for each, dtype in zip(given, (np.float16, np.int8, np.float16), strict=True)
+        for each, dtype in zip(matrices, (np.float16, np.int8, np.float16), strict=True)
     )
     if not typed or a.shape[1] != len(weights) or len(weights) % GROUP or weights.shape[1] % N:
-        got = [f"{each.dtype} {each.shape}" if isinstance(each, np.ndarray) else briefly(each) for each in given[:2]]
+        got = [f"{each.dtype} {each.shape}" if isinstance(each, np.ndarray) else briefly(each) for each in matrices[:2]]
         raise OperandError(
             f"A must be float16 (m, k) and the weights int8 (k, n), with k a multiple of {GROUP}, the elements that "
             f"share a scale, and n of {N}, the columns of a block; the scales are float16; got {got[0]} and {got[1]}"

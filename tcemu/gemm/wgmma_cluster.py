@@ -144,5 +144,5 @@ def multiply(
     check(a, b, plan.element, k=128 // element_bits(plan.element))
     d = np.zeros((len(a), b.shape[1]), np.int32 if plan.element == "s8" else np.float32)
     grid, threads = grid_of(plan, *d.shape), WARPGROUP * plan.consumers + 32
-    given = plan, *(np.ascontiguousarray(matrix) for matrix in (a, b.T)), d
-    return d, launch(kernel, grid, threads, given, cluster=plan.blocks, shared=plan.shared, **options)
+    arguments = plan, *(np.ascontiguousarray(matrix) for matrix in (a, b.T)), d
+    return d, launch(kernel, grid, threads, arguments, cluster=plan.blocks, shared=plan.shared, **options)

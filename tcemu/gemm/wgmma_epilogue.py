@@ -48,13 +48,13 @@ def shared(plan: Plan) -> int:
 def activated(warp: Warp, plan: Plan, c: Registers, bias: Pointer) -> npt.NDArray[np.uint32]:
     """max(C + bias, 0) in f16, two elements in each register (32, columns / 4)."""
     left = plan.columns * warp.ctaid[0] + 2 * (warp.laneid % 4)
-    found = np.zeros((32, plan.columns // 4), np.uint32)
+    packed = np.zeros((32, plan.columns // 4), np.uint32)
     for pair in range(plan.columns // 4):
         column = np.minimum(left + 8 * (pair // 2), bias.shape[0] - 2)  # beyond the edge, nothing is stored
         added = warp.ld_global(bias.at(column), "v2.b32").view(np.float32)
         total = scalar.add(c[:, 2 * pair : 2 * pair + 2].view(np.float32), added)
-        found[:, pair] = scalar.cvt_f16x2(*np.where(total > 0, total, np.float32(0)).T)
-    return found
+        packed[:, pair] = scalar.cvt_f16x2(*np.where(total > 0, total, np.float32(0)).T)
+    return packed
 
 
 def write_tile(warp: Warp, plan: Plan, held: npt.NDArray[np.uint32]) -> None:
@@ -116,5 +116,5 @@ def multiply(
         raise OperandError(f"bias must be float32 ({b.shape[1]},), one number for each column of D")
     d = np.zeros((len(a), b.shape[1]), np.float16)
     grid = -(-d.shape[1] // plan.columns), -(-d.shape[0] // plan.rows)
-    given = plan, np.ascontiguousarray(a), np.ascontiguousarray(b.T), bias, d
-    return d, launch(kernel, grid, WARPGROUP * plan.consumers + 32, given, shared=shared(plan), **options)
+    arguments = plan, np.ascontiguousarray(a), np.ascontiguousarray(b.T), bias, d
+    return d, launch(kernel, grid, WARPGROUP * plan.consumers + 32, arguments, shared=shared(plan), **options)

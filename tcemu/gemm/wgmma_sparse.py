@@ -163,5 +163,5 @@ def multiply(
         )
     d = np.zeros((len(a), b.shape[1]), np.int32 if plan.element == "s8" else np.float32)
     grid = -(-d.shape[1] // plan.columns), -(-d.shape[0] // plan.rows)
-    given = plan, *packed(a, plan), np.ascontiguousarray(b.T), d
-    return d, launch(kernel, grid, WARPGROUP * plan.consumers + 32, given, shared=plan.shared, **options)
+    arguments = plan, *packed(a, plan), np.ascontiguousarray(b.T), d
+    return d, launch(kernel, grid, WARPGROUP * plan.consumers + 32, arguments, shared=plan.shared, **options)

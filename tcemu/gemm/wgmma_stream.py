@@ -45,12 +45,12 @@ def parts(block: int, blocks: int, tiles: int, steps: int) -> list[Part]:
     [Part(tile=2, first=0, end=3), Part(tile=1, first=1, end=5)]
     """
     at, end = (tiles * steps * each // blocks for each in (block, block + 1))
-    found = []
+    shares = []
     while at < end:
         tile, first = divmod(at, steps)
-        found.append(Part(tile, first, min(steps, first + end - at)))
-        at += found[-1].end - first
-    return found[::-1]
+        shares.append(Part(tile, first, min(steps, first + end - at)))
+        at += shares[-1].end - first
+    return shares[::-1]
 
 
 def place(plan: Plan, tile: int, columns: int) -> tuple[int, int]:
@@ -160,5 +160,5 @@ def multiply(
     d = np.zeros((len(a), b.shape[1]), np.int32 if plan.element == "s8" else np.float32)
     kept, flags = np.zeros(shape, np.uint32), np.zeros(count, np.uint32)
     threads = WARPGROUP * plan.consumers + 32
-    given = plan, *(np.ascontiguousarray(matrix) for matrix in (a, b.T)), d, kept, flags
-    return d, launch(kernel, count, threads, given, shared=plan.shared, **options)
+    arguments = plan, *(np.ascontiguousarray(matrix) for matrix in (a, b.T)), d, kept, flags
+    return d, launch(kernel, count, threads, arguments, shared=plan.shared, **options)

@@ -234,5 +234,5 @@ def multiply(
     d = np.zeros((len(a), b.shape[1]), np.int32 if plan.element == "s8" else np.float32)
     grid = -(-d.shape[1] // plan.columns), -(-d.shape[0] // plan.rows)
     threads = WARPGROUP * plan.consumers + 32
-    given = [np.ascontiguousarray(matrix) for matrix in (a, b.T)]
-    return d, launch(kernel, grid, threads, (plan, *given, d), shared=plan.shared, **options)
+    matrices = [np.ascontiguousarray(matrix) for matrix in (a, b.T)]
+    return d, launch(kernel, grid, threads, (plan, *matrices, d), shared=plan.shared, **options)

@@ -48,22 +48,22 @@ def autograde(root: Path) -> str:
     folder = None if own is None else str(own)
     asked = tuple(settings["notebooks"]) or asked_of([work], folder)
     task = Task(work, asked, Limits(**settings["limits"]), course=folder, course_key=key_of(private))
-    found = grade(_boxed(task))
-    if found.state == "quarantined":
-        raise CourseError(found.says)
-    return results(found, Catalogue(course), lateness(found, work, course))
+    graded = grade(_boxed(task))
+    if graded.state == "quarantined":
+        raise CourseError(graded.says)
+    return results(graded, Catalogue(course), lateness(graded, work, course))
 
 
 def _submission(root: Path, private: Path, own: Path | None) -> Submission:
     """What was handed in, by the learner's name."""
-    told = json.loads((root / "submission_metadata.json").read_text(encoding="utf-8"))
-    names = [user[name] for user in told.get("users", ()) for name in _WHO if user.get(name)]
+    metadata = json.loads((root / "submission_metadata.json").read_text(encoding="utf-8"))
+    names = [user[name] for user in metadata.get("users", ()) for name in _WHO if user.get(name)]
     roster = Roster.read(private / "roster.csv") if (private / "roster.csv").is_file() else Roster({})
     known = [name for name in names if name in roster]
     learner = roster[known[0]] if known else _first(names)
     (work,) = submissions(root / "submission", manifest(own), alone=learner)
     problems = work.problems if known else (*work.problems, unlisted(learner))
-    return replace(work, problems=problems, handed_in=dict.fromkeys(work.files, str(told.get("created_at", ""))))
+    return replace(work, problems=problems, handed_in=dict.fromkeys(work.files, str(metadata.get("created_at", ""))))
 
 
 def _first(names: list[Any]) -> str:

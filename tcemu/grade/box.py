@@ -143,9 +143,9 @@ def check_box() -> None:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise BoxUnavailable(f"bubblewrap does not start: {error}") from error
     if done.returncode:
-        told = done.stderr.decode(errors="replace").strip()[:300]
+        complaint = done.stderr.decode(errors="replace").strip()[:300]
         raise BoxUnavailable(
-            f"bubblewrap cannot make a box here: {told}. It needs user namespaces, unless root runs it: `sysctl "
+            f"bubblewrap cannot make a box here: {complaint}. It needs user namespaces, unless root runs it: `sysctl "
             "kernel.unprivileged_userns_clone=1` on Debian; on Ubuntu, `sysctl "
             "kernel.apparmor_restrict_unprivileged_userns=0`; in a container, one that may create namespaces (docker "
             "run --security-opt seccomp=unconfined --security-opt apparmor=unconfined). For your own work only, "
@@ -199,9 +199,9 @@ class Box:
         try:
             ready = self.receive()
         except BoxEnded as error:
-            told = self._noted() or ("it takes too long" if str(error) == "time" else str(error))
+            why = self._noted() or ("it takes too long" if str(error) == "time" else str(error))
             self.end()
-            raise BoxUnavailable(f"the box does not start here, so nothing can be marked: {told}") from None
+            raise BoxUnavailable(f"the box does not start here, so nothing can be marked: {why}") from None
         if ready != READY:
             self.end()
             raise BoxUnavailable("the box runs another version of tcemu, so nothing can be marked")
@@ -231,16 +231,16 @@ class Box:
             if pipe:
                 pipe.close()
 
-    def _over(self, told: str) -> BoxEnded:
+    def _over(self, trouble: str) -> BoxEnded:
         """End the box for this reason; the first reason is kept."""
         if not self.trouble:
-            self.trouble = told
+            self.trouble = trouble
             self._process.kill()
         return BoxEnded(self.trouble)
 
-    def broken(self, told: str) -> BoxEnded:
+    def broken(self, what: str) -> BoxEnded:
         """End the box, which broke the rules of the messages."""
-        return self._over(f"The box sent something that is not an answer: {told}.")
+        return self._over(f"The box sent something that is not an answer: {what}.")
 
     @contextmanager
     def clocked(self) -> Iterator[None]:

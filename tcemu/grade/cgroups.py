@@ -107,10 +107,10 @@ def _limit(group: Group, memory: int) -> None:
 @cache
 def _parents() -> tuple[tuple[Path, int], ...]:
     """The groups in which this process may make others, with their versions."""
-    return tuple(_found())
+    return tuple(_usable())
 
 
-def _found() -> Iterator[tuple[Path, int]]:
+def _usable() -> Iterator[tuple[Path, int]]:
     with suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             number, controllers, path = line.split(":", 2)

@@ -75,19 +75,19 @@ class Run:
         return True
 
     def _cell(self, cell: Cell) -> None:
-        file, told = self._marking.file(cell), ""
+        file, trouble = self._marking.file(cell), ""
         self._quotable(file, cell.source)
         self._clock()
         _, error, skipped = self.ask("cell", cell.source, file)
         self._marking.skipped |= dict.fromkeys(legible(each, 60) for each in skipped[:_SKIPPED])
         if error:
-            told = f"Cell {legible(cell.id, 40)} raises {legible(error)}"
-            told = f"Cell {legible(cell.id, 40)} is not valid Python." if cell.tree is None else told
-        for name in cell.checks if told else ():
+            trouble = f"Cell {legible(cell.id, 40)} raises {legible(error)}"
+            trouble = f"Cell {legible(cell.id, 40)} is not valid Python." if cell.tree is None else trouble
+        for name in cell.checks if trouble else ():
             wanted = self._marking.wanted.get(name)
             if wanted and name not in self._marking.marks:
-                self._marking.marks[name] = failed(self._marking.stem, wanted, self._trouble or told)
-        self._trouble = self._trouble or told
+                self._marking.marks[name] = failed(self._marking.stem, wanted, self._trouble or trouble)
+        self._trouble = self._trouble or trouble
 
     def _unchecked(self) -> bool:
         """Judge the answers that were kept for later, and those that exist but that no cell has checked."""
@@ -97,8 +97,8 @@ class Run:
                 continue
             try:
                 self._clock()
-                there, answer = (True, self._marking.late[name]) if late else self.ask("value", name)[1:]
-                if there:
+                bound, answer = (True, self._marking.late[name]) if late else self.ask("value", name)[1:]
+                if bound:
                     self._marking.judge_now(name, answer, self._box)
             except BoxEnded as error:
                 self._marking.marks[name] = failed(self._marking.stem, exercise, self._said(error))

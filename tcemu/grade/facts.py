@@ -111,10 +111,10 @@ class Steps:
                 return recorded(name, *values)
             case ("call", function, tuple(arguments), tuple(named)):
                 called = self.made(function)
-                given = [self._given(each) for each in arguments]
-                small = sum(np.size(each) for each in given if isinstance(each, np.ndarray)) <= _ELEMENTS
+                operands = [self._operand(each) for each in arguments]
+                small = sum(np.size(each) for each in operands if isinstance(each, np.ndarray)) <= _ELEMENTS
                 if small and (_is(called, _SAYS) or self._may_call(called) or self._describes(called)):
-                    return called(*given, **{name: self._given(each) for name, each in named})
+                    return called(*operands, **{name: self._operand(each) for name, each in named})
             case ("attribute", owner, str(name)):
                 return self._attribute(self.made(owner), name)
             case ("item", owner, str(key)):
@@ -124,15 +124,15 @@ class Steps:
         raise LookupError
 
     def _attribute(self, held: Any, name: str) -> Any:
-        found = None if name.startswith("_") else getattr(held, name)
-        if name in _DESCRIBES.get(type(held), ()) or _is(found, (*_SAYS, *_DESCRIBES, formats.FORMATS)):
-            return found
+        value = None if name.startswith("_") else getattr(held, name)
+        if name in _DESCRIBES.get(type(held), ()) or _is(value, (*_SAYS, *_DESCRIBES, formats.FORMATS)):
+            return value
         known = isinstance(held, ModuleType) or type(held) in _DESCRIBES or _is(held, _DESCRIBES)
-        if known and callable(found) and self._may_call(found):
-            return found
+        if known and callable(value) and self._may_call(value):
+            return value
         raise LookupError
 
-    def _given(self, argument: Any) -> Any:
+    def _operand(self, argument: Any) -> Any:
         absent = type(argument) is tuple and len(argument) == 2 and type(argument[0]) is str and argument[0] == "absent"
         return self.made(argument) if absent else argument
 
@@ -158,22 +158,22 @@ class Facts:
     def __init__(self, cells: Sequence[Cell]) -> None:
         self.names = sorted({name for cell in cells for name in cell.makes})[:_NAMES]
         nodes = (node for cell in cells if cell.tree for node in ast.walk(cell.tree))
-        found = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
-        self._functions = {"<lambda>", *sorted(found)[:_NAMES]}
+        names = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+        self._functions = {"<lambda>", *sorted(names)[:_NAMES]}
         self._held: dict[str, tuple[Any, ...]] = {}
-        self._told: dict[str, int] = {}
+        self._sizes: dict[str, int] = {}
         self._looks = 0
 
-    def note(self, found: Sequence[Any]) -> None:
+    def note(self, facts: Sequence[Any]) -> None:
         """Keep what a box says about its names, as far as it has the form."""
-        for each in found:
+        for each in facts:
             match each:
                 case [str() as name, tuple() as value] if name.partition("[")[0] in self.names:
                     self._held[name] = value
 
     def begin(self) -> None:
         """A box without tcemu begins to ask."""
-        self._told.clear()
+        self._sizes.clear()
         self._looks = 0
 
     def look(self, how: Any, only: Sequence[str]) -> Any:
@@ -187,11 +187,11 @@ class Facts:
         """What a name stood for: a number, a few, or a function's name and line. Raises CourseError."""
         value = self._held.get(name, ())
         function = value[:1] and value[0] in self._functions and len(value) == 2
-        if len(self._told) < _ASKED:
-            self._told[name] = len(value)
+        if len(self._sizes) < _ASKED:
+            self._sizes[name] = len(value)
             numbers = value[1:] if function else value
             small = all(type(each) is int and each in range(_LARGE) for each in numbers)
-            if value and small and sum(self._told.values()) <= _FACTS:
+            if value and small and sum(self._sizes.values()) <= _FACTS:
                 return value if function or len(value) > 1 else value[0]
-            self._told[name] = 0
+            self._sizes[name] = 0
         raise CourseError(_NONE)

@@ -33,13 +33,13 @@ def hidden_in(folder: str | None) -> Mapping[str, Solution]:
         return {}
     place = Path(folder)
     root = place if (place / "solutions").is_dir() else place.parent
-    found: dict[str, Solution] = {}
+    hidden: dict[str, Solution] = {}
     for path in files(root):
         try:
-            found |= {each.name: each for each in solutions(path) if each.hidden.strip()}
+            hidden |= {each.name: each for each in solutions(path) if each.hidden.strip()}
         except (KeyError, TypeError, ValueError) as error:
             raise CourseError(f"cannot read the hidden tests in {path}: {described(error)}") from error
-    return found
+    return hidden
 
 
 def files(root: Path) -> list[Path]:

@@ -212,20 +212,20 @@ class Marking:
             return judged_first(exercise, answer, self.student, self.cells)
         return judged_twice(exercise, answer, self.student, self.key, self.content, self.cells)
 
-    def spoilt(self, number: int, cell: Cell, told: str) -> None:
+    def spoilt(self, number: int, cell: Cell, why: str) -> None:
         """A box ended in a cell: if a check was running, its exercise fails; otherwise the cell is left out."""
         if self._current:
             name, _ = self._current
-            self.marks[name] = failed(self.stem, self.wanted[name], told)
+            self.marks[name] = failed(self.stem, self.wanted[name], why)
             self._stuck.add(self._current)
             self._current = None
             return
         self._left_out.add(number)
         if cell.id:
-            self.trouble = self.trouble or f"Cell {legible(cell.id, 40)} was stopped. {told}"
+            self.trouble = self.trouble or f"Cell {legible(cell.id, 40)} was stopped. {why}"
         for name in cell.checks:
             if name in self.wanted and name not in self.marks:
-                self.marks[name] = failed(self.stem, self.wanted[name], told)
+                self.marks[name] = failed(self.stem, self.wanted[name], why)
 
 
 def _in_cuda(exercise: Exercise) -> bool:

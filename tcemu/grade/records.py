@@ -25,11 +25,11 @@ def digest_of(files: Mapping[str, bytes]) -> str:
     >>> len(digest_of({}))
     64
     """
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for name in sorted(files):
         for part in (name.encode("utf-8", "surrogatepass"), files[name]):
-            found.update(len(part).to_bytes(8, "little") + part)
-    return found.hexdigest()
+            digest.update(len(part).to_bytes(8, "little") + part)
+    return digest.hexdigest()
 
 
 @dataclass(frozen=True)

@@ -121,24 +121,24 @@ def path() -> list[str]:
 @cache
 def _files(alone: bool) -> tuple[str, ...]:
     """The arguments for everything that is read-only."""
-    found = [*usr(), "--perms", "0755", "--dir", "/dev"]
+    options = [*usr(), "--perms", "0755", "--dir", "/dev"]
     for name in _DEVICES:
-        found += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
-    found += ["--perms", "0755", "--dir", "/etc"]
+        options += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
+    options += ["--perms", "0755", "--dir", "/etc"]
     for name in ("/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"):
-        found += ["--ro-bind-try", name, name]
+        options += ["--ro-bind-try", name, name]
     for place in _visible():
         if place.is_dir() and (place == PACKAGE or not place.is_relative_to("/usr")):
-            found += bound(place)
+            options += bound(place)
     hidden = [PACKAGE] if alone else [PACKAGE / name for name in _HIDDEN]
     for place in hidden:
-        found += ["--perms", "0755", "--tmpfs", str(place)]
+        options += ["--perms", "0755", "--tmpfs", str(place)]
     for name in _ALONE if alone else _SEEN:
-        found += ["--perms", "0755", "--dir", str((PACKAGE / name).parent)]
-        found += ["--ro-bind", str(PACKAGE / name), str(PACKAGE / name)]
+        options += ["--perms", "0755", "--dir", str((PACKAGE / name).parent)]
+        options += ["--ro-bind", str(PACKAGE / name), str(PACKAGE / name)]
     for place in hidden:
-        found += ["--remount-ro", str(place)]
-    return tuple(found)
+        options += ["--remount-ro", str(place)]
+    return tuple(options)
 
 
 def _installed() -> list[str]:

@@ -72,11 +72,11 @@ class Store:
     def load(self, task: Task) -> Grade | None:
         """The grade of a task, if its file exists and is complete."""
         try:
-            found = Grade.of_json(self.path(task).read_text(encoding="utf-8"))
+            grade = Grade.of_json(self.path(task).read_text(encoding="utf-8"))
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        same = (found.student, found.digest) == (task.submission.student, task.submission.digest)
-        return found if same else None
+        same = (grade.student, grade.digest) == (task.submission.student, task.submission.digest)
+        return grade if same else None
 
     def save(self, task: Task, grade: Grade) -> None:
         """Write a grade to its file, so that it survives a crash of the machine. Raises CourseError."""
@@ -114,16 +114,16 @@ def run(
     """
     store = Store(out / "grades")
     with _alone(out):
-        found = {number: grade for number, task in enumerate(tasks) if (grade := store.load(task))}
+        graded = {number: grade for number, task in enumerate(tasks) if (grade := store.load(task))}
         if retry:
-            found = {number: grade for number, grade in found.items() if grade.state != "quarantined"}
-        left = {task.key: number for number, task in enumerate(tasks) if number not in found}
-        progress(len(found), len(tasks))
+            graded = {number: grade for number, grade in graded.items() if grade.state != "quarantined"}
+        left = {task.key: number for number, task in enumerate(tasks) if number not in graded}
+        progress(len(graded), len(tasks))
         for task, grade in engine.grades([tasks[number] for number in left.values()]):
             store.save(task, grade)
-            found[left[task.key]] = grade
-            progress(len(found), len(tasks))
-    return [found[number] for number in range(len(tasks))]
+            graded[left[task.key]] = grade
+            progress(len(graded), len(tasks))
+    return [graded[number] for number in range(len(tasks))]
 
 
 @contextmanager
@@ -216,8 +216,8 @@ def remotely(text: str, warm: bool = False) -> tuple[float, str]:
     task = Task.of_json(text)
     _prepared(task.trusted, warm)
     worker = _OWN.setdefault((os.getpid(), get_ident()), Worker())
-    found = worker.grade(task)
-    return found.seconds, found.to_json()
+    graded = worker.grade(task)
+    return graded.seconds, graded.to_json()
 
 
 def _check_address(address: str) -> None:
@@ -282,14 +282,14 @@ class Scheduled:
             connected: Any = distributed.Client
             client = connected(self.address, timeout=_ANSWERS, set_as_default=False)
         except (OSError, ValueError) as error:
-            told = f"no dask scheduler answers at {self.address}: {error}. Start one with `dask scheduler`"
-            raise CourseError(told) from error
+            problem = f"no dask scheduler answers at {self.address}: {error}. Start one with `dask scheduler`"
+            raise CourseError(problem) from error
         with client, _attended(client, self.address, self.says):
             try:
                 yield from self._together(distributed, client, tasks)
             except CancelledError:
-                told = f"the dask scheduler at {self.address} has stopped; run the same command again"
-                raise CourseError(told) from None
+                problem = f"the dask scheduler at {self.address} has stopped; run the same command again"
+                raise CourseError(problem) from None
 
     def _together(self, distributed: Any, client: Any, tasks: Sequence[Task]) -> Iterator[tuple[Task, Grade]]:
         """All tasks at once. Those whose worker died or whose box was killed are tried again, one after the other.

@@ -22,12 +22,12 @@ def parsed(sources: Iterable[str]) -> list[Cell]:
     >>> [sorted(cell.makes) for cell in parsed(["x = 1", "def broken(:", "y = 2"])]
     [['x'], ['y']]
     """
-    found, left = [], BOOK
+    cells, left = [], BOOK
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Python warns about invalid escape sequences
         for source in islice(sources, CELLS):
             if (size := len(source.encode())) <= min(CELL, left):
                 left -= size
                 cell = Cell("", source)
-                found += [cell] if cell.tree else []
-    return found
+                cells += [cell] if cell.tree else []
+    return cells

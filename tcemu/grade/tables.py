@@ -36,10 +36,10 @@ def table(cells: Sequence[Cell], name: str, cases: int) -> bool:
 def _behind(cells: Sequence[Cell], name: str) -> Iterator[Cell]:
     """The cells that make a name, and what these use, in turn."""
     wanted, left = {name}, list(cells)
-    while found := next((cell for cell in left if cell.makes & wanted), None):
-        left.remove(found)
-        wanted |= found.uses
-        yield found
+    while maker := next((cell for cell in left if cell.makes & wanted), None):
+        left.remove(maker)
+        wanted |= maker.uses
+        yield maker
 
 
 def _written(cell: Cell, cases: int) -> bool:

@@ -53,12 +53,12 @@ def key_of(folder: Path) -> str:
         private_folder(folder)
         with suppress(FileExistsError), open(path, "x", opener=_private) as file:
             file.write(f"{new_key()}\n")
-        found = path.read_text(encoding="ascii").strip()
+        key = path.read_text(encoding="ascii").strip()
     except (OSError, ValueError) as error:
         raise CourseError(f"cannot read the key of the course in {path}: {error}") from error
-    if len(found) < 2 * _BYTES:
-        raise CourseError(f"{path} is not a key of a course: it has {len(found)} characters, not {2 * _BYTES}")
-    return found
+    if len(key) < 2 * _BYTES:
+        raise CourseError(f"{path} is not a key of a course: it has {len(key)} characters, not {2 * _BYTES}")
+    return key
 
 
 def new_key() -> str:

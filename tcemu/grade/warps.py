@@ -130,8 +130,8 @@ class Work:
         """An instruction; if its result has a `number` already, the box does not wait for it."""
         if type(opcode) is not str or type(operands) is not tuple:
             raise Malformed("no instruction")
-        given = [self._registers(each) if type(each) is Reference else _sound(each) for each in operands]
-        result = self._core.execute(opcode, *given, both=both is True)
+        sound = [self._registers(each) if type(each) is Reference else _sound(each) for each in operands]
+        result = self._core.execute(opcode, *sound, both=both is True)
         if number is None:
             return self._result(result)
         if not isinstance(result, Registers):

@@ -92,11 +92,11 @@ def course_digest(folder: str | None) -> str:
     >>> len(course_digest(None))
     16
     """
-    found = course_of(folder)[0]
+    course = course_of(folder)[0]
     rows = Path(bank.__file__).parent
-    places = [rows, rows.parent / "judges", found.root / bank.OWN]
-    files = [found.root / MANIFEST, *(path for place in places for path in sorted(place.glob("*.py")))]
-    files += hidden.files(found.root) if folder else []
+    places = [rows, rows.parent / "judges", course.root / bank.OWN]
+    files = [course.root / MANIFEST, *(path for place in places for path in sorted(place.glob("*.py")))]
+    files += hidden.files(course.root) if folder else []
     return _digest(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files))
 
 
@@ -107,10 +107,10 @@ def wanted_in(stem: str, folder: str | None = None) -> dict[str, Exercise]:
     >>> list(wanted_in("02_fragments"))[:2]
     ['where_of_b', 'where_of_bytes']
     """
-    found, known = course_of(folder)
+    course, known = course_of(folder)
     return {
         name: known[name]
-        for entry in found.notebooks
+        for entry in course.notebooks
         if Path(entry.file).stem == stem
         for name in entry.exercises
         if name in known

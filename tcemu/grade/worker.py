@@ -79,8 +79,8 @@ class Worker:
             raise BoxUnavailable(text)
         if seconds == _KILLED:
             raise BoxKilled
-        found = Grade.of_json(text)
-        return Grade(**{**vars(found), "seconds": float(seconds)})
+        graded = Grade.of_json(text)
+        return Grade(**{**vars(graded), "seconds": float(seconds)})
 
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
@@ -187,8 +187,8 @@ def _child(task: Task, cache: str, writing: int) -> Any:
     try:
         die_with_parent()
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-        found = grade(task, cache)
-        _write(writing, f"{found.seconds} {found.to_json()}".encode())
+        graded = grade(task, cache)
+        _write(writing, f"{graded.seconds} {graded.to_json()}".encode())
     except BoxUnavailable as error:
         _write(writing, f"{_NO_BOX} {error}".encode())
     except BoxKilled:

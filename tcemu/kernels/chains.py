@@ -53,7 +53,7 @@ def chain_block(typingctx, x, y, c, per, chains, start):  # type: ignore[no-unty
         code = vector_code(builder)
         per, first = code.number(per), code.short(code.number(start)).everywhere().floats()
         operands = Packed(code, x, None, None, y, None, None, c, pairs=True)
-        totals = [Variable(each.floats()) for each in operands.given()]
+        totals = [Variable(each.floats()) for each in operands.initial()]
         with code.each(chains) as chain:
             running = [Variable(first) for _ in range(ROWS)]
             with code.each(per) as i:
@@ -62,8 +62,8 @@ def chain_block(typingctx, x, y, c, per, chains, start):  # type: ignore[no-unty
                     so_far.set(operands.x(k).times_plus(operands.y(k, row), so_far.get()))
             for total, so_far in zip(totals, running, strict=True):
                 total.set(total.get() + so_far.get())
-        found = [total.get() for total in totals]
-        operands.put([each.compare("==", each).choose(each.bits(), QUIET) for each in found])
+        sums = [total.get() for total in totals]
+        operands.put([each.compare("==", each).choose(each.bits(), QUIET) for each in sums])
         return context.get_dummy_value()
 
     return types.none(*[types.uint64] * 3, *[types.int64] * 3), codegen
@@ -152,8 +152,8 @@ def multiply(
     left, right, running = (
         np.zeros(shape, np.float32) for shape in ((rows, a.shape[1]), (b.shape[0], columns), (rows, columns))
     )
-    for whole, given in ((left, a), (right, b), (running, c)):
-        whole[: given.shape[0], : given.shape[1]] = given
+    for whole, matrix in ((left, a), (right, b), (running, c)):
+        whole[: matrix.shape[0], : matrix.shape[1]] = matrix
     words, start = np.ascontiguousarray(order, np.uint32), FROM_ZERO if from_zero else FROM_PRODUCT
 
     def work(corner: Corner) -> None:

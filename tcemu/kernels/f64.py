@@ -64,9 +64,9 @@ def _multiply(typingctx, a, b, c, rows, columns, depth):  # type: ignore[no-unty
                     x = code.load(a, (four.up(2) + row) * depth + k, DOUBLE, unit=8).everywhere(_LANES)
                     so_far.set(x.times_plus(y, so_far.get()))
             for place, so_far in zip(begin, running, strict=True):
-                found = so_far.get()
-                code.store(found, c, place, unit=8)
-                nan.set(nan.get() | code.number(code.number_of_any(found.compare("!=", found, unordered=True))))
+                total = so_far.get()
+                code.store(total, c, place, unit=8)
+                nan.set(nan.get() | code.number(code.number_of_any(total.compare("!=", total, unordered=True))))
         return nan.get().value
 
     return types.int64(*[types.uint64] * 3, *[types.int64] * 3), codegen

@@ -37,10 +37,10 @@ _LOWEST, _HIGHEST = -(1 << 31), (1 << 31) - 1
 def integers(patterns, sign, count, values):  # type: ignore[no-untyped-def]
     """`count` patterns, small integers whose sign bit (or 0) is `sign`, as float32; pruned ones are 0. Addresses."""
     whole_vectors()
-    given, into = words_at(patterns, count), words_at(values, count)
+    source, into = words_at(patterns, count), words_at(values, count)
     for i in range(uint64(count)):  # in 32 bits: numba widens sums, which halves the lanes
-        value = int32(int32(given[i] ^ sign) - sign)
-        into[i] = bits32(float32(value if given[i] != int32(-1) else int32(0)))
+        value = int32(int32(source[i] ^ sign) - sign)
+        into[i] = bits32(float32(value if source[i] != int32(-1) else int32(0)))
 
 
 @intrinsic
@@ -65,15 +65,15 @@ def integer_block(typingctx, x, y, c, depth, clamp):  # type: ignore[no-untyped-
                     so_far.set(left.exactly_times_plus(right, so_far.get()))
             for total, so_far in zip(totals, sums, strict=True):
                 total.set(total.get() + so_far.get().truncated())
-        for row, total in enumerate(totals):
-            given, added = code.load(c, row, WORDS, unit=64), total.get()
-            found = Variable(given + added)
+        for row, so_far in enumerate(totals):
+            addend, added = code.load(c, row, WORDS, unit=64), so_far.get()
+            total = Variable(addend + added)
 
-            def clamped(given: Lanes = given, added: Lanes = added, found: Variable = found) -> None:
-                found.set(_clamped(given, added, found.get()))
+            def clamped(addend: Lanes = addend, added: Lanes = added, wrapped: Variable = total) -> None:
+                wrapped.set(_clamped(addend, added, wrapped.get()))
 
             code.branch(clamp, clamped)
-            code.store(found.get(), c, row, unit=64)
+            code.store(total.get(), c, row, unit=64)
         return context.get_dummy_value()
 
     return types.none(*[types.uint64] * 3, types.int64, types.int64), codegen

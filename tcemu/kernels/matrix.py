@@ -135,16 +135,16 @@ def _load_x(b, k0, ks, n0, n1, mask, patterns):  # type: ignore[no-untyped-def]
     lanes, depth, columns = uint64(WIDTH), uint64(ks.shape[0]), uint64(n1 - n0)
     for q in range(depth):
         k, first = uint64(k0 + ks[q]), uint64(n0)
-        there = columns if ks[q] >= 0 else uint64(0)
-        for g in range(there // lanes):
+        present = columns if ks[q] >= 0 else uint64(0)
+        for g in range(present // lanes):
             at = (g * depth + q) * lanes
             for j in range(lanes):
                 patterns[at + j] = uint32(b[k, first + g * lanes + j]) & mask
-        for g in range(there // lanes, (columns + lanes - uint64(1)) // lanes):
+        for g in range(present // lanes, (columns + lanes - uint64(1)) // lanes):
             at = (g * depth + q) * lanes
             for j in range(lanes):
                 n = g * lanes + j
-                patterns[at + j] = uint32(b[k, first + n]) & mask if n < there else uint32(0)
+                patterns[at + j] = uint32(b[k, first + n]) & mask if n < present else uint32(0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -163,8 +163,8 @@ def _load_y(a, k0, ks, straight, m0, m1, mask, patterns):  # type: ignore[no-unt
             continue
         for q in range(depth):
             for i in range(four):
-                there = r * four + i < rows and ks[q] >= 0
-                patterns[at + q * four + i] = uint32(a[first + i, uint64(k0 + ks[q])]) & mask if there else uint32(0)
+                present = r * four + i < rows and ks[q] >= 0
+                patterns[at + q * four + i] = uint32(a[first + i, uint64(k0 + ks[q])]) & mask if present else uint32(0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -175,15 +175,15 @@ def _open(c, corner, running):  # type: ignore[no-untyped-def]
     lanes, columns, rows = uint64(WIDTH), uint64(n1 - n0), uint64(m1 - m0)
     padded = uint64(-(-(m1 - m0) // ROWS) * ROWS)
     for m in range(padded):
-        there = columns if m < rows else uint64(0)
-        for g in range(there // lanes):
+        present = columns if m < rows else uint64(0)
+        for g in range(present // lanes):
             at, first = (g * padded + m) * lanes, uint64(n0) + g * lanes
             for j in range(lanes):
                 running[at + j] = c[uint64(m0) + m, first + j]
-        for g in range(there // lanes, (columns + lanes - uint64(1)) // lanes):
+        for g in range(present // lanes, (columns + lanes - uint64(1)) // lanes):
             at, first = (g * padded + m) * lanes, g * lanes
             for j in range(lanes):
-                running[at + j] = c[uint64(m0) + m, uint64(n0) + first + j] if first + j < there else 0
+                running[at + j] = c[uint64(m0) + m, uint64(n0) + first + j] if first + j < present else 0
     of_c = uint64(running.ctypes.data)
     widen(of_c, int64(c.itemsize == 2), int64(running.shape[0] // WIDTH), of_c)
 
@@ -283,8 +283,8 @@ class _Product:
             if k < a.shape[1]:
                 stop = min(k + self._steps * self._deep, a.shape[1])
                 tile = running.reshape(-1, rows, WIDTH).transpose(1, 0, 2).reshape(rows, -1)[: m1 - m0, : n1 - n0]
-                found = self._added(a[m0:m1, k:stop], b[k:stop, n0:n1], np.ascontiguousarray(tile))
-                blocks = np.pad(found, ((0, rows - len(found)), (0, columns - found.shape[1])))
+                sums = self._added(a[m0:m1, k:stop], b[k:stop, n0:n1], np.ascontiguousarray(tile))
+                blocks = np.pad(sums, ((0, rows - len(sums)), (0, columns - sums.shape[1])))
                 running[...] = blocks.reshape(rows, -1, WIDTH).transpose(1, 0, 2).reshape(-1)
                 k = stop
         _close(running, corner, d)

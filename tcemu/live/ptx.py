@@ -49,9 +49,9 @@ def module(
     """
     head = f".version {ptx}\n.target {target}\n.address_size 64"
     memory = f".extern .shared .align 1024 .b8 {SHARED}[];" if shared else ""
-    given = ", ".join(f".param .{type_} {name}" for name, type_ in parameters.items())
+    declared = ", ".join(f".param .{type_} {name}" for name, type_ in parameters.items())
     body = "\n".join(f"    {line}" for line in lines if line)
-    return f"{head}\n{memory}\n.visible .entry {entry}({given}) {tuning}\n{{\n{body}\n}}\n"
+    return f"{head}\n{memory}\n.visible .entry {entry}({declared}) {tuning}\n{{\n{body}\n}}\n"
 
 
 def register_type(fragment: Fragment) -> str:

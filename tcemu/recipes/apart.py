@@ -22,7 +22,7 @@ from tcemu.show.outputs import ElementSums
 Array = npt.NDArray[Any]
 
 
-def sums_of(recipe: Recipe, a: Array, b: Array, given: Any, plus: Epilogue | None = None) -> ElementSums:
+def sums_of(recipe: Recipe, a: Array, b: Array, element: Any, plus: Epilogue | None = None) -> ElementSums:
     """The partial sums of an element under a recipe: a (K,) is its row of A, b (K,) its column of B."""
     shown, recipe = recipe, _in_splits(recipe, len(a))
     operands = Operands(recipe, a[None], b[:, None], None if plus is None else plus.blocks)
@@ -35,7 +35,7 @@ def sums_of(recipe: Recipe, a: Array, b: Array, given: Any, plus: Epilogue | Non
     )
     d = finished(recipe, sums, kind, plus)[0, 0]
     total = float(finished(plain, sums, kind)[0, 0])
-    return ElementSums(str(shown), parts, total, float(d), bits_of(d), bits_of(d) == bits_of(given))
+    return ElementSums(str(shown), parts, total, float(d), bits_of(d), bits_of(d) == bits_of(element))
 
 
 def _in_splits(recipe: Recipe, depth: int) -> Recipe:
@@ -94,8 +94,8 @@ def _both_take(one: Recipe, other: Recipe, types: tuple[str, str] | None) -> tup
     if not common:
         raise OperandError(f"{one} and {other} take matrices of different types, so no input fits both")
     if types is not None and types not in common:
-        told = listing([f"{a} and {b}" for a, b in common])
-        raise OperandError(f"{one} and {other} both take matrices of {told}; got {' and '.join(types)}")
+        accepted = listing([f"{a} and {b}" for a, b in common])
+        raise OperandError(f"{one} and {other} both take matrices of {accepted}; got {' and '.join(types)}")
     return types or common[0]
 
 

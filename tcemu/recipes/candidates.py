@@ -126,8 +126,8 @@ def bases(a: str, b: str, d: str, block: int = 0) -> list[Recipe]:
     >>> bases("bf16", "bf16", "bf16")[0].output
     'bf16'
     """
-    found = [row.recipe for row in BASES if (row.a, row.b) == (a, b) and row.d in ("", d) and row.block in (0, block)]
-    return [_giving(recipe, d) for recipe in found]
+    recipes = [row.recipe for row in BASES if (row.a, row.b) == (a, b) and row.d in ("", d) and row.block in (0, block)]
+    return [_giving(recipe, d) for recipe in recipes]
 
 
 def types_of(recipe: Recipe) -> list[tuple[str, str]]:
@@ -194,11 +194,11 @@ def trials(
     Only those with these `inputs`. `ways`: what comes after the sums, in each of these ways; where there are splits, in
     those that are unusual in one thing at most. `block`: k of a block with scales of its own; 0 for none.
     """
-    found = [base for base in bases(a, b, d, block) if base.inputs in inputs]
-    chosen = _of_blocks(found, depth, block) if block else _trials(found, a, b, d, depth, inputs)
-    usual = [way for way in ways if len(way) <= min(map(len, ways)) + 1]
+    own = [base for base in bases(a, b, d, block) if base.inputs in inputs]
+    chosen = _of_blocks(own, depth, block) if block else _trials(own, a, b, d, depth, inputs)
+    short = [way for way in ways if len(way) <= min(map(len, ways)) + 1]
     for i, trial in enumerate(chosen):
-        tried = ways if i < len(found) else usual  # all of them with a few walks along k
+        tried = ways if i < len(own) else short  # all of them with a few walks along k
         recipes = [_in_way(each, way) for each in trial.recipes for way in tried]
         yield replace(trial, recipes=tuple(dict.fromkeys(recipes)))
 
@@ -210,16 +210,16 @@ def _in_way(recipe: Recipe, way: Way) -> Recipe:
     return replace(recipe, **way) if way else recipe
 
 
-def _of_blocks(found: list[Recipe], depth: int, block: int) -> Iterator[Trial]:
+def _of_blocks(own: list[Recipe], depth: int, block: int) -> Iterator[Trial]:
     """Sums that start again with each block of k, or more often, so that its scales can join them; splits of blocks."""
-    taking = [base for base in found if engine(base.instruction, base.target).scale]
-    found = [base for base in found if base not in taking]
+    taking = [base for base in own if engine(base.instruction, base.target).scale]
+    own = [base for base in own if base not in taking]
     yield from (Trial(tuple(walks(base, depth))) for base in taking)
-    for base in found:
+    for base in own:
         depths = block, block // 2, block // 4
         sizes = [size for size in depths if size >= engine(base.instruction, base.target).depth]
         yield Trial(tuple(replace(base, every=size) for size in sizes if not base.tile or size % base.tile == 0))
-    for base in found:
+    for base in own:
         counts = [(count, size) for count in range(2, 17) for size in _sizes(depth, count, (block,))]
         yield Trial(
             tuple(
@@ -231,17 +231,17 @@ def _of_blocks(found: list[Recipe], depth: int, block: int) -> Iterator[Trial]:
         )
 
 
-def _trials(found: list[Recipe], a: str, b: str, d: str, depth: int, inputs: Container[str]) -> Iterator[Trial]:
+def _trials(own: list[Recipe], a: str, b: str, d: str, depth: int, inputs: Container[str]) -> Iterator[Trial]:
     if lookup(a).kind != "float":  # sums are exact: no order shows
-        yield from (Trial((base,)) for base in found)
+        yield from (Trial((base,)) for base in own)
         return
-    for base in found:
+    for base in own:
         yield Trial(tuple(walks(base, depth)))
     every_part = [part for part in emulated(a, b, d, depth) if part.inputs in inputs]
-    targets = dict.fromkeys(recipe.target for recipe in (*found, *every_part))
+    targets = dict.fromkeys(recipe.target for recipe in (*own, *every_part))
     for target in sorted(targets, key=lambda target: target != "sm_90a"):
         parts = [part for part in every_part if part.target == target]
-        mine = [base for base in found if base.target == target]
+        mine = [base for base in own if base.target == target]
         yield Trial(tuple(parts))
         for base in mine:
             yield Trial(tuple(blocks(base, depth)), reductions=True)
@@ -250,8 +250,8 @@ def _trials(found: list[Recipe], a: str, b: str, d: str, depth: int, inputs: Con
             yield Trial(tuple(lanes(base, depth)))
             yield Trial(tuple(promoted(base, depth)))
         if target == "sm_90a":  # hundreds of recipes: too many for a GPU without any recordings
-            usual = [part for part in parts if part.tile in (16, 32, 64) and part.inputs in _COMPILED]
-            cut = [each for part in usual for each in halved(part, depth)]
+            common = [part for part in parts if part.tile in (16, 32, 64) and part.inputs in _COMPILED]
+            cut = [each for part in common for each in halved(part, depth)]
             yield Trial(tuple(each for each in cut if not each.size), reductions=True)  # compilers: equal splits
             yield Trial(tuple(each for each in cut if each.size))
         for base in mine:
@@ -274,8 +274,8 @@ def blocks(base: Recipe, depth: int) -> Iterator[Recipe]:
         for size in _sizes(depth, count, (256, 128, 64, 32, 16, 8)):
             if (count, size) not in seen:
                 seen.add((count, size))
-                found = replace(base, splits=count, size=0 if size * count == depth else size)
-                yield from (replace(found, **total) if total else found for total in _totals(found))
+                cut = replace(base, splits=count, size=0 if size * count == depth else size)
+                yield from (replace(cut, **total) if total else cut for total in _totals(cut))
 
 
 def _totals(recipe: Recipe) -> Iterator[Way]:
@@ -327,8 +327,8 @@ def unaligned(base: Recipe, depth: int) -> Iterator[Recipe]:
         for tile in (16, 32, 64) if any_k else (16,):
             for size in sorted(set(_sizes(depth, count, (tile, 8, 4, 2, 1) if any_k else (4,)))):
                 if size % tile or (depth - size * (count - 1)) % tile:
-                    found = replace(base, splits=count, size=size, tile=tile, residue="first")
-                    yield from (replace(found, **total) for total in _totals(found))
+                    cut = replace(base, splits=count, size=size, tile=tile, residue="first")
+                    yield from (replace(cut, **total) for total in _totals(cut))
 
 
 def sliced(base: Recipe, depth: int) -> Iterator[Recipe]:
@@ -337,12 +337,12 @@ def sliced(base: Recipe, depth: int) -> Iterator[Recipe]:
         return
     for tile in (8, 16, 32, 64):
         for slices in range(2, min(_SLICES, depth // tile) + 1):
-            found = replace(base, slices=slices, tile=tile)
-            yield found
+            cut = replace(base, slices=slices, tile=tile)
+            yield cut
             if slices > 2:
-                yield replace(found, join=HALVES)
+                yield replace(cut, join=HALVES)
             if slices <= _WARPS and depth % (slices * tile):
-                yield replace(found, residue="first")
+                yield replace(cut, residue="first")
 
 
 def lanes(base: Recipe, depth: int) -> Iterator[Recipe]:

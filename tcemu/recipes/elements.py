@@ -76,8 +76,8 @@ def _beside_half(sums: Array, form: Format) -> Array:
             unit = np.ones_like(sums)
         place = np.abs(sums / unit - np.floor(sums / unit) - 0.5)
         beyond = (sums > form.largest) | (sums < form.lowest)
-    found: Array = np.where(~np.isfinite(place) | (sums == 0) | beyond, 1.0, place)
-    return found
+    step: Array = np.where(~np.isfinite(place) | (sums == 0) | beyond, 1.0, place)
+    return step
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,10 +101,10 @@ def missed(tried: list[Tried], count: int) -> Array:
     >>> missed([Tried(Recipe("fma.rn.f32"), np.array([True, False, True]))], 2).tolist()
     [1]
     """
-    given = np.sum([each.same for each in tried], axis=0)
-    order = np.argsort(given, kind="stable")[:count]
-    found: Array = order[given[order] < len(tried)]
-    return found
+    agreeing = np.sum([each.same for each in tried], axis=0)
+    order = np.argsort(agreeing, kind="stable")[:count]
+    elements: Array = order[agreeing[order] < len(tried)]
+    return elements
 
 
 class Elements:
@@ -138,7 +138,7 @@ class Elements:
         plans = [(recipe, self._tree(recipe), self._planned(recipe)) for recipe in recipes]
         for tree in {id(tree): tree for _, tree, _ in plans}.values():
             tree.compute()
-        found: list[Tried] = []
+        results: list[Tried] = []
         last: tuple[object, ...] = ()
         for recipe, tree, ends in plans:
             kind = engine(recipe.instruction, recipe.target).sums
@@ -146,10 +146,10 @@ class Elements:
             if same != last:  # recipes that differ only in what comes after the sums follow each other
                 sums, last = self._splits(recipe, tree, ends), same
                 total, wide = added(recipe, sums, kind, self._plus)
-            found.append(Tried(recipe, self._same(output(recipe, total, wide, kind, self._plus))))
+            results.append(Tried(recipe, self._same(output(recipe, total, wide, kind, self._plus))))
             if reductions and len(sums) > 2 and not (recipe.size or recipe.total or recipe.reduce):
-                found += self._in_trees(recipe, sums, kind)
-        return found
+                results += self._in_trees(recipe, sums, kind)
+        return results
 
     def values(self, recipes: list[Recipe]) -> list[Array]:
         """The results of recipes before they are rounded to D's type."""
@@ -179,14 +179,14 @@ class Elements:
         """The trees that give all of the elements, or else the one that gives most."""
         if recipe.partial:
             sums = list(through(np.stack(sums), kind, recipe.partial))
-        found = list(trees(sums))
-        if not found:
+        totals_of_trees = list(trees(sums))
+        if not totals_of_trees:
             return []
-        totals = np.stack([total for _, total in found])
+        totals = np.stack([total for _, total in totals_of_trees])
         same = self._same(finished(replace(recipe, splits=1), [totals], kind, self._plus))
         shares = same.mean(axis=-1)
         best = np.flatnonzero(shares == shares.max())[: None if shares.max() == 1 else 1]
-        return [Tried(replace(recipe, reduce=found[i][0]), same[i]) for i in best]
+        return [Tried(replace(recipe, reduce=totals_of_trees[i][0]), same[i]) for i in best]
 
     def _same(self, d: Array) -> Array:
         """Which elements of D (..., elements) have the given bits."""

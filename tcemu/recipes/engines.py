@@ -59,15 +59,15 @@ def engine(opcode: str, target: str) -> Engine:
     """
     if opcode in ORDINARY:
         return Engine("f32", "f32", "f32", 1, _FMAS, _fma, _fma_tree, opcode)
-    found = parse(opcode, target)
-    if found.family == "mma.block_scale" and not found.sparse:
-        return _scaled(found.operation(target_named(target)), found.facts.scales)
-    dense = found.family in ("mma", "wgmma", "wmma.mma") and not found.sparse
-    if not dense or found.types["a"].name == "b1":
-        raise OperandError(f"a recipe cannot name {found}, only dense mma, wgmma and wmma.mma")
-    operation = found.operation(target_named(target))
+    parsed = parse(opcode, target)
+    if parsed.family == "mma.block_scale" and not parsed.sparse:
+        return _scaled(parsed.operation(target_named(target)), parsed.facts.scales)
+    dense = parsed.family in ("mma", "wgmma", "wmma.mma") and not parsed.sparse
+    if not dense or parsed.types["a"].name == "b1":
+        raise OperandError(f"a recipe cannot name {parsed}, only dense mma, wgmma and wmma.mma")
+    operation = parsed.operation(target_named(target))
     if operation.c != operation.d:
-        raise OperandError(f"{found}: its result cannot be the addend of the next step")
+        raise OperandError(f"{parsed}: its result cannot be the addend of the next step")
     return Engine(
         operation.a,
         operation.b,

@@ -88,20 +88,20 @@ def epilogue(
     if wide is None and thin is not None:  # a bias alone is a C whose rows are all the same
         wide, thin, beta, scale_c = thin, None, 1.0, 1.0
     scales, blocks = scales_of(scale_a, scale_b, shape, depth)
-    found = Epilogue(float(alpha), float(beta), wide, thin, scales, blocks, float(scale_c), float(scale_d))
-    return found if found.joins or blocks is not None else None
+    made = Epilogue(float(alpha), float(beta), wide, thin, scales, blocks, float(scale_c), float(scale_d))
+    return made if made.joins or blocks is not None else None
 
 
-def _addend(given: npt.ArrayLike | None, shape: tuple[int, int], what: str) -> Array | None:
-    if given is None:
+def _addend(addend: npt.ArrayLike | None, shape: tuple[int, int], what: str) -> Array | None:
+    if addend is None:
         return None
-    found = np.asarray(given)
-    if found.shape not in (shape, shape[1:], (1, shape[1]), (shape[0], 1)):
+    array = np.asarray(addend)
+    if array.shape not in (shape, shape[1:], (1, shape[1]), (shape[0], 1)):
         raise OperandError(
             f"{what} must be {shape}, or a bias of {shape[1:]} for the columns or {(shape[0], 1)} for the rows; got "
-            f"shape {found.shape}"
+            f"shape {array.shape}"
         )
-    return np.broadcast_to(found, shape)
+    return np.broadcast_to(array, shape)
 
 
 def joined(total: Array, plus: Epilogue, recipe: Recipe) -> Array:

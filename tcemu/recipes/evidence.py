@@ -27,11 +27,11 @@ _ROUNDINGS = ("partial", "total", "product", "activation", "rounding", "overflow
 
 
 @dataclass(frozen=True)
-class Told:
+class Certainty:
     """What the bits of D say.
 
-    >>> from tcemu.recipes.evidence import Told
-    >>> Told(tried=1000, distinct=1, bits=8.0).certain  # one in 256: four recipes of a thousand would
+    >>> from tcemu.recipes.evidence import Certainty
+    >>> Certainty(tried=1000, distinct=1, bits=8.0).certain  # one in 256: four recipes of a thousand would
     False
     """
 
@@ -65,13 +65,13 @@ class Evidence:
         self._count += len(recipes)
         self._sample += recipes[:: max(1, len(recipes) // _OF_TRIAL)][:_OF_TRIAL]
 
-    def of(self, exact: list[Recipe], others: list[Recipe]) -> Told:
+    def of(self, exact: list[Recipe], others: list[Recipe]) -> Certainty:
         """What it says that these recipes give all of D, and that others agree where they were tried."""
         if not exact:
-            return Told(self._count, 0, 0.0)
+            return Certainty(self._count, 0, 0.0)
         agreeing = [*exact, *others][:_AGREEING]
-        given = self._names(agreeing)
-        return Told(self._count, len(set(given)), self._bits(set(given)))
+        names = self._names(agreeing)
+        return Certainty(self._count, len(set(names)), self._bits(set(names)))
 
     def _names(self, recipes: list[Recipe]) -> list[bytes]:
         """What recipes give for random factors, before the last rounding: the same only if they compute the same."""

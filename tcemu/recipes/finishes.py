@@ -45,8 +45,10 @@ def finishes(a: Array, b: Array, d: Array, plus: Epilogue | None, kinds: tuple[s
         choices["epilogue"] = ("", "s32")
     last = _last(a, b, d, plus, kinds, exact=exact)
     ways = [dict(zip(choices, each, strict=True)) for each in product(*choices.values())]
-    usual = {field.name: field.default for field in fields(Recipe)}
-    return [{name: word for name, word in (way | end).items() if word != usual[name]} for end in last for way in ways]
+    defaults = {field.name: field.default for field in fields(Recipe)}
+    return [
+        {name: word for name, word in (way | end).items() if word != defaults[name]} for end in last for way in ways
+    ]
 
 
 def _both_scale(plus: Epilogue) -> bool:
@@ -83,10 +85,10 @@ def _last(
     whole = form.kind != "float"
     roundings = ("", "rz", "rna") if whole else ("", "rz")
     overflows = ("", *(("wrap",) if whole else ("special",) if form.bits <= 8 else ("saturate",))) if beyond else ("",)
-    found: dict[bytes, tuple[float, dict[str, str]]] = {}
+    shares: dict[bytes, tuple[float, dict[str, str]]] = {}
     for rounding, overflow in product(roundings, overflows):
-        given = np.ascontiguousarray(rounded(sums, "f64", form.name, rounding, overflow))
-        share = float((given.view(f"u{given.dtype.itemsize}") == shown.view(f"u{shown.dtype.itemsize}")).mean())
-        found.setdefault(given.tobytes(), (share, end | {"rounding": rounding, "overflow": overflow}))
-    best = max(share for share, _ in found.values())
-    return [way for share, way in found.values() if share >= best - _FEWER]
+        result = np.ascontiguousarray(rounded(sums, "f64", form.name, rounding, overflow))
+        share = float((result.view(f"u{result.dtype.itemsize}") == shown.view(f"u{shown.dtype.itemsize}")).mean())
+        shares.setdefault(result.tobytes(), (share, end | {"rounding": rounding, "overflow": overflow}))
+    best = max(share for share, _ in shares.values())
+    return [way for share, way in shares.values() if share >= best - _FEWER]

@@ -73,13 +73,13 @@ def converted(matrix: Array, conversion: Conversion) -> list[Array]:
     ['0x3f80', '0x3b00']
     """
     form, left = lookup(conversion.form), matrix
-    found: list[Array] = []
+    parts: list[Array] = []
     for _ in range(conversion.parts):
-        found.append(_encoded(left, form, conversion.rest if found else conversion.rounding))
-        if len(found) < conversion.parts:
+        parts.append(_encoded(left, form, conversion.rest if parts else conversion.rounding))
+        if len(parts) < conversion.parts:
             with np.errstate(invalid="ignore"):  # infinity has no remainder
-                left = left - form.decode(found[-1]).astype(left.dtype)
-    return found
+                left = left - form.decode(parts[-1]).astype(left.dtype)
+    return parts
 
 
 def _encoded(values: Array, form: Format, rounding: str) -> Array:
@@ -95,6 +95,6 @@ def nearest(values: Array, form: Format) -> Array:
     """
     if form.infinities and form.bits == 8 * form.dtype.itemsize and np.isfinite(values).all():
         with np.errstate(over="ignore"):  # numpy rounds the same, and sooner
-            found: Array = values.astype(form.dtype)
-        return found
+            patterns: Array = values.astype(form.dtype)
+        return patterns
     return form.matrix(form.encode(values, "rn"))

@@ -18,7 +18,7 @@ Array = npt.NDArray[Any]
 TYPES = ("f16", "bf16", "f32", "f64", "e4m3", "e5m2", "s8", "u8", "s32", "s4", "u4", "e2m1", "e3m2", "e2m3")
 
 
-def matrix(given: object, what: str) -> tuple[Array, str]:
+def matrix(operand: object, what: str) -> tuple[Array, str]:
     """An array with two axes, and the name of its type. Raises OperandError for anything else.
 
     Takes numpy and ml_dtypes arrays, arrays of JAX and CuPy, and torch tensors.
@@ -27,22 +27,22 @@ def matrix(given: object, what: str) -> tuple[Array, str]:
     >>> matrix(np.ones((2, 3), np.float16), "A")[1]
     'f16'
     """
-    if isinstance(given, list | tuple):
+    if isinstance(operand, list | tuple):
         raise OperandError(
             f"{what} is a list, whose numbers have no type, and the bits depend on it. Give an array: "
             f"np.array({what}, np.float16), or of another type"
         )
-    found = values(given, what)
-    names = [name for name in TYPES if FORMATS[name].dtype == found.dtype]
-    if found.ndim != 2 or not names:
+    array = values(operand, what)
+    names = [name for name in TYPES if FORMATS[name].dtype == array.dtype]
+    if array.ndim != 2 or not names:
         raise OperandError(
             f"{what} is a matrix with two axes of {listing([str(FORMATS[name].dtype) for name in TYPES])}; got dtype "
-            f"{found.dtype} and shape {found.shape}"
+            f"{array.dtype} and shape {array.shape}"
         )
-    return np.ascontiguousarray(found), names[0]
+    return np.ascontiguousarray(array), names[0]
 
 
-def values(given: object, what: str) -> Array:
+def values(operand: object, what: str) -> Array:
     """A numpy array from another library's: of torch, JAX or CuPy, or with `__array__`, `__dlpack__` or `get`.
 
     Raises OperandError for what cannot be converted.
@@ -52,13 +52,13 @@ def values(given: object, what: str) -> Array:
     (2,)
     """
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(given, torch.Tensor):
-        return _of_torch(given, torch)
-    if hasattr(given, "__cuda_array_interface__") and hasattr(given, "get"):  # CuPy
-        given = given.get()
-    if hasattr(given, "__dlpack__") and not hasattr(given, "__array__"):
-        given = _of_dlpack(given, what)
-    return as_array(given, f"{what}: not an array")
+    if torch is not None and isinstance(operand, torch.Tensor):
+        return _of_torch(operand, torch)
+    if hasattr(operand, "__cuda_array_interface__") and hasattr(operand, "get"):  # CuPy
+        operand = operand.get()
+    if hasattr(operand, "__dlpack__") and not hasattr(operand, "__array__"):
+        operand = _of_dlpack(operand, what)
+    return as_array(operand, f"{what}: not an array")
 
 
 def _of_torch(tensor: Any, torch: ModuleType) -> Array:
@@ -68,17 +68,17 @@ def _of_torch(tensor: Any, torch: ModuleType) -> Array:
     if name not in kinds:
         raise OperandError(f"expected a matrix of {listing(kinds)}; got a torch tensor of {name}")
     plain = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
-    found: Array = plain.reshape(-1).view(torch.uint8).numpy().view(kinds[name].dtype).reshape(tuple(tensor.shape))
-    return found
+    array: Array = plain.reshape(-1).view(torch.uint8).numpy().view(kinds[name].dtype).reshape(tuple(tensor.shape))
+    return array
 
 
-def _of_dlpack(given: Any, what: str) -> Array:
+def _of_dlpack(operand: Any, what: str) -> Array:
     """An array that has only DLPack, which numpy takes from the CPU and in its own types."""
     try:
-        found: Array = np.from_dlpack(given)
+        array: Array = np.from_dlpack(operand)
     except Exception as wrong:  # noqa: BLE001 - anybody's object may raise anything
         raise OperandError(
             f"{what}: numpy cannot read this array: {wrong}. Copy it to the CPU, as a torch tensor or a numpy or "
             "ml_dtypes array"
         ) from None
-    return found
+    return array

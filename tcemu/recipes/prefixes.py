@@ -65,7 +65,7 @@ class Prefixes:
         if first == count:
             return
         parents, ks = self._paths.arrays()
-        found = np.empty((count, len(self._a)), self._patterns.dtype)
-        found[:first] = self._patterns
-        self._by.grow(self._a, self._b, ks, parents, found, first)
-        self._patterns, self.sums = found, lookup(self._by.sums).matrix(found)
+        patterns = np.empty((count, len(self._a)), self._patterns.dtype)
+        patterns[:first] = self._patterns
+        self._by.grow(self._a, self._b, ks, parents, patterns, first)
+        self._patterns, self.sums = patterns, lookup(self._by.sums).matrix(patterns)

@@ -50,10 +50,10 @@ def probe(kind: str, rows: int, columns: int, depth: int, seed: int = 0) -> tupl
     small, big = MARKS[kind]
     draw = np.random.default_rng(seed).standard_normal
     a, b = draw((rows, depth)), draw((depth, columns))
-    marked, met = _marked(rows // 2, depth), _marked(columns // 2, depth)
+    marked, columns_marked = _marked(rows // 2, depth), _marked(columns // 2, depth)
     a[: rows // 2], b[:, : columns // 2] = small, small
     a[np.arange(rows // 2, dtype=np.int64), marked] = big
-    b[met, np.arange(columns // 2, dtype=np.int64)] = -big
+    b[columns_marked, np.arange(columns // 2, dtype=np.int64)] = -big
     form = lookup(kind)
     return form.matrix(form.encode(a)), form.matrix(form.encode(b))
 

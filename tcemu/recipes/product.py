@@ -140,13 +140,13 @@ def _columns(matrix: Array, ks: Chain) -> Array:
 
 def block_of(ks: Chain, depth: int, size: int) -> int:
     """The block whose scales a chain's sum takes. Raises OperandError for a chain with k of several blocks."""
-    found = np.unique(ks[ks >= 0] % depth // size)
-    if len(found) > 1:
+    numbers = np.unique(ks[ks >= 0] % depth // size)
+    if len(numbers) > 1:
         raise OperandError(
             f"scales change every {size} k, so a recipe for them needs sums that start again there, such as "
             f"every={size}"
         )
-    return int(found[0]) if len(found) else 0
+    return int(numbers[0]) if len(numbers) else 0
 
 
 def promoted(sums: list[Array], at: list[int], blocks: Blocks, recipe: Recipe) -> Array:

@@ -120,21 +120,21 @@ class Recipe:
 
     def __post_init__(self) -> None:
         for name in _TEXTS:
-            given = getattr(self, name)
-            if not isinstance(given, str):
-                raise OperandError(f"a recipe's {name} must be a string; got {briefly(given)}")
+            value = getattr(self, name)
+            if not isinstance(value, str):
+                raise OperandError(f"a recipe's {name} must be a string; got {briefly(value)}")
         for name, accepted in _WORDS.items():
-            given = getattr(self, name)
-            if given not in accepted:
+            value = getattr(self, name)
+            if value not in accepted:
                 said = listing([shown(word) for word in accepted])
-                hint = did_you_mean(given, accepted)
-                raise OperandError(f"a recipe's {name} must be {said}; got {shown(given)}.{hint}")
+                hint = did_you_mean(value, accepted)
+                raise OperandError(f"a recipe's {name} must be {said}; got {shown(value)}.{hint}")
         for name, (least, most) in _BOUNDS.items():
-            given = getattr(self, name)
-            if not is_whole(given) or given < least:
-                raise OperandError(f"a recipe's {name} must be a whole number, at least {least}; got {briefly(given)}")
-            if given > most:
-                raise OperandError(f"a recipe's {name} must be at most {most:,}; got {briefly(given)}")
+            value = getattr(self, name)
+            if not is_whole(value) or value < least:
+                raise OperandError(f"a recipe's {name} must be a whole number, at least {least}; got {briefly(value)}")
+            if value > most:
+                raise OperandError(f"a recipe's {name} must be at most {most:,}; got {briefly(value)}")
         if (self.slices > 1 or self.lead) and not self.tile:
             raise OperandError("slices take tiles in turn, and a lead is whole tiles, so this recipe needs a tile")
         self._check_order()
@@ -180,8 +180,8 @@ class Recipe:
 
     def __str__(self) -> str:
         plain = replace(self, **{f.name: f.default for f in fields(self)[2:]})  # type: ignore[arg-type]
-        told = [f.name for f in fields(self)[2:] if getattr(self, f.name) != getattr(plain, f.name)]
-        return " ".join([self.instruction, self.target, *(f"{name}={getattr(self, name)}" for name in told)])
+        changed = [f.name for f in fields(self)[2:] if getattr(self, f.name) != getattr(plain, f.name)]
+        return " ".join([self.instruction, self.target, *(f"{name}={getattr(self, name)}" for name in changed)])
 
     @classmethod
     def parse(cls, text: str) -> Recipe:

@@ -75,9 +75,9 @@ def whose_bits(
             f"A must be (M, K), B (K, N) and D (M, N); got shapes {a.shape}, {b.shape} and {d.shape}.{turned}"
         )
     more = {"C": c, "bias": bias, "scale_a": scale_a, "scale_b": scale_b}
-    given = {name: None if each is None else values(each, name) for name, each in more.items()}
+    operands = {name: None if each is None else values(each, name) for name, each in more.items()}
     numbers = {"alpha": alpha, "beta": beta, "scale_c": scale_c, "scale_d": scale_d}
-    plus = epilogue((len(d), d.shape[1]), a.shape[1], given.pop("C"), **numbers, **given)  # type: ignore[arg-type]
+    plus = epilogue((len(d), d.shape[1]), a.shape[1], operands.pop("C"), **numbers, **operands)  # type: ignore[arg-type]
     return _Search(a, b, d, plus, (of_a, of_b, of_d)).verdict(effort)
 
 
@@ -113,17 +113,17 @@ class _Search:
             if not exact:
                 best = sorted(tried, key=lambda each: -each.share)[:2]
                 nearest += self._by["more"].tried([each.recipe for each in best])
-            found, more = self._exact(_agreeing(tried))
-            exact, others = exact + found, others + more
+            agreed, more = self._exact(_agreeing(tried))
+            exact, others = exact + agreed, others + more
         if exact:
             matches = [Match(recipe, 1.0, None, None, self._d.size) for recipe in exact]
-            return self._told(matches, others, complete, evidence)
+            return self._verdict(matches, others, complete, evidence)
         if not nearest:
             raise ArithmeticUnknown(
                 f"no known instruction multiplies {self._types[0]} by {self._types[1]} and gives {self._types[2]}"
             )
         nearest.sort(key=lambda each: -each.share)
-        return self._told([self._near(each.recipe) for each in nearest[:2]], [], complete, evidence)
+        return self._verdict([self._near(each.recipe) for each in nearest[:2]], [], complete, evidence)
 
     def _ways(self) -> list[Way]:
         return finishes(self._a, self._b, self._d, self._plus, (self._types[0], self._types[2]))
@@ -133,7 +133,7 @@ class _Search:
 
     def _exact(self, recipes: list[Recipe]) -> tuple[list[Recipe], list[Recipe]]:
         """Recipes that give all of D, and others that agree wherever they were tried."""
-        found: list[Recipe] = []
+        same: list[Recipe] = []
         others: list[Recipe] = []
         while recipes:
             tried, recipes = self._by["more"].tried(recipes[:_CHUNK]), recipes[_CHUNK:]
@@ -146,13 +146,13 @@ class _Search:
                     self._learn(differ)
                     left = _agreeing(self._by["more"].tried(left))
                 else:
-                    found.append(recipe)
+                    same.append(recipe)
                     self._left -= 1
             others += left
-            if recipes and not (agreed and (found or others)):
+            if recipes and not (agreed and (same or others)):
                 self._look_at(tried)
                 recipes = _agreeing(self._by["few"].tried(recipes))
-        return found, others
+        return same, others
 
     def _learn(self, differ: Array) -> None:
         """From now on, try recipes at some elements, rows and columns (count, 2), that one of them did not give."""
@@ -177,7 +177,7 @@ class _Search:
         """Rows and columns (count, 2) of elements that a recipe does not give; none if it gives all of D."""
         every = np.arange(len(self._d), dtype=np.int64)
         for rows in (every[:: max(1, len(every) // _ROWS)], every):
-            differ = np.argwhere(_bits(self._given(recipe, rows)) != _bits(self._d[rows]))
+            differ = np.argwhere(_bits(self._product(recipe, rows)) != _bits(self._d[rows]))
             if len(differ):
                 break
         return np.stack([rows[differ[:, 0]], differ[:, 1]], axis=1)
@@ -189,19 +189,19 @@ class _Search:
 
     def _match(self, recipe: Recipe, rows: int) -> Match:
         """The recipe with the share of the elements in the first rows that it gives, and the first that it does not."""
-        given = self._given(recipe, np.arange(min(rows, len(self._d)), dtype=np.int64))
-        same = _bits(given) == _bits(self._d[:rows])
+        result = self._product(recipe, np.arange(min(rows, len(self._d)), dtype=np.int64))
+        same = _bits(result) == _bits(self._d[:rows])
         first = None if same.all() else tuple(int(i) for i in np.argwhere(~same)[0])
-        return Match(recipe, float(same.mean()), first, None if first is None else given[first], same.size)
+        return Match(recipe, float(same.mean()), first, None if first is None else result[first], same.size)
 
-    def _given(self, recipe: Recipe, rows: Array) -> Array:
+    def _product(self, recipe: Recipe, rows: Array) -> Array:
         """These rows of the recipe's result."""
         return product(recipe, self._a[rows], self._b, self._plus and self._plus.of_rows(rows))
 
-    def _told(self, matches: list[Match], others: list[Recipe], complete: bool, evidence: Evidence) -> Verdict:
+    def _verdict(self, matches: list[Match], others: list[Recipe], complete: bool, evidence: Evidence) -> Verdict:
         matches = sorted(matches, key=lambda each: -each.share)
-        told = evidence.of([match.recipe for match in matches if match.share == 1], others)
-        return Verdict(matches, others, self._a, self._b, self._d, self._plus, complete, told)
+        measured = evidence.of([match.recipe for match in matches if match.share == 1], others)
+        return Verdict(matches, others, self._a, self._b, self._d, self._plus, complete, measured)
 
 
 def _agreeing(tried: list[Tried]) -> list[Recipe]:
@@ -209,5 +209,5 @@ def _agreeing(tried: list[Tried]) -> list[Recipe]:
 
 
 def _bits(d: Array) -> Array:
-    found: Array = d.view(f"u{d.dtype.itemsize}")
-    return found
+    bits: Array = d.view(f"u{d.dtype.itemsize}")
+    return bits

@@ -171,8 +171,8 @@ def snippet(library: str, kind: str = "f32", scale: str = "") -> str:
     else:
         head = _RANDOM.format(draw=_INTEGERS if kind == "s8" else _FLOATS)
     call = _SCALED_MM if scaled else _INT_MM if kind == "s8" else _CALLS[library]
-    told = _SCALES[scale or "tensor"]
-    return head + "\n" + call.format(torch=torch, jax=jax, cupy=torch, x64=kind == "f64", scales=told)
+    scales = _SCALES[scale or "tensor"]
+    return head + "\n" + call.format(torch=torch, jax=jax, cupy=torch, x64=kind == "f64", scales=scales)
 
 
 def _kinds(library: str) -> list[str]:

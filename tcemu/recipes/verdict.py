@@ -13,7 +13,7 @@ from tcemu.arguments import explained
 from tcemu.errors import OperandError, counted
 from tcemu.recipes.apart import bits_of, separate, sums_of
 from tcemu.recipes.epilogue import Epilogue
-from tcemu.recipes.evidence import APART, Told
+from tcemu.recipes.evidence import APART, Certainty
 from tcemu.recipes.operands import matrix
 from tcemu.recipes.product import product
 from tcemu.recipes.recipe import Recipe
@@ -41,7 +41,7 @@ class Match:
     share: float
     #: (row, column) of that element, and what the recipe gives there; None if it gives all of D.
     first: tuple[int, ...] | None
-    given: Any
+    value: Any
     #: The elements that were compared: all of D if the recipe gives them, else those of the first rows.
     compared: int
 
@@ -71,7 +71,7 @@ class Verdict:
     #: Whether all recipes of the table were tried.
     complete: bool = True
     #: What D says about the recipe.
-    evidence: Told = field(default_factory=Told)
+    evidence: Certainty = field(default_factory=Certainty)
 
     @property
     def exact(self) -> bool:
@@ -98,29 +98,30 @@ class Verdict:
         return "\n".join([self._head(), *listed, *self._tail()])
 
     def _head(self) -> str:
-        size, told = self.d.size, self.evidence
+        size, evidence = self.d.size, self.evidence
         elements = f"All {size:,} elements are" if size > 1 else "The element is"
-        if told.distinct > 1:
-            given = f"all {size:,} elements" if size > 1 else "the element"
+        if evidence.distinct > 1:
+            what = f"all {size:,} elements" if size > 1 else "the element"
             more = f", and {len(self.others):,} more agree wherever they were tried" if self.others else ""
-            return f"Several, undecided: {len(self.recipes):,} recipes give {given}{more}:"
-        if not told.certain:
+            return f"Several, undecided: {len(self.recipes):,} recipes give {what}{more}:"
+        if not evidence.certain:
             return f"Undecided. {elements} those of this recipe, but that proves little:"
         return f"{elements} those of"
 
     def _tail(self) -> list[str]:
-        told, lines = self.evidence, []
-        if told.distinct > 1:
+        evidence, lines = self.evidence, []
+        if evidence.distinct > 1:
             lines.append("`apart` and `separate` make an input that tells them apart.")
         elif len(self.recipes) + len(self.others) > 1:
             lines.append(f"These are names of the same sums: none of {APART} random inputs tells them apart.")
-        if not told.certain and told.bits < _FEW_BITS:
+        if not evidence.certain and evidence.bits < _FEW_BITS:
             lines.append(
-                f"D tells {told.bits:.1f} bits, and {told.tried:,} recipes were tried: {_expected(told.by_chance)} by "
-                "chance. Give more elements, a wider D, a larger K, or factors of many magnitudes."
+                f"D tells {evidence.bits:.1f} bits, and {evidence.tried:,} recipes were tried: "
+                f"{_expected(evidence.by_chance)} by chance. Give more elements, a wider D, a larger K, or factors of "
+                "many magnitudes."
             )
-        elif told.certain and told.tried > 1:
-            lines.append(f"None of the others of {told.tried:,} recipes gives these bits.")
+        elif evidence.certain and evidence.tried > 1:
+            lines.append(f"None of the others of {evidence.tried:,} recipes gives these bits.")
         if not self.complete:
             lines.append("The rest of the table was not tried: K is long, and what is left is rare.")
         return lines
@@ -134,7 +135,7 @@ class Verdict:
             if match.first is not None:
                 at = match.first
                 lines.append(
-                    f"    first differs at D[{at[0]}][{at[1]}]: {match.given} ({bits_of(match.given)}), not "
+                    f"    first differs at D[{at[0]}][{at[1]}]: {match.value} ({bits_of(match.value)}), not "
                     f"{self.d[at]} ({bits_of(self.d[at])})"
                 )
         if self._turned():
@@ -146,8 +147,8 @@ class Verdict:
         if self.d.shape[0] != self.d.shape[1]:
             return False
         rows = np.arange(min(_ROWS, len(self.d)), dtype=np.int64)
-        given = product(self.matches[0].recipe, self.a[rows], self.b, self.plus and self.plus.of_rows(rows))
-        return _close(given, self.d[rows]) < _NOT_CLOSE and _close(given, self.d.T[rows]) > _CLOSE
+        result = product(self.matches[0].recipe, self.a[rows], self.b, self.plus and self.plus.of_rows(rows))
+        return _close(result, self.d[rows]) < _NOT_CLOSE and _close(result, self.d.T[rows]) > _CLOSE
 
     def apart(self) -> tuple[Recipe, Recipe, Array, Array] | None:
         """Two recipes that give all of D, and A (1, K) and B (K, 1) to which they give different products.
@@ -163,9 +164,9 @@ class Verdict:
         """
         (_, of_a), (_, of_b) = matrix(self.a, "A"), matrix(self.b, "B")
         for one, other in combinations(self.recipes, 2):
-            found = separate(one, other, self.a.shape[1], tries=4, types=(of_a, of_b))
-            if found is not None:
-                return one, other, *found
+            inputs = separate(one, other, self.a.shape[1], tries=4, types=(of_a, of_b))
+            if inputs is not None:
+                return one, other, *inputs
         return None
 
     @explained
@@ -183,10 +184,10 @@ class Verdict:
         if not all(0 <= i < size for i, size in zip(at, self.d.shape, strict=True)):
             raise OperandError(f"D is {self.d.shape[0]} x {self.d.shape[1]} and has no element {at}")
         plus = self.plus and self.plus.at(np.array([[at[0]]], np.int64), np.array([[at[1]]], np.int64))
-        given = self.d[at]
+        element = self.d[at]
         shown = self.matches[: 1 if self.exact and self.evidence.distinct == 1 else 2]
-        bands = [sums_of(match.recipe, self.a[at[0]], self.b[:, at[1]], given, plus) for match in shown]
-        return element_sums(bands, f"The sums of D[{at[0]}][{at[1]}]", f"{float(given):.9g}, {bits_of(given)}")
+        bands = [sums_of(match.recipe, self.a[at[0]], self.b[:, at[1]], element, plus) for match in shown]
+        return element_sums(bands, f"The sums of D[{at[0]}][{at[1]}]", f"{float(element):.9g}, {bits_of(element)}")
 
 
 def _expected(count: float) -> str:

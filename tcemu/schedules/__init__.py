@@ -1,6 +1,6 @@
 """Searches for an order of warps and asynchronous work in which a kernel fails.
 
-    found = tcemu.search_schedules(kernel, grid, block, args, shared=4096)
+    result = tcemu.search_schedules(kernel, grid, block, args, shared=4096)
     print(found)
     tcemu.launch(kernel, grid, block, args, shared=4096, schedule="late 0.1@12")  # repeats a failure
 

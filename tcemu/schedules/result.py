@@ -27,15 +27,15 @@ class Level:
     delays: int
     ran: int
     #: None if they were not counted: more than could be tried
-    there: int | None
+    total: int | None
 
     def __str__(self) -> str:
         kind = f"with {counted(self.delays, 'delay')}" if self.delays else "without a delay"
-        if self.there == self.ran:
+        if self.total == self.ran:
             return f"all {counted(self.ran, 'order')} {kind}" if self.ran else f"no order {kind}: there is none"
-        if self.there is None:
+        if self.total is None:
             return f"{counted(self.ran, 'order')} {kind}"
-        return f"{self.ran:,} of {counted(self.there, 'order')} {kind}"
+        return f"{self.ran:,} of {counted(self.total, 'order')} {kind}"
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class ScheduleSearch:
 
     >>> def meet(warp):
     ...     warp.bar_sync()
-    >>> found = tcemu.search_schedules(meet, block=64, delays=1)
-    >>> found.failures, found.covered
+    >>> result = tcemu.search_schedules(meet, block=64, delays=1)
+    >>> found.failures, result.covered
     ([], 'all 4 orders without a delay; all 8 orders with 1 delay; in 12 runs')
     """
 
@@ -104,11 +104,11 @@ class ScheduleSearch:
     @property
     def left(self) -> str:
         """What was not tried."""
-        whole = [level.delays for level in self.levels if level.ran == level.there]
+        whole = [level.delays for level in self.levels if level.ran == level.total]
         rest = [
-            f"{counted(level.there - level.ran, 'order')} with {counted(level.delays, 'delay')}"
+            f"{counted(level.total - level.ran, 'order')} with {counted(level.delays, 'delay')}"
             for level in self.levels
-            if level.there is not None and level.there > level.ran
+            if level.total is not None and level.total > level.ran
         ]
         most = max(whole, default=0) + len(rest)
         more = f"orders with more than {counted(most, 'delay')}" if most else "orders with a delay"
@@ -116,16 +116,16 @@ class ScheduleSearch:
 
     def __str__(self) -> str:
         if not self.failures:
-            told = [f"{self.kernel}: no failure found.", f"Tried: {self.covered}.", f"Not tried: {self.left}."]
+            lines = [f"{self.kernel}: no failure found.", f"Tried: {self.covered}.", f"Not tried: {self.left}."]
             if self.parted is not None:
-                told.append(f"The result depends on the order, as it may with atomic operations: {self.parted}")
-            return "\n".join(told)
+                lines.append(f"The result depends on the order, as it may with atomic operations: {self.parted}")
+            return "\n".join(lines)
         heads = [f"{self.kernel} fails. Tried: {self.covered}."]
         return "\n\n".join([*heads, *map(str, self.failures)])
 
     def __repr__(self) -> str:
-        found = counted(len(self.failures), "failure") if self.failures else "no failure"
-        return f"<schedules of {self.kernel}: {found} in {counted(self.runs, 'run')}>"
+        failures = counted(len(self.failures), "failure") if self.failures else "no failure"
+        return f"<schedules of {self.kernel}: {failures} in {counted(self.runs, 'run')}>"
 
     def _repr_html_(self) -> str:
         parts = [f"<p><b>{escape(self.kernel)}</b>: {escape(self.covered)}.</p>"]

@@ -108,8 +108,8 @@ def attempt(case: Case, schedule: Schedule, first: Run | None = None) -> Run:
             done.findings.append(Finding(error))
     done.findings[:0] = map(Finding, watch.errors)
     done.points = trace.points(strategy.begun)
-    found = ((delay, trace.at(delay)) for delay in schedule.delays)
-    done.reached = {delay: (step.opcode, step.site) for delay, step in found if step is not None} | strategy.stopped
+    steps = ((delay, trace.at(delay)) for delay in schedule.delays)
+    done.reached = {delay: (step.opcode, step.site) for delay, step in steps if step is not None} | strategy.stopped
     if case.check is None and first is not None and first.contents and done.contents and not done.findings:
         _compare(case, done, first)
     if first is not None:
@@ -127,9 +127,9 @@ def _compare(case: Case, done: Run, first: Run) -> None:
     """Note where the results differ; unless the kernel is free to give different ones, that is a mistake."""
     places = [number for number, each in enumerate(case.args) if is_buffer(each)]
     names = str(first.schedule), str(done.schedule)
-    found = partings(places, names, [first.contents, done.contents], "schedule", case.kernel)
-    if found and done.launch is not None:
+    parted = partings(places, names, [first.contents, done.contents], "schedule", case.kernel)
+    if parted and done.launch is not None:
         if any(opcode.startswith(_FIRST_COME) for opcode in done.launch.counts):
-            done.parted = found[0]
+            done.parted = parted[0]
         else:
-            done.findings.append(Finding(found[0]))
+            done.findings.append(Finding(parted[0]))

@@ -80,8 +80,8 @@ def search_schedules(
     ...         while (warp.ld_global(out.at(1), order="relaxed") == 0).any():
     ...             warp.nanosleep(20)
     ...         warp.st_global(out.at(2), warp.ld_global(out.at(0), order="relaxed"))
-    >>> found = tcemu.search_schedules(one_of_two_arrives, block=64, args=(np.zeros(3, np.uint32),))
-    >>> print(found.failures[0].replay)
+    >>> result = tcemu.search_schedules(one_of_two_arrives, block=64, args=(np.zeros(3, np.uint32),))
+    >>> print(result.failures[0].replay)
     schedule="late 0.0@2"
     """
     wrong = [name for name in more if name not in _SHAPE]
@@ -114,7 +114,7 @@ class _Search:
     runs: int
     work: int
     bar: Progress
-    found: ScheduleSearch
+    outcome: ScheduleSearch
     #: whether the caller limits the operations of a warp
     limited: bool = False
     first: Run | None = None
@@ -133,10 +133,10 @@ class _Search:
             if not continues or not self._left:
                 break
             continues = self._deepen(count)
-        self.found.runs = len(self.tried)
+        self.outcome.runs = len(self.tried)
         if self.failed:
-            self.found.failures = self._shrunk(self.failed)
-        return self.found
+            self.outcome.failures = self._shrunk(self.failed)
+        return self.outcome
 
     @property
     def _left(self) -> int:
@@ -158,8 +158,8 @@ class _Search:
             self._sample(parents)
         return False
 
-    def _all(self, count: int, schedules: Iterable[Schedule], there: int) -> bool:
-        """Run schedules with `count` delays (there are `there`); return whether all ran, and none failed."""
+    def _all(self, count: int, schedules: Iterable[Schedule], total: int) -> bool:
+        """Run schedules with `count` delays (there are `total`); return whether all ran, and none failed."""
         ran = 0
         for schedule in schedules:
             if ran and not self._left:
@@ -167,8 +167,8 @@ class _Search:
             ran += 1
             if not self._try(schedule):
                 break
-        self.found.levels.append(Level(count, ran, there))
-        return ran == there and not self.failed
+        self.outcome.levels.append(Level(count, ran, total))
+        return ran == total and not self.failed
 
     def _sample(self, parents: Sequence[Run]) -> None:
         """Draw schedules with more delays than the parents, until the budget is spent or no new ones are found."""
@@ -184,11 +184,11 @@ class _Search:
             vain = 0
             drawn[len(schedule.delays)] += 1
             self._try(schedule)
-        levels = {level.delays: level for level in self.found.levels}
+        levels = {level.delays: level for level in self.outcome.levels}
         for delays, many in drawn.items():
             before = levels.get(delays, Level(delays, 0, None))
             levels[delays] = replace(before, ran=before.ran + many)
-        self.found.levels = [levels[delays] for delays in sorted(levels)]
+        self.outcome.levels = [levels[delays] for delays in sorted(levels)]
 
     def _try(self, schedule: Schedule) -> bool:
         """Run one schedule; return whether the search continues."""
@@ -197,9 +197,9 @@ class _Search:
         self.executed += run.launch.counts.total() if run.launch else 0
         self.bar.show(len(self.tried))
         if self.first is None:
-            self.first, self.found.result = run, run.launch
+            self.first, self.outcome.result = run, run.launch
             self._limit(run)
-        self.found.parted = self.found.parted or run.parted
+        self.outcome.parted = self.outcome.parted or run.parted
         if run.findings:
             self.failed = run
             return False

@@ -38,9 +38,9 @@ def sweep(
     failing: int | None = None
     with Progress("seeds", len(numbers), patience=PATIENCE) as progress:
         for done, seed in enumerate(numbers):
-            given = fresh(before) if done else args
+            arguments = fresh(before) if done else args
             try:
-                one = run(kernel, grid, block, given, seed=seed, **more)
+                one = run(kernel, grid, block, arguments, seed=seed, **more)
             except (Exception, Interrupted) as error:
                 restore(args, before)
                 error.add_note(f"It occurred after {done} of {len(numbers)} seeds; to reproduce it: seed={seed}")
@@ -52,45 +52,45 @@ def sweep(
             if result is None:
                 result = one
             else:
-                _compare(kernel, result, (numbers[0], args), (seed, given))
+                _compare(kernel, result, (numbers[0], args), (seed, arguments))
             progress.show(done + 1)
     assert result is not None  # noqa: S101 - there is at least one seed
     result.failing = failing
     return result
 
 
-def seeds_of(given: object) -> Sequence[int]:
+def seeds_of(seeds: object) -> Sequence[int]:
     """The seeds: those before a number, or those that are given. Raises LaunchError if there is none."""
     numbers: list[object] = []
-    if is_whole(given) and 0 < given <= MOST:
-        return range(int(given))
-    if isinstance(given, Iterable) and not isinstance(given, str | bytes) and getattr(given, "shape", None) != ():
-        numbers = list(islice(given, MOST + 1))  # it may have no end
-    if len(numbers) > MOST or (is_whole(given) and given > MOST):
+    if is_whole(seeds) and 0 < seeds <= MOST:
+        return range(int(seeds))
+    if isinstance(seeds, Iterable) and not isinstance(seeds, str | bytes) and getattr(seeds, "shape", None) != ():
+        numbers = list(islice(seeds, MOST + 1))  # it may have no end
+    if len(numbers) > MOST or (is_whole(seeds) and seeds > MOST):
         raise LaunchError(
-            f"a launch takes at most {MOST:,} seeds; got {briefly(given)}. Try a part of them, such as seeds=1000; "
+            f"a launch takes at most {MOST:,} seeds; got {briefly(seeds)}. Try a part of them, such as seeds=1000; "
             "tcemu.search_schedules looks for rare orders in fewer runs"
         )
     wrong = [each for each in numbers if not is_whole(each) or each < 0]
     if not numbers or wrong:
         raise LaunchError(
             f"seeds must be a number, at least 1, or a sequence of seeds: seeds=20, seeds=range(100, 200) or "
-            f"seeds=[3, 17]; got {briefly(given)}"
+            f"seeds=[3, 17]; got {briefly(seeds)}"
         )
     return [int(each) for each in numbers]  # type: ignore[call-overload] # they are
 
 
 def _compare(kernel: object, result: Launch, one: tuple[int, Sequence[Any]], other: tuple[int, Sequence[Any]]) -> None:
     """Note the arrays that differ between two seeds, if no earlier seed has shown it."""
-    places = [number for number, given in enumerate(one[1]) if is_buffer(given)]
+    places = [number for number, argument in enumerate(one[1]) if is_buffer(argument)]
     contents = [[args[place] for place in places] for _, args in (one, other)]
     known = {parting.argument for parting in result.parted}
-    found = partings(places, [f"seed {seed}" for seed, _ in (one, other)], contents, "seed", kernel)
-    result.parted += [parting for parting in found if parting.argument not in known]
+    parted = partings(places, [f"seed {seed}" for seed, _ in (one, other)], contents, "seed", kernel)
+    result.parted += [parting for parting in parted if parting.argument not in known]
 
 
 def restore(args: Sequence[Any], before: Sequence[Any]) -> None:
     """Let arrays hold again what their copies hold."""
-    for given, old in zip(args, before, strict=True):
-        if is_buffer(given) and given.flags.writeable:
-            given[...] = old
+    for array, old in zip(args, before, strict=True):
+        if is_buffer(array) and array.flags.writeable:
+            array[...] = old

@@ -150,7 +150,7 @@ class Trace:
 
     def points(self, begun: dict[tuple[int, int, int], None]) -> list[Point]:
         """The points of the run, in the order in which it reached them; `begun` is that of its strategy."""
-        found, accessed = [], dict.fromkeys(self._now, False)
+        points, accessed = [], dict.fromkeys(self._now, False)
         for step in self._fresh():
             shared_only = all(memory[0] == "shared" for memory, _ in step.accesses)
             if step.meets:
@@ -159,10 +159,10 @@ class Trace:
                 continue
             else:
                 accessed[step.who] = shared_only
-            found.append(Point(Delay(*step.who, "@", step.number), step.opcode, step.site))
+            points.append(Point(Delay(*step.who, "@", step.number), step.opcode, step.site))
             if (*step.who, step.number) in begun:
-                found.append(Point(Delay(*step.who, "~", step.number), step.opcode, step.site))
-        return found
+                points.append(Point(Delay(*step.who, "~", step.number), step.opcode, step.site))
+        return points
 
     def _fresh(self) -> Iterator[Step]:
         """The steps, without those of a loop that polls: the same look again, while nothing has changed."""

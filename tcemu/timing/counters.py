@@ -92,18 +92,18 @@ class Counters:
     @property
     def issued(self) -> Counter[str]:
         """How often warps executed each opcode."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for line in self._lines.values():
-            found[line.opcode] += line.issued
-        return found
+            counts[line.opcode] += line.issued
+        return counts
 
     @property
     def total(self) -> Line:
         """All lines together."""
-        found = Line(NOWHERE, "all")
+        total = Line(NOWHERE, "all")
         for line in self._lines.values():
-            found.add(line)
-        return found
+            total.add(line)
+        return total
 
     def __str__(self) -> str:
         """A table: the lines with the most wavefronts and sectors."""
@@ -116,8 +116,8 @@ class Counters:
 
     def __repr__(self) -> str:
         total = self.total
-        told = f"{counted(total.issued, 'instruction')}, {counted(total.wavefronts, 'wavefront')}"
-        return f"<Counters: {told}, {total.conflicts} of them by conflicts>"
+        totals = f"{counted(total.issued, 'instruction')}, {counted(total.wavefronts, 'wavefront')}"
+        return f"<Counters: {totals}, {total.conflicts} of them by conflicts>"
 
     def at(self, site: Site, opcode: str) -> Line:
         """The counts of an instruction at a line, which start at zero.
@@ -127,10 +127,10 @@ class Counters:
         0
         """
         key = site, opcode
-        found = self._lines.get(key)
-        if found is None:
-            found = self._lines[key] = Line(site, opcode)
-        return found
+        line = self._lines.get(key)
+        if line is None:
+            line = self._lines[key] = Line(site, opcode)
+        return line
 
 
 # ---------------------------------------------------------------------------------------------- events

@@ -78,9 +78,9 @@ class Flags:
             if before is not None:
                 self._launch.expected[token] += 1
                 self._launch.follows[before].append(token)
-        found = word.before(most)
-        if found is not None:
-            op.waits.append(found)
+        store = word.before(most)
+        if store is not None:
+            op.waits.append(store)
 
 
 def _polls_again(ops: list[Op]) -> bool:

@@ -132,8 +132,8 @@ class Prices:
         """wgmma of a warpgroup, on all four tensor cores; the latency is until a wait for it would return."""
         key = instruction.opcode, a
         if key not in self._mma:
-            found = [self.table.find(instruction.opcode, what, {"a": a}).median for what in ("interval", "latency")]
-            self._mma[key] = Price(*found)
+            medians = [self.table.find(instruction.opcode, what, {"a": a}).median for what in ("interval", "latency")]
+            self._mma[key] = Price(*medians)
         return self._mma[key]
 
     def switch(self, instruction: Instruction, warpgroups: int) -> float:
@@ -144,14 +144,14 @@ class Prices:
     @cached_property
     def _switches(self) -> Mapping[int, Curve]:
         """By the number of warpgroups, what it adds to the interval, by columns: measured for f16."""
-        found: dict[int, dict[float, float]] = {2: {}, 4: {}}
+        by_count: dict[int, dict[float, float]] = {2: {}, 4: {}}
         for columns in range(8, 257, 8):
             opcode = f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.f16.f16"
             for row in self.table.of(opcode):
                 if row.what == "SM interval" and row.how["a"] == "shared":
                     alone = self.table.find(opcode, "interval", {"a": "shared"}).median
-                    found[int(row.how["warpgroups"])][columns] = row.median - alone
-        return {warpgroups: Curve(points) for warpgroups, points in found.items()}
+                    by_count[int(row.how["warpgroups"])][columns] = row.median - alone
+        return {warpgroups: Curve(points) for warpgroups, points in by_count.items()}
 
     # ------------------------------------------------------------------------------------------ shared memory
 
@@ -161,14 +161,14 @@ class Prices:
         return Price(interval(wavefronts), latency(wavefronts))
 
     def _curves(self, instruction: Instruction) -> tuple[Curve, Curve]:
-        found = self._shared.get(instruction.opcode)
-        if found is None:
+        curves = self._shared.get(instruction.opcode)
+        if curves is None:
             name = instruction.opcode if self.table.of(instruction.opcode) else "ld.shared.b32"
             loads = "latency" if any(row.what == "latency" for row in self.table.of(name)) else ""
             latency = self._curve(name if loads else "ld.shared.b32", "latency", "wavefronts", warps=1)
-            found = self._curve(name, "interval", "wavefronts", warps=1), latency
-            self._shared[instruction.opcode] = found
-        return found
+            curves = self._curve(name, "interval", "wavefronts", warps=1), latency
+            self._shared[instruction.opcode] = curves
+        return curves
 
     # ------------------------------------------------------------------------------------------ copies
 
@@ -253,10 +253,10 @@ class Prices:
 
     def plain(self, instruction: Instruction) -> Price:
         """Any other instruction: how long it keeps its warp, and until its result."""
-        found = self._plain.get(instruction.opcode)
-        if found is None:
-            found = self._plain[instruction.opcode] = self._find_plain(instruction)
-        return found
+        price = self._plain.get(instruction.opcode)
+        if price is None:
+            price = self._plain[instruction.opcode] = self._find_plain(instruction)
+        return price
 
     def _find_plain(self, instruction: Instruction) -> Price:
         family = instruction.family
@@ -274,10 +274,10 @@ class Prices:
 
     def arithmetic(self, opcode: str) -> Rate:
         """The kernel's own arithmetic: as measured, if the instruction is known."""
-        found = self._rates.get(opcode)
-        if found is None:
-            found = self._rates[opcode] = self._find_rate(opcode)
-        return found
+        rate = self._rates.get(opcode)
+        if rate is None:
+            rate = self._rates[opcode] = self._find_rate(opcode)
+        return rate
 
     def _find_rate(self, opcode: str) -> Rate:
         rows = {what: [row.median for row in self.table.of(opcode) if row.what == what] for what in WHAT}
@@ -290,8 +290,8 @@ class Prices:
         rows = [row for row in self.table.of(name) if row.what == what and how.items() <= row.how.items()]
         points = {float(row.how[by]): row.median for row in rows if by in row.how}
         if not points:
-            told = f"there is no measurement of the {what} of {name} on {self.table.target}"
-            raise CostUnknown(f"{told}, which a timeline needs; `tcemu measure` measures it")
+            problem = f"there is no measurement of the {what} of {name} on {self.table.target}"
+            raise CostUnknown(f"{problem}, which a timeline needs; `tcemu measure` measures it")
         return Curve(points)
 
 

@@ -165,13 +165,13 @@ def lay_out(launch: LaunchTrace, prices: Prices, sms: int) -> tuple[list[Laid], 
     """
     clock, blocks = Clock(launch), [launch.blocks[number] for number in sorted(launch.blocks)]
     shares = [blocks[first::sms] for first in range(min(sms, len(blocks)))]
-    found = [Multiprocessor(prices, clock, share) for share in shares]
-    for sm in found:
+    multiprocessors = [Multiprocessor(prices, clock, share) for share in shares]
+    for sm in multiprocessors:
         sm.start()
     clock.run()
-    while any(sm.begin(clock.now) for sm in found):
+    while any(sm.begin(clock.now) for sm in multiprocessors):
         clock.run()
-    return [sm.laid for sm in found], clock.groups()
+    return [sm.laid for sm in multiprocessors], clock.groups()
 
 
 class Multiprocessor:

@@ -87,8 +87,8 @@ class Timeline:
         result of a product before), "shared memory", "global memory", "issue" (other instructions), "epilogue" (all
         that came after the last product). The largest comes first. Empty if there was no product.
         """
-        found = {cause: cycles / self._whole for cause, cycles in self._shares.waited.items()} if self._whole else {}
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
+        shares = {cause: cycles / self._whole for cause, cycles in self._shares.waited.items()} if self._whole else {}
+        return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
     @property
     def spans(self) -> list[Span]:
@@ -169,19 +169,19 @@ class Timeline:
         >>> sorted(spent), spent["barrier"] > spent["issue"]
         (['barrier', 'issue'], True)
         """
-        found: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+        cycles: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
         for each in self._laid:
             for span in each.spans:
                 if span.unit == "warp":
-                    found[str(span.site)][span.what if span.waits else "issue"] += span.end - span.start
-        order = sorted(found, key=lambda site: -sum(found[site].values()))
-        return {site: dict(found[site]) for site in order}
+                    cycles[str(span.site)][span.what if span.waits else "issue"] += span.end - span.start
+        order = sorted(cycles, key=lambda site: -sum(cycles[site].values()))
+        return {site: dict(cycles[site]) for site in order}
 
     def __str__(self) -> str:
         waits = ", ".join(f"{cause} {share:.0%}" for cause, share in self.waited.items() if share >= 0.005)
         blocks = counted(len(self._recorder.launch.blocks), "block")
-        told = f"{blocks}, {self.cycles:,.0f} cycles; tensor core busy {self.busy:.0%}"
-        return f"{told}, waiting for {waits}" if waits else told
+        summary = f"{blocks}, {self.cycles:,.0f} cycles; tensor core busy {self.busy:.0%}"
+        return f"{summary}, waiting for {waits}" if waits else summary
 
     def __repr__(self) -> str:
         return f"<Timeline: {self}>"
@@ -207,12 +207,12 @@ class Timeline:
     @property
     def _shares(self) -> _Shares:
         if self._counted is None:
-            found = [attribute(each) for each in self._laid if has_products(each)]
+            busy = [attribute(each) for each in self._laid if has_products(each)]
             waited: dict[str, float] = defaultdict(float)
-            for each in found:
+            for each in busy:
                 for cause, cycles in each.waited.items():
                     waited[cause] += cycles
-            self._counted = _Shares(sum(each.busy for each in found), waited)
+            self._counted = _Shares(sum(each.busy for each in busy), waited)
         return self._counted
 
 

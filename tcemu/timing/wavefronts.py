@@ -40,8 +40,8 @@ def wavefronts(addresses: npt.ArrayLike, access: str | Instruction) -> Wavefront
     >>> tcemu.wavefronts(132 * lanes, "ld.shared.b32").count  # rows padded by a word
     1
     """
-    found = access_named(access)
-    return _wavefronts(found, _addresses(found, addresses))
+    accessing = access_named(access)
+    return _wavefronts(accessing, _addresses(accessing, addresses))
 
 
 def _wavefronts(access: Access, addresses: Addresses) -> Wavefronts:
@@ -77,8 +77,8 @@ class Claim(NamedTuple):
 class Part(NamedTuple):
     """Lanes whose accesses go together, and how many wavefronts they take.
 
-    >>> found = tcemu.wavefronts(16 * np.arange(32), "ld.shared.v4.b32")
-    >>> [(part.lanes[0], part.lanes[-1], part.wavefronts) for part in found.parts]
+    >>> result = tcemu.wavefronts(16 * np.arange(32), "ld.shared.v4.b32")
+    >>> [(part.lanes[0], part.lanes[-1], part.wavefronts) for part in result.parts]
     [(0, 7, 1), (8, 15, 1), (16, 23, 1), (24, 31, 1)]
     """
 
@@ -142,8 +142,8 @@ class Wavefronts:
         self._one("hint")
         if self.count == self.least:
             return ""
-        found = [remedy for remedy in (_best(self, _paddings), _best(self, _swizzles)) if remedy]
-        return "; ".join(found) or "neither padding nor an XOR swizzle helps: change which lane accesses what"
+        remedies = [remedy for remedy in (_best(self, _paddings), _best(self, _swizzles)) if remedy]
+        return "; ".join(remedies) or "neither padding nor an XOR swizzle helps: change which lane accesses what"
 
     def __getitem__(self, index: Any) -> Wavefronts:
         """The result of some of the warps, indexed like the leading axes.

@@ -46,8 +46,8 @@ class Case:
         if self.bytes is None:
             return run(self.instruction, *self.operands)  # type: ignore[no-any-return]
         held = self.bytes.copy()
-        found = run(self.instruction, *self.operands, **{self.space: held})
-        return held if found is None else found
+        result = run(self.instruction, *self.operands, **{self.space: held})
+        return held if result is None else result
 
     @property
     def sources(self) -> tuple[Operand, ...]:
@@ -144,12 +144,14 @@ _OWN: Mapping[str, Callable[[Instruction, str, int, str], Iterator[tuple[str, tu
 
 def _computing(instruction: Instruction, kind: str, warps: int, series: str) -> Iterator[Case]:
     """All values of the immediates that say whose registers are used."""
-    given = sources(instruction)
-    numbers = [operand for operand in given if operand.in_the_text]
+    operands_read = sources(instruction)
+    numbers = [operand for operand in operands_read if operand.in_the_text]
     for chosen in product(*(_CHOICES[operand.kind](instruction, operand) for operand in numbers)):
         number, immediates = _number(chosen), iter(chosen)
         draw = _Draw(instruction, kind, series, number, warps)
-        operands = tuple(next(immediates) if each.in_the_text else _DRAWN[each.kind](draw, each) for each in given)
+        operands = tuple(
+            next(immediates) if each.in_the_text else _DRAWN[each.kind](draw, each) for each in operands_read
+        )
         named = f"|{number}" if numbers else ""
         yield Case(f"{instruction}|{kind}{named}", instruction, operands)
 

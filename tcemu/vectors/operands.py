@@ -33,8 +33,8 @@ def sources(instruction: Instruction, described: bool = False) -> tuple[Operand,
 
 def as_given(instruction: Instruction, values: Sequence[Any]) -> tuple[Operand, ...]:
     """The operands that tcemu.run takes with these values: with a descriptor of A, or with A in registers."""
-    given = zip(instruction.sources, values, strict=False)
-    return sources(instruction, any(each.described and np.asarray(value).dtype != np.uint32 for each, value in given))
+    pairs = zip(instruction.sources, values, strict=False)
+    return sources(instruction, any(each.described and np.asarray(value).dtype != np.uint32 for each, value in pairs))
 
 
 def written(instruction: Instruction) -> Operand | None:

@@ -38,8 +38,8 @@ def _case(
     instruction: Instruction, kind: str, where: str, warpgroups: int, series: str
 ) -> tuple[str, tuple[Any, ...], Array]:
     key, types = f"{series}|{instruction}|{kind}|{where}", instruction.types
-    given = sources(instruction, described=where != "registers")
-    roles = {operand.role: operand.kind for operand in given}
+    operands = sources(instruction, described=where != "registers")
+    roles = {operand.role: operand.kind for operand in operands}
     drawn = int.from_bytes(hashlib.sha256(key.encode()).digest()[:4], "little")
     trans = (drawn & 1, drawn >> 1 & 1) if "imm_trans_b" in roles else (0, 0)
     swizzles = [(0, 32, 64, 128)[drawn >> shift & 3] for shift in (2, 4)]
@@ -67,7 +67,7 @@ def _case(
         values["f"] = (drawn >> 8) % instruction.fragments["e"].shape[0]
     tiles = (("a", B - A, 0), ("b", SIZE - B, 1))
     held = [_bytes(types[role], kind, f"{key}|{role}", warpgroups, size, negated) for role, size, negated in tiles]
-    return where, tuple(values[operand.role] for operand in given), np.concatenate(held, axis=-1)
+    return where, tuple(values[operand.role] for operand in operands), np.concatenate(held, axis=-1)
 
 
 def _off(key: str, warpgroups: int) -> Array:

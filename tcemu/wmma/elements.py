@@ -63,11 +63,11 @@ class Elements(NDArrayOperatorsMixin):
 
     def __getitem__(self, index: Any) -> Any:
         try:
-            found = self._values[index]
+            values = self._values[index]
         except (IndexError, TypeError, ValueError) as error:
             raise OperandError(f"x of {self.kind} has shape {self.shape}, lanes and then elements: {error}") from None
         self._check_written(index)
-        return found.copy() if isinstance(found, np.ndarray) else found
+        return values.copy() if isinstance(values, np.ndarray) else values
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if isinstance(value, Elements):
@@ -85,27 +85,27 @@ class Elements(NDArrayOperatorsMixin):
     def astype(self, dtype: npt.DTypeLike) -> Elements:
         """The same elements in another dtype; they still belong to this type of fragment."""
         try:
-            found = np.asarray(self).astype(dtype)
+            values = np.asarray(self).astype(dtype)
         except (TypeError, ValueError) as error:
             raise OperandError(f"x of {self.kind} cannot become {briefly(dtype)}: {error}") from None
-        return Elements(self.kind, found, np.ones(found.shape, bool))
+        return Elements(self.kind, values, np.ones(values.shape, bool))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = (), **more: Any) -> Any:
         for other in (*inputs, *out):
             if isinstance(other, Elements):
                 fits(self.kind, other.kind)
         plain = [np.asarray(each) if isinstance(each, Elements) else each for each in inputs]
-        found = getattr(ufunc, method)(*plain, **more)
+        result = getattr(ufunc, method)(*plain, **more)
         if out:
-            out[0][...] = found
+            out[0][...] = result
             return out[0]
-        several = isinstance(found, tuple)
-        wrapped = tuple(self._like(each) for each in (found if several else (found,)))
+        several = isinstance(result, tuple)
+        wrapped = tuple(self._like(each) for each in (result if several else (result,)))
         return wrapped if several else wrapped[0]
 
-    def _like(self, found: Any) -> Any:
-        """`found` as Elements if it has the same shape, else unchanged."""
-        return Elements(self.kind, found, np.ones(found.shape, bool)) if np.shape(found) == self.shape else found
+    def _like(self, result: Any) -> Any:
+        """`result` as Elements if it has the same shape, else unchanged."""
+        return Elements(self.kind, result, np.ones(result.shape, bool)) if np.shape(result) == self.shape else result
 
     def _check_written(self, index: Any) -> None:
         written = self._written[index]

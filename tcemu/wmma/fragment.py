@@ -135,16 +135,16 @@ class fragment:  # noqa: N801 - CUDA's name
         return f"<{self.kind} on {self.target}: {counted(self.num_elements, 'element')} a lane, {state}>"
 
 
-def expect(given: object, what: str) -> fragment:
-    """`given` if it is a fragment. Raises OperandError for anything else."""
-    if isinstance(given, fragment):
-        return given
-    if isinstance(given, type) and issubclass(given, fragment):
+def expect(value: object, what: str) -> fragment:
+    """`value` if it is a fragment. Raises OperandError for anything else."""
+    if isinstance(value, fragment):
+        return value
+    if isinstance(value, type) and issubclass(value, fragment):
         raise OperandError(
             f"{what} must be a fragment, not the template itself: make one with fragment(use, m, n, k, type, layout) "
             f"({GUIDE})"
         )
-    raise OperandError(f"{what} must be a fragment; got an object of type {type(given).__name__} ({GUIDE})")
+    raise OperandError(f"{what} must be a fragment; got an object of type {type(value).__name__} ({GUIDE})")
 
 
 def fill_fragment(frag: fragment, value: float) -> None:

@@ -36,11 +36,11 @@ _Key = tuple[str, Shape, str, str]
 @cache
 def _legal() -> tuple[_Key, ...]:
     """Every legal fragment, in the order of the table of loads."""
-    found = {
+    keys = {
         (words["matrix"], instruction.shape, words["type"], "" if words["matrix"] == "c" else words["layout"]): None
         for words, instruction in LOAD.variants
     }
-    return tuple(found)
+    return tuple(keys)
 
 
 def spell(use: str, shape: Sequence[object], name: str, layout: str = "") -> str:
@@ -74,9 +74,9 @@ class Kind:
         shape = Shape(*(_size(name, each) for name, each in (("m", m), ("n", n), ("k", k))))
         layout = _layout(use, shape, element, layout)
         _check_legal((use.word, shape, element.format, layout.word if layout else ""))
-        found = cls(use, shape, element, layout, checked(target))
-        found.check_target()
-        return found
+        kind = cls(use, shape, element, layout, checked(target))
+        kind.check_target()
+        return kind
 
     def check_target(self) -> None:
         """Raise IllegalInstruction if the target does not have the type."""
@@ -115,8 +115,8 @@ class Kind:
         return spell(self.use.word, self.shape, self.type.name, self.layout.word if self.layout else "")
 
 
-def _check_missing(given: dict[str, object]) -> None:
-    missing = [name for name, each in given.items() if each is None]
+def _check_missing(parameters: dict[str, object]) -> None:
+    missing = [name for name, each in parameters.items() if each is None]
     if missing:
         example = spell("a", (16, 16, 16), "half", "row")
         raise IllegalInstruction(
@@ -125,11 +125,11 @@ def _check_missing(given: dict[str, object]) -> None:
         )
 
 
-def _size(name: str, given: Any) -> int:
+def _size(name: str, value: Any) -> int:
     try:
-        size = operator.index(given)
+        size = operator.index(value)
     except TypeError:
-        raise OperandError(f"{name} of a fragment must be a whole number; got {shown(given)}") from None
+        raise OperandError(f"{name} of a fragment must be a whole number; got {shown(value)}") from None
     if not 0 < size < 1 << 31:
         raise OperandError(f"{name} of a fragment counts rows or columns of a tile, 4 to 128 of them")
     return size
@@ -162,17 +162,17 @@ def _check_legal(key: _Key) -> None:
         return
     use, shape, form, _ = key
     name, role = BY_FORMAT[form].name, next(repr(each) for each in USES if each.word == use)
-    there = [each for each in _legal() if each[0] == use]
-    shapes = [each[1] for each in there if each[2] == form]
+    legal = [each for each in _legal() if each[0] == use]
+    shapes = [each[1] for each in legal if each[2] == form]
     if not shapes:
-        types = dict.fromkeys(BY_FORMAT[each[2]].name for each in there)
+        types = dict.fromkeys(BY_FORMAT[each[2]].name for each in legal)
         why = f"{role} is never {name}, but {listing(types)}.{_other_type(form)}"
     elif shape not in shapes:
         said = listing(dict.fromkeys("x".join(map(str, each)) for each in shapes))
         why = f"{role} of {name} is {said} (m x n x k).{_whole_matrix(shape)}"
     else:
         why = f"{role} of {name} is {row_major if use == 'a' else col_major!r} only."
-    raise IllegalInstruction(f"there is no {_spell(key)}: {why} Nearest: {_spell(_nearest(key, there))} ({GUIDE})")
+    raise IllegalInstruction(f"there is no {_spell(key)}: {why} Nearest: {_spell(_nearest(key, legal))} ({GUIDE})")
 
 
 def _other_type(form: str) -> str:
@@ -193,11 +193,11 @@ _ALIKE = {"f32": ("tf32",), "tf32": ("f32",), "bf16": ("f32",), "s32": ("s8",)} 
 )
 
 
-def _nearest(key: _Key, there: Sequence[_Key]) -> _Key:
+def _nearest(key: _Key, legal: Sequence[_Key]) -> _Key:
     _, shape, form, layout = key
 
     def agree(other: _Key) -> tuple[bool, int, bool]:
         equal = sum(one == two for one, two in zip(other[1], shape, strict=True))
         return other[2] in (form, *_ALIKE.get(form, ())), equal, other[3] == layout
 
-    return max(there, key=agree)
+    return max(legal, key=agree)

@@ -128,12 +128,12 @@ class _Tile:
             f"{element.pointee}"
         )
 
-    def _check_ldm(self, given: Any) -> int:
+    def _check_ldm(self, value: Any) -> int:
         try:
-            ldm = operator.index(given)
+            ldm = operator.index(value)
         except TypeError:
             raise OperandError(
-                f"{self.what}: ldm must be a whole number of elements; got an object of type {type(given).__name__}"
+                f"{self.what}: ldm must be a whole number of elements; got an object of type {type(value).__name__}"
             ) from None
         if not self.length <= ldm < 1 << 32:
             raise OperandError(
@@ -214,5 +214,5 @@ class _Tile:
         self.ptr.bytes[places] = copy[..., : self.bytes]
 
     def _run(self, *operands: npt.ArrayLike, memory: Array) -> Array:
-        found: Array = run(self.instruction, *operands, target=self.target, memory=memory)
-        return found
+        result: Array = run(self.instruction, *operands, target=self.target, memory=memory)
+        return result

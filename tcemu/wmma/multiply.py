@@ -53,7 +53,7 @@ def mma_sync(d: fragment, a: fragment, b: fragment, c: fragment, satf: bool = Fa
     >>> acc.x[0, 0]  # 1 + 16 * 2 * 0.25
     np.float32(9.0)
     """
-    given = _checked("mma_sync", {"d": d, "a": a, "b": b, "c": c})
+    fragments = _checked("mma_sync", {"d": d, "a": a, "b": b, "c": c})
     if not isinstance(satf, bool | np.bool_):
         raise OperandError(f"mma_sync: satf must be True or False; got an object of type {type(satf).__name__}")
     if a.element_type.format == "b1":
@@ -61,7 +61,7 @@ def mma_sync(d: fragment, a: fragment, b: fragment, c: fragment, satf: bool = Fa
             "mma_sync does not multiply single bits: bmma_sync(d, a, b, c, op) does, with op "
             f"{listing(map(repr, BIT_OPERATIONS))} ({GUIDE})"
         )
-    _multiply("mma_sync", given, {"satfinite": "satfinite"} if satf else {})
+    _multiply("mma_sync", fragments, {"satfinite": "satfinite"} if satf else {})
 
 
 def bmma_sync(
@@ -89,7 +89,7 @@ def bmma_sync(
     >>> acc.x[0, 0]  # all 128 bits differ
     np.int32(128)
     """
-    given = _checked("bmma_sync", {"d": d, "a": a, "b": b, "c": c})
+    fragments = _checked("bmma_sync", {"d": d, "a": a, "b": b, "c": c})
     word = tag(op, BIT_OPERATIONS, "bmma_sync: op").word
     tag(accumulate, ACCUMULATE_OPERATIONS, "bmma_sync: the accumulate operation")
     if a.element_type.format != "b1":
@@ -97,29 +97,29 @@ def bmma_sync(
             f"bmma_sync multiplies single bits, {BY_FORMAT['b1']}; {a.element_type} is for mma_sync(d, a, b, c) "
             f"({GUIDE})"
         )
-    _multiply("bmma_sync", given, {"op": word})
+    _multiply("bmma_sync", fragments, {"op": word})
 
 
-def _multiply(call: str, given: Fragments, options: Mapping[str, str]) -> None:
-    instruction = _instruction(call, given, options)
-    if not instruction.gate.admits(target_named(given["d"].target)):
+def _multiply(call: str, fragments: Fragments, options: Mapping[str, str]) -> None:
+    instruction = _instruction(call, fragments, options)
+    if not instruction.gate.admits(target_named(fragments["d"].target)):
         which = "".join(f" with {each!r}" for each in BIT_OPERATIONS if each.word in options.values())
         raise IllegalInstruction(
-            f"{call}{which} does not exist on {given['d'].target}; it needs {instruction.gate.targets} ({GUIDE})"
+            f"{call}{which} does not exist on {fragments['d'].target}; it needs {instruction.gate.targets} ({GUIDE})"
         )
-    registers = [given[role].read() for role in "abc"]
-    given["d"].write(run(instruction, *registers, target=given["d"].target))
+    registers = [fragments[role].read() for role in "abc"]
+    fragments["d"].write(run(instruction, *registers, target=fragments["d"].target))
 
 
-def _checked(call: str, given: dict[str, Any]) -> Fragments:
+def _checked(call: str, arguments: dict[str, Any]) -> Fragments:
     """The fragments by role, with the right uses, the same shape and the same target."""
     for role, use in _USES.items():
-        frag = expect(given[role], f"the {_NUMBERS[role]} argument of {call}(d, a, b, c), {role},")
+        frag = expect(arguments[role], f"the {_NUMBERS[role]} argument of {call}(d, a, b, c), {role},")
         if frag.use != use:
             raise OperandError(f"{call}(d, a, b, c): {role} must be a fragment of {use!r}; got {frag.kind} ({GUIDE})")
     for what, values in (
-        ("shape", {role: each.shape for role, each in given.items()}),
-        ("target", {role: each.target for role, each in given.items()}),
+        ("shape", {role: each.shape for role, each in arguments.items()}),
+        ("target", {role: each.target for role, each in arguments.items()}),
     ):
         if len(set(values.values())) > 1:
             said = listing(
@@ -131,7 +131,7 @@ def _checked(call: str, given: dict[str, Any]) -> Fragments:
                 "target": "Layouts differ between architectures, so fragments can be swapped only through memory",
             }[what]
             raise OperandError(f"{call}: the fragments have different {what}s: {said}. {why} ({GUIDE})")
-    return given
+    return arguments
 
 
 @cache
@@ -141,21 +141,21 @@ def _variants() -> tuple[tuple[Mapping[str, str], Instruction], ...]:
     return tuple((whole | words, instruction) for words, instruction in MMA.variants if "rounding" not in words)
 
 
-def _instruction(call: str, given: Fragments, options: Mapping[str, str]) -> Instruction:
-    words = {f"{role}type": frag.element_type.format for role, frag in given.items()} | {
-        "shape": str(given["d"].shape),
+def _instruction(call: str, fragments: Fragments, options: Mapping[str, str]) -> Instruction:
+    words = {f"{role}type": frag.element_type.format for role, frag in fragments.items()} | {
+        "shape": str(fragments["d"].shape),
         **options,
     }
-    words |= {f"{role}layout": frag.layout.word for role, frag in given.items() if frag.layout}
+    words |= {f"{role}layout": frag.layout.word for role, frag in fragments.items() if frag.layout}
     for candidate, instruction in _variants():
         if candidate == words:
             return instruction
-    there = [own for own, _ in _variants() if all(own.get(slot) == words[slot] for slot in ("shape", "atype"))]
-    a, b, c, d = (given[role].element_type for role in "abcd")
-    if options and any(all(own.get(slot) == words[slot] for slot in ("btype", "ctype", "dtype")) for own in there):
+    variants = [own for own, _ in _variants() if all(own.get(slot) == words[slot] for slot in ("shape", "atype"))]
+    a, b, c, d = (fragments[role].element_type for role in "abcd")
+    if options and any(all(own.get(slot) == words[slot] for slot in ("btype", "ctype", "dtype")) for own in variants):
         raise IllegalInstruction(f"{call} of {a} has no satf: only integer sums can be clamped. Leave it out ({GUIDE})")
     accepted = dict.fromkeys(
-        f"{BY_FORMAT[own['btype']]} b, {BY_FORMAT[own['ctype']]} c and {BY_FORMAT[own['dtype']]} d" for own in there
+        f"{BY_FORMAT[own['btype']]} b, {BY_FORMAT[own['ctype']]} c and {BY_FORMAT[own['dtype']]} d" for own in variants
     )
     raise IllegalInstruction(
         f"{call} has no form with a of {a}, b of {b}, c of {c} and d of {d}. With a of {a} it takes "
@@ -176,8 +176,8 @@ def float_to_tf32(values: npt.ArrayLike | Elements) -> Any:
     """
     elements = values if isinstance(values, Elements) else None
     try:
-        given = FLOAT.number(values, "a float") if isinstance(values, float | int) else values
-        array = as_array(given, "not an array", FormatError)
+        numbers = FLOAT.number(values, "a float") if isinstance(values, float | int) else values
+        array = as_array(numbers, "not an array", FormatError)
         if array.dtype != np.float32:
             raise FormatError(f"dtype {array.dtype}")
         rounded = np.asarray(lookup("tf32").encode(array, rounding="rna")).view(np.float32)

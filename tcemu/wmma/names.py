@@ -40,21 +40,21 @@ BIT_OPERATIONS = (Tag("experimental::bmmaBitOpXOR", "xor"), Tag("experimental::b
 ACCUMULATE_OPERATIONS = (Tag("experimental::bmmaAccumulateOpPOPC", "popc"),)
 
 
-def tag(given: object, accepted: Iterable[Tag], what: str) -> Tag:
-    """The tag that `given` is or names. Raises OperandError, which lists the accepted ones."""
+def tag(value: object, accepted: Iterable[Tag], what: str) -> Tag:
+    """The tag that `value` is or names. Raises OperandError, which lists the accepted ones."""
     accepted = tuple(accepted)
-    found = named(given, accepted)
-    if found is not None:
-        return found
-    got = repr(given) if isinstance(given, Tag) else shown(given)
-    near = did_you_mean(given, [each.name for each in accepted]) if isinstance(given, str) else ""
+    accepted_tag = named(value, accepted)
+    if accepted_tag is not None:
+        return accepted_tag
+    got = repr(value) if isinstance(value, Tag) else shown(value)
+    near = did_you_mean(value, [each.name for each in accepted]) if isinstance(value, str) else ""
     raise OperandError(f"{what} must be {listing(map(repr, accepted))}; got {got}.{near}")
 
 
-def named(given: object, accepted: Iterable[Tag]) -> Tag | None:
-    """The tag that `given` is or names, or None."""
-    word = given.split("::")[-1] if isinstance(given, str) else None
-    wanted = given if isinstance(given, Tag) else None
+def named(value: object, accepted: Iterable[Tag]) -> Tag | None:
+    """The tag that `value` is or names, or None."""
+    word = value.split("::")[-1] if isinstance(value, str) else None
+    wanted = value if isinstance(value, Tag) else None
     return next((each for each in accepted if each == wanted or word == each.name.split("::")[-1]), None)
 
 
@@ -131,18 +131,18 @@ BY_FORMAT = {each.format: each for each in TYPES}
 _BY_NAME = {name: each for each in TYPES for name in (each.name.removeprefix("wmma::"), each.format, *each.also)}
 
 
-def type_of(given: object) -> Type:
-    """The element type that `given` is or names: a Type, a C++ name or a numpy dtype. Raises IllegalInstruction.
+def type_of(kind: object) -> Type:
+    """The element type that `value` is or names: a Type, a C++ name or a numpy dtype. Raises IllegalInstruction.
 
     Python's float and int mean C++'s 32-bit types.
     """
-    if isinstance(given, Type):
-        return given
-    name = {float: "float", int: "int"}.get(given) if isinstance(given, type) else None
-    if isinstance(given, str):
-        name = " ".join(given.split()).removeprefix("nvcuda::").removeprefix("wmma::")
-    elif name is None and isinstance(given, type | np.dtype):
-        name = _dtype_name(given)
+    if isinstance(kind, Type):
+        return kind
+    name = {float: "float", int: "int"}.get(kind) if isinstance(kind, type) else None
+    if isinstance(kind, str):
+        name = " ".join(kind.split()).removeprefix("nvcuda::").removeprefix("wmma::")
+    elif name is None and isinstance(kind, type | np.dtype):
+        name = _dtype_name(kind)
     if name in _BY_NAME:
         return _BY_NAME[name]
     if name == "char":
@@ -150,14 +150,14 @@ def type_of(given: object) -> Type:
             "char is a third type in C++, besides signed char and unsigned char; wmma has only those two"
         )
     names = [each.name for each in TYPES]
-    got = shown(given) if name is None or isinstance(given, str) else name
-    near = did_you_mean(name or "", names) if isinstance(given, str) else ""
+    got = shown(kind) if name is None or isinstance(kind, str) else name
+    near = did_you_mean(name or "", names) if isinstance(kind, str) else ""
     raise IllegalInstruction(f"no fragment has elements of type {got}.{near} The types are {listing(names, 'and')}")
 
 
-def _dtype_name(given: Any) -> str:
+def _dtype_name(dtype: Any) -> str:
     try:
-        return str(np.dtype(given).name)
+        return str(np.dtype(dtype).name)
     except (TypeError, ValueError):
         return ""
 

@@ -87,20 +87,20 @@ class pointer:  # noqa: N801 - a type of the language here
         return f"<{self.pointee}* to element {where} of {self.array.nbytes // self.dtype.itemsize}>"
 
 
-def expect_pointer(given: object, what: str) -> pointer:
-    """`given` if it is a pointer. Raises OperandError for anything else."""
-    if isinstance(given, pointer):
-        return given
-    if isinstance(given, np.ndarray):
+def expect_pointer(value: object, what: str) -> pointer:
+    """`value` if it is a pointer. Raises OperandError for anything else."""
+    if isinstance(value, pointer):
+        return value
+    if isinstance(value, np.ndarray):
         raise OperandError(
             f"{what} must be a pointer, not an array: array + 8 would add 8 to its numbers. Write "
             "wmma.pointer(array), and wmma.pointer(array) + 8 for its element 8"
         )
-    raise OperandError(f"{what} must be a pointer into an array, wmma.pointer(array); got {_named(given)}")
+    raise OperandError(f"{what} must be a pointer into an array, wmma.pointer(array); got {_named(value)}")
 
 
-def _named(given: object) -> str:
-    return shown(given) if isinstance(given, str) else f"an object of type {type(given).__name__}"
+def _named(value: object) -> str:
+    return shown(value) if isinstance(value, str) else f"an object of type {type(value).__name__}"
 
 
 def _element(dtype: np.dtype[Any]) -> Type | None:
@@ -125,19 +125,19 @@ def _same(element: Type, dtype: np.dtype[Any]) -> bool:
     return dtype.name in element.also and dtype.isnative
 
 
-def _index(given: Any) -> Array:
-    array = np.asarray(_whole(given))
+def _index(index: Any) -> Array:
+    array = np.asarray(_whole(index))
     if array.size and (array.max() > _FAR or array.min() < -_FAR):
         raise OperandError(f"a pointer is at most {_FAR} elements away from its array")
     return array.astype(np.int64)
 
 
-def _whole(given: Any) -> Any:
+def _whole(index: Any) -> Any:
     try:
-        if isinstance(given, np.ndarray) and given.dtype.kind in "iu":
-            return given
-        if isinstance(given, list | tuple):
-            return np.asarray(given, dtype=object).astype(np.int64) if given else given
-        return operator.index(given)
+        if isinstance(index, np.ndarray) and index.dtype.kind in "iu":
+            return index
+        if isinstance(index, list | tuple):
+            return np.asarray(index, dtype=object).astype(np.int64) if index else index
+        return operator.index(index)
     except Exception:  # noqa: BLE001 - an object may raise anything when asked for an index
-        raise OperandError(f"a pointer moves by whole numbers of elements; got {_named(given)}") from None
+        raise OperandError(f"a pointer moves by whole numbers of elements; got {_named(index)}") from None

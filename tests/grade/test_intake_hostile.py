@@ -16,7 +16,7 @@ from quick import examples
 
 from tcemu.grade import syntax
 from tcemu.grade.intake import limits, submissions
-from tcemu.grade.intake.found import Refused
+from tcemu.grade.intake.file import Refused
 from tcemu.grade.intake.gradescope import rows
 from tcemu.grade.intake.notebooks import cleaned
 

@@ -266,4 +266,4 @@ def test_a_search_ends_when_its_work_is_done():
     assert tcemu.search_schedules(kernel, **given, work=20 * each).runs == 20
     assert tcemu.search_schedules(kernel, **given, work=20 * each + 1).runs == 21
     last = tcemu.search_schedules(kernel, **given).levels[-1]
-    assert last.ran == last.there
+    assert last.ran == last.total

@@ -26,8 +26,8 @@ class Unknown(TypeError):  # noqa: N818 - what it is
     #: how often that has happened
     times = 0
 
-    def __init__(self, *told: object) -> None:
-        super().__init__(*told)
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*arguments)
         Unknown.times += 1
 
 

@@ -36,8 +36,8 @@ class _Modules:
 
     @staticmethod
     def find_spec(name: str, *_: Any) -> ModuleSpec | None:
-        there = name in _THERE or name.startswith(tuple(f"{each}." for each in _THERE))
-        if there or not name.startswith("tcemu."):
+        present = name in _THERE or name.startswith(tuple(f"{each}." for each in _THERE))
+        if present or not name.startswith("tcemu."):
             return None
         return ModuleSpec(name, _Modules(), is_package=True)  # type: ignore[arg-type]
 
@@ -77,7 +77,7 @@ class Alone(Cells):
 
     def _run_body(self, body: Sequence[ast.stmt], file: str) -> None:
         for statement in body:
-            bound, met = dict.fromkeys(_bound(statement)), Unknown.times
+            bound, before = dict.fromkeys(_bound(statement)), Unknown.times
             try:
                 super()._run_body([_Tolerated().visit(statement)], file)
             except Exception:  # noqa: BLE001 - whatever it is, it may be because tcemu is not here
@@ -85,7 +85,7 @@ class Alone(Cells):
                 self._fill(statement)
             loops = {name for node in ast.walk(statement) if isinstance(node, ast.For) for name in _bound(node.target)}
             for name in bound:
-                self._complete(name, doubtful=met != Unknown.times and name not in loops)
+                self._complete(name, doubtful=before != Unknown.times and name not in loops)
 
     def _fill(self, statement: ast.stmt) -> None:
         """Put the numbers into a list or dict that a statement which has failed would have put there."""
@@ -176,13 +176,13 @@ def _definitions(statement: ast.stmt | ast.ExceptHandler) -> list[ast.stmt]:
     """The functions and classes that are defined within an `if`, a `with` or another statement that has failed."""
     if isinstance(statement, _DEFINES):
         return []
-    found: list[ast.stmt] = []
+    definitions: list[ast.stmt] = []
     for part in ast.iter_child_nodes(statement):
         if isinstance(part, ast.stmt) and _defines(part):
-            found.append(part)
+            definitions.append(part)
         elif isinstance(part, ast.stmt | ast.ExceptHandler):
-            found += _definitions(part)
-    return found
+            definitions += _definitions(part)
+    return definitions
 
 
 def _defines(part: ast.stmt) -> bool:

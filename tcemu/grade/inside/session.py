@@ -129,14 +129,14 @@ class Session:
 
     def do_cell(self, source: str, file: str) -> list[Any]:
         """Run a cell; the answer is the error that it raised, in words, and what was left out."""
-        told = ""
+        message = ""
         try:
             self._in_time(self._cells.run, source, file)
         except BaseException as error:  # noqa: BLE001 - a learner's cell may raise anything
-            told = said(error)
+            message = said(error)
         skipped = [str(each)[:TOLD] for each in self._skipped[:_NOTES]]
         self._skipped.clear()
-        return ["ran", told, skipped]
+        return ["ran", message, skipped]
 
     @staticmethod
     def _in_time(function: Callable[..., Any], *arguments: Any) -> Any:

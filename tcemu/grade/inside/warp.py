@@ -54,16 +54,16 @@ class Gives(NamedTuple):
 @lru_cache(maxsize=4096)
 def _gives(instruction: str | Instruction, target: str) -> Gives:
     """What an instruction gives. Raises what tcemu.parse raises."""
-    found = parse(instruction, target)
-    written = [each for each in found.operands if each.written]
+    parsed = parse(instruction, target)
+    written = [each for each in parsed.operands if each.written]
     if not written:
         return Gives("nothing")
     if len(written) == 1 and written[0].read:
         return Gives("accumulator")
     if len(written) == 1 and written[0].fragment is not None:
         return Gives("registers", written[0].registers, written[0].fragment.container.register_dtype)
-    if family_of(found).name == "ld":
-        moved = elements_of(found)
+    if family_of(parsed).name == "ld":
+        moved = elements_of(parsed)
         return Gives("registers", moved.registers, moved.register)
     return Gives("something")
 
@@ -107,9 +107,9 @@ class RemoteRegisters(Registers):
             self.bank.core.fetch(self, "read", key, moves)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        given = self._patterns(value)
-        super().__setitem__(key, given)
-        self.bank.core.later("write", self.bank.number, self.columns, key, given)
+        patterns = self._patterns(value)
+        super().__setitem__(key, patterns)
+        self.bank.core.later("write", self.bank.number, self.columns, key, patterns)
         self.bank.time = -1
 
     @property
@@ -122,8 +122,8 @@ class RemoteCore(Core):
     """The core of a warp that runs outside."""
 
     def __init__(self, session: Session, place: SimpleNamespace) -> None:
-        given = place.grid, place.block, place.shared, place.target
-        shape = Shape(*given, policy="late", seed=0, registers=0, cluster=place.cluster)  # nothing uses the policy
+        launched = place.grid, place.block, place.shared, place.target
+        shape = Shape(*launched, policy="late", seed=0, registers=0, cluster=place.cluster)  # nothing uses the policy
         grid: Any = SimpleNamespace(resident=place.resident, launch=place.launch, clock=_CLOCK.__next__)
         self.block: Any = SimpleNamespace(
             index=place.ctaid, shape=shape, warps=place.warps, rank=place.rank, number=place.number, grid=grid,

@@ -10,8 +10,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO
 
+from tcemu.grade.intake.file import File, Refused, refused, within
 from tcemu.grade.intake.folders import belongs
-from tcemu.grade.intake.found import Found, Refused, refused, within
 from tcemu.grade.intake.limits import CLASS, CONTENTS, FILES, FOLDERS, RATIO, SMALL, amount
 
 #: Begins an archive's last record; bytes 12 to 15 of it are the size of the list of contents.
@@ -22,12 +22,12 @@ _TAIL = 22 + 0xFFFF
 _DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError, RuntimeError, KeyError)
 
 
-def in_archive(path: Path) -> Iterator[Found]:
+def in_archive(path: Path) -> Iterator[File]:
     """The files in an archive of a whole class. Raises Refused if it is damaged or has too many."""
     yield from _listed(path, (), CLASS)
 
 
-def in_handed_archive(held: bytes, parts: tuple[str, ...]) -> Iterator[Found]:
+def in_handed_archive(held: bytes, parts: tuple[str, ...]) -> Iterator[File]:
     """The files in an archive that a student handed in, below its own path. Raises Refused.
 
     >>> import io, zipfile
@@ -35,7 +35,7 @@ def in_handed_archive(held: bytes, parts: tuple[str, ...]) -> Iterator[Found]:
     >>> file = io.BytesIO()
     >>> with zipfile.ZipFile(file, "w") as archive:
     ...     archive.writestr("../../escape.ipynb", "{}")
-    >>> [found.parts for found in in_handed_archive(file.getvalue(), ("ada.zip",))]
+    >>> [each.parts for each in in_handed_archive(file.getvalue(), ("ada.zip",))]
     [('ada.zip', '../../escape.ipynb')]
     """
     end = held.rfind(_END, max(0, len(held) - _TAIL))
@@ -45,7 +45,7 @@ def in_handed_archive(held: bytes, parts: tuple[str, ...]) -> Iterator[Found]:
     yield from _listed(BytesIO(held), parts, FILES)
 
 
-def _listed(file: Path | IO[bytes], parts: tuple[str, ...], most: int) -> Iterator[Found]:
+def _listed(file: Path | IO[bytes], parts: tuple[str, ...], most: int) -> Iterator[File]:
     try:
         archive = zipfile.ZipFile(file)
     except _DAMAGE as error:
@@ -81,7 +81,7 @@ def _unfit(entry: zipfile.ZipInfo, inside: tuple[str, ...]) -> str:
     return ""
 
 
-def _file(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, parts: tuple[str, ...]) -> Found:
+def _file(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, parts: tuple[str, ...]) -> File:
     def read(limit: int) -> bytes:
         try:
             with archive.open(entry) as file:
@@ -89,4 +89,4 @@ def _file(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, parts: tuple[str, ..
         except _DAMAGE as error:
             raise Refused(f"is damaged: {error}") from None
 
-    return Found(parts, read)
+    return File(parts, read)

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from tcemu.grade.intake.found import Found, Refused, refused, within
+from tcemu.grade.intake.file import File, Refused, refused, within
 from tcemu.grade.intake.limits import FOLDERS
 
 #: Folders that tools leave behind.
@@ -27,7 +27,7 @@ _KINDS = (
 )
 
 
-def in_folder(root: Path, parts: tuple[str, ...] = ()) -> Iterator[Found]:
+def in_folder(root: Path, parts: tuple[str, ...] = ()) -> Iterator[File]:
     """The files below `root`, in the order of their names; what must not be read is there as well, and says why.
 
     >>> from pathlib import Path
@@ -54,36 +54,36 @@ def belongs(parts: tuple[str, ...]) -> bool:
     return not any(part in _LEFT_BEHIND or part == ".DS_Store" or part.startswith("._") for part in parts)
 
 
-def _entry(entry: os.DirEntry[str], parts: tuple[str, ...]) -> Iterator[Found]:
+def _entry(entry: os.DirEntry[str], parts: tuple[str, ...]) -> Iterator[File]:
     try:
-        found = entry.stat(follow_symlinks=False)
+        status = entry.stat(follow_symlinks=False)
         junction = getattr(entry, "is_junction", lambda: False)()  # Windows' links between folders; Python 3.12
     except OSError as error:
         yield refused(parts, f"cannot be read: {error.strerror}")
         return
-    if stat.S_ISDIR(found.st_mode) and not junction:
+    if stat.S_ISDIR(status.st_mode) and not junction:
         if len(parts) > FOLDERS:
             yield refused(parts, f"is more than {FOLDERS} folders deep")
         else:
             yield from in_folder(Path(entry.path), parts)
-    elif reason := unfit(found):
+    elif reason := unfit(status):
         yield refused(parts, reason)
     else:
         yield file_at(Path(entry.path), parts)
 
 
-def unfit(found: os.stat_result) -> str:
+def unfit(status: os.stat_result) -> str:
     """Why a file must not be read; empty if it may be."""
     for is_kind, reason in _KINDS:
-        if is_kind(found.st_mode):
+        if is_kind(status.st_mode):
             return reason
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return "is not a plain file"
     # A second name may stand in another student's folder, or among the solutions.
-    return "is a hard link: the same file has another name" if found.st_nlink > 1 else ""
+    return "is a hard link: the same file has another name" if status.st_nlink > 1 else ""
 
 
-def file_at(path: Path, parts: tuple[str, ...]) -> Found:
+def file_at(path: Path, parts: tuple[str, ...]) -> File:
     """A plain file. It is looked at again when it is read, because it may have changed since it was listed."""
 
     def read(limit: int) -> bytes:
@@ -95,4 +95,4 @@ def file_at(path: Path, parts: tuple[str, ...]) -> Found:
         except (OSError, ValueError) as error:
             raise Refused(f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
-    return Found(parts, read)
+    return File(parts, read)

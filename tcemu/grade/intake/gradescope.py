@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from tcemu.grade.intake.found import Refused
+from tcemu.grade.intake.file import Refused
 
 #: The file's name.
 METADATA = "submission_metadata.yml"
@@ -50,12 +50,12 @@ def rows(held: bytes) -> Mapping[str, Row]:
     try:
         text = held.decode("utf-8-sig")
         _refuse_bombs(text)
-        found = yaml.load(text, _Loader)  # noqa: S506 - a base loader makes lists, dicts and text
+        metadata = yaml.load(text, _Loader)  # noqa: S506 - a base loader makes lists, dicts and text
     except (UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         raise Refused(f"cannot be read: {str(error).splitlines()[0]}") from None
-    if not isinstance(found, dict):
+    if not isinstance(metadata, dict):
         raise Refused("is not a list of submissions")
-    return {folder: _row(entry) for folder, entry in found.items() if isinstance(folder, str)}
+    return {folder: _row(entry) for folder, entry in metadata.items() if isinstance(folder, str)}
 
 
 def _refuse_bombs(text: str) -> None:

@@ -22,7 +22,7 @@ from itertools import groupby
 from tcemu.course.lay_out import RECORD
 from tcemu.course.source import FOLDERS
 from tcemu.grade.intake import gradescope, limits
-from tcemu.grade.intake.found import Found, Refused
+from tcemu.grade.intake.file import File, Refused
 from tcemu.grade.intake.lessons import Lessons
 
 #: Folders that only hold the others: an archive often has one of them around everything.
@@ -44,7 +44,7 @@ class Handed:
     """A file with its student; of two files for the same notebook, the one that sorts last by `order` counts."""
 
     student: str
-    found: Found
+    file: File
     order: tuple[str | int, ...] = ()
     #: When it was handed in, as the hand-in writes it; "LATE" if that is all that is known.
     when: str = ""
@@ -58,16 +58,16 @@ class Way:
     """
 
     name: str
-    recognises: Callable[[Sequence[Found], Lessons], bool]
-    sort: Callable[[Sequence[Found], str], Iterator[Handed]]
+    recognises: Callable[[Sequence[File], Lessons], bool]
+    sort: Callable[[Sequence[File], str], Iterator[Handed]]
     #: Whether the names are those that the learners' own notebooks use, from which the numbers of exercises follow.
     learners: bool = False
 
 
-def way_of(files: Sequence[Found], lessons: Lessons) -> Way:
+def way_of(files: Sequence[File], lessons: Lessons) -> Way:
     """The row that fits: the first one that recognises the files.
 
-    >>> from tcemu.grade.intake.found import refused
+    >>> from tcemu.grade.intake.file import refused
     >>> from tcemu.grade.intake.hand_ins import way_of
     >>> from tcemu.grade.intake.lessons import Lessons
     >>> way_of([refused(("byronada_12345_67890_x.ipynb",), "")], Lessons({})).name
@@ -76,58 +76,58 @@ def way_of(files: Sequence[Found], lessons: Lessons) -> Way:
     return next(way for way in WAYS if way.recognises(files, lessons))
 
 
-def unwrapped(files: Sequence[Found]) -> list[Found]:
+def unwrapped(files: Sequence[File]) -> list[File]:
     """The files without the folders around all of them."""
-    while files and all(len(found.parts) > 1 for found in files):
-        (first,) = around if len(around := {found.parts[0] for found in files}) == 1 else ("",)
+    while files and all(len(file.parts) > 1 for file in files):
+        (first,) = around if len(around := {file.parts[0] for file in files}) == 1 else ("",)
         if not _AROUND.fullmatch(first):
             break
-        files = [replace(found, parts=found.parts[1:]) for found in files]
+        files = [replace(file, parts=file.parts[1:]) for file in files]
     return list(files)
 
 
 # ---------------------------------------------------------------------------------------------- Gradescope
 
 
-def _is_gradescope(files: Sequence[Found], lessons: Lessons) -> bool:
-    return any(found.parts == (gradescope.METADATA,) for found in files)
+def _is_gradescope(files: Sequence[File], lessons: Lessons) -> bool:
+    return any(file.parts == (gradescope.METADATA,) for file in files)
 
 
-def _gradescope(files: Sequence[Found], around: str) -> Iterator[Handed]:
-    listed = next(found for found in files if found.parts == (gradescope.METADATA,))
+def _gradescope(files: Sequence[File], around: str) -> Iterator[Handed]:
+    listed = next(file for file in files if file.parts == (gradescope.METADATA,))
     try:
         rows = gradescope.rows(listed.read(limits.METADATA))
     except Refused as error:
         raise Refused(f"has a list of submissions, {gradescope.METADATA}, that {error}") from None
-    for found in files:
-        if found is not listed:
-            row = rows.get(found.parts[0], gradescope.Row((), ""))
-            for student in row.students or (found.parts[0],):
-                yield Handed(student, found, (row.when,), row.when)
+    for file in files:
+        if file is not listed:
+            row = rows.get(file.parts[0], gradescope.Row((), ""))
+            for student in row.students or (file.parts[0],):
+                yield Handed(student, file, (row.when,), row.when)
 
 
 # ---------------------------------------------------------------------------------------------- Moodle and Canvas
 
 
-def _all_match(pattern: re.Pattern[str], files: Sequence[Found], lessons: Lessons) -> bool:
+def _all_match(pattern: re.Pattern[str], files: Sequence[File], lessons: Lessons) -> bool:
     """Whether there are names and all of them match: such an archive has nothing else at the top level."""
-    tops = {found.parts[0] for found in files}
+    tops = {file.parts[0] for file in files}
     return bool(tops) and all(pattern.fullmatch(top) for top in tops)
 
 
-def _people(pattern: re.Pattern[str], files: Sequence[Found], around: str) -> Iterator[Handed]:
+def _people(pattern: re.Pattern[str], files: Sequence[File], around: str) -> Iterator[Handed]:
     """Students by name; numbers distinguish those with the same name."""
-    read = [(found, match) for found in files if (match := pattern.fullmatch(found.parts[0]))]
+    read = [(file, match) for file in files if (match := pattern.fullmatch(file.parts[0]))]
     numbers: dict[str, set[str]] = {}
     for _, match in read:
         numbers.setdefault(_who(match), set()).add(match["number"] or "")
-    for found, match in read:
+    for file, match in read:
         name = _who(match) if len(numbers[_who(match)]) == 1 else f"{_who(match)} {match['number'] or ''}".rstrip()
-        parts = (match["file"],) if match["file"] and len(found.parts) == 1 else found.parts
+        parts = (match["file"],) if match["file"] and len(file.parts) == 1 else file.parts
         turn = int((match.groupdict().get("turn") or "0")[:18])
         marked = match.groupdict().get("late") or match.groupdict().get("anonymous") or ""
         late = "LATE" if marked.startswith("LATE_") else ""
-        yield Handed(name, replace(found, parts=parts), (turn, found.name), late)
+        yield Handed(name, replace(file, parts=parts), (turn, file.name), late)
 
 
 def _who(match: re.Match[str]) -> str:
@@ -138,55 +138,55 @@ def _who(match: re.Match[str]) -> str:
 # ---------------------------------------------------------------------------------------------- folders
 
 
-def _is_nbgrader(files: Sequence[Found], lessons: Lessons) -> bool:
+def _is_nbgrader(files: Sequence[File], lessons: Lessons) -> bool:
     """Student, assignment, notebook: every notebook has two folders around it, the second named as a notebook is."""
-    books = [found for found in files if found.name.endswith(".ipynb")]
-    return bool(books) and all(len(found.parts) >= 3 for found in books) and any(
-        found.name == _TIMESTAMP or lessons.named(found.parts[1]) for found in files if len(found.parts) >= 3
+    books = [file for file in files if file.name.endswith(".ipynb")]
+    return bool(books) and all(len(file.parts) >= 3 for file in books) and any(
+        file.name == _TIMESTAMP or lessons.named(file.parts[1]) for file in files if len(file.parts) >= 3
     )  # fmt: skip
 
 
-def _nbgrader(files: Sequence[Found], around: str) -> Iterator[Handed]:
+def _nbgrader(files: Sequence[File], around: str) -> Iterator[Handed]:
     for (student, *_), group in groupby(sorted(files, key=_assignment), key=_assignment):
         held = list(group)
-        stamp = next((found for found in held if found.name == _TIMESTAMP and len(found.parts) == 3), None)
+        stamp = next((file for file in held if file.name == _TIMESTAMP and len(file.parts) == 3), None)
         when = _text(stamp) if stamp else ""
-        for found in held:
-            if found.name != _TIMESTAMP:
-                yield Handed(student, found, (when,), when)
+        for file in held:
+            if file.name != _TIMESTAMP:
+                yield Handed(student, file, (when,), when)
 
 
-def _assignment(found: Found) -> tuple[str, ...]:
-    return found.parts[:2] if len(found.parts) > 1 else (_stem(found.name), "")
+def _assignment(file: File) -> tuple[str, ...]:
+    return file.parts[:2] if len(file.parts) > 1 else (_stem(file.name), "")
 
 
-def _text(found: Found) -> str:
+def _text(file: File) -> str:
     try:
-        return found.read(100).decode("utf-8", "replace").strip()
+        return file.read(100).decode("utf-8", "replace").strip()
     except Refused:
         return ""
 
 
-def _is_one(files: Sequence[Found], lessons: Lessons) -> bool:
+def _is_one(files: Sequence[File], lessons: Lessons) -> bool:
     """Whether these are the notebooks themselves, so that one student handed them in.
 
     All of them have to be: one file of a class that is still called as it was released is no reason to give a student
     everybody's work.
     """
-    if any(found.parts == (RECORD,) for found in files):
+    if any(file.parts == (RECORD,) for file in files):
         return True  # a course that was laid out for somebody, with whatever else they put there
-    books = [found.parts for found in files if found.name.endswith((".ipynb", ".zip"))]
+    books = [file.parts for file in files if file.name.endswith((".ipynb", ".zip"))]
     return bool(books) and all(
         parts[0] in FOLDERS if len(parts) > 1 else lessons.named(_stem(parts[0])) for parts in books
     )
 
 
-def _one(files: Sequence[Found], around: str) -> Iterator[Handed]:
-    return (Handed(around, found) for found in files)
+def _one(files: Sequence[File], around: str) -> Iterator[Handed]:
+    return (Handed(around, file) for file in files)
 
 
-def _plain(files: Sequence[Found], around: str) -> Iterator[Handed]:
-    return (Handed(found.parts[0] if len(found.parts) > 1 else _stem(found.name), found) for found in files)
+def _plain(files: Sequence[File], around: str) -> Iterator[Handed]:
+    return (Handed(file.parts[0] if len(file.parts) > 1 else _stem(file.name), file) for file in files)
 
 
 def _stem(name: str) -> str:
@@ -194,7 +194,7 @@ def _stem(name: str) -> str:
     return stem if dot and stem and ending.lower() in ("ipynb", "zip") else name
 
 
-def _always(files: Sequence[Found], lessons: Lessons) -> bool:
+def _always(files: Sequence[File], lessons: Lessons) -> bool:
     return True
 
 

@@ -14,7 +14,7 @@ from itertools import chain, count
 from typing import Any
 
 from tcemu.errors import counted
-from tcemu.grade.intake.found import Refused
+from tcemu.grade.intake.file import Refused
 from tcemu.grade.intake.limits import DEPTH, amount
 from tcemu.grade.syntax import BOOK, CELL, CELLS
 

@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 from tcemu.course.manifests import Manifest, manifest
 from tcemu.errors import CourseError, listing, shown
 from tcemu.grade.intake.archives import in_archive, in_handed_archive
+from tcemu.grade.intake.file import File, Refused
 from tcemu.grade.intake.folders import file_at, in_folder
-from tcemu.grade.intake.found import Found, Refused
 from tcemu.grade.intake.hand_ins import Handed, unwrapped, way_of
 from tcemu.grade.intake.lessons import Lessons
 from tcemu.grade.intake.limits import ARCHIVE, FILES, NOTEBOOK, STUDENT, amount
@@ -49,7 +49,9 @@ def submissions(
     try:
         files = unwrapped(list(_files(path)))
         way = way_of(files, lessons)
-        handed = [Handed(alone, found) for found in files] if alone else list(way.sort(files, path.resolve().stem))
+        handed = (
+            [Handed(alone, complete) for complete in files] if alone else list(way.sort(files, path.resolve().stem))
+        )
     except Refused as error:
         raise CourseError(f"{path} {error}") from None
     if not handed:
@@ -64,15 +66,15 @@ def submissions(
             strangers.add(learner)
     names = _names(sorted(students))
     looks = _looks(names)
-    found = [_submission(names[raw], students[raw], lessons, looks.get(names[raw], "")) for raw in sorted(students)]
-    found = [
+    complete = [_submission(names[raw], students[raw], lessons, looks.get(names[raw], "")) for raw in sorted(students)]
+    complete = [
         replace(each, problems=(*each.problems, unlisted(raw))) if raw in strangers else each
-        for each, raw in zip(found, sorted(students), strict=True)
+        for each, raw in zip(complete, sorted(students), strict=True)
     ]
-    return sorted(_apart(found), key=lambda each: each.student)
+    return sorted(_apart(complete), key=lambda each: each.student)
 
 
-def _files(path: Path) -> Iterator[Found]:
+def _files(path: Path) -> Iterator[File]:
     """Every file that was handed in. Raises CourseError for a path that is none of the three kinds."""
     if path.is_dir():
         yield from in_folder(path)
@@ -81,10 +83,10 @@ def _files(path: Path) -> Iterator[Found]:
     elif path.suffix.lower() == ".ipynb" and path.is_file():
         yield file_at(path, (path.name,))
     else:
-        there = "is neither a folder nor a zip archive nor a notebook" if path.exists() else "does not exist"
+        problem = "is neither a folder nor a zip archive nor a notebook" if path.exists() else "does not exist"
         raise CourseError(
-            f"{path} {there}. Give the folder or the archive with what was handed in: nbgrader's submitted, an export "
-            "of Gradescope, Moodle or Canvas, or notebooks named after students"
+            f"{path} {problem}. Give the folder or the archive with what was handed in: nbgrader's submitted, an "
+            "export of Gradescope, Moodle or Canvas, or notebooks named after students"
         )
 
 
@@ -130,10 +132,10 @@ def _spelled(name: str) -> str:
     return f"{shown(name)}, in which {listing(unusual, 'and')} look like others" if unusual else shown(name)
 
 
-def _apart(found: Sequence[Submission]) -> Iterator[Submission]:
+def _apart(complete: Sequence[Submission]) -> Iterator[Submission]:
     """The submissions, each with a place of its own: the members of a group handed in the same files."""
-    seen: Counter[str] = Counter(each.folder for each in found)
-    for each in found:
+    seen: Counter[str] = Counter(each.folder for each in complete)
+    for each in complete:
         yield replace(each, folder=f"{each.folder} ({each.student})") if seen[each.folder] > 1 else each
 
 
@@ -144,14 +146,14 @@ def _apart(found: Sequence[Submission]) -> Iterator[Submission]:
 class _Book:
     """A notebook that was read: where it lay, and what was made of it."""
 
-    found: Found
+    file: File
     cleaned: Cleaned
     when: str
 
     @property
     def is_lesson(self) -> bool:
         """Whether it is the lesson itself, which a laid-out course has beside the exercises of the same name."""
-        return "notebooks" in self.found.parts
+        return "notebooks" in self.file.parts
 
 
 @dataclass
@@ -168,9 +170,9 @@ class _Read:
 
 def _submission(name: str, handed: Sequence[Handed], lessons: Lessons, about_name: str) -> Submission:
     so_far = _Read(lessons)
-    latest = sorted(handed, key=lambda each: (each.order, each.found.parts), reverse=True)
+    latest = sorted(handed, key=lambda each: (each.order, each.file.parts), reverse=True)
     for each in latest[:FILES]:
-        _take(so_far, each.found, each.when)
+        _take(so_far, each.file, each.when)
     if len(latest) > FILES:
         so_far.problems.append(f"There are {len(latest):,} files; {FILES} of them are read.")
     if not so_far.books and not so_far.problems:
@@ -179,44 +181,44 @@ def _submission(name: str, handed: Sequence[Handed], lessons: Lessons, about_nam
     for stem, books in sorted(so_far.books.items()):
         first, *others = sorted(books, key=lambda book: book.is_lesson)
         files[stem], times[stem] = first.cleaned.content, visible(first.when)
-        problems += [f"{first.found.where}: {problem}" for problem in first.cleaned.problems]
-        problems += [f"{stem} was handed in more than once: {first.found.where} counts, {other.found.where} does not."
+        problems += [f"{first.file.where}: {problem}" for problem in first.cleaned.problems]
+        problems += [f"{stem} was handed in more than once: {first.file.where} counts, {other.file.where} does not."
                      for other in others if other.is_lesson == first.is_lesson]  # fmt: skip
     times = {stem: when for stem, when in times.items() if when}
-    return Submission(name, handed[0].found.where, files, tuple(dict.fromkeys(problems)), handed_in=times)
+    return Submission(name, handed[0].file.where, files, tuple(dict.fromkeys(problems)), handed_in=times)
 
 
-def _take(so_far: _Read, found: Found, when: str, *, inside: bool = False) -> None:
+def _take(so_far: _Read, file: File, when: str, *, inside: bool = False) -> None:
     """Read one file: a notebook, an archive, or what is there without harm."""
-    ending = PurePosixPath(found.name.lower()).suffix
+    ending = PurePosixPath(file.name.lower()).suffix
     try:
         if ending == ".ipynb":
-            _book(so_far, found, when)
+            _book(so_far, file, when)
         elif ending == ".zip" and inside:
             raise Refused("is an archive inside an archive, which is not opened")
         elif ending == ".zip":
-            for each in in_handed_archive(_held(so_far, found, ARCHIVE), found.parts):
+            for each in in_handed_archive(_held(so_far, file, ARCHIVE), file.parts):
                 _take(so_far, each, when, inside=True)
         elif ending in _REFUSED:
             raise Refused("is an archive of an unsupported kind; hand in notebooks or a zip archive")
-        elif found.refused:
-            raise Refused(found.refused)
+        elif file.refused:
+            raise Refused(file.refused)
     except Refused as error:
-        so_far.problems.append(f"{found.where} {error}.")
+        so_far.problems.append(f"{file.where} {error}.")
 
 
-def _book(so_far: _Read, found: Found, when: str) -> None:
-    book = cleaned(_held(so_far, found, NOTEBOOK))
-    stem = so_far.lessons.named(PurePosixPath(found.name).stem) or so_far.lessons.answered(book.sources)
+def _book(so_far: _Read, file: File, when: str) -> None:
+    book = cleaned(_held(so_far, file, NOTEBOOK))
+    stem = so_far.lessons.named(PurePosixPath(file.name).stem) or so_far.lessons.answered(book.sources)
     if not stem:
         raise Refused("answers no exercise of the course, and its name is not that of a notebook")
-    so_far.books.setdefault(stem, []).append(_Book(found, book, when))
+    so_far.books.setdefault(stem, []).append(_Book(file, book, when))
 
 
-def _held(so_far: _Read, found: Found, limit: int) -> bytes:
+def _held(so_far: _Read, file: File, limit: int) -> bytes:
     """A file's bytes. Raises Refused, also if the student has used up what is read of one."""
     if so_far.left <= 0:
         raise Refused(f"is not read, because the files before it already take {amount(STUDENT)}")
-    held = found.read(limit)
+    held = file.read(limit)
     so_far.left -= len(held)
     return held

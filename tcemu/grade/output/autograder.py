@@ -84,15 +84,15 @@ def _below(root: Path) -> Iterator[Path]:
 
 def _requirements() -> list[str]:
     """The packages that it needs, in the versions that are installed here; what they need in turn is theirs to say."""
-    found = []
+    requirements = []
     for each in requires("tcemu") or ():
         read = _REQUIREMENT.fullmatch(each)
         if read is None:
             continue
         marker, name = read["marker"] or "", read["name"]
         if ("extra" not in marker or f"'{_EXTRA}'" in marker.replace('"', "'")) and name.lower() not in _WITHOUT:
-            found.append(f"{name}=={_installed(name)}" if _installed(name) else f"{name}{read['rest']}".strip())
-    return sorted(dict.fromkeys(found))
+            requirements.append(f"{name}=={_installed(name)}" if _installed(name) else f"{name}{read['rest']}".strip())
+    return sorted(dict.fromkeys(requirements))
 
 
 def _installed(name: str) -> str:

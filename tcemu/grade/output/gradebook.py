@@ -125,11 +125,11 @@ def _place(mark: Mark) -> tuple[str, str]:
 
 def _notebooks(grades: Iterable[Grade]) -> Mapping[str, Mapping[str, int]]:
     """For each notebook its exercises and their points."""
-    found: dict[str, dict[str, int]] = {}
+    points: dict[str, dict[str, int]] = {}
     for grade in grades:
         for mark in grade.marks:
-            found.setdefault(mark.notebook, {})[mark.exercise] = mark.of
-    return found
+            points.setdefault(mark.notebook, {})[mark.exercise] = mark.of
+    return points
 
 
 def _assignment(book: Gradebook, stem: str, exercises: Mapping[str, int]) -> None:

@@ -40,14 +40,14 @@ def lateness(grade: Grade, submission: Submission | None, course: Manifest) -> L
         when = time_of(said)
         if when is None:
             unknown = True
-            told = f"is late, says the website ({said})" if said else "has a deadline, but nothing says when"
-            says.append(f"{entry.label} {told}{'' if said else ' it was handed in'}; due {_shown(entry)}.")
+            how = f"is late, says the website ({said})" if said else "has a deadline, but nothing says when"
+            says.append(f"{entry.label} {how}{'' if said else ' it was handed in'}; due {_shown(entry)}.")
             continue
         late, percent = by_rule(when, entry, course.late)
         minutes = max(minutes, late)
         taken += points * percent / 100
         if late:
-            says.append(_told(entry, late, percent, points))
+            says.append(_in_words(entry, late, percent, points))
     return Lateness(None if unknown and not minutes else minutes, grade.points - taken, tuple(says))
 
 
@@ -58,12 +58,12 @@ def time_of(text: str) -> datetime | None:
     >>> time_of("2026-10-10 20:45:35.236513000 Z").isoformat(), time_of("2026-10-10 20:45 CET")
     ('2026-10-10T20:45:35+00:00', None)
     """
-    found = _TIME.fullmatch(text.strip())
-    if found is None:
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
         return None
-    zone = "+00:00" if found[3] in ("Z", "UTC") else found[3]
+    zone = "+00:00" if match[3] in ("Z", "UTC") else match[3]
     try:
-        return datetime.fromisoformat(f"{found[1]}T{found[2]}{zone}")
+        return datetime.fromisoformat(f"{match[1]}T{match[2]}{zone}")
     except ValueError:
         return None
 
@@ -85,7 +85,7 @@ def by_rule(when: datetime, entry: Entry, rule: Late) -> tuple[int, int]:
     return max(1, over // timedelta(minutes=1)), min(rule.most, rule.per_day * days)
 
 
-def _told(entry: Entry, late: int, percent: int, points: float) -> str:
+def _in_words(entry: Entry, late: int, percent: int, points: float) -> str:
     said = f"{entry.label} was handed in {span(late)} after the deadline, {_shown(entry)}."
     if not percent:
         return said
@@ -114,5 +114,5 @@ def span(minutes: int) -> str:
 def of_class(grades: Sequence[Grade], submissions: Sequence[Submission], course: Manifest) -> Mapping[str, Lateness]:
     """The lateness of each student's submission, by student, where there is a deadline."""
     handed = {each.student: each for each in submissions}
-    found = {grade.student: lateness(grade, handed.get(grade.student), course) for grade in grades}
-    return {student: late for student, late in found.items() if late}
+    lateness_of = {grade.student: lateness(grade, handed.get(grade.student), course) for grade in grades}
+    return {student: late for student, late in lateness_of.items() if late}

@@ -76,15 +76,15 @@ def filled(export: Path, grades: Sequence[Grade], names: Mapping[str, str], cour
     matched, others = set(), []
     for row in rows:
         people = list(_people(columns, row))
-        found = known.of(people)
-        if found is None:
+        person = known.of(people)
+        if person is None:
             others += [value for name, value in people[-1:] if value and not _is_head(value)]
-        elif found.student in matched:
-            raise CourseError(f"{export}: two rows are {found.student}; a roster (--roster) tells them apart")
+        elif person.student in matched:
+            raise CourseError(f"{export}: two rows are {person.student}; a roster (--roster) tells them apart")
         else:
-            matched.add(found.student)
+            matched.add(person.student)
             for column, points in targets.items():
-                value = points(found)
+                value = points(person)
                 if value is not None and row[column].strip() not in _KEPT:
                     row[column] = write(value)
     held = io.StringIO()
@@ -116,16 +116,17 @@ def _all(grade: Grade) -> float | None:
 
 def _assignments(columns: Sequence[str], grades: Sequence[Grade], course: Catalogue, export: Path) -> dict[int, Points]:
     """Canvas's columns that get points."""
-    found = {at: match["name"] for at, name in enumerate(columns) if (match := _ASSIGNMENT.fullmatch(name))}
+    assignments = {at: match["name"] for at, name in enumerate(columns) if (match := _ASSIGNMENT.fullmatch(name))}
     stems = sorted({mark.notebook for grade in grades for mark in grade.marks})
     called = {alike(name): stem for stem in stems for name in (stem, course.label(stem), course.label(stem)[3:])}
-    targets = {at: _of(called[alike(name)]) for at, name in found.items() if alike(name) in called}
-    if not targets and len(found) == 1:
-        return {next(iter(found)): _all}
+    targets = {at: _of(called[alike(name)]) for at, name in assignments.items() if alike(name) in called}
+    if not targets and len(assignments) == 1:
+        return {next(iter(assignments)): _all}
     if not targets:
         raise CourseError(
-            f"{export} has {listing(found.values(), 'and') or 'no assignment'}. Call an assignment like its notebook, "
-            f"for example {course.label(stems[0]) if stems else '02 Fragments'}, or export one assignment only"
+            f"{export} has {listing(assignments.values(), 'and') or 'no assignment'}. Call an assignment like its "
+            f"notebook, for example {course.label(stems[0]) if stems else '02 Fragments'}, or export one assignment "
+            "only"
         )
     return targets
 
@@ -178,16 +179,16 @@ class _Students:
     def of(self, people: Sequence[tuple[str, str]]) -> Grade | None:
         """The grade of a row; None if nothing in it, or more than one student, fits."""
         for column, value in people:
-            found = [grade for key in _keys(value, column) for grade in self._keys.get(key, ())]
-            if len({grade.student for grade in found}) == 1:
-                return found[0]
+            candidates = [grade for key in _keys(value, column) for grade in self._keys.get(key, ())]
+            if len({grade.student for grade in candidates}) == 1:
+                return candidates[0]
         return None
 
 
 def _keys(name: str, column: str = "") -> set[str]:
     """What a name is looked up by. Canvas names files after the letters of "Byron, Ada"."""
     whole = alike(name.strip())
-    found = {whole, *([whole.partition("@")[0]] if column == "Email address" else [])}
+    keys = {whole, *([whole.partition("@")[0]] if column == "Email address" else [])}
     if column in ("", "Student", "Full name"):
-        found.add("letters " + "".join(filter(str.isalnum, whole)))
-    return {key for key in found if key not in ("", "letters ")}
+        keys.add("letters " + "".join(filter(str.isalnum, whole)))
+    return {key for key in keys if key not in ("", "letters ")}

@@ -67,7 +67,7 @@ def _prose(text: str) -> Markup:
 
 def _picture(svg: str) -> Markup:
     """A drawing of the package as an image, with its title, and its description for those who cannot see it."""
-    title, words = (unescape(found[1]) if (found := part.search(svg)) else "" for part in (_TITLE, _WORDS))
+    title, words = (unescape(match[1]) if (match := part.search(svg)) else "" for part in (_TITLE, _WORDS))
     source = base64.b64encode(svg.encode("utf-8", "replace")).decode()
     return Markup(
         '<figure><figcaption>{}</figcaption><div class="scroll" role="group" aria-label="{}" tabindex="0">'

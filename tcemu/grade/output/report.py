@@ -57,11 +57,11 @@ class Report:
         """The report on a class; without the submissions, nothing is said about who is alike."""
         course = course or installed()
         graded = [grade for grade in grades if grade.state == "graded"]  # the others' marks say nothing about exercises
-        told = cls(grades, rows(graded), mistakes(graded), course=course, late=late or {})
+        report = cls(grades, rows(graded), mistakes(graded), course=course, late=late or {})
         if not submissions:
-            return told
+            return report
         alike, others = groups(submissions, course), elsewhere(grades, submissions, course)
-        return replace(told, alike=alike, elsewhere=others, compared=True)
+        return replace(report, alike=alike, elsewhere=others, compared=True)
 
     @property
     def unsolved(self) -> list[Row]:
@@ -82,8 +82,8 @@ class Report:
     @property
     def html(self) -> str:
         """The report as a page."""
-        told = ((grade, [*about_grade(grade), *self._late(grade)]) for grade in self.grades)
-        special = [(grade, about) for grade, about in told if about]
+        graded = ((grade, [*about_grade(grade), *self._late(grade)]) for grade in self.grades)
+        special = [(grade, about) for grade, about in graded if about]
         students = [(grade, f"feedback/{file_name(grade.student)}.html") for grade in self.grades]
         alike = {name for group in self.alike for name in group.students}
         parts = spread(self.grades)

@@ -147,15 +147,15 @@ def _computed(operation: Callable[..., Any], *values: Any) -> _Tree | None:
     ):
         return None
     try:
-        found = operation(*values)
+        result = operation(*values)
     except (ArithmeticError, TypeError, ValueError):
         return None
-    return _number(found) if isinstance(found, int | float) and abs(found) < _LARGE else None
+    return _number(result) if isinstance(result, int | float) and abs(result) < _LARGE else None
 
 
 def _signed(name: str, operand: _Tree) -> _Tree:
-    found = _computed(_UNARY[name], operand.value) if name in _UNARY else None
-    return found or _Tree((name, *operand.tokens))
+    computed = _computed(_UNARY[name], operand.value) if name in _UNARY else None
+    return computed or _Tree((name, *operand.tokens))
 
 
 def _operation(name: str, left: _Tree, right: _Tree) -> _Tree:
@@ -165,8 +165,8 @@ def _operation(name: str, left: _Tree, right: _Tree) -> _Tree:
         name, right = {"LShift": "Mult", "RShift": "FloorDiv"}[name], _computed(pow, 2, right.value) or right
     if name in _ANY_ORDER:
         return _sorted(name, left, right)
-    found = _computed(_IN_ORDER[name], left.value, right.value) if name in _IN_ORDER else None
-    return found or _Tree((name, *left.tokens, *right.tokens))
+    computed = _computed(_IN_ORDER[name], left.value, right.value) if name in _IN_ORDER else None
+    return computed or _Tree((name, *left.tokens, *right.tokens))
 
 
 def _sorted(name: str, left: _Tree, right: _Tree) -> _Tree:

@@ -60,8 +60,8 @@ def _late(late: Lateness | None, worth: bool) -> tuple[str, str]:
 
 
 def _by_hand(grade: Grade) -> str:
-    given = [mark for mark in grade.marks if mark.graded is not None]
-    return " ".join(f"{mark.exercise} (grader: {number(mark.graded or 0)})" for mark in given)
+    graded = [mark for mark in grade.marks if mark.graded is not None]
+    return " ".join(f"{mark.exercise} (grader: {number(mark.graded or 0)})" for mark in graded)
 
 
 def number(points: float) -> str:

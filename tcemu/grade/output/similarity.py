@@ -44,12 +44,12 @@ def groups(submissions: Sequence[Submission], course: Catalogue | None = None) -
     >>> groups([])
     []
     """
-    found: list[Group] = []
+    pairs: list[Group] = []
     for stem in sorted({stem for each in submissions for stem in each.files}):
         held = {each.student: shapes(sources(each.read(stem))) for each in submissions if stem in each.files}
         released = shapes((course or installed()).released(stem))
-        found += _in_notebook(stem, {name: each - released for name, each in sorted(held.items())})
-    return sorted(found, key=lambda group: (-group.part, group.notebook, group.students))
+        pairs += _in_notebook(stem, {name: each - released for name, each in sorted(held.items())})
+    return sorted(pairs, key=lambda group: (-group.part, group.notebook, group.students))
 
 
 def _in_notebook(stem: str, held: Mapping[str, frozenset[int]]) -> Iterator[Group]:
@@ -78,7 +78,7 @@ def _pairs(held: npt.NDArray[np.float32]) -> dict[tuple[int, int], float]:
     holders, sizes, shared = held.sum(axis=0), held.sum(axis=1), held @ held.T
     most = np.log1p(max(len(held), 1))
     near = (shared >= _SHAPES) & (shared >= _NEAR * np.minimum(sizes[:, None], sizes))
-    found: dict[tuple[int, int], float] = {}
+    pairs: dict[tuple[int, int], float] = {}
     for one in range(len(held)):
         others = one + 1 + np.flatnonzero(near[one, one + 1 :])
         rings = (near[one] & near[others]).astype(np.float32)
@@ -87,8 +87,8 @@ def _pairs(held: npt.NDArray[np.float32]) -> dict[tuple[int, int], float]:
         both = (weight * held[one] * held[others]).sum(axis=1)
         part = both / np.maximum(np.minimum(weight @ held[one], (weight * held[others]).sum(axis=1)), 1)
         tells = (both >= _WEIGHT) & (part >= _ALIKE) & (rings.sum(axis=1) <= max(_MANY, len(held) // 2))
-        found |= {(one, int(other)): float(value) for other, value in zip(others[tells], part[tells], strict=True)}
-    return found
+        pairs |= {(one, int(other)): float(value) for other, value in zip(others[tells], part[tells], strict=True)}
+    return pairs
 
 
 def _rings(pairs: Iterable[tuple[int, int]]) -> list[tuple[int, ...]]:

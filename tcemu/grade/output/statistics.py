@@ -64,8 +64,8 @@ def rows(grades: Sequence[Grade]) -> list[Row]:
 
 def mistakes(grades: Sequence[Grade]) -> list[tuple[int, str, str]]:
     """How many students made which mistake in which exercise: (number, exercise, mistake), the most frequent first."""
-    found = Counter((mark.exercise, mark.mistake) for grade in grades for mark in grade.marks if mark.mistake)
-    return sorted(((number, *which) for which, number in found.items()), key=lambda each: (-each[0], *each[1:]))
+    counts = Counter((mark.exercise, mark.mistake) for grade in grades for mark in grade.marks if mark.mistake)
+    return sorted(((number, *which) for which, number in counts.items()), key=lambda each: (-each[0], *each[1:]))
 
 
 def spread(grades: Sequence[Grade]) -> list[tuple[str, int]]:
@@ -81,6 +81,6 @@ def spread(grades: Sequence[Grade]) -> list[tuple[str, int]]:
     return [(f"{step * part} to {step * (part + 1)} %", parts[part]) for part in range(_PARTS)]
 
 
-def unsolved(found: Sequence[Row]) -> list[Row]:
+def unsolved(every: Sequence[Row]) -> list[Row]:
     """The exercises that no student solved."""
-    return [row for row in found if not row.right]
+    return [row for row in every if not row.right]

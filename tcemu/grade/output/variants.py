@@ -23,7 +23,7 @@ _MOST = 2000
 #: An answer that is right for more than this part of the others is a common one: 0, 1, "even".
 _COMMON = 0.1
 #: Names that are listed for each answer.
-_TOLD = 3
+_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -46,15 +46,15 @@ def elsewhere(
     """
     handed = {each.student: each for each in submissions}
     students = sorted(grade.student for grade in grades)
-    left, found = _MOST, []
+    left, answers = _MOST, []
     for grade in sorted(grades, key=lambda grade: grade.student):
         for row, value in _wrong_literals(grade, handed.get(grade.student), course or installed()):
             others = [other for other in students if other != grade.student][: max(left, 0)]
             left -= len(others)
             right = [other for other in others if judged(row, value, other)]
             if right and len(right) <= max(1, _COMMON * len(others)):
-                found.append(Answer(grade.student, row.name, tuple(right[:_TOLD])))
-    return found
+                answers.append(Answer(grade.student, row.name, tuple(right[:_SHOWN])))
+    return answers
 
 
 def _wrong_literals(grade: Grade, submission: Submission | None, course: Catalogue) -> Iterator[tuple[Exercise, Any]]:
@@ -76,14 +76,14 @@ def literals(cells: Sequence[str]) -> Mapping[str, Any]:
     >>> literals(["a = 1", "b = np.array([1, 2], np.uint32)", "check(c=(3,))", "d = f()"])
     {'a': 1, 'b': [1, 2], 'c': (3,)}
     """
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     trees = [cell.tree for cell in parsed(cells) if cell.tree]
     for name, value in (pair for tree in trees for node in ast.walk(tree) for pair in _named(node)):
         try:
-            found[name] = ast.literal_eval(_inner(value))
+            values[name] = ast.literal_eval(_inner(value))
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             continue
-    return found
+    return values
 
 
 def _named(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:

@@ -160,7 +160,7 @@ class Packed(NamedTuple):
         """The same of y in a row."""
         return self._everywhere(lambda k: self.code.load(self.specials_y, k.up(2) + row, REAL, unit=4), k)
 
-    def given(self) -> list[Lanes]:
+    def initial(self) -> list[Lanes]:
         """The accumulators of each row, which do not change before `put`."""
         return [self.code.load(self.accumulators, row, WORDS, unit=64) for row in range(ROWS)]
 

@@ -50,12 +50,12 @@ def gather_table(words: Array) -> Array:
     """The table that picks these words."""
     twice = words.size % (2 * WIDTH) == 0 and np.array_equal(words[::2], words[1::2])
     once = words[::2] if twice else words
-    found = _network(once.reshape(-1, WIDTH)) if whole_vectors_of_words() and once.size % WIDTH == 0 else None
-    if not found:
+    network = _network(once.reshape(-1, WIDTH)) if whole_vectors_of_words() and once.size % WIDTH == 0 else None
+    if not network:
         return np.concatenate([_header(words.size, 0, 0), words])
-    units = len(found.starts) // found.together
-    header = _header(words.size, found.together, units, int(found.half.any()), int(twice))
-    return np.concatenate([header, found.half, found.stages, found.starts, found.targets])
+    units = len(network.starts) // network.together
+    header = _header(words.size, network.together, units, int(network.half.any()), int(twice))
+    return np.concatenate([header, network.half, network.stages, network.starts, network.targets])
 
 
 def is_network(table: Array) -> bool:
@@ -94,9 +94,9 @@ def half_of(words: Array) -> Array | None:
     if words.size % WIDTH:
         return None
     vectors = words.reshape(-1, WIDTH)
-    found: Array = vectors[0]
-    alike = (vectors == found + 2 * WIDTH * np.arange(len(vectors))[:, None]).all()
-    return found if alike and found[0] >= 0 and found[-1] < 2 * WIDTH else None
+    first: Array = vectors[0]
+    alike = (vectors == first + 2 * WIDTH * np.arange(len(vectors))[:, None]).all()
+    return first if alike and first[0] >= 0 and first[-1] < 2 * WIDTH else None
 
 
 def _network(picked: Array) -> _Network | None:
@@ -105,8 +105,8 @@ def _network(picked: Array) -> _Network | None:
     half = None if whole_vectors(used) else half_of(used)
     if half is None:
         return _of_whole(picked)
-    found = _of_whole(np.searchsorted(used, picked))
-    return found and found._replace(starts=[2 * start for start in found.starts], half=half)
+    network = _of_whole(np.searchsorted(used, picked))
+    return network and network._replace(starts=[2 * start for start in network.starts], half=half)
 
 
 def _of_whole(picked: Array) -> _Network | None:
@@ -252,9 +252,9 @@ def _merge(
 
 def halved(code: Code, words: Lanes, source: Any, place: Lanes, half: Lanes, taken: Lanes) -> Lanes:
     """Words, or if `half` is not 0, those that are taken of them and of the next vector, which is at a place."""
-    found = Variable(words)
-    code.branch(half, lambda: found.set(code.picked(words, code.load(source, place, WORDS, unit=4), taken)))
-    return found.get()
+    picked = Variable(words)
+    code.branch(half, lambda: picked.set(code.picked(words, code.load(source, place, WORDS, unit=4), taken)))
+    return picked.get()
 
 
 def _gather(code: Code, tiles: Lanes, words: Strided, table: Any, count: Lanes, into: Strided) -> None:

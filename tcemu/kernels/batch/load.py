@@ -36,17 +36,17 @@ LINE, RUN = 64, 4
 
 
 @merged
-def expect(prefetch, t, count, given, steps, to_d, step_d, blocks):  # type: ignore[no-untyped-def]
+def expect(prefetch, t, count, starts, steps, to_d, step_d, blocks):  # type: ignore[no-untyped-def]
     """Note in a record AHEAD what blocks fetch for the tiles from tile t on, while products need no memory.
 
     given and steps: see `addresses`; to_d and step_d: the same of the results. blocks: of a tile. Each block fetches a
     few lines: a processor that is asked for more than it can note at a time waits. It is worth a third of the time.
     """
     most = _note(prefetch.d, to_d + uint64(t * step_d), step_d, blocks)
-    most = max(most, _note(prefetch.x, given[0] + uint64(t * steps[0]), steps[0], blocks))
-    most = max(most, _note(prefetch.y, given[1] + uint64(t * steps[1]), steps[1], blocks))
-    most = max(most, _note(prefetch.c, given[2] + uint64(t * steps[2]), steps[2], blocks))
-    most = max(most, _note(prefetch.e, given[3] + uint64(t * steps[3]), steps[3], blocks))
+    most = max(most, _note(prefetch.x, starts[0] + uint64(t * steps[0]), steps[0], blocks))
+    most = max(most, _note(prefetch.y, starts[1] + uint64(t * steps[1]), steps[1], blocks))
+    most = max(most, _note(prefetch.c, starts[2] + uint64(t * steps[2]), steps[2], blocks))
+    most = max(most, _note(prefetch.e, starts[3] + uint64(t * steps[3]), steps[3], blocks))
     prefetch.runs = (most + RUN - 1) // RUN if t < count else 0
 
 
@@ -204,8 +204,8 @@ def store_results(tiles, plan, scratch, words, step):  # type: ignore[no-untyped
 @merged
 def addresses(x, y, c, e):  # type: ignore[no-untyped-def]
     """The addresses of the words of x, y, c and e (tiles, words), and the bytes of a tile."""
-    given = uint64(x.ctypes.data), uint64(y.ctypes.data), uint64(c.ctypes.data), uint64(e.ctypes.data)
-    return given, (4 * x.shape[1], 4 * y.shape[1], 4 * c.shape[1], 4 * e.shape[1])
+    starts = uint64(x.ctypes.data), uint64(y.ctypes.data), uint64(c.ctypes.data), uint64(e.ctypes.data)
+    return starts, (4 * x.shape[1], 4 * y.shape[1], 4 * c.shape[1], 4 * e.shape[1])
 
 
 @intrinsic
@@ -302,12 +302,12 @@ def mark(typingctx, codes, vectors, bad):  # type: ignore[no-untyped-def]
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         codes, vectors, bad = args
         code = vector_code(builder)
-        found = Variable(code.lanes(0))
+        hits = Variable(code.lanes(0))
         with code.each(vectors) as v:
             marked = code.lanes(1).up(code.load(codes, v, WORDS, unit=64))
-            found.set(found.get() | marked)
+            hits.set(hits.get() | marked)
             code.store(marked, codes, v, unit=64)
-        return code.any_bits(found.get() & code.short(code.number(bad)).everywhere())
+        return code.any_bits(hits.get() & code.short(code.number(bad)).everywhere())
 
     return types.int64(types.uint64, types.int64, types.int64), codegen
 
@@ -324,10 +324,10 @@ def finish(typingctx, running, vectors, kind):  # type: ignore[no-untyped-def]
         running, vectors, kind = args
         code = vector_code(builder)
 
-        def finish(found: Any) -> None:
+        def finish(value_of: Any) -> None:
             with code.each(vectors) as v:
                 bits = code.load(running, v, WORDS, unit=64)
-                code.store(found(bits), running, v, unit=64)
+                code.store(value_of(bits), running, v, unit=64)
 
         kind = code.number(kind)
         code.branch(kind, lambda: code.branch(kind - UNCHANGED, lambda: finish(_narrowed)), lambda: finish(clean))
@@ -392,5 +392,5 @@ def _narrowed(bits: Lanes) -> Lanes:
     normal = (normal + 0xFFF + (normal.down(13) & 1)).down(13).smaller(0x7C00)
     # Adding 0.5, whose last place is that of a subnormal float16, turns the number into that subnormal.
     tiny = (size.floats() + 0.5).bits() - 0x3F000000
-    found = size.compare("<", 0x38800000).choose(tiny, normal) | (bits.down(16) & 0x8000)
-    return size.compare(">", INFINITY).choose(bits & 0 | 0x7FFF, found)
+    half = size.compare("<", 0x38800000).choose(tiny, normal) | (bits.down(16) & 0x8000)
+    return size.compare(">", INFINITY).choose(bits & 0 | 0x7FFF, half)

@@ -33,13 +33,13 @@ from tcemu.kernels.sums.scaled import grouped_block
 
 
 @merged
-def _load(t, tiles, given, steps, plan, scratch):  # type: ignore[no-untyped-def]
+def _load(t, tiles, starts, steps, plan, scratch):  # type: ignore[no-untyped-def]
     """Load x, y and c of some tiles from tile t on; whether their metadata is legal. given: addresses of words."""
-    if not load_codes(tiles, given[3] + uint64(t * steps[3]), steps[3], plan, scratch):
+    if not load_codes(tiles, starts[3] + uint64(t * steps[3]), steps[3], plan, scratch):
         return False
-    at_x, at_y = given[0] + uint64(t * steps[0]), given[1] + uint64(t * steps[1])
+    at_x, at_y = starts[0] + uint64(t * steps[0]), starts[1] + uint64(t * steps[1])
     load_factors(tiles, at_x, at_y, steps, plan, scratch)
-    load_addends(tiles, given[2] + uint64(t * steps[2]), steps[2], plan, scratch)
+    load_addends(tiles, starts[2] + uint64(t * steps[2]), steps[2], plan, scratch)
     return True
 
 
@@ -84,13 +84,13 @@ def _multiply(tiles, plan, scratch, kind, work_address):  # type: ignore[no-unty
 def run_plainly(x, y, c, e, kind, plan_address, memory, d):  # type: ignore[no-untyped-def]
     """Sums of small integers, of bits, or of chains of multiply-adds; whether all metadata was legal."""
     scratch, plan = uint64(memory.ctypes.data), plan_at(uint64(plan_address))
-    work_address, (given, steps) = scratch + uint64(plan.scratch.work), addresses(x, y, c, e)
+    work_address, (starts, steps) = scratch + uint64(plan.scratch.work), addresses(x, y, c, e)
     work, to_d, step_d = work_at(work_address), uint64(d.ctypes.data), 4 * d.shape[1]
     for t in range(0, d.shape[0], plan.together):
         tiles = min(plan.together, d.shape[0] - t)
-        if not _load(t, tiles, given, steps, plan, scratch):
+        if not _load(t, tiles, starts, steps, plan, scratch):
             return False
-        expect(work.prefetch, t + tiles, d.shape[0], given, steps, to_d, step_d, plan.blocks)
+        expect(work.prefetch, t + tiles, d.shape[0], starts, steps, to_d, step_d, plan.blocks)
         _multiply(tiles, plan, scratch, kind, work_address)
         store_results(tiles, plan, scratch, to_d + uint64(t * step_d), step_d)
     return True
@@ -168,7 +168,7 @@ def run_grouped(x, y, c, e, scale_x, scale_y, plan_address, memory, d):  # type:
     scale_x and scale_y (tiles, scales): as `grouped_block` takes them.
     """
     scratch, plan = uint64(memory.ctypes.data), plan_at(uint64(plan_address))
-    work_address, (given, steps) = scratch + uint64(plan.scratch.work), addresses(x, y, c, e)
+    work_address, (starts, steps) = scratch + uint64(plan.scratch.work), addresses(x, y, c, e)
     work, to_d, step_d = work_at(work_address), uint64(d.ctypes.data), 4 * d.shape[1]
     scales_x, scales_y = uint64(scale_x.ctypes.data), uint64(scale_y.ctypes.data)
     work.scale_step_x, work.scale_step_y = 4 * scale_x.shape[1], 4 * scale_y.shape[1]
@@ -180,13 +180,13 @@ def run_grouped(x, y, c, e, scale_x, scale_y, plan_address, memory, d):  # type:
         work.scales_x = scales_x + uint64(t * work.scale_step_x)
         work.scales_y = scales_y + uint64(t * work.scale_step_y)
         if plan.quick:
-            if not load_codes(tiles, given[3] + uint64(t * steps[3]), steps[3], plan, scratch):
+            if not load_codes(tiles, starts[3] + uint64(t * steps[3]), steps[3], plan, scratch):
                 return False
-            at_x, at_y = given[0] + uint64(t * steps[0]), given[1] + uint64(t * steps[1])
+            at_x, at_y = starts[0] + uint64(t * steps[0]), starts[1] + uint64(t * steps[1])
             _all_values(tiles, at_x, at_y, steps, plan, scratch)
-            load_addends(tiles, given[2] + uint64(t * steps[2]), steps[2], plan, scratch)
+            load_addends(tiles, starts[2] + uint64(t * steps[2]), steps[2], plan, scratch)
         else:
-            if not _load(t, tiles, given, steps, plan, scratch):
+            if not _load(t, tiles, starts, steps, plan, scratch):
                 return False
             all_x, all_y = tiles * plan.x.vectors, tiles * plan.y.vectors
             value_y = work.packed + uint64(64 * all_x)
@@ -194,7 +194,7 @@ def run_grouped(x, y, c, e, scale_x, scale_y, plan_address, memory, d):  # type:
             in_x, in_y = scratch + uint64(plan.scratch.x), scratch + uint64(plan.scratch.y)
             unit = _packed(in_x, in_y, all_x, all_y, work.packed, value_y, rest, plan)
         widen_addends(tiles, plan, scratch)
-        expect(work.prefetch, t + tiles, d.shape[0], given, steps, to_d, step_d, plan.blocks)
+        expect(work.prefetch, t + tiles, d.shape[0], starts, steps, to_d, step_d, plan.blocks)
         _add_groups(plan, work_address, unit)
         store_results(tiles, plan, scratch, to_d + uint64(t * step_d), step_d)
     return True

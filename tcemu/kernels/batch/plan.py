@@ -32,20 +32,20 @@ class Parts:
     """Tables of words, one after another; each begins at a whole vector."""
 
     def __init__(self) -> None:
-        self._found: list[Array] = []
+        self._tables: list[Array] = []
         self.address = 0
 
     def add(self, table: Array) -> int:
         """Add a table; returns where it begins."""
-        begin = sum(each.size for each in self._found)
-        self._found.append(np.pad(table.ravel(), (0, whole(table.size) - table.size)))
+        begin = sum(each.size for each in self._tables)
+        self._tables.append(np.pad(table.ravel(), (0, whole(table.size) - table.size)))
         return begin
 
     def together(self) -> Array:
         """All of them as words."""
-        found = np.concatenate([*self._found, np.empty(0, np.int64)])
-        words = aligned(found.size, np.uint32)
-        words[...] = found
+        values = np.concatenate([*self._tables, np.empty(0, np.int64)])
+        words = aligned(values.size, np.uint32)
+        words[...] = values
         self.address = int(words.ctypes.data)
         return words
 
@@ -225,30 +225,30 @@ class BatchPlan:
     def _loads(self, x: Array, y: Array, c: Array) -> list[Load]:
         """How x, y, c and the metadata are loaded."""
         operands = (self.b, self.a) if self.along_n else (self.a, self.b)
-        found = [place.load(elements) for place, elements in zip((*operands, self.c), (x, y, c), strict=True)]
+        loads = [place.load(elements) for place, elements in zip((*operands, self.c), (x, y, c), strict=True)]
         if self.pruned is None:
-            return [*found, Load(_NOTHING, _NOTHING, _NOTHING, 0, 0, 0)]
+            return [*loads, Load(_NOTHING, _NOTHING, _NOTHING, 0, 0, 0)]
         codes = self.lanes[:, None] * self._chunks + np.arange(self._chunks)[:, None]
-        return [*found, Place(self.pruned.word, self.pruned.bit, CODES - 1).load(codes)]
+        return [*loads, Place(self.pruned.word, self.pruned.bit, CODES - 1).load(codes)]
 
     @cached_property
     def _made(self) -> tuple[Array, Array]:
         """The PLAN, and all its tables, which live as long."""
         x, y, c, where = self._elements()
-        parts, given = Parts(), self._loads(x, y, c)
+        parts, loads = Parts(), self._loads(x, y, c)
         plan = np.zeros(1, PLAN)
         for field, value in zip(RULE.names or (), self.rule_in_numbers, strict=True):
             plan["rule"][field] = value
         formats = self.formats[::-1] if self.along_n else self.formats
-        begin = [[parts.add(table) for table in load.tables] for load in given]
+        begin = [[parts.add(table) for table in load.tables] for load in loads]
         out = [gather_table(row) for row in where[self.d.elements].T]
         size = whole(max(map(len, out)))
         # networks of different lengths: the shorter are filled up
         of_results, *_ = [parts.add(np.pad(each, (0, size - len(each)))) for each in out]
-        above_sign = self._above(formats, given)
+        above_sign = self._above(formats, loads)
         of_above, of_spread = [parts.add(each) for each in above_sign], parts.add(self._spread)
         tables, start = parts.together(), parts.address
-        for name, load, places in zip("xyce", given, begin, strict=True):
+        for name, load, places in zip("xyce", loads, begin, strict=True):
             operand = plan[name]
             for field, place in zip(("gather", "source", "bits"), places, strict=True):
                 operand[field] = start + 4 * place
@@ -265,12 +265,12 @@ class BatchPlan:
         plan["addends"], plan["option"] = rule.addends, rule.option
         plan["illegal"] = self.pruned.illegal if self.pruned else 0
         plan["spread"], plan["spread_groups"] = start + 4 * of_spread, max(self._spread.size - WIDTH, 0) // SPREADS
-        plan["quick"], plan["few"] = self._is_quick(given), self.few_bits
+        plan["quick"], plan["few"] = self._is_quick(loads), self.few_bits
         plan["blocks"], plan["gather_words"] = len(self.lanes) * len(self.rows), gather_words_at()
         plan["pairs"] = self.products > 1
         if rule.kind == FUSED:
             with_functions(plan, scaled=rule.scaled, careful=not plan["quick"])
-        gathered = (*out, *(load.table for load in given))
+        gathered = (*out, *(load.table for load in loads))
         self._lay_out(plan, whole(max(int(table[0]) for table in gathered if table.size)))
         return plan, tables
 
@@ -294,16 +294,16 @@ class BatchPlan:
         products = self.longer.shape[1], len(self.sums), space(rule.fraction, self.in_order.shape[1], self.formats)
         return rule.fraction, rule.floor, rule.keep, rule.half, rule.join, *products
 
-    def _above(self, formats: Sequence[Sequence[int]], given: list[Load]) -> list[Array]:
+    def _above(self, formats: Sequence[Sequence[int]], loads: list[Load]) -> list[Array]:
         """How far up the elements of x and y are in their words, where `pack_words` is tried."""
-        if not self._is_quick(given) or self.rule.kind != FUSED:
+        if not self._is_quick(loads) or self.rule.kind != FUSED:
             return []
-        return [above(form) - load.bits for form, load in zip(formats, given[:2], strict=True)]
+        return [above(form) - load.bits for form, load in zip(formats, loads[:2], strict=True)]
 
-    def _is_quick(self, given: list[Load]) -> bool:
+    def _is_quick(self, loads: list[Load]) -> bool:
         """Whether `pack_words` is tried, or for groups `look_up`."""
-        simple = not self.lengthwise and all(load.mask and not load.flip for load in given[:2])
-        codes = all(load.mask == ENTRIES - 1 for load in given[:2])
+        simple = not self.lengthwise and all(load.mask and not load.flip for load in loads[:2])
+        codes = all(load.mask == ENTRIES - 1 for load in loads[:2])
         return simple and (self.rule.kind == FUSED or (self.rule.kind == GROUPED and codes))
 
     @property

@@ -115,23 +115,23 @@ def _multiply_tiles(plan_address, work_address):  # type: ignore[no-untyped-def]
     all_x, all_y, x, y = work.tiles * plan.x.vectors, work.tiles * plan.y.vectors, work.x, work.y
     value_x, word_x, sign_x, value_y, word_y, sign_y = packed_places(work.packed, all_x, all_y)
     form_x, form_y, rule = plan.x.format, plan.y.format, plan.rule
-    may_be_wide, found, base = rule.keep == 23 and not rule.half, int64(OUTSIDE), int64(0)
+    may_be_wide, seen, base = rule.keep == 23 and not rule.half, int64(OUTSIDE), int64(0)
     if not (may_be_wide and work.expected & WIDE):
         care = int64(work.expected & CARE)
         seen_x, seen_y = survey(x, form_x, all_x), survey(y, form_y, all_y)
         base = (seen_x >> PLACES) + (seen_y >> PLACES)
-        found = (seen_x | seen_y) >> 1 & (SPECIAL | OUTSIDE)
-        if not (found & OUTSIDE and seen_x & seen_y & SEARCHED):
-            found = pack(x, form_x, all_x, seen_x | care, value_x, word_x, int64(1))
-            found |= pack(y, form_y, all_y, seen_y | care, value_y, word_y, int64(0))
-    if found & OUTSIDE and may_be_wide:
-        found |= pack_wide(x, form_x, all_x, value_x, word_x, int64(1))
-        found |= pack_wide(y, form_y, all_y, value_y, word_y, int64(0))
-    if found & SPECIAL:
+        seen = (seen_x | seen_y) >> 1 & (SPECIAL | OUTSIDE)
+        if not (seen & OUTSIDE and seen_x & seen_y & SEARCHED):
+            seen = pack(x, form_x, all_x, seen_x | care, value_x, word_x, int64(1))
+            seen |= pack(y, form_y, all_y, seen_y | care, value_y, word_y, int64(0))
+    if seen & OUTSIDE and may_be_wide:
+        seen |= pack_wide(x, form_x, all_x, value_x, word_x, int64(1))
+        seen |= pack_wide(y, form_y, all_y, value_y, word_y, int64(0))
+    if seen & SPECIAL:
         pack_special(x, form_x, all_x, sign_x)
         pack_special(y, form_y, all_y, sign_y)
-    work.seen, work.base = found, base
-    if may_be_wide or not found & OUTSIDE:
+    work.seen, work.base = seen, base
+    if may_be_wide or not seen & OUTSIDE:
         call(plan.compute_chains, (plan_address, work_address))
 
 
@@ -160,9 +160,9 @@ class _Place:
 
     def _count(self, number: Variable, most: Lanes, step: Lanes) -> Lanes:
         """Add to a number, which becomes 0 when it reaches `most`; returns 1 if it does, else 0."""
-        found = number.get() + step
-        done = found.compare("==", most)
-        number.set(done.choose(found - most, found))
+        next_number = number.get() + step
+        done = next_number.compare("==", most)
+        number.set(done.choose(next_number - most, next_number))
         return done.choose(self._one, 0)
 
 
@@ -235,8 +235,10 @@ def short_block(typingctx, x, y, c, sums, depth, base):  # type: ignore[no-untyp
             for chain, part in zip(chains, added(code, operands, i * count, count), strict=True):
                 chain.set(added_toward_zero(chain.get(), part))
         power = (code.short(code.number(base)) + (2 * CENTRE + 127)).up(23).seen_as(REAL).everywhere()
-        found = [given.floats() + chain.get() * power for given, chain in zip(operands.given(), chains, strict=True)]
-        operands.put([each.compare("==", each).choose(each.bits(), code.lanes(QUIET)) for each in found])
+        results = [
+            initial.floats() + chain.get() * power for initial, chain in zip(operands.initial(), chains, strict=True)
+        ]
+        operands.put([each.compare("==", each).choose(each.bits(), code.lanes(QUIET)) for each in results])
         return context.get_dummy_value()
 
     return types.none(*[types.uint64] * 3, *[types.int64] * 3), codegen
@@ -344,11 +346,14 @@ def with_functions(plan: npt.NDArray[Any], *, scaled: bool, careful: bool) -> No
     Without `careful`, those are left out that only few tiles need: `run_fused` stops where it would call one.
     """
     pairs = bool(plan["pairs"])
-    usual = _pairs if pairs else _scaled_blocks if scaled else _plain_blocks
-    found = {"compute_chains": _compute_chains, "compute_blocks": usual}
+    blocks = _pairs if pairs else _scaled_blocks if scaled else _plain_blocks
+    functions = {"compute_chains": _compute_chains, "compute_blocks": blocks}
     if careful:
-        found |= {"compute_careful": _careful_pairs if pairs else _careful_blocks, "multiply_tiles": _multiply_tiles}
-    for name, function in found.items():
+        functions |= {
+            "compute_careful": _careful_pairs if pairs else _careful_blocks,
+            "multiply_tiles": _multiply_tiles,
+        }
+    for name, function in functions.items():
         plan[name] = address_of(function, uint64, uint64)
 
 
@@ -372,7 +377,7 @@ def run_fused(x, y, c, e, scale_x, scale_y, plan_address, memory, d, sharing, wa
     scratch, address = uint64(memory.ctypes.data), uint64(plan_address)
     plan = plan_at(address)
     work_address = scratch + uint64(plan.scratch.work)
-    work, (given, steps) = work_at(work_address), addresses(x, y, c, e)
+    work, (starts, steps) = work_at(work_address), addresses(x, y, c, e)
     to_d, step_d, count, together = uint64(d.ctypes.data), 4 * d.shape[1], d.shape[0], plan.together
     scales_x, scales_y = uint64(scale_x.ctypes.data), uint64(scale_y.ctypes.data)
     scaled = int64(1 if scale_x.shape[0] else 0)
@@ -393,12 +398,12 @@ def run_fused(x, y, c, e, scale_x, scale_y, plan_address, memory, d, sharing, wa
             work.tiles, work.steps = tiles, 1
             work.scales_x = scales_x + uint64(t * work.scale_step_x)
             work.scales_y = scales_y + uint64(t * work.scale_step_y)
-            at_x, at_y = given[0] + uint64(t * steps[0]), given[1] + uint64(t * steps[1])
-            expect(work.prefetch, t + tiles, stop, given, steps, to_d, step_d, plan.blocks)
-            if not load_codes(tiles, given[3] + uint64(t * steps[3]), steps[3], plan, scratch):
+            at_x, at_y = starts[0] + uint64(t * steps[0]), starts[1] + uint64(t * steps[1])
+            expect(work.prefetch, t + tiles, stop, starts, steps, to_d, step_d, plan.blocks)
+            if not load_codes(tiles, starts[3] + uint64(t * steps[3]), steps[3], plan, scratch):
                 leave(shares, t)
                 break
-            load_addends(tiles, given[2] + uint64(t * steps[2]), steps[2], plan, scratch)
+            load_addends(tiles, starts[2] + uint64(t * steps[2]), steps[2], plan, scratch)
             widen_addends(tiles, plan, scratch)
             if t >= later and load_quickly(tiles, at_x, at_y, steps, plan, scratch, bare):
                 work.seen, work.base = bare, plan.x.start + plan.y.start

@@ -102,8 +102,8 @@ class Code:
         """Fetch the line of the cache that is `index` times `unit` bytes after an address."""
         place = self._pointer(address, BYTE, index, unit)
         kind = ir.FunctionType(ir.VoidType(), [place.type, *[WORD] * 3])
-        found = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.prefetch.p0")
-        self.builder.call(found, [place, *(ir.Constant(WORD, option) for option in (0, 3, 1))])
+        prefetch = cgutils.get_or_insert_function(self.builder.module, kind, "llvm.prefetch.p0")
+        self.builder.call(prefetch, [place, *(ir.Constant(WORD, option) for option in (0, 3, 1))])
 
     def signed(self, number: Lanes) -> Lanes:
         """A signed 32-bit number in 64 bits."""
@@ -117,25 +117,25 @@ class Code:
         """`any_set` as a 64-bit number."""
         return self.builder.zext(self.any_set(mask), LONG)
 
-    def any_bits(self, found: Lanes) -> Any:
+    def any_bits(self, lanes: Lanes) -> Any:
         """The bits that are set in any of the lanes, as a 64-bit number."""
-        return self.wide(self._together(found, lambda low, high: low | high)).value
+        return self.wide(self._together(lanes, lambda low, high: low | high)).value
 
-    def first(self, found: Lanes) -> Lanes:
+    def first(self, lanes: Lanes) -> Lanes:
         """The first of the lanes."""
-        return Lanes(self.builder, self.builder.extract_element(found.value, ir.Constant(WORD, 0)))
+        return Lanes(self.builder, self.builder.extract_element(lanes.value, ir.Constant(WORD, 0)))
 
-    def largest(self, found: Lanes) -> Lanes:
+    def largest(self, lanes: Lanes) -> Lanes:
         """The largest of the lanes."""
-        return self._together(found, lambda low, high: low.larger(high))
+        return self._together(lanes, lambda low, high: low.larger(high))
 
-    def _together(self, found: Lanes, join: Callable[[Lanes, Lanes], Lanes]) -> Lanes:
+    def _together(self, lanes: Lanes, join: Callable[[Lanes, Lanes], Lanes]) -> Lanes:
         """Combine all lanes into one number, by joining one half with the other again and again."""
-        width = found.type.count
+        width = lanes.type.count
         while width > 1:
             width //= 2
-            found = join(found.shuffled(list(range(width))), found.shuffled(list(range(width, 2 * width))))
-        return self.first(found)
+            lanes = join(lanes.shuffled(list(range(width))), lanes.shuffled(list(range(width, 2 * width))))
+        return self.first(lanes)
 
     def gather(self, address: Any, indices: Lanes) -> Lanes:
         """The 32-bit words at an address, by the indices in the lanes."""
@@ -148,16 +148,16 @@ class Code:
         base = Lanes(self.builder, address).everywhere(count).value
         mask = ir.VectorType(ir.IntType(1), count)
         kind = ir.FunctionType(words, [places, WORD, mask, words])
-        found = cgutils.get_or_insert_function(self.builder.module, kind, f"llvm.masked.gather.v{count}i32.v{count}p0")
+        gather = cgutils.get_or_insert_function(self.builder.module, kind, f"llvm.masked.gather.v{count}i32.v{count}p0")
         at = self.builder.inttoptr(self.builder.add(base, far), places)
         every, none = ir.Constant(mask, [1] * count), ir.Constant(words, ir.Undefined)
-        return Lanes(self.builder, self.builder.call(found, [at, ir.Constant(WORD, 4), every, none]))
+        return Lanes(self.builder, self.builder.call(gather, [at, ir.Constant(WORD, 4), every, none]))
 
     def _gather_words(self, address: Any, indices: Lanes) -> Lanes:
         """The same in one instruction of the processor, which LLVM does not choose for computed addresses."""
         none, every = ir.Constant(WORDS, [0] * WIDTH), ir.Constant(ir.VectorType(ir.IntType(1), WIDTH), [1] * WIDTH)
-        given = [none, self.builder.inttoptr(address, BYTE.as_pointer()), indices, every, ir.Constant(WORD, 4)]
-        return called(self.builder, "llvm.x86.avx512.mask.gather.dpi.512", WORDS, given)
+        operands = [none, self.builder.inttoptr(address, BYTE.as_pointer()), indices, every, ir.Constant(WORD, 4)]
+        return called(self.builder, "llvm.x86.avx512.mask.gather.dpi.512", WORDS, operands)
 
     def picked(self, low: Lanes, high: Lanes, indices: Lanes) -> Lanes:
         """Words of two vectors, by the indices in the lanes: from 16 on they are in `high`. See `permutes_words`."""
@@ -168,23 +168,23 @@ class Code:
     def _picked_in_halves(self, vectors: list[Lanes], indices: Lanes) -> Lanes:
         """The same by AVX2, whose permutations take eight words."""
         halves = [half for vector in vectors for half in _halves(vector)]
-        found = []
+        picked_lanes = []
         for some in _halves(indices):
             picked = [called(self.builder, "llvm.x86.avx2.permd", some.type, [half, some]) for half in halves]
             which = some.down(3)
             for number, words in enumerate(picked[1:], 1):
                 picked[0] = which.compare("==", number).choose(words, picked[0])
-            found.append(picked[0])
-        return found[0].joined(found[1], list(range(WIDTH)))
+            picked_lanes.append(picked[0])
+        return picked_lanes[0].joined(picked_lanes[1], list(range(WIDTH)))
 
     @contextmanager
     def loop(self, start: Any, stop: Any, *, unrolled: bool = True) -> Iterator[Lanes]:
         """A loop over the numbers from `start` to `stop` - 1. LLVM may repeat its body if it is `unrolled`."""
         ends = [each.value if isinstance(each, Lanes) else ir.Constant(LONG, each) for each in (start, stop)]
-        with cgutils.for_range(self.builder, ends[1], start=ends[0], intp=LONG) as found:
-            yield Lanes(self.builder, found.index)
+        with cgutils.for_range(self.builder, ends[1], start=ends[0], intp=LONG) as counted:
+            yield Lanes(self.builder, counted.index)
         if not unrolled:
-            _, end_of_body = found.index.incomings[-1]
+            _, end_of_body = counted.index.incomings[-1]
             end_of_body.terminator.set_metadata("llvm.loop", _not_unrolled(self.builder.module))
 
     def each(self, count: Any) -> AbstractContextManager[Lanes]:
@@ -220,9 +220,9 @@ def vector_code(builder: Any) -> Code:
 
 def _not_unrolled(module: Any) -> Any:
     """Metadata that tells LLVM not to unroll a loop. Its first operand is itself, so that no two loops share it."""
-    found = ir.MDValue(module, [module.add_metadata(["llvm.loop.unroll.disable"])], name=str(len(module.metadata)))
-    found.operands = (found, *found.operands)
-    return found
+    node = ir.MDValue(module, [module.add_metadata(["llvm.loop.unroll.disable"])], name=str(len(module.metadata)))
+    node.operands = (node, *node.operands)
+    return node
 
 
 class Strided(NamedTuple):
@@ -276,9 +276,9 @@ def call(typingctx, address, numbers):  # type: ignore[no-untyped-def]
     """Call the function at an address with a tuple of 64-bit numbers; see `address_of`."""
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        given = cgutils.unpack_tuple(builder, args[1])
-        kind = ir.FunctionType(ir.VoidType(), [_LONG] * len(given))
-        builder.call(builder.inttoptr(args[0], kind.as_pointer()), given)
+        arguments = cgutils.unpack_tuple(builder, args[1])
+        kind = ir.FunctionType(ir.VoidType(), [_LONG] * len(arguments))
+        builder.call(builder.inttoptr(args[0], kind.as_pointer()), arguments)
         return context.get_dummy_value()
 
     return types.void(address, numbers), codegen
@@ -318,8 +318,8 @@ def record_at(dtype: np.dtype[Any]) -> Any:
 def address_of(function: Any, *kinds: Any) -> int:
     """The address of a compiled function of 64-bit numbers, of these types, that returns nothing."""
     function.compile(types.void(*kinds).args)
-    found = function.overloads[kinds]
-    return int(found.library.get_pointer_to_function(found.fndesc.llvm_cfunc_wrapper_name))
+    compiled = function.overloads[kinds]
+    return int(compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name))
 
 
 @intrinsic
@@ -342,11 +342,11 @@ def round_as(typingctx, mode):  # type: ignore[no-untyped-def]
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         word = ir.IntType(32)
-        found = cgutils.get_or_insert_function(
+        function = cgutils.get_or_insert_function(
             builder.module, ir.FunctionType(ir.VoidType(), [word]), "llvm.set.rounding"
         )
         number = builder.xor(builder.trunc(args[0], word), ir.Constant(word, 1))  # LLVM's: 1, 0, 3, 2
-        builder.call(found, [number])
+        builder.call(function, [number])
         return context.get_dummy_value()
 
     return types.none(types.int64), codegen

@@ -214,22 +214,22 @@ class Lanes:
 
     def converted_toward_zero(self) -> Lanes:
         """Integers as floats, toward zero. AVX-512 only: the rounding is a part of the instruction there."""
-        given = [self, ir.Constant(WORD, TOWARD_ZERO)]
-        return called(self.builder, "llvm.x86.avx512.sitofp.round.v16f32.v16i32", REALS, given)
+        operands = [self, ir.Constant(WORD, TOWARD_ZERO)]
+        return called(self.builder, "llvm.x86.avx512.sitofp.round.v16f32.v16i32", REALS, operands)
 
     def plus_toward_zero(self, other: Lanes) -> Lanes:
         """The sum of floats, toward zero. AVX-512 only, as `converted_toward_zero`."""
-        given = [self, other, ir.Constant(WORD, TOWARD_ZERO)]
-        return called(self.builder, "llvm.x86.avx512.add.ps.512", REALS, given)
+        operands = [self, other, ir.Constant(WORD, TOWARD_ZERO)]
+        return called(self.builder, "llvm.x86.avx512.add.ps.512", REALS, operands)
 
     def times_power(self, exponents: Lanes) -> Lanes:
         """Floats times 2^exponents, integers of any size, to nearest. AVX-512 only, as `converted_toward_zero`.
 
         A subnormal number before or after takes some processors a hundred times as long.
         """
-        given = [self, exponents.converted(), ir.Constant(REALS, ir.Undefined), ir.Constant(SHORT, -1)]
-        given.append(ir.Constant(WORD, _TO_NEAREST))
-        return called(self.builder, "llvm.x86.avx512.mask.scalef.ps.512", REALS, given)
+        operands = [self, exponents.converted(), ir.Constant(REALS, ir.Undefined), ir.Constant(SHORT, -1)]
+        operands.append(ir.Constant(WORD, _TO_NEAREST))
+        return called(self.builder, "llvm.x86.avx512.mask.scalef.ps.512", REALS, operands)
 
     def converted_unsigned(self) -> Lanes:
         """Unsigned integers as floats, to nearest."""
@@ -283,8 +283,8 @@ class Lanes:
         return Lanes(self.builder, self.builder.shuffle_vector(self.value, other.value, mask))
 
 
-def called(builder: Any, name: str, result: Any, given: Sequence[Any]) -> Lanes:
+def called(builder: Any, name: str, result: Any, operands: Sequence[Any]) -> Lanes:
     """The result of a function of LLVM or of the processor, for vectors or LLVM's values."""
-    values = [each.value if isinstance(each, Lanes) else each for each in given]
+    values = [each.value if isinstance(each, Lanes) else each for each in operands]
     kind = ir.FunctionType(result, [value.type for value in values])
     return Lanes(builder, builder.call(cgutils.get_or_insert_function(builder.module, kind, name), values))

@@ -48,8 +48,8 @@ def sources() -> list[Path]:
 @cache
 def stamp() -> tuple[tuple[str, float, int], ...]:
     """Name, time and size of each source of the kernels, in sub-rooms too: the cache key of all that is compiled."""
-    found = [(path.relative_to(_PACKAGE).as_posix(), path.stat()) for path in sources()]
-    return tuple((name, each.st_mtime, each.st_size) for name, each in found)
+    stats = [(path.relative_to(_PACKAGE).as_posix(), path.stat()) for path in sources()]
+    return tuple((name, each.st_mtime, each.st_size) for name, each in stats)
 
 
 class _SharedCache(FunctionCache):  # type: ignore[misc] # numba is untyped here
@@ -69,16 +69,16 @@ class _SharedCache(FunctionCache):  # type: ignore[misc] # numba is untyped here
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The function compiled for a signature; None if the caller has to compile it."""
-        found = self._stored(sig, target_context)
-        if found is None:
+        stored = self._stored(sig, target_context)
+        if stored is None:
             self._impl.locator.ensure_cache_path()
             self._lock = FileLock(self._lock_file, timeout=_PATIENCE)  # this process's: a fork does not inherit a lock
             with suppress(Timeout, OSError, NotImplementedError):  # without locks, each process compiles for itself
                 self._lock.acquire()
-            found = self._stored(sig, target_context)
-            if found is not None:
+            stored = self._stored(sig, target_context)
+            if stored is not None:
                 self._release()
-        return found
+        return stored
 
     def _release(self) -> None:
         lock, self._lock = self._lock, None

@@ -26,19 +26,19 @@ def misplaced(addresses, count, align, size):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def repeated(addresses, size, unit, found):  # type: ignore[no-untyped-def]
+def repeated(addresses, size, unit, flags):  # type: ignore[no-untyped-def]
     """found[w]: whether two addresses of a warp are equal; all are multiples of `unit` inside `size`."""
     last = np.full(size // unit + 1, -1, np.int64)
     for w in range(addresses.shape[0]):
-        found[w] = False
+        flags[w] = False
         for i in range(addresses.shape[1]):
             place = addresses[w, i] // unit
-            found[w] |= last[place] == w
+            flags[w] |= last[place] == w
             last[place] = w
 
 
 @njit(cache=True, nogil=True)
-def units(addresses, shift, found):  # type: ignore[no-untyped-def]
+def units(addresses, shift, numbers):  # type: ignore[no-untyped-def]
     """found[i, 0] = the number of the unit of 1 << `shift` bytes at addresses[i]; there is at least one address.
 
     Return a number that is nonzero if any address is not a multiple of that, the least address, and the greatest.
@@ -47,7 +47,7 @@ def units(addresses, shift, found):  # type: ignore[no-untyped-def]
     for i in range(addresses.size):
         at = addresses[i]
         together, low, high = together | at, min(low, at), max(high, at)
-        found[i, 0] = at >> shift
+        numbers[i, 0] = at >> shift
     return together & ((1 << shift) - 1), low, high
 
 
@@ -87,13 +87,13 @@ def reach(taken: Array) -> int:
     return int(taken.max(initial=-1)) + 1
 
 
-def check_words(dtype: type[np.generic], reaches: Sequence[int], given: Sequence[Array]) -> None:
+def check_words(dtype: type[np.generic], reaches: Sequence[int], arrays: Sequence[Array]) -> None:
     """Raise ValueError unless each operand (tiles, words) has as many contiguous words as its reach.
 
     Some kernels read by address. A mistake of their caller must not read what is not ours, or write there.
     """
     kind = np.dtype(dtype)
-    for words, least in zip(given, reaches, strict=True):
+    for words, least in zip(arrays, reaches, strict=True):
         if words.dtype != kind or words.shape[1] < least or not words.flags.c_contiguous:
             raise ValueError(
                 f"a tile has {least} words, contiguous {dtype.__name__}; got {words.dtype} of shape {words.shape}"

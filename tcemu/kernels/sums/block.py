@@ -102,14 +102,14 @@ class Chain:
 
     def _begin(self) -> list[Variable]:
         """The accumulators as they are at first, or zeros if the chain is added to them."""
-        found = [Variable(each) for each in self.operands.given()]
+        variables = [Variable(each) for each in self.operands.initial()]
 
         def start_from_zero() -> None:
-            for running in found:
+            for running in variables:
                 running.set(self.code.lanes(0))
 
         self.code.branch(self.join, start_from_zero)
-        return found
+        return variables
 
     def _clean(self, numbers: list[Variable]) -> None:
         for each in numbers:
@@ -275,10 +275,10 @@ class Chain:
 
     def _join(self) -> None:
         """c plus the result of the chain: the format's ordinary addition, rounded to nearest even."""
-        given = [Variable(each) for each in self.operands.given()]
+        initial = [Variable(each) for each in self.operands.initial()]
         # The sum of two -0 is -0; a float32 chain never leaves one.
-        self.code.branch(self.half, lambda: self._clean(given))
-        for c, running in zip(given, self.running, strict=True):
+        self.code.branch(self.half, lambda: self._clean(initial))
+        for c, running in zip(initial, self.running, strict=True):
             x = Variable(c.get().floats() + running.get().floats())
 
             def to_half(x: Variable = x) -> None:
@@ -286,8 +286,8 @@ class Chain:
                 x.set(to_float16(x.get()))
 
             self.code.branch(self.half, to_half)
-            found = x.get()
-            running.set(found.compare("==", found).choose(found.bits(), QUIET))
+            sums = x.get()
+            running.set(sums.compare("==", sums).choose(sums.bits(), QUIET))
 
 
 # --------------------------------------------------------------------------------------------------- simple sums
@@ -305,9 +305,9 @@ def is_simple(chain: Chain) -> Lanes:
     outside = Variable(code.number(code.number_of_any(apart.compare(">", chain.reach, unsigned=True))))
 
     def look_again() -> None:
-        found = [(size - chain.least).compare(">", chain.reach, unsigned=True) for size in sizes]
-        found = [each.both(size.compare("!=", 0)) for each, size in zip(found, sizes, strict=True)]
-        outside.set(code.number(code.number_of_any(reduce(Lanes.either, found))))
+        far = [(size - chain.least).compare(">", chain.reach, unsigned=True) for size in sizes]
+        far = [each.both(size.compare("!=", 0)) for each, size in zip(far, sizes, strict=True)]
+        outside.set(code.number(code.number_of_any(reduce(Lanes.either, far))))
 
     code.branch(outside.get(), look_again)
     return outside.get().compare("==", 0).both(chain.may_be_simple)

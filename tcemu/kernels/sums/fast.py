@@ -33,15 +33,15 @@ def add_sum(chain: Chain, first: Lanes) -> None:
 
 def _own_exponents(chain: Chain) -> list[Variable]:
     """The exponents of accumulators: a float16 subnormal has that of the smallest normal number."""
-    found = [Variable(bits & INFINITY) for bits in chain.accumulators()]
+    exponents = [Variable(bits & INFINITY) for bits in chain.accumulators()]
 
     def raised() -> None:
-        for each in found:
+        for each in exponents:
             own = each.get()
             each.set(own.compare(">", 0).choose(own.larger((127 - 14) << 23), 0))
 
     chain.code.branch(chain.half, raised)
-    return found
+    return exponents
 
 
 def _put_toward_zero(chain: Chain, totals: list[SignedSum], powers: list[Lanes], passes: list[Lanes]) -> None:
@@ -49,8 +49,8 @@ def _put_toward_zero(chain: Chain, totals: list[SignedSum], powers: list[Lanes],
 
     def put(values: list[Lanes]) -> None:
         for running, value, power, passing in zip(chain.running, values, powers, passes, strict=True):
-            found = passing.choose(running.get(), (value * power).bits())
-            running.set(found & chain.mask)
+            sums = passing.choose(running.get(), (value * power).bits())
+            running.set(sums & chain.mask)
 
     chain.with_floats(totals, put)
 
@@ -60,7 +60,7 @@ def _put_to_nearest(chain: Chain, totals: list[SignedSum], powers: list[Lanes], 
 
     def put(values: list[Lanes]) -> None:
         for running, value, power, passing in zip(chain.running, values, powers, passes, strict=True):
-            found = to_float16(value * power) + 0.0  # no sum is -0
-            running.set(passing.choose(running.get(), found.bits()))
+            sums = to_float16(value * power) + 0.0  # no sum is -0
+            running.set(passing.choose(running.get(), sums.bits()))
 
     chain.with_floats(totals, put, odd=True)

@@ -73,8 +73,8 @@ class _Survey(Elements):
         outside = (lowest - start).compare("<", 0).either((highest - start).compare(">", SPAN))
         special = code.largest(tops.get()) - code.first(self.limit)
         special = special.compare(">=", 0)
-        found = special.choose(code.word(SPECIAL), 0) | outside.choose(code.word(OUTSIDE), 0)
-        return start.up(PLACES) | found.up(1) | special.either(outside).choose(code.word(1), 0) | SEARCHED
+        flags = special.choose(code.word(SPECIAL), 0) | outside.choose(code.word(OUTSIDE), 0)
+        return start.up(PLACES) | flags.up(1) | special.either(outside).choose(code.word(1), 0) | SEARCHED
 
     def _power(self, magnitude: Lanes) -> Lanes:
         """The exponent of a magnitude."""
@@ -100,11 +100,11 @@ class _Pack(Elements):
     """The loops that pack elements: one for finite numbers in the window, one for all."""
 
     def __init__(self, code: Code, args: Any) -> None:
-        patterns, form, count, found, self.value, self.out, self.fourfold = args
+        patterns, form, count, seen, self.value, self.out, self.fourfold = args
         super().__init__(code, patterns, form)
         self.count, self.normal = code.number(count), self.normalised.compare("!=", 0).everywhere()
-        found = code.short(code.number(found))
-        self.care, first = found & 1, found.signed_down(PLACES)
+        seen = code.short(code.number(seen))
+        self.care, first = seen & 1, seen.signed_down(PLACES)
         hidden = code.word(1).up(self.fraction)
         self.low, self.hidden, self.lowest = (each.everywhere() for each in (hidden - 1, hidden, first + self.bias))
         self.sign = (code.word(31) - self.exponent - self.fraction).everywhere()
@@ -114,20 +114,20 @@ class _Pack(Elements):
 
     def emit(self) -> Any:
         """Emit the loops; return what they found, as `pack` does."""
-        found = Variable(self.code.lanes(0))
-        self.code.branch(self.care, lambda: found.set(self._all()), lambda: found.set(self._finite()))
-        return self.code.any_bits(found.get())
+        flags = Variable(self.code.lanes(0))
+        self.code.branch(self.care, lambda: flags.set(self._all()), lambda: flags.set(self._finite()))
+        return self.code.any_bits(flags.get())
 
     # ---------------------------------------------------------------------------------------- finite, in the window
 
     def _finite(self) -> Lanes:
         """Pack everything as if it were finite; if it is not, begin again with care."""
-        tops, found = Variable(self.code.lanes(0)), Variable(self.code.lanes(0))
+        tops, flags = Variable(self.code.lanes(0)), Variable(self.code.lanes(0))
         with self.code.each(self.count) as i:
             tops.set(self._simply(i).larger(tops.get()))
         special = self.code.any_set(tops.get().compare(">=", self.limit))
-        self.code.branch(special, lambda: found.set(self._all()))
-        return found.get()
+        self.code.branch(special, lambda: flags.set(self._all()))
+        return flags.get()
 
     def _simply(self, i: Lanes) -> Lanes:
         """Pack one vector; returns the magnitudes."""
@@ -183,12 +183,11 @@ class _Pack(Elements):
 
 
 @intrinsic
-def pack(typingctx, patterns, form, count, found, value, exponent, fourfold):  # type: ignore[no-untyped-def]
-    """Pack `count` times 16 patterns of a FORMAT; all but count, found and fourfold are addresses.
+def pack(typingctx, patterns, form, count, seen, value, exponent, fourfold):  # type: ignore[no-untyped-def]
+    """Pack `count` times 16 patterns of a FORMAT; all but count, seen and fourfold are addresses.
 
-    found: what `survey`
-    has found. value: float32, scaled by 2^-(start + CENTRE). exponent: bytes relative to `start`; with `fourfold`, each
-    four times.
+    seen: what `survey` has seen. value: float32, scaled by 2^-(start + CENTRE). exponent: bytes relative
+    to `start`; with `fourfold`, each four times.
 
     Returns SPECIAL if any element is NaN or infinite, plus OUTSIDE if any is outside the window; both count as zeros.
     """
@@ -314,8 +313,8 @@ class Packer(Elements):
         x, power = Variable(moved + self.base), Variable(double)
 
         def again() -> None:
-            found, exponent = self._with_zeros(moved, double)
-            x.set(found)
+            value, exponent = self._with_zeros(moved, double)
+            x.set(value)
             power.set(exponent)
 
         code.branch(code.any_set((double - self.least).compare(">=", self.span, unsigned=True)), again)
@@ -348,17 +347,17 @@ def pack_words(typingctx, tiles, words, step, operand, few, value, exponent, fou
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         tiles, words, step, operand, few, value, exponent, fourfold, bare = args
         code = vector_code(builder)
-        given = Fields(code, operand, OPERAND)
-        packer, words = Packer(code, given.format, given.start), Strided(words, code.number(step))
-        vectors, source, above = given.loaded, given.source.value, given.above.value
+        elements = Fields(code, operand, OPERAND)
+        packer, words = Packer(code, elements.format, elements.start), Strided(words, code.number(step))
+        vectors, source, above = elements.loaded, elements.source.value, elements.above.value
 
         def each(packed: Callable[[Lanes], PackedVector]) -> None:
             with code.each(vectors) as v:
                 picked, up = code.wide(code.load(source, v, WORD, unit=4)), code.load(above, v, WORDS, unit=64)
                 with code.loop(0, code.number(tiles)) as t:
-                    found, at = packed(code.load(words.of(t), picked, WORDS, unit=64).up(up)), t * vectors + v
-                    code.store(found.value, value, at, unit=64)
-                    stored = lambda found=found, at=at: found.exponents().store(exponent, at, fourfold)  # noqa: E731
+                    vector, at = packed(code.load(words.of(t), picked, WORDS, unit=64).up(up)), t * vectors + v
+                    code.store(vector.value, value, at, unit=64)
+                    stored = lambda vector=vector, at=at: vector.exponents().store(exponent, at, fourfold)  # noqa: E731
                     code.branch(bare, lambda: None, stored)
 
         def each_of_few_bits() -> None:

@@ -62,8 +62,8 @@ def clean(bits: Lanes) -> Lanes:
 
 def converted_to_odd(whole: Lanes) -> Lanes:
     """Integers as floats, like `SignedSum.to_odd`. AVX-512 only."""
-    found = whole.converted_toward_zero()
-    return found.truncated().compare("!=", whole).choose(found.bits() | 1, found.bits()).floats()
+    rounded = whole.converted_toward_zero()
+    return rounded.truncated().compare("!=", whole).choose(rounded.bits() | 1, rounded.bits()).floats()
 
 
 def to_float16(x: Lanes) -> Lanes:

@@ -60,8 +60,8 @@ def add_sum(chain: Chain, first: Lanes) -> None:
     """Compute any sum."""
     most = []
     for field, scale in zip(chain.peaks(first), chain.scales, strict=True):
-        found = field.down(23) - 127 + scale.get()
-        most.append(field.compare("==", 0).choose(chain.floor, found).larger(chain.floor))
+        exponent = field.down(23) - 127 + scale.get()
+        most.append(field.compare("==", 0).choose(chain.floor, exponent).larger(chain.floor))
     raised, terms, tiny = chain.addends(most)
     # Outside these bounds all products vanish, or are zero.
     powers = (up + scale.get() + chain.base + 2 * CENTRE for up, scale in zip(raised, chain.scales, strict=True))
@@ -114,8 +114,8 @@ def _add_short(chain: Chain, exponents: list[Lanes]) -> None:
     products = added(code, chain.operands, code.long(0), chain.depth)
     for running, scale, e, product in zip(chain.running, chain.scales, exponents, products, strict=True):
         bits, moved = running.get(), scale.get().up(23)
-        given = (bits & ~SIGN).compare("==", 0).choose(code.lanes(0), bits - moved)
-        term = (given.floats() * (chain.scale - e).floats()).truncated().converted()
+        addend = (bits & ~SIGN).compare("==", 0).choose(code.lanes(0), bits - moved)
+        term = (addend.floats() * (chain.scale - e).floats()).truncated().converted()
         total = added_toward_zero(product * (chain.top + (127 << 23) - e).floats(), term)
         result = (total * (e - chain.unit).floats()).bits()
         running.set(result.compare("==", 0).choose(result, result + moved))
@@ -219,9 +219,9 @@ def _cut_off(value: Lanes) -> Lanes:
     normal = tiny.choose(kept.seen_as(LONGS) & 0, kept.seen_as(LONGS)).seen_as(DOUBLES).as_reals().bits()
     # A subnormal's pattern counts its last places.
     places = tiny.choose(size, size & 0).seen_as(DOUBLES) * 2.0**149
-    found = normal | places.truncated()
-    negative = value.compare("<", 0.0).choose(found & 0 | SIGN, found & 0)
-    return found.compare("==", 0).choose(found, found | negative)
+    cut = normal | places.truncated()
+    negative = value.compare("<", 0.0).choose(cut & 0 | SIGN, cut & 0)
+    return cut.compare("==", 0).choose(cut, cut | negative)
 
 
 @intrinsic
@@ -245,9 +245,9 @@ def grouped_block(  # type: ignore[no-untyped-def]
 @njit(cache=True, nogil=True)
 def looked_up(patterns, order, table):  # type: ignore[no-untyped-def]
     """Scales (tiles, scales) of patterns in an order: entries of a table, which has one for each pattern."""
-    found = np.empty((patterns.shape[0], order.size), table.dtype)
+    values = np.empty((patterns.shape[0], order.size), table.dtype)
     # unsigned: a negative index would count from the end, and checking for one costs more than the entry
     for t in range(np.uint64(patterns.shape[0])):
         for i in range(np.uint64(order.size)):
-            found[t, i] = table[patterns[t, np.uint64(order[i])]]
-    return found
+            values[t, i] = table[patterns[t, np.uint64(order[i])]]
+    return values

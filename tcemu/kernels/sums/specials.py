@@ -32,10 +32,10 @@ def look(chain: Chain, first: Lanes, marks: list[Variable]) -> None:
         with chain.code.loop(0, chain.depth) as k:
             x = chain.operands.special_x(first + k)
             for row, so_far in enumerate(sums):
-                found = x.exactly_times_plus(chain.operands.special_y(first + k, row), so_far.get())
+                total = x.exactly_times_plus(chain.operands.special_y(first + k, row), so_far.get())
                 if stored_only:
-                    found = x.compare("!=", 2.0, unordered=True).choose(found, so_far.get())
-                so_far.set(found)
+                    total = x.compare("!=", 2.0, unordered=True).choose(total, so_far.get())
+                so_far.set(total)
 
     chain.code.branch(pruned.get(), lambda: add(stored_only=True), lambda: add(stored_only=False))
     for mark, total in zip(marks, sums, strict=True):
@@ -47,8 +47,8 @@ def look(chain: Chain, first: Lanes, marks: list[Variable]) -> None:
 def put_right(chain: Chain, marks: list[Variable]) -> None:
     """Replace the accumulators of sums that `look` has found to be infinite or NaN."""
     for mark, running in zip(marks, chain.running, strict=True):
-        found = mark.get()
-        running.set(found.compare("==", 0).choose(running.get(), found))
+        special = mark.get()
+        running.set(special.compare("==", 0).choose(running.get(), special))
 
 
 class _PackSpecial(Elements):

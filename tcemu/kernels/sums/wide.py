@@ -95,12 +95,12 @@ class _PackWide(Elements):
             x = ((magnitude & low) | field.compare("==", 0).choose(code.lanes(0), hidden)).converted() * unit
             x = x.bits() | (pattern.up(sign) & SIGN)
             code.store(out.choose(code.lanes(0), x), value, i, unit=64)
-            found = out.choose(code.lanes(NOWHERE), field.larger(1) - bias)
+            power = out.choose(code.lanes(NOWHERE), field.larger(1) - bias)
 
-            def twice(found: Lanes = found, i: Lanes = i) -> None:
-                code.store((found & 0xFFFF) | found.up(16), exponent, i, unit=64)
+            def twice(power: Lanes = power, i: Lanes = i) -> None:
+                code.store((power & 0xFFFF) | power.up(16), exponent, i, unit=64)
 
-            code.branch(of_x, twice, lambda found=found, i=i: code.store(found.shorts(), exponent, i, unit=32))  # type: ignore[misc]
+            code.branch(of_x, twice, lambda power=power, i=i: code.store(power.shorts(), exponent, i, unit=32))  # type: ignore[misc]
         some = code.number(code.number_of_any(tops.get().compare(">=", self.limit)))
         return some.compare("!=", 0).choose(code.long(SPECIAL), 0).value
 

@@ -41,26 +41,26 @@ def minimise(case: Case, one: Answer, other: Answer, gpu: str, target: str) -> F
     def compared(some: Case) -> tuple[Array, Array]:
         return one(some), other(some)
 
-    found, expected = compared(case)
-    wrong = np.argwhere(found != expected)
+    answer, expected = compared(case)
+    wrong = np.argwhere(answer != expected)
     if not len(wrong):
         return None
     small = case.only(int(wrong[0][0]))
-    found, expected = compared(small)
-    different = np.argwhere(found != expected)
+    answer, expected = compared(small)
+    different = np.argwhere(answer != expected)
     if not len(different):
         return Failing(case, judge(case.instruction, *compared(case), gpu, target), alone=False)
     place = tuple(different[0])
 
     def fails(some: Case) -> bool:
-        here, there = compared(some)
-        return bool(here[place] != there[place])
+        here, other_answer = compared(some)
+        return bool(here[place] != other_answer[place])
 
     small = _zeroed(small, fails)
-    found, expected = compared(small)
-    keep = np.zeros(found.shape, bool)
+    answer, expected = compared(small)
+    keep = np.zeros(answer.shape, bool)
     keep[place] = True
-    return Failing(small, judge(small.instruction, found, np.where(keep, expected, found), gpu, target))
+    return Failing(small, judge(small.instruction, answer, np.where(keep, expected, answer), gpu, target))
 
 
 def _zeroed(case: Case, fails: Callable[[Case], bool]) -> Case:

@@ -147,13 +147,13 @@ def _record_family(
 
 
 def _record_case(file: Recorded, case: Case, answer: Callable[..., Any], model: Callable[..., Any]) -> None:
-    found = case.answer(answer)
-    file.sha256[case.key] = digest(found)
+    result = case.answer(answer)
+    file.sha256[case.key] = digest(result)
     file.new += 1
     if case.instruction.family in SAMPLED:
-        file.samples[case.key] = found[0]
+        file.samples[case.key] = result[0]
     try:
-        file.differing += int((case.answer(model) != found).sum())
+        file.differing += int((case.answer(model) != result).sum())
     except ArithmeticUnknown:
         file.unknown += 1
 

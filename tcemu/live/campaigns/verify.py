@@ -45,8 +45,8 @@ class Where:
 
     def case(self) -> Case:
         """The case, made again."""
-        found = cases(parse(self.opcode), self.kind, self.warps, self.series)
-        return next(case for case in found if case.key == self.key)
+        candidates = cases(parse(self.opcode), self.kind, self.warps, self.series)
+        return next(case for case in candidates if case.key == self.key)
 
 
 @dataclass
@@ -92,7 +92,7 @@ class Share:
 
 def computable(instructions: list[Instruction], target: str) -> list[Instruction]:
     """The instructions that the emulator can execute."""
-    found = []
+    computable_here = []
     for instruction in instructions:
         here = instruction.on(target_named(target))
         try:
@@ -100,8 +100,8 @@ def computable(instructions: list[Instruction], target: str) -> list[Instruction
                 here.arithmetic(target_named(target))
         except ArithmeticUnknown:
             continue
-        found.append(instruction)
-    return found
+        computable_here.append(instruction)
+    return computable_here
 
 
 def verify(

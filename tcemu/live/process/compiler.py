@@ -39,8 +39,8 @@ def _options(words: tuple[str, ...]) -> dict[str, Any]:
     include = [word[2:] for word in words if word.startswith("-I")]
     macros = [word[2:] for word in words if word.startswith("-D")]
     pairs = [tuple(word.split("=", 1)) if "=" in word else word for word in macros]
-    found = {"include_path": include + _headers(), "define_macro": pairs}
-    return {name: value for name, value in found.items() if value}
+    options = {"include_path": include + _headers(), "define_macro": pairs}
+    return {name: value for name, value in options.items() if value}
 
 
 @cache

@@ -69,10 +69,10 @@ def device() -> Device:
     absent = [package for module, package in PACKAGES.items() if not _installed(module)]
     if absent:
         raise GpuUnavailable(missing(absent))
-    found = client.current().device
-    if not isinstance(found, Device):
-        raise GpuUnavailable(f"the process that holds the GPU answered {found!r}")
-    return found
+    answer = client.current().device
+    if not isinstance(answer, Device):
+        raise GpuUnavailable(f"the process that holds the GPU answered {answer!r}")
+    return answer
 
 
 def available() -> bool:

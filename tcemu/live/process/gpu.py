@@ -143,11 +143,11 @@ class Gpu:
             self.buffers[index] = place, room
         # In the kernel's own stream: a copy from pageable memory may return before its last bytes are on the GPU, and
         # the kernel does not wait for another stream.
-        there = self.driver.CUdeviceptr(place)
+        target = self.driver.CUdeviceptr(place)
         if argument.value is not None and size:
-            self._ask(self.driver.cuMemcpyHtoDAsync(there, argument.value.ctypes.data, size, self.raw_stream))
+            self._ask(self.driver.cuMemcpyHtoDAsync(target, argument.value.ctypes.data, size, self.raw_stream))
         elif size:
-            self._ask(self.driver.cuMemsetD8Async(there, 0xA5, size, self.raw_stream))
+            self._ask(self.driver.cuMemsetD8Async(target, 0xA5, size, self.raw_stream))
         return place
 
     def _describe_tensor(self, index: int, tensor_map: TensorMap, place: int) -> int:
@@ -161,7 +161,7 @@ class Gpu:
         box: tuple[Any, ...] = (many("u32", tensor_map.box),)
         if isinstance(tensor_map, Im2colMap):
             box = (list(tensor_map.lower), list(tensor_map.upper), *tensor_map.box)
-        found = self._ask(
+        encoded = self._ask(
             getattr(driver, tensor_map.encoder)(
                 getattr(driver.CUtensorMapDataType, _DATA_TYPES[tensor_map.element]),
                 tensor_map.rank,
@@ -176,7 +176,7 @@ class Gpu:
                 getattr(driver.CUtensorMapFloatOOBfill, _FILLS[tensor_map.fill]),
             )
         )
-        words = np.array([int(word) for word in found.opaque], np.uint64)
+        words = np.array([int(word) for word in encoded.opaque], np.uint64)
         return self._place(index, Argument("tensor map", "in", words))
 
     def _release(self) -> None:
@@ -283,5 +283,5 @@ def _driver_name() -> str:
         text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
     except OSError:
         return ""
-    found = re.search(r"\b(\d+\.\d+(?:\.\d+)?)\b", text)
-    return found[1] if found else ""
+    match = re.search(r"\b(\d+\.\d+(?:\.\d+)?)\b", text)
+    return match[1] if match else ""

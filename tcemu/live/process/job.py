@@ -77,7 +77,7 @@ class Failed(Exception):  # noqa: N818 - it carries a Failure
         self.failure = failure
 
 
-def given(name: str, array: Array) -> Argument:
+def filled(name: str, array: Array) -> Argument:
     """An array that the kernel reads."""
     return Argument(name, "in", np.ascontiguousarray(array))
 

@@ -80,19 +80,19 @@ def answer(
     >>> tcemu.live.answer(mma, a, b, c).registers.shape  # `source` says whose answer it is
     (32, 4)
     """
-    found = parse(instruction)
+    parsed = parse(instruction)
     memories = given_memories(shared, memory)
-    key = fingerprint(found, operands, memories)
+    key = fingerprint(parsed, operands, memories)
     chip, why = _gpu()
     if chip is not None:
         try:
-            return _live(chip, found, operands, memories, key)
+            return _live(chip, parsed, operands, memories, key)
         except GpuUnavailable as error:
             why = str(error)
     records = _course()
     if key in records:
         return _recorded(records[key], memories, chip, why)
-    return _emulated(found, operands, memories, chip, why)
+    return _emulated(parsed, operands, memories, chip, why)
 
 
 def fingerprint(
@@ -100,12 +100,12 @@ def fingerprint(
 ) -> str:
     """The key of an answer: the opcode, and a hash of the dtypes, shapes and bytes of the arguments."""
     digest = hashlib.sha256()
-    for name, given in [*((str(index), each) for index, each in enumerate(operands)), *sorted(memories.items())]:
-        array = np.ascontiguousarray(given)
+    for name, value in [*((str(index), each) for index, each in enumerate(operands)), *sorted(memories.items())]:
+        array = np.ascontiguousarray(value)
         if array.dtype == np.intp:  # of Python's numbers: 32 bits on WebAssembly, 64 where it was recorded
             array = array.astype(np.int64)
         array = array.astype(array.dtype.newbyteorder("<"))
-        digest.update(f"{name} {array.dtype.str} {np.shape(given)} ".encode())
+        digest.update(f"{name} {array.dtype.str} {np.shape(value)} ".encode())
         digest.update(array.tobytes())
     return f"{instruction} {digest.hexdigest()[:32]}"
 
@@ -137,14 +137,14 @@ def _live(
     return Answer(registers, f"live on {chip}", chip.target, live=True)
 
 
-def _recorded(found: Record, memories: Mapping[str, Any], chip: Device | None, why: str) -> Answer:
-    registers = _unpacked(found)
-    if found["stored"]:
-        for given in memories.values():
-            np.asarray(given)[...] = registers
+def _recorded(record: Record, memories: Mapping[str, Any], chip: Device | None, why: str) -> Answer:
+    registers = _unpacked(record)
+    if record["stored"]:
+        for memory in memories.values():
+            np.asarray(memory)[...] = registers
     lacks = f"; {chip.name} lacks it: {why}" if chip is not None else ""
-    source = f"recorded on {found['gpu']} ({found['target']}), {found['date']}{lacks}"
-    return Answer(registers, source, found["target"], live=False)
+    source = f"recorded on {record['gpu']} ({record['target']}), {record['date']}{lacks}"
+    return Answer(registers, source, record["target"], live=False)
 
 
 def _emulated(
@@ -165,7 +165,7 @@ def _emulated(
 
 
 def _after_a_store(memories: Mapping[str, Any]) -> Array:
-    (bytes_,) = (np.array(given) for given in memories.values())
+    (bytes_,) = (np.array(memory) for memory in memories.values())
     return bytes_
 
 
@@ -195,7 +195,7 @@ def record(path: Path, key: str, chip: Device, registers: Array, stored: bool) -
     path.write_text(json.dumps(dict(sorted(held.items())), indent=1) + "\n", encoding="utf-8")
 
 
-def _unpacked(found: Record) -> Array:
-    data = zlib.decompress(base64.b64decode(found["answer"]))
-    little = np.frombuffer(data, np.dtype(found["dtype"])).reshape(found["shape"])
+def _unpacked(record: Record) -> Array:
+    data = zlib.decompress(base64.b64decode(record["answer"]))
+    little = np.frombuffer(data, np.dtype(record["dtype"])).reshape(record["shape"])
     return little.astype(little.dtype.newbyteorder("="))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tcemu.errors import GpuError, OperandError
 from tcemu.instructions.multiply import broadcast
 from tcemu.instructions.operand import Operand
-from tcemu.live.process.job import Argument, Array, Job, Result, given, wanted
+from tcemu.live.process.job import Argument, Array, Job, Result, filled, wanted
 from tcemu.live.process.troubles import MISALIGNED
 from tcemu.live.runner.families import MANNERS
 from tcemu.live.runner.kernel import NAME, OUT, Kernel, code
@@ -37,7 +37,7 @@ def perform(call: Call, ask: Ask) -> Any:
     described = any(each.role == "a" and each.kind == "descriptor" for each in as_given(instruction, call.operands))
     kernel = Kernel(instruction, call.device.target, described, tuple(texts.items()), space)
     arguments, order = _memory(call, space, bytes_, groups) if space else _no_memory(prod(groups))
-    arguments |= {name: given(name, _spread(array, shape, groups)[order]) for name, (array, shape) in parts.items()}
+    arguments |= {name: filled(name, _spread(array, shape, groups)[order]) for name, (array, shape) in parts.items()}
     if out:
         empty = _empty(out, (prod(groups),))
         arguments[OUT] = wanted(OUT, empty.shape, empty.dtype)
@@ -84,7 +84,7 @@ def _spread(array: Array, own: tuple[int, ...], groups: tuple[int, ...]) -> Arra
 
 def _no_memory(groups: int) -> tuple[dict[str, Argument], Any]:
     """A block for each group."""
-    return {"start": given("start", np.arange(groups + 1, dtype=np.uint32))}, slice(None)
+    return {"start": filled("start", np.arange(groups + 1, dtype=np.uint32))}, slice(None)
 
 
 def _memory(call: Call, space: str, bytes_: Array, groups: tuple[int, ...]) -> tuple[dict[str, Argument], Any]:
@@ -99,8 +99,8 @@ def _memory(call: Call, space: str, bytes_: Array, groups: tuple[int, ...]) -> t
         most = f"a block on {call.device.name} has at most {call.device.shared}"
         raise OperandError(f"{call.instruction}: shared= has {bytes_.shape[-1]} bytes, but {most}")
     arguments = {
-        "start": given("start", first.astype(np.uint32)),
-        "which": given("which", which[order][first[:-1]].astype(np.uint32)),
+        "start": filled("start", first.astype(np.uint32)),
+        "which": filled("which", which[order][first[:-1]].astype(np.uint32)),
         "size": Argument("size", "scalar", np.uint64(held.shape[-1])),
         "bytes": Argument("bytes", "both" if stores else "in", held),
     }

@@ -27,8 +27,8 @@ class Difference:
 
     >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
     >>> a, b, c = (np.zeros((32, mma.fragments[role].registers), np.uint32) for role in "abc")
-    >>> found = tcemu.live.compare(mma, a, b, c)  # on a GPU  # doctest: +SKIP
-    >>> if found.first:  # doctest: +SKIP
+    >>> result = tcemu.live.compare(mma, a, b, c)  # on a GPU  # doctest: +SKIP
+    >>> if result.first:  # doctest: +SKIP
     ...     print(found.first.lane, found.first.register, found.first.bit)
     """
 
@@ -71,8 +71,8 @@ class Comparison:
 
     >>> mma = tcemu.parse("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32")
     >>> a, b, c = (np.zeros((32, mma.fragments[role].registers), np.uint32) for role in "abc")
-    >>> found = tcemu.live.compare(mma, a, b, c)  # on a GPU  # doctest: +SKIP
-    >>> found.equal, found.compared, found.unit  # doctest: +SKIP
+    >>> result = tcemu.live.compare(mma, a, b, c)  # on a GPU  # doctest: +SKIP
+    >>> found.equal, found.compared, result.unit  # doctest: +SKIP
     (True, 128, 'registers')
     """
 
@@ -129,14 +129,14 @@ def compare(
     """
     chip = device()
     memories = given_memories(shared, memory)
-    there, here = ({name: _copy(given) for name, given in memories.items()} for _ in range(2))
-    answer = run(instruction, *operands, target=target, **there)
-    expected = emulate(instruction, *operands, target=target or chip.target, **here)
-    found = on_gpu(instruction, target or chip.target)
+    for_gpu, for_emulator = ({name: _copy(array) for name, array in memories.items()} for _ in range(2))
+    answer = run(instruction, *operands, target=target, **for_gpu)
+    expected = emulate(instruction, *operands, target=target or chip.target, **for_emulator)
+    parsed = on_gpu(instruction, target or chip.target)
     if answer is None:
-        ((name, answer),) = there.items()
-        expected = here[name]
-    return judge(found, answer, expected, str(chip.name), target or chip.target)
+        ((name, answer),) = for_gpu.items()
+        expected = for_emulator[name]
+    return judge(parsed, answer, expected, str(chip.name), target or chip.target)
 
 
 def judge(instruction: Instruction, answer: Array, expected: Array, gpu: str, target: str) -> Comparison:
@@ -190,5 +190,5 @@ def _lowest(bits: int) -> int:
     return (bits & -bits).bit_length() - 1
 
 
-def _copy(given: Any) -> Any:
-    return given.copy() if isinstance(given, np.ndarray) else given
+def _copy(value: Any) -> Any:
+    return value.copy() if isinstance(value, np.ndarray) else value

@@ -52,7 +52,7 @@ def cuda(
     """
     chip = device()
     shape = {"grid": _size("grid", grid), "block": _size("block", block)}
-    given = tuple(_argument(index, value) for index, value in enumerate(arguments))
+    checked = tuple(_argument(index, value) for index, value in enumerate(arguments))
     if not isinstance(source, str) or not isinstance(kernel, str):
         raise OperandError("the source and the kernel's name must be text")
     if not isinstance(shared, int) or not 0 <= shared <= chip.shared:
@@ -62,22 +62,22 @@ def cuda(
     if not is_whole(launches) or launches < 1:
         raise OperandError(f"launches= must be at least 1; got {launches!r}")
     shapes = shape["grid"], shape["block"]
-    job = Job("c++", source, kernel, *shapes, given, shared, _options(options), float(seconds), int(launches))
+    job = Job("c++", source, kernel, *shapes, checked, shared, _options(options), float(seconds), int(launches))
     try:
         answer = client.ask(job)
     except CompilationError as error:
         raise CompilationError(explained(source, kernel, str(error))) from None
-    for argument, value in zip(given, arguments, strict=True):
+    for argument, value in zip(checked, arguments, strict=True):
         if argument.direction == "both":
             array = value.array if isinstance(value, Mapped) else value
             array[...] = answer.arrays[argument.name]
 
 
-def _size(what: str, given: Any) -> tuple[int, ...]:
-    sizes = given if isinstance(given, tuple) else (given,)
+def _size(what: str, value: Any) -> tuple[int, ...]:
+    sizes = value if isinstance(value, tuple) else (value,)
     good = all(is_whole(size) and size >= 1 for size in sizes)
     if not good or not 1 <= len(sizes) <= 3:
-        raise OperandError(f"{what} must be a positive int or a tuple of up to three; got {given!r}")
+        raise OperandError(f"{what} must be a positive int or a tuple of up to three; got {value!r}")
     return tuple(int(size) for size in sizes)
 
 
@@ -118,15 +118,15 @@ _C = {"assert.h", "float.h", "limits.h", "math.h", "stddef.h", "stdint.h", "stdi
 def explained(source: str, kernel: str, log: str) -> str:
     """The compiler's errors, each with its line of the source; the compiler's own text if it names no line."""
     complaints = _COMPLAINT.findall(log)
-    found = [complaint for complaint in complaints if complaint[0] != _NAMES]
-    if complaints and not found:
+    mistakes = [complaint for complaint in complaints if complaint[0] != _NAMES]
+    if complaints and not mistakes:
         return f"the source compiles, but has no kernel {kernel!r}; name a template with its arguments: 'f<float>'"
-    if not found:
+    if not mistakes:
         return f"the kernel {kernel!r} does not compile:\n{log.strip()}"
     lines = source.splitlines()
-    parts = [_complaint(lines, file, int(line), message.strip()) for file, line, message in found]
+    parts = [_complaint(lines, file, int(line), message.strip()) for file, line, message in mistakes]
     parts += [header(name) for name in dict.fromkeys(_NO_FILE.findall(log))]
-    return f"the source does not compile, {len(found)} error{'s' * (len(found) > 1)}:\n" + "\n".join(parts)
+    return f"the source does not compile, {len(mistakes)} error{'s' * (len(mistakes) > 1)}:\n" + "\n".join(parts)
 
 
 def _complaint(lines: list[str], file: str, line: int, message: str) -> str:

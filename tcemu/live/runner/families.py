@@ -55,5 +55,5 @@ def recordable(chip: Device) -> list[Instruction]:
 
 def legal(families: tuple[str, ...], target: str, version: str) -> list[Instruction]:
     """The instructions of some families that a target has in a PTX version, if their fragments are known."""
-    found = [each for each in catalogue(target, version) if each.family in families]
-    return [each for each in (one.on(target_named(target)) for one in found) if each.fragments]
+    instructions = [each for each in catalogue(target, version) if each.family in families]
+    return [each for each in (one.on(target_named(target)) for one in instructions) if each.fragments]

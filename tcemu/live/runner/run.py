@@ -41,13 +41,13 @@ def run(
     (32, 4)
     """
     chip = device()
-    found = on_gpu(instruction, _own(chip, target))
-    return perform(Call(found, chip, operands, given_memories(shared, memory)), client.ask)
+    parsed = on_gpu(instruction, _own(chip, target))
+    return perform(Call(parsed, chip, operands, given_memories(shared, memory)), client.ask)
 
 
 def given_memories(shared: npt.ArrayLike | None, memory: npt.ArrayLike | None) -> dict[str, Any]:
     """The memories that are given, by name."""
-    return {name: given for name, given in (("shared", shared), ("memory", memory)) if given is not None}
+    return {name: array for name, array in (("shared", shared), ("memory", memory)) if array is not None}
 
 
 def _own(chip: Device, target: str | None) -> str:
@@ -61,14 +61,14 @@ def _own(chip: Device, target: str | None) -> str:
 
 @lru_cache(maxsize=4096)
 def _on_gpu(instruction: str | Instruction, target: str) -> Instruction:
-    found = parse(instruction)
-    if not found.gate.admits(target_named(target)):
-        raise GpuUnavailable(f"{found} needs {found.gate.targets}; this GPU is {target}. tcemu.run emulates it.")
-    if found.family not in MANNERS:
+    parsed = parse(instruction)
+    if not parsed.gate.admits(target_named(target)):
+        raise GpuUnavailable(f"{parsed} needs {parsed.gate.targets}; this GPU is {target}. tcemu.run emulates it.")
+    if parsed.family not in MANNERS:
         raise GpuUnavailable(
-            f"{found}: tcemu.live runs {listing(sorted(MANNERS), 'and')}, one at a time, but not {found.family}"
+            f"{parsed}: tcemu.live runs {listing(sorted(MANNERS), 'and')}, one at a time, but not {parsed.family}"
         )
-    return found.on(target_named(target))
+    return parsed.on(target_named(target))
 
 
 def on_gpu(instruction: str | Instruction, target: str) -> Instruction:

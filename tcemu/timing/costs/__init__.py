@@ -127,9 +127,9 @@ class CostTable:
         rows = [row for row in self.of(instruction) if row.what == what]
         exact = [row for row in rows if row.how == asked]
         wider = [row for row in rows if asked.items() <= row.how.items()]
-        for found in (exact, wider):
-            if len(found) == 1:
-                return found[0]
+        for costs in (exact, wider):
+            if len(costs) == 1:
+                return costs[0]
         raise CostUnknown(self._why_not(str(instruction), what, asked, wider or rows))
 
     def _why_not(self, instruction: str, what: str, how: Mapping[str, str | int], rows: list[Cost]) -> str:

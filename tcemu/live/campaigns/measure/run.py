@@ -148,10 +148,10 @@ class Bench:
         clocks = [self.ask(probe) for _ in range(_WARM + runs)][_WARM:]
         if any(times is None for times in clocks):
             return []
-        found = np.array([probe.read(times) for times in clocks])
+        readings = np.array([probe.read(times) for times in clocks])
         return [
             _cost(part, values[:, 0], values[:, 1])
-            for part, values in zip(probe.parts, found.swapaxes(0, 1), strict=True)
+            for part, values in zip(probe.parts, readings.swapaxes(0, 1), strict=True)
         ]
 
     def provenance(self, runs: int, command: str) -> dict[str, Any]:

@@ -62,10 +62,10 @@ class _Variant:
     @property
     def how(self) -> dict[str, str | int]:
         """The conditions that differ from the default."""
-        found: dict[str, str | int] = {"a": self.a}
-        found |= {} if self.swizzle == 128 else {"swizzle": self.swizzle}
-        found |= {"a major": "MN"} if self.trans_a else {}
-        return found | ({"b major": "MN"} if self.trans_b else {})
+        conditions: dict[str, str | int] = {"a": self.a}
+        conditions |= {} if self.swizzle == 128 else {"swizzle": self.swizzle}
+        conditions |= {"a major": "MN"} if self.trans_a else {}
+        return conditions | ({"b major": "MN"} if self.trans_b else {})
 
 
 def warpgroups(target: str, version: str) -> Iterator[Probe]:

@@ -15,7 +15,7 @@ from tcemu.instructions.parse import parse
 from tcemu.instructions.targets import ptx_version
 from tcemu.live import ptx
 from tcemu.live.campaigns.tcgen05.questions import COLUMNS, LANES, SHARED, Question
-from tcemu.live.process.job import Job, given, wanted
+from tcemu.live.process.job import Job, filled, wanted
 from tcemu.machine.launch import launch
 from tcemu.machine.tensor_memory import WHOLE, TensorMemory
 
@@ -33,7 +33,7 @@ def job(question: Question, target: str) -> Job:
     """What the process that holds the GPU is asked."""
     blocks = question.group
     arguments = (
-        given("image", question.shared), given("cells", question.tensor),
+        filled("image", question.shared), filled("cells", question.tensor),
         wanted("out", (blocks, LANES, COLUMNS), np.dtype(np.uint32)),
         wanted("reduced", (blocks, LANES, _RED + 1), np.dtype(np.uint32)),
     )  # fmt: skip

@@ -60,10 +60,10 @@ class Question:
     @cached_property
     def shared(self) -> Array:
         """Shared memory of each block, uint8 (blocks, SHARED)."""
-        found = np.stack([_bytes(f"{self.name} shared {rank}", SHARED) for rank in range(self.group)])
-        for rank, image in enumerate(found if self.idesc else ()):
+        images = np.stack([_bytes(f"{self.name} shared {rank}", SHARED) for rank in range(self.group)])
+        for rank, image in enumerate(images if self.idesc else ()):
             self._tiles(image, rank)
-        return found
+        return images
 
     def _tiles(self, image: Array, rank: int) -> None:
         """A and B, with patterns of their class."""
@@ -74,25 +74,25 @@ class Question:
             ("a", shape.a, shape.m // self.group, shape.k // (2 if shape.sparse else 1), 0),
             ("b", shape.b, shape.n // self.group, shape.k, _B),
         ):
-            given = elements(lookup(form), self.kind, f"{self.name} {name} {rank}", rows * depth)
-            _place(image, start, given.reshape(rows, depth), form, bool(KINDS[shape.kind].packed))
+            drawn = elements(lookup(form), self.kind, f"{self.name} {name} {rank}", rows * depth)
+            _place(image, start, drawn.reshape(rows, depth), form, bool(KINDS[shape.kind].packed))
 
     @cached_property
     def tensor(self) -> Array:
         """Tensor Memory of each block, uint32 (blocks, LANES, COLUMNS)."""
         shape = (self.group, LANES, COLUMNS)
         words = random_words(f"{self.name} tensor", int(np.prod(shape))).astype(np.uint32).reshape(shape)
-        found = self.idesc
-        if found is None:
+        desc = self.idesc
+        if desc is None:
             return words
-        drawn = elements(lookup(found.d), self.kind, f"{self.name} d", words.size, accumulator=True)
+        drawn = elements(lookup(desc.d), self.kind, f"{self.name} d", words.size, accumulator=True)
         words[..., :_SFA] = drawn.astype(np.uint32).reshape(shape)[..., :_SFA]
-        if KINDS[found.kind].scaled:
-            few = {"ue8m0": (120, 15), "ue4m3": (40, 32)}[found.scale_type]
+        if KINDS[desc.kind].scaled:
+            few = {"ue8m0": (120, 15), "ue4m3": (40, 32)}[desc.scale_type]
             scales = few[0] + _bytes(f"{self.name} scales", words.size * 4) % few[1]
             words[..., _SFA:_META] = scales.view(np.uint32).reshape(shape)[..., _SFA:_META]
-        if found.sparse:
-            legal = np.array(_PLACES.get(found.kind, _PLACES[""]), np.uint8)
+        if desc.sparse:
+            legal = np.array(_PLACES.get(desc.kind, _PLACES[""]), np.uint8)
             halves = legal[_bytes(f"{self.name} places", words.size * 8) % len(legal)]
             packed = (halves[0::2] | halves[1::2] << 4).astype(np.uint8).view(np.uint32)
             words[..., _META:] = packed.reshape(shape)[..., _META:]
@@ -152,11 +152,11 @@ def _shape(kind: str, m: int = 128, n: int = 64, **more: Any) -> InstructionDesc
 
 def _pairs(kind: str) -> Iterator[tuple[str, str, str]]:
     """Types of A, B and D that a kind multiplies."""
-    found = KINDS[kind]
+    facts = KINDS[kind]
     same = kind in ("f16", "tf32", "i8")
-    for a in found.types:
-        for b in found.types if not (same and kind != "i8") else (a,):
-            yield from ((a, b, d) for d in found.d if not (d == "f16" and a == "bf16"))
+    for a in facts.types:
+        for b in facts.types if not (same and kind != "i8") else (a,):
+            yield from ((a, b, d) for d in facts.d if not (d == "f16" and a == "bf16"))
 
 
 #: Kinds with scales: the opcode's words, and the types of scales.
@@ -206,8 +206,8 @@ def _unknown() -> Iterator[Question]:
         ZeroColumnMask(3, 4, (1, 1, 0, 0), (0, 1, 2, 1), shift=2),
         ZeroColumnMask(3, 4, (0, 0, 0, 0), (4, 7, 9, 255)),
     ):
-        words, given = ".ws.cta_group::1.kind::f16", [("b64", mask.encode())]
-        yield product(f"zero-column mask {mask.encode():#018x}", words, _shape("f16", 32, ws=True, shift=1), tail=given)
+        words, tail = ".ws.cta_group::1.kind::f16", [("b64", mask.encode())]
+        yield product(f"zero-column mask {mask.encode():#018x}", words, _shape("f16", 32, ws=True, shift=1), tail=tail)
     moved = product("rows of .ashift", ".cta_group::1.kind::f16.ashift", _shape("f16"))
     yield replace(moved, operands=(moved.operands[0], ("tensor", _SFA), *moved.operands[2:]))
     for column in (1, 2, 3):

@@ -42,10 +42,10 @@ class Answers:
     def write(self) -> None:
         """Write both files. Raises TcemuError."""
         hashes = {name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in self.arrays.items()}
-        told = {"provenance": self.provenance, "sha256": hashes, "refused": self.refused}
+        contents = {"provenance": self.provenance, "sha256": hashes, "refused": self.refused}
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+            self.path.write_text(json.dumps(contents, indent=1) + "\n", encoding="utf-8")
             with self.path.with_suffix(".npz").open("wb") as file:
                 np.savez_compressed(file, **self.arrays)  # type: ignore[arg-type]
         except OSError as error:
@@ -56,49 +56,49 @@ def record(
     folder: Path, device: Device, command: str, ask: Callable[[Job], Result], progress: Callable[[str], object]
 ) -> Answers:
     """Ask all questions that `folder` has no answer to yet; calls `progress` with the name of each."""
-    found = _opened(folder, device, command)
+    answers = _opened(folder, device, command)
     try:
         for question in questions(device.target):
             progress(question.name)
-            if question.name not in found.arrays and question.name not in found.refused:
-                _ask(found, question, device.target, ask)
+            if question.name not in answers.arrays and question.name not in answers.refused:
+                _ask(answers, question, device.target, ask)
     finally:
-        found.write()
-    return found
+        answers.write()
+    return answers
 
 
 def _opened(folder: Path, device: Device, command: str) -> Answers:
-    found = Answers(folder / f"{device.target}-tcgen05.json", provenance(device, command))
-    if not found.path.exists():
-        return found
+    answers = Answers(folder / f"{device.target}-tcgen05.json", provenance(device, command))
+    if not answers.path.exists():
+        return answers
     try:
-        told = json.loads(found.path.read_text(encoding="utf-8"))
-        found.refused, before = dict(told["refused"]), told["provenance"]
-        with np.load(found.path.with_suffix(".npz")) as held:
-            found.arrays = dict(held)
+        contents = json.loads(answers.path.read_text(encoding="utf-8"))
+        answers.refused, before = dict(contents["refused"]), contents["provenance"]
+        with np.load(answers.path.with_suffix(".npz")) as held:
+            answers.arrays = dict(held)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise TcemuError(f"{found.path} is not a recording ({error}); remove it, or give another folder") from None
-    if (before.get("gpu"), before.get("driver")) != (device.name, found.provenance["driver"]):
-        raise TcemuError(f"{found.path} was recorded elsewhere, on {before.get('gpu')}: give another folder")
-    return found
+        raise TcemuError(f"{answers.path} is not a recording ({error}); remove it, or give another folder") from None
+    if (before.get("gpu"), before.get("driver")) != (device.name, answers.provenance["driver"]):
+        raise TcemuError(f"{answers.path} was recorded elsewhere, on {before.get('gpu')}: give another folder")
+    return answers
 
 
-def _ask(found: Answers, question: Question, target: str, ask: Callable[[Job], Result]) -> None:
-    found.new += 1
+def _ask(answers: Answers, question: Question, target: str, ask: Callable[[Job], Result]) -> None:
+    answers.new += 1
     try:
         arrays = ask(job(question, target)).arrays
     except GpuError as error:
-        found.refused[question.name] = str(error)
+        answers.refused[question.name] = str(error)
         return
     answer = arrays["reduced"][0] if question.by == "warps" else arrays["out"]
-    found.arrays[question.name] = answer
+    answers.arrays[question.name] = answer
     try:
         expected = emulated(question, target)
     except TcemuError:
-        found.unknown += 1
+        answers.unknown += 1
         return
     if not np.array_equal(answer[: len(expected)], expected) and question.by != "nobody":
-        found.differing.append(question.name)
+        answers.differing.append(question.name)
 
 
 def prepared(folder: Path, target: str) -> tuple[list[Question], dict[str, str]]:

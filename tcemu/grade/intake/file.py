@@ -15,11 +15,11 @@ class Refused(CourseError):  # noqa: N818 - that is what happened to the file
 
 
 @dataclass(frozen=True)
-class Found:
+class File:
     """One file: the parts of its path below what was handed in, and how to read it.
 
-    >>> from tcemu.grade.intake.found import Found
-    >>> Found(("ada", "02.ipynb"), lambda limit: b"{}").read(10)
+    >>> from tcemu.grade.intake.file import File
+    >>> File(("ada", "02.ipynb"), lambda limit: b"{}").read(10)
     b'{}'
     """
 
@@ -46,13 +46,13 @@ def shown(parts: tuple[str, ...]) -> str:
     return whole if len(whole) <= 100 else f"…{whole[-99:]}"
 
 
-def refused(parts: tuple[str, ...], reason: str) -> Found:
+def refused(parts: tuple[str, ...], reason: str) -> File:
     """A file that is there, and that reading refuses for a reason."""
 
     def read(limit: int) -> bytes:
         raise Refused(reason)
 
-    return Found(parts, read, reason)
+    return File(parts, read, reason)
 
 
 def within(held: bytes, limit: int) -> bytes:
