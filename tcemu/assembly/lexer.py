@@ -41,7 +41,7 @@ class Tokens:
 
     def __init__(self, text: str, name: str) -> None:
         self.text, self.name, self.at = text, name, 0
-        self.lines = [0, *(words.end() for words in re.finditer("\n", text))]
+        self.lines = [0, *(newline.end() for newline in re.finditer("\n", text))]
         words = [(each[1], each.start(1)) for each in _TOKEN.finditer(text.rstrip("\0")) if each[1]]
         self.texts = [word for word, _ in words]
         self.starts = [start for _, start in words]
