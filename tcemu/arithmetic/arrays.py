@@ -7,7 +7,7 @@ steps to every element of a matrix, in integers of 64 bits. Tests keep the two e
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import singledispatch
+from functools import cache, singledispatch
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,9 +15,9 @@ import numpy.typing as npt
 
 from tcemu.arithmetic.fused import ROUNDING
 from tcemu.arithmetic.ieee import CANONICAL_NAN
-from tcemu.arithmetic.model import ADDEND, BitDot, FmaGroups, FusedSums, IntegerDot, Model
+from tcemu.arithmetic.model import ADDEND, BitDot, FmaGroups, FusedSums, IntegerDot, Model, ScaledSums
 from tcemu.arithmetic.operation import Operation, conversion, narrow
-from tcemu.formats import Format, lookup
+from tcemu.formats import Format, lookup, unpack
 
 Array = npt.NDArray[Any]
 #: The exponent of a zero, which takes no part in the search for the largest.
@@ -26,13 +26,25 @@ _NONE = -(1 << 20)
 _AT_ONCE = 1 << 20
 
 
-def computed(operation: Operation, a: Array, b: Array, c: Array, d: Array, places: Array | None) -> bool:
-    """Fill d (w, m, n) from a (w, m, k), b (w, k, n) and c (w, m, n), if this room knows the model."""
+def computed(
+    operation: Operation,
+    a: Array,
+    b: Array,
+    c: Array,
+    d: Array,
+    places: Array | None,
+    scales: tuple[Array, Array] | None = None,
+) -> bool:
+    """Fill d (w, m, n) from a (w, m, k), b (w, k, n) and c (w, m, n), if this room knows the model.
+
+    `scales` are those of A (w, m, s) and of B (w, s, n).
+    """
     if isinstance(operation.model, BitDot) and places is not None:
         return False
     for tiles in _parts(a.shape, b.shape[2]):
         opposite = b[tiles[0]].swapaxes(1, 2)[:, None] if places is None else _opposite(b, places, tiles)
-        sums = _sums(operation.model, operation, a[tiles][:, :, None], opposite, c[tiles])
+        more = () if scales is None else (scales[0][tiles][:, :, None], scales[1][tiles[0]].swapaxes(1, 2)[:, None])
+        sums = _sums(operation.model, operation, a[tiles][:, :, None], opposite, c[tiles], *more)
         if sums is None:
             return False
         d[tiles] = sums
@@ -56,8 +68,11 @@ def _opposite(b: Array, places: Array, tiles: tuple[slice, slice]) -> Array:
 
 
 @singledispatch
-def _sums(model: Model, operation: Operation, a: Array, b: Array, c: Array) -> Array | None:
-    """d (w, m, n) of a (w, m, 1, k), b (w, 1 or m, n, k) and c (w, m, n); None for a model that is not known here."""
+def _sums(model: Model, operation: Operation, a: Array, b: Array, c: Array, *scales: Array) -> Array | None:
+    """d (w, m, n) of a (w, m, 1, k), b (w, 1 or m, n, k) and c (w, m, n); None for a model that is not known here.
+
+    Scales are shaped as A and B are.
+    """
     return None
 
 
@@ -119,13 +134,20 @@ def _fused(model: FusedSums, a: _Numbers, b: _Numbers, point: int, c: _Numbers, 
     """One fused sum for every element: patterns (w, m, n)."""
     products = a.significand * b.significand
     exponents = np.where(products == 0, _NONE, a.exponent + b.exponent)
+    total, unit = _aligned(model, products, exponents - point, exponents, c, form)
+    return _special(_rounded(total, unit, result, model.keep), a, b, c, result)
+
+
+def _aligned(
+    model: FusedSums | ScaledSums, terms: Array, powers: Array, exponents: Array, c: _Numbers, form: Format
+) -> tuple[Array, Array]:
+    """The sums of terms * 2 ** powers and c, cut off below the largest of the exponents; and the exponent of a unit."""
     addends = np.where(c.significand == 0, _NONE, c.exponent)
     largest = np.maximum(exponents.max(axis=-1), addends)
     largest = np.where(largest == _NONE, 0, largest) if model.floor is None else np.maximum(largest, model.floor)
-    total = _shifted(products, model.fraction - point + exponents - largest[..., None]).sum(axis=-1, dtype=np.int64)
+    total = _shifted(terms, model.fraction + powers - largest[..., None]).sum(axis=-1, dtype=np.int64)
     total += _shifted(c.significand, model.fraction - form.mantissa + addends - largest)
-    sums = _rounded(total, largest - model.fraction, result, model.keep)
-    return _special(sums, a, b, c, result)
+    return total, largest - model.fraction
 
 
 def _special(sums: Array, a: _Numbers, b: _Numbers, c: _Numbers, result: Format) -> Array:
@@ -163,6 +185,55 @@ def _rounded(totals: Array, exponent: Array, form: Format, keep: int | None) -> 
     code = np.minimum((top - form.emin << form.mantissa) + (kept << form.mantissa - keep), form.infinity_bits or 0)
     code = np.where(size == 0, 0, code)
     return np.where((totals < 0) & (code != 0), code | form.sign_bit, code)
+
+
+# ------------------------------------------------------------------------------------------------- block scaling
+
+
+@_sums.register
+def _(model: ScaledSums, operation: Operation, a: Array, b: Array, c: Array, *scales: Array) -> Array | None:
+    form_a, form_b, result = (operation.formats[role] for role in "abd")
+    forms, depth = (form_a, form_b), a.shape[-1]
+    if model.group > 1 and any(form.has_nan or form.infinities or form.emax > 8 for form in forms):
+        return None  # the exact sum of a group may not fit 64 bits
+    left, right, lowest = _unpack(a, form_a), _unpack(b, form_b), form_a.emin + form_b.emin
+    point = form_a.mantissa + form_b.mantissa + 2 * operation.formats["scale"].mantissa
+    cover, block = depth // scales[0].shape[-1], model.block or depth
+    for start in range(0, depth, block):
+        x, y = (_Numbers(*(each[..., start : start + block] for each in numbers)) for numbers in (left, right))
+        shared = np.arange(start, start + block, model.group, dtype=np.int64) // cover
+        size, scaled, nan = _both(operation.formats["scale"], *(each[..., shared] for each in scales))
+        terms, powers = x.significand * y.significand, x.exponent + y.exponent
+        counts = _grouped(terms != 0, model.group).any(axis=-1) & (size != 0)
+        if model.group > 1:  # the exponent of a group is that of its scales alone
+            exponents, terms = scaled, _grouped(terms << powers - lowest, model.group).sum(axis=-1, dtype=np.int64)
+            powers = scaled + lowest
+        else:
+            exponents = powers = scaled + powers
+        addend = _unpack(c, result)
+        total, unit = _aligned(model, terms * size, powers - point, np.where(counts, exponents, _NONE), addend, result)
+        sums = _special(_rounded(total, unit, result, None), x, y, addend, result)
+        c = np.where(nan.any(axis=-1), CANONICAL_NAN[result.name], sums)
+    return c
+
+
+def _grouped(each: Array, group: int) -> Array:
+    return each.reshape(*each.shape[:-1], -1, group)
+
+
+def _both(form: Format, a: Array, b: Array) -> tuple[Array, Array, Array]:
+    """The significands and the exponents of products of scales, and which of them have a NaN."""
+    significand, exponent, nan = _scales(form)
+    return significand[a] * significand[b], exponent[a] + exponent[b], nan[a] | nan[b]
+
+
+@cache
+def _scales(form: Format) -> tuple[Array, Array, Array]:
+    """For every pattern of a scale, which has no sign: its significand, its exponent, and whether it is NaN."""
+    held = [unpack(form, pattern) for pattern in range(1 << form.container)]
+    numbers = ([each.significand for each in held], [each.exponent for each in held])
+    significand, exponent = (np.array(each, np.int64) for each in numbers)
+    return significand, exponent, np.array([each.kind == "nan" for each in held])
 
 
 # ------------------------------------------------------------------------------------- float32, IEEE's operations

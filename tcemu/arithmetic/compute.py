@@ -72,11 +72,13 @@ def compute_scaled(
     np.float32(128.0)
     """
     d = np.empty(c.shape, operation.formats["d"].storage)
-    products = d.size * operation.depth
-    if backend(products) == "numba":
+    products, model = d.size * operation.depth, operation.model
+    chosen = backend(products)
+    if chosen == "numba":
         _by_plan(operation, a, b, c, d, places, (scale_a, scale_b))
         return d
-    model = operation.model
+    if chosen == "arrays" and arrays.computed(operation, a, b, c, d, places, (scale_a, scale_b)):
+        return d
     if not isinstance(model, ScaledSums):
         raise TypeError(model)
     for w, m, n in np.ndindex(d.shape):

@@ -46,7 +46,9 @@ def outputs(name):
     return made.compute(a[:, None, :], b[:, :, None], c[:, None, None], **scales)[:, 0, 0], d
 
 
-def test_products_are_those_of_mma_sim(row):
+@pytest.mark.parametrize("backend", ["numba", "arrays"])
+def test_products_are_those_of_mma_sim(row, backend, monkeypatch):
+    monkeypatch.setattr("tcemu.backend._State.chosen", backend)
     assert len(OUTPUTS) == 83
     for name in OUTPUTS:
         with row(name):

@@ -269,16 +269,20 @@ def test_the_reference_is_what_fractions_say(case):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_pair_of_types_is_what_fractions_say(row, kind):
-    """On inputs of every class that distinguishes rules, all of one pair of types in one call."""
+def test_every_pair_of_types_is_what_fractions_say(row, kind, monkeypatch):
+    """On inputs of every class that distinguishes rules, all of one pair of types in one call: kernels and numpy."""
     for a, b, stype, count in TYPES:
         names = {"a": a, "b": b, "c": "f32", "d": "f32", "scale": stype}
         instruction = form_of(names, count)
         given_ = dots(instruction, kind, "fractions", 8)
-        found = compute_dots(instruction.operation(target_named(RTX)), *given_)
-        with row(f"{instruction} {kind}"):
-            for got, *one in zip(found, *(each.tolist() for each in given_), strict=True):
-                assert f"{got:#010x}" == f"{in_fractions(names, count > 1, *one):#010x}", one
+        operation = instruction.operation(target_named(RTX))
+        found = compute_dots(operation, *given_)
+        with monkeypatch.context() as patch, row(f"{instruction} {kind}"):
+            patch.setattr("tcemu.backend._State.chosen", "arrays")
+            by_numpy = compute_dots(operation, *given_)
+            for got, other, *one in zip(found, by_numpy, *(each.tolist() for each in given_), strict=True):
+                expected = f"{in_fractions(names, count > 1, *one):#010x}"
+                assert [f"{got:#010x}", f"{other:#010x}"] == [expected] * 2, one
 
 
 # Whole warps ----------------------------------------------------------------------------------------------------------
@@ -336,15 +340,16 @@ def test_a_warp_is_its_sixteen_times_eight_outputs(instruction):
 
 
 @pytest.mark.parametrize("opcode", [SPARSE, NVF4])
-def test_a_whole_warp_by_the_reference(opcode, monkeypatch):
+def test_a_whole_warp_by_the_reference_and_by_numpy(opcode, monkeypatch):
     instruction = parse(opcode)
     given_ = assembler.elements(instruction, "specials", "reference", 1)
     x, y = scales_for(instruction, np.random.default_rng(4))
     more = [metadata(instruction, "reference", 1), 0] if opcode == SPARSE else []
     x, y = (tcemu.microscaling.scale_registers(s, opcode, role) for s, role in ((x, "a"), (y, "b")))
     fast = run(opcode, *given_, *more, x, (0, 0), y, (0, 0), target=RTX)
-    assembler.by_reference(monkeypatch)
-    assert np.array_equal(run(opcode, *given_, *more, x, (0, 0), y, (0, 0), target=RTX), fast)
+    for chosen in ("reference", "arrays"):
+        monkeypatch.setattr("tcemu.backend._State.chosen", chosen)
+        assert np.array_equal(run(opcode, *given_, *more, x, (0, 0), y, (0, 0), target=RTX), fast)
 
 
 def test_scaled_with_ones_it_is_the_unscaled_form():
