@@ -1,28 +1,22 @@
 """PTX text to modules: functions, instructions, operands, variables, and the source lines they come from."""
 
-from tcemu.assembly.module import (
+from tcemu.assembly.module import Function, Instruction, Line, Module, Prototype, Variable, width
+from tcemu.assembly.operands import (
     Arguments,
-    Function,
     Immediate,
     Initial,
-    Instruction,
     Label,
-    Line,
     Masked,
     Memory,
-    Module,
     Negated,
     Operand,
     Pair,
     Parts,
-    Prototype,
     Register,
     Sink,
     Special,
     Symbol,
-    Variable,
     Vector,
-    width,
 )
 from tcemu.assembly.parser import parse
 

@@ -10,23 +10,19 @@ from tcemu.assembly.declarations import SPACES, parameters, registers, variables
 from tcemu.assembly.directives import directives, pragma
 from tcemu.assembly.lexer import Tokens, is_name, is_number
 from tcemu.assembly.lines import Lines
-from tcemu.assembly.module import (
+from tcemu.assembly.module import Function, Instruction, Prototype, Variable, width
+from tcemu.assembly.operands import (
     Arguments,
-    Function,
     Immediate,
-    Instruction,
     Label,
     Memory,
     Negated,
     Operand,
     Pair,
-    Prototype,
     Register,
     Sink,
     Symbol,
-    Variable,
     Vector,
-    width,
 )
 from tcemu.assembly.scopes import Names, Scope
 from tcemu.errors import did_you_mean

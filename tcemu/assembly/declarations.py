@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from tcemu.assembly.constants import SIGNS, constant, count, integer
 from tcemu.assembly.lexer import END, Tokens, is_name, is_number
-from tcemu.assembly.module import TYPES, Immediate, Initial, Masked, Symbol, Variable, width
+from tcemu.assembly.module import TYPES, Variable, width
+from tcemu.assembly.operands import Immediate, Initial, Masked, Symbol
 
 #: The state spaces of variables.
 SPACES = frozenset({".global", ".const", ".shared", ".local", ".param", ".tex"})

@@ -11,7 +11,8 @@ from tcemu.assembly.declarations import SPACES, parameters, variables
 from tcemu.assembly.directives import LINKAGE, NEXT, directives, pragma
 from tcemu.assembly.lexer import END, Tokens
 from tcemu.assembly.lines import Lines
-from tcemu.assembly.module import Function, Module, Symbol, Variable
+from tcemu.assembly.module import Function, Module, Variable
+from tcemu.assembly.operands import Symbol
 from tcemu.errors import PtxError, briefly
 
 _VERSION = re.compile("[0-9]+[.][0-9]+")

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from tcemu.assembly.module import Operand, Parts, Register, Sink, Special, Symbol, Vector
+from tcemu.assembly.operands import Operand, Parts, Register, Sink, Special, Symbol, Vector
 
 #: Special registers (PTX ISA 9.1, chapter 10), with the components of those that are vectors.
 _INDEXED = ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid")

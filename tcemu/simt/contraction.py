@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from tcemu import alu
 from tcemu.assembly import Function, Immediate, Instruction, Memory, Negated, Operand, Pair, Parts, Register, Vector
-from tcemu.assembly.module import Arguments
+from tcemu.assembly.operands import Arguments
 from tcemu.errors import TableError
 
 #: The sign bits of the types whose products are fused, and the type of their bits.
