@@ -115,7 +115,7 @@ class Deadlocks:
                 return True
             if self._held_up(late, here):
                 self._waits = True
-            elif self._mbarriers.check_all(here, each.key):
+            elif self._mbarriers.bytes.check_all(here, each.key):
                 return True
         return False
 
@@ -131,7 +131,7 @@ class Deadlocks:
         self._late = [each for each in self._late if each not in ready]
         due = [(self._mbarriers.live[key], key) for key, _ in ready]
         free = [each for each, (_, late) in zip(due, ready, strict=True) if not self._held_up(late, each[0])]
-        reported = [self._mbarriers.check_all(here, key) for here, key in free]
+        reported = [self._mbarriers.bytes.check_all(here, key) for here, key in free]
         return any(reported)
 
     def _missed(self, waiting: tuple[Waiting, ...]) -> bool:

@@ -1,4 +1,7 @@
-"""Rules about mbarriers: initialised before use, the right number of arrivals, and the right number of bytes."""
+"""Rules about mbarriers: initialised before use, alive until the last use, no wait for a wrong phase.
+
+arrivals.py has the rules about arrivals, mbarrier_bytes.py those about bytes.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ from tcemu.machine.events import (
     FULL,
     BlockEnded,
     By,
-    Copy,
     CopyIssued,
     Faulted,
     MbarrierArrived,
@@ -27,6 +29,7 @@ from tcemu.machine.sites import called
 from tcemu.sanitizer.arrivals import SEEN, Arrivals
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, joined, lanes_in
+from tcemu.sanitizer.mbarrier_bytes import Bytes
 from tcemu.sanitizer.mbarrier_state import Mbarrier, Phase, Wait
 from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.report import Earlier, Report, lanes_of, many
@@ -38,18 +41,6 @@ BYTES = 8
 _LAST = "Execute mbarrier.inval after a barrier that all threads reach after their last operation on the mbarrier."
 #: The fix where a copy outlives its block.
 _AWAIT = "Wait for the phase of every copy before the block ends, or do not start copies that no thread uses."
-#: The fix where a phase gets more bytes than it expects, some of them by the same instruction of the same warp.
-_TOO_MANY = (
-    "Expect the sum of the bytes of all copies of the phase. If this copy belongs to the next phase, its thread must "
-    "first wait until this phase is complete and its bytes have been used: on an empty mbarrier, for example."
-)
-#: The fix where a phase expects bytes when the block ends, and no copy brings any.
-_SPARE = "Expect bytes only for copies that come. No thread waits for this phase, so the block has ended all the same."
-#: The fix where an st.async fills a stage too early.
-_REFILL = (
-    "Before a thread refills a stage of another block, it must wait on its own empty mbarrier, at which the readers in "
-    "that block arrive after their last use, with mapa and mbarrier.arrive.shared::cluster."
-)
 _IN_VAIN = "is .relaxed, so it releases nothing"
 #: Number of completed phases whose clocks are kept; no wait asks for an older phase.
 _KEPT = 4
@@ -66,7 +57,7 @@ class Mbarriers:
         #: the first repeated wait for a phase: who waited, the mbarrier's address, the phase's number, its copy
         self._again: tuple[By, int, int, Earlier] | None = None
         self._shared.unexpected = self._unexpected
-        self.arrivals = Arrivals(block)
+        self.arrivals, self.bytes = Arrivals(block), Bytes(block)
         block.ways["mbarrier"] = self._way
         #: mbarriers that mbarrier.inval has destroyed, by address
         self.destroyed: dict[int, Earlier] = {}
@@ -229,7 +220,7 @@ class Mbarriers:
         if here is None:
             return
         here.completed[event.phase], here.count = here.arrived, event.phase + 1
-        self.check_bytes(here, event.address, event.phase)
+        self.bytes.check(here, event.address, event.phase)
         self.arrivals.check_once(here, event.address, event.phase)
         self.arrivals.check_seen(here, event.address, event.phase)
         self.arrivals.check_announced(here, event.address, event.phase)
@@ -288,45 +279,9 @@ class Mbarriers:
             origin = copy.by.warp, copy.by.site
             if origin in account.origins:
                 account.again = Earlier(copy.by, copy.instruction.opcode)
-            self._check_refill(copy, account, account.origins.setdefault(origin, {}))
+            self.bytes.check_refill(copy, account, account.origins.setdefault(origin, {}))
             # a thread that waits for the copy then knows that it was issued, and what its issuer knew
             here.arrived = joined(here.arrived, self._clocks.view(copy.by.warp, copy.by.active))
-
-    def _check_refill(self, copy: Copy, account: Phase, places: dict[int, Earlier]) -> None:
-        """Report an st.async to bytes that the same instruction of its warp has filled in this phase."""
-        if copy.kind != "st.async" or copy.instruction.family != "st.async":
-            return  # bulk copies of the same bytes collide anyway; reductions may meet
-        first, opcode = int(copy.writes[1][0]), copy.instruction.opcode
-        before = places.setdefault(first, Earlier(copy.by, opcode))
-        if before.by is not copy.by and not account.reported:
-            account.reported = True
-            _, addresses, size = copy.writes
-            what = self._block.shadow.extent(self._block.shadow.tile(addresses, size))
-            message = (
-                f"{opcode} fills {what} a second time in phase {copy.phase} of {self._block.mbarrier(copy.mbarrier)}: "
-                "nothing shows the writer that the first bytes have arrived and been used"
-            )
-            self._block.report("overwritten-early", copy.by, message, what=what, earlier=before, remedy=_REFILL)
-
-    def check_bytes(self, here: Mbarrier, address: int, number: int, *, ended: bool = False) -> bool:
-        """Report a phase whose copies bring more or fewer bytes than it expects; return whether it was reported."""
-        account = here.phases.get(number)
-        if account is None or account.expected == account.issued or account.reported:
-            return account is not None and account.reported
-        account.reported = True
-        again = account.again if account.issued > account.expected > 0 else None
-        copy = again or account.copy
-        by = here.expecting or (copy.by if copy else here.init)
-        message = (
-            f"phase {number} of {self._block.mbarrier(address)} expects {account.expected} bytes, but its copies "
-            f"deliver {account.issued}"
-        )
-        earlier = copy if here.expecting else None
-        spare = ended and not account.issued  # a stage that is prepared for a copy that the last turn does not make
-        remedy = _SPARE if spare else _TOO_MANY if again else ""
-        weight, what = "warning" if spare else None, self._block.mbarrier(address)
-        self._block.report("expect-tx", by, message, what=what, earlier=earlier, remedy=remedy, weight=weight)
-        return True
 
     def check_missed(self, by: By, address: int) -> bool:
         """Report a warp that waits forever because it missed a phase that copies filled; return whether one does."""
@@ -382,17 +337,12 @@ class Mbarriers:
         for address, here in self.live.items():
             account = here.phases.get(number)
             if here.column == column and account is not None and not account.expected:
-                return self.check_bytes(here, address, number)
+                return self.bytes.check(here, address, number)
         return False
-
-    def check_all(self, here: Mbarrier, address: int, *, ended: bool = False) -> bool:
-        """Do check_bytes for all phases; return whether any was reported."""
-        reported = [self.check_bytes(here, address, number, ended=ended) for number in here.phases]
-        return any(reported)
 
     def _end(self, event: BlockEnded) -> None:
         for address, here in self.live.items():
-            if not self.check_all(here, address, ended=True):
+            if not self.bytes.check_all(here, address, ended=True):
                 self._check_awaited(here, address)
 
     def _check_awaited(self, here: Mbarrier, address: int) -> None:

@@ -1,8 +1,8 @@
 """Rules about the bytes of shared memory: races, proxies, copies used or overwritten too early, unwritten bytes.
 
 Every access is compared with the last write of each byte and, if it writes, with the last read of each reader. An
-earlier access that the accessing warps do not know to have ended is a collision; tcemu/sanitizer/naming.py names the
-rule that it breaks.
+earlier access that the accessing warps do not know to have ended is a collision, unless it is in order for another
+reason (order.py); naming.py names the rule that it breaks.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ import numpy.typing as npt
 from tcemu.machine.allocation import RESERVED
 from tcemu.machine.events import Accessed, BlockEnded, By, Site, Stuck
 from tcemu.sanitizer.block import Block, ForAccesses, Handlers
-from tcemu.sanitizer.clocks import THREAD, lanes_in
+from tcemu.sanitizer.clocks import lanes_in
 from tcemu.sanitizer.fences import ACQUIRE, UNACQUIRED, strength
 from tcemu.sanitizer.naming import Known, Naming, Side, Verdict, side_of
+from tcemu.sanitizer.order import Order
 from tcemu.sanitizer.quick import Quick
 from tcemu.sanitizer.records import Kind
 from tcemu.sanitizer.report import Earlier, Report
@@ -46,6 +47,7 @@ class SharedMemory:
         self._records, self._shadow, self._clocks = block.records, block.shadow, block.clocks
         self._naming = Naming(block.clocks, block.records)
         self._quick = Quick(block.clocks, block.records, block.shadow)
+        self._order = Order(block.clocks, block.records, block.shadow)
         #: cells read before any write, by record; reported at the end unless a later write explains them
         self._blind: dict[int, str] = {}
         #: reports held back until it is clear how the kernel waits for a cp.async, by its record
@@ -92,13 +94,13 @@ class SharedMemory:
         if self._quick.reads(by.warp, record, cells, lanes, needed):
             return
         writes = self._shadow.writes(cells, record in self._records.strong)
-        for (row, part), prior in product(self._parts(by, lanes), writes):
+        for (row, part), prior in product(self._order.shares(by, lanes), writes):
             if self._records.ended(prior, row) or self._records.settled(prior, row, record):
                 continue
             places = places_of(self._records.unknown(prior, row), part)
             if len(places):
                 if self._records.kind.item(record) != Kind.COLLECTIVE:
-                    places = places[~self._own(prior[places], by.warp, lanes[places])]
+                    places = places[~self._order.own(prior[places], by.warp, lanes[places])]
                 self._collide_read(record, by.warp, cells, prior, lanes, places, Known(row, (row,)))
         if needed:
             self._note_blind(record, cells, writes[0])
@@ -110,20 +112,20 @@ class SharedMemory:
             return
         writes, reads = self._shadow.writes(cells, record in self._records.strong), self._shadow.reads_at(cells)
         prior = writes[0]
-        for row, part in self._parts(by, lanes):
+        for row, part in self._order.shares(by, lanes):
             for before in writes:
                 if self._records.ended(before, row) or self._records.settled(before, row, record):
                     continue
                 late = places_of(self._records.unknown(before, row), part)
                 if len(late):
-                    late = late[~self._own(before[late], by.warp, lanes[late])]
+                    late = late[~self._order.own(before[late], by.warp, lanes[late])]
                     self._collide_rewrite(record, cells, before, late, lanes, Known(row, (row,)))
-            if self._all_read(reads, row) or self._records.settled(reads, row, record):
+            if self._order.all_read(reads, row) or self._records.settled(reads, row, record):
                 continue
             unknown = self._records.unknown(reads, row)
             for reader in np.flatnonzero(unknown.any(axis=1)) if len(reads) else ():
                 marks, late = reads[reader], places_of(unknown[reader], part)
-                late = late[~self._own_read(marks[late], by.warp, lanes[late], row)]
+                late = late[~self._order.own_read(marks[late], by.warp, lanes[late], row)]
                 self._collide_write(record, cells, marks, late, lanes, prior, Known(row, (row,)))
         self._note_write(record, cells, prior, lanes)
 
@@ -143,7 +145,7 @@ class SharedMemory:
         prior = self._shadow.written[cells]
         late = self._records.unknown(prior, known.all, fenced=True)
         if self._records.attachments:
-            late |= self._unfenced(record, prior)
+            late |= self._order.unfenced(record, prior)
         if np.count_nonzero(late):
             lanes = np.zeros(len(cells), np.int64)
             self._collide_read(record, reader, cells, prior, lanes, np.flatnonzero(late), known)
@@ -163,9 +165,9 @@ class SharedMemory:
         known, lanes = Known(row, (row,)), np.zeros(len(cells), np.int64)
         late = np.flatnonzero(self._records.unknown(prior, row, fenced=fenced))
         self._collide_rewrite(record, cells, prior, late, lanes, known)
-        for marks in () if self._all_read(reads, row) else reads:
+        for marks in () if self._order.all_read(reads, row) else reads:
             late = np.flatnonzero(self._records.unknown(marks, row))
-            late = late[~self._met(marks[late], row)]
+            late = late[~self._order.passed(marks[late], row)]
             self._collide_write(record, cells, marks, late, lanes, prior, known)
         if self.generic_reads and self._records.by[record].site not in self._hinted:
             self._hint_refill(record, cells, reads, row, lanes)
@@ -216,50 +218,6 @@ class SharedMemory:
             text = f"{message}, {why}" if why else message
             self._block.report(rule, here.by, text, what=what, remedy=remedy, callers=here.callers)
         return bool(blind)
-
-    # ---------------------------------------------------------------------------------------- what is in order
-
-    def _parts(self, by: By, lanes: Array) -> list[tuple[Array, Array | None]]:
-        """What the lanes know, as (row, which accesses are those of lanes that know it, or None for all)."""
-        if not self._clocks.partial[by.warp]:
-            return [(self._clocks.rows[by.warp], None)]
-        parts = self._clocks.common(by.warp, by.active)
-        return [(row, np.isin(lanes, lanes_in(mask))) for mask, row in parts]
-
-    def _all_read(self, reads: Array, row: Array) -> bool:
-        """Whether the latest read of each reader (a row of marks) is known to have ended, as are those before it."""
-        return self._shadow.successive and self._records.ended(np.maximum.reduce(reads, axis=1), row)
-
-    def _own(self, marks: Array, warp: int, lanes: Array) -> Array:
-        """Which marks are ordinary accesses by the lane itself, which sees them in order."""
-        records, record = self._records, marks >> 5
-        own = (records.column[record] == THREAD + 32 * warp) & (records.lanewise[record] == 1)
-        return np.asarray(own & (marks & 31 == lanes) & (records.kind[record] != Kind.COLLECTIVE))
-
-    def _own_read(self, marks: Array, warp: int, lanes: Array, row: Array) -> Array:
-        """Which reads precede a write by these lanes even without synchronisation."""
-        records, record = self._records, marks >> 5
-        mine = (records.warp[record] == warp) & (records.lanewise[record] == 1)
-        done = (marks & 31 == lanes) | (records.clock[record] < self._clocks.all_issued[warp])
-        return np.asarray((mine & done) | self._met(marks, row))
-
-    def _met(self, marks: Array, row: Array) -> Array:
-        """Which marks are reads that all lanes of their warp are known to have passed."""
-        records, record = self._records, marks >> 5
-        known = row[self._clocks.issued_base + records.warp[record]] > records.clock[record]
-        return np.asarray(known & (records.lanewise[record] == 1))
-
-    def _unfenced(self, record: int, prior: Array) -> Array:
-        """Which cells hold cp.async data that the user learned of from an mbarrier, with no fence.proxy.async since."""
-        records, which = self._records, prior >> 5
-        views = [self._clocks.fence_views[warp] for warp in records.warps[record]]
-        attached = records.attached(which)
-        for view in views:
-            if view is None:
-                return np.asarray(attached)
-            column = np.minimum(records.column[which], len(view) - 1)
-            attached = attached & (view[column] <= records.clock[which])
-        return np.asarray(attached)
 
     # ---------------------------------------------------------------------------------------- collisions
 
