@@ -226,7 +226,7 @@ def advance(  # type: ignore[no-untyped-def]
     Shared memory: the last writes of cells, the last reads by each reader and by this warp, the number `mine` of them,
     and of records what records.py keeps. Global memory: the cells that have been accessed, their marks, the threads of
     accesses, and `arrays` (first byte, end, whether it has been written). Loads from arrays that have not been written
-    are only listed: in `listed`, the number of the record, and its first byte and end.
+    are only listed: in `listed`, the number of the record, its array, and its first byte and end.
     """
     for number in range(begin, end):
         which, at = sorts[number], ats[number]
@@ -269,7 +269,7 @@ def advance(  # type: ignore[no-untyped-def]
             if writes:
                 return number, SINGLE
             count = scalars[LISTS]
-            listed[count, 0], listed[count, 1], listed[count, 2] = number, low, high
+            listed[count, 0], listed[count, 1], listed[count, 2], listed[count, 3] = number, array, low, high
             scalars[LISTS] = count + 1
             continue
         if writes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -43,6 +44,8 @@ _ONE = np.zeros(1, np.int64)
 _NOTHING_NEAR = _ONE, np.zeros((1, 1), np.int64), 0, np.zeros(1, bool), *[_ONE] * 5
 #: ... and to global memory.
 _NOTHING_FAR = np.zeros(0, bool), np.zeros((6, 0), np.int64), _ONE, np.zeros((0, 3), np.int64)
+#: The most loads that are listed one by one, which takes less time for so few.
+_FEW = 4
 #: More than any address of global memory.
 _MOST = 1 << 62
 #: The most warps whose origins are kept.
@@ -70,14 +73,14 @@ class _Room:
 
     def __init__(self, kernels: ModuleType) -> None:
         self.ats = self.sorts = np.zeros(0, np.int64)
-        self.listed = np.zeros((0, 3), np.int64)
+        self.listed = np.zeros((0, 4), np.int64)
         self.fields, self.scalars = np.zeros((_SORTS, kernels.FIELDS), np.int64), np.zeros(kernels.SCALARS, np.int64)
 
     def reserve(self, records: int) -> None:
         """Have room for so many records."""
         if records > len(self.ats):
             self.ats, self.sorts = np.zeros(2 * records, np.int64), np.zeros(2 * records, np.int64)
-            self.listed = np.zeros((2 * records, 3), np.int64)
+            self.listed = np.zeros((2 * records, 4), np.int64)
 
 
 class _Kind(NamedTuple):
@@ -173,8 +176,8 @@ class _Batch:
             plan = table.kept[key] = _Plan(table, self._fields[:used, :4].tolist(), batches.kernels)
         self._plan: _Plan = plan
         self._bys = plan.bys(event.block, self._warp)
-        #: of loads from global memory, by their sort: what they have in common
-        self._lines: dict[int, Line] = {}
+        #: of loads from global memory, by their sort and some of its lanes: what they have in common
+        self._lines: dict[tuple[int, int], Line] = {}
 
     def run(self) -> int:
         """Note the records, one after the other; return how many words they have."""
@@ -273,7 +276,7 @@ class _Batch:
                     previous[fields.item(sort, kernels.FIRST) >> 5] = before
         listed = self._scalars.item(kernels.LISTS) if self._plan.far else 0
         if listed:
-            self._list(self._batches.room.listed[:listed].tolist())
+            self._list(self._batches.room.listed[:listed])
         if self._plan.far_stores and end > begin:
             self._keep(begin, end)
         tiles = block.made.get(StoredTiles)
@@ -293,16 +296,44 @@ class _Batch:
         addresses = self._words[at : at + 32]
         return addresses if len(self._plan.lanes[sort]) == 32 else addresses[self._plan.lanes[sort]]
 
-    def _list(self, listed: list[list[int]]) -> None:
-        """List loads from arrays that nothing has written."""
+    def _list(self, listed: Array) -> None:
+        """List loads from arrays that nothing has written: those of one line and array that follow each other as one.
+
+        They leave the marks that they would leave one by one, the last of each address.
+        """
         races = self._block.section(GlobalRaces)
-        for number, low, high in listed:
-            sort = self._sorts.item(number)
-            line = self._lines.get(sort)
-            if line is None:
-                row, lanes = self._plan.rows[sort], self._plan.lanes[sort]
-                line = self._lines[sort] = races.line(self._bys[sort], row.instruction, row.size, lanes)
-            races.list(line, self._addresses(number, sort).tobytes(), (low, high))
+        if len(listed) <= _FEW:
+            for number, _, low, high in listed.tolist():
+                sort = self._sorts.item(number)
+                races.list(self._line(races, sort), self._addresses(number, sort).tobytes(), (low, high))
+            return
+        listed = listed[np.argsort(listed[:, 1], kind="stable")]  # only the order of loads from the same array matters
+        numbers, arrays, low, high = listed.T
+        sorts = self._sorts[numbers]
+        one = (
+            high - low == self._fields[sorts, self._kernels.SIZE]
+        )  # all lanes load the same: the last one's mark stays
+        keys = np.stack([arrays, sorts, one])
+        cuts = [0, *(np.flatnonzero((keys[:, 1:] != keys[:, :-1]).any(axis=0)) + 1).tolist(), len(listed)]
+        for begin, end in pairwise(cuts):
+            sort, which = sorts.item(begin), slice(begin, end)
+            if one[begin]:
+                last = 1 << self._fields.item(sort, self._kernels.MASK).bit_length() - 1
+                line, places = self._line(races, sort, last), low[which]
+            else:
+                line = self._line(races, sort)
+                places = self._words[self._ats[numbers[which], None] + self._plan.lanes[sort]]
+            races.list(line, places.tobytes(), (int(low[which].min()), int(high[which].max())))
+
+    def _line(self, races: GlobalRaces, sort: int, lanes: int = 0) -> Line:
+        """What the loads of a sort have in common, or of some of its lanes."""
+        line = self._lines.get((sort, lanes))
+        if line is None:
+            row, chosen = self._plan.rows[sort], self._plan.lanes[sort]
+            if lanes:
+                chosen = self._event.table.lanes(lanes)
+            line = self._lines[sort, lanes] = races.line(self._bys[sort], row.instruction, row.size, chosen)
+        return line
 
     def _keep(self, begin: int, end: int) -> None:
         """Keep stores to global memory, for copies that may read what they wrote."""

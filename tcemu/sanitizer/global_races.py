@@ -19,7 +19,7 @@ from tcemu.machine.sites import alone, callers_of
 from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
 from tcemu.sanitizer.fences import ACQUIRE, ALIKE, UNACQUIRED, WEAK, guessed, strength
-from tcemu.sanitizer.global_shadow import LISTED, WRITES, GlobalShadow, Line
+from tcemu.sanitizer.global_shadow import WRITES, GlobalShadow, Line
 from tcemu.sanitizer.grid import GlobalAccess, thread_of
 from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.report import Earlier, Report
@@ -172,8 +172,8 @@ class GlobalRaces:
         """Put a weak read on the list of its array; return it if that cannot be done."""
         (low, high), listed = extent, line.listed
         read = line, places, self._time[line.by.warp]
-        if listed.low <= low and high <= listed.end and len(listed) < LISTED:
-            listed += read
+        if listed.low <= low and high <= listed.end and listed.room > 0:
+            listed.add(read)
             return None
         return None if self._shadow.lists(read, extent) else read
 

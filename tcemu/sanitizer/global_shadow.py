@@ -43,18 +43,23 @@ def _numbers(count: int) -> Array:
 class Listed(list[Any]):
     """The listed weak reads of the array that has the bytes from `low` to `end` - 1, until nothing fits any more.
 
-    One after the other, it has the fields of each: its line; its int64 addresses (n,) as bytes; its warp's time. Each
-    tuple that is kept would be one more object for the collection of garbage.
+    One after the other, it has the fields of each: its line; its int64 addresses as bytes; its warp's time. Each tuple
+    that is kept would be one more object for the collection of garbage. Several reads on a line at one time may be
+    one, with the addresses of all.
     """
 
     def __init__(self, low: int, end: int) -> None:
         super().__init__()
-        self.low, self.end = low, end
+        self.low, self.end, self.room = low, end, LISTED
+
+    def add(self, read: tuple[Line, bytes, int]) -> None:
+        """Put a read on the list."""
+        self += read
+        self.room -= _ENTRY + len(read[1])
 
 
-#: The number of fields of a read, and the fields of the most reads of an array that are listed: some 10 MB.
-_FIELDS = 3
-LISTED = _FIELDS << 15
+#: The number of fields of a read, its bytes beside those of its addresses, and the bytes of an array's listed reads.
+_FIELDS, _ENTRY, LISTED = 3, 64, 10 << 20
 #: The list of the reads that cannot be listed.
 _CLOSED = Listed(0, 0)
 
@@ -205,14 +210,14 @@ class GlobalShadow:
     def lists(self, read: tuple[Line, bytes, int], extent: Extent) -> bool:
         """Put a weak read on the list, if nothing has written to its array; return whether it did.
 
-        The next reads of its line may be put on `line.listed` at once, if they fit and it has fewer than LISTED fields.
+        The next reads of its line may be put on `line.listed` at once, if they fit and it has room.
         """
         line, listed = read[0], self._list(*extent)
         if listed is None:
             return False
         line.listed = listed
-        listed += read
-        if len(listed) >= LISTED:
+        listed.add(read)
+        if listed.room <= 0:
             self._shorten(listed)
         return True
 
@@ -229,13 +234,14 @@ class GlobalShadow:
     def _shorten(self, listed: Listed) -> None:
         """Drop listed reads that leave no mark; if they are few, note all."""
         listed[:] = _lasting(listed)
-        if 2 * len(listed) > LISTED:
+        listed.room = LISTED - sum(_ENTRY + len(each) for each in listed[1::_FIELDS])
+        if 2 * listed.room < LISTED:
             self.note(self._close(self._arrays((listed.low, listed.end))[0]))
 
     def _close(self, array: int) -> Listed:
         """The listed reads of an array, to which no line adds any more."""
         listed = self._listed.pop(array)
-        listed.low = listed.end = 0
+        listed.low = listed.end = listed.room = 0
         return listed
 
     def settle(self, extent: Extent) -> None:
@@ -263,9 +269,14 @@ class GlobalShadow:
             some = [number for number, line in enumerate(lines) if line.size == size]
             addresses = np.frombuffer(b"".join([places[number] for number in some]), np.int64)
             cells, per = self.cells(addresses, size, int(addresses.max()) + size)
-            counts = [per * len(places[number]) // addresses.itemsize for number in some]
-            marks = np.concatenate([self._marks_of(lines[number], times[number]) for number in some])
-            parts.append((cells, marks.repeat(per), np.repeat(some, counts)))
+            counts = [len(places[number]) // addresses.itemsize for number in some]
+            marks = np.concatenate(
+                [
+                    np.resize(self._marks_of(lines[number], times[number]), count)
+                    for number, count in zip(some, counts, strict=True)
+                ]
+            )
+            parts.append((cells, marks.repeat(per), np.repeat(some, counts).repeat(per)))
         if len(parts) == 1:
             return parts[0][:2]
         cells, marks, numbers = (np.concatenate(column) for column in zip(*parts, strict=True))

@@ -57,7 +57,7 @@ def test_global_marks_stay_when_cells_become_smaller_or_more():
 @pytest.mark.parametrize("most", [3, 8, 1000])
 def test_listed_reads_leave_the_marks_of_reads_one_after_the_other(monkeypatch, most):
     """The last read of each byte, and the last one before it by another warp, found by a loop over bytes."""
-    monkeypatch.setattr(global_shadow, "LISTED", 3 * most)
+    monkeypatch.setattr(global_shadow, "LISTED", 100 * most)  # bytes
     for trial in range(40):
         shadow, last, other = shadow_of(4096), np.zeros(4096, np.int64), np.zeros(4096, np.int64)
         places = [(size, size * RANDOM.choice(256 // size, RANDOM.integers(1, 9))) for size in (4, 4, 8, 16, 16)]
