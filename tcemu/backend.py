@@ -16,7 +16,8 @@ from math import inf
 from threading import Thread
 from typing import TypeVar
 
-from tcemu.errors import IN_BROWSER, KernelsUnavailable, did_you_mean, install, listing
+from tcemu.errors import KernelsUnavailable, did_you_mean, listing
+from tcemu.extras import IN_BROWSER, install
 from tcemu.kernels.host import threads
 from tcemu.kernels.host.threads import cores
 

@@ -29,7 +29,8 @@ from tcemu.commands.sanitize import sanitize
 from tcemu.commands.warm import warm, warm_up
 from tcemu.commands.whose import whose
 from tcemu.course import START, Laid, clone_opened, files, lay_out, own_folder
-from tcemu.errors import TcemuError, require
+from tcemu.errors import TcemuError
+from tcemu.extras import require
 from tcemu.version import __version__
 
 #: The exit code of every error that the user can fix; click's usage errors have the same.

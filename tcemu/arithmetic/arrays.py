@@ -233,7 +233,7 @@ def _scales(form: Format) -> tuple[Array, Array, Array]:
     held = [unpack(form, pattern) for pattern in range(1 << form.container)]
     numbers = ([each.significand for each in held], [each.exponent for each in held])
     significand, exponent = (np.array(each, np.int64) for each in numbers)
-    return significand, exponent, np.array([each.kind == "nan" for each in held])
+    return significand, exponent, np.array([each.kind == "nan" for each in held], bool)
 
 
 # ------------------------------------------------------------------------------------- float32, IEEE's operations

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tcemu.classroom.settings import NAMES, Classroom
-from tcemu.errors import CourseError, listing, require
+from tcemu.errors import CourseError, listing
+from tcemu.extras import require
 
 #: What the file says: four things that the site shows when the tool is registered, and the teacher's login there.
 KEYS = ("issuer", "client_id", "authorize_url", "jwks_endpoint", "teacher")

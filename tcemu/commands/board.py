@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tcemu.errors import CourseError, counted, require
+from tcemu.errors import CourseError, counted
+from tcemu.extras import require
 
 if TYPE_CHECKING:
     from rich.table import Table

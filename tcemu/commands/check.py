@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tcemu.errors import CourseError, require
+from tcemu.errors import CourseError
+from tcemu.extras import require
 
 if TYPE_CHECKING:
     from rich.console import Console

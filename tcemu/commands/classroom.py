@@ -15,7 +15,8 @@ from tcemu.classroom import box, lti, settings
 from tcemu.classroom.settings import Classroom, Kernels, Limits
 from tcemu.commands.warm import warm_up
 from tcemu.course import manifest
-from tcemu.errors import CourseError, listing, require
+from tcemu.errors import CourseError, listing
+from tcemu.extras import require
 
 
 @click.command()

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tcemu.commands.warm import warm_up
-from tcemu.errors import CourseError, counted, did_you_mean, listing, require
+from tcemu.errors import CourseError, counted, did_you_mean, listing
+from tcemu.extras import require
 from tcemu.grade.plain import visible
 from tcemu.kernels.host.threads import cores
 from tcemu.progress import Progress

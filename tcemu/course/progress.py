@@ -22,7 +22,8 @@ from tcemu.arguments import explained
 from tcemu.course.keeping import keep
 from tcemu.course.lay_out import RECORD
 from tcemu.course.verdict import Verdict
-from tcemu.errors import IN_BROWSER, CourseError
+from tcemu.errors import CourseError
+from tcemu.extras import IN_BROWSER
 
 #: The file's name.
 PROGRESS = ".tcemu-progress.json"

@@ -17,7 +17,8 @@ from tcemu.course.bank import exercises
 from tcemu.course.cards import card
 from tcemu.course.record import Exercise
 from tcemu.course.solutions import BEGIN, END, IN_NOTEBOOK, cut
-from tcemu.errors import CourseError, require
+from tcemu.errors import CourseError
+from tcemu.extras import require
 
 Notebook = Any
 

@@ -29,7 +29,8 @@ from tcemu.course.answers import DOTS
 from tcemu.course.checking import verdicts_of
 from tcemu.course.source import source
 from tcemu.course.verdict import Verdict
-from tcemu.errors import CourseError, TcemuError, listing, require_processes
+from tcemu.errors import CourseError, TcemuError, listing
+from tcemu.extras import require_processes
 from tcemu.tracebacks import described
 
 #: Seconds of processor time that a notebook may take, and how many times as many may pass while it waits for something.

@@ -6,7 +6,8 @@ import os
 import tomllib
 from pathlib import Path
 
-from tcemu.errors import CourseError, install
+from tcemu.errors import CourseError
+from tcemu.extras import install
 
 #: What is laid out for a learner. Solutions are not.
 FOLDERS = ("notebooks", "exercises")

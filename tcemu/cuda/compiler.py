@@ -12,7 +12,8 @@ from typing import Any
 from tcemu.child import Child, Ended, Silent
 from tcemu.cuda.nvrtc import Answer, Request
 from tcemu.cuda.toolkit import toolkit
-from tcemu.errors import CompilationError, install_extra
+from tcemu.errors import CompilationError
+from tcemu.extras import install_extra
 
 #: Seconds that a compilation may take, and that the process may take to start.
 TIME_LIMIT = 300.0

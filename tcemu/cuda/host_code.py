@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from tcemu.errors import require
+from tcemu.extras import require
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser

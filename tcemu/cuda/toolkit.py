@@ -14,7 +14,8 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from tcemu.errors import MissingPackage, NoProcesses, install_extra, require_processes
+from tcemu.errors import MissingPackage, NoProcesses
+from tcemu.extras import install_extra, require_processes
 
 #: Headers that NVRTC needs and lacks: C++'s standard library as far as kernels use it, and empty ones for the host's.
 OWN = Path(__file__).parent / "include"

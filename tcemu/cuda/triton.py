@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from tcemu.errors import MissingPackage, OperandError, briefly, install, is_whole, listing
+from tcemu.errors import MissingPackage, OperandError, briefly, is_whole, listing
+from tcemu.extras import install
 from tcemu.instructions.targets import target_named
 from tcemu.machine.launch import Launch
 from tcemu.ptx import Module

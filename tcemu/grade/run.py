@@ -25,7 +25,8 @@ from typing import Any, Protocol
 from filelock import FileLock, Timeout
 
 from tcemu.course.keeping import keep, private_folder
-from tcemu.errors import CourseError, require
+from tcemu.errors import CourseError
+from tcemu.extras import require
 from tcemu.grade.box import BoxKilled, check_box
 from tcemu.grade.plain import file_name
 from tcemu.grade.records import Grade, Submission

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from numba import types, uint64
 from numba.extending import intrinsic
 
-from tcemu.kernels.batch.run import finish_some, share_tiles, take, wait_for_all
+from tcemu.kernels.batch.sharing import finish_some, share_tiles, take, wait_for_all
 from tcemu.kernels.emit.code import Variable, multiply_add, round_as, vector_code
 from tcemu.kernels.emit.lanes import DOUBLE, vector_of
 from tcemu.kernels.host.compiling import njit

@@ -9,7 +9,6 @@ poison. A front end for PTX text allocates one bank for its %r and takes views o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,6 +18,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from tcemu.errors import LaunchError, OperandError, UnknownName, briefly, listing
 from tcemu.instructions import Instruction
 from tcemu.machine.lanes import differing
+from tcemu.machine.register_keys import chosen_columns, first_numbers, is_view
 
 Array = npt.NDArray[Any]
 
@@ -138,7 +138,7 @@ class Registers(NDArrayOperatorsMixin):
         self.touch(False, key, moves=True)
         seen = self.seen()
         try:
-            return seen[key].copy() if self._columns is None and _is_view(key) else seen[key]
+            return seen[key].copy() if self._columns is None and is_view(key) else seen[key]
         except IndexError as error:
             raise OperandError(f"{self!r} has no [{briefly(key)}]: {error}") from None
 
@@ -146,7 +146,7 @@ class Registers(NDArrayOperatorsMixin):
         """Write active lanes; the others keep their values."""
         patterns = self._patterns(value)
         self.touch(True, key)
-        bank, existing = self.bank, self._existing
+        bank, lanes = self.bank, self._taking_part
         columns: Any = slice(None) if self._columns is None else self._columns
         content = self.bits.copy()
         try:
@@ -156,13 +156,13 @@ class Registers(NDArrayOperatorsMixin):
         except ValueError as error:
             at = f"{self!r}[{briefly(key)}]"
             raise OperandError(f"{at} does not hold a value of shape {patterns.shape}: {error}") from None
-        if bank.unwritten is None and (existing is None or existing.tobytes() == _ALL):
+        if bank.unwritten is None and (lanes is None or lanes.tobytes() == _ALL):
             bank.bits[:, columns] = content
             return
         wanted = np.zeros(self.shape, bool)
         wanted[key] = True
-        if existing is not None:
-            wanted &= existing[:, None]
+        if lanes is not None:
+            wanted &= lanes[:, None]
         bank.bits[:, columns] = np.where(wanted, content, bank.bits[:, columns])
         if bank.unwritten is not None:
             bank.unwritten[:, columns] &= ~wanted
@@ -267,9 +267,9 @@ class Registers(NDArrayOperatorsMixin):
     def which(self, key: Any = ...) -> tuple[int, ...]:
         """Numbers, within the bank, of the registers that `key` chooses."""
         if key is Ellipsis:
-            return _first(self.bank.bits.shape[1]) if self._columns is None else tuple(self._columns.tolist())
+            return first_numbers(self.bank.bits.shape[1]) if self._columns is None else tuple(self._columns.tolist())
         try:
-            chosen = _chosen(self.shape, key)
+            chosen = chosen_columns(self.shape, key)
         except IndexError as error:
             raise OperandError(f"{self!r} has no [{briefly(key)}]: {error}") from None
         return chosen if self._columns is None else tuple(np.unique(self._columns[list(chosen)]).tolist())
@@ -318,7 +318,7 @@ class Registers(NDArrayOperatorsMixin):
         return array
 
     @property
-    def _existing(self) -> Array | None:
+    def _taking_part(self) -> Array | None:
         """Lanes that take part; None if all do."""
         watcher = self.bank.watcher
         return None if watcher is None else watcher.active
@@ -353,49 +353,3 @@ def _unfit(ufunc: np.ufunc, operands: Sequence[Any], error: ValueError) -> Opera
         f"np.{ufunc.__name__} of shapes {listing(shapes, 'and')}: {why}. Registers are arrays (32, n), with a row for "
         f"each lane{hint}"
     )
-
-
-@lru_cache(maxsize=1024)
-def _first(count: int) -> tuple[int, ...]:
-    """The numbers of the first registers of a bank."""
-    return tuple(range(count))
-
-
-def _chosen(shape: tuple[int, int], key: Any) -> tuple[int, ...]:
-    """The columns of an array of this shape that `key` chooses, each once."""
-    spelt = _spelt(key)
-    return _spelt_columns(shape, spelt) if spelt is not None else _columns(shape, key)
-
-
-def _columns(shape: tuple[int, int], key: Any) -> tuple[int, ...]:
-    return tuple(np.unique(np.broadcast_to(np.arange(shape[1], dtype=np.int64), shape)[key]).tolist())
-
-
-@lru_cache(maxsize=4096)
-def _spelt_columns(shape: tuple[int, int], spelt: tuple[Any, ...]) -> tuple[int, ...]:
-    """The same for a key that _spelt could spell: kernels choose the same registers again and again."""
-    return _columns(shape, tuple(slice(*part) if isinstance(part, tuple) else part for part in spelt))
-
-
-def _spelt(key: Any) -> tuple[Any, ...] | None:
-    """A key of numbers and slices in a form that has a hash: slices as (start, stop, step); None for other keys."""
-    spelt: list[Any] = []
-    for part in key if isinstance(key, tuple) else (key,):
-        if type(part) is slice:
-            numbers = part.start, part.stop, part.step
-            if not all(number is None or type(number) is int for number in numbers):
-                return None
-            spelt.append(numbers)
-        elif type(part) is int or part is Ellipsis:
-            spelt.append(part)
-        else:
-            return None
-    return tuple(spelt)
-
-
-def _is_view(key: Any) -> bool:
-    """Whether numpy returns a view for `key`, which a later write would change."""
-    for part in key if isinstance(key, tuple) else (key,):  # any(...) would take three times as long
-        if type(part) is slice or part is Ellipsis or part is None:
-            return True
-    return False

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tcemu.errors import require
+from tcemu.extras import require
 
 #: A control as view.js takes it: kind, name, label, value, and what its kind needs.
 Control = dict[str, Any]

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from tcemu.errors import TargetError, did_you_mean, install, nearest, ranges, span
+from tcemu.errors import TargetError, did_you_mean, nearest, ranges, span
+from tcemu.extras import install
 from tcemu.instructions import parse
 from tcemu.instructions.targets import target_named
 
@@ -119,6 +120,6 @@ def test_of_like_words_the_nearest_number_is_meant(word, accepted):
 
 def test_a_message_that_says_what_to_install_leaves_setuptools_as_it_was():
     """nbgrader imports setuptools, which cannot be imported again once its finder has looked for pip."""
-    code = "from tcemu.errors import install; install('nbgrader'); import setuptools"
+    code = "from tcemu.extras import install; install('nbgrader'); import setuptools"
     subprocess.run([sys.executable, "-W", "error:Distutils", "-c", code], check=True)
     assert install("a b").endswith(' install "a b"')

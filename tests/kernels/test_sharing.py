@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("numba")
 
-from tcemu.kernels.batch import run as sharing
+from tcemu.kernels.batch import sharing
 from tcemu.kernels.host import threads
 from tcemu.kernels.host.compiling import njit
 

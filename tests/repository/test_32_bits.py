@@ -63,10 +63,10 @@ def test_nothing_leaves_the_width_of_addresses_to_numpy():
 
 
 def test_what_needs_a_process_is_refused_in_a_browser_by_a_sentence(monkeypatch):
-    from tcemu import cuda, errors
+    from tcemu import cuda, errors, extras
     from tcemu.cuda.toolkit import toolkit
 
-    monkeypatch.setattr(errors, "IN_BROWSER", True)
+    monkeypatch.setattr(extras, "IN_BROWSER", True)
     toolkit.cache_clear()
     with pytest.raises(errors.NoProcesses, match=r"NVRTC.*as it was, needs a process of its own, and a page has none"):
         toolkit()

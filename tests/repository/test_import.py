@@ -53,7 +53,7 @@ result = tcemu.launch(double, args=(x,), sanitizer="collect")
 print(x.tolist() == list(range(0, 64, 2)), result.reports)
 for ask in (
     lambda: bits_of_a_number()._repr_mimebundle_(),
-    lambda: tcemu.errors.require("course", "tcemu lab", "jupyterlab"),
+    lambda: tcemu.extras.require("course", "tcemu lab", "jupyterlab"),
 ):
     try:
         ask()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tcemu.errors import require
+from tcemu.extras import require
 
 __all__ = ["book"]
 

@@ -20,7 +20,8 @@ from tcemu.kernels.batch.abi import FORMAT, PLAN, RULE, SCRATCH, WORK_WORDS
 from tcemu.kernels.batch.gather import CODES, Load, Place, Pruned, Results, gather_table, gather_words_at, words_read
 from tcemu.kernels.batch.load import ENTRIES, SPREAD_ROWS, SPREADS, UNCHANGED
 from tcemu.kernels.batch.others import run_grouped, run_plainly
-from tcemu.kernels.batch.run import LEFT, SHARED, SHARES, run_fused, share_tiles, with_functions
+from tcemu.kernels.batch.run import run_fused, with_functions
+from tcemu.kernels.batch.sharing import LEFT, SHARED, SHARES, share_tiles
 from tcemu.kernels.emit.lanes import WIDTH
 from tcemu.kernels.host.memory import Kept, aligned, check_words, whole
 from tcemu.kernels.sums import CHAINS, FUSED, GROUPED, ROWS, SAFE, above, of_few_bits, space, start_of_window

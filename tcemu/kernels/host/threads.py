@@ -1,7 +1,7 @@
 """The threads that compute, one for each core, and how they share a matrix.
 
-They wait for the next call, because starting one takes a while. How they share a batch, `tcemu.kernels.batch.run` says.
-Nothing here needs numpy or numba.
+They wait for the next call, because starting one takes a while. How they share a batch,
+`tcemu.kernels.batch.sharing` says. Nothing here needs numpy or numba.
 """
 
 from __future__ import annotations

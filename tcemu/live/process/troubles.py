@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 
-from tcemu.errors import install, listing
+from tcemu.errors import listing
+from tcemu.extras import install
 from tcemu.instructions import TARGETS
 
 
