@@ -16,6 +16,8 @@ KINDS = {"f32": 132, "f64": 264, "f16": 316, "bf16": 416, "f16x2": 532, "bf16x2"
 #: Those whose last operand is an immediate have their own test.
 OPCODES = [opcode for opcode in alu.opcodes() if not opcode.startswith("lop3") and alu.find(opcode)]
 COUNT = 1 << 10
+#: A third of them, other ones every day: compiling them takes nearly all of the time. So many are compiled together.
+ASKED, TOGETHER = quick.spread(OPCODES, 3, quick.turn(3)), 40
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +51,10 @@ def _same(opcode, code, pools):
         np.testing.assert_array_equal(mine, other)
 
 
-@rows("first", range(0, len(quick.some(OPCODES, 120)), 40), lambda first: f"from {first}")
+@rows("first", range(0, len(ASKED), TOGETHER), lambda first: f"from {first}")
 @pytest.mark.slow
 def test_native_code_is_the_reference(first, pools):
-    opcodes = quick.some(OPCODES, 120)[first : first + 40]
+    opcodes = ASKED[first : first + TOGETHER]
     code = lanes.Lanes(opcodes)
     # On all processors that tcemu knows: call, callq, bl, blr. The functions of MUFU are in the code, once for each.
     assert not re.search(r'^\s+(callq?|blr?)\s+(?!_?"?mufu\.)', code.assembly(), re.MULTILINE)

@@ -1,7 +1,7 @@
 """Every notebook of the course in a real JupyterLab: nothing stands in the way, and it runs, and every control answers.
 
-Every eighth one, others every day, is run and looked at in both themes; another eighth is looked at in one theme, with
-the outputs that it is stored with. nbval runs them all, and tests/show asks the controls without a page. With
+Every day another one is run and looked at in both themes, and another one is looked at in one theme, with the outputs
+that it is stored with. nbval runs them all, and tests/show asks the controls without a page. With
 --thorough all are run.
 All are opened in one page, one after the other, because loading JupyterLab takes longer than opening a notebook.
 Skipped without chromium or playwright.
@@ -26,7 +26,7 @@ pytestmark = [
 TOGETHER = 5
 NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 #: Of so many notebooks one is run, and one is looked at.
-ONE_IN = 8
+ONE_IN = len(NOTEBOOKS)
 RUN = spread(NOTEBOOKS, ONE_IN, first=turn(ONE_IN))
 #: Its readers write whole kernels; it has no slider, and one picture that waits for no prediction.
 WORKSHOP = "15"

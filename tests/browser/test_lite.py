@@ -1,7 +1,8 @@
 """The laboratory as a static site, in real browsers, with no network but this machine's.
 
-One build serves all tests. Every day another notebook runs, with --thorough all do, in both browsers. Skipped without a
-browser, and where the wheel that has Pyodide (tcemu/commands/lite/wheels.txt) can be fetched no longer.
+One build serves all tests. Every day the other browser opens it, and runs the first notebook and another one in turn;
+with --thorough both browsers run all of them. Skipped without a browser, and where the wheel that has Pyodide
+(tcemu/commands/lite/wheels.txt) can be fetched no longer.
 """
 
 import json
@@ -24,8 +25,9 @@ pytestmark = pytest.mark.slow
 BROWSERS = {"chromium": CHROMIUM, "firefox": lite.FIREFOX}
 LESSONS = sorted(path.stem for path in (ROOT / "solutions").glob("[0-9]*.ipynb"))
 NOTEBOOKS = sorted(path.stem for path in (ROOT / "notebooks").glob("[0-9]*.ipynb"))
-#: The first notebook, and another every day.
-SOME = NOTEBOOKS if quick.THOROUGH else [NOTEBOOKS[0], NOTEBOOKS[1 + turn(len(NOTEBOOKS) - 1)]]
+#: The first notebook for two days, one in each browser, and then another one for two days.
+ANOTHER = NOTEBOOKS[1 + quick.DAY // 4 % (len(NOTEBOOKS) - 1)]
+SOME = NOTEBOOKS if quick.THOROUGH else [(NOTEBOOKS[0], ANOTHER)[quick.DAY // 2 % 2]]
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +49,7 @@ def address(tmp_path_factory):
         yield address
 
 
-@pytest.fixture(scope="module", params=BROWSERS)
+@pytest.fixture(scope="module", params=quick.spread(BROWSERS, 2, turn(2)))
 def opened(request, address, tmp_path_factory):
     if BROWSERS[request.param] is None:
         pytest.skip(f"{request.param} is not installed")

@@ -81,8 +81,8 @@ def test_a_notebook_runs_in_a_process_of_its_own(tmp_path):
 @pytest.mark.slow
 def test_a_check_that_does_not_end_is_given_up_and_the_others_go_on(tmp_path):
     path = write(tmp_path / "a.ipynb", IMPORT, STUCK, "check(nothing=nothing)", RIGHT, CHECK)
-    stuck, right = results_of(path, limit=12)
-    overdue = "It did not finish within 12 seconds of processor time."
+    stuck, right = results_of(path, limit=8)
+    overdue = "It did not finish within 8 seconds of processor time."
     assert (stuck.name, stuck.state, stuck.says) == ("nothing", "failed", overdue)
     assert (right.name, right.state) == ("where_of_a", "right")
 

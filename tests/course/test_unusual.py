@@ -117,7 +117,7 @@ WRITTEN = list(written())
 
 
 @pytest.mark.slow
-@rows("name what lines", WRITTEN, lambda name, what, _: f"{name}: {what}")
+@rows("name what lines", spread(WRITTEN, 3, turn(3)), lambda name, what, _: f"{name}: {what}")
 def test_a_solution_in_another_way_is_right(name, what, lines):
     is_right(name, changed(EVERY[name].code, lines))
 
@@ -256,7 +256,7 @@ REWRITTEN = [
 
 
 @pytest.mark.slow
-@rows("name what code", spread(REWRITTEN, 5, turn(5)), lambda name, what, _: f"{name}: {what}")
+@rows("name what code", spread(REWRITTEN, 10, turn(10)), lambda name, what, _: f"{name}: {what}")
 def test_a_change_of_many_solutions_leaves_them_right(name, what, code):
     is_right(name, code)
 

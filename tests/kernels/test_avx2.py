@@ -18,12 +18,16 @@ TESTS = Path(__file__).parent
 
 @pytest.mark.slow
 @pytest.mark.skipif(not whole_vectors_of_words(), reason="this processor has no AVX-512 to leave out")
-def test_without_avx512(tmp_path):
-    """The tests of batches, of the classes side by side and of f64, give the same there."""
+def test_without_avx512(request):
+    """The tests of batches, of the classes side by side and of f64, give the same there.
+
+    What is compiled for them is kept from run to run beside what pytest keeps.
+    """
+    compiled = request.config.cache.mkdir("avx2")
     features = ",".join(
         ("+" if has and not name.startswith("avx512") else "-") + name for name, has in get_host_cpu_features().items()
     )
-    told = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": features, "NUMBA_CACHE_DIR": str(tmp_path)}
+    told = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": features, "NUMBA_CACHE_DIR": str(compiled)}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n0"]
     command += [str(TESTS / name) for name in ("test_classes.py", "test_batches.py")]
     command += ["-k", "side_by_side or gives_the_same_alone or f64"]

@@ -22,7 +22,7 @@ from batching import Batching
 from hypothesis import given
 from hypothesis import strategies as st
 from kernels_table import BYTES, CORRECT, FAULTY
-from quick import examples, some
+from quick import DAY, examples, some, spread
 
 from tcemu.errors import TcemuError
 from tcemu.machine.events import Accesses, AccessTable
@@ -41,7 +41,7 @@ def run(row, **options):
     return watch
 
 
-@pytest.mark.parametrize("row", some(FAULTY, 60), ids=lambda row: f"{row.rule}-{row.name}")
+@pytest.mark.parametrize("row", some(spread(FAULTY, 2, DAY), 60), ids=lambda row: f"{row.rule}-{row.name}")
 def test_faulty_kernels(row):
     for seed in (0, 3):
         watch = run(row, seed=seed)
@@ -130,7 +130,7 @@ def random_kernel(steps, filled):
 
 @pytest.mark.parametrize("cluster", [None, 2])
 @pytest.mark.parametrize("most", [64, 3])
-@examples(200, deadline=None)
+@examples(200, 4, deadline=None)
 @given(STEPS, st.booleans(), st.integers(0, 2))
 @pytest.mark.slow
 def test_random_accesses(cluster, most, steps, filled, seed):

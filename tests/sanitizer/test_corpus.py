@@ -17,7 +17,7 @@ import kernels_tcgen05_refused  # noqa: F401
 import kernels_tcgen05_scales  # noqa: F401
 import pytest
 from kernels_table import CORRECT, FAULTY
-from quick import some, spread
+from quick import spread, turn
 
 POLICIES = ("late", "early", "random")
 #: Seeds of a kernel, and of one that takes many steps, unless `pytest --seeds 1000` asks for more. What is reported
@@ -79,12 +79,12 @@ def test_long_kernels_are_kernels():
 
 @pytest.mark.parametrize("row", FAULTY, **named)
 def test_faulty_kernels_are_reported(row):
-    check_reported(row, some(range(2), 1))
+    check_reported(row, spread(range(2), 2, turn(2)))
 
 
 @pytest.mark.parametrize("row", CORRECT, **named)
 def test_correct_kernels_are_not(row):
-    check_silent(row, some(range(6), 3))
+    check_silent(row, spread(range(6), 2, turn(2)))
 
 
 @pytest.fixture
@@ -94,12 +94,12 @@ def seeds(request):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", spread(FAULTY, 3), **named)
+@pytest.mark.parametrize("row", spread(FAULTY, 3, turn(3)), **named)
 def test_faulty_kernels_are_reported_under_every_seed(row, seeds):
     check_reported(row, seeds(4))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", spread(CORRECT, 2), **named)
+@pytest.mark.parametrize("row", spread(CORRECT, 2, turn(2)), **named)
 def test_correct_kernels_are_not_under_many_seeds(row, seeds):
     check_silent(row, seeds(FEW_SEEDS if row.name in LONG else SEEDS))

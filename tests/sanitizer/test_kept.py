@@ -11,6 +11,7 @@ import kernels_tensor_maps  # noqa: F401
 import numpy as np
 import pytest
 from kernels_pairs import PAIRS
+from quick import DAY, spread
 
 import tcemu
 from tcemu.errors import TcemuError
@@ -249,7 +250,7 @@ def test_sections_that_are_made_later_find_the_same(rule):
     assert check_twice(EXAMPLES[rule].kernel, lambda: (np.zeros(BYTES, np.uint8),), EXAMPLES[rule].launch)
 
 
-@pytest.mark.parametrize("each", PAIRS, ids=lambda each: each.name)
+@pytest.mark.parametrize("each", spread(PAIRS, 3, DAY), ids=lambda each: each.name)
 def test_they_find_the_same_mistakes_of_others(each):
     check_twice(each.kernel, lambda: (False, *each.arrays()), each.options)
 
