@@ -74,10 +74,11 @@ class _Argument:
             raise self._misfit(f"is a pointer: pass a numpy array (from {how}) or None", f"got {briefly(value)}")
         row = element(to)
         if row is not None and not _same(row, value.dtype):
+            wanted = f"np.{row.dtype.name if not row.raw else row.dtype}"
             raise self._misfit(
-                f"points to elements of {to}, np.{row.dtype.name if not row.raw else row.dtype}",
-                f"got an array of {value.dtype}. Make the array with that dtype; astype makes a copy, which the kernel "
-                "would write instead",
+                f"points to elements of {to}, {wanted}",
+                f"got an array of {value.dtype}. Make the array with that dtype: .view({wanted}) is the same bytes, "
+                f".astype({wanted}) a copy, which the kernel would write instead",
             )
         several = vector(to)
         if several and value.size % several[1]:
