@@ -34,12 +34,15 @@ _HOST = re.compile(
 _SHARED = re.compile(r"\bcuda(?:TextureObject_t|SurfaceObject_t)\b|\bCUtensorMap\b|\bcurand(?:State|Direction)\w*")
 #: A macro with arguments, and lines at file scope that are a call of one.
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\((?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
 _CALL = re.compile(r"^(\w+)\((?:[^(){};#]|\([^(){};#]*\))*\)[ \t]*;?[ \t]*$", re.MULTILINE)
 #: What the parser need not see: strings of PTX, with #if between them.
 _ASM = re.compile(
     rb"\b(?:asm|__asm__)\b\s*(?:(?:volatile|__volatile__)\s*)?"
     rb"\((?:[^()\"]++|\"(?:[^\"\\]|\\.)*+\"|\([^()]*+\))*+\)"
 )
+#: What says nothing about a part: comments and strings.
+_SILENT = re.compile(r"//[^\n]*|/\*.*?\*/|\"(?:[^\"\\\n]|\\.)*\"", re.DOTALL)
 #: What nvcc's --extended-lambda wants and NVRTC, for which all is for the device, refuses: [=] __device__ (int x).
 _LAMBDA = re.compile(r"(?<=\])(\s*)((?:__(?:host|device)__\s*)+)(?=[({])")
 _WORD = re.compile(r"[A-Za-z_]\w*")
@@ -79,17 +82,18 @@ class DeviceSide:
     left_out: tuple[str, ...]
 
 
-def device_side(source: str, wrong: Collection[int] = ()) -> DeviceSide:
+def device_side(source: str, wrong: Collection[int] = (), macros: Collection[str] = ()) -> DeviceSide:
     """Leave out what is for the host: what uses names that only a host has, and what uses that in turn.
 
     `wrong` are lines at which the compiler stumbled; functions that hold them are left out too, unless they are
-    annotated. A file that has no host code comes back as it is.
+    annotated, if only by one of the `macros`, which are those of other files. A file that has no host code comes back
+    as it is.
     """
     annotated, called = _without_calls(source)
     plain = _LAMBDA.sub(lambda found: found[1] + re.sub(r"[^\n]", " ", found[2]), annotated)
     raw = plain.encode()
     parts = list(_parts(raw))
-    macros = _macros(source)
+    macros = annotating(source).union(macros)
     gone = {part for part in parts if not _kept(part, macros) and (_host(part) or _holds(part, wrong))}
     while True:
         names = {part.name for part in gone} - {part.name for part in parts if part not in gone} - {""}
@@ -106,8 +110,7 @@ def device_side(source: str, wrong: Collection[int] = ()) -> DeviceSide:
 
 def mentions_device(header: str) -> bool:
     """Whether a header has anything that is for the device alone or for both sides, also by a macro of its library."""
-    code = re.sub(r"//[^\n]*|/\*.*?\*/", "", header, flags=re.DOTALL)
-    return bool(re.search(r"__device__|__global__|_DEVICE\b|\bDEVICE\b", code))
+    return bool(re.search(r"__device__|__global__|_DEVICE\b|\bDEVICE\b", _SILENT.sub("", header)))
 
 
 @cache
@@ -149,7 +152,7 @@ def _of_one(node: Node) -> bool:
 def _part(node: Node, inner: Node, raw: bytes) -> Part:
     body = inner.child_by_field_name("body")
     head = raw[node.start_byte : body.start_byte if body else node.end_byte].decode(errors="replace")
-    text = raw[node.start_byte : node.end_byte].decode(errors="replace")
+    text = _SILENT.sub(" ", raw[node.start_byte : node.end_byte].decode(errors="replace"))
     end = node.end_byte + (raw[node.end_byte : node.end_byte + 1] == b";")
     # a class may have members for either side, and is kept if one is for the device
     device = bool(_DEVICE.search(text if "specifier" in inner.type else head))
@@ -168,9 +171,10 @@ def _name(node: Node) -> str:
     return words[-1] if words else ""
 
 
-def _macros(source: str) -> set[str]:
-    """The macros of the file that stand for annotations, as in `#define DEVICE __device__ __forceinline__`."""
-    return {found[1] for found in re.finditer(r"^\s*#\s*define\s+(\w+)\s.*__(?:device|global)__", source, re.MULTILINE)}
+def annotating(*sources: str) -> frozenset[str]:
+    """The macros that annotate: `#define DEVICE __device__`, `#define KERNEL(name) __global__ void name(int* x)`."""
+    lines = (found for source in sources for found in _MACRO.finditer(source))
+    return frozenset(found[1] for found in lines if re.search("__(?:device|global)__", found[0]))
 
 
 def _without_calls(source: str) -> tuple[str, list[str]]:
@@ -187,8 +191,8 @@ def _without_calls(source: str) -> tuple[str, list[str]]:
     return _CALL.sub(left, source) if host else source, called
 
 
-def _kept(part: Part, macros: set[str]) -> bool:
-    return part.device or bool(macros & set(_WORD.findall(part.text.split("{", 1)[0])))
+def _kept(part: Part, macros: frozenset[str]) -> bool:
+    return part.device or not macros.isdisjoint(_WORD.findall(part.text.split("{", 1)[0]))
 
 
 def _host(part: Part) -> bool:

@@ -16,7 +16,7 @@ from tcemu import ptx
 from tcemu.arguments import explained
 from tcemu.cuda import compiler, messages, options, stored
 from tcemu.cuda.headers import HOST, TORCH, beside, for_host, near
-from tcemu.cuda.host_code import device_side, mentions_device
+from tcemu.cuda.host_code import annotating, device_side, mentions_device
 from tcemu.cuda.nvrtc import Answer, Request
 from tcemu.cuda.toolkit import OWN, toolkit
 from tcemu.errors import CompilationError, OperandError, UnknownKey, listing
@@ -254,8 +254,9 @@ def _device_code(
     absent: dict[str, str] = {}
     logs: list[str] = []
     for _ in range(_TRIES):
-        side = device_side(text, wrong.get(name, frozenset()))
-        sides = {key: device_side(inner, wrong.get(path, frozenset())) for key, (path, inner) in files.items()}
+        macros = annotating(text, *(inner for _, inner in files.values()))
+        side = device_side(text, wrong.get(name, frozenset()), macros)
+        sides = {key: device_side(inner, wrong.get(path, frozenset()), macros) for key, (path, inner) in files.items()}
         headers = {key: each.text for key, each in sides.items()}
         request = Request(side.text, name, flags, {**HOST, **headers, **absent})
         answer = ask(request)

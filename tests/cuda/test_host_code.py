@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("tree_sitter_cuda")
 
-from tcemu.cuda.host_code import device_side
+from tcemu.cuda.host_code import annotating, device_side
 
 PASTED = """#include <vector>
 #define DEVICE __device__ __forceinline__
@@ -144,3 +144,27 @@ static void complain(int n) {
     side = device_side(source)
     assert side.left_out == ("complain",)
     assert side.text.splitlines()[:5] == source.splitlines()[:5]
+
+
+def test_macros_that_annotate_keep_a_function():
+    other = "#define INLINE __device__ __forceinline__\n"
+    source = """#define KERNEL(name, ...) \\
+template <class T, __VA_ARGS__> \\
+__global__ void name(T* x)
+KERNEL(f, int N) { *x = std::max(N, g()); }
+INLINE int g() { return std::sort(1, 2); }
+void h() { std::sort(1, 2); }
+"""
+    side = device_side(source, {4, 5, 6}, annotating(other))
+    assert side.left_out == ("h",)
+    assert device_side(source).left_out == ("g", "h")
+
+
+def test_comments_and_strings_are_no_code():
+    source = """struct Params {  // what at::PhiloxCudaState holds; see std::vector
+    int n; /* exit(1) */
+};
+inline int f(int n) { check(n, "no std::string // here"); return n; }
+int g() { exit(1); }  // __device__
+"""
+    assert device_side(source).left_out == ("g",)
