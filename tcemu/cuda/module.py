@@ -86,21 +86,25 @@ class Module(ptx.Module):
         answer = compiler.ask(request)
         if answer.failed:
             if messages.names_wrong(answer.log) or "name expression" in answer.log.lower():
-                raise self._unknown(expression, messages.unknown_argument(answer.log, expression.partition("<")[0]))
+                raise self._unknown(expression, answer.log)
             raise messages.error(answer.log, answer.failed)
         self._from.lowered[expression] = answer.lowered[expression]
         return _Instance(self, _with_own_names(answer.ptx, self._from.paths))
 
-    def _unknown(self, name: object, why: str = "") -> UnknownKey:
+    def _unknown(self, name: object, log: str = "") -> UnknownKey:
+        """The error for a name; `log` is what the compiler said to an instantiation of it."""
         error = super()._unknown(name)
         if name in self.left_out:
             return UnknownKey(f"{name} is host code, which tcemu does not run: {_call_in_words(self)}")
         plain = rf"(?m)^\s*(?:(?:static|inline)\s+)*void\s+{re.escape(str(name))}\s*\("
         if re.search(plain, self._source()):
             return UnknownKey(f"{name} is an ordinary function: a kernel is declared __global__ void {name}(...)")
-        template = name.partition("<")[0].strip() if isinstance(name, str) else ""
+        template = name.partition("<")[0].split("::")[-1].strip() if isinstance(name, str) else ""
         if template in self.templates:
-            return UnknownKey(f"{name} is no instantiation of the template {template}: {why or _NO_INSTANCE}")
+            why = messages.unknown_argument(log, template) or _NO_INSTANCE
+            return UnknownKey(f"{name} is no instantiation of the template {template}: {why}")
+        if said := next((each.said for each in messages.messages(log) if each.error), ""):
+            error = UnknownKey(f"{error} The compiler says: {said}.")
         if self.templates:
             several = listing((f"{each}<...>" for each in self.templates), "and")
             return UnknownKey(f"{error} Templates get their arguments in the name: {several}.")

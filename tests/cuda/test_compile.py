@@ -204,6 +204,19 @@ def test_errors_in_host_code_do_not_hide_those_of_the_kernel(tmp_path):
     )
 
 
+def test_a_template_in_a_header_that_does_not_exist(tmp_path):
+    (tmp_path / "deep.cuh").write_text("namespace deep { template <int N> __global__ void fill(int* x) { *x = N; } }\n")
+    file = tmp_path / "k.cu"
+    file.write_text('#include "deep.cuh"\n__global__ void f() {}\n')
+    module, x = cuda.compile(file), np.zeros(1, np.int32)
+    module["deep::fill<5>"][1, 1](x)
+    assert x == 5
+    with pytest.raises(
+        UnknownKey, match=r"has no kernel or variable 'fill<5>'.* The compiler says: identifier \"fill\" is"
+    ):
+        module["fill<5>"]
+
+
 def test_headers_of_cuda():
     source = """#include <cooperative_groups.h>
     #include <cuda/barrier>
