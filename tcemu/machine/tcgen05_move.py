@@ -52,6 +52,8 @@ class Cells(NamedTuple):
     lanes: Array
     columns: Array
     area: Area
+    #: whether the address left the lane out
+    laneless: bool
 
 
 class _Shape:
@@ -64,13 +66,14 @@ class _Shape:
         #: lanes of Tensor Memory that it reaches
         self.reach = 32 if self.shape == "32x32b" else 16
         self.bits = 0xFFFF if self.packed else WHOLE
-        self._cells_at: dict[tuple[int, int, int | None], Cells] = {}
+        self._cells_at: dict[tuple[int, int, int | None, bool], Cells] = {}
 
     def at(self, core: Core, by: By, operand: Any, split: Any = None) -> Cells:
         """The cells from an address on, all of which the warp may use. Ends the launch if it may not.
 
         The manual requires lanes of the warp's own quarter. Kernels of front ends may leave the quarter out: DeepGEMM
-        gives lane 0 in all warps, and its products on a B200 are right. For kernels in Python that is a fault.
+        gives lane 0 in all warps, and its products on a B200 are right. The sanitizer says so in a hint; for kernels in
+        Python it is a fault.
         """
         instruction, memory = self.instruction, core.block.state(TensorMemory)
         if split is not None and (not is_whole(split) or split < 0):
@@ -78,20 +81,23 @@ class _Shape:
                 f"{instruction}: immHalfSplitoff is an immediate, a number of columns; got {briefly(split)}"
             )
         address = operand if type(operand) is int else int(core.integers(instruction, "taddr", operand)[0])
-        if core.at is not None and address >> 16 < WARP:
-            address += int(lanes_of_warp(core.index)[0]) << 16
-        key = core.block.number, address, split
+        quarter = int(lanes_of_warp(core.index)[0])
+        laneless = core.at is not None and quarter > 0 and address >> 16 < WARP
+        if laneless:
+            address += quarter << 16
+        key = core.block.number, address, split, laneless
         cells = self._cells_at.get(key)
         if cells is None:
-            cells = self._cells_at[key] = self._cells(core, address, split)
+            cells = self._cells_at[key] = self._cells(core, address, split, laneless)
         self._check_lanes(core, by, address)
         memory.check(core, by, instruction, cells.area)
         return cells
 
-    def _cells(self, core: Core, address: int, split: int | None) -> Cells:
+    def _cells(self, core: Core, address: int, split: int | None, laneless: bool) -> Cells:
         lanes, columns = cells(self.shape, self.num, self.packed, split)
         lanes, columns = lanes + (address >> 16), columns + (address & 0xFFFF)
-        return Cells(lanes, columns, Area(core.block.number, np.unique(lanes), np.unique(columns), "taddr", self.bits))
+        area = Area(core.block.number, np.unique(lanes), np.unique(columns), "taddr", self.bits)
+        return Cells(lanes, columns, area, laneless)
 
     def _check_lanes(self, core: Core, by: By, address: int) -> None:
         """A warp reaches its own quarter, and shapes of 16 lanes its first or second half."""
@@ -132,7 +138,7 @@ def ld(instruction: Instruction) -> Act:
         cells, memory = shape.at(core, by, taddr, split), core.block.state(TensorMemory)
         own, into = core.into is None, core.into
         registers = into if into is not None else core.adopted(np.full((WARP, count + reduces), POISON, np.uint32))
-        operation = Tcgen05("ld", instruction, by, reads=(cells.area,), registers=registers)
+        operation = Tcgen05("ld", instruction, by, reads=(cells.area,), registers=registers, laneless=cells.laneless)
         registers.begin(veiled=core.block.pending.policy != "early")
         core.tell(Tcgen05Issued, operation)
         least: list[Array] = []
@@ -200,7 +206,7 @@ def st(instruction: Instruction) -> Act:
             return
         cells, memory = shape.at(core, by, taddr, *operands[:-1]), core.block.state(TensorMemory)
         registers = values if isinstance(values, Registers) else None
-        operation = Tcgen05("st", instruction, by, writes=(cells.area,), registers=registers)
+        operation = Tcgen05("st", instruction, by, writes=(cells.area,), registers=registers, laneless=cells.laneless)
         core.tell(Tcgen05Issued, operation)
         held = np.stack([words & 0xFFFF, words >> 16], axis=2) if shape.packed else words
 

@@ -86,6 +86,7 @@ class TensorMemories:
         op = Op(operation, self._clocks.time[by.warp])
         if op.moves:
             self._warps[by.warp].moves[id(operation)] = op
+            self._check_lane(op)
         else:
             op.agent = self._agent(by.warp, by.active, operation.group)
             op.commits = self._commits[op.agent]
@@ -237,6 +238,16 @@ class TensorMemories:
         if last.issued == op.issued and last.operation.instruction is op.operation.instruction:
             message = f"more than one lane executes {op.name}, and each of them issues the operation"
             self._block.report("tcgen05-elect", by._replace(active=last.operation.by.active | by.active), message)
+
+    def _check_lane(self, op: Op) -> None:
+        """Say in a hint that an address leaves out the lane, which the manual requires."""
+        if op.operation.laneless:
+            lanes = op.operation.reads[0].lanes if op.operation.reads else op.operation.writes[0].lanes
+            message = (
+                f"the address of {op.name} has a lane of the first quarter, and warp {op.operation.by.warp} reaches "
+                f"lanes from {lanes[0] // 32 * 32} on: here it uses those, as kernels that ran on a B200 rely on"
+            )
+            self._block.report("tcgen05-lanes", op.operation.by, message, what="lanes", weight="hint")
 
     def _check_aliases(self, op: Op) -> None:
         """Report D in cells that the same mma reads as another operand."""

@@ -102,8 +102,11 @@ def _text():
 
 
 def test_text_may_leave_out_the_quarter_of_the_warp():
-    """DeepGEMM's kernels for sm_100 give tcgen05.ld lane 0 in all warps; each reads its own quarter."""
-    _check_product(_text().replace("shl.b32 %r16, %r2, 21;", "mov.u32 %r16, 0;"))
+    """DeepGEMM's kernels for sm_100 give tcgen05.ld lane 0 in all warps; each reads its own quarter, with a hint."""
+    result = _check_product(_text().replace("shl.b32 %r16, %r2, 21;", "mov.u32 %r16, 0;"))
+    assert {(each.rule, each.severity) for each in result.reports} == {("tcgen05-lanes", "hint")}
+    assert "and warp 1 reaches lanes from 32 on" in str(result.reports[0])
+    assert not _check_product(_text()).reports
 
 
 @pytest.mark.parametrize("seed", [0, 4])
@@ -118,12 +121,13 @@ def _check_product(text, **options):
     a, b = (rng.standard_normal((count, 16)).astype(np.float16) for count in (128, 8))
     chunks = [np.ascontiguousarray(each.reshape(-1, 2, 8).swapaxes(0, 1)) for each in (a, b)]
     d = np.zeros((128, 8), np.float32)
-    tcemu.ptx.load(text)["product"](1, 128, *chunks, d, **options)
+    result = tcemu.ptx.load(text)["product"](1, 128, *chunks, d, **options)
     opcode = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
     once = tcemu.matmul(a, b.T, instruction=opcode, target="sm_100a")
     twice = tcemu.matmul(a, b.T, once, instruction=opcode, target="sm_100a")
     twice[0] = once[0]
     assert np.array_equal(d, twice)
+    return result
 
 
 @rows(

@@ -80,6 +80,8 @@ class Tcgen05:
     after: tuple[Tcgen05, ...] = field(default=(), repr=False)
     #: what must be equal for two mmas to be pipelined: D's address and the shape
     key: object = None
+    #: whether the address of ld or st leaves out the lane, which the machine added: that of the warp's own quarter
+    laneless: bool = False
 
     @property
     def group(self) -> str:
