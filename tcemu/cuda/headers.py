@@ -70,7 +70,7 @@ def beside(source: str, folders: Iterable[Path], angles: bool = False) -> tuple[
     """
     places = [Path(each) for each in folders]
     named: dict[str, str] = {}  # by path
-    found: dict[str, tuple[str, str]] = {}
+    files: dict[str, tuple[str, str]] = {}
     waiting: list[tuple[str, str, str, list[Path]]] = []
 
     def included(text: str, where: list[Path]) -> str:
@@ -97,8 +97,8 @@ def beside(source: str, folders: Iterable[Path], angles: bool = False) -> tuple[
     own = included(source, places)
     while waiting:
         name, full, inner, where = waiting.pop()
-        found[name] = full, included(inner, where)
-    return own, found
+        files[name] = full, included(inner, where)
+    return own, files
 
 
 def near(header: str, folder: Path | None) -> Path | None:

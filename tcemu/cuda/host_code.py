@@ -90,7 +90,7 @@ def device_side(source: str, wrong: Collection[int] = (), macros: Collection[str
     as it is.
     """
     annotated, called = _without_calls(source)
-    plain = _LAMBDA.sub(lambda found: found[1] + re.sub(r"[^\n]", " ", found[2]), annotated)
+    plain = _LAMBDA.sub(lambda match: match[1] + re.sub(r"[^\n]", " ", match[2]), annotated)
     raw = plain.encode()
     parts = list(_parts(raw))
     macros = annotating(source).union(macros)
@@ -124,7 +124,7 @@ def _parser() -> Parser:
 
 
 def _parts(raw: bytes) -> Iterator[Part]:
-    hidden = _ASM.sub(lambda found: re.sub(rb"[^\n]", b" ", found[0]), raw)
+    hidden = _ASM.sub(lambda match: re.sub(rb"[^\n]", b" ", match[0]), raw)
     yield from _inside(_parser().parse(hidden).root_node, raw)
 
 
@@ -173,20 +173,20 @@ def _name(node: Node) -> str:
 
 def annotating(*sources: str) -> frozenset[str]:
     """The macros that annotate: `#define DEVICE __device__`, `#define KERNEL(name) __global__ void name(int* x)`."""
-    lines = (found for source in sources for found in _MACRO.finditer(source))
-    return frozenset(found[1] for found in lines if re.search("__(?:device|global)__", found[0]))
+    matches = (match for source in sources for match in _MACRO.finditer(source))
+    return frozenset(match[1] for match in matches if re.search("__(?:device|global)__", match[0]))
 
 
 def _without_calls(source: str) -> tuple[str, list[str]]:
     """A file without lines that are calls of its macros for the host, such as BINDING(f32, torch::kFloat32); which."""
     called: list[str] = []
-    host = {found[1] for found in _DEFINE.finditer(source) if _HOST.search(found[0])}
+    host = {match[1] for match in _DEFINE.finditer(source) if _HOST.search(match[0])}
 
-    def left(found: re.Match[str]) -> str:
-        if found[1] not in host:
-            return found[0]
-        called.append(found[1])
-        return re.sub(r"[^\n]", " ", found[0])
+    def left(match: re.Match[str]) -> str:
+        if match[1] not in host:
+            return match[0]
+        called.append(match[1])
+        return re.sub(r"[^\n]", " ", match[0])
 
     return _CALL.sub(left, source) if host else source, called
 

@@ -82,8 +82,8 @@ def cell(shell: Any, line: str, body: str) -> None:
     module = compiled(f"\n{body}", name, Path.cwd(), asked.arch, define, asked.include, more)
     for warning in module.warnings:
         print(warning, file=sys.stderr)  # noqa: T201 - a compiler's warnings
-    for told in _notes(module, asked.module):
-        print(f"Note: {told}", file=sys.stderr)  # noqa: T201 - likewise
+    for note in _notes(module, asked.module):
+        print(f"Note: {note}", file=sys.stderr)  # noqa: T201 - likewise
     shell.user_ns.update(names(module))
     if asked.module:
         shell.user_ns[asked.module] = module
@@ -94,19 +94,19 @@ def _number(shell: Any) -> int:
     frame = sys._getframe()  # noqa: SLF001 - the frames below are the cell's
     while frame.f_back is not None:
         frame = frame.f_back
-        if found := re.search(r"\d+", running_cell(frame.f_code.co_filename)):
-            return int(found[0])
+        if number := re.search(r"\d+", running_cell(frame.f_code.co_filename)):
+            return int(number[0])
     return int(shell.execution_count)
 
 
 def names(module: Module) -> dict[str, Any]:
     """Python names of what a module has: kernels without namespaces, templates; variables stay in the module."""
-    found: dict[str, Any] = {each: Template(module, each) for each in module.templates}
+    named: dict[str, Any] = {each: Template(module, each) for each in module.templates}
     for each in module.kernels:
         name = each.split("::")[-1]
         if not re.search("[<(]", each) and name not in _ambiguous(module):
-            found[name] = module[each]
-    return found
+            named[name] = module[each]
+    return named
 
 
 def _notes(module: Module, asked: str) -> Iterator[str]:
@@ -126,11 +126,11 @@ def _notes(module: Module, asked: str) -> Iterator[str]:
 
 def _ambiguous(module: Module) -> dict[str, list[str]]:
     """Overloads, and kernels of one name in several namespaces: as they are written, by the name."""
-    found: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     for each in module.parsed.kernels:
         if "<" not in each.short:
-            found.setdefault(each.short.split("::")[-1], []).append(each.demangled)
-    return {name: several for name, several in found.items() if len(several) > 1}
+            by_name.setdefault(each.short.split("::")[-1], []).append(each.demangled)
+    return {name: several for name, several in by_name.items() if len(several) > 1}
 
 
 def register(shell: Any) -> None:

@@ -92,16 +92,16 @@ class Message:
 
 def messages(log: str) -> Iterator[Message]:
     """The complaints of NVRTC's log, in order; what is said between them belongs to the one before."""
-    found, more = None, list[str]()
+    begun, more = None, list[str]()
     for text in [*log.splitlines(), "end(0): error: "]:
         head = _HEAD.match(text)
         if head is None:
             more.append(text.rstrip())
             continue
-        if found is not None:
-            wrong = "error" in found["kind"]
-            yield Message(found["file"], int(found["line"]), wrong, found["said"], tuple(_kept(more)))
-        found, more = head, []
+        if begun is not None:
+            wrong = "error" in begun["kind"]
+            yield Message(begun["file"], int(begun["line"]), wrong, begun["said"], tuple(_kept(more)))
+        begun, more = head, []
 
 
 def _kept(lines: Iterable[str]) -> Iterator[str]:
@@ -119,13 +119,13 @@ def error(log: str, failed: str = "", advised: str = "", earlier: Sequence[str] 
     What it has said from the start is shown; if there is nothing of that kind, what it said last, and which headers it
     did not find.
     """
-    found = [each for each in messages(log) if each.error]
+    errors = [each for each in messages(log) if each.error]
     before = [[each for each in messages(other) if each.error] for other in earlier]
-    lasting = [each for each in found if before and each in before[0]]
+    lasting = [each for each in errors if before and each in before[0]]
     headers = [each for each in chain(*before) if _NO_FILE.search(each.said) and not lasting]
-    found = list(dict.fromkeys([*(lasting or found), *headers]))
-    shown = [str(each) for each in found[:_SHOWN]] or _AT_END.findall(log)
-    left = f"... and {counted(len(found) - _SHOWN, 'error')} more" if len(found) > _SHOWN else ""
+    errors = list(dict.fromkeys([*(lasting or errors), *headers]))
+    shown = [str(each) for each in errors[:_SHOWN]] or _AT_END.findall(log)
+    left = f"... and {counted(len(errors) - _SHOWN, 'error')} more" if len(errors) > _SHOWN else ""
     hint = advised or advice(log) or next(filter(None, (advice(str(each)) for each in headers)), "")
     text = "\n\n".join(filter(None, [*(shown or [log.strip() or failed]), left, hint]))
     made = CompilationError(text)
@@ -136,8 +136,8 @@ def error(log: str, failed: str = "", advised: str = "", earlier: Sequence[str] 
 def warnings(log: str) -> tuple[Message, ...]:
     """Warnings about the user's own lines: not about CUDA's headers."""
     own = str(OWN.parent)
-    found = (each for each in messages(log) if not each.error)
-    return tuple(each for each in found if "nvidia" not in Path(each.file).parts and own not in each.file)
+    others = (each for each in messages(log) if not each.error)
+    return tuple(each for each in others if "nvidia" not in Path(each.file).parts and own not in each.file)
 
 
 def lacks_std(log: str) -> bool:
@@ -152,15 +152,15 @@ def gave_up(log: str) -> bool:
 
 def absent_header(log: str) -> str:
     """The header that NVRTC did not find; empty if it found all."""
-    found = _NO_FILE.search(log)
-    return found[1] if found else ""
+    named = _NO_FILE.search(log)
+    return named[1] if named else ""
 
 
 def advice(log: str) -> str:
     """What to do about what NVRTC says; empty if there is nothing to add."""
     for said, text in _ADVICE.items():
-        if found := re.search(said, log):
-            return text.format(*found.groups())
+        if fits := re.search(said, log):
+            return text.format(*fits.groups())
     first = next((each for each in messages(log) if each.error), None)
     if first is None or not _UNDECLARED.search(first.said):
         return ""
@@ -181,14 +181,14 @@ def wrong_files(log: str) -> frozenset[str]:
 
 def names_wrong(log: str) -> bool:
     """Whether the errors are about name expressions, so that the source itself compiles."""
-    found = [each for each in messages(log) if each.error]
-    return bool(found) and all(each.file == _NAMES for each in found)
+    errors = [each for each in messages(log) if each.error]
+    return bool(errors) and all(each.file == _NAMES for each in errors)
 
 
 def unknown_argument(log: str, template: str) -> str:
     """The complaint about a name among a template's arguments; empty if the template itself does not fit."""
     said = next((each.said for each in messages(log) if each.error), "")
-    found = re.search(r'identifier "(\w+)" is undefined', said)
-    if not found or found[1] == template:
+    missing = re.search(r'identifier "(\w+)" is undefined', said)
+    if not missing or missing[1] == template:
         return ""
-    return f"{found[1]} is no name at file scope; write its value, as in gemm<64>."
+    return f"{missing[1]} is no name at file scope; write its value, as in gemm<64>."

@@ -194,9 +194,9 @@ def compiled(
 
     Without a folder, this process reads no file for it: the source may be a stranger's.
     """
-    named, words = options.given(more)
+    named, words = options.chosen(more)
     target = str(target_named(arch or named or "sm_90a"))
-    kept = stored.found(text, target, (*options.defined(define), *words))
+    kept = stored.lookup(text, target, (*options.defined(define), *words))
     if kept is not None:
         _remember(name, text)
         source = Source(text, name, target, Request("", name, ()), tuple(kept["left_out"]), {}, {})
@@ -354,9 +354,9 @@ def _with_own_names(text: str, paths: Mapping[str, str]) -> str:
         return text
     known = {str(toolkit().library.parent / called): path for called, path in paths.items()}
 
-    def own(found: re.Match[str]) -> str:
-        path = found[2].replace("\\\\", "\\")
-        return f'{found[1]}"{known[path]}"' if path in known else found[0]
+    def own(line: re.Match[str]) -> str:
+        path = line[2].replace("\\\\", "\\")
+        return f'{line[1]}"{known[path]}"' if path in known else line[0]
 
     return re.sub(r'^(\s*\.file\s+\d+\s+)"(.*?)"', own, text, flags=re.MULTILINE)
 

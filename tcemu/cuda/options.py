@@ -19,22 +19,22 @@ _ARCH = re.compile(r"(?:--gpu-architecture|-arch|--arch)=(?:sm|compute)_?(\w+)")
 _GENCODE = re.compile(r"arch=compute_(\w+)")
 
 
-def given(options: str | Iterable[str]) -> tuple[str, tuple[str, ...]]:
+def chosen(options: str | Iterable[str]) -> tuple[str, tuple[str, ...]]:
     """The architecture that options name ("sm_90a", or empty), and those options that NVRTC takes."""
     words = options.split() if isinstance(options, str) else list(options)
     if not all(isinstance(word, str) for word in words):
-        told = "options= must be the compiler's options as text, such as ['--use_fast_math']"
-        raise OperandError(f"{told}; got {briefly(options)}")
+        wanted = "options= must be the compiler's options as text, such as ['--use_fast_math']"
+        raise OperandError(f"{wanted}; got {briefly(options)}")
     arch, kept, rest = "", list[str](), iter(words)
     for word in rest:
         if word in ("-arch", "--gpu-architecture", "--arch"):
             word = f"-arch={next(rest, '')}"  # noqa: PLW2901 - the two words are one option
-        if found := _ARCH.fullmatch(word):
-            arch = f"sm_{found[1]}"
+        if named := _ARCH.fullmatch(word):
+            arch = f"sm_{named[1]}"
         elif word in _NVCC_PAIRS or word.startswith("-gencode"):
             value = word.partition("=")[2] if "=" in word else next(rest, "")
-            found = _GENCODE.search(value) if word.startswith("-gencode") else None
-            arch = f"sm_{found[1]}" if found else arch
+            code = _GENCODE.search(value) if word.startswith("-gencode") else None
+            arch = f"sm_{code[1]}" if code else arch
         elif not _NVCC_ONLY.fullmatch(word):
             kept.append(word)
     return arch, tuple(kept)
@@ -57,9 +57,9 @@ def _text(value: object) -> str:
 def folders(include: object) -> tuple[Path, ...]:
     """The folders of include=. Raises OperandError for one that does not exist."""
     several = [include] if isinstance(include, str | Path) else include
-    found = []
+    paths = []
     for each in several if isinstance(several, Iterable) else [several]:
         if not isinstance(each, str | Path) or not Path(each).expanduser().is_dir():
             raise OperandError(f"include= must be folders with headers; got {briefly(each)}, which is not a folder")
-        found.append(Path(each).expanduser().resolve())
-    return tuple(found)
+        paths.append(Path(each).expanduser().resolve())
+    return tuple(paths)

@@ -28,7 +28,7 @@ def key(text: str, target: str, words: Iterable[str]) -> str:
     return hashlib.sha256("\0".join([text.rstrip(), target, *words]).encode()).hexdigest()
 
 
-def found(text: str, target: str, words: Iterable[str]) -> dict[str, Any] | None:
+def lookup(text: str, target: str, words: Iterable[str]) -> dict[str, Any] | None:
     """What is stored of a source: its `ptx`, the compiler's `log` and the names that are `left_out`."""
     return _all().get(key(text, target, words))
 

@@ -22,14 +22,16 @@ Array = npt.NDArray[Any]
 _POINTER = 8
 
 
-def checked(kernel: str, parameters: Sequence[Parameter], given: Sequence[Any]) -> tuple[Any, ...]:
+def checked(kernel: str, parameters: Sequence[Parameter], values: Sequence[Any]) -> tuple[Any, ...]:
     """The arguments for the machine. Raises OperandError for the first that does not fit its parameter."""
-    if len(given) != len(parameters):
-        more = "" if len(given) < len(parameters) else "; grid, block and the options of the launch are apart from them"
-        raise OperandError(
-            f"{described(kernel, parameters)} takes {counted(len(parameters), 'argument')}; got {len(given)}{more}"
+    if len(values) != len(parameters):
+        more = (
+            "" if len(values) < len(parameters) else "; grid, block and the options of the launch are apart from them"
         )
-    return tuple(_Argument(kernel, each, value).checked() for each, value in zip(parameters, given, strict=True))
+        raise OperandError(
+            f"{described(kernel, parameters)} takes {counted(len(parameters), 'argument')}; got {len(values)}{more}"
+        )
+    return tuple(_Argument(kernel, each, value).checked() for each, value in zip(parameters, values, strict=True))
 
 
 class _Argument:
@@ -37,7 +39,7 @@ class _Argument:
 
     def __init__(self, kernel: str, parameter: Parameter, value: Any) -> None:
         self.parameter, self.value = parameter, as_array(value)
-        self.told = f"{kernel}: {parameter}"
+        self.name = f"{kernel}: {parameter}"
 
     def checked(self) -> Any:
         to = self.parameter
@@ -91,8 +93,8 @@ class _Argument:
         if value.dtype.hasobject or not value.dtype.isnative:
             raise self._misfit("is a pointer to plain little-endian elements", f"got an array of {value.dtype}")
         if not value.size:
-            told = f"got one of shape {value.shape}; None is the null pointer"
-            raise self._misfit("is a pointer to an array with elements", told)
+            empty = f"got one of shape {value.shape}; None is the null pointer"
+            raise self._misfit("is a pointer to an array with elements", empty)
         if not value.flags.c_contiguous:
             raise self._misfit(
                 "is a pointer to elements without gaps, in C order",
@@ -140,7 +142,7 @@ class _Argument:
         one = Parameter(self.parameter.index, self.parameter.type, self.parameter.name, row.dtype.itemsize, "")
         numbers = [_Argument("", one, each) for each in value.tolist()]
         for each in numbers:
-            each.told = self.told
+            each.name = self.name
         raw = b"".join(bytes(np.asarray(each._scalar(row)).tobytes()) for each in numbers)  # noqa: SLF001 - its own class
         return raw.ljust(self.parameter.size, b"\0")
 
@@ -164,12 +166,12 @@ class _Argument:
         if isinstance(value, np.generic) and value.dtype.itemsize == to.size:
             return value
         if isinstance(value, float) and to.size in (4, 8):
-            told = f"has {to.size} bytes of a type that PTX does not say"
-            raise self._misfit(told, f"write np.float{8 * to.size}({value})")
+            opaque = f"has {to.size} bytes of a type that PTX does not say"
+            raise self._misfit(opaque, f"write np.float{8 * to.size}({value})")
         return self._whole(Scalar(np.dtype("i8" if is_whole(value) and value < 0 else "u8")), value)
 
     def _misfit(self, wanted: str, got: str) -> OperandError:
-        return OperandError(f"{self.told}, {wanted}; {got}")
+        return OperandError(f"{self.name}, {wanted}; {got}")
 
 
 def as_array(value: Any) -> Any:

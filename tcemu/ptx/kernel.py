@@ -95,8 +95,8 @@ class Kernel:
         names = [each.name for each in self.parameters if each.name in options]
         if names and len(args) < len(self.parameters):
             raise LaunchError(f"{self.name} takes its arguments in their order, without names: not {names[0]}=")
-        given = checked(self.name, self.parameters, args)
-        return self.executable.launch(grid, block, *given, **options)
+        values = checked(self.name, self.parameters, args)
+        return self.executable.launch(grid, block, *values, **options)
 
     def prepared(self, args: Sequence[Any], shared: Any, cluster: Any) -> simt.Prepared:
         """What tcemu.Stream.launch runs.

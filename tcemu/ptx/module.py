@@ -75,8 +75,8 @@ class Module:
     @cached_property
     def variables(self) -> tuple[str, ...]:
         """The names of the variables that Python can read and write, without those that the compiler made."""
-        found = (each for each in self.parsed.variables.values() if each.space in ("global", "const"))
-        names = (_written(each.name) for each in found)
+        variables = (each for each in self.parsed.variables.values() if each.space in ("global", "const"))
+        names = (_written(each.name) for each in variables)
         return tuple(each for each in names if not re.match(r"[$_.]", each) and self._declares(each))
 
     def __getitem__(self, name: str) -> Any:
@@ -133,11 +133,13 @@ class Module:
             raise self._unknown(name)
         wanted = _packed(name)
         for form in (_in_ptx, _with_types, _short, _unqualified, _bare):
-            found = [each for each in self.parsed.kernels if _packed(form(each)) == wanted]
-            if len(found) == 1:
-                return found[0]
-            if found:
-                raise UnknownKey(f"{len(found)} kernels are called {name}: {listing(each.demangled for each in found)}")
+            fitting = [each for each in self.parsed.kernels if _packed(form(each)) == wanted]
+            if len(fitting) == 1:
+                return fitting[0]
+            if fitting:
+                raise UnknownKey(
+                    f"{len(fitting)} kernels are called {name}: {listing(each.demangled for each in fitting)}"
+                )
         return None
 
     def _variable(self, name: str) -> Variable | None:

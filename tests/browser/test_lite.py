@@ -102,7 +102,7 @@ def test_solutions_are_right(opened):
         if available():
             compiled = compiled_cells([ROOT / "solutions" / f"{name}.ipynb"])
             opened.execute(
-                f"from tcemu.cuda import stored; stored.found('', '', ())\nstored._all().update({compiled!r})"
+                f"from tcemu.cuda import stored; stored.lookup('', '', ())\nstored._all().update({compiled!r})"
             )
         checks = 0
         for cell in code("solutions", name):

@@ -85,7 +85,7 @@ def test_absent_headers_and_names():
     ],
 )
 def test_options_of_nvcc(given, arch, kept):
-    assert options.given(given) == (arch, kept)
+    assert options.chosen(given) == (arch, kept)
 
 
 def test_macros_and_folders(tmp_path):
@@ -96,7 +96,7 @@ def test_macros_and_folders(tmp_path):
     with pytest.raises(OperandError, match="define= has the names of macros; got 'a b'"):
         options.defined({"a b": 1})
     with pytest.raises(OperandError, match=r"options= must be the compiler's options as text, .*; got \[3\]"):
-        options.given([3])
+        options.chosen([3])
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def _compiled(line: str, body: str) -> dict[str, Any]:
         module = compiled(text, stored.NAME, None, asked.arch, define, asked.include, more)
     except TcemuError:  # an exercise to be completed
         return {}
-    named, words = options.given(more)
+    named, words = options.chosen(more)
     target = str(target_named(asked.arch or named or "sm_90a"))
     kept = {"ptx": module.text, "log": "", "left_out": list(module.left_out)}
     return {stored.key(text, target, (*options.defined(define), *words)): kept}
