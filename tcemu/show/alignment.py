@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy.typing as npt
@@ -17,7 +17,8 @@ from tcemu.show import svg
 from tcemu.show.given import format_of, patterns_of, targets_of
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import Box
-from tcemu.show.words import neat, power, value
+from tcemu.show.svg import Drawing
+from tcemu.show.words import hexadecimal, neat, power, value
 
 _LEFT, _TOP, _ROW, _COLUMN = 132, 74, 28, 12.5
 #: Columns drawn to the right of the cut, at least and at most; bits further to the right are an arrow.
@@ -78,12 +79,11 @@ def fused_sum(steps: FusedSum, form: Format | str = "f32") -> Picture:
 
 def _picture(title: str, panels: Sequence[tuple[str, FusedSum]], form: Format, left_out: str) -> Picture:
     """Sums one below the other, under their names if they have any; `left_out` says what is not drawn of them."""
-    columns, body, words, y = _columns([steps for _, steps in panels]), list[str](), list[str](), 0.0
+    columns, body, words, y = _columns([steps for _, steps in panels]), list[Drawing](), list[str](), 0.0
     for name, steps in panels:
         cut = steps.largest - steps.fraction
         placed = replace(columns, cut=cut, start=y + 20, gap=0) if name else columns
-        body += [svg.text(16, y + 22, name, "b")] if name else []
-        body += _drawn(placed, steps, form)
+        body += [svg.text(16, y + 22, name, "b") if name else "", _drawn(placed, steps, form)]
         words.append(f"{name}: {_in_words(steps, form)}" if name else _in_words(steps, form))
         y = placed.y(len(_terms(steps))) + 72
     legend = left_out + _HOW_TO_READ
@@ -113,13 +113,11 @@ def _columns(sums: Sequence[FusedSum]) -> _Columns:
     return _Columns(max(tops), sums[0].largest - sums[0].fraction, min(lows))
 
 
-def _drawn(columns: _Columns, steps: FusedSum, form: Format) -> list[str]:
+def _drawn(columns: _Columns, steps: FusedSum, form: Format) -> Drawing:
     """The columns, the terms, the sum and the result."""
     terms = _terms(steps)
-    body = _frame(columns, len(terms), steps)
-    for row, term in enumerate(terms):
-        body += _term(columns, row, term, steps.largest)
-    return body + _sum(columns, len(terms), steps, form)
+    rows = [_term(columns, row, term, steps.largest) for row, term in enumerate(terms)]
+    return _frame(columns, len(terms), steps), rows, _sum(columns, len(terms), steps, form)
 
 
 def _in_words(steps: FusedSum, form: Format) -> str:
@@ -127,8 +125,10 @@ def _in_words(steps: FusedSum, form: Format) -> str:
     terms, cut = _terms(steps), steps.largest - steps.fraction
     floor = ", the floor" if all(term.exponent < steps.largest for term in terms) else ""
     words = f"The largest exponent is {value(steps.largest)}{floor}, so every term is truncated below {power(cut)}. "
-    words += " ".join(_fate(term, cut) for term in terms)
-    return words + f" Their sum {neat(steps.total * 2.0**cut, 12)} becomes the {form.name} {_result(steps, form, 12)}."
+    for term in terms:
+        left = f"cut to {neat(term.kept * 2.0**cut, 12)}" if term.cut else "unchanged"
+        words += f"{_label(term)}: {neat(_exact(term), 12)}, exponent {value(term.exponent)}, {left}. "
+    return words + f"Their sum {neat(steps.total * 2.0**cut, 12)} becomes the {form.name} {_result(steps, form, 12)}."
 
 
 def _top(magnitude: int, unit: int) -> int:
@@ -140,86 +140,73 @@ def _exact(term: Term) -> float:
     return term.significand * 2.0 ** (term.exponent - term.point)
 
 
-def _fate(term: Term, cut: int) -> str:
-    """A phrase for what the cut leaves of a term."""
-    left = f"cut to {neat(term.kept * 2.0**cut, 12)}" if term.cut else "unchanged"
-    return f"{_label(term)}: {neat(_exact(term), 12)}, exponent {value(term.exponent)}, {left}."
-
-
 def _label(term: Term) -> str:
     return "c" if term.k is None else f"a{term.k} · b{term.k}"
 
 
 def _result(steps: FusedSum, form: Format, digits: int) -> str:
     number = value(form.decode(steps.result).item(), digits)
-    return f"{number} ({steps.result:#0{2 + -(-form.container // 4)}x})"
+    return f"{number} ({hexadecimal(steps.result, form.container)})"
 
 
-def _frame(columns: _Columns, rows: int, steps: FusedSum) -> list[str]:
+def _frame(columns: _Columns, rows: int, steps: FusedSum) -> Iterator[str]:
     """The columns' weights, the line of the cut, the headings."""
     top, bottom = columns.y(0) - 12, columns.y(rows) + 66
     cut_x = columns.x(columns.cut) + _COLUMN + columns.gap / 2
-    elements = [
-        svg.line(cut_x, top - 40, cut_x, bottom - 30, "k", dash="6 4"),
-        svg.text(cut_x - 8, top - 32, f"kept: {steps.fraction} bits below {power(steps.largest)}", "b", "end"),
-        svg.text(cut_x + 8, top - 32, "cut off", "b"),
-        svg.text(columns.right + 28, top - 8, "value", "s"),
-        svg.text(columns.right + _EXPONENT, top - 8, "exponent", "s", "end"),
-    ]
+    yield svg.line(cut_x, top - 40, cut_x, bottom - 30, "k", dash="6 4")
+    yield svg.text(cut_x - 8, top - 32, f"kept: {steps.fraction} bits below {power(steps.largest)}", "b", "end")
+    yield svg.text(cut_x + 8, top - 32, "cut off", "b")
+    yield svg.text(columns.right + 28, top - 8, "value", "s")
+    yield svg.text(columns.right + _EXPONENT, top - 8, "exponent", "s", "end")
     for weight in range(columns.top, columns.low - 1, -1):
         near = 0 < abs(weight - columns.cut) < 3  # too near to the label of the cut
         if weight == columns.cut or ((steps.largest - weight) % 5 == 0 and not near):
             look = "t b" if weight in (steps.largest, columns.cut) else "s t"
             ends = weight == columns.cut and not columns.gap  # beside the line, not on it
             x, anchor = (_COLUMN - 3, "end") if ends else (_COLUMN / 2, "middle")
-            elements.append(svg.text(columns.x(weight) + x, top - 8, power(weight), look, anchor))
-    return elements
+            yield svg.text(columns.x(weight) + x, top - 8, power(weight), look, anchor)
 
 
-def _term(columns: _Columns, row: int, term: Term, largest: int) -> list[str]:
+def _term(columns: _Columns, row: int, term: Term, largest: int) -> Iterator[Drawing]:
     """One term: its bits, its value, its exponent, in bold if it is the largest."""
     y, unit, magnitude = columns.y(row), term.exponent - term.point, abs(term.significand)
-    sign = svg.text(_LEFT - 14, y + 14, _sign(term.significand), "m b", "end")
-    elements = [svg.text(16, y + 14, _label(term)), sign, *_bits(columns, y, (magnitude, unit), "fb", columns.cut)]
-    lowest = unit + (magnitude & -magnitude).bit_length() - 1
-    if lowest < columns.low:
-        elements.append(svg.arrow(columns.right + 3, y + 10, columns.right + 20, y + 10))
+    yield svg.text(16, y + 14, _label(term)), _sign(term.significand, y)
+    yield _bits(columns, y, (magnitude, unit), "fb", columns.cut)
+    if unit + (magnitude & -magnitude).bit_length() - 1 < columns.low:
+        yield svg.arrow(columns.right + 3, y + 10, columns.right + 20, y + 10)
     look = "b" if term.exponent == largest else "s"
-    elements.append(svg.text(columns.right + _EXPONENT, y + 14, value(term.exponent), look, "end"))
-    return [*elements, svg.text(columns.right + 28, y + 14, neat(_exact(term)), "s")]
+    yield svg.text(columns.right + _EXPONENT, y + 14, value(term.exponent), look, "end")
+    yield svg.text(columns.right + 28, y + 14, neat(_exact(term)), "s")
 
 
-def _sign(number: int) -> str:
-    return "−" if number < 0 else "+"
+def _sign(number: int, y: float) -> str:
+    return svg.text(_LEFT - 14, y + 14, "−" if number < 0 else "+", "m b", "end")
 
 
-def _bits(columns: _Columns, y: float, whole: tuple[int, int], style: str, lowest: int) -> list[str]:
+def _bits(columns: _Columns, y: float, whole: tuple[int, int], style: str, lowest: int) -> Drawing:
     """The bits of whole[0] * 2^whole[1] from the highest one down: solid boxes to 2^lowest, hatched ones below."""
     magnitude, unit = whole
-    weights = range(_top(magnitude, unit), max(unit, columns.low) - 1, -1)
-    kept, lost = [w for w in weights if w >= lowest], [w for w in weights if w < lowest]
-    boxes = {weight: Box(columns.x(weight), y, _COLUMN, 20) for weight in weights}
-    elements = [svg.path("".join(boxes[w].outline() for w in kept), style)] if kept else []
-    elements += [boxes[w].hatch(step=4) for w in lost]
-    elements += [svg.path("".join(boxes[w].outline() for w in lost), "l")] if lost else []
-    for chosen, look in ((kept, "n c"), (lost, "n c q clear")):
-        digits = (svg.text(boxes[w].middle, boxes[w].base, magnitude >> (w - unit) & 1) for w in chosen)
-        elements.append(svg.group(digits, look))
-    return elements
+    boxes = {weight: Box(columns.x(weight), y, _COLUMN, 20)
+             for weight in range(_top(magnitude, unit), max(unit, columns.low) - 1, -1)}  # fmt: skip
+    kept, lost = [w for w in boxes if w >= lowest], [w for w in boxes if w < lowest]
+    hatched = [boxes[w].hatch(step=4) for w in lost], svg.path((boxes[w].outline() for w in lost), "l")
+    digits = [
+        svg.group((svg.text(boxes[w].middle, boxes[w].base, magnitude >> (w - unit) & 1) for w in chosen), look)
+        for chosen, look in ((kept, "n c"), (lost, "n c q clear"))
+    ]
+    return svg.path((boxes[w].outline() for w in kept), style), hatched, digits
 
 
-def _sum(columns: _Columns, row: int, steps: FusedSum, form: Format) -> list[str]:
+def _sum(columns: _Columns, row: int, steps: FusedSum, form: Format) -> Iterator[Drawing]:
     """The exact sum of the truncated terms, and the result to which it is rounded."""
     y = columns.y(row) + 12
-    elements = [svg.line(16, y - 8, columns.right + _VALUE - 16, y - 8, "k")]
-    elements.append(svg.text(16, y + 14, "sum", "b"))
+    yield svg.line(16, y - 8, columns.right + _VALUE - 16, y - 8, "k"), svg.text(16, y + 14, "sum", "b")
     if steps.total:
-        elements.append(svg.text(_LEFT - 14, y + 14, _sign(steps.total), "m b", "end"))
         lowest = max(columns.cut, max(_top(abs(steps.total), columns.cut), form.emin) - form.mantissa)
-        elements += _bits(columns, y, (abs(steps.total), columns.cut), "fg", lowest)
-    elements.append(svg.text(columns.right + 28, y + 14, neat(steps.total * 2.0**columns.cut), "s"))
-    result = _result(steps, form, 9)
-    return [*elements, svg.text(16, y + 42, f"result in {form.name}", "b"), svg.text(_LEFT, y + 42, result, "m b")]
+        yield _sign(steps.total, y), _bits(columns, y, (abs(steps.total), columns.cut), "fg", lowest)
+    yield svg.text(columns.right + 28, y + 14, neat(steps.total * 2.0**columns.cut), "s")
+    yield svg.text(16, y + 42, f"result in {form.name}", "b")
+    yield svg.text(_LEFT, y + 42, _result(steps, form, 9), "m b")
 
 
 @explained
@@ -266,21 +253,15 @@ def fused_sums_of(
     for target in targets_of(targets):
         sums = _sums_of(parsed, matrices, row, column, target)
         results.append(f"{neat(form.decode(sums[-1].result).item())} on {target}")
-        busy = [number for number, steps in enumerate(sums) if _does_something(steps)]
-        panels += [(f"{target}{_part(number, len(sums))}", sums[number]) for number in busy or [len(sums) - 1]]
+        # those that add a product that is not zero, or cut what they are given
+        busy = [number for number, steps in enumerate(sums)
+                if any(term.significand and (term.k is not None or term.cut) for term in steps.terms)]  # fmt: skip
+        for number in busy or [len(sums) - 1]:
+            before = "; c is the result before" if number else ""
+            part = f", sum {number + 1} of {len(sums)}{before}" if len(sums) > 1 else ""
+            panels.append((f"{target}{part}", sums[number]))
     title = f"D[{row}, {column}] is {', '.join(results)}"
     return _picture(title, panels, form, "terms that are zero are left out; ")
-
-
-def _does_something(steps: FusedSum) -> bool:
-    """Whether a sum adds a product that is not zero, or cuts what it is given."""
-    return any(term.significand and (term.k is not None or term.cut) for term in steps.terms)
-
-
-def _part(number: int, count: int) -> str:
-    """Which sum of a chain it is; from the second on, c is the result of the previous one."""
-    before = "; c is the result before" if number else ""
-    return f", sum {number + 1} of {count}{before}" if count > 1 else ""
 
 
 def _sums_of(

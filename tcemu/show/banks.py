@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from tcemu.errors import OperandError, briefly, counted, listing, ranges, span, 
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import Grid, cell, notes
+from tcemu.show.svg import Drawing
 from tcemu.timing.banks import BANKS, WORD
 from tcemu.timing.wavefronts import Part, Wavefronts, wavefronts
 
@@ -30,17 +32,15 @@ def banks(wavefronts: Wavefronts) -> Picture:
     parts = wavefronts.parts
     loads = [_loads(wavefronts, part) for part in parts]
     grid = Grid(118, 38, 22, 26, len(parts), BANKS)
-    body = [*grid.above(range(BANKS)), svg.text(grid.left - 8, grid.top - 8, "bank", "s t", "end")]
-    for row, (part, load) in enumerate(zip(parts, loads, strict=True)):
-        body += _part(grid, row, part, load)
-    bottom = grid.bottom + 22
+    head = grid.above(range(BANKS)), svg.text(grid.left - 8, grid.top - 8, "bank", "s t", "end")
+    rows = [_part(grid, row, part, load) for row, (part, load) in enumerate(zip(parts, loads, strict=True))]
     says = "A number: different words that the bank delivers, one in each wavefront."
     slow = " Hatched: the banks that decide how many." if any(part.wavefronts > 1 for part in parts) else ""
-    body.append(svg.text(16, bottom, says + slow, "s"))
+    body = head, rows, svg.text(16, grid.bottom + 22, says + slow, "s")
     count = counted(int(wavefronts.count), "wavefront")
     title = f"{wavefronts.access}: {count}, {wavefronts.least} without conflicts"
     words = ". ".join(map(_busiest, range(len(parts)), parts, loads))
-    return picture(title, f"{words}.", grid.right + 130, bottom + 14, body)
+    return picture(title, f"{words}.", grid.right + 130, grid.bottom + 36, body)
 
 
 def _loads(wavefronts: Wavefronts, part: Part) -> Counter[int]:
@@ -50,15 +50,19 @@ def _loads(wavefronts: Wavefronts, part: Part) -> Counter[int]:
     return Counter((start + offset) // WORD % BANKS for start in starts for offset in range(0, granule, WORD))
 
 
-def _part(grid: Grid, row: int, part: Part, load: Counter[int]) -> list[str]:
+def _part(grid: Grid, row: int, part: Part, load: Counter[int]) -> Iterator[Drawing]:
     low = grid.at(row, 0).base
-    elements = [svg.text(16, low, f"lanes {ranges(part.lanes, '–')}", "s")]
+    yield svg.text(16, low, f"lanes {ranges(part.lanes, '–')}", "s")
     for bank in range(BANKS):
         words = load[bank]
         tone, look = ("f", "n c") if words else ("p", "n c q")
-        elements += cell(grid.at(row, bank), words or "·", tone, look, words == part.wavefronts > 1)
-    note = counted(part.wavefronts, "wavefront")
-    return [*elements, svg.text(grid.right + 12, low, note, "b" if part.wavefronts > 1 else "s")]
+        yield cell(grid.at(row, bank), words or "·", tone, look, words == part.wavefronts > 1)
+    yield _cost(part, grid.right + 12, low)
+
+
+def _cost(part: Part, x: float, y: float) -> str:
+    """The wavefronts of a part, in bold if there are several."""
+    return svg.text(x, y, counted(part.wavefronts, "wavefront"), "b" if part.wavefronts > 1 else "s")
 
 
 def _busiest(number: int, part: Part, load: Counter[int]) -> str:
@@ -131,7 +135,7 @@ def padded_tile(row_bytes: int = 128, padding: int = 0, swizzle: int = 1, unit: 
         "A number: the first of the unit's four banks. Framed: the 8 × 8 matrices that ldmatrix.x4 reads, one by one.",
         "Marked: other units of the same part are in the same banks.",
     )
-    body = [*_units(tile, grid), *_parts(tile, parts, cost), *notes(_LEFT, grid.bottom + 22, legend)]
+    body = _units(tile, grid), _parts(tile, parts, cost), notes(_LEFT, grid.bottom + 22, legend)
     count = counted(int(cost.count), "wavefront")
     title = f"{row_bytes}-byte rows, {_moved(tile)}: {count}, {cost.least} without conflicts"
     return picture(title, _in_words(tile, cost), parts.right + 116, grid.bottom + 54, body)
@@ -170,42 +174,39 @@ def _busy(tile: Tile, part: int) -> Counter[int]:
     return Counter(tile.bank(row, unit) for row, unit in tile.read(part))
 
 
-def _units(tile: Tile, grid: Grid) -> list[str]:
+def _units(tile: Tile, grid: Grid) -> Drawing:
     """The units, those that are read on top, those in conflict marked."""
-    plain, loud = list[str](), list[str]()
+    plain, loud = list[Drawing](), list[Drawing]()
     read = {place: part for part in range(4) for place in tile.read(part)}
     busy = [_busy(tile, part) for part in range(4)]
-    for row in range(ROWS):
-        for unit in range(tile.units):
-            part, bank = read.get((row, unit)), tile.bank(row, unit)
-            if part is None:
-                plain += cell(grid.at(row, unit), bank, "p", "n c q", marked=False)
-            else:
-                loud += cell(grid.at(row, unit), bank, "fb", "n b c", marked=busy[part][bank] > 1)
+    for row, unit in np.ndindex(ROWS, tile.units):
+        part, bank = read.get((row, unit)), tile.bank(row, unit)
+        if part is None:
+            plain.append(cell(grid.at(row, unit), bank, "p", "n c q", marked=False))
+        else:
+            loud.append(cell(grid.at(row, unit), bank, "fb", "n b c", marked=busy[part][bank] > 1))
     frames = [grid.block(*tile.read(part)[0], 8, 1).rect("k") for part in range(4)]
     title = svg.text(_LEFT, 20, "16 rows of the tile, in units of 16 bytes", "b")
     units = [unit if unit or grid.wide < 36 else "unit 0" for unit in range(tile.units)]
-    return [*plain, *loud, *frames, title, *grid.beside(["row 0", *range(1, ROWS)], gap=8), *grid.above(units, "s t c")]
+    return plain, loud, frames, title, grid.beside(["row 0", *range(1, ROWS)], gap=8), grid.above(units, "s t c")
 
 
-def _parts(tile: Tile, grid: Grid, cost: Wavefronts) -> list[str]:
+def _parts(tile: Tile, grid: Grid, cost: Wavefronts) -> Iterator[Drawing]:
     """For each part, how many units each four banks deliver."""
     left = grid.left
-    elements = [svg.text(left - 70, 20, "ldmatrix.x4, part by part: units from each four banks", "b")]
-    elements += grid.above([f"{4 * place}–{4 * place + 3}" for place in range(8)], "s t c")
+    yield svg.text(left - 70, 20, "ldmatrix.x4, part by part: units from each four banks", "b")
+    yield grid.above([f"{4 * place}–{4 * place + 3}" for place in range(8)], "s t c")
     for part, each in enumerate(cost.parts):
-        y, busy = grid.at(part, 0).y, _busy(tile, part)
-        rows, unit = tile.read(part), tile.read(part)[0][1]
-        elements.append(svg.text(left - 8, y + 13, f"rows {span(rows[0][0], rows[-1][0], '–')}", "s t", "end"))
-        elements.append(svg.text(left - 8, y + 27, f"unit {unit}", "s t", "end"))
+        y, busy, rows = grid.at(part, 0).y, _busy(tile, part), tile.read(part)
+        yield svg.text(left - 8, y + 13, f"rows {span(rows[0][0], rows[-1][0], '–')}", "s t", "end")
+        yield svg.text(left - 8, y + 27, f"unit {rows[0][1]}", "s t", "end")
         for place in range(8):
             units = busy[4 * place]
             tone, look = ("fb", "n c") if units else ("p", "n c q")
-            elements += cell(grid.at(part, place)._replace(high=34), units or "·", tone, look, marked=units > 1)
-        note = counted(each.wavefronts, "wavefront")
-        elements.append(svg.text(grid.right + 10, y + 21, note, "b" if each.wavefronts > 1 else "s"))
+            yield cell(grid.at(part, place)._replace(high=34), units or "·", tone, look, marked=units > 1)
+        yield _cost(each, grid.right + 10, y + 21)
     total = f"{counted(int(cost.count), 'wavefront')}; without conflicts {cost.least}"
-    return [*elements, svg.text(left, grid.bottom + 20, total, "b")]
+    yield svg.text(left, grid.bottom + 20, total, "b")
 
 
 def _in_words(tile: Tile, cost: Wavefronts) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from tcemu.arguments import explained
@@ -15,7 +15,8 @@ from tcemu.show import svg
 from tcemu.show.given import format_of
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import Grid, row_of_bits
-from tcemu.show.words import compact, power, superscript, value
+from tcemu.show.svg import Drawing
+from tcemu.show.words import compact, hexadecimal, power, superscript, value
 
 
 class _Field(NamedTuple):
@@ -46,15 +47,19 @@ def number_bits(form: Format | str, pattern: int) -> Picture:
     wide = 64.0 if form.container <= 4 else max(12.5, min(48.0, 800 / form.container))
     grid = Grid(16, 24, wide, 34, 1, form.container)
     shown, formula, why = reading(form, pattern)
-    body, parts, start = row_of_bits(grid, pattern, [field.tone for field in fields for _ in range(field.bits)]), [], 0
+    labels, parts, start = [], [], 0
     for field in fields:
         box = grid.block(0, start, 1, field.bits)
-        body += [box.bracket(2), box.below(field.name, "b", 26), box.below(_fitting(field, box.wide), "", 43)]
+        meaning = field.meaning  # or the number of bits, if it does not fit under its boxes
+        if len(meaning) * 7 > box.wide + 12:
+            meaning = counted(field.bits, "bit") if box.wide > 40 else ""
+        labels.append([box.bracket(2), box.below(field.name, "b", 26), box.below(meaning, "", 43)])
         digits = f"{pattern:0{form.container}b}"[start : start + field.bits]
         parts.append(f"{field.name} {digits}, {field.meaning}")
         start += field.bits
-    body += [svg.text(grid.left, 146, formula), svg.text(grid.left, 168, why, "s")]
-    title = f"{form.name} pattern {pattern:#0{2 + -(-form.container // 4)}x} is {shown}"
+    row = row_of_bits(grid, pattern, [field.tone for field in fields for _ in range(field.bits)])
+    body = row, labels, svg.text(grid.left, 146, formula), svg.text(grid.left, 168, why, "s")
+    title = f"{form.name} pattern {hexadecimal(pattern, form.container)} is {shown}"
     words = f"Bits from the highest: {'; '.join(parts)}. {formula}. {why}."
     return picture(title, words, max(grid.right + 16, 640), 180, body)
 
@@ -69,19 +74,15 @@ def reading(form: Format, pattern: int) -> tuple[str, str, str]:
     kind = form.classify(pattern)
     sign, exponent, mantissa = form.fields(pattern)
     front = "value = " + (f"(−1){superscript(sign)} × " if form.signed else "")
-    scale = 1 << form.mantissa
+    scale, equals = 1 << form.mantissa, shown if shown.startswith("≈") else f"= {shown}"
     if kind in ("infinity", "nan"):
         return shown, f"value = {shown}", _special_rule(form, kind)
     if kind in ("zero", "subnormal"):
         why = f"{kind}: the exponent field is 0, so there is no leading 1 and the exponent stays at {value(form.emin)}"
-        return shown, f"{front}{power(form.emin)} × (0 + {mantissa}/{scale}) {_equals(shown)}", why
+        return shown, f"{front}{power(form.emin)} × (0 + {mantissa}/{scale}) {equals}", why
     significand = f" × (1 + {mantissa}/{scale})" if form.mantissa else ""
-    formula = f"{front}2{superscript(exponent)}{superscript(-form.bias)}{significand} {_equals(shown)}"
+    formula = f"{front}2{superscript(exponent)}{superscript(-form.bias)}{significand} {equals}"
     return shown, formula, _normal_rule(form, exponent)
-
-
-def _equals(shown: str) -> str:
-    return shown if shown.startswith("≈") else f"= {shown}"
 
 
 def _normal_rule(form: Format, exponent: int) -> str:
@@ -125,25 +126,15 @@ def _fields(form: Format, pattern: int) -> list[_Field]:
     fields = [_Field("unused", unused, "p", "not part of the number"), _Field("sign", form.signed, "f", "+−"[sign])]
     if form.kind == "float":
         number = form.classify(pattern) not in ("infinity", "nan")
-        weight = f" → {power(_exponent(form, exponent))}" if number else ""
-        fields.append(_Field("exponent", form.exponent, "fb", f"{exponent}{weight}"))
+        weight = exponent - form.bias if exponent or not form.zero else form.emin
+        meaning = f"{exponent} → {power(weight)}" if number else f"{exponent}"
+        fields.append(_Field("exponent", form.exponent, "fb", meaning))
         share = f" of {1 << form.mantissa}" if number else ""
         fields.append(_Field("mantissa", form.mantissa, "fo", f"{mantissa}{share}"))
     else:
         fields.append(_Field("bit" if form.kind == "bit" else "whole number", form.mantissa, "fo", f"{mantissa}"))
     fields.append(_Field("padding", form.padding, "p", "ignored by the hardware"))
     return [field for field in fields if field.bits]
-
-
-def _exponent(form: Format, field: int) -> int:
-    return field - form.bias if field or not form.zero else form.emin
-
-
-def _fitting(field: _Field, span: float) -> str:
-    """The field's meaning if it fits under its boxes, else the number of bits."""
-    if len(field.meaning) * 7 <= span + 12:
-        return field.meaning
-    return counted(field.bits, "bit") if span > 40 else ""
 
 
 @explained
@@ -156,29 +147,28 @@ def register_bits(container: Container, register: int, where: str = "") -> Pictu
     >>> tcemu.show.register_bits(mma.fragments["a"].container, 0x40003C00, "register 0 of lane 5").description
     'Elements from the lowest bits: 1, 2. Each element is in bits 15 to 0 of its 16.'
     """
-    bits, elements = container.register_bits, container.elements
+    bits, elements, width, form = container.register_bits, container.elements, container.width, container.form
     register = whole(register, "a register", FormatError)
     if not 0 <= register < 1 << bits:
         raise FormatError(f"register {register:#x}: it has {bits} bits, 0 to {(1 << bits) - 1:#x}")
-    form = container.form
     mask = (1 << (form.bits + form.padding)) - 1
-    numbers = form.decode(
-        [register >> (index * container.width + container.shift) & mask for index in range(elements)]
-    ).tolist()
+    numbers = form.decode([register >> (index * width + container.shift) & mask for index in range(elements)]).tolist()
     grid = Grid(16, 24, min(26.0, 832 / bits), 34, 1, bits)
     tones = [_tone(container, number) for number in reversed(range(bits))]
-    body, roomy = row_of_bits(grid, register, tones, divided=True), container.width * grid.wide >= 48
+    labels, roomy = list[Drawing](), width * grid.wide >= 48
     for index, number in enumerate(numbers if roomy else ()):
-        box = grid.block(0, bits - (index + 1) * container.width, 1, container.width)
-        body += [box.bracket(3), box.below(f"element {index}", "s", 26), box.below(_short(number), "b", 44)]
-    name = f"Register {register:#0{2 + bits // 4}x}{where and f' ({where})'}"
+        box, full = grid.block(0, bits - (index + 1) * width, 1, width), value(number)
+        short = full if len(full) <= 12 else compact(number, 12)
+        labels.append([box.bracket(3), box.below(f"element {index}", "s", 26), box.below(short, "b", 44)])
+    name = f"Register {hexadecimal(register, bits)}{where and f' ({where})'}"
     title = f"{name}: {counted(elements, 'element')} of {form.name}"
     values = ", ".join(value(number) for number in numbers)
     high = container.shift + form.bits + form.padding - 1
-    used = f"bit{'s' * (high > container.shift)} {span(high, container.shift)} of its {container.width}"
+    used = f"bit{'s' * (high > container.shift)} {span(high, container.shift)} of its {width}"
     words = f"Elements from the lowest bits: {values}. Each element is in {used}."
     height = 142 if roomy else 100
-    body.append(svg.text(grid.left, height - 12, _fields_of(container), "s"))
+    legend = svg.text(grid.left, height - 12, _fields_of(container), "s")
+    body = row_of_bits(grid, register, tones, divided=True), labels, legend
     return picture(title, words, grid.right + 16, height, body)
 
 
@@ -195,20 +185,11 @@ def _tone(container: Container, bit: int) -> str:
 def _fields_of(container: Container) -> str:
     """The fields of one element, from the left; thick lines divide them."""
     form = container.form
-    parts = [("sign", form.signed), ("exponent", form.exponent), ("mantissa", form.mantissa)]
-    names = (
-        [name for name, bits in parts if bits]
-        if form.kind == "float"
-        else ["two's complement" if form.signed else "bits"]
-    )
+    parts = {"sign": form.signed, "exponent": form.exponent, "mantissa": form.mantissa}
+    if form.kind != "float":
+        parts = {"two's complement" if form.signed else "bits": form.bits}
     unused = "; hatched: not part of the number" if form.bits < container.width else ""
-    return f"each element from the left: {', '.join(names)}{unused}"
-
-
-def _short(number: float) -> str:
-    """The number in full if that is short, else rounded."""
-    full = value(number)
-    return full if len(full) <= 12 else compact(number, 12)
+    return f"each element from the left: {', '.join(name for name, bits in parts.items() if bits)}{unused}"
 
 
 #: Bits 63 to 32 of a descriptor, and 31 to 0.
@@ -217,10 +198,11 @@ _HIGH, _LOW = Grid(24, 28, 26.0, 34, 1, 32), Grid(24, 150, 26.0, 34, 1, 32)
 _STYLES = {"start": "fb", "lbo": "fo", "sbo": "fg"}
 #: The width of a character in a label, generously, and the least space between two labels.
 _CHARACTER, _SPACE = 7.4, 8
+_IN_UNITS = "Addresses and offsets are stored without their low 4 bits: multiply by 16."
 
 
 @explained
-def descriptor(given: Descriptor | int) -> Picture:
+def descriptor(encoded: Descriptor | int) -> Picture:
     """The picture of a Descriptor or of 64 bits; bits outside the fields are marked if they are set.
 
     Raises LayoutError for anything else.
@@ -228,16 +210,16 @@ def descriptor(given: Descriptor | int) -> Picture:
     >>> tcemu.show.descriptor(tcemu.layouts.Descriptor.for_tile("f16", 64, 64, swizzle=128)).title
     'Matrix descriptor 0x4000004000010000'
     """
-    bits = as_bits(given)
+    bits = as_bits(encoded)
     wrong = [bit for bit in range(64) if bits & RESERVED & 1 << bit]
-    rule = "Addresses and offsets are stored without their low 4 bits: multiply by 16. Hatched bits belong to no field"
-    legend = f"{rule} and must be 0" + (", but the marked ones are set" if wrong else "")
+    legend = f"{_IN_UNITS} Hatched bits belong to no field and must be 0"
+    legend += ", but the marked ones are set" if wrong else ""
     faults = f" Set, although in no field: bits {', '.join(map(str, wrong))}." if wrong else ""
     return _descriptor(bits, FIELDS, f"Matrix descriptor {bits:#018x}", legend, faults)
 
 
 @explained
-def descriptor_of_tcgen05(given: Descriptor | int) -> Picture:
+def descriptor_of_tcgen05(encoded: Descriptor | int) -> Picture:
     """The descriptor that tcgen05 takes for the tile of a wgmma Descriptor, or of its 64 bits.
 
     Raises LayoutError for anything else.
@@ -245,19 +227,17 @@ def descriptor_of_tcgen05(given: Descriptor | int) -> Picture:
     >>> tcemu.show.descriptor_of_tcgen05(tcemu.layouts.Descriptor.for_tile("f16", 64, 64, swizzle=128)).title
     'Shared memory descriptor of tcgen05 0x4000404000010000'
     """
-    bits = tcgen05_descriptor(Descriptor.decode(as_bits(given)))
-    legend = "Addresses and offsets are stored without their low 4 bits: multiply by 16."
-    return _descriptor(bits, TCGEN05_FIELDS, f"Shared memory descriptor of tcgen05 {bits:#018x}", legend, "")
+    bits = tcgen05_descriptor(Descriptor.decode(as_bits(encoded)))
+    return _descriptor(bits, TCGEN05_FIELDS, f"Shared memory descriptor of tcgen05 {bits:#018x}", _IN_UNITS)
 
 
-def _descriptor(bits: int, fields: Sequence[Field], title: str, legend: str, faults: str) -> Picture:
+def _descriptor(bits: int, fields: Sequence[Field], title: str, legend: str, faults: str = "") -> Picture:
     tones = [_field_tone(bits, number, fields) for number in reversed(range(64))]
-    body = row_of_bits(_HIGH, bits >> 32, tones[:32], 32) + row_of_bits(_LOW, bits, tones[32:])
-    body += _labels([(field, _meaning(bits, field, fields)) for field in fields])
-    body.append(svg.text(_HIGH.left, 2 * _LOW.top - _HIGH.top, legend, "s"))
-    parts = (", ".join(filter(None, (_value(bits, each), _meaning(bits, each, fields)))) for each in fields)
-    width, height = _HIGH.right + _HIGH.left, 2 * _LOW.top - _HIGH.top + 14
-    return picture(title, f"{'; '.join(parts)}.{faults}", width, height, body)
+    meanings = [(field, _meaning(bits, field, fields)) for field in fields]
+    rows, low = [(_HIGH, bits >> 32, tones[:32], 32), (_LOW, bits, tones[32:], 0)], 2 * _LOW.top - _HIGH.top
+    body = [row_of_bits(*row) for row in rows], _labels(meanings), svg.text(_HIGH.left, low, legend, "s")
+    parts = (", ".join(filter(None, (_value(bits, field), meaning))) for field, meaning in meanings)
+    return picture(title, f"{'; '.join(parts)}.{faults}", _HIGH.right + _HIGH.left, low + 14, body)
 
 
 def _field_tone(bits: int, number: int, fields: Sequence[Field]) -> str:
@@ -266,9 +246,8 @@ def _field_tone(bits: int, number: int, fields: Sequence[Field]) -> str:
     return _STYLES.get(field.attribute, "f") if field else "x" if bits >> number & 1 else "p"
 
 
-def _labels(meanings: Iterable[tuple[Field, str]]) -> list[str]:
+def _labels(meanings: Iterable[tuple[Field, str]]) -> Iterator[Drawing]:
     """The labels below the boxes, fields in ascending order: a label that would touch another one is placed lower."""
-    elements: list[str] = []
     row, limit = -1.0, 0.0
     for field, meaning in meanings:
         grid = _HIGH if field.low >= 32 else _LOW
@@ -276,16 +255,15 @@ def _labels(meanings: Iterable[tuple[Field, str]]) -> list[str]:
         half = max(len(field.name), len(meaning)) * _CHARACTER / 2
         # the label of a narrow field at the edge is shifted so that it fits
         middle, low = max(box.middle, grid.left + 30), box.y + box.high
-        elements += [box.rect("k"), box.bracket(3)]
+        yield box.rect("k"), box.bracket(3)
         touches = box.y == row and middle + half + _SPACE > limit
         if touches:  # one line of text, to which a line leads
-            elements.append(svg.line(middle, low + 10, middle, low + 47, "i"))
-            elements.append(svg.text(middle, low + 60, f"{field.name} {meaning}".strip(), "b", "middle"))
+            yield svg.line(middle, low + 10, middle, low + 47, "i")
+            yield svg.text(middle, low + 60, f"{field.name} {meaning}".strip(), "b", "middle")
         else:
-            elements.append(svg.text(middle, low + 26, field.name, "b", "middle"))
-            elements.append(svg.text(middle, low + 44, meaning, "", "middle"))
+            yield svg.text(middle, low + 26, field.name, "b", "middle")
+            yield svg.text(middle, low + 44, meaning, "", "middle")
         row, limit = box.y, limit if touches else middle - half
-    return elements
 
 
 def _value(bits: int, field: Field) -> str:
@@ -324,23 +302,20 @@ def popcount(a: int, b: int, operation: str = "xor") -> Picture:
     ones, differ = both.bit_count(), (words["a"] ^ words["b"]).bit_count()
     grids = [Grid(64, 34 + 38 * row, 22, 26, 1, 32) for row in range(3)]
     left, y = grids[0].left, grids[-1].bottom + 26
-    body = [grids[0].at(0, 31 - bit).above(bit, "s t", 8) for bit in range(0, 32, 4)]
-    for grid, (name, word) in zip(grids, {**words, operation: both}.items(), strict=True):
-        body += _word(grid, name, word, "x" if name == operation else "fb")
-    body.append(svg.text(left, y, f"popc = {ones}", "b"))
-    signs = f"as signs, 1 for +1 and 0 for −1: {32 - differ} agree, {differ} differ, dot product {32 - 2 * differ}"
-    body.append(svg.text(left + 110, y, signs.replace("product -", "product −"), "s"))
-    title = f"popc(a {operation} b) = {ones}"
-    words_said = f"a {words['a']:#010x} {operation} b {words['b']:#010x} is {both:#010x}, "
-    words_said += f"which has {counted(ones, 'one')}. As signs: {32 - differ} agree and {differ} differ, "
-    words_said += f"dot product {32 - 2 * differ}."
-    return picture(title, words_said.replace("product -", "product −"), grids[0].right + 16, y + 18, body)
+    rows = [_word(grid, name, word, "x" if name == operation else "fb")
+            for grid, (name, word) in zip(grids, {**words, operation: both}.items(), strict=True)]  # fmt: skip
+    product = f"dot product {value(32 - 2 * differ)}"
+    signs = f"as signs, 1 for +1 and 0 for −1: {32 - differ} agree, {differ} differ, {product}"
+    numbers = [grids[0].at(0, 31 - bit).above(bit, "s t", 8) for bit in range(0, 32, 4)]
+    body = numbers, rows, svg.text(left, y, f"popc = {ones}", "b"), svg.text(left + 110, y, signs, "s")
+    said = f"a {words['a']:#010x} {operation} b {words['b']:#010x} is {both:#010x}, which has {counted(ones, 'one')}. "
+    said += f"As signs: {32 - differ} agree and {differ} differ, {product}."
+    return picture(f"popc(a {operation} b) = {ones}", said, grids[0].right + 16, y + 18, body)
 
 
-def _word(grid: Grid, name: str, word: int, tone: str) -> list[str]:
+def _word(grid: Grid, name: str, word: int, tone: str) -> Iterator[str]:
     """One word; its ones have the tone."""
-    elements = [svg.text(grid.left - 10, grid.top + 19, name, "b", "end")]
+    yield svg.text(grid.left - 10, grid.top + 19, name, "b", "end")
     for place, digit in enumerate(f"{word:032b}"):
         box, one = grid.at(0, place), digit == "1"
-        elements += [box.rect(tone if one else "p"), box.label(digit, "m b" if one else "m q")]
-    return elements
+        yield box.rect(tone if one else "p") + box.label(digit, "m b" if one else "m q")

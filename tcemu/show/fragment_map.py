@@ -17,6 +17,7 @@ from tcemu.show import svg
 from tcemu.show.layers import layer, target
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import LINE, Box, Grid, notes
+from tcemu.show.svg import Drawing
 
 #: Room for the index of a row or column beside a matrix.
 AXIS = 22
@@ -147,7 +148,7 @@ def fragment_map(
     batch = batch_of(fragment, lane, batch)
     grid = Placed.at_corner(fragment, batch, 2 * AXIS, 3 * AXIS - 12, element(fragment))
     title = f"{_name(fragment)}: lane and register of each element"
-    body = [*draw(grid, focus), *legend(grid, focus, grid.left, grid.bottom + 24)]
+    body = draw(grid, focus), legend(grid, focus, grid.left, grid.bottom + 24)
     elements = cells(fragment, batch)
     on_top = layer(cell_target(grid, cell) for cell in elements) if len(elements) <= MOST else ""
     return picture(title, in_words([grid], focus), max(grid.right + 16, 520), grid.bottom + 38 + LINE, body, on_top)
@@ -175,18 +176,20 @@ def is_wide(fragment: Fragment) -> bool:
     return fragment.shape[-1] > 8 * cells(fragment)[0].columns
 
 
-def draw(grid: Placed, focus: Focus) -> list[str]:
+def draw(grid: Placed, focus: Focus) -> Drawing:
     """The ordinary cells, a path for each shade, and a group of labels; the marked cells on top."""
     drawn = grid.drawn
     quiet = [cell for cell in drawn if not focus.takes(cell.lane, cell.register)]
     marked = [cell for cell in drawn if focus.takes(cell.lane, cell.register)]
-    tones = [(style, [each for each in quiet if shade(each.lane) == style]) for style in _SHADES]
-    elements = [svg.path("".join(grid.cell(cell).outline() for cell in same), style) for style, same in tones if same]
+    shades = [svg.path((grid.cell(cell).outline() for cell in quiet if shade(cell.lane) == style), style)
+              for style in _SHADES]  # fmt: skip
     small = " t" if grid.cell(drawn[0]).wide < 40 else ""
-    elements += [*_notches(grid, drawn), svg.group((_label(grid, cell) for cell in quiet), f"n q c{small}")]
-    elements += [grid.box.rect("k"), *(each for cell in marked for each in grid.cell(cell).marked())]
-    elements.append(svg.group((_label(grid, cell) for cell in marked), f"n b c halo{small}"))
-    return elements + _axes(grid, drawn)
+    below = shades, _notches(grid, drawn), svg.group((_label(grid, cell) for cell in quiet), f"n q c{small}")
+    above = (
+        [grid.cell(cell).marked() for cell in marked],
+        svg.group((_label(grid, cell) for cell in marked), f"n b c halo{small}"),
+    )
+    return below, grid.box.rect("k"), above, _axes(grid, drawn)
 
 
 def shade(lane: int) -> str:
@@ -212,28 +215,29 @@ def _label(grid: Placed, cell: Cell) -> str:
     return svg.text(box.middle, box.base, lane if len(role) > 1 else f"{lane} {role}{cell.register}")
 
 
-def _notches(grid: Placed, drawn: Sequence[Cell]) -> list[str]:
+def _notches(grid: Placed, drawn: Sequence[Cell]) -> Drawing:
     """Short marks on the edges of the cells between one element and the next, if there is room for them."""
-    cell, data = drawn[0], ""
+    cell, data = drawn[0], list[str]()
     if grid.wide >= 5 and cell.columns > 1:
         xs = [grid.at(0, column).x for column in range(grid.columns) if column % cell.columns]
         ys = [grid.at(row, 0).y for row in range(1, grid.rows)]
-        data = "".join(f"M{svg.number(x)} {svg.number(y - 3)}v6" for x in xs for y in ys)
+        data = [f"M{svg.number(x)} {svg.number(y - 3)}v6" for x in xs for y in ys]
     elif grid.high >= 5 and cell.rows > 1:
         ys = [grid.at(row, 0).y for row in range(grid.rows) if row % cell.rows]
         xs = [grid.at(0, column).x for column in range(1, grid.columns)]
-        data = "".join(f"M{svg.number(x - 3)} {svg.number(y)}h6" for x in xs for y in ys)
-    return [svg.path(data, "l")] if data else []
+        data = [f"M{svg.number(x - 3)} {svg.number(y)}h6" for x in xs for y in ys]
+    return svg.path(data, "l")
 
 
-def _axes(grid: Placed, drawn: Sequence[Cell]) -> list[str]:
-    rows, columns, which = drawn[0].rows, drawn[0].columns, _which(grid)
-    down, across = _INDICES.get(grid.fragment.role, ("m", "n"))
-    elements = [svg.text(grid.left, grid.top - AXIS, heading(grid.fragment), "b")]
-    elements += [svg.text(grid.left, grid.top - AXIS - 16, which, "s")] if which else []
+def _axes(grid: Placed, drawn: Sequence[Cell]) -> Drawing:
+    rows, columns, fragment = drawn[0].rows, drawn[0].columns, grid.fragment
+    down, across = _INDICES.get(fragment.role, ("m", "n"))
+    name = svg.text(grid.left, grid.top - AXIS, heading(fragment), "b")
+    several = len(fragment.shape) == 3 and fragment.shape[0] > 1  # which one is drawn: "product 2", "selector 0"
+    which = svg.text(grid.left, grid.top - AXIS - 16, f"{axes(fragment)[0]} {grid.batch}", "s") if several else ""
     coarse = replace(grid, wide=columns * grid.wide, high=rows * grid.high)
-    elements += coarse.above(_ranges(across, 0, grid.columns, columns), up=6)
-    return elements + coarse.beside(_ranges(down, grid.first, grid.rows, rows))
+    above = coarse.above(_ranges(across, 0, grid.columns, columns), up=6)
+    return name, which, above, coarse.beside(_ranges(down, grid.first, grid.rows, rows))
 
 
 def _ranges(name: str, first: int, count: int, size: int) -> list[str]:
@@ -268,43 +272,33 @@ def _title(fragment: Fragment) -> str:
     return fragment.role.upper() if fragment.role in "abcd" else fragment.role
 
 
-def _which(grid: Placed) -> str:
-    """Which one of several is drawn: "product 2", "selector 0"."""
-    fragment = grid.fragment
-    several = len(fragment.shape) == 3 and fragment.shape[0] > 1
-    return f"{axes(fragment)[0]} {grid.batch}" if several else ""
-
-
 def _name(fragment: Fragment) -> str:
     return f"{_title(fragment)} ({' × '.join(str(size) for size in fragment.shape)} {fragment.type})"
 
 
 def in_words(grids: Sequence[Placed], focus: Focus) -> str:
     """The text alternative: what is marked, register by register, then the layouts."""
-    fragments = [grid.fragment for grid in grids]
-    each = [f"{counted(fragment.registers, 'register')} in each of {fragment.lanes} lanes" for fragment in fragments]
     words = []
     if focus.lane is not None:
         parts = [_held(grid, focus) for grid in grids]
         words.append(f"Lane {focus.lane} holds {'; '.join(part for part in parts if part)}.")
     elif focus.register is not None:
         words.append(f"Register {focus.register} of every lane is marked.")
-    words += [f"{_name(f)}: {registers}, layout {f.layout}." for f, registers in zip(fragments, each, strict=True)]
+    for fragment in (grid.fragment for grid in grids):
+        registers = f"{counted(fragment.registers, 'register')} in each of {fragment.lanes} lanes"
+        words.append(f"{_name(fragment)}: {registers}, layout {fragment.layout}.")
     return " ".join(words)
 
 
 def _held(grid: Placed, focus: Focus) -> str:
     fragment, parts = grid.fragment, []
+    *_, row, column = axes(fragment)
     for register in range(fragment.registers):
         mine = [b for b in grid.drawn if (b.lane, b.register) == (focus.lane, register)]
         if mine and focus.takes(mine[0].lane, register):
-            parts.append(f"{fragment.role}{register} = " + " and ".join(_where(fragment, cell) for cell in mine))
+            where = [f"{_several(row, b.row, b.rows)} {_several(column, b.column, b.columns)}" for b in mine]
+            parts.append(f"{fragment.role}{register} = {' and '.join(where)}")
     return ", ".join(parts)
-
-
-def _where(fragment: Fragment, cell: Cell) -> str:
-    *_, row, column = axes(fragment)
-    return f"{_several(row, cell.row, cell.rows)} {_several(column, cell.column, cell.columns)}"
 
 
 def _several(what: str, start: int, size: int) -> str:

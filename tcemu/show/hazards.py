@@ -7,7 +7,7 @@ what it conflicts with.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -24,6 +24,7 @@ from tcemu.show.order import Order, Step, Work, order
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import Box
 from tcemu.show.sheet import notes as lines
+from tcemu.show.svg import Drawing
 from tcemu.show.words import cut
 
 _LEFT, _TOP, _ROW = 64, 50, 26
@@ -146,17 +147,17 @@ def hazards(
     chosen, happened, marks = _read(events, reports, block)
     layout = _Layout(happened, marks, _first(happened, marks, first), _ROWS)
     drawn = [mark for mark in marks if mark.step in layout.rows]
-    body = [*_heads(layout), *_rows(layout), *(each for mark in drawn for each in _marked(layout, mark))]
-    body += _names(layout, drawn)
-    body += _bars(layout, {mark.other for mark in drawn})
     notes, low = [line for note in _notes(layout, fixes) for line in wrap(note, _LINE)], layout.bottom + 30
-    body += lines(10, low, notes)
+    body = [_heads(layout), _rows(layout), [_marked(layout, mark) for mark in drawn], _names(layout, drawn)]
+    body += [_bars(layout, {mark.other for mark in drawn}), lines(10, low, notes)]
     rules = sorted({mark.report.rule for mark in marks})
     summary = f"{counted(len(rules), 'broken rule')}, {', '.join(rules)}" if rules else "no broken rule"
     low += 18 * len(notes) + 14
-    code, on_top, (wide, high) = listing(_places(layout), low)
+    steps = [(step.site, f"warp {step.warp}: {_label(step, 999)}", layout.box(step).outline())
+             for step in layout.rows if step.site is not None]  # fmt: skip
+    code, on_top, (wide, high) = listing(steps, low)
     width = max(layout.right + 16, wide, _LETTER * max(map(len, notes)) + 16)
-    return picture(f"Block {chosen} in order: {summary}", _in_words(layout), width, low + high, body + code, on_top)
+    return picture(f"Block {chosen} in order: {summary}", _in_words(layout), width, low + high, [body, code], on_top)
 
 
 def _read(events: Sequence[Event], reports: Sequence[Any], block: int | None) -> tuple[int, Order, list[_Mark]]:
@@ -206,51 +207,42 @@ def _first(happened: Order, marks: Sequence[_Mark], first: int | None) -> int:
 # ---------------------------------------------------------------------------------------------- drawing
 
 
-def _heads(layout: _Layout) -> list[str]:
+def _heads(layout: _Layout) -> Iterator[str]:
     """The names of the columns."""
-    elements = [svg.text(layout.left - 10, _TOP - 12, "function, line" if layout.left > _LEFT else "line", "s", "end")]
+    yield svg.text(layout.left - 10, _TOP - 12, "function, line" if layout.left > _LEFT else "line", "s", "end")
     for warp, x in layout.warps.items():
         same = layout.order.warps[warp]
-        name = f"warp{'s' * (len(same) > 1)} {ranges(same, '–')}"
-        elements.append(svg.text(x + _WARP / 2, _TOP - 12, name, "b c"))
-        elements.append(svg.line(x + _WARP / 2, _TOP - 4, x + _WARP / 2, layout.bottom))
+        yield svg.text(x + _WARP / 2, _TOP - 12, f"warp{'s' * (len(same) > 1)} {ranges(same, '–')}", "b c")
+        yield svg.line(x + _WARP / 2, _TOP - 4, x + _WARP / 2, layout.bottom)
     for column in _COLUMNS:
         lanes = [lane for work, lane in layout.lanes.items() if work.column == column]
         if lanes:
             left = layout.edge + min(lanes) * (_BAR + 10)
-            elements.append(svg.text(left, _TOP - 28, column, "b"))
-            elements.append(svg.text(left, _TOP - 12, "asynchronous", "s"))
-    return elements
+            yield svg.text(left, _TOP - 28, column, "b") + svg.text(left, _TOP - 12, "asynchronous", "s")
 
 
-def _rows(layout: _Layout) -> list[str]:
+def _rows(layout: _Layout) -> Iterator[str]:
     """The steps of the warps, and lines across for what all of them notice."""
-    elements, marked = [], {mark.step for mark in layout.marks}
+    marked = {mark.step for mark in layout.marks}
     end, before = max(layout.edge - _GAP, layout.left + _WARP), ""
     for step in layout.rows:
         y = layout.y(step)
         if step.site is None:
-            elements.append(svg.line(layout.left - 44, y + _ROW / 2, end, y + _ROW / 2, "k", dash="2 3"))
-            elements.append(svg.text((layout.left + end) / 2, y + 17, step.label, "s c clear"))
+            yield svg.line(layout.left - 44, y + _ROW / 2, end, y + _ROW / 2, "k", dash="2 3")
+            yield svg.text((layout.left + end) / 2, y + 17, step.label, "s c clear")
             continue
-        box = layout.box(step)
         if layout.left > _LEFT and _function(step.site) != before:
             before = _function(step.site)
-            elements.append(svg.text(layout.left - 40, y + 17, before, "n q", "end"))
-        elements.append(svg.text(layout.left - 10, y + 17, step.site.line, "n q", "end"))
-        elements.append(box.rect(_tone(step)))
-        elements += [] if step in marked else [svg.text(box.x + 8, box.base, _label(step), "n")]
-    return elements
+            yield svg.text(layout.left - 40, y + 17, before, "n q", "end")
+        yield svg.text(layout.left - 10, y + 17, step.site.line, "n q", "end")
+        words, box = step.label.replace("::", ".").split("."), layout.box(step)
+        yield box.rect(next((tone for word, tone in _TONES.items() if word in words), "p"))
+        yield "" if step in marked else svg.text(box.x + 8, box.base, _label(step), "n")
 
 
 def _function(site: Site) -> str:
     """The name of a function, shortened to the room that there is."""
     return cut(function_of(site), _FUNCTION)
-
-
-def _tone(step: Step) -> str:
-    words = step.label.replace("::", ".").split(".")
-    return next((tone for word, tone in _TONES.items() if word in words), "p")
 
 
 def _label(step: Step, width: float = _WARP) -> str:
@@ -263,59 +255,55 @@ def _times(what: Step | Work) -> str:
     return f" ×{what.count}" if what.count > 1 else ""
 
 
-def _bars(layout: _Layout, framed: Container[Any]) -> list[str]:
+def _bars(layout: _Layout, framed: Container[Any]) -> Drawing:
     """The asynchronous work, over the arrows from the steps that issue it; one that no wait covers ends dashed."""
-    arrows, elements = [], []
+    arrows, elements = list[str](), list[str]()
     for work in layout.work:
         box = layout.bar(work)
         x, top, bottom = box.x, box.y, box.y + box.high
         if layout.y(work.first) >= _TOP:
             arrows.append(svg.arrow(layout.warps[work.first.warp] + _WARP, top + 10, x, top + 10, "l"))
-        elements += [box.rect("fg"), box.rect("ko")] if work in framed else [box.rect("fg")]
+        elements += [box.rect("fg"), box.rect("ko") if work in framed else ""]
         elements.append(svg.text(x + 6, top + 14, f"{work.label}{_times(work)}", "n b"))
-        if box.high > 36:
-            elements.append(svg.text(x + 6, top + 30, work.detail, "s"))
+        elements.append(svg.text(x + 6, top + 30, work.detail, "s") if box.high > 36 else "")
         if work.last is None:
             elements.append(svg.text(x + 6, bottom - 6 if box.high > 52 else bottom + 14, "no wait", "s b"))
             elements.append(svg.line(x, bottom, x + _BAR, bottom, "k", dash="4 4"))
-    return arrows + elements
+    return arrows, elements
 
 
-def _names(layout: _Layout, marks: Sequence[_Mark]) -> list[str]:
+def _names(layout: _Layout, marks: Sequence[_Mark]) -> Iterator[str]:
     """The names of the broken rules, under the steps that broke them."""
-    elements = []
-    for step in {mark.step: None for mark in marks}:
-        rules = {mark.report.rule: None for mark in marks if mark.step is step}
-        for number, rule in enumerate(rules):
-            low = layout.y(step) + _ROW + 10 + _RULE * number
-            elements.append(svg.text(layout.warps[step.warp] + 8, low, f"✗ {rule}", "b to clear"))
-    return elements
+    for step in dict.fromkeys(mark.step for mark in marks):
+        low = layout.y(step) + _ROW + 10
+        for rule in dict.fromkeys(mark.report.rule for mark in marks if mark.step is step):
+            yield svg.text(layout.warps[step.warp] + 8, low, f"✗ {rule}", "b to clear")
+            low += _RULE
 
 
-def _marked(layout: _Layout, mark: _Mark) -> list[str]:
+def _marked(layout: _Layout, mark: _Mark) -> Drawing:
     """The step that broke a rule, and the arrow from what it conflicts with."""
     box, other = layout.box(mark.step), mark.other
-    elements = [box.rect("x"), box.inset(2).hatch("h")]
-    elements.append(svg.text(box.x + 8, box.base, _label(mark.step), "n b halo"))
+    step = box.rect("x"), box.inset(2).hatch("h"), svg.text(box.x + 8, box.base, _label(mark.step), "n b halo")
     if isinstance(other, Work) and other in layout.lanes:
         bar, middle = layout.bar(other), box.y + box.high / 2
-        return [*elements, _pointer(bar.x, min(max(middle, bar.y), bar.y + bar.high), box.x + _WARP + 2, middle)]
+        return step, _pointer(bar.x, min(max(middle, bar.y), bar.y + bar.high), box.x + _WARP + 2, middle)
     if isinstance(other, Step) and other is not mark.step and other.warp in layout.warps:
-        return elements + _from_step(layout, other, mark.step)
-    return elements
+        return step, _from_step(layout, other, mark.step)
+    return step
 
 
-def _from_step(layout: _Layout, other: Step, step: Step) -> list[str]:
+def _from_step(layout: _Layout, other: Step, step: Step) -> Drawing:
     """The arrow from one step to another: beside their column, or from one column to the next."""
     left, x = layout.warps[other.warp], layout.warps[step.warp]
     top, middle = layout.y(other) + _ROW / 2, layout.y(step) + _ROW / 2
-    frame = [layout.box(other).rect("ko")] if other in layout.rows else []
+    frame = layout.box(other).rect("ko") if other in layout.rows else ""
     if left == x:
         out = x + _WARP + 20
         turn = svg.path(f"M{svg.number(x + _WARP)} {svg.number(top)}H{svg.number(out)}V{svg.number(middle)}", "ko")
-        return [*frame, turn, _pointer(out, middle, x + _WARP + 2, middle)]
+        return frame, turn, _pointer(out, middle, x + _WARP + 2, middle)
     start, end = (left + _WARP, x - 2) if left < x else (left, x + _WARP + 2)
-    return [*frame, _pointer(start, top, end, middle)]
+    return frame, _pointer(start, top, end, middle)
 
 
 def _pointer(x1: float, y1: float, x2: float, y2: float) -> str:
@@ -325,21 +313,19 @@ def _pointer(x1: float, y1: float, x2: float, y2: float) -> str:
 # ---------------------------------------------------------------------------------------------- words
 
 
-def _notes(layout: _Layout, fixes: bool) -> list[str]:
+def _notes(layout: _Layout, fixes: bool) -> Iterator[str]:
     """Every rule that was broken and its fix, and what the drawing means."""
-    notes = []
     for same in _unlike(layout):
         report = same[0]
-        notes.append(f"✗ {report.rule}, {_lines([report.site])}{_against(same)}: {report.about.title}.")
+        yield f"✗ {report.rule}, {_lines([report.site])}{_against(same)}: {report.about.title}."
         if fixes:
-            notes.append(f"Fix: {report.fix}")
-    meaning = "Further down: later. A bar: asynchronous work, until a wait covers it."
+            yield f"Fix: {report.fix}"
     repeated = any(step.count > 1 for step in layout.rows) or any(work.count > 1 for work in layout.work)
-    notes.append(f"{meaning} ×n: n times in a row." if repeated else meaning)
+    meaning = "Further down: later. A bar: asynchronous work, until a wait covers it."
+    yield meaning + " ×n: n times in a row." * repeated
     hidden = len(layout.order.steps) - len(layout.rows)
     if hidden:
-        notes.append(f"Rows {span(layout.first, layout.first + len(layout.rows) - 1)}; {counted(hidden, 'more row')}.")
-    return notes
+        yield f"Rows {span(layout.first, layout.first + len(layout.rows) - 1)}; {counted(hidden, 'more row')}."
 
 
 def _unlike(layout: _Layout) -> list[list[Any]]:
@@ -363,15 +349,6 @@ def _lines(sites: Iterable[Site], of: str = "") -> str:
         by_function.setdefault(function_of(site), set()).add(site.line)
     named = ((f" of {function}" if function != of else "", sorted(lines)) for function, lines in by_function.items())
     return all_of([f"line{'s' * (len(lines) > 1)} {ranges(lines)}{function}" for function, lines in named], "and")
-
-
-def _places(layout: _Layout) -> list[tuple[Site, str, str]]:
-    """The steps that are drawn: their lines, what they are, and their outlines."""
-    return [
-        (step.site, f"warp {step.warp}: {_label(step, 999)}", layout.box(step).outline())
-        for step in layout.rows
-        if step.site is not None
-    ]
 
 
 def _in_words(layout: _Layout) -> str:

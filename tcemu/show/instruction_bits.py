@@ -6,7 +6,7 @@ from tcemu.arguments import explained
 from tcemu.errors import span
 from tcemu.layouts.instruction_descriptor import SCALED, UNSCALED, WS, Bits, InstructionDescriptor, kind_named
 from tcemu.show.picture import Picture, picture
-from tcemu.show.sheet import LINE, Box, Grid, notes, row_of_bits
+from tcemu.show.sheet import LINE, Grid, notes, row_of_bits
 
 _GRID = Grid(16, 28, 26, 34, 1, 32)
 #: Fields in words, and what a field's number is multiplied by.
@@ -34,23 +34,18 @@ def instruction_descriptor(bits: int, kind: str = "f16", *, ws: bool = False) ->
     table = SCALED if name.scaled else WS if ws else UNSCALED
     fields = sorted(table.items(), key=lambda field: -field[1].low)
     tones = {place: _TONES[number % len(_TONES)] for number, (_, place) in enumerate(fields)}
-    body = row_of_bits(_GRID, bits, [_tone(number, tones) for number in reversed(range(32))])
-    body += [_box(place).rect("k") for place in tones]
+    row = row_of_bits(_GRID, bits, [_tone(number, tones) for number in reversed(range(32))])
+    frames = [_GRID.block(0, 32 - place.low - place.width, 1, place.width).rect("k") for place in tones]
     lines = [_said(field, place, bits, decoded) for field, place in fields]
     half = -(-len(lines) // 2)
     top = _GRID.bottom + 28
-    body += notes(_GRID.left, top, lines[:half]) + notes(_GRID.left + _GRID.wide * 16, top, lines[half:])
+    halves = notes(_GRID.left, top, lines[:half]), notes(_GRID.left + _GRID.wide * 16, top, lines[half:])
     last = top + half * LINE + 6
-    body += notes(_GRID.left, last, ["Hatched bits belong to no field and must be 0."])
-    types = f"A {decoded.a}, B {decoded.b}, D {decoded.d}" + (
-        f", scales {decoded.scale_type}" if decoded.scale_type else ""
-    )
+    body = row, frames, halves, notes(_GRID.left, last, ["Hatched bits belong to no field and must be 0."])
+    types = f"A {decoded.a}, B {decoded.b}, D {decoded.d}"
+    types += f", scales {decoded.scale_type}" if decoded.scale_type else ""
     title = f"Instruction descriptor {bits:#010x} of kind::{name.name}: M {decoded.m}, N {decoded.n}, {types}"
     return picture(title, f"{'; '.join(lines)}.", _GRID.right + 16, last + 12, body)
-
-
-def _box(place: Bits) -> Box:
-    return _GRID.block(0, 32 - place.low - place.width, 1, place.width)
 
 
 def _tone(number: int, tones: dict[Bits, str]) -> str:

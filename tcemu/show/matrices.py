@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,8 @@ from tcemu.show import svg
 from tcemu.show.given import format_of
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import Cell, Grid, cells
-from tcemu.show.words import compact, value
+from tcemu.show.svg import Drawing
+from tcemu.show.words import compact, hexadecimal, value
 
 #: The numbers of the rows, and those of the columns.
 Numbers = tuple[Sequence[int], Sequence[int]]
@@ -25,7 +26,7 @@ Numbers = tuple[Sequence[int], Sequence[int]]
 #: Two wider grids do not fit beside each other, in pixels.
 _WIDE = 480
 #: How many changes are listed beside the matrix, and how many in the text alternative.
-_LISTED, _TOLD = 4, 16
+_LISTED, _IN_WORDS = 4, 16
 
 
 @explained
@@ -57,14 +58,13 @@ def marked(
     wide = max(30, 10 + 7 * max(len(label) for each in (labels, right or []) for row in each for label in row))
     right = right if count else None
     grid = Grid(64, 62 if right else 44, wide, 24, rows, columns)
-    body = _matrix(grid, labels, bad, axes, numbers)
-    body += [svg.text(grid.left, grid.bottom + 20, "hatched: wrong", "s")] if count else []
+    body = [_matrix(grid, labels, bad, axes, numbers)]
+    body.append(svg.text(grid.left, grid.bottom + 20, "hatched: wrong", "s") if count else "")
     edge = grid
     if right:
         below = grid.box.wide > _WIDE
         edge = replace(grid, top=grid.bottom + 80) if below else replace(grid, left=grid.right + 64)
-        body += _matrix(edge, right, np.zeros_like(bad), axes, numbers)
-        body += [_name(grid, "got"), _name(edge, "expected")]
+        body += [_matrix(edge, right, np.zeros_like(bad), axes, numbers), _name(grid, "got"), _name(edge, "expected")]
     places = [(int(row), int(column)) for row, column in np.argwhere(bad)]
     listed = "; ".join(
         f"{axes[0]} {numbers[0][row]}, {axes[1]} {numbers[1][column]}: {labels[row][column]}"
@@ -82,7 +82,7 @@ def _matrix(
     marks: npt.NDArray[np.bool_],
     axes: tuple[str, str] = ("row", "column"),
     numbers: Numbers | None = None,
-) -> list[str]:
+) -> Drawing:
     """A matrix with some elements marked, what its rows and columns count, and their numbers.
 
     In narrow columns there is room for the name of what they count only beside them.
@@ -91,8 +91,8 @@ def _matrix(
     rows, columns = numbers or (range(grid.rows), range(grid.columns))
     narrow = grid.wide < 60
     down, across = ([f"{name} {each[0]}", *each[1:]] for name, each in zip(axes, (rows, columns), strict=True))
-    corner = [svg.text(grid.left - 6, grid.top - 8, axes[1], "s t", "end")] if narrow else []
-    return [*cells(grid, shown, frame=True), *grid.above(columns if narrow else across), *corner, *grid.beside(down)]
+    corner = svg.text(grid.left - 6, grid.top - 8, axes[1], "s t", "end") if narrow else ""
+    return cells(grid, shown, frame=True), grid.above(columns if narrow else across), corner, grid.beside(down)
 
 
 def _name(grid: Grid, name: str) -> str:
@@ -123,17 +123,17 @@ def changes(
     count = int(moved.sum())
     changed = [
         (f"row {row}, column {column}", _number(form, old[row, column]), _number(form, new[row, column]))
-        for row, column in np.argwhere(moved)[:_TOLD].tolist()
+        for row, column in np.argwhere(moved)[:_IN_WORDS].tolist()
     ]
     most = 2 * count > old.size
     first = Grid(44, 62, 62, 24, *old.shape)
     grid = replace(first, left=first.right + 64) if most else first
-    body = [*_matrix(grid, _compact(form, new), moved), _name(grid, "after")]
-    body += [svg.text(grid.left, grid.bottom + 20, "hatched: the bits changed", "s")] if count else []
     if most:
-        body += [*_matrix(first, _compact(form, old), np.zeros_like(moved)), _name(first, "before")]
+        beside: Drawing = _matrix(first, _compact(form, old), np.zeros_like(moved)), _name(first, "before")
     else:
-        body += _list(changed, grid.right + 32, grid.top + 12, count)
+        beside = _list(changed, grid.right + 32, grid.top + 12, count)
+    legend = svg.text(grid.left, grid.bottom + 20, "hatched: the bits changed", "s") if count else ""
+    body = _matrix(grid, _compact(form, new), moved), _name(grid, "after"), legend, beside
     title = f"{count or 'None'} of {counted(old.size, 'element')} of {what} changed" + (f": {cause}" if cause else "")
     words = " ".join(f"{where}: {first} became {second}." for where, first, second in changed)
     height = max(grid.bottom + 32, 298 if count and not most else 60)
@@ -147,20 +147,17 @@ def _compact(form: Format, patterns: npt.NDArray[Any]) -> list[list[str]]:
 
 def _number(form: Format, pattern: Any) -> str:
     """A number in full, and its pattern."""
-    return f"{value(form.decode(pattern).item(), 9)} ({int(pattern):#0{2 + -(-form.container // 4)}x})"
+    return f"{value(form.decode(pattern).item(), 9)} ({hexadecimal(int(pattern), form.container)})"
 
 
-def _list(changed: list[tuple[str, str, str]], x: float, y: float, total: int) -> list[str]:
+def _list(changed: list[tuple[str, str, str]], x: float, y: float, total: int) -> Iterator[Drawing]:
     """The first few changes in full, to the right of the matrix."""
-    elements = []
     for where, first, second in changed[:_LISTED]:
-        elements.append(svg.text(x, y, where, "b"))
-        elements.append(svg.text(x, y + 18, f"before {first}", "n q"))
-        elements.append(svg.text(x, y + 34, f"after \N{NO-BREAK SPACE}{second}", "n"))
+        yield svg.text(x, y, where, "b"), svg.text(x, y + 18, f"before {first}", "n q")
+        yield svg.text(x, y + 34, f"after \N{NO-BREAK SPACE}{second}", "n")
         y += 60
-    if total > _LISTED:
-        elements.append(svg.text(x, y, f"and {total - _LISTED} more", "s"))
-    return elements or [svg.text(x, y, "all bits are the same", "s")]
+    if not total or total > _LISTED:
+        yield svg.text(x, y, f"and {total - _LISTED} more" if total else "all bits are the same", "s")
 
 
 @explained
@@ -198,13 +195,12 @@ def loaded(
     places = [divmod(number, columns) for number in inside.tolist()]
     note = f"The matrix is {rows} × {columns}, row-major; thick lines every 16. Shaded: what the load reads"
     grid = Grid(40, 44, 15, 11, rows, columns)
-    body = [svg.text(grid.left, 16, note, "s"), grid.box.rect("p")]
-    body += [grid.at(0, at).above(at, "s t") for at in range(0, columns, 8)]
-    body += [svg.text(grid.left - 6, grid.top + (at + 0.9) * grid.high, at, "s t", "end") for at in range(0, rows, 8)]
-    body += [grid.at(*place).rect("fo") for place in places]
+    across = [grid.at(0, at).above(at, "s t") for at in range(0, columns, 8)]
+    down = [svg.text(grid.left - 6, grid.top + (at + 0.9) * grid.high, at, "s t", "end") for at in range(0, rows, 8)]
     every = [f"M{grid.left} {grid.at(r, 0).y}h{grid.box.wide}" for r in range(0, rows + 1, 16)]
     every += [f"M{grid.at(0, c).x} {grid.top}v{grid.box.high}" for c in range(0, columns + 1, 16)]
-    body.append(svg.path("".join(every), "k"))
+    read = [grid.at(*place).rect("fo") for place in places]
+    body = svg.text(grid.left, 16, note, "s"), grid.box.rect("p"), across, down, read, svg.path(every, "k")
     words = "; ".join(f"row {r}, columns {a} to {b}" for r, a, b in _runs(places)[:20])
     said = f"It reads {words}." if words else "It reads nothing."
     return picture(title, said, max(grid.right + 16, 560), grid.bottom + 16, body)

@@ -82,16 +82,15 @@ def mma_map(
     if register is not None and register >= max(fragment.registers for fragment in matrices):
         focus.check(a)
     layout = _arranged(instruction, lane, batch)
-    body = [shape for grid in layout.grids for shape in draw(grid, focus)]
-    body += _note(instruction, focus, layout.grids[-1])
     bottom = layout.grids[-1].bottom
     scaled = "; scales show the lane only" if "scale_a" in fragments else ""
     beside = next(grid for grid in layout.grids if grid.fragment is a)
-    body += legend(beside, focus, 2 * AXIS, bottom + 24, scaled)
+    body = [draw(grid, focus) for grid in layout.grids], _note(instruction, focus, layout.grids[-1])
+    key = legend(beside, focus, 2 * AXIS, bottom + 24, scaled)
     width = layout.grids[-1].right + 16
     which = f", product {batch} of {a.shape[0]}" if len(a.shape) == 3 else ""
     title = f"{_short(instruction)}{which}: lane and register of each element"
-    return picture(title, in_words(layout.grids, focus), width, bottom + 38 + LINE, body, _layer(layout.grids))
+    return picture(title, in_words(layout.grids, focus), width, bottom + 38 + LINE, (body, key), _layer(layout.grids))
 
 
 def _arranged(instruction: Instruction, lane: int | None, batch: int) -> _Layout:

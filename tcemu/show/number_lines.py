@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from typing import Literal, get_args
@@ -17,7 +17,8 @@ from tcemu.show import svg
 from tcemu.show.given import format_of, formats_of
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import Scale
-from tcemu.show.words import neat, power, value
+from tcemu.show.svg import Drawing
+from tcemu.show.words import hexadecimal, neat, power, value
 
 _LEFT, _TOP, _ROW = 116, 24, 52
 _LENGTH = 680
@@ -29,29 +30,28 @@ Spacing = Literal["logarithmic", "linear"]
 class _Axis:
     """The position of values: `low` and `high` are exponents of two on a logarithmic axis, values on a linear one."""
 
-    scale: Spacing
+    kind: Spacing
     low: float
     high: float
 
     def x(self, number: float) -> float:
-        along = math.log2(number) if self.scale == "logarithmic" else number
-        return _LEFT + (along - self.low) / (self.high - self.low) * _LENGTH
+        """The pixel of a value."""
+        along = math.log2(number) if self.kind == "logarithmic" else number
+        return Scale(self.low, self.high, _LEFT, _LEFT + _LENGTH).at(along)
 
-    def draw(self, bottom: float) -> list[str]:
+    def draw(self, bottom: float) -> Iterator[str]:
         """The axis with its labels, and a faint line up from each label."""
         step = next(1 << places for places in count() if (self.high - self.low) / (1 << places) <= 17)
-        places = range(math.ceil(self.low / step) * step, math.floor(self.high) + 1, step)
-        elements = [svg.line(_LEFT - 8, bottom, _LEFT + _LENGTH + 8, bottom, "k")]
-        for place in places:
-            x = self.x(2.0**place if self.scale == "logarithmic" else place)
-            label = power(place) if self.scale == "logarithmic" else value(place)
-            elements.append(svg.line(x, _TOP - 8, x, bottom + 5, dash="1 5"))
-            elements.append(svg.text(x, bottom + 20, label, "s", "middle"))
-        return elements
+        yield svg.line(_LEFT - 8, bottom, _LEFT + _LENGTH + 8, bottom, "k")
+        for place in range(math.ceil(self.low / step) * step, math.floor(self.high) + 1, step):
+            x = self.x(2.0**place if self.kind == "logarithmic" else place)
+            yield svg.line(x, _TOP - 8, x, bottom + 5, dash="1 5")
+            label = power(place) if self.kind == "logarithmic" else value(place)
+            yield svg.text(x, bottom + 20, label, "s", "middle")
 
 
 #: What draws a format at a height.
-_Draw = Callable[[Format, _Axis, float], list[str]]
+_Draw = Callable[[Format, _Axis, float], Drawing]
 
 
 @explained
@@ -99,13 +99,11 @@ def _compared(
 ) -> Picture:
     """The formats one below the other, and the axis, moved down by `low`."""
     bottom = _TOP + _ROW * len(rows) + low
-    body = axis.draw(bottom)
-    for index, form in enumerate(rows):
-        body += draw(form, axis, _TOP + _ROW * index + 30)
-    body.append(svg.text(_LEFT, bottom + 46, note, "s"))
+    body = [axis.draw(bottom), [draw(form, axis, _TOP + _ROW * index + 30) for index, form in enumerate(rows)]]
     title = f"{what} of {', '.join(form.name for form in rows)}"
-    said = " ".join([f"{words} on a {axis.scale} axis.", *map(_in_words, rows)])
-    return picture(title, said, _LEFT + _LENGTH + 146, bottom + 56, body)
+    said = " ".join([f"{words} on a {axis.kind} axis.", *map(_in_words, rows)])
+    size = _LEFT + _LENGTH + 146, bottom + 56
+    return picture(title, said, *size, [body, svg.text(_LEFT, bottom + 46, note, "s")])
 
 
 def _floats(formats: Iterable[Format | str]) -> list[Format]:
@@ -116,32 +114,28 @@ def _floats(formats: Iterable[Format | str]) -> list[Format]:
     return rows
 
 
-def _line(form: Format, axis: _Axis, y: float) -> list[str]:
+def _line(form: Format, axis: _Axis, y: float) -> Iterator[Drawing]:
     """One format: its name, its ticks, its smallest and largest numbers."""
-    elements = _head(form, y)
     first = form.smallest_subnormal
-    elements.append(svg.line(axis.x(first), y, axis.x(form.largest), y, "l"))
-    elements += [_block(form, axis, y)] if form.bits > 8 else [_ticks(form, axis, y)]
-    if axis.scale == "logarithmic":
-        elements.append(svg.text(axis.x(first) - 8, y + 4, neat(first), "s clear", "end"))
-    elements.append(_largest(form, axis, y))
-    return elements
+    yield _head(form, y), svg.line(axis.x(first), y, axis.x(form.largest), y, "l")
+    yield _block(form, axis, y) if form.bits > 8 else _ticks(form, axis, y)
+    if axis.kind == "logarithmic":
+        yield svg.text(axis.x(first) - 8, y + 4, neat(first), "s clear", "end")
+    yield _largest(form, axis, y)
 
 
-def _ticks(form: Format, axis: _Axis, y: float) -> str:
-    values = form.decode([code for code in form.codes().tolist() if not code & form.sign_bit])
-    heights: dict[str, list[tuple[float, float]]] = {"l": [], "i": []}
-    for pattern, number in enumerate(values.tolist()):
-        kind = form.classify(pattern)
-        if kind == "subnormal" or (kind == "zero" and axis.scale == "linear"):
-            heights["l"].append((axis.x(number), 5))
-        elif kind == "normal":
-            heights["i"].append((axis.x(number), 14 if math.log2(number).is_integer() else 9))
-    return "".join(svg.path(_strokes(strokes, y), style) for style, strokes in heights.items() if strokes)
-
-
-def _strokes(strokes: Sequence[tuple[float, float]], y: float) -> str:
-    return "".join(f"M{svg.number(x)} {svg.number(y - size)}v{svg.number(2 * size)}" for x, size in strokes)
+def _ticks(form: Format, axis: _Axis, y: float) -> Drawing:
+    ticks: dict[str, list[str]] = {"l": [], "i": []}
+    patterns = [code for code in form.codes().tolist() if not code & form.sign_bit]
+    for pattern, number in zip(patterns, form.decode(patterns).tolist(), strict=True):
+        kind, size = form.classify(pattern), 5
+        if kind == "normal":
+            size = 14 if math.log2(number).is_integer() else 9
+        elif kind != "subnormal" and (kind != "zero" or axis.kind == "logarithmic"):
+            continue
+        stroke = f"M{svg.number(axis.x(number))} {svg.number(y - size)}v{svg.number(2 * size)}"
+        ticks["i" if kind == "normal" else "l"].append(stroke)
+    return [svg.path(strokes, style) for style, strokes in ticks.items()]
 
 
 def _block(form: Format, axis: _Axis, y: float) -> str:
@@ -155,24 +149,19 @@ def _block(form: Format, axis: _Axis, y: float) -> str:
     )
 
 
-def _band(form: Format, axis: _Axis, y: float) -> list[str]:
+def _band(form: Format, axis: _Axis, y: float) -> Iterator[Drawing]:
     bits = form.mantissa + 1
     half = 2 + bits * 0.62
     left, middle, right = axis.x(form.smallest_subnormal), axis.x(form.smallest_normal), axis.x(form.largest)
     shape = [(left, y - 2), (middle, y - half), (right, y - half), (right, y + half), (middle, y + half), (left, y + 2)]
-    elements = [*_head(form, y), svg.polygon(shape, "fb")]
-    if middle > left:
-        elements.append(svg.line(middle, y - half, middle, y + half, "k"))
-    if right - left > 120:
-        elements.append(svg.text(left, y - half - 5, neat(form.smallest_subnormal), "s clear", "middle"))
-    else:
-        elements.append(svg.text(left - 8, y + 4, neat(form.smallest_subnormal), "s clear", "end"))
-    elements.append(_largest(form, axis, y))
-    if right - middle > 60 and half > 5:
-        elements.append(svg.text((middle + right) / 2, y + 4, counted(bits, "bit"), "s", "middle"))
-    else:
-        elements.append(svg.text((left + right) / 2, y + half + 13, counted(bits, "bit"), "s", "middle"))
-    return elements
+    yield _head(form, y), svg.polygon(shape, "fb")
+    yield svg.line(middle, y - half, middle, y + half, "k") if middle > left else ""
+    small = (left, y - half - 5) if right - left > 120 else (left - 8, y + 4)
+    yield svg.text(*small, neat(form.smallest_subnormal), "s clear", "middle" if right - left > 120 else "end")
+    yield _largest(form, axis, y)
+    inside = right - middle > 60 and half > 5
+    place = ((middle + right) / 2, y + 4) if inside else ((left + right) / 2, y + half + 13)
+    yield svg.text(*place, counted(bits, "bit"), "s", "middle")
 
 
 def _head(form: Format, y: float) -> list[str]:
@@ -181,13 +170,10 @@ def _head(form: Format, y: float) -> list[str]:
 
 
 def _largest(form: Format, axis: _Axis, y: float) -> str:
+    """The largest number, and what follows it."""
     shown = value(form.largest, 9 if form.largest < 1e6 else 3)
-    return svg.text(axis.x(form.largest) + 8, y + 4, f"{shown}, {_beyond(form)}", "s clear")
-
-
-def _beyond(form: Format) -> str:
-    """What follows the largest number."""
-    return "then ∞" if form.infinities else "then NaN" if form.has_nan else "then nothing"
+    beyond = "∞" if form.infinities else "NaN" if form.has_nan else "nothing"
+    return svg.text(axis.x(form.largest) + 8, y + 4, f"{shown}, then {beyond}", "s clear")
 
 
 def _in_words(form: Format) -> str:
@@ -232,41 +218,35 @@ def rounding(form: Format | str, number: float) -> Picture:
     if below == above:
         above = form.encode(math.nextafter(number, math.inf), "rp").item()
     low, high = (form.decode(pattern).item() for pattern in (below, above))
-    results = {mode: form.encode(number, mode).item() for mode in _MODES}
-    scale = Scale(low, high, _FROM, _TO)
-    body = [*_between(scale, number), *_ends(form, (below, low), (above, high))]
-    for row, (mode, pattern) in enumerate(results.items()):
-        result = form.decode(pattern).item()
-        ends = scale.at(number), scale.at(result)
-        body += _way(mode, ends, result, _AXIS + 56 + row * _WAY, "b" if mode in form.cvt.split() else "q")
-    offered = _offered(form)
-    each = "; ".join(f"{mode} ({_MODES[mode]}) gives {value(form.decode(p).item())}" for mode, p in results.items())
+    results = {mode: form.decode(form.encode(number, mode).item()).item() for mode in _MODES}
+    scale, offered = Scale(low, high, _FROM, _TO), _offered(form)
+    rows = [_way(mode, scale, number, result, _AXIS + 56 + row * _WAY, "b" if mode in form.cvt.split() else "q")
+            for row, (mode, result) in enumerate(results.items())]  # fmt: skip
+    body = _between(scale, number), _end(form, _FROM, "end", below), _end(form, _TO, "start", above), rows
+    each = "; ".join(f"{mode} ({_MODES[mode]}) gives {value(result)}" for mode, result in results.items())
     words = f"{value(number)} is between the {form.name} numbers {value(low)} and {value(high)}: {each}. {offered}"
-    body.append(svg.text(16, _LOW + 22, offered, "s"))
-    return picture(f"Rounding {value(number)} to {form.name}", words, _TO + 160, _LOW + 36, body)
+    title = f"Rounding {value(number)} to {form.name}"
+    return picture(title, words, _TO + 160, _LOW + 36, (body, svg.text(16, _LOW + 22, offered, "s")))
 
 
-def _between(scale: Scale, number: float) -> list[str]:
+def _between(scale: Scale, number: float) -> Iterator[str]:
     """The axis between the two neighbours, with its middle and the number."""
     x, middle = scale.at(number), (_FROM + _TO) / 2
-    elements = [svg.line(_FROM - 20, _AXIS, _TO + 20, _AXIS, "k")]
-    elements.append(svg.line(middle, _AXIS - 6, middle, _LOW, dash="2 4"))
+    yield svg.line(_FROM - 20, _AXIS, _TO + 20, _AXIS, "k")
+    yield svg.line(middle, _AXIS - 6, middle, _LOW, dash="2 4")
     if abs(x - middle) >= 60:
-        elements.append(svg.text(middle, _AXIS - 14, value((scale.low + scale.high) / 2), "n q", "middle"))
-    elements.append(svg.line(x, _AXIS, x, _LOW, "k", dash="4 3"))
-    elements.append(svg.polygon([(x, _AXIS), (x - 6, _AXIS - 10), (x + 6, _AXIS - 10)], "d"))
-    return [*elements, svg.text(x, _AXIS - 32, value(number, 12), "m b", "middle")]
+        yield svg.text(middle, _AXIS - 14, value((scale.low + scale.high) / 2), "n q", "middle")
+    yield svg.line(x, _AXIS, x, _LOW, "k", dash="4 3")
+    yield svg.polygon([(x, _AXIS), (x - 6, _AXIS - 10), (x + 6, _AXIS - 10)], "d")
+    yield svg.text(x, _AXIS - 32, value(number, 12), "m b", "middle")
 
 
-def _ends(form: Format, below: tuple[int, float], above: tuple[int, float]) -> list[str]:
-    """The two neighbours: value and pattern."""
-    elements = []
-    for x, anchor, (pattern, number) in ((_FROM, "end", below), (_TO, "start", above)):
-        side = -10 if anchor == "end" else 10
-        elements.append(svg.line(x, _AXIS - 10, x, _LOW, "k"))
-        elements.append(svg.text(x + side, _AXIS - 14, value(number, 12), "m", anchor))
-        elements.append(svg.text(x + side, _AXIS + 18, f"{pattern:#0{2 + -(-form.container // 4)}x}", "n q", anchor))
-    return elements
+def _end(form: Format, x: float, anchor: str, pattern: int) -> Drawing:
+    """One of the two neighbours: value and pattern."""
+    side = x + (-10 if anchor == "end" else 10)
+    number, bits = value(form.decode(pattern).item(), 12), hexadecimal(pattern, form.container)
+    labels = svg.text(side, _AXIS - 14, number, "m", anchor), svg.text(side, _AXIS + 18, bits, "n q", anchor)
+    return svg.line(x, _AXIS - 10, x, _LOW, "k"), labels
 
 
 def _offered(form: Format) -> str:
@@ -278,12 +258,12 @@ def _offered(form: Format) -> str:
     return f"PTX's cvt to {form.name} offers {listing(modes, 'and')}{rest}."
 
 
-def _way(mode: str, ends: tuple[float, float], result: float, y: float, look: str) -> list[str]:
+def _way(mode: str, scale: Scale, number: float, result: float, y: float, look: str) -> Drawing:
     """One row: the mode, an arrow from the number to its result, the result."""
-    start, end = ends
-    elements = [svg.text(16, y + 4, f".{mode}", f"m {look}"), svg.text(64, y + 4, _MODES[mode], "s")]
-    elements.append(svg.arrow(start, y, end, y) if start != end else svg.text(start + 8, y + 4, "exact", "s clear"))
-    return [*elements, svg.text(_TO + 60, y + 4, f"→ {value(result, 12)}", "m")]
+    start, end = scale.at(number), scale.at(result)
+    head = svg.text(16, y + 4, f".{mode}", f"m {look}"), svg.text(64, y + 4, _MODES[mode], "s")
+    way = svg.arrow(start, y, end, y) if start != end else svg.text(start + 8, y + 4, "exact", "s clear")
+    return head, way, svg.text(_TO + 60, y + 4, f"→ {value(result, 12)}", "m")
 
 
 #: The first and the last s32, and how far the picture reaches from either.
@@ -308,17 +288,14 @@ def end_of_s32(c: int, product: int, wraps: int, clamps: int) -> Picture:
     """
     c, product = whole(c, "c"), whole(product, "a product")
     exact = c + product
-    if min(abs(_HIGHEST - c), abs(exact - _HIGHEST)) > _REACH or max(abs(_HIGHEST - c), abs(exact - _HIGHEST)) > _REACH:
+    if max(abs(_HIGHEST - c), abs(exact - _HIGHEST)) > _REACH:
         raise OperandError(f"c and the sum must be within {_REACH:,} of 2147483647; got {value(c)} and {value(exact)}")
     for result in (wraps, clamps):
         if not _LOWEST <= result <= _HIGHEST:
             raise OperandError(f"a result must be an s32; got {value(result)}")
-    beyond = exact > _HIGHEST
-    body = _both_ends()
-    marks = [("c", c, 0), ("exact sum", exact, 1), ("without .satfinite", wraps, 2), ("with .satfinite", clamps, 3)]
-    for name, number, row in marks:
-        body += _mark(name, number, row)
-    title = f"{value(c)} + {value(product)} {'does not fit' if beyond else 'fits'} into s32"
+    marks = {"c": c, "exact sum": exact, "without .satfinite": wraps, "with .satfinite": clamps}
+    body = _both_ends(), [_mark(name, number, row) for row, (name, number) in enumerate(marks.items())]
+    title = f"{value(c)} + {value(product)} {'does not fit' if exact > _HIGHEST else 'fits'} into s32"
     says = f"The exact sum is {value(exact)}. Without .satfinite the result is {value(wraps)}, with it {value(clamps)}."
     return picture(title, says, _RIGHT_END + 190, _Y + 130, body)
 
@@ -343,14 +320,13 @@ def _both_ends() -> list[str]:
     ]
 
 
-def _mark(name: str, number: int, row: int) -> list[str]:
+def _mark(name: str, number: int, row: int) -> Drawing:
     """One number: inputs are above the axis, results below it."""
     x, above = _place(number), row < 2
     y = _Y - 74 + 32 * row if above else _Y + 62 + 30 * (row - 2)
-    start, end = (
-        (y + 6, _Y - 12) if above else (_Y + 34 if abs(x - _place(_HIGHEST)) < 40 or x < 120 else _Y + 12, y - 14)
-    )
-    style = "k" if row != 1 else "ko"
-    stem = svg.line(x, start, x, end, style, dash="" if row != 1 else "4 3")
-    return [stem, svg.polygon([(x, _Y - 4), (x + 4, _Y), (x, _Y + 4), (x - 4, _Y)], "x"),
-            svg.text(x + 6, y, f"{name}: {value(number)}", "clear b")]  # fmt: skip
+    below = _Y + 34 if abs(x - _place(_HIGHEST)) < 40 or x < 120 else _Y + 12  # under the label of an end of s32
+    start, end = (y + 6, _Y - 12) if above else (below, y - 14)
+    style, dash = ("ko", "4 3") if row == 1 else ("k", "")
+    diamond = svg.polygon([(x, _Y - 4), (x + 4, _Y), (x, _Y + 4), (x - 4, _Y)], "x")
+    label = svg.text(x + 6, y, f"{name}: {value(number)}", "clear b")
+    return svg.line(x, start, x, end, style, dash=dash), diamond, label

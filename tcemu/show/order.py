@@ -9,35 +9,16 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 from tcemu.errors import counted, ranges
-from tcemu.machine.events import (
-    BarrierCompleted,
-    By,
-    CopiesArrive,
-    CopiesCommitted,
-    CopiesWaited,
-    Copy,
-    CopyIssued,
-    Event,
-    Issued,
-    MbarrierCompleted,
-    MbarrierWaited,
-    Site,
-    Tcgen05,
-    Tcgen05Committed,
-    Tcgen05Issued,
-    Tcgen05Waited,
-    Touched,
-    Wgmma,
-    WgmmaCommitted,
-    WgmmaIssued,
-    WgmmaWaited,
-)
+from tcemu.machine import events
+from tcemu.machine.events import By, Copy, Event, Site, Tcgen05, Wgmma
 
 #: What the bars stand for.
 _Started = Wgmma | Copy | Tcgen05
+_Committed = events.WgmmaCommitted | events.CopiesCommitted
+_Waited = events.WgmmaWaited | events.CopiesWaited
 
 
 @dataclass(eq=False)
@@ -93,9 +74,9 @@ class Order:
         return next((work for work in self.work if any(each is by for each in work.bys)), None)
 
 
-def order(events: Sequence[Event], block: int, wanted: Iterable[int]) -> Order:
+def order(happened: Sequence[Event], block: int, wanted: Iterable[int]) -> Order:
     """The order of a block's events; each of the warps in `wanted` gets its own column."""
-    mine = [event for event in events if event.block == block]
+    mine = [event for event in happened if event.block == block]
     warps = _columns(mine, set(wanted))
     reader = _Reader(warps)
     for event in mine:
@@ -103,15 +84,15 @@ def order(events: Sequence[Event], block: int, wanted: Iterable[int]) -> Order:
     return Order(tuple(reader.steps), tuple(reader.work), warps)
 
 
-def _columns(events: Sequence[Event], wanted: set[int]) -> dict[int, tuple[int, ...]]:
+def _columns(happened: Sequence[Event], wanted: set[int]) -> dict[int, tuple[int, ...]]:
     """The warps that are drawn, each with those that do the same."""
     done: dict[int, list[tuple[str, Site]]] = defaultdict(list)
-    for event in events:
-        if isinstance(event, Issued):
+    for event in happened:
+        if isinstance(event, events.Issued):
             did = (event.opcode, event.by.site)
             if done[event.by.warp][-1:] != [did]:
                 done[event.by.warp].append(did)
-        elif isinstance(event, Touched):
+        elif isinstance(event, events.Touched):
             done.setdefault(event.by.warp, [])
     alike: dict[tuple[tuple[str, Site], ...], list[int]] = defaultdict(list)
     for warp in sorted(done):
@@ -147,36 +128,45 @@ class _Reader:
         self._tied: dict[Work, tuple[int, int]] = {}
         #: the same for each commit of an operation of tcgen05
         self._commits: dict[Tcgen05, list[tuple[int, int]]] = defaultdict(list)
-        self._handlers: dict[type[Event], Callable[[Any], None]] = {
-            Issued: self._issued,
-            Touched: self._touched,
-            BarrierCompleted: self._barrier,
-            MbarrierCompleted: self._phase,
-            WgmmaIssued: self._wgmma,
-            WgmmaCommitted: self._committed,
-            WgmmaWaited: self._waited,
-            CopyIssued: self._copy,
-            CopiesCommitted: self._copies_committed,
-            CopiesWaited: self._copies_waited,
-            CopiesArrive: self._copies_arrive,
-            MbarrierWaited: self._phase_waited,
-            Tcgen05Issued: self._tcgen05,
-            Tcgen05Committed: self._tcgen05_committed,
-            Tcgen05Waited: self._tcgen05_waited,
-        }
 
-    def read(self, event: Event) -> None:
+    def read(self, event: Event) -> None:  # noqa: PLR0912 # a case for each kind of event
         """Take one event into account."""
-        handler = self._handlers.get(type(event))
-        if handler is not None:
-            handler(event)
+        match event:
+            case events.Issued():
+                self._step(event.by, _short(event.opcode))
+            case events.Touched():
+                self._touched(event)
+            case events.BarrierCompleted():
+                self.steps.append(Step(-1, None, f"barrier {event.barrier} completes"))
+            case events.MbarrierCompleted():
+                self.steps.append(Step(-1, None, f"mbarrier {event.address:#x}: phase {event.phase} completes"))
+            case events.WgmmaIssued(wgmma=wgmma):
+                self._start(wgmma, wgmma.bys, "wgmma", str(wgmma.instruction.shape), _IN_NO_GROUP)
+            case events.CopyIssued(copy=copy):
+                column = "cp.async" if copy.kind == "cp.async" else "bulk copies"
+                detail = f"mbarrier {copy.mbarrier:#x}" if copy.mbarrier >= 0 else _IN_NO_GROUP
+                self._start(copy, (copy.by,), column, counted(copy.bytes, "byte"), detail)
+            case events.Tcgen05Issued(operation=operation):
+                label = f"{operation.kind} {operation.instruction.words.get('shape', '')}".strip()
+                self._start(operation, (operation.by,), "tcgen05", label, _UNTIL.get(operation.kind, _NO_COMMIT))
+            case events.WgmmaCommitted() | events.CopiesCommitted():
+                self._committed(event)
+            case events.WgmmaWaited() | events.CopiesWaited():
+                self._waited(event)
+            case events.CopiesArrive():
+                for work, what in self._open:
+                    if isinstance(what, Copy) and what.kind == "cp.async" and what.by.warp == event.by.warp:
+                        self._tied.setdefault(work, (event.address, event.phase))
+            case events.MbarrierWaited():
+                self._phase_waited(event)
+            case events.Tcgen05Waited():
+                self._end(lambda _, what: isinstance(what, Tcgen05) and what in event.operations, (event.by,))
+            case events.Tcgen05Committed() if type(event) is events.Tcgen05Committed:  # not its arrival
+                self._tcgen05_committed(event)
 
     # ------------------------------------------------------------------------------------------ steps
 
-    def _issued(self, event: Issued) -> None:
-        self._step(event.by, _short(event.opcode))
-
-    def _touched(self, event: Touched) -> None:
+    def _touched(self, event: events.Touched) -> None:
         latest = self._latest.get(event.by.warp)
         if latest is not None and latest.site == event.by.site and " " not in latest.label:
             latest.bys.append(event.by)  # an instruction of this line did it
@@ -190,10 +180,11 @@ class _Reader:
             return
         latest = self._latest.get(by.warp)
         again = latest is not None and (latest.site, latest.label) == (by.site, label)
-        if latest is not None and again and (_tests(label) or self._alone(latest)):
+        polls = label.startswith(("mbarrier.try_wait", "mbarrier.test_wait"))
+        if latest is not None and again and (polls or self._alone(latest)):
             latest.count += 1
             latest.bys.append(by)
-            if _tests(label) and self.steps[-1] is not latest:  # a loop that waits: it counts where it ends
+            if polls and self.steps[-1] is not latest:  # a loop that waits: it counts where it ends
                 self.steps.remove(latest)
                 self.steps.append(latest)
             return
@@ -205,45 +196,49 @@ class _Reader:
         since = next(place for place in reversed(range(len(self.steps))) if self.steps[place] is step)
         return all((each.site, each.label) == (step.site, step.label) for each in self.steps[since:])
 
-    def _tell(self, bys: Sequence[By], detail: str) -> None:
-        """Add to the row of an operation what its event says."""
+    # ------------------------------------------------------------------------------------------ asynchronous work
+
+    def _of(self, bys: Sequence[By]) -> Step | None:
+        """The row that issued something; None if its warps are not drawn."""
+        return next((self._latest[by.warp] for by in bys if by.warp in self._warps), None)
+
+    def _start(self, what: _Started, bys: Sequence[By], column: str, label: str, detail: str) -> None:
+        """Begin asynchronous work, or count it with work of the same line."""
         step = self._of(bys)
+        if step is None:
+            return
+        alike = (old for old, _ in reversed(self._open) if (old.first, old.label) == (step, label))
+        work = next(alike, None)
+        if work is not None:
+            work.count += 1
+            work.bys += bys
+        else:
+            work = Work(column, label, detail, step, bys=list(bys))
+            self.work.append(work)
+        self._open.append((work, what))
+
+    def _committed(self, event: _Committed) -> None:
+        """Name the group of the work that is not in a group yet."""
+        for work, what in self._open:
+            if _same_queue(what, event) and what.group == event.group:
+                work.detail = f"group {event.group}"
+        self._groups[_queue(event)] = event.group + 1
+        self._say(event, f"group {event.group}")
+
+    def _waited(self, event: _Waited) -> None:
+        self._say(event, f"{self._groups[_queue(event)] - event.below} left")
+        self._end(
+            lambda work, what: _same_queue(what, event) and work.detail != _IN_NO_GROUP and what.group < event.below,
+            _bys(event),
+        )
+
+    def _say(self, event: _Committed | _Waited, detail: str) -> None:
+        """Add to the row of an operation what its event says."""
+        step = self._of(_bys(event))
         if step is not None:
             step.detail = detail
 
-    def _barrier(self, event: BarrierCompleted) -> None:
-        self.steps.append(Step(-1, None, f"barrier {event.barrier} completes"))
-
-    def _phase(self, event: MbarrierCompleted) -> None:
-        self.steps.append(Step(-1, None, f"mbarrier {event.address:#x}: phase {event.phase} completes"))
-
-    # ------------------------------------------------------------------------------------------ asynchronous work
-
-    def _wgmma(self, event: WgmmaIssued) -> None:
-        wgmma = event.wgmma
-        step = self._of(wgmma.bys)
-        if step is not None:
-            shape = str(wgmma.instruction.shape)
-            self._start(Work("wgmma", shape, _IN_NO_GROUP, step, bys=list(wgmma.bys)), wgmma)
-
-    def _copy(self, event: CopyIssued) -> None:
-        copy, column = event.copy, "cp.async" if event.copy.kind == "cp.async" else "bulk copies"
-        step = self._of((copy.by,))
-        if step is not None:
-            detail = f"mbarrier {copy.mbarrier:#x}" if copy.mbarrier >= 0 else _IN_NO_GROUP
-            self._start(Work(column, counted(copy.bytes, "byte"), detail, step, bys=[copy.by]), copy)
-
-    def _tcgen05(self, event: Tcgen05Issued) -> None:
-        operation = event.operation
-        step, words = self._of((operation.by,)), operation.instruction.words
-        if step is not None:
-            label = " ".join([operation.kind, words.get("shape", "")]).strip()
-            detail = _UNTIL.get(operation.kind, _NO_COMMIT)
-            self._start(Work("tcgen05", label, detail, step, bys=[operation.by]), operation)
-
-    def _tcgen05_committed(self, event: Tcgen05Committed) -> None:
-        if type(event) is not Tcgen05Committed:  # its arrival
-            return
+    def _tcgen05_committed(self, event: events.Tcgen05Committed) -> None:
         mine = [(address, phase) for block, address, phase in event.commit.mbarriers if block == event.block]
         for work, what in self._open:
             if isinstance(what, Tcgen05) and what in event.commit.operations and mine:
@@ -251,67 +246,7 @@ class _Reader:
                 if work.detail == _NO_COMMIT:
                     work.detail = f"mbarrier {mine[0][0]:#x}"
 
-    def _tcgen05_waited(self, event: Tcgen05Waited) -> None:
-        self._end(lambda _, what: isinstance(what, Tcgen05) and what in event.operations, (event.by,))
-
-    def _of(self, bys: Sequence[By]) -> Step | None:
-        """The row that issued something; None if its warps are not drawn."""
-        for by in bys:
-            if by.warp in self._warps:
-                return self._latest[by.warp]
-        return None
-
-    def _start(self, work: Work, what: _Started) -> None:
-        alike = (old for old, _ in reversed(self._open) if (old.first, old.label) == (work.first, work.label))
-        same = next(alike, None)
-        if same is not None:
-            same.count += 1
-            same.bys += work.bys
-        else:
-            self.work.append(work)
-        self._open.append((same or work, what))
-
-    def _committed(self, event: WgmmaCommitted) -> None:
-        self._group(event.group, lambda what: isinstance(what, Wgmma) and what.warpgroup == event.warpgroup)
-        self._groups["wgmma", event.warpgroup] = event.group + 1
-        self._tell(event.bys, f"group {event.group}")
-
-    def _copies_committed(self, event: CopiesCommitted) -> None:
-        self._group(event.group, lambda what: _mine(what, event))
-        self._groups[event.kind, event.by.warp] = event.group + 1
-        self._tell((event.by,), f"group {event.group}")
-
-    def _group(self, group: int, takes: Callable[[_Started], bool]) -> None:
-        """Name the group of the work that is not in a group yet."""
-        for work, what in self._open:
-            if takes(what) and what.group == group:
-                work.detail = f"group {group}"
-
-    def _waited(self, event: WgmmaWaited) -> None:
-        self._tell(event.bys, f"{self._groups['wgmma', event.warpgroup] - event.below} left")
-        self._end(
-            lambda work, what: (
-                isinstance(what, Wgmma)
-                and what.warpgroup == event.warpgroup
-                and work.detail != _IN_NO_GROUP
-                and what.group < event.below
-            ),
-            event.bys,
-        )
-
-    def _copies_waited(self, event: CopiesWaited) -> None:
-        self._tell((event.by,), f"{self._groups[event.kind, event.by.warp] - event.below} left")
-        self._end(
-            lambda work, what: _mine(what, event) and work.detail != _IN_NO_GROUP and what.group < event.below,
-            (event.by,),
-        )
-
-    def _copies_arrive(self, event: CopiesArrive) -> None:
-        for work, what in self._open:
-            if isinstance(what, Copy) and what.kind == "cp.async" and what.by.warp == event.by.warp:
-                self._tied.setdefault(work, (event.address, event.phase))
-
-    def _phase_waited(self, event: MbarrierWaited) -> None:
+    def _phase_waited(self, event: events.MbarrierWaited) -> None:
         def covered(work: Work, what: _Started) -> bool:
             if isinstance(what, Wgmma):
                 return False
@@ -332,14 +267,23 @@ class _Reader:
         self._open = left
 
 
-def _mine(what: _Started, event: CopiesCommitted | CopiesWaited) -> TypeGuard[Copy]:
-    """Whether a copy is of the event's warp and kind, and in groups."""
-    return isinstance(what, Copy) and (what.kind, what.by.warp) == (event.kind, event.by.warp) and what.mbarrier < 0
+def _bys(event: _Committed | _Waited) -> Sequence[By]:
+    """Who committed or waited: the warps of a warpgroup, or one warp."""
+    return event.bys if isinstance(event, events.WgmmaCommitted | events.WgmmaWaited) else (event.by,)
 
 
-def _tests(label: str) -> bool:
-    """Whether an instruction polls."""
-    return label.startswith(("mbarrier.try_wait", "mbarrier.test_wait"))
+def _queue(event: _Committed | _Waited) -> tuple[str, int]:
+    """Whose groups they are, and of what."""
+    if isinstance(event, events.WgmmaCommitted | events.WgmmaWaited):
+        return "wgmma", event.warpgroup
+    return event.kind, event.by.warp
+
+
+def _same_queue(what: _Started, event: _Committed | _Waited) -> TypeGuard[Wgmma | Copy]:
+    """Whether asynchronous work is in groups, and in those of the event."""
+    if isinstance(what, Wgmma):
+        return ("wgmma", what.warpgroup) == _queue(event)
+    return isinstance(what, Copy) and (what.kind, what.by.warp) == _queue(event) and what.mbarrier < 0
 
 
 @cache

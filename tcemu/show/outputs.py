@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy.typing as npt
@@ -17,7 +17,8 @@ from tcemu.show import svg
 from tcemu.show.given import patterns_of, targets_of
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import Box
-from tcemu.show.words import compact, neat, power, value
+from tcemu.show.svg import Drawing
+from tcemu.show.words import compact, hexadecimal, neat, power, value
 
 _LEFT, _TOP, _BAND, _CELL = 92, 16, 102, 24
 #: Width of a cell if there are few, the gap between two sums, the room for the result; the least and largest width.
@@ -51,13 +52,11 @@ def one_output(
     bands = [_band(parse(parsed, name), name, a, b, c) for name in names]
     wide = min(_WIDE, *((_MOST - _LEFT - 30 - _RESULT - _gaps(band)) / _cells_of(band) for band in bands))
     right = _LEFT + max(_gaps(band) + wide * _cells_of(band) for band in bands) + 30
-    body: list[str] = []
-    for number, band in enumerate(bands):
-        body += _drawn(_TOP + number * _BAND, band, wide, right)
-    body.append(svg.text(16, _TOP + len(bands) * _BAND + 8, _LEGEND, "s"))
-    words = " ".join(_in_words(band) for band in bands)
+    bottom = _TOP + len(bands) * _BAND
+    drawn = [_drawn(_TOP + number * _BAND, band, wide, right) for number, band in enumerate(bands)]
+    body = drawn, svg.text(16, bottom + 8, _LEGEND, "s")
     title = f"D[{row}][{column}] of {parsed.family} {parsed.shape} on {', '.join(band.name for band in bands)}"
-    return picture(title, words, max(right + _RESULT, _LEAST), _TOP + len(bands) * _BAND + 24, body)
+    return picture(title, " ".join(map(_in_words, bands)), max(right + _RESULT, _LEAST), bottom + 24, body)
 
 
 _LEGEND = "each cell: a term of a fused sum; hatched: cut off in part or entirely; zero products left out"
@@ -80,7 +79,7 @@ def _band(instruction: Instruction, name: str, a: list[int], b: list[int], c: in
     model, forms = instruction.arithmetic(target).model, dict(instruction.types)
     result = dot(model, a, b, c, forms, dict(instruction.operation(target).qualifiers))
     d = forms["d"]
-    says = f"{value(d.decode(result).item())} ({result:#0{2 + -(-d.container // 4)}x})"
+    says = f"{value(d.decode(result).item())} ({hexadecimal(result, d.container)})"
     if not isinstance(model, FusedSums):
         return _Band(name, in_words(model, len(a)), (), None, says)
     last = float(forms["c"].decode(c).item()) if model.addend == "last" else None
@@ -101,10 +100,6 @@ def _terms(steps: FusedSum) -> list[Term]:
     return sorted((term for term in steps.terms if term.significand), key=lambda term: term.k is not None)
 
 
-def _exact(term: Term) -> float:
-    return float(term.significand * 2.0 ** (term.exponent - term.point))
-
-
 def _cells_in(steps: FusedSum) -> int:
     return max(2, len(_terms(steps)))
 
@@ -117,39 +112,40 @@ def _gaps(band: _Band) -> float:
     return _GAP * max(0, len(band.sums) - 1 + (band.last is not None))
 
 
-def _drawn(y: float, band: _Band, wide: float, right: float) -> list[str]:
+def _drawn(y: float, band: _Band, wide: float, right: float) -> Iterator[Drawing]:
     """One target: its name, the cells of each sum, what it cuts, and the result."""
-    elements = [svg.text(16, y + 32, band.name, "b"), svg.text(16, y + 82, band.computes, "s")]
+    yield svg.text(16, y + 32, band.name, "b"), svg.text(16, y + 82, band.computes, "s")
     x: float = _LEFT
     for number, steps in enumerate(band.sums):
-        if number:
-            elements.append(svg.arrow(x - _GAP + 8, y + 28, x - 8, y + 28))
-        elements += _cells(x, y, wide, steps, carried=number > 0)
+        yield svg.arrow(x - _GAP + 8, y + 28, x - 8, y + 28) if number else ""
+        yield _cells(x, y, wide, steps, carried=number > 0)
         x += wide * _cells_in(steps) + _GAP
     if band.last is not None:
-        elements.append(svg.text(x - _GAP / 2, y + 33, "+", "b", "middle"))
-        elements += _cell(Box(x, y + 16, wide, _CELL), "c", band.last, cut=False)
+        yield svg.text(x - _GAP / 2, y + 33, "+", "b", "middle")
+        yield _cell(Box(x, y + 16, wide, _CELL), "c", band.last, cut=False)
         x += wide + _GAP
-    elements.append(svg.arrow(x - _GAP + 8 if band.sums else _LEFT, y + 28, right - 4, y + 28))
-    return [*elements, svg.text(right + 4, y + 32, band.result, "b")]
+    yield svg.arrow(x - _GAP + 8 if band.sums else _LEFT, y + 28, right - 4, y + 28)
+    yield svg.text(right + 4, y + 32, band.result, "b")
 
 
-def _cell(box: Box, name: str, number: float, *, cut: bool) -> list[str]:
-    fill = [box.rect("p"), box.inset(1).hatch(step=4)] if cut else [box.rect("fb")]
-    return [box.above(name, "s t"), *fill, box.label(_short(number, box.wide), "n clear" if cut else "n")]
+def _cell(box: Box, name: str, number: float, *, cut: bool) -> Drawing:
+    fill = [box.rect("p"), box.inset(1).hatch(step=4)] if cut else box.rect("fb")
+    return box.above(name, "s t"), fill, box.label(_short(number, box.wide), "n clear" if cut else "n")
 
 
-def _cells(x: float, y: float, wide: float, steps: FusedSum, *, carried: bool) -> list[str]:
+def _cells(x: float, y: float, wide: float, steps: FusedSum, *, carried: bool) -> Iterator[Drawing]:
     """The terms of one sum; the addend of a later sum is the result of the one before."""
-    elements, terms = list[str](), _terms(steps)
+    terms = _terms(steps)
     front, back = ("k ", "sum") if wide >= _ROOM else ("", "Σ")
     for place, term in enumerate(terms):
         name = f"{front}{term.k}" if term.k is not None else back if carried else "c"
-        elements += _cell(Box(x + place * wide, y + 16, wide, _CELL), name, _exact(term), cut=term.cut)
+        number = float(term.significand * 2.0 ** (term.exponent - term.point))
+        yield _cell(Box(x + place * wide, y + 16, wide, _CELL), name, number, cut=term.cut)
     if steps.special or not terms:
-        return [*elements, svg.text(x, y + 32, steps.special or "only zeros", "s")]
-    elements.append(Box(x, y + 16, len(terms) * wide, _CELL).bracket(2, 4))
-    return [*elements, svg.text(x + 2, y + 64, f"cut below {power(steps.largest - steps.fraction)}", "s")]
+        yield svg.text(x, y + 32, steps.special or "only zeros", "s")
+    else:
+        yield Box(x, y + 16, len(terms) * wide, _CELL).bracket(2, 4)
+        yield svg.text(x + 2, y + 64, f"cut below {power(steps.largest - steps.fraction)}", "s")
 
 
 def _in_words(band: _Band) -> str:
@@ -189,8 +185,8 @@ class ElementSums:
 
 
 @explained
-def element_sums(bands: Sequence[ElementSums], title: str, given: str) -> Picture:
-    """A band for each recipe; `given` is the element in question, value and bits.
+def element_sums(bands: Sequence[ElementSums], title: str, asked: str) -> Picture:
+    """A band for each recipe; `asked` is the element in question, value and bits.
 
     Sums that a recipe shares with the first one, to the bit, are plain; the others are marked. Raises OperandError
     without bands.
@@ -207,33 +203,31 @@ def element_sums(bands: Sequence[ElementSums], title: str, given: str) -> Pictur
     most = min(_PARTS, max(len(band.parts) for band in bands))
     width = 2 * _EDGE + (most + 2) * (_PART + _SPACE) + 20
     known = set(bands[0].parts)
-    body = [svg.text(_EDGE, 24, f"given: {given}", "m")]
-    for number, band in enumerate(bands):
-        body += _recipe(band, _UPPER + number * _RECIPE, known if number else set(band.parts))
-    words = " ".join([f"Given: {given}.", *map(_words, bands)])
-    return picture(title, words, width, _UPPER + len(bands) * _RECIPE + 8, body)
+    rows = [_recipe(band, _UPPER + number * _RECIPE, known if number else set(band.parts))
+            for number, band in enumerate(bands)]  # fmt: skip
+    words = " ".join([f"Given: {asked}.", *map(_words, bands)])
+    head = svg.text(_EDGE, 24, f"given: {asked}", "m")
+    return picture(title, words, width, _UPPER + len(bands) * _RECIPE + 8, (head, rows))
 
 
-def _recipe(band: ElementSums, top: float, known: set[tuple[str, float]]) -> list[str]:
-    elements = [svg.text(_EDGE, top + 16, band.name, "n")]
+def _recipe(band: ElementSums, top: float, known: set[tuple[str, float]]) -> Iterator[Drawing]:
+    yield svg.text(_EDGE, top + 16, band.name, "n")
     shown = _fitting(band.parts)
     for place, part in enumerate(shown):
         box = Box(_EDGE + place * (_PART + _SPACE), top + 30, _PART, 44)
         if part is None:
-            elements.append(box.label("…", "m"))
+            yield box.label("…", "m")
         else:
-            elements += _said(box, "p" if part in known else "fo", part[0], f"{part[1]:.9g}", bold=part not in known)
+            yield _two_lines(box, "p" if part in known else "fo", part[0], f"{part[1]:.9g}", bold=part not in known)
     x, y = _EDGE + len(shown) * (_PART + _SPACE) + 10, top + 30
-    elements.append(svg.arrow(x - 12, y + 22, x, y + 22))
-    verdict = f"{band.bits} {'agrees' if band.agrees else 'differs'}"
-    box = Box(x + 4, y, 2 * _PART, 44)
-    return elements + _said(box, "fg" if band.agrees else "fo", f"in all {band.total:.9g}", verdict, bold=True)
+    yield svg.arrow(x - 12, y + 22, x, y + 22)
+    verdict, box = f"{band.bits} {'agrees' if band.agrees else 'differs'}", Box(x + 4, y, 2 * _PART, 44)
+    yield _two_lines(box, "fg" if band.agrees else "fo", f"in all {band.total:.9g}", verdict, bold=True)
 
 
-def _said(box: Box, tone: str, first: str, second: str, *, bold: bool) -> list[str]:
+def _two_lines(box: Box, tone: str, first: str, second: str, *, bold: bool) -> Drawing:
     """A box with two lines."""
-    look = "n b" if bold else "n"
-    return [box.rect(tone), svg.text(box.x + 6, box.y + 16, first, "s"), svg.text(box.x + 6, box.y + 34, second, look)]
+    return box.rect(tone), box.lines([(first, "s"), (second, "n b" if bold else "n")], 6, 16, 18)
 
 
 def _fitting(parts: Sequence[tuple[str, float]]) -> list[tuple[str, float] | None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import NamedTuple
 
 from tcemu.errors import OperandError, listing
 from tcemu.show.code_lines import function_of
@@ -14,33 +13,25 @@ from tcemu.timing.spans import Span
 _STYLES = ("fb", "fo", "fg", "f")
 
 
-class Phase(NamedTuple):
-    """A stretch of time in which a warp was in one phase."""
-
-    name: str
-    start: float
-    end: float
-
-
 def styles(phases: Mapping[str, str]) -> dict[str, str]:
     """The look of each phase, by name."""
     names = dict.fromkeys(phases.values())
     return {name: _STYLES[number % len(_STYLES)] for number, name in enumerate(names)}
 
 
-def passed(spans: Iterable[Span], phases: Mapping[str, str]) -> list[Phase]:
-    """The phases that a warp went through, in order. Raises OperandError for a phase that is in none of the spans."""
+def passed(spans: Iterable[Span], phases: Mapping[str, str]) -> list[tuple[str, float, float]]:
+    """The phases of a warp with their first and last cycle, in order.
+
+    Raises OperandError for a phase that is in none of the spans.
+    """
     order = sorted(spans, key=lambda span: span.start)
     known = [(phases[name], span) for span in order if (name := function_of(span.site)) in phases]
-    missing = [name for name in styles(phases) if name not in {phase for phase, _ in known}]
+    missing = [name for name in styles(phases) if name not in dict(known)]
     if missing:
         ran = listing(sorted({function_of(span.site) for span in order}), "and")
         raise OperandError(f"warp 0 was never in the phase {missing[0]!r}; the functions that it executed are {ran}")
-    stretches = []
-    for name, same in groupby(known, key=lambda item: item[0]):
-        inside = [span for _, span in same]
-        stretches.append(Phase(name, inside[0].start, max(span.end for span in inside)))
-    return stretches
+    stretches = ((name, [span for _, span in same]) for name, same in groupby(known, key=lambda item: item[0]))
+    return [(name, inside[0].start, max(span.end for span in inside)) for name, inside in stretches]
 
 
 def products(spans: Sequence[Span], phases: Mapping[str, str]) -> list[Span]:

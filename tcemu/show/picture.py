@@ -6,7 +6,6 @@ import base64
 import hashlib
 import re
 import textwrap
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from html import escape
 from os import PathLike
@@ -16,7 +15,7 @@ from typing import Any
 from tcemu.arguments import explained
 from tcemu.show.layers import KEYS
 from tcemu.show.palette import variables
-from tcemu.show.svg import PLAIN, STYLES, number
+from tcemu.show.svg import PLAIN, STYLES, Drawing, flat, number
 
 #: How small a picture may become in a narrow page before it scrolls, as a part of its size.
 _SHRUNK = 0.85
@@ -110,12 +109,12 @@ class Picture:
         return f"<Picture {self.title!r} {self.key}>"
 
 
-def picture(title: str, description: str, width: float, height: float, body: Iterable[str], layer: str = "") -> Picture:
+def picture(title: str, description: str, width: float, height: float, body: Drawing, layer: str = "") -> Picture:
     """Assemble a picture of `width` by `height` pixels from SVG elements.
 
     In the rules of the `layer`, & is the picture.
     """
-    drawing = "".join(body)
+    drawing = flat(body)
     size = f'width="{number(width)}" height="{number(height)}" viewBox="0 0 {number(width)} {number(height)}"'
     content = f"{title}\n{description}\n{size}\n{drawing}"
     key = "tc" + hashlib.sha256(content.encode()).hexdigest()[:10]

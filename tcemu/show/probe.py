@@ -17,6 +17,7 @@ from tcemu.layouts import Fragment
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import Grid
+from tcemu.show.svg import Drawing
 
 #: Corner of the grid of lanes, four to a row as in a fragment map; a lane's label and height.
 _LEFT, _TOP, _LABEL, _HIGH = 16, 44, 30, 26
@@ -24,7 +25,10 @@ _ACROSS = 4
 #: An element's place in its register, by how many share the register.
 _HALVES = ("lo", "hi")
 #: What is marked, for a reader of the words and of the drawing.
-_SAID = {"d": ("Not zero", "what is not zero"), "partner": ("The same k", "where a second one makes an output nonzero")}
+_ANSWERS = {
+    "d": ("Not zero", "what is not zero"),
+    "partner": ("The same k", "where a second one makes an output nonzero"),
+}
 
 
 @explained
@@ -136,26 +140,22 @@ def _place(fragment: Fragment, role: str, lane: int, register: int, element: int
 def _drawn(hit: npt.NDArray[np.bool_], names: Sequence[str], where: str, answers: str) -> Picture:
     held = [f"lane {lane}: {', '.join(name for name, is_hit in zip(names, row, strict=True) if is_hit)}"
             for lane, row in enumerate(hit) if row.any()]  # fmt: skip
-    lanes = np.flatnonzero(hit.any(axis=1))
-    title = f"A one in {where}: {_who(lanes)}"
     place = 9 + 6.2 * max(map(len, names))
     grid = Grid(_LEFT, _TOP, _LABEL + place * len(names) + 12, _HIGH, -(-len(hit) // _ACROSS), _ACROSS)
-    what, note = _SAID[answers]
-    body = [svg.text(_LEFT, _TOP - 16, f"Each line: four lanes and their registers; marked: {note}", "s")]
-    quiet, marked, labels = [], [], []
+    what, note = _ANSWERS[answers]
+    lanes, quiet, marked, labels = list[Drawing](), list[Drawing](), list[Drawing](), list[str]()
     for lane, row in enumerate(hit):
         x, y, *_ = grid.at(*divmod(lane, _ACROSS))
         registers = Grid(x + _LABEL, y, place, _HIGH - 4, 1, len(names))
-        body += registers.beside([lane], "n b" if row.any() else "n q")
+        lanes.append(registers.beside([lane], "n b" if row.any() else "n q"))
         for number, (name, is_hit) in enumerate(zip(names, row, strict=True)):
             box = registers.at(0, number)
-            if is_hit:
-                marked += box.marked()
-            else:
-                quiet.append(box.rect("p"))
+            (marked if is_hit else quiet).append(box.marked() if is_hit else box.rect("p"))
             labels.append(box.label(name, "n b c halo t" if is_hit else "n q c t"))
+    head = svg.text(_LEFT, _TOP - 16, f"Each line: four lanes and their registers; marked: {note}", "s")
+    title = f"A one in {where}: {_who(np.flatnonzero(hit.any(axis=1)))}"
     words = f"{what}: {'; '.join(held)}." if held else "All outputs are zero."
-    return picture(title, words, grid.right + _LEFT, grid.bottom + 16, [*body, *quiet, *marked, *labels])
+    return picture(title, words, grid.right + _LEFT, grid.bottom + 16, (head, lanes, quiet, marked, labels))
 
 
 def _who(lanes: npt.NDArray[np.intp]) -> str:

@@ -35,12 +35,11 @@ def scale_factors_in_tensor_memory(rows: int = 128, scales: int = 1, row: int = 
         for number in range(scales):
             column, byte = int(columns[each, number]), int(bits[each, number]) // 8 + scale_id
             held[int(lanes[each, number]), _BYTES * column + byte] = Cell(each, "pf"[column % 2], each == row)
-    body = cells(grid, held, frame=True)
-    body += [svg.line(grid.at(0, n).x, grid.top, grid.at(0, n).x, grid.bottom, "k") for n in range(0, grid.columns, 4)]
-    body += grid.above([f"byte {n % _BYTES}" for n in range(grid.columns)])
-    for column in range(grid.columns // _BYTES):
-        body.append(grid.block(0, _BYTES * column, 1, _BYTES).above(f"column {column}", "b", up=26))
-    body += grid.beside([f"lane {n}" if n % 4 == 0 else "" for n in range(_LANES)])
+    words_of = [grid.block(0, n, _LANES, _BYTES) for n in range(0, grid.columns, _BYTES)]
+    body = [cells(grid, held, frame=True), [svg.line(box.x, grid.top, box.x, grid.bottom, "k") for box in words_of]]
+    body += [grid.above([f"byte {n % _BYTES}" for n in range(grid.columns)])]
+    body += [[box.above(f"column {column}", "b", up=26) for column, box in enumerate(words_of)]]
+    body += [grid.beside([f"lane {n}" if n % 4 == 0 else "" for n in range(_LANES)])]
     lane, column = int(lanes[row, 0]), int(columns[row, 0])
     where = f"byte{'s' * (scales > 1)} {span(scale_id, scale_id + scales - 1)}"
     others = listing([str(lane + quarter) for quarter in QUARTERS[1:]], "and")
@@ -48,7 +47,7 @@ def scale_factors_in_tensor_memory(rows: int = 128, scales: int = 1, row: int = 
         "A number is the row that the byte scales.",
         "All four quarters of the lanes have the same: 32 more each.",
     )
-    body += notes(grid.left, grid.bottom + 24, legend)
+    body += [notes(grid.left, grid.bottom + 24, legend)]
     title = f"Scales of row {row}: lane {lane}, column {column}, {where}, and again in lanes {others}"
     words = f"Row m is in lane m mod 32, column m div 32; its scale s is byte {scale_id} + s. {' '.join(legend)}"
     return picture(title, words, max(grid.right + 16, 420), grid.bottom + 52, body)

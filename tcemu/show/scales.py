@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from tcemu.arguments import explained
@@ -17,6 +18,7 @@ from tcemu.layouts import Fragment
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import Grid, cell, notes
+from tcemu.show.svg import Drawing
 from tcemu.show.words import neat
 
 _LEFT, _TOP, _HIGH = 62, 76, 24
@@ -112,7 +114,7 @@ def scales(
     lane, byte = operand.holder(operand.line, operand.block)
     grid = operand.grid
     left, low = grid.right + 44, max(grid.bottom, _TOP + 8 * _HIGH) + 24
-    body = [*_matrix(operand, grid), *_lanes(operand, left), *notes(_LEFT, low, _legend(operand))]
+    body = _matrix(operand, grid), _lanes(operand, left), notes(_LEFT, low, _legend(operand))
     name, where = operand.role.upper(), f"byte {byte} of lane {lane}"
     marked = f"{operand.noun} {operand.line}, k = {operand.ks(operand.block, ' to ')}"
     title = f"Scales of {name}, {operand.count} for each {operand.noun}: {marked} has its scale in {where}"
@@ -146,46 +148,45 @@ def _operand(
 # ---------------------------------------------------------------------------------------------- the matrix, the lanes
 
 
-def _matrix(operand: _Operand, grid: Grid) -> list[str]:
+def _matrix(operand: _Operand, grid: Grid) -> Drawing:
     """A or B in blocks, with the lane and byte of the scale in each; rows of A and columns of B are lines."""
     (m, n, k), is_a = operand.instruction.shape, operand.role == "a"
     ids = f"byte-id {operand.byte}, thread-id {operand.thread}"
     form = operand.instruction.types[operand.role].name
     size = f"{m} × {k}" if is_a else f"{k} × {n}"
-    elements = [svg.text(_LEFT, 20, f"{operand.role.upper()}  {size}  {form}", "b"), svg.text(_LEFT, 38, ids, "s")]
-    loud: list[str] = []  # over its neighbours
-    for line in range(operand.lines):
-        for block in range(operand.count):
-            mine, (lane, byte) = (line, block) == (operand.line, operand.block), operand.holder(line, block)
-            box = grid.at(line, block) if is_a else grid.at(block, line)
-            drawn = cell(box, f"{lane}.{byte}", "fb" if (line + block) % 2 else "p", "n c", mine)
-            (loud if mine else elements).extend(drawn)
+    head = svg.text(_LEFT, 20, f"{operand.role.upper()}  {size}  {form}", "b"), svg.text(_LEFT, 38, ids, "s")
+    quiet, loud = list[Drawing](), list[Drawing]()  # the marked one is over its neighbours
+    for line, block in np.ndindex(operand.lines, operand.count):
+        mine, (lane, byte) = (line, block) == (operand.line, operand.block), operand.holder(line, block)
+        box = grid.at(line, block) if is_a else grid.at(block, line)
+        drawn = cell(box, f"{lane}.{byte}", "fb" if (line + block) % 2 else "p", "n c", mine)
+        (loud if mine else quiet).append(drawn)
     lines = [f"{'m' if is_a else 'n'}=0", *map(str, range(1, operand.lines))]
     blocks = [f"k={operand.ks(0)}", *map(operand.ks, range(1, operand.count))]
     down, across = (lines, blocks) if is_a else (blocks, lines)
-    return [*elements, *loud, *grid.beside(down), *grid.above(across, up=6)]
+    return head, quiet, loud, grid.beside(down), grid.above(across, up=6)
 
 
-def _lanes(operand: _Operand, left: float) -> list[str]:
+def _lanes(operand: _Operand, left: float) -> Drawing:
     """Four bytes of each lane; those that the ids select hold the number of a row or column, and of a block."""
     chosen = operand.holder(operand.line, operand.block)
     heading = f"scale_{operand.role}: four bytes of each lane, {operand.fragment.type}"
-    elements, loud = [svg.text(left + _LANE, 20, heading, "b")], list[str]()
+    quiet, loud = list[Drawing](), list[Drawing]()
     grids = [Grid(left + each * (_LANE + 4 * _BYTE) + _LANE, _TOP, _BYTE, _HIGH, 8, 4) for each in range(4)]
     for lane in range(operand.fragment.lanes):
         row, grid = lane // 4, grids[lane % 4]
-        number = "n b" if lane == chosen[0] else "n q"
-        elements.append(svg.text(grid.left - 5, grid.at(row, 0).base, lane, number, "end"))
+        quiet.append(svg.text(grid.left - 5, grid.at(row, 0).base, lane, "n b" if lane == chosen[0] else "n q", "end"))
         for byte in range(4):
             box, scaled, mine = grid.at(row, 3 - byte), operand.scaled(lane, byte), (lane, byte) == chosen
-            drawn = box.marked() if mine else [box.rect("fb" if scaled else "p")]
-            if scaled:
-                drawn.append(box.label(".".join(map(str, scaled)), "n b c t halo" if mine else "n c t"))
-            (loud if mine else elements).extend(drawn)
+            label = ".".join(map(str, scaled)) if scaled else ""
+            drawn = box.marked() if mine else box.rect("fb" if scaled else "p")
+            look = "n b c t halo" if mine else "n c t"
+            (loud if mine else quiet).append([drawn, box.label(label, look) if scaled else ""])
+    heads = list[str]()
     for grid in grids:
-        elements.append(svg.text(grid.left - 5, _TOP - 6, "lane", "s t", "end"))
-        elements += [svg.text(grid.at(0, 3 - byte).middle, _TOP - 6, byte, "s t c") for byte in range(4)]
-    return elements + loud
+        heads.append(svg.text(grid.left - 5, _TOP - 6, "lane", "s t", "end"))
+        heads += [grid.at(0, 3 - byte).above(byte, "s t c") for byte in range(4)]
+    return svg.text(left + _LANE, 20, heading, "b"), quiet, heads, loud
 
 
 # ---------------------------------------------------------------------------------------------- words

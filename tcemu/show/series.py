@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count, pairwise
 from typing import Any
 
@@ -15,6 +15,7 @@ from tcemu.formats.arrays import as_array
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import Box, Grid, Scale, notes
+from tcemu.show.svg import Drawing
 from tcemu.show.words import compact
 
 _BARS, _WIDTH, _HIGH, _GAP = 150, 540, 72, 22
@@ -34,45 +35,35 @@ def histograms(
     """
     if not 1 <= len(rows) <= 6 or not 2 <= bins <= 120 or not low < high:
         raise OperandError("histograms draws one to six arrays, in 2 to 120 bins, from a number to a larger one")
-    arrays = {name: as_array(given, name).astype(np.float64).ravel() for name, given in rows.items()}
+    arrays = {name: as_array(numbers, name).astype(np.float64).ravel() for name, numbers in rows.items()}
     empty = [name for name, array in arrays.items() if not np.isfinite(array).any()]
     if empty:
         raise OperandError(f"there is no finite number in {empty[0]!r}")
     edges = np.linspace(low, high, bins + 1)
-    body, words = [], []
+    body, words = list[Drawing](), list[str]()
     for number, (name, array) in enumerate(arrays.items()):
-        counts, outside = _counts(array, edges)
+        counts = np.histogram(array, edges)[0]
+        most, says = int(np.argmax(counts)), [f"mean {_short(array[np.isfinite(array)].mean())}"]
+        says.append(f"{int(array.size - counts.sum()):,} outside")
         box = Box(_BARS, 24 + number * (_HIGH + _GAP), _WIDTH, _HIGH)
-        body += _one(box, name, counts, f"mean {_short(array[np.isfinite(array)].mean())}", outside)
-        words.append(_spread(name, array, counts, edges, outside))
+        body.append(_histogram(box, name, counts.tolist(), says))
+        where = f"most are from {_short(edges[most])} to {_short(edges[most + 1])}"
+        words.append(f"{name}: {array.size:,} numbers, {', '.join(says)}; {where}.")
     bottom = box.y + _HIGH
-    body += [svg.text(box.middle, bottom + 40, axis, "s", "middle")] if axis else []
+    body.append(svg.text(box.middle, bottom + 40, axis, "s", "middle") if axis else "")
     labels = (low + share * (high - low) for share in (0, 0.25, 0.5, 0.75, 1))
-    body += Scale(low, high, box.x, box.x + _WIDTH).ticks(bottom, {label: _short(label) for label in labels})
+    body.append(Scale(low, high, box.x, box.x + _WIDTH).ticks(bottom, {label: _short(label) for label in labels}))
     return picture(title or "Histograms", " ".join(words), _BARS + _WIDTH + 140, bottom + 54, body)
 
 
-def _counts(array: npt.NDArray[Any], edges: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
-    counts = np.histogram(array, edges)[0]
-    return counts, int(array.size - counts.sum())
-
-
-def _one(box: Box, name: str, counts: npt.NDArray[Any], mean: str, outside: int) -> list[str]:
-    wide, most = box.wide / len(counts), max(int(counts.max()), 1)
+def _histogram(box: Box, name: str, counts: list[int], says: list[str]) -> Iterator[Drawing]:
+    wide, most = box.wide / len(counts), max(*counts, 1)
     right, bottom = box.x + box.wide, box.y + box.high
-    elements = [svg.text(box.x - 10, box.base, name, "b", "end")]
-    for place, number in enumerate(counts.tolist()):
+    yield svg.text(box.x - 10, box.base, name, "b", "end")
+    for place, number in enumerate(counts):
         high = box.high * number / most
-        elements += [svg.rect(box.x + place * wide, bottom - high, wide, high, "fb")] if number else []
-    elements.append(svg.line(box.x, bottom, right, bottom, "k"))
-    return elements + notes(right + 10, box.base - 8, [mean, f"{outside:,} outside"])
-
-
-def _spread(name: str, array: npt.NDArray[Any], counts: npt.NDArray[Any], edges: npt.NDArray[Any], outside: int) -> str:
-    most = int(np.argmax(counts))
-    mean = _short(array[np.isfinite(array)].mean())
-    where = f"from {_short(edges[most])} to {_short(edges[most + 1])}"
-    return f"{name}: {array.size:,} numbers, mean {mean}, {outside:,} outside; most are {where}."
+        yield svg.rect(box.x + place * wide, bottom - high, wide, high, "fb") if number else ""
+    yield svg.line(box.x, bottom, right, bottom, "k"), notes(right + 10, box.base - 8, says)
 
 
 def _short(number: float) -> str:
@@ -100,21 +91,17 @@ def running_error(ks: Sequence[int], errors: Mapping[str, Sequence[float]], titl
     sizes = {name: [abs(float(error)) for error in line] for name, line in errors.items()}
     top = max(max(line) for line in sizes.values()) or 1.0
     along, up = Scale(0, ks[-1], _LEFT, _RIGHT), Scale(0, top, _BOTTOM, _TOP)
-    body = _axes(along, up)
-    ends: list[float] = []
+    body, ends = [_axes(along, up)], list[float]()
     for (name, line), (look, dash) in zip(sizes.items(), _LOOKS, strict=False):
         points = [(along.at(k), up.at(error)) for k, error in zip(ks, line, strict=True)]
-        body += [svg.line(*start, *end, look, dash=dash) for start, end in pairwise(points)]
-        ends.append(_free(points[-1][1], ends))
+        # the label of a line is at its end, or the first place above that leaves room for those that are there
+        places = (points[-1][1] - 16 * step for step in count())
+        ends.append(next(place for place in places if all(abs(place - each) > 15 for each in ends)))
+        body.append([svg.line(*start, *end, look, dash=dash) for start, end in pairwise(points)])
         body.append(svg.text(_RIGHT + 8, ends[-1] + 4, f"{name}: {_part(line[-1])}"))
     says = "; ".join(f"{name} is off by {_part(line[-1])}, at most {_part(max(line))}" for name, line in sizes.items())
     words = f"After k = {ks[-1]}: {says}."
     return picture(title or "Error of a sum along k", words, _RIGHT + 250, _BOTTOM + 44, body)
-
-
-def _free(y: float, taken: Sequence[float]) -> float:
-    """The place of a label at y, or the first one above it that leaves room for those that are there."""
-    return next(place for place in (y - 16 * step for step in count()) if all(abs(place - each) > 15 for each in taken))
 
 
 def _part(error: float) -> str:
@@ -122,19 +109,16 @@ def _part(error: float) -> str:
     return compact(error, 8) if error else "0"
 
 
-def _axes(along: Scale, up: Scale) -> list[str]:
-    elements = [
-        svg.line(_LEFT, _BOTTOM, _RIGHT, _BOTTOM, "k"),
-        svg.line(_LEFT, _TOP, _LEFT, _BOTTOM, "k"),
-        svg.text(16, 22, "error, as a part of the exact sum", "s"),
-        svg.text((_LEFT + _RIGHT) / 2, _BOTTOM + 34, "k", "s", "middle"),
-    ]
+def _axes(along: Scale, up: Scale) -> Drawing:
+    lines = svg.line(_LEFT, _BOTTOM, _RIGHT, _BOTTOM, "k"), svg.line(_LEFT, _TOP, _LEFT, _BOTTOM, "k")
+    names = (svg.text(16, 22, "error, as a part of the exact sum", "s"),
+             svg.text((_LEFT + _RIGHT) / 2, _BOTTOM + 34, "k", "s", "middle"))  # fmt: skip
+    left = list[str]()
     for share in (0.0, 0.5, 1.0):
         y = up.at(share * up.high)
-        elements.append(svg.line(_LEFT - 4, y, _LEFT, y, "k"))
-        elements.append(svg.text(_LEFT - 8, y + 4, _part(share * up.high), "s", "end"))
+        left += [svg.line(_LEFT - 4, y, _LEFT, y, "k"), svg.text(_LEFT - 8, y + 4, _part(share * up.high), "s", "end")]
     labels = {share * along.high: round(share * along.high) for share in (0.25, 0.5, 0.75, 1.0)}
-    return elements + along.ticks(_BOTTOM, labels, size=4, down=18)
+    return lines, names, left, along.ticks(_BOTTOM, labels, size=4, down=18)
 
 
 _MOST, _LISTED = 64, 8
@@ -163,12 +147,13 @@ def before_and_after(
     scale = _scale(grid, np.concatenate([old, new]))
     gone, moved = (old != 0) & (new == 0), (old != new) & (new != 0)
     ends = dict.fromkeys((scale.low, 0.0, scale.high))  # one of them may be 0
-    body = [svg.text(grid.left - 8, scale.at(end) + 4, _short(end), "s", "end") for end in ends]
-    body.append(svg.line(grid.left, scale.at(0), grid.right, scale.at(0), "k"))
-    for place in range(len(old)):
-        body += _bar(grid.at(0, place), scale, (float(old[place]), float(new[place])), bool(gone[place]))
-    body += [*_blocks(grid, block, captions), *_key(grid.left, bool(gone.any()))]
-    summary = _became(int(gone.sum()), int(moved.sum()), len(old))
+    axis = [svg.text(grid.left - 8, scale.at(end) + 4, _short(end), "s", "end") for end in ends]
+    zero = svg.line(grid.left, scale.at(0), grid.right, scale.at(0), "k")
+    pairs = enumerate(zip(old.tolist(), new.tolist(), gone.tolist(), strict=True))
+    bars = [_bar(grid.at(0, place), scale, *each) for place, each in pairs]
+    body = axis, zero, bars, _blocks(grid, block, captions), _key(grid.left, bool(gone.any()))
+    others = f"{int(moved.sum()) or 'none'} of the others"
+    summary = f"{int(gone.sum()) or 'None'} of {counted(len(old), 'number')} became zero, {others} changed"
     words = "; ".join(f"{place}: {_short(old[place])} became {_short(new[place])}"
                       for place in np.flatnonzero(old != new)[:_LISTED])  # fmt: skip
     more = int((old != new).sum()) - _LISTED
@@ -177,19 +162,14 @@ def before_and_after(
     return picture(title or summary, says + blocks, max(grid.right, grid.left + 460) + 24, grid.bottom + 56, body)
 
 
-def _numbers(given: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
-    array = as_array(given, name)
+def _numbers(numbers: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
+    array = as_array(numbers, name)
     if array.dtype.kind == "c":
         raise OperandError(f"before_and_after draws real numbers; `{name}` has dtype {array.dtype}")
     array = array.astype(np.float64)
     if not np.isfinite(array).all():
         raise OperandError(f"before_and_after draws only finite numbers; `{name}` has others")
     return array
-
-
-def _became(gone: int, moved: int, size: int) -> str:
-    others = f"{moved} of the others" if moved else "none of the others"
-    return f"{gone or 'None'} of {counted(size, 'number')} became zero, {others} changed"
 
 
 def _scale(grid: Grid, numbers: npt.NDArray[Any]) -> Scale:
@@ -200,34 +180,29 @@ def _scale(grid: Grid, numbers: npt.NDArray[Any]) -> Scale:
     return Scale(above, -below, grid.top, grid.bottom)
 
 
-def _bar(box: Box, scale: Scale, numbers: tuple[float, float], gone: bool) -> list[str]:
+def _bar(box: Box, scale: Scale, before: float, after: float, gone: bool) -> Iterator[str]:
     """The outline of what a number was, filled up to what it is."""
     old, new = (
         Box(box.x + 0.15 * box.wide, scale.at(max(number, 0)), 0.7 * box.wide, abs(scale.at(number) - scale.at(0)))
-        for number in numbers
+        for number in (before, after)
     )
-    elements = [new.rect("fb")] if numbers[1] else []
-    elements += [old.hatch(step=4)] if gone and old.high > 1 else []
-    return elements + ([old.rect("k")] if numbers[0] else [])
+    yield new.rect("fb") if after else ""
+    yield old.hatch(step=4) if gone and old.high > 1 else ""
+    yield old.rect("k") if before else ""
 
 
-def _blocks(grid: Grid, block: int, captions: Sequence[str]) -> list[str]:
-    elements = []
+def _blocks(grid: Grid, block: int, captions: Sequence[str]) -> Iterator[str]:
     for number, start in enumerate(range(0, grid.columns, block)):
         box = grid.block(0, start, 1, min(block, grid.columns - start))
-        if start:
-            elements.append(svg.line(box.x, grid.top - 6, box.x, grid.bottom + 6, "l", dash="4 3"))
-        elements.append(box.bracket(2, 14))
-        elements += [box.below(captions[number], "n", 38)] if number < len(captions) else []
-    return elements
+        yield svg.line(box.x, grid.top - 6, box.x, grid.bottom + 6, "l", dash="4 3") if start else ""
+        yield box.bracket(2, 14)
+        yield box.below(captions[number], "n", 38) if number < len(captions) else ""
 
 
-def _key(x: float, gone: bool) -> list[str]:
+def _key(x: float, gone: bool) -> Iterator[str]:
     """What outlines, fillings and hatching mean."""
-    elements = []
-    for style, says in [("k", "before"), ("fb", "after"), *([("k", "now zero")] if gone else [])]:
+    for style, says in [("k", "before"), ("fb", "after"), ("k", "now zero")][: 2 + gone]:
         box = Box(x, 18, 18, 14)
-        elements += [box.hatch(step=4)] if says == "now zero" else []
-        elements += [box.rect(style), svg.text(x + 26, 30, says, "s")]
+        yield box.hatch(step=4) if says == "now zero" else ""
+        yield box.rect(style) + svg.text(x + 26, 30, says, "s")
         x += 90
-    return elements

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from tcemu.layouts.swizzle import swizzled, turn
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import Cell, Grid, cells, notes
+from tcemu.show.svg import Drawing
 from tcemu.timing.wavefronts import Wavefronts, wavefronts
 
 
@@ -49,35 +50,30 @@ class SharedLines:
         """What the unit numbers of a line are XORed with."""
         return int(turn(np.array(line), self.swizzle, self.base_offset))
 
-    def drawn(self, held: Callable[[int], Cell]) -> list[str]:
+    def drawn(self, held: Callable[[int], Cell]) -> Drawing:
         """The lines with what each unit (address div 16) holds, and the labels around them."""
         units = {(row, column): held(8 * line + column) for row, line in enumerate(self.lines) for column in range(8)}
-        return [*self._head(), *cells(self.grid, units, apart=True), *self._beside()]
+        return self._head(), cells(self.grid, units, apart=True), self._beside()
 
-    def _head(self) -> list[str]:
+    def _head(self) -> Iterator[str]:
         """The bytes and banks of the units, above the lines."""
-        grid = self.grid
-        elements = [svg.text(grid.left - 10, grid.top - 8, "address", "s t", "end")]
+        yield svg.text(self.grid.left - 10, self.grid.top - 8, "address", "s t", "end")
         for unit in range(8):
-            x = grid.at(0, unit).middle
-            elements.append(svg.text(x, grid.top - 24, f"bytes {16 * unit}–{16 * unit + 15}", "s", "middle"))
-            elements.append(svg.text(x, grid.top - 8, f"banks {4 * unit}–{4 * unit + 3}", "s t", "middle"))
-        return elements
+            box = self.grid.at(0, unit)
+            yield box.above(f"bytes {16 * unit}–{16 * unit + 15}", "s", 24)
+            yield box.above(f"banks {4 * unit}–{4 * unit + 3}", "s t", 8)
 
-    def _beside(self) -> list[str]:
+    def _beside(self) -> Iterator[str]:
         """Addresses on the left, the swizzle's XOR on the right, and a thick line where its pattern starts."""
-        grid, elements = self.grid, list[str]()
+        grid = self.grid
         start, end = grid.left - 70, grid.right + self.margin - 10
         for row, line in enumerate(self.lines):
             box, y, turned = grid.at(row, 0), grid.at(row, 0).y, self.turn(line)
-            elements.append(svg.text(grid.left - 10, box.base, f"{128 * line:#x}", "n q", "end"))
-            if self.swizzle:
-                elements.append(svg.text(grid.right + 10, box.base, f"unit XOR {turned}", "n q t"))
-            if row and line != self.lines[row - 1] + 1:
-                elements.append(svg.line(start, y, end, y, "k", dash="6 4"))
-            elif self.swizzle and not turned:
-                elements.append(svg.line(start, y, end, y, "k"))
-        return elements
+            yield svg.text(grid.left - 10, box.base, f"{128 * line:#x}", "n q", "end")
+            yield svg.text(grid.right + 10, box.base, f"unit XOR {turned}", "n q t") if self.swizzle else ""
+            jumps = row and line != self.lines[row - 1] + 1
+            if jumps or (self.swizzle and not turned):
+                yield svg.line(start, y, end, y, "k", dash="6 4" if jumps else "")
 
 
 class _Unit(NamedTuple):
@@ -158,8 +154,8 @@ def shared_tile(
     chosen = " and ".join(f"{name} = {span(at[0], at[-1], '–')}" for name, at in named)
     marked = set(where[rows, columns].ravel().tolist())
     low = shown.grid.bottom + 22
-    body = shown.drawn(lambda unit: _cell(tile, unit, unit in marked))
-    body += notes(shown.grid.left, low, _legend(tile, chosen))
+    drawn = shown.drawn(lambda unit: _cell(tile, unit, unit in marked))
+    body = drawn, notes(shown.grid.left, low, _legend(tile, chosen))
     title = f"A tile of {mn} × {k} elements of {layout.bits} bit{'s' * (layout.bits > 1)} in shared memory: {layout}"
     height = low + 18 * (2 + len(sum_))
     return picture(title, _in_words(tile, marked, chosen), shown.grid.right + shown.margin, height, body)
@@ -282,7 +278,7 @@ def shared_rows(addresses: npt.ArrayLike, unit: int = 0, first: int = 0) -> Pict
         label = "·" if column < 0 else f"row {row}, {column}"
         return Cell(label, "pf"[row % 2], 16 * number in asked)
 
-    body = lines.drawn(unit_at) + notes(lines.grid.left, lines.grid.bottom + 20, _read(cost, touched))
+    body = lines.drawn(unit_at), notes(lines.grid.left, lines.grid.bottom + 20, _read(cost, touched))
     count = counted(int(cost.count), "wavefront")
     ideal = "no conflict" if cost.count == cost.least else f"{count} where {cost.least} would do"
     which = f"Unit {unit} of rows {first} to {first + _ROWS - 1}"

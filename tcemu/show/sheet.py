@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from tcemu.show import svg
+from tcemu.show.svg import Drawing
 
 #: From one line of notes to the next.
 LINE = 18
@@ -37,6 +38,10 @@ class Box(NamedTuple):
         """Hatching that fills it: grey for what is dropped or not used."""
         return svg.hatch(*self, style, step=step)
 
+    def unused(self, step: float = 6) -> list[str]:
+        """The box of what is dropped or not used."""
+        return [self.rect("p"), self.hatch(step=step)]
+
     def outline(self) -> str:
         """Its edge, as the data of a path."""
         return svg.outline(*self)
@@ -50,6 +55,10 @@ class Box(NamedTuple):
         """Text in its middle."""
         larger = look.startswith("m")
         return svg.text(self.middle, self.base + larger, content, look, "middle")
+
+    def lines(self, texts: Iterable[tuple[object, str]], left: float, top: float, step: float) -> list[str]:
+        """Lines of text in it, each with its look."""
+        return [svg.text(self.x + left, self.y + top + step * n, text, look) for n, (text, look) in enumerate(texts)]
 
     def marked(self, step: float = 6) -> list[str]:
         """The box as what the picture is about: a thick frame, and yellow hatching."""
@@ -128,20 +137,19 @@ class Cell(NamedTuple):
     marked: bool = False
 
 
-def cell(box: Box, label: object, tone: str, look: str, marked: bool) -> list[str]:
+def cell(box: Box, label: object, tone: str, look: str, marked: bool) -> Drawing:
     """A box on its own: its `tone` and the `look` of its label, unless it is marked."""
-    drawn = box.marked() if marked else [box.rect(tone)]
-    return [*drawn, box.label(label, "n b c halo" if marked else look)]
+    return box.marked() if marked else box.rect(tone), box.label(label, "n b c halo" if marked else look)
 
 
-def cells(grid: Grid, given: Mapping[tuple[int, int], Cell], *, frame: bool = False, apart: bool = False) -> list[str]:
+def cells(grid: Grid, shown: Mapping[tuple[int, int], Cell], *, frame: bool = False, apart: bool = False) -> Drawing:
     """The boxes of a grid by row and column: those of a tone as one path, the marked ones on top of the others.
 
     A `frame` is around the grid. Marked boxes that are `apart` are a little smaller, and their tone is around them.
     """
     tones, loud = dict[str, list[str]](), list[Box]()
     labels: tuple[list[str], list[str]] = [], []
-    for place, cell in given.items():
+    for place, cell in shown.items():
         box = grid.at(*place)
         labels[cell.marked].append(svg.text(box.middle, box.base, cell.label))
         if cell.marked:
@@ -149,34 +157,33 @@ def cells(grid: Grid, given: Mapping[tuple[int, int], Cell], *, frame: bool = Fa
         if apart or not cell.marked:
             tones.setdefault(cell.tone, []).append(box.outline())
     quiet = [svg.path("".join(tones[tone]), tone) for tone in sorted(tones, reverse=True)]
-    edge = [grid.box.rect("k")] if frame else []
-    marks = [each for box in loud for each in box.inset(1).marked(step=10)] if apart else _joined(loud)
-    return [*quiet, svg.group(labels[0], "n q c"), *edge, *marks, svg.group(labels[1], "n b c halo")]
+    edge = grid.box.rect("k") if frame else ""
+    marks: Drawing = [box.inset(1).marked(step=10) for box in loud] if apart else joined(loud)
+    return quiet, svg.group(labels[0], "n q c"), edge, marks, svg.group(labels[1], "n b c halo")
 
 
-def _joined(boxes: Sequence[Box]) -> list[str]:
+def joined(boxes: Sequence[Box]) -> Drawing:
     """Marked boxes as two paths, because a page draws those faster than two elements for each of many."""
-    hatches = (svg.hatch_lines(*box.inset(1)) for box in boxes)
-    return [svg.path("".join(map(Box.outline, boxes)), "x"), svg.path("".join(hatches), "h")] if boxes else []
+    return svg.path(map(Box.outline, boxes), "x"), svg.path((svg.hatch_lines(*box.inset(1)) for box in boxes), "h")
 
 
-def row_of_bits(grid: Grid, bits: int, tones: Sequence[str], low: int = 0, *, divided: bool = False) -> list[str]:
+def row_of_bits(
+    grid: Grid, bits: int, tones: Sequence[str], low: int = 0, *, divided: bool = False
+) -> Iterator[Drawing]:
     """Some bits of a word from the highest down, in a row: bit `low` of the word is the lowest of `bits`.
 
     Each bit has its tone; those that are not used (p) are hatched in grey, wrong ones (x) in yellow. The bits are
     numbered, every eighth if they are narrow. Thick lines divide tones if they are to be `divided`.
     """
-    elements = list[str]()
     for place, tone in enumerate(tones):
         box, number = grid.at(0, place), grid.columns - 1 - place
         digit, hatch = bits >> number & 1, {"p": "g", "x": "h"}.get(tone, "")
         look = f"m{' b' * digit}" + {"": "", "g": " clear", "h": " halo"}[hatch]
-        elements += [box.rect(tone), *([box.hatch(hatch)] if hatch else []), box.label(digit, look)]
+        yield box.rect(tone), box.hatch(hatch) if hatch else "", box.label(digit, look)
         if grid.wide >= 20 or number % 8 == 0 or not place:
-            elements.append(box.above(low + number, "s t"))
+            yield box.above(low + number, "s t")
         if divided and place and tone != tones[place - 1]:
-            elements.append(svg.line(box.x, box.y - 2, box.x, grid.bottom + 2, "k"))
-    return elements
+            yield svg.line(box.x, box.y - 2, box.x, grid.bottom + 2, "k")
 
 
 class Scale(NamedTuple):
@@ -199,11 +206,8 @@ class Scale(NamedTuple):
 
     def ticks(self, y: float, labels: Mapping[float, object], size: float = 5, down: float = 20) -> list[str]:
         """Ticks and labels under a horizontal axis at y, by number."""
-        elements = []
-        for number, label in labels.items():
-            x = self.at(number)
-            elements += [svg.line(x, y, x, y + size, "k"), svg.text(x, y + down, label, "s", "middle")]
-        return elements
+        places = [(self.at(number), label) for number, label in labels.items()]
+        return [svg.line(x, y, x, y + size, "k") + svg.text(x, y + down, label, "s", "middle") for x, label in places]
 
 
 def notes(x: float, y: float, lines: Iterable[str], look: str = "s") -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from tcemu.layouts import Fragment
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import Grid
+from tcemu.show.svg import Drawing
 from tcemu.show.words import compact, value
 
 _LEFT, _WIDE = 24, 832
@@ -93,9 +95,8 @@ def sparsity(
     """
     sparse = _sparse_row(parse(instruction), dense, metadata, (row, chunk, selector))
     chosen, last = sparse.chosen, _LANES + 22 * (sparse.fragment.lanes // 32)
-    body = [*_row(sparse), *_chunk(sparse), *_register(sparse), *_lanes(sparse)]
     notes = "Hatched: pruned, or a lane that this selector does not use. Marked: the chosen chunk and its metadata."
-    body.append(svg.text(_LEFT, last + 20, notes, "s"))
+    body = _row(sparse), _chunk(sparse), _register(sparse), _lanes(sparse), svg.text(_LEFT, last + 20, notes, "s")
     name = pattern_of(sparse.instruction).name
     where = f"lane {chosen.lane}, bits {_bits(chosen)}"
     title = f"{name} sparsity: row {sparse.row}, chunk {sparse.chunk} of A has its metadata in {where}"
@@ -132,22 +133,21 @@ def _sparse_row(
 # ---------------------------------------------------------------------------------------------- the row and a chunk
 
 
-def _row(sparse: _SparseRow) -> list[str]:
+def _row(sparse: _SparseRow) -> Iterator[Drawing]:
     """The whole row of A, pruned elements hatched, chunks divided by thick lines."""
     grid = Grid(_LEFT, _ROW, _WIDE / len(sparse.numbers), _HIGH, 1, len(sparse.numbers))
-    elements = [svg.text(_LEFT, _ROW - 20, f"row {sparse.row} of A, {len(sparse.numbers)} elements", "b")]
+    yield svg.text(_LEFT, _ROW - 20, f"row {sparse.row} of A, {len(sparse.numbers)} elements", "b")
     for number, group in enumerate(sparse.groups):
         first = number * sparse.size
         for place in range(sparse.size):
             box, kept = grid.at(0, first + place), place in group.kept
-            elements += [box.rect("fb")] if kept else [box.rect("p"), box.hatch(step=8)]
+            yield box.rect("fb") if kept else box.unused(step=8)
             if box.wide >= 24:
-                elements.append(box.label(_narrow(sparse.numbers[first + place]), "t c" if kept else "t c q clear"))
+                yield box.label(_narrow(sparse.numbers[first + place]), "t c" if kept else "t c q clear")
         chunk = grid.block(0, first, 1, sparse.size)
         name = f"chunk {number}" if chunk.wide >= 50 else number
-        elements += [chunk.rect("k"), chunk.above(name, "t b c" if number == sparse.chunk else "s t c")]
-    chosen = grid.block(0, sparse.first, 1, sparse.size)
-    return [*elements, chosen._replace(y=grid.bottom + 3, high=6).rect("x")]
+        yield chunk.rect("k"), chunk.above(name, "t b c" if number == sparse.chunk else "s t c")
+    yield grid.block(0, sparse.first, 1, sparse.size)._replace(y=grid.bottom + 3, high=6).rect("x")
 
 
 def _narrow(number: float) -> str:
@@ -156,24 +156,23 @@ def _narrow(number: float) -> str:
     return shown if len(shown) <= 4 else shown.replace("0.", ".", 1)
 
 
-def _chunk(sparse: _SparseRow) -> list[str]:
+def _chunk(sparse: _SparseRow) -> Iterator[Drawing]:
     """The chosen chunk in large boxes, with its four bits, and the columns of the stored A that it fills."""
     group, size, grid = sparse.chosen, sparse.size, Grid(_LEFT, _CHUNK + 22, 64, _HIGH, 1, sparse.size)
     heading = f"chunk {sparse.chunk}: k = {span(sparse.first, sparse.first + size - 1, '–')}"
-    elements = [svg.text(_LEFT, _CHUNK + 8, heading, "b")]
+    yield svg.text(_LEFT, _CHUNK + 8, heading, "b")
     for place in range(size):
         box, kept = grid.at(0, place), place in group.kept
-        elements += [box.rect("fb")] if kept else [box.rect("p"), box.hatch()]
         shown = compact(sparse.numbers[sparse.first + place], 7)
-        elements.append(box.below(shown, "n b c" if kept else "n c q clear", -10))
+        yield box.rect("fb") if kept else box.unused(), box.below(shown, "n b c" if kept else "n c q clear", -10)
     unit = 2 if size == 8 else 1
     for index in range(size // unit):
         what = f"pair {index} = {index:02b}" if unit == 2 else f"{index} = {index:02b}"
         shown = what if len(pattern_of(sparse.instruction).places) > 2 else f"element {index}"
         box = grid.block(0, index * unit, 1, unit)
-        elements += [box.bracket(4, 4), box.below(shown, "s c", 24)]
+        yield box.bracket(4, 4), box.below(shown, "s c", 24)
     x = max(grid.right + 24, 340)
-    return [*elements, *(svg.text(x, grid.top + 2 + 20 * line, text) for line, text in enumerate(_meaning(sparse)))]
+    yield [svg.text(x, grid.top + 2 + 20 * line, text) for line, text in enumerate(_meaning(sparse))]
 
 
 def _meaning(sparse: _SparseRow) -> list[str]:
@@ -195,39 +194,34 @@ def _meaning(sparse: _SparseRow) -> list[str]:
 # ---------------------------------------------------------------------------------------------- the register, the lanes
 
 
-def _register(sparse: _SparseRow) -> list[str]:
+def _register(sparse: _SparseRow) -> Iterator[Drawing]:
     """The 32 bits of the lane's register, in groups of four, and the row and chunk of each."""
     group, grid, layout = sparse.chosen, Grid(_LEFT, _REGISTER + 28, _SMALL, _HIGH, 1, 32), sparse.fragment.layout
-    heading = f"register e of lane {group.lane}: {sparse.register:#010x}"
-    elements = [svg.text(_LEFT, _REGISTER, heading, "b")]
+    yield svg.text(_LEFT, _REGISTER, f"register e of lane {group.lane}: {sparse.register:#010x}", "b")
     for bit in range(31, -1, -1):
         box, mine = grid.at(0, 31 - bit), bit // 4 == group.place
         used = layout.position(group.lane, bit // 4)[0] == sparse.selector
-        elements.append(box.rect("x" if mine else "fb" if used else "p"))
-        elements += [] if used else [box.hatch()]
-        elements.append(box.label(sparse.register >> bit & 1, f"m c{' b' * mine}{'' if used else ' clear'}"))
-        elements.append(box.above(bit, "s t c"))
+        yield box.rect("x" if mine else "fb" if used else "p"), "" if used else box.hatch()
+        yield box.label(sparse.register >> bit & 1, f"m c{' b' * mine}{'' if used else ' clear'}")
+        yield box.above(bit, "s t c")
     for place in range(8):
         f, row, chunk = layout.position(group.lane, place)
         label = f"row {row}, chunk {chunk}" if f == sparse.selector else f"selector {f}"
         box = grid.block(0, 4 * (7 - place), 1, 4)
         look = "b c t" if place == group.place else "s c t"
-        elements += [box.rect("k"), box.bracket(4, 4), box.below(label, look, 22)]
-    return elements
+        yield box.rect("k"), box.bracket(4, 4), box.below(label, look, 22)
 
 
-def _lanes(sparse: _SparseRow) -> list[str]:
+def _lanes(sparse: _SparseRow) -> Iterator[Drawing]:
     """The lanes: those that the selector uses, and the one that holds the chosen chunk."""
     used, last = _used(sparse), sparse.fragment.shape[0] - 1
     whose = f"selector {sparse.selector} of {span(0, last)}" if last else "the only selector, 0"
-    elements = [svg.text(_LEFT, _LANES - 12, f"lanes whose metadata counts, {whose}", "b")]
+    yield svg.text(_LEFT, _LANES - 12, f"lanes whose metadata counts, {whose}", "b")
+    grid = Grid(_LEFT, _LANES, _SMALL, 22, sparse.fragment.lanes // 32, 32)
     for lane in range(sparse.fragment.lanes):
-        box = Grid(_LEFT, _LANES + lane // 32 * 22, _SMALL, 20, 1, 32).at(0, lane % 32)
-        mine = lane == sparse.chosen.lane
-        elements.append(box.rect("x" if mine else "fb" if lane in used else "p"))
-        elements += [] if lane in used else [box.hatch()]
-        elements.append(box.label(lane, "n b c" if mine else "n c" if lane in used else "n c q clear"))
-    return elements
+        box, mine = grid.at(*divmod(lane, 32))._replace(high=20), lane == sparse.chosen.lane
+        yield box.rect("x" if mine else "fb" if lane in used else "p"), "" if lane in used else box.hatch()
+        yield box.label(lane, "n b c" if mine else "n c" if lane in used else "n c q clear")
 
 
 def _used(sparse: _SparseRow) -> set[int]:
@@ -244,9 +238,9 @@ def _bits(group: _Group) -> str:
 def _in_words(sparse: _SparseRow) -> str:
     """The text alternative: the chunk, its metadata, the rest of the register, the lanes of the selector."""
     group, size = sparse.chosen, sparse.size
-    given = sparse.numbers[sparse.first : sparse.first + size]
+    numbers = sparse.numbers[sparse.first : sparse.first + size]
     fates = ("" if place in group.kept else " (pruned)" for place in range(size))
-    shown = ", ".join(f"{value(number, 6)}{fate}" for number, fate in zip(given, fates, strict=True))
+    shown = ", ".join(f"{value(number, 6)}{fate}" for number, fate in zip(numbers, fates, strict=True))
     layout = sparse.fragment.layout
     others = []
     for place in range(8):

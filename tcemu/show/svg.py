@@ -7,6 +7,10 @@ from collections.abc import Iterable
 from functools import lru_cache
 from html import escape
 from math import hypot
+from typing import TypeAlias
+
+#: An element, or several, each of which may be several; "" is none.
+Drawing: TypeAlias = "str | Iterable[Drawing]"
 
 #: Font sizes in pixels: text, small text, and the digits in matrix cells.
 BODY, SMALL, TINY = 13, 11, 10
@@ -91,9 +95,18 @@ def _raised(content: str) -> str:
     return _EXPONENT.sub(small, content)
 
 
-def group(elements: Iterable[str], style: str) -> str:
-    """Elements that share a class."""
-    inside = "".join(elements)
+def flat(drawing: Drawing) -> str:
+    """All of a drawing as text.
+
+    >>> flat([line(0, 0, 9, 0), [rect(0, 0, 9, 9, "p"), ""]])
+    '<line x1="0" y1="0" x2="9" y2="0" class="l"/><rect x="0" y="0" width="9" height="9" class="p"/>'
+    """
+    return drawing if isinstance(drawing, str) else "".join(map(flat, drawing))
+
+
+def group(elements: Drawing, style: str) -> str:
+    """Elements that share a class; "" without elements."""
+    inside = flat(elements)
     return f'<g class="{style}">{inside}</g>' if inside else ""
 
 
@@ -102,9 +115,10 @@ def line(x1: float, y1: float, x2: float, y2: float, style: str = "l", *, dash: 
     return f"<line{_attributes(x1=x1, y1=y1, x2=x2, y2=y2, **{'stroke-dasharray': dash, 'class': style})}/>"
 
 
-def path(data: str, style: str) -> str:
-    """A path; `data` is in SVG's path language."""
-    return f'<path d="{data}" class="{style}"/>'
+def path(data: Drawing, style: str) -> str:
+    """A path; `data` is in SVG's path language. "" without data."""
+    inside = flat(data)
+    return f'<path d="{inside}" class="{style}"/>' if inside else ""
 
 
 def polygon(points: Iterable[tuple[float, float]], style: str) -> str:

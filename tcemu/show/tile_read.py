@@ -17,6 +17,7 @@ from tcemu.layouts.descriptor import as_bits, tile_addresses
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import LINE, Cell, Grid, cells
 from tcemu.show.sheet import notes as lines
+from tcemu.show.svg import Drawing
 
 #: Elements of a tile: more than fit into shared memory.
 _MOST = 1 << 18
@@ -71,10 +72,10 @@ def tile_read(
     title = f"What the descriptor finds: {count or 'none'} of {size} units {'is' if count == 1 else 'are'} wrong"
     grid = Grid(70, 46, 52 if read.wrong.shape[1] > 8 else 84, 22, *read.wrong.shape)
     low = grid.bottom + 24
-    body = _drawn(read, grid) + lines(grid.left, low, [_legend(read), str(given)])
-    body += lines(grid.left, low + 2 * LINE, notes, "")
+    legend = lines(grid.left, low, [_legend(read), str(given)]), lines(grid.left, low + 2 * LINE, notes, "")
     words = " ".join([_words(read), str(given), *notes])
-    return picture(title, words, max(grid.right + 16, 720), low + LINE * (len(notes) + 2) - 6, body)
+    height = low + LINE * (len(notes) + 2) - 6
+    return picture(title, words, max(grid.right + 16, 720), height, (_drawn(read, grid), legend))
 
 
 def _read(
@@ -103,23 +104,23 @@ def _placed(units: npt.NDArray[Any], major: Major) -> npt.NDArray[Any]:
     return units.reshape(-1, 8, across, 2).transpose(1, 0, 2, 3).reshape(8, -1, 2)
 
 
-def _drawn(read: _Read, grid: Grid) -> list[str]:
+def _drawn(read: _Read, grid: Grid) -> Drawing:
     """The units, in two tones for groups of mn beside each other."""
     across = grid.columns // max(int(read.wanted[0, :, 0].max()) // 8 + 1, 1) if read.layout.major == "K" else 1
     shown = {}
     for (row, column), wrong in np.ndenumerate(read.wrong):
         mn, k = read.got[row, column]
         shown[row, column] = Cell("—" if mn < 0 else f"{mn}, {k}", "pf"[column // across % 2], bool(wrong))
-    return [*_axes(read, grid, across), *cells(grid, shown, apart=True)]
+    return _axes(read, grid, across), cells(grid, shown, apart=True)
 
 
-def _axes(read: _Read, grid: Grid, across: int) -> list[str]:
+def _axes(read: _Read, grid: Grid, across: int) -> Drawing:
     """Above: the mn of a group of columns, and each column's k; on the left the rows."""
     first, is_k, unit = read.wanted[0].tolist(), read.layout.major == "K", 16 // read.layout.size
     groups = replace(grid, wide=across * grid.wide)
-    elements = groups.above([f"mn {span(mn, mn + 7, '–')}" for mn, _ in first[::across]], "s", up=26 if is_k else 8)
-    elements += grid.above([f"k {span(k, k + unit - 1, '–')}" for _, k in first]) if is_k else []
-    return elements + grid.beside([f"+{mn}" if is_k else f"k {k}" for mn, k in read.wanted[:, 0].tolist()], gap=10)
+    mns = groups.above([f"mn {span(mn, mn + 7, '–')}" for mn, _ in first[::across]], "s", up=26 if is_k else 8)
+    ks = grid.above([f"k {span(k, k + unit - 1, '–')}" for _, k in first]) if is_k else []
+    return mns, ks, grid.beside([f"+{mn}" if is_k else f"k {k}" for mn, k in read.wanted[:, 0].tolist()], gap=10)
 
 
 def _legend(read: _Read) -> str:

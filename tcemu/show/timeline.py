@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -16,9 +16,10 @@ from tcemu.errors import OperandError, briefly, counted, listing, ranges
 from tcemu.show import svg
 from tcemu.show.code_lines import function_of
 from tcemu.show.layers import layer, target
-from tcemu.show.phases import Phase, passed, products, styles
+from tcemu.show.phases import passed, products, styles
 from tcemu.show.picture import Picture, picture
-from tcemu.show.sheet import Box
+from tcemu.show.sheet import Box, Scale
+from tcemu.show.svg import Drawing
 from tcemu.timing import Timeline
 from tcemu.timing.spans import Group, Span
 
@@ -73,23 +74,24 @@ class _Piece(NamedTuple):
         return Box(self.start, y, self.end - self.start, _HIGH)
 
 
-class _Scale(NamedTuple):
-    """Cycles to pixels."""
+class _Window(Scale):
+    """The cycles that are shown."""
 
-    start: float
-    end: float
-
-    def x(self, cycle: float) -> float:
+    def at(self, number: float) -> float:
         """The place of a moment, inside the drawing."""
-        return _LEFT + _WIDE * min(max((cycle - self.start) / (self.end - self.start), 0.0), 1.0)
+        return min(max(super().at(number), self.start), self.end)
+
+    def box(self, start: float, end: float, y: float, high: float) -> Box:
+        """From one moment to another."""
+        return Box(self.at(start), y, self.at(end) - self.at(start), high)
 
     def cycle(self, x: float) -> float:
         """The moment of a place in the drawing."""
-        return self.start + (self.end - self.start) * (x - _LEFT) / _WIDE
+        return self.low + (self.high - self.low) * (x - _LEFT) / _WIDE
 
     def shows(self, start: float, end: float) -> bool:
         """Whether some of it is in the window."""
-        return end > self.start and start < self.end
+        return end > self.low and start < self.high
 
 
 @explained
@@ -124,41 +126,39 @@ def timeline(
     phases = phases or {}
     rows = _rows(spans)
     looks = _LOOKS | {name: _Look(style, name, f"product in {name}") for name, style in styles(phases).items()}
-    body, y, targets = _axis(scale), float(_TOP), list[str]()
+    body, y, targets = list[Drawing]([_axis(scale)]), float(_TOP), list[str]()
     if phases:
-        body += _phases(passed(next(mine for name, mine in rows if name == "warp 0"), phases), looks, scale, y)
+        body.append(_phases(next(mine for name, mine in rows if name == "warp 0"), phases, looks, scale, y))
         y += _HIGH + _GAP
     for name, row in rows:
         mine = products(row, phases) if name.startswith("tensor core") else row
         pieces = _pieces(mine, scale)
-        body += _row(name, pieces, looks, y)
+        body.append(_row(name, pieces, looks, y))
         targets += _targets(name, pieces, mine, looks, scale, y)
         y += _HIGH + _GAP
     y += 6
     for kind, name in _ASYNC.items():
         shown = [each for each in groups if each.kind == kind and scale.shows(each.issued, _last(each))]
         if shown:
-            drawn, more, y = _bars(name, shown, scale, y)
-            body += drawn
-            targets += more
-    body += _legend(y + 20)
+            y = _bars(name, shown, scale, y, body, targets)
     words = _words(run, block, rows, groups)
     words += f" Warp 0 goes through {listing(list(styles(phases)), 'and')}." if phases else ""
-    return picture(_title(run, block, scale), words, _LEFT + _WIDE + 16, y + 34, body, layer(targets))
+    size = _LEFT + _WIDE + 16, y + 34
+    return picture(_title(run, block, scale), words, *size, [body, _legend(y + 20)], layer(targets))
 
 
-def _window(run: Timeline, block: int, start: float | None, end: float | None) -> _Scale:
+def _window(run: Timeline, block: int, start: float | None, end: float | None) -> _Window:
     """The cycles that are shown."""
     blocks = run.blocks
     if block not in blocks:
         known = f"the launch had blocks {ranges(sorted(blocks))}" if blocks else "it has seen no launch"
         raise OperandError(f"the timeline has no block {briefly(block)}: {known}")
     first, last = blocks[block]
-    window = _Scale(first if start is None else start, last if end is None else end)
-    if not first <= window.start < window.end <= last + 1:
+    window = _Window(first if start is None else start, last if end is None else end, _LEFT, _LEFT + _WIDE)
+    if not first <= window.low < window.high <= last + 1:
         raise OperandError(
             f"block {block} ran from cycle {first:.0f} to {last:.0f}; start= and end= must be in order and within; got "
-            f"{window.start:.0f} and {window.end:.0f}"
+            f"{window.low:.0f} and {window.high:.0f}"
         )
     return window
 
@@ -181,11 +181,17 @@ def _rows(spans: Iterable[Span]) -> list[tuple[str, list[Span]]]:
     return rows + [(f"warp {number}", units[unit, number]) for unit, number in sorted(units)]
 
 
-def _pieces(spans: Iterable[Span], scale: _Scale) -> list[_Piece]:
-    """The row in stretches of whole pixels, each with the activity that took most of its time."""
+def _alike(spans: Iterable[Span]) -> dict[tuple[str, bool], list[Span]]:
+    """Spans by what they do, in their order."""
     alike: dict[tuple[str, bool], list[Span]] = defaultdict(list)
     for span in spans:
         alike[span.named, span.waits].append(span)
+    return alike
+
+
+def _pieces(spans: Iterable[Span], scale: _Window) -> list[_Piece]:
+    """The row in stretches of whole pixels, each with the activity that took most of its time."""
+    alike = _alike(spans)
     if not alike:
         return []
     shares = np.array([_shares(same, scale) for same in alike.values()])
@@ -200,26 +206,31 @@ def _pieces(spans: Iterable[Span], scale: _Scale) -> list[_Piece]:
     return pieces
 
 
-def _shares(spans: Sequence[Span], scale: _Scale) -> npt.NDArray[np.float64]:
+def _shares(spans: Sequence[Span], scale: _Window) -> npt.NDArray[np.float64]:
     """How much of each pixel these spans take, (_WIDE,)."""
     times = np.array([(span.start, span.end) for span in spans])
-    first, last = np.clip((times - scale.start) * (_WIDE / (scale.end - scale.start)), 0, _WIDE).T[:, :, None]
+    first, last = np.clip((times - scale.low) * (_WIDE / (scale.high - scale.low)), 0, _WIDE).T[:, :, None]
     before = np.clip(np.arange(_WIDE + 1) - first, 0, last - first).sum(0)  # taken up to the edges of the pixels
     return np.diff(before)
 
 
-def _phases(passed_through: Sequence[Phase], looks: Mapping[str, _Look], scale: _Scale, y: float) -> list[str]:
-    """The row of phases."""
-    elements = [svg.text(_LEFT - 10, y + 14, "phases of warp 0", "s", "end")]
-    for name, start, end in passed_through:
+def _fits(label: str, wide: float) -> bool:
+    """Whether there is room for small text."""
+    return wide > _CHARACTER * len(label) + 4
+
+
+def _phases(
+    spans: Sequence[Span], phases: Mapping[str, str], looks: Mapping[str, _Look], scale: _Window, y: float
+) -> Iterator[str]:
+    """The row of the phases that a warp goes through."""
+    yield svg.text(_LEFT - 10, y + 14, "phases of warp 0", "s", "end")
+    for name, start, end in passed(spans, phases):
         if scale.shows(start, end):
-            box = Box(scale.x(start), y, scale.x(end) - scale.x(start), _HIGH)
-            elements.append(box.rect(looks[name].style))
-            elements += [box.label(name, "t c")] if box.wide > _CHARACTER * len(name) + 4 else []
-    return elements
+            box = scale.box(start, end, y, _HIGH)
+            yield box.rect(looks[name].style) + (box.label(name, "t c") if _fits(name, box.wide) else "")
 
 
-def _row(name: str, pieces: Sequence[_Piece], looks: Mapping[str, _Look], y: float) -> list[str]:
+def _row(name: str, pieces: Sequence[_Piece], looks: Mapping[str, _Look], y: float) -> Drawing:
     """The row's boxes, a path for each look, then what is written on them."""
     boxes: dict[str, list[str]] = defaultdict(list)
     hatches, labels = [], []
@@ -233,22 +244,17 @@ def _row(name: str, pieces: Sequence[_Piece], looks: Mapping[str, _Look], y: flo
         if piece.waits:
             hatches.append(svg.hatch_lines(*box))
         label = piece.what if piece.waits else look.short if look else ""
-        if label and box.wide > _CHARACTER * len(label) + 4:
+        if label and _fits(label, box.wide):
             labels.append(box.label(label, "t c clear" if piece.waits else "t c"))
-    elements = [svg.text(_LEFT - 10, y + 14, name, "s", "end"), svg.line(_LEFT, y + _HIGH, _LEFT + _WIDE, y + _HIGH)]
-    elements += [svg.path("".join(data), style) for style, data in boxes.items()]
-    elements += [svg.path("".join(hatches), "h")] if hatches else []
-    return [*elements, *labels]
+    head = svg.text(_LEFT - 10, y + 14, name, "s", "end"), svg.line(_LEFT, y + _HIGH, _LEFT + _WIDE, y + _HIGH)
+    return head, [svg.path(data, style) for style, data in boxes.items()], svg.path(hatches, "h"), labels
 
 
 def _targets(
-    name: str, pieces: Sequence[_Piece], spans: Sequence[Span], looks: Mapping[str, _Look], scale: _Scale, y: float
-) -> list[str]:
+    name: str, pieces: Sequence[_Piece], spans: Sequence[Span], looks: Mapping[str, _Look], scale: _Window, y: float
+) -> Iterator[str]:
     """For each piece of a row, what it is: the cycles and, of what took longest there, the line of the kernel."""
-    alike: dict[tuple[str, bool], list[Span]] = defaultdict(list)
-    for span in sorted(spans, key=lambda span: span.start):
-        alike[span.named, span.waits].append(span)
-    targets = []
+    alike = _alike(sorted(spans, key=lambda span: span.start))
     for piece in pieces:
         first, last, same = scale.cycle(piece.start), scale.cycle(piece.end), alike[piece.what, piece.waits]
         begin = bisect_left(same, last, key=lambda span: span.start)
@@ -256,15 +262,9 @@ def _targets(
         most = max(same[max(0, begin - 16) : begin], key=lambda span: min(span.end, last) - max(span.start, first))
         does = looks[piece.what].name if piece.what in looks and most.unit != "copy engine" else piece.what
         activity = f"waits for {piece.what}" if piece.waits else does
-        title = f"{name}: {activity}, cycles {first:,.0f} to {last:,.0f}, {_line(most)}"
-        targets.append(target(piece.box(y).outline(), title))
-    return targets
-
-
-def _line(span: Span) -> str:
-    """The function and the line of the kernel, and what it executes, in short."""
-    opcode = ".".join(span.opcode.split(".")[:2])
-    return f"{function_of(span.site)} line {span.site.line}{f', {opcode}' if opcode else ''}"
+        opcode = ".".join(most.opcode.split(".")[:2])
+        line = f"{function_of(most.site)} line {most.site.line}{f', {opcode}' if opcode else ''}"
+        yield target(piece.box(y).outline(), f"{name}: {activity}, cycles {first:,.0f} to {last:,.0f}, {line}")
 
 
 # ---------------------------------------------------------------------------------------------- groups
@@ -274,13 +274,13 @@ def _last(group: Group) -> float:
     return max(group.completed, group.waited)
 
 
-def _bars(name: str, groups: Sequence[Group], scale: _Scale, y: float) -> tuple[list[str], list[str], float]:
-    """A bar for each group, in as few lanes as there are groups at a time; the targets, and where the next row is."""
+def _bars(
+    name: str, groups: Sequence[Group], scale: _Window, y: float, body: list[Drawing], targets: list[str]
+) -> float:
+    """Draw a bar for each group, in as few lanes as there are groups at a time; returns where the next row is."""
     lanes: list[float] = []
-    targets: list[str] = []
-    elements = [svg.text(_LEFT - 10, y + 11, name, "s", "end")]
-    left_out = 0
-    names = _names(groups)
+    left_out, names = 0, _names(groups)
+    body.append(svg.text(_LEFT - 10, y + 11, name, "s", "end"))
     for group in groups:
         free = next((number for number, until in enumerate(lanes) if until <= group.issued), len(lanes))
         if free >= _LANES:
@@ -288,14 +288,14 @@ def _bars(name: str, groups: Sequence[Group], scale: _Scale, y: float) -> tuple[
             continue
         lanes[free : free + 1] = [_last(group)]
         high = y + free * (_BAR + 3)
-        elements += _bar(group, names[group], scale, high)
-        start, end = scale.x(group.issued), scale.x(_last(group))
-        targets.append(target(Box(start, high, max(end - start, 1), _BAR).outline(), _told(name, group)))
+        body.append(_bar(group, names[group], scale, high))
+        box = scale.box(group.issued, _last(group), high, _BAR)
+        targets.append(target(box._replace(wide=max(box.wide, 1)).outline(), _moments(name, group)))
     y += len(lanes) * (_BAR + 3) + 6
     if left_out:
-        elements.append(svg.text(_LEFT, y + 8, f"{left_out} more at the same time are not shown", "s t"))
+        body.append(svg.text(_LEFT, y + 8, f"{left_out} more at the same time are not shown", "s t"))
         y += 14
-    return elements, targets, y
+    return y
 
 
 def _names(groups: Sequence[Group]) -> dict[Group, tuple[str, ...]]:
@@ -307,7 +307,7 @@ def _names(groups: Sequence[Group]) -> dict[Group, tuple[str, ...]]:
     return {group: (f"mbarrier {own}, phase {phase}", f"{own}: {phase}") for group, (own, phase) in numbers.items()}
 
 
-def _told(name: str, group: Group) -> str:
+def _moments(name: str, group: Group) -> str:
     """What became of a group, and when."""
     moments = {"issued": group.issued, "committed": group.committed, "complete": group.completed,
                "waited for until": group.waited}  # fmt: skip
@@ -316,54 +316,52 @@ def _told(name: str, group: Group) -> str:
     return f"{which} {group.number}: {', '.join(reached)}"
 
 
-def _bar(group: Group, names: Sequence[str], scale: _Scale, y: float) -> list[str]:
+def _bar(group: Group, names: Sequence[str], scale: _Window, y: float) -> Iterator[Drawing]:
     """From the first operation to the completion; hatched until a wait has returned."""
-    start, done, end = (scale.x(each) for each in (group.issued, group.completed, _last(group)))
-    works, waits = Box(start, y, max(done - start, 1), _BAR), Box(done, y, end - done, _BAR)
-    elements = [works.rect("fb" if group.kind == "wgmma" else "fg")]
-    elements += [waits.rect("p"), waits.hatch(step=4)] if end > done else []
-    if scale.start <= group.committed <= scale.end:
-        mark = scale.x(group.committed)
-        elements.append(svg.line(mark, y - 1, mark, y + _BAR + 1, "k"))
-    fitting = [label for label in names if done - start > _CHARACTER * len(label) + 4]
-    elements += [svg.text((start + done) / 2, y + 10, label, "t c") for label in fitting[:1]]
-    return elements
+    works = scale.box(group.issued, group.completed, y, _BAR)
+    waits = scale.box(group.completed, _last(group), y, _BAR)
+    yield works._replace(wide=max(works.wide, 1)).rect("fb" if group.kind == "wgmma" else "fg")
+    yield waits.unused(step=4) if waits.wide > 0 else ""
+    if scale.low <= group.committed <= scale.high:
+        mark = scale.at(group.committed)
+        yield svg.line(mark, y - 1, mark, y + _BAR + 1, "k")
+    fitting = [label for label in names if _fits(label, works.wide)]
+    yield [svg.text(works.middle, y + 10, label, "t c") for label in fitting[:1]]
 
 
 # ---------------------------------------------------------------------------------------------- around them
 
 
-def _axis(scale: _Scale) -> list[str]:
+def _axis(scale: _Window) -> Iterator[str]:
     """Round numbers of cycles, at most twelve."""
-    length = scale.end - scale.start
+    length = scale.high - scale.low
     step = next(
         (unit * 10**power for power in range(9) for unit in (1, 2, 5) if length / (unit * 10**power) <= 12), length
     )
-    elements = [svg.text(_LEFT - 40, _TOP - 12, "cycles", "s", "end")]
-    cycle = -(-scale.start // step) * step
-    while cycle <= scale.end:
-        x = scale.x(cycle)
-        elements += [svg.line(x, _TOP - 8, x, _TOP - 2), svg.text(x, _TOP - 12, f"{cycle:,.0f}", "s t", "middle")]
+    yield svg.text(_LEFT - 40, _TOP - 12, "cycles", "s", "end")
+    cycle = -(-scale.low // step) * step
+    while cycle <= scale.high:
+        x = scale.at(cycle)
+        yield svg.line(x, _TOP - 8, x, _TOP - 2) + svg.text(x, _TOP - 12, f"{cycle:,.0f}", "s t", "middle")
         cycle += step
-    return elements
 
 
-def _legend(y: float) -> list[str]:
-    elements, x = [], float(_LEFT)
+def _legend(y: float) -> Iterator[Drawing]:
+    x = float(_LEFT)
     for name, style in {look.name: look.style for look in _LOOKS.values()}.items():
-        elements += [Box(x, y - 10, 18, 12).rect(style), svg.text(x + 24, y, name, "s")]
+        yield Box(x, y - 10, 18, 12).rect(style), svg.text(x + 24, y, name, "s")
         if style in _NARROW_STYLES:
-            elements.append(svg.rect(x + 19, y - 10, 2, 12, _NARROW_STYLES[style]))
+            yield svg.rect(x + 19, y - 10, 2, 12, _NARROW_STYLES[style])
         x += 40 + _CHARACTER * len(name)
-    waits, late = Box(x, y - 10, 18, 12), Box(x + 156, y - 10, 18, 12)
-    elements += [waits.rect("p"), waits.hatch("h"), svg.text(x + 24, y, "waits", "s")]
-    elements += [svg.line(x + 74, y - 11, x + 74, y + 3, "k"), svg.text(x + 82, y, "committed", "s")]
-    return [*elements, late.rect("p"), late.hatch(step=4), svg.text(x + 180, y, "complete, not waited for yet", "s")]
+    waits = Box(x, y - 10, 18, 12)
+    yield waits.rect("p"), waits.hatch("h"), svg.text(x + 24, y, "waits", "s")
+    yield svg.line(x + 74, y - 11, x + 74, y + 3, "k"), svg.text(x + 82, y, "committed", "s")
+    yield waits._replace(x=x + 156).unused(step=4), svg.text(x + 180, y, "complete, not waited for yet", "s")
 
 
-def _title(run: Timeline, block: int, scale: _Scale) -> str:
+def _title(run: Timeline, block: int, scale: _Window) -> str:
     first, last = run.blocks[block]
-    part = "" if (scale.start, scale.end) == (first, last) else f", shown from {scale.start:,.0f} to {scale.end:,.0f}"
+    part = "" if (scale.low, scale.high) == (first, last) else f", shown from {scale.low:,.0f} to {scale.high:,.0f}"
     busy = f"tensor cores busy {run.busy:.0%} of the launch" if run.busy else "no products"
     return f"Block {block}: {last - first:,.0f} cycles{part}; {busy}"
 

@@ -62,3 +62,13 @@ def superscript(exponent: int) -> str:
 def power(exponent: int) -> str:
     """2 to the power of `exponent`, with a superscript."""
     return f"2{superscript(exponent)}"
+
+
+def hexadecimal(pattern: int, bits: int) -> str:
+    """A pattern with a digit for every four of its bits.
+
+    >>> from tcemu.show.words import hexadecimal
+    >>> hexadecimal(7, 16)
+    '0x0007'
+    """
+    return f"{pattern:#0{2 + -(-bits // 4)}x}"
