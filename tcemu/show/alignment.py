@@ -14,7 +14,7 @@ from tcemu.formats import Format
 from tcemu.instructions import Instruction, parse
 from tcemu.instructions.targets import target_named
 from tcemu.show import svg
-from tcemu.show.given import format_of, patterns_of, targets_of
+from tcemu.show.inputs import format_of, patterns_of, targets_of
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import Box
 from tcemu.show.svg import Drawing

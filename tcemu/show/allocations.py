@@ -51,12 +51,12 @@ def allocations(events: Iterable[Event]) -> Picture:
     >>> tcemu.show.allocations(events).title
     'Tensor Memory: 1 allocation, at most 64 of 512 columns at a time'
     """
-    told = [each for each in events if isinstance(each, TensorAllocated | TensorFreed)]
-    held = _held(told)
+    changes = [each for each in events if isinstance(each, TensorAllocated | TensorFreed)]
+    held = _held(changes)
     if not held:
         raise OperandError("none of these events is of tcgen05.alloc: collect them with observers=[events.append]")
     sms = 1 + max(each.sm for each in held)
-    time, body = Scale(0, len(told), _LEFT, _LEFT + _WIDE), list[str]()
+    time, body = Scale(0, len(changes), _LEFT, _LEFT + _WIDE), list[str]()
     for sm in range(sms):
         frame = Box(_LEFT, _TOP + sm * (_HIGH + _GAP), _WIDE, _HIGH)
         body.append(frame.rect("p"))
@@ -66,7 +66,7 @@ def allocations(events: Iterable[Event]) -> Picture:
     low = _TOP + sms * (_HIGH + _GAP)
     body += notes(_LEFT, low - 20, ["From left to right: one tcgen05.alloc or tcgen05.dealloc after the other."])
     most = max(sum(each.columns for each in held if each.sm == sm and each.begin <= at < each.end)
-               for sm in range(sms) for at in range(len(told)))  # fmt: skip
+               for sm in range(sms) for at in range(len(changes)))  # fmt: skip
     title = f"Tensor Memory: {counted(len(held), 'allocation')}, at most {most} of {COLUMNS} columns at a time"
     words = "; ".join(
         f"block {each.block} holds columns {span(each.start, each.start + each.columns - 1)} from step {each.begin} to "
@@ -75,17 +75,17 @@ def allocations(events: Iterable[Event]) -> Picture:
     return picture(title, f"{words}.", _LEFT + _WIDE + 16, low, body)
 
 
-def _held(told: list[TensorAllocated | TensorFreed]) -> list[_Held]:
+def _held(changes: list[TensorAllocated | TensorFreed]) -> list[_Held]:
     placed = list[_Held]()
-    for step, event in enumerate(told):
+    for step, event in enumerate(changes):
         if isinstance(event, TensorAllocated):
-            made = _Held(event.block, event.start, event.columns, step, len(told))
+            made = _Held(event.block, event.start, event.columns, step, len(changes))
             while any(each.sm == made.sm and each.end > step and each.meets(made) for each in placed):
                 made.sm += 1
             placed.append(made)
             continue
         for each in placed:
-            if (each.block, each.start, each.end) == (event.block, event.start, len(told)):
+            if (each.block, each.start, each.end) == (event.block, event.start, len(changes)):
                 each.end = step
     return placed
 

@@ -12,7 +12,7 @@ from tcemu.layouts import Descriptor
 from tcemu.layouts.descriptor import FIELDS, RESERVED, Field, as_bits
 from tcemu.layouts.tensor_memory import TCGEN05_FIELDS, TCGEN05_SWIZZLES, tcgen05_descriptor
 from tcemu.show import svg
-from tcemu.show.given import format_of
+from tcemu.show.inputs import format_of
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import Grid, row_of_bits
 from tcemu.show.svg import Drawing

@@ -30,12 +30,14 @@ from tcemu.show.words import cut
 _LEFT, _TOP, _ROW = 64, 50, 26
 #: Widths: a bar, the gap between columns.
 _BAR, _GAP = 108, 24
+#: From one column of a warp to the next at least, and how far steps and bars may reach before columns move together.
+_NARROW, _WIDE = 90, 1040
 #: Height of a rule's name under the step that broke it.
 _RULE = 16
 #: Rows in a picture, and rows above the first report if not all fit.
 _ROWS, _BEFORE = 30, 22
-#: Widths of a warp's column, of a letter in it, and of a letter of the notes.
-_WARP, _LETTERS, _LETTER = 198, 6.7, 5.8
+#: Widths of a warp's column, and of a letter in it.
+_WARP, _LETTERS = 198, 6.7
 #: Letters of a function's name, and of a line of the notes: as many as fit beside a page's contents.
 _FUNCTION, _LINE = 24, 130
 _COLUMNS = ("wgmma", "tcgen05", "bulk copies", "cp.async")
@@ -71,10 +73,16 @@ class _Layout:
         functions = {_function(step.site) for step in self.rows if step.site is not None}
         #: where the numbers of lines end; the functions' names are left of them
         self.left = _LEFT + _LETTERS * max(map(len, functions), default=0) * (len(functions) > 1)
-        self.warps = {warp: self.left + place * (_WARP + _GAP) for place, warp in enumerate(happened.warps)}
         self.work = [work for work in happened.work if self._shown(work)]
         self.lanes = self._lanes()
-        self.edge = self.left + len(self.warps) * (_WARP + _GAP)
+        bars, last = (max(self.lanes.values(), default=-1) + 1) * (_BAR + 10), len(happened.warps) - 1
+        # a row has one step: if there are many columns, a step reaches into those on its right
+        free = (_WIDE - self.left - bars - _WARP) / max(last, 1)
+        self.pitch = min(_WARP + _GAP, max(_NARROW, free))
+        self.warps = {warp: self.left + place * self.pitch for place, warp in enumerate(happened.warps)}
+        self.edge = self.left + last * self.pitch + _WARP + _GAP
+        #: right edge of the bars
+        self.right = self.edge + bars
 
     def _shown(self, work: Work) -> bool:
         """Whether a bar crosses the rows that are drawn."""
@@ -117,11 +125,6 @@ class _Layout:
         """Lower edge of the rows."""
         return self._tops[-1]
 
-    @property
-    def right(self) -> float:
-        """Right edge of the bars."""
-        return self.edge + (max(self.lanes.values(), default=-1) + 1) * (_BAR + 10)
-
 
 @explained
 def hazards(
@@ -156,8 +159,8 @@ def hazards(
     steps = [(step.site, f"warp {step.warp}: {_label(step, 999)}", layout.box(step).outline())
              for step in layout.rows if step.site is not None]  # fmt: skip
     code, on_top, (wide, high) = listing(steps, low)
-    width = max(layout.right + 16, wide, _LETTER * max(map(len, notes)) + 16)
-    return picture(f"Block {chosen} in order: {summary}", _in_words(layout), width, low + high, [body, code], on_top)
+    size = max(layout.right + 16, wide), low + high
+    return picture(f"Block {chosen} in order: {summary}", _in_words(layout), *size, [body, code], on_top)
 
 
 def _read(events: Sequence[Event], reports: Sequence[Any], block: int | None) -> tuple[int, Order, list[_Mark]]:
@@ -212,8 +215,9 @@ def _heads(layout: _Layout) -> Iterator[str]:
     yield svg.text(layout.left - 10, _TOP - 12, "function, line" if layout.left > _LEFT else "line", "s", "end")
     for warp, x in layout.warps.items():
         same = layout.order.warps[warp]
-        yield svg.text(x + _WARP / 2, _TOP - 12, f"warp{'s' * (len(same) > 1)} {ranges(same, '–')}", "b c")
-        yield svg.line(x + _WARP / 2, _TOP - 4, x + _WARP / 2, layout.bottom)
+        middle = x + (layout.pitch - _GAP) / 2
+        yield svg.text(middle, _TOP - 12, f"warp{'s' * (len(same) > 1)} {ranges(same, '–')}", "b c")
+        yield svg.line(middle, _TOP - 4, middle, layout.bottom)
     for column in _COLUMNS:
         lanes = [lane for work, lane in layout.lanes.items() if work.column == column]
         if lanes:
@@ -298,9 +302,9 @@ def _from_step(layout: _Layout, other: Step, step: Step) -> Drawing:
     left, x = layout.warps[other.warp], layout.warps[step.warp]
     top, middle = layout.y(other) + _ROW / 2, layout.y(step) + _ROW / 2
     frame = layout.box(other).rect("ko") if other in layout.rows else ""
-    if left == x:
-        out = x + _WARP + 20
-        turn = svg.path(f"M{svg.number(x + _WARP)} {svg.number(top)}H{svg.number(out)}V{svg.number(middle)}", "ko")
+    if abs(left - x) < _WARP:
+        out = max(left, x) + _WARP + 20
+        turn = svg.path(f"M{svg.number(left + _WARP)} {svg.number(top)}H{svg.number(out)}V{svg.number(middle)}", "ko")
         return frame, turn, _pointer(out, middle, x + _WARP + 2, middle)
     start, end = (left + _WARP, x - 2) if left < x else (left, x + _WARP + 2)
     return frame, _pointer(start, top, end, middle)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, Protocol
@@ -32,8 +32,8 @@ class Kind(Protocol):
         """What a page without a kernel needs to compare an answer."""
         ...
 
-    def differs(self, given: str) -> str:
-        """How `given` differs from the answer, in words; empty if it is right. Raises OperandError if it is invalid."""
+    def differs(self, text: str) -> str:
+        """How `text` differs from the answer, in words; empty if it is right. Raises OperandError if it is invalid."""
         ...
 
 
@@ -59,27 +59,27 @@ class Number:
         """What a page without a kernel needs to compare an answer."""
         among = self.among
         runs = [[each.start, each.stop, each.step] for each in [among] if isinstance(each, range)]
-        listed = {"runs": runs, "among": [] if runs else list(among), "told": ranges(among)}
+        listed = {"runs": runs, "among": [] if runs else list(among), "possible": ranges(among)}
         return {"kind": "number", "right": _exact(self.right), "words": sorted(self.words), **listed}
 
-    def differs(self, given: str) -> str:
-        """How `given` differs from the answer, in words."""
-        number = evaluate(self._bare(given))
+    def differs(self, text: str) -> str:
+        """How `text` differs from the answer, in words."""
+        number = evaluate(self._bare(text))
         if self.among and number not in self.among:
-            raise OperandError(f"{given} is not among {ranges(self.among)}")
+            raise OperandError(f"{text} is not among {ranges(self.among)}")
         if number == self.right or (math.isnan(number) and math.isnan(self.right)):
             return ""
         if written(number).removeprefix("≈ ") == self.answer.removeprefix("≈ "):
             return ""  # the answer, rounded as it is shown
         if not (math.isfinite(number) and math.isfinite(self.right)):
-            return f"{given}"
+            return f"{text}"
         gap = written(abs(number - self.right))
-        return f"{given}, which is {gap} too {'large' if number > self.right else 'small'}"
+        return f"{text}, which is {gap} too {'large' if number > self.right else 'small'}"
 
-    def _bare(self, given: str) -> str:
+    def _bare(self, text: str) -> str:
         """The number alone, of an answer such as d3."""
-        named = re.fullmatch(r"\s*([a-z]+)\s*(\d+)\s*", given, re.IGNORECASE)
-        return named[2] if named and named[1].lower() in self.words else given
+        named = re.fullmatch(r"\s*([a-z]+)\s*(\d+)\s*", text, re.IGNORECASE)
+        return named[2] if named and named[1].lower() in self.words else text
 
 
 @dataclass(frozen=True)
@@ -102,11 +102,11 @@ class Choice:
         """What a page without a kernel needs to compare an answer."""
         return {"kind": "choice", "right": self.right}
 
-    def differs(self, given: str) -> str:
-        """How `given` differs from the answer, in words."""
-        if given not in self.options:
-            raise OperandError(f"{shown(given)} is not offered; choose {listing(map(repr, self.options))}")
-        return "" if given == self.right else f"“{given}”"
+    def differs(self, text: str) -> str:
+        """How `text` differs from the answer, in words."""
+        if text not in self.options:
+            raise OperandError(f"{shown(text)} is not offered; choose {listing(map(repr, self.options))}")
+        return "" if text == self.right else f"“{text}”"
 
 
 @dataclass(frozen=True)
@@ -136,16 +136,16 @@ class Bits:
         meanings = [self._hex(each) for each in range(1 << self.width)] if self.form and self.width <= 8 else []
         return {"kind": "bits", "right": str(self.right), "width": self.width, "meanings": meanings}
 
-    def differs(self, given: str) -> str:
-        """How `given` differs from the answer, in words."""
-        text = given.replace("_", "").replace(" ", "").lower()
+    def differs(self, text: str) -> str:
+        """How `text` differs from the answer, in words."""
+        digits = text.replace("_", "").replace(" ", "").lower()
         try:
-            binary = text.startswith("0b") or (len(text) == self.width > 2 and set(text) <= {"0", "1"})
-            pattern = int(text, 2 if binary else 16)
+            binary = digits.startswith("0b") or (len(digits) == self.width > 2 and set(digits) <= {"0", "1"})
+            pattern = int(digits, 2 if binary else 16)
         except ValueError:
-            raise OperandError(f"{shown(given)} is not a pattern, such as 0x3d or 0b00111101") from None
+            raise OperandError(f"{shown(text)} is not a pattern, such as 0x3d or 0b00111101") from None
         if not 0 <= pattern < 1 << self.width:
-            raise OperandError(f"{shown(given)} does not fit into {counted(self.width, 'bit')}")
+            raise OperandError(f"{shown(text)} does not fit into {counted(self.width, 'bit')}")
         wrong = [bit for bit in range(self.width) if (pattern ^ self.right) >> bit & 1]
         bits = f"bit{'s' * (len(wrong) > 1)} {ranges(wrong)}"
         return f"{self._hex(pattern)}: {bits} differ{'s' * (len(wrong) == 1)}" if wrong else ""
@@ -165,10 +165,8 @@ class Formula:
         if isinstance(self.right, str):
             return self.right
         few = ", ".join(map(written, self.right[:10]))
-        return f"{few}{', …' if len(self.right) > 10 else ''} for {listing(self._told(), 'and')}"
-
-    def _told(self) -> Iterable[str]:
-        return (f"{name} = {', '.join(map(str, values[:2]))}, …" for name, values in self.over.items())
+        variables = [f"{name} = {', '.join(map(str, values[:2]))}, …" for name, values in self.over.items()]
+        return f"{few}{', …' if len(self.right) > 10 else ''} for {listing(variables, 'and')}"
 
     def control(self) -> Control:
         """What view.js needs to ask for it."""
@@ -185,17 +183,17 @@ class Formula:
     def _wanted(self) -> Sequence[float]:
         return [evaluate(self.right, case) for case in self.cases()] if isinstance(self.right, str) else self.right
 
-    def differs(self, given: str) -> str:
-        """How `given` differs from the answer, in words."""
+    def differs(self, text: str) -> str:
+        """How `text` differs from the answer, in words."""
         cases, wanted = self.cases(), self._wanted()
-        got = [evaluate(given, case) for case in cases]
+        got = [evaluate(text, case) for case in cases]
         wrong = [number for number in range(len(cases)) if got[number] != wanted[number]]
         if not wrong:
             return ""
         first = wrong[0]
         where = ", ".join(f"{name} = {at}" for name, at in cases[first].items())
         gives = f"for {where} it gives {written(got[first])}, not {written(wanted[first])}"
-        return f"{given}: {gives}; {len(wrong)} of {counted(len(cases), 'value')} differ"
+        return f"{text}: {gives}; {len(wrong)} of {counted(len(cases), 'value')} differ"
 
 
 def _exact(number: Any) -> str:

@@ -14,7 +14,7 @@ from tcemu.errors import OperandError, counted
 from tcemu.formats import Format
 from tcemu.instructions import Instruction, parse, run
 from tcemu.show import svg
-from tcemu.show.given import format_of
+from tcemu.show.inputs import format_of
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import Cell, Grid, cells
 from tcemu.show.svg import Drawing
@@ -27,6 +27,8 @@ Numbers = tuple[Sequence[int], Sequence[int]]
 _WIDE = 480
 #: How many changes are listed beside the matrix, and how many in the text alternative.
 _LISTED, _IN_WORDS = 4, 16
+#: The place of a change in the list, and the columns of a matrix that has room for the list beside it.
+_CHANGE, _BESIDE = (300, 60), 12
 
 
 @explained
@@ -106,7 +108,8 @@ def changes(
 ) -> Picture:
     """The matrix `after`, with every element marked whose bits differ from `before`.
 
-    The first few changes are listed beside it or, if more than half of the elements changed, all of `before` is drawn.
+    The first few changes are listed beside it or, if more than half of the elements changed, all of `before` is drawn;
+    below a wide matrix.
     Both are (rows, columns) matrices of `form`'s dtype, at most 64 by 64; the title names the `cause`.
     Raises OperandError for other shapes or dtypes.
 
@@ -125,19 +128,25 @@ def changes(
         (f"row {row}, column {column}", _number(form, old[row, column]), _number(form, new[row, column]))
         for row, column in np.argwhere(moved)[:_IN_WORDS].tolist()
     ]
-    most = 2 * count > old.size
-    first = Grid(44, 62, 62, 24, *old.shape)
-    grid = replace(first, left=first.right + 64) if most else first
-    if most:
-        beside: Drawing = _matrix(first, _compact(form, old), np.zeros_like(moved)), _name(first, "before")
+    grid = first = Grid(44, 62, 62, 24, *old.shape)
+    wide = grid.columns > _BESIDE
+    if 2 * count > old.size:
+        grid = replace(first, top=first.bottom + 80) if wide else replace(first, left=first.right + 64)
+        rest: Drawing = _matrix(first, _compact(form, old), np.zeros_like(moved)), _name(first, "before")
+        size = grid.right + 16, max(grid.bottom + 32, 60)
     else:
-        beside = _list(changed, grid.right + 32, grid.top + 12, count)
+        across = int(grid.box.wide // _CHANGE[0]) if wide else 1
+        entries = min(count, _LISTED + 1) or 1
+        corner = (grid.left, grid.bottom + 52) if wide else (grid.right + 32, grid.top + 12)
+        places = Grid(*corner, *_CHANGE, -(-entries // across), across)
+        rest = _list(changed, places, count)
+        beside = grid.right + 330, max(grid.bottom + 32, 298 if count else 60)
+        size = (grid.right + 16, places.bottom) if wide else beside
     legend = svg.text(grid.left, grid.bottom + 20, "hatched: the bits changed", "s") if count else ""
-    body = _matrix(grid, _compact(form, new), moved), _name(grid, "after"), legend, beside
+    body = _matrix(grid, _compact(form, new), moved), _name(grid, "after"), legend, rest
     title = f"{count or 'None'} of {counted(old.size, 'element')} of {what} changed" + (f": {cause}" if cause else "")
     words = " ".join(f"{where}: {first} became {second}." for where, first, second in changed)
-    height = max(grid.bottom + 32, 298 if count and not most else 60)
-    return picture(title, words or "No element changed.", grid.right + (16 if most else 330), height, body)
+    return picture(title, words or "No element changed.", *size, body)
 
 
 def _compact(form: Format, patterns: npt.NDArray[Any]) -> list[list[str]]:
@@ -150,13 +159,14 @@ def _number(form: Format, pattern: Any) -> str:
     return f"{value(form.decode(pattern).item(), 9)} ({hexadecimal(int(pattern), form.container)})"
 
 
-def _list(changed: list[tuple[str, str, str]], x: float, y: float, total: int) -> Iterator[Drawing]:
-    """The first few changes in full, to the right of the matrix."""
-    for where, first, second in changed[:_LISTED]:
+def _list(changed: list[tuple[str, str, str]], places: Grid, total: int) -> Iterator[Drawing]:
+    """The first few changes in full."""
+    for number, (where, first, second) in enumerate(changed[:_LISTED]):
+        x, y, *_ = places.at(*divmod(number, places.columns))
         yield svg.text(x, y, where, "b"), svg.text(x, y + 18, f"before {first}", "n q")
         yield svg.text(x, y + 34, f"after \N{NO-BREAK SPACE}{second}", "n")
-        y += 60
     if not total or total > _LISTED:
+        x, y, *_ = places.at(*divmod(min(total, _LISTED), places.columns))
         yield svg.text(x, y, f"and {total - _LISTED} more" if total else "all bits are the same", "s")
 
 

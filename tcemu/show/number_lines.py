@@ -14,7 +14,7 @@ from tcemu.arguments import explained
 from tcemu.errors import FormatError, OperandError, briefly, counted, listing, whole
 from tcemu.formats import Format
 from tcemu.show import svg
-from tcemu.show.given import format_of, formats_of
+from tcemu.show.inputs import format_of, formats_of
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import Scale
 from tcemu.show.svg import Drawing

@@ -14,7 +14,7 @@ from tcemu.errors import OperandError
 from tcemu.instructions import Instruction, parse
 from tcemu.instructions.targets import target_named
 from tcemu.show import svg
-from tcemu.show.given import patterns_of, targets_of
+from tcemu.show.inputs import patterns_of, targets_of
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import Box
 from tcemu.show.svg import Drawing

@@ -7,7 +7,7 @@ import hashlib
 import re
 import textwrap
 from dataclasses import dataclass, field, replace
-from html import escape
+from html import escape, unescape
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,12 @@ from typing import Any
 from tcemu.arguments import explained
 from tcemu.show.layers import KEYS
 from tcemu.show.palette import variables
-from tcemu.show.svg import PLAIN, STYLES, Drawing, flat, number
+from tcemu.show.svg import LETTERS, PLAIN, STYLES, Drawing, flat, number
 
 #: How small a picture may become in a narrow page before it scrolls, as a part of its size.
 _SHRUNK = 0.85
+#: Texts that begin at their x: x, classes, content.
+_LINES = re.compile(r'<text x="(-?[\d.]+)" y="-?[\d.]+" class="([^"]*)">(.*?)</text>')
 #: Text for screen readers only.
 _SAID = "position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);margin:0"
 
@@ -110,11 +112,12 @@ class Picture:
 
 
 def picture(title: str, description: str, width: float, height: float, body: Drawing, layer: str = "") -> Picture:
-    """Assemble a picture of `width` by `height` pixels from SVG elements.
+    """Assemble a picture of `width` by `height` pixels from SVG elements; it is wider if a line of text needs it.
 
     In the rules of the `layer`, & is the picture.
     """
     drawing = flat(body)
+    width = max(width, _reach(drawing))
     size = f'width="{number(width)}" height="{number(height)}" viewBox="0 0 {number(width)} {number(height)}"'
     content = f"{title}\n{description}\n{size}\n{drawing}"
     key = "tc" + hashlib.sha256(content.encode()).hexdigest()[:10]
@@ -123,6 +126,17 @@ def picture(title: str, description: str, width: float, height: float, body: Dra
     words = f'<title id="{key}t">{escape(title)}</title><desc id="{key}d">{escape(description)}</desc>'
     whole = f"{head}{words}<style>{_style(key, drawing, width)}</style>{drawing}</svg>"
     return Picture(whole, title, description, key, layer)
+
+
+def _reach(drawing: str) -> float:
+    """How far lines of text go to the right, by the widths of their letters: none is cut off."""
+    ends = [0.0]
+    for x, names, text in _LINES.findall(drawing):
+        looks = names.split()
+        letter = next((LETTERS[look] for look in looks if look in LETTERS), 0)
+        if letter and "c" not in looks:
+            ends.append(float(x) + letter * len(unescape(re.sub("<[^>]*>", "", text))) + 6)
+    return max(ends)
 
 
 def _style(key: str, drawing: str, width: float) -> str:

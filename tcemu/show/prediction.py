@@ -36,24 +36,24 @@ class Prediction:
     """A question that reveals its answer once the reader has predicted it. Made by tcemu.show.predict.
 
     >>> question = tcemu.show.predict("How many lanes does a warp have?", 32)
-    >>> question.say(16), question.given
+    >>> question.say(16), question.predicted
     ('The answer is 32. You said 16, which is 16 too small.', {'': '16'})
     """
 
     def __init__(self, question: str, parts: Mapping[str, Kind], reveal: Sequence[object]) -> None:
         self._question, self._parts, self._reveal = question, dict(parts), reveal
         #: What is in the controls, by part: what the verdict is about.
-        self._texts = dict.fromkeys(self._parts, "") | self.given
+        self._texts = dict.fromkeys(self._parts, "") | self.predicted
         self._view: Any = None
 
     # ------------------------------------------------------------------------------------------ what is predicted
 
     @property
-    def given(self) -> dict[str, str]:
+    def predicted(self) -> dict[str, str]:
         """What the reader predicted, by part; empty before the first prediction."""
         return dict(_PREDICTED.get(self._question, {}))
 
-    def say(self, *given: object) -> str:
+    def say(self, *answers: object) -> str:
         """Predict: one answer for each part. Returns how it compares, and reveals the answer in the page.
 
         Raises OperandError for something that is not an answer, such as letters instead of a number.
@@ -62,9 +62,9 @@ class Prediction:
             >>> show.predict("How many registers has A of m16n8k16?", 4).say(4)
             'Right, 4.'
         """
-        if len(given) != len(self._parts):
-            raise OperandError(f"{self._question} asks for {counted(len(self._parts), 'answer')}; got {len(given)}")
-        self._texts = dict(zip(self._parts, map(str, given), strict=True))
+        if len(answers) != len(self._parts):
+            raise OperandError(f"{self._question} asks for {counted(len(self._parts), 'answer')}; got {len(answers)}")
+        self._texts = dict(zip(self._parts, map(str, answers), strict=True))
         verdicts = self._compare()
         _PREDICTED[self._question] = dict(self._texts)
         text = "\n".join(verdict for verdict, _ in verdicts)
@@ -126,7 +126,7 @@ class Prediction:
         """The widget, made when the question is first shown, with the reader's earlier predictions."""
         if self._view is None:
             self._view = view(self._controls(), self._asked, button="Compare", head=self._question)
-            if set(self.given) == set(self._parts):
+            if set(self.predicted) == set(self._parts):
                 self._asked({})
         return self._view
 

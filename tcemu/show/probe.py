@@ -72,9 +72,9 @@ def _check(mma: Instruction, operand: str, answers: str) -> None:
     """Raise OperandError unless the instruction can be probed, and in this way."""
     if set(mma.fragments) != {"a", "b", "c", "d"}:
         raise OperandError(f"a probe needs an instruction with A, B, C and D in registers; {mma.opcode} is not one")
-    for what, given, known in (("operand", operand, ("a", "b")), ("answers", answers, ("d", "partner"))):
-        if given not in known:
-            raise OperandError(f"{what} must be {listing(map(repr, known))}; got {given!r}")
+    for what, name, known in (("operand", operand, ("a", "b")), ("answers", answers, ("d", "partner"))):
+        if name not in known:
+            raise OperandError(f"{what} must be {listing(map(repr, known))}; got {name!r}")
 
 
 def _ones(fragment: Fragment) -> npt.NDArray[Any]:
@@ -85,9 +85,9 @@ def _ones(fragment: Fragment) -> npt.NDArray[Any]:
 def _one(fragment: Fragment, operand: str, lane: int, register: int, element: int) -> npt.NDArray[Any]:
     """Registers in which one element is one, the rest zero. Raises OperandError for a place that does not exist."""
     limits = {"lane": fragment.lanes, "register": fragment.registers, "element": fragment.elements_per_register}
-    for (what, most), given in zip(limits.items(), (lane, register, element), strict=True):
-        if not 0 <= given < most:
-            raise OperandError(f"{what} {given}: operand {operand} has {what} {span(0, most - 1)}")
+    for (what, most), place in zip(limits.items(), (lane, register, element), strict=True):
+        if not 0 <= place < most:
+            raise OperandError(f"{what} {place}: operand {operand} has {what} {span(0, most - 1)}")
     registers: npt.NDArray[Any] = _single(fragment)[lane, register, element]
     return registers
 
@@ -105,10 +105,10 @@ def _single(fragment: Fragment) -> npt.NDArray[Any]:
     return mma
 
 
-def _run(mma: Instruction, given: dict[str, npt.NDArray[Any]], target: str) -> npt.NDArray[Any]:
+def _run(mma: Instruction, operands: dict[str, npt.NDArray[Any]], target: str) -> npt.NDArray[Any]:
     c = mma.fragments["c"]
     zero = c.pack(np.zeros(c.shape, c.format.dtype))
-    registers: npt.NDArray[Any] = run(mma, given["a"], given["b"], zero, target=target)
+    registers: npt.NDArray[Any] = run(mma, operands["a"], operands["b"], zero, target=target)
     return registers
 
 

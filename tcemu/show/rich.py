@@ -102,8 +102,8 @@ def _report(report: Any) -> str:
     return f'<p style="margin-bottom:0"><strong>{escape(head)}</strong></p>{drawn}{_text(rest)}'
 
 
-def _descriptor(given: Any) -> str:
-    return descriptor(given).portable_html
+def _descriptor(encoded: Any) -> str:
+    return descriptor(encoded).portable_html
 
 
 def _comparison(comparison: Any) -> str:

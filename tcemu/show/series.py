@@ -94,9 +94,9 @@ def running_error(ks: Sequence[int], errors: Mapping[str, Sequence[float]], titl
     body, ends = [_axes(along, up)], list[float]()
     for (name, line), (look, dash) in zip(sizes.items(), _LOOKS, strict=False):
         points = [(along.at(k), up.at(error)) for k, error in zip(ks, line, strict=True)]
-        # the label of a line is at its end, or the first place above that leaves room for those that are there
-        places = (points[-1][1] - 16 * step for step in count())
-        ends.append(next(place for place in places if all(abs(place - each) > 15 for each in ends)))
+        # the label of a line is at its end, or at the next place that leaves room for those that are there
+        places = (points[-1][1] + sign * 16 * step for step in count() for sign in (-1, 1))
+        ends.append(next(y for y in places if y >= _TOP - 20 and all(abs(y - each) > 15 for each in ends)))
         body.append([svg.line(*start, *end, look, dash=dash) for start, end in pairwise(points)])
         body.append(svg.text(_RIGHT + 8, ends[-1] + 4, f"{name}: {_part(line[-1])}"))
     says = "; ".join(f"{name} is off by {_part(line[-1])}, at most {_part(max(line))}" for name, line in sizes.items())

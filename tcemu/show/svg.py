@@ -21,6 +21,9 @@ _EXPONENT, _PLAIN_DIGITS = re.compile("[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+"), str.
 #: Width of one character of the monospaced font, as a fraction of the font size.
 MONO = 0.602
 
+#: Width of a letter of small text, on average, and of monospaced text, by their classes.
+LETTERS = {"s": 5.8, "n": MONO * SMALL, "m": MONO * BODY}
+
 #: The look of text without a class.
 PLAIN = f"fill:var(--tc-ink);font:{BODY}px var(--jp-content-font-family,system-ui,-apple-system,'Segoe UI',sans-serif)"
 
@@ -98,6 +101,7 @@ def _raised(content: str) -> str:
 def flat(drawing: Drawing) -> str:
     """All of a drawing as text.
 
+    >>> from tcemu.show.svg import flat, line, rect
     >>> flat([line(0, 0, 9, 0), [rect(0, 0, 9, 9, "p"), ""]])
     '<line x1="0" y1="0" x2="9" y2="0" class="l"/><rect x="0" y="0" width="9" height="9" class="p"/>'
     """

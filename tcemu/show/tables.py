@@ -16,7 +16,7 @@ from tcemu.formats import FORMATS, Format
 from tcemu.instructions import Instruction, parse
 from tcemu.instructions.catalogue import catalogue
 from tcemu.instructions.targets import target_named
-from tcemu.show.given import formats_of, targets_of
+from tcemu.show.inputs import formats_of, targets_of
 from tcemu.show.words import neat, value
 from tcemu.timing.costs import CostTable, costs
 

@@ -60,26 +60,26 @@ def tile_read(
     >>> tcemu.show.tile_read(tile, tile.step(16), "f16", 64, 16, of_k=64).title  # too far by 8 columns
     'What the descriptor finds: 128 of 128 units are wrong'
     """
-    given = Descriptor.decode(as_bits(descriptor))
+    decoded = Descriptor.decode(as_bits(descriptor))
     whole = max(of_k, k)
     if tile.layout(element, major).bits < 8 or mn % 8 or not 0 <= at_k < at_k + k <= whole or mn * whole > _MOST:
         raise LayoutError(
             f"a tile of whole units of elements of 8 bits or more, at most {_MOST:,} of them, can be drawn; got mn "
             f"{mn}, k {at_k} to {at_k + k - 1} of {whole}"
         )
-    read = _read(tile, given, element, (mn, k), major, (at_k, whole))
+    read = _read(tile, decoded, element, (mn, k), major, (at_k, whole))
     count, size = int(read.wrong.sum()), read.wrong.size
     title = f"What the descriptor finds: {count or 'none'} of {size} units {'is' if count == 1 else 'are'} wrong"
     grid = Grid(70, 46, 52 if read.wrong.shape[1] > 8 else 84, 22, *read.wrong.shape)
     low = grid.bottom + 24
-    legend = lines(grid.left, low, [_legend(read), str(given)]), lines(grid.left, low + 2 * LINE, notes, "")
-    words = " ".join([_words(read), str(given), *notes])
+    legend = lines(grid.left, low, [_legend(read), str(decoded)]), lines(grid.left, low + 2 * LINE, notes, "")
+    words = " ".join([_words(read), str(decoded), *notes])
     height = low + LINE * (len(notes) + 2) - 6
     return picture(title, words, max(grid.right + 16, 720), height, (_drawn(read, grid), legend))
 
 
 def _read(
-    tile: Descriptor, given: Descriptor, element: Element, shape: tuple[int, int], major: Major, part: tuple[int, int]
+    tile: Descriptor, decoded: Descriptor, element: Element, shape: tuple[int, int], major: Major, part: tuple[int, int]
 ) -> _Read:
     layout, (mn, k), (at_k, of_k) = tile.layout(element, major), shape, part
     unit = 16 // layout.size
@@ -90,7 +90,7 @@ def _read(
         int(at) // 16: (int(rows[i]), int(all_k[j]))
         for (i, j), at in np.ndenumerate(tile_addresses(tile, layout, rows, all_k))
     }
-    asked = tile_addresses(given, given.layout(element, major), rows, columns) // 16
+    asked = tile_addresses(decoded, decoded.layout(element, major), rows, columns) // 16
     got = np.array([[stored.get(int(at), (-1, -1)) for at in line] for line in asked])
     wanted = np.stack(np.meshgrid(rows, columns + at_k, indexing="ij"), axis=-1)
     return _Read(layout, *(_placed(each, major) for each in (wanted, got)))

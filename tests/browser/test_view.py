@@ -201,3 +201,23 @@ def test_a_step_and_its_line_light_each_other(page: Any) -> None:
         for each in both.all():
             each.hover()
             assert page.locator(".y path").evaluate_all(lit) == [name] * both.count() == [name] * 2
+
+
+#: Texts of a drawing that reach out of it, as a browser measures them.
+_OUTSIDE = """() => { const size = document.querySelector('svg').viewBox.baseVal;
+    return [...document.querySelectorAll('text')].filter((text) => { const box = text.getBBox();
+        return box.x < -1 || box.x + box.width > size.width + 1; }).map((text) => text.textContent); }"""
+LONG = {
+    "results of a rounding": lambda: show.rounding("f32", -0.0117),
+    "neighbours": lambda: show.rounding("tf32", 0),
+    "a legend": lambda: show.fragment_map(tcemu.parse("wmma.load.a.sync.aligned.row.m16n16k16.f16").fragments["a"]),
+    "two columns": lambda: show.changes(np.zeros((2, 2), np.float32), np.ones((2, 2), np.float32)),
+    "a fault": lambda: show.descriptor(1 << 15 | 1 << 53 | 1 << 60),
+    "a wide matrix": lambda: show.changes(np.zeros((4, 32), np.float32), np.eye(4, 32, dtype=np.float32)),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_no_text_is_cut_off(page: Any, name: str) -> None:
+    page.set_content(LONG[name]().svg)
+    assert page.evaluate(_OUTSIDE) == []

@@ -258,3 +258,23 @@ def test_a_load_without_a_wait_has_an_open_end(monkeypatch):
     assert products.last is not None
     assert loads
     assert all(load.last is None for load in loads)
+
+
+def test_columns_of_many_warps_move_together_until_they_fit_a_page():
+    def kernel(warp):
+        for step in range(warp.warpid + 1):
+            warp.st_shared(4 * warp.threads + 1024 * step, warp.threads)
+            warp.ld_shared(4 * warp.threads + 1024 * step)
+
+    def drawn(warps):
+        events = []
+        tcemu.launch(kernel, block=32 * warps, shared=8192, sanitizer="off", observers=[events.append])
+        return ET.fromstring(show.hazards(events).svg)  # noqa: S314 - our own
+
+    for warps, distance in ((2, 222), (6, range(90, 222))):
+        root = drawn(warps)
+        heads = {each.text: float(each.get("x")) for each in root.iter() if str(each.text).startswith("warp ")}
+        apart = heads["warp 1"] - heads["warp 0"]
+        assert apart == distance if warps == 2 else min(distance) <= apart < max(distance)
+        assert float(root.get("width")) <= 1080
+        assert len(heads) == warps

@@ -127,7 +127,7 @@ def test_what_is_not_an_answer_is_told_and_reveals_nothing(answer: Any, how: Any
     assert "The answer" not in page.html
     assert "Right" not in page.html
     assert words.partition("'")[0] in page.said
-    assert question.given == {}
+    assert question.predicted == {}
 
 
 @pytest.mark.parametrize(

@@ -385,6 +385,25 @@ def test_exponents_are_raised_digits() -> None:
     assert "".join(text.itertext()).replace("\N{ZERO WIDTH SPACE}", "") == "2−157 < 1 & 107"
 
 
+@pytest.mark.parametrize(("content", "style"), [("W" * 40, "m"), ("a legend of forty letters, and some more", "s")])
+def test_a_picture_is_as_wide_as_its_longest_line(content: str, style: str) -> None:
+    def wide(anchor: str) -> float:
+        drawn = show.picture.picture("t", "d", 99, 9, [show.svg.text(20, 9, content, style, anchor)])
+        return float(ET.fromstring(drawn.svg).attrib["width"])  # noqa: S314 - our own
+
+    assert wide("start") > 20 + 5 * len(content)
+    assert wide("end") == 99, "it goes to the left"
+
+
+@pytest.mark.parametrize(("columns", "below"), [(8, False), (16, True)])
+def test_the_list_of_changes_is_below_a_wide_matrix(columns: int, below: bool) -> None:
+    before = np.zeros((4, columns), np.float32)
+    drawn = show.changes(before, before + np.eye(4, columns, dtype=np.float32))
+    heights = {text.text: float(text.attrib["y"]) for text in _texts(drawn)}
+    assert (heights["row 0, column 0"] > heights["hatched: the bits changed"]) == below
+    assert float(ET.fromstring(drawn.svg).attrib["width"]) < 1100  # noqa: S314 - our own
+
+
 def test_changes_refuses_what_cannot_be_compared() -> None:
     with pytest.raises(TcemuError, match=r"got \(16, 8\) and \(16, 7\)"):
         show.changes(MATRIX, MATRIX[:, :7])

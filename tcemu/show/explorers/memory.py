@@ -119,11 +119,11 @@ def row_from_elsewhere(
     `start` may give both. Raises OperandError for addresses that the instruction does not take, and for a start that
     is not possible.
     """
-    parsed, memory, given = parse(load), as_array(shared, "shared"), as_array(addresses, "addresses")
-    before = fragment.unpack(run(parsed, given, shared=memory))
+    parsed, memory, usual = parse(load), as_array(shared, "shared"), as_array(addresses, "addresses")
+    before = fragment.unpack(run(parsed, usual, shared=memory))
 
     def draw(lane: int, unit: int) -> Picture:
-        moved = given.copy()
+        moved = usual.copy()
         moved[lane] = 16 * unit
         after, what = fragment.unpack(run(parsed, moved, shared=memory)), fragment.role.upper()
         return show.changes(before, after, fragment.format, what, cause=f"lane {lane} gives the address {16 * unit}")
@@ -153,8 +153,8 @@ class _Multiplied:
     tile: Descriptor
     major: Major
 
-    def notes(self, given: Descriptor, k: int) -> list[str]:
-        """The product of 16 columns from k on if A's descriptor is `given`."""
+    def notes(self, tried: Descriptor, k: int) -> list[str]:
+        """The product of 16 columns from k on if A's descriptor is `tried`."""
         shared = np.zeros(2 * _REACH, np.uint8)
         columns = Descriptor.for_tile("f16", 8, self.b.shape[1], swizzle=128, start=_REACH)
         copy_tile(self.a, shared, self.tile, self.major)
@@ -163,7 +163,7 @@ class _Multiplied:
         transposed = int(self.major == "MN")
         right, got = (
             run(_WGMMA, zero, a, b, 0, 1, 1, transposed, 0, shared=shared)
-            for a in (self.tile.advance("f16", k=k, major=self.major), given)
+            for a in (self.tile.advance("f16", k=k, major=self.major), tried)
         )
         wrong = int((right != got).sum())
         return [f"wgmma with this descriptor: {wrong or 'none'} of 512 elements of D are wrong."]
@@ -180,9 +180,9 @@ def descriptor_of_a_tile(a: npt.ArrayLike, b: npt.ArrayLike, swizzle: int = 128,
     operands = _Multiplied(as_array(a, "A"), as_array(b, "B"), tile, "K")
 
     def draw(swizzle_field: str, start: int, lbo: int, sbo: int) -> Picture:
-        given = Descriptor(16 * start, 16 * lbo, 16 * sbo, _SWIZZLES[swizzle_field])
-        notes = operands.notes(given, 0)
-        return show.tile_read(tile, given, "f16", 64, 16, of_k=operands.a.shape[1], notes=notes)
+        tried = Descriptor(16 * start, 16 * lbo, 16 * sbo, _SWIZZLES[swizzle_field])
+        notes = operands.notes(tried, 0)
+        return show.tile_read(tile, tried, "f16", 64, 16, of_k=operands.a.shape[1], notes=notes)
 
     fields = {name: getattr(tile, name) >> 4 for name in ("start", "lbo", "sbo")}
     return Explorer(
@@ -209,9 +209,9 @@ def step_along_k(a: npt.ArrayLike, b: npt.ArrayLike, **start: Any) -> Explorer:
 
     def draw(swizzle: str, major: Major, advance: str, step: int) -> Picture:
         tile = Descriptor.for_tile("f16", 64, depth, swizzle=_SWIZZLES[swizzle], major=major)
-        given = _ADVANCES[advance](tile, 16 * step, major)
-        notes = _Multiplied(first, second, tile, major).notes(given, 16 * step)
-        return show.tile_read(tile, given, "f16", 64, 16, major, at_k=16 * step, of_k=depth, notes=notes)
+        tried = _ADVANCES[advance](tile, 16 * step, major)
+        notes = _Multiplied(first, second, tile, major).notes(tried, 16 * step)
+        return show.tile_read(tile, tried, "f16", 64, 16, major, at_k=16 * step, of_k=depth, notes=notes)
 
     return Explorer(
         draw,

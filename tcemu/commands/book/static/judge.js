@@ -17,12 +17,12 @@
 
   // For each kind of answer: how what is given differs, in words; nothing if it is right. Throws what is no answer.
   const KINDS = {
-    number({ right: exact, answer, words, among, runs, told }, given) {
+    number({ right: exact, answer, words, among, runs, possible }, given) {
       const named = /^\s*([a-z]+)\s*(\d+)\s*$/i.exec(given);
       const number = evaluate(named && words.includes(named[1].toLowerCase()) ? named[2] : given);
       const right = parsed(exact);
       const within = ([start, stop, step]) => number >= start && number < stop && (Number(number) - start) % step === 0;
-      if (told && !among.some((each) => each == number) && !runs.some(within)) throw new Error(`${given} is not among ${told}`);
+      if (possible && !among.some((each) => each == number) && !runs.some(within)) throw new Error(`${given} is not among ${possible}`);
       if (number == right || (Number.isNaN(number) && Number.isNaN(right))) return "";
       if (bare(written(number)) === bare(answer)) return "";
       if (!finite(number) || !finite(right)) return given;

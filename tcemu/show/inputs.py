@@ -11,24 +11,24 @@ from tcemu.formats import Format, lookup
 from tcemu.instructions import Instruction
 
 
-def format_of(given: object) -> Format:
+def format_of(form: object) -> Format:
     """A format, or the one of that name. Raises FormatError."""
-    return given if isinstance(given, Format) else lookup(given)  # type: ignore[arg-type] # lookup refuses the rest
+    return form if isinstance(form, Format) else lookup(form)  # type: ignore[arg-type] # lookup refuses the rest
 
 
-def formats_of(given: object) -> list[Format]:
+def formats_of(formats: object) -> list[Format]:
     """Formats or their names; a single one is a list of one. Raises FormatError."""
-    if isinstance(given, str | Format):
-        return [format_of(given)]
-    if not isinstance(given, Iterable):
-        raise FormatError(f"formats must be a list of names, such as ['e4m3', 'e5m2']; got {briefly(given)}")
-    return [format_of(each) for each in given]
+    if isinstance(formats, str | Format):
+        return [format_of(formats)]
+    if not isinstance(formats, Iterable):
+        raise FormatError(f"formats must be a list of names, such as ['e4m3', 'e5m2']; got {briefly(formats)}")
+    return [format_of(each) for each in formats]
 
 
-def targets_of(given: object) -> list[str]:
+def targets_of(targets: object) -> list[str]:
     """Names of targets. Raises TargetError for anything but a list of at least one."""
-    if isinstance(given, str) or not isinstance(given, Iterable) or not (names := list(given)):
-        raise TargetError(f"targets must be a list of names, such as ['sm_80', 'sm_90a']; got {briefly(given)}")
+    if isinstance(targets, str) or not isinstance(targets, Iterable) or not (names := list(targets)):
+        raise TargetError(f"targets must be a list of names, such as ['sm_80', 'sm_90a']; got {briefly(targets)}")
     return names
 
 
