@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tcemu.machine.addresses import BLOCK, SHARED
 from tcemu.native.context import SCRATCH, TOTAL, WORDS
-from tcemu.simt.frames import aligned
+from tcemu.simt.frames import address_of, aligned
 
 if TYPE_CHECKING:
     from tcemu.simt.frames import Frame
@@ -31,27 +31,37 @@ class Context:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.words: Array = aligned(8 * TOTAL).view(np.uint64)
-        self.address = self.words.ctypes.data
-        core = run.core
-        shared, memory = core.block.shared, core.grid.memory
-        self._kept = ranges = np.array([(first, end) for first, end, _ in memory.ranges] or [(0, 0)], np.int64)
-        self.set(
-            parameters=run.parameters.ctypes.data,
-            parameter_bytes=run.program.layout.parameter_bytes,
-            shared=shared.bytes.ctypes.data,
-            shared_bytes=core.block.shape.shared,
-            memory=memory.bytes.ctypes.data,
-            ranges=ranges.ctypes.data,
-            range_count=len(memory.ranges),
-            window=SHARED + core.block.rank * BLOCK,
-            fuel=FUEL,
-        )
+        together, block = run.together, run.core.block
+        raw = aligned(8 * TOTAL)
+        self.words: Array = raw.view(np.uint64)
+        self.address = address_of(raw)
+        if together.words is None:
+            self._begin()
+            together.words = self.words.copy()
+        else:
+            self.words[:] = together.words
+        shared = block.shared.bytes
+        self.set(shared=address_of(shared) if len(shared) else 0, window=SHARED + block.rank * BLOCK)
         self.local_moved()
         #: the function that runs, how much fuel there is, and where the log starts; 0: nobody observes
         self._program: Program | None = None
         self._fuel, self._start = FUEL, 0
         self._log: Array
+
+    def _begin(self) -> None:
+        """Set what is the same for all warps of a launch."""
+        run, memory = self.run, self.run.core.grid.memory
+        ranges = np.array([(first, end) for first, end, _ in memory.ranges] or [(0, 0)], np.int64)
+        run.together.ranges = ranges  # kept alive
+        self.set(
+            parameters=run.parameters.ctypes.data,
+            parameter_bytes=run.program.layout.parameter_bytes,
+            shared_bytes=run.core.block.shape.shared,
+            memory=memory.bytes.ctypes.data,
+            ranges=ranges.ctypes.data,
+            range_count=len(memory.ranges),
+            fuel=FUEL,
+        )
 
     def set(self, **words: int) -> None:
         """Set words by name."""
@@ -71,7 +81,7 @@ class Context:
     def local_moved(self) -> None:
         """The lanes' local memory is at a new place, or larger."""
         local = self.run.local
-        self.set(local=local.bytes.ctypes.data, local_bytes=local.size)
+        self.set(local=address_of(local.bytes), local_bytes=local.size)
 
     # ------------------------------------------------------------------------------------------ what is left
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tcemu import launcher
 from tcemu.assembly import Function, Module
@@ -31,6 +32,7 @@ from tcemu.machine.memory import GlobalMemory
 from tcemu.machine.warp import Warp
 from tcemu.simt import arguments, engine, printed
 from tcemu.simt.contraction import Fused, contract
+from tcemu.simt.frames import aligned
 from tcemu.simt.hidden import HEAP
 from tcemu.simt.program import Code
 from tcemu.simt.run import Run
@@ -218,22 +220,23 @@ class Kernel:
     def _body(self, args: Sequence[Any], bound: arguments.Bound) -> Callable[..., None]:
         """The function that tcemu.launch calls for each warp; `ran` is to be called with the result."""
         layout, says, count = self.layout, printed.listener(), len(bound.buffers)
-        packed: dict[tuple[int, ...], bytes] = {}
+        packed: dict[tuple[int, ...], tuple[npt.NDArray[np.uint8], dict[str, int]]] = {}
         runs: list[Together] = []
 
         def kernel(warp: Warp, *pointers: Any) -> None:
             addresses = tuple(int(each) for each in pointers)
-            parameters = packed.get(addresses)
-            if parameters is None:
+            if addresses not in packed:
                 given, at = pointers[:count], dict(layout.parameters)
-                parameters = arguments.pack(self.function, args, self.names, given, at, layout.parameter_bytes)
-                packed[addresses] = parameters
-            named = dict(zip((each.name for each in layout.variables), addresses[count:], strict=True))
+                raw = arguments.pack(self.function, args, self.names, given, at, layout.parameter_bytes)
+                parameters = aligned(len(raw))
+                parameters[: len(raw)] = np.frombuffer(raw, np.uint8)
+                named = dict(zip((each.name for each in layout.variables), addresses[count:], strict=True))
+                packed[addresses] = parameters, named
             grid = warp.core.grid
             if not runs or runs[-1].grid is not grid:
-                runs.append(Together(grid, says))
-            code = self._code(preempts=grid.scheduler.strategy.preempts)
-            Run(code.kernel, warp, parameters, named, runs[-1]).go()
+                code = self._code(preempts=grid.scheduler.strategy.preempts)
+                runs.append(Together(grid, says, code.kernel))
+            Run(warp, *packed[addresses], runs[-1]).go()
 
         kernel.__name__ = kernel.__qualname__ = self.name
         called = _in_cpp(each.name for each in layout.variables)

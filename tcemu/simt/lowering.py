@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 
 from tcemu import alu
 from tcemu.assembly import (
@@ -99,14 +100,14 @@ class Lowering:
             return self.layout.clustered
         return any(each.name == name for each in self.layout.variables)
 
-    @property
+    @cached_property
     def specials(self) -> dict[str, Place]:
-        """Where the special registers lie that the function reads."""
+        """Where the special registers lie that the function reads, once it has been lowered."""
         return {name: self.slots.places[f"%{name}"] for name in self._specials if name in SPECIAL}
 
-    @property
+    @cached_property
     def addresses(self) -> dict[Symbol, Place]:
-        """Where the addresses lie that only the launch knows."""
+        """Where the addresses lie that only the launch knows, once the function has been lowered."""
         return {each: self.slots.places[f"&{each}"] for each in self._addresses if self._varies(each.name)}
 
     def source(self, operand: Operand, bits: int, kind: str = "b") -> Source:

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 
 from tcemu.errors import LaunchError, Unending
@@ -27,14 +26,13 @@ from tcemu.machine.waits import Parked, Wait
 from tcemu.simt import hidden, memory
 from tcemu.simt.context import Context
 from tcemu.simt.errors import FAULT, JOINED, LEFT, OPERATION, SPENT, SPLIT
-from tcemu.simt.frames import Frame, aligned
+from tcemu.simt.frames import Frame
 from tcemu.simt.local import Local
 from tcemu.simt.special import SPECIAL
 
 if TYPE_CHECKING:
     from tcemu.machine.warp import Warp
     from tcemu.simt.events import Moves, Operation
-    from tcemu.simt.program import Program
     from tcemu.simt.together import Together
 
 Array = npt.NDArray[Any]
@@ -47,14 +45,11 @@ NOWHERE = 0xFFFFFFFF
 class Run:
     """One warp of a running kernel."""
 
-    def __init__(
-        self, program: Program, warp: Warp, parameters: bytes, pointers: Mapping[str, int], shared: Together
-    ) -> None:
-        self.program, self.warp, self.core, self.together = program, warp, warp.core, shared
+    def __init__(self, warp: Warp, parameters: Array, pointers: Mapping[str, int], shared: Together) -> None:
+        self.program, self.warp, self.core, self.together = shared.program, warp, warp.core, shared
+        program = self.program
         #: the bytes of the kernel's parameters, and the addresses of the module's variables
-        self.parameters = aligned(len(parameters))
-        self.parameters[: len(parameters)] = np.frombuffer(parameters, np.uint8)
-        self.pointers = pointers
+        self.parameters, self.pointers = parameters, pointers
         #: what the block's own addresses in shared memory begin at
         clustered = program.layout.clustered and self.core.block.shape.ranks > 1
         self.origin = mapped(0, self.core.block.rank) if clustered else 0
@@ -101,7 +96,8 @@ class Run:
 
     def go(self) -> None:
         """Run until all lanes have exited."""
-        self.ready[Frame(self, self.program), 0] = self.core.present
+        frame = Frame(self, self.program)
+        self.ready[frame, 0] = self.core.present
         while self.ready or self.parked or self.waiting:
             if self.waiting:
                 self._wake()
@@ -111,6 +107,7 @@ class Run:
                 self.tired.pop(where, None)
                 self._advance(*where, mask, forced)
         self.core.at, self.core.split = None, False
+        self.together.free(frame)
 
     def _next(self) -> tuple[Where | None, bool]:
         """The place of the group that goes next, and whether it does so without the lanes that it waits for.

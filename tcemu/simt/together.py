@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tcemu.simt.frames import File
 from tcemu.simt.hidden import Heap
 from tcemu.simt.printed import Listener
 
 if TYPE_CHECKING:
+    from tcemu.simt.frames import Frame
     from tcemu.simt.program import Program
 
 Array = npt.NDArray[Any]
@@ -20,12 +22,17 @@ Array = npt.NDArray[Any]
 class Together:
     """The state of one run of a kernel."""
 
-    def __init__(self, grid: object, says: Listener) -> None:
-        self.grid, self.says = grid, says
+    def __init__(self, grid: object, says: Listener, program: Program) -> None:
+        self.grid, self.says, self.program = grid, says, program
         #: how often each block of each function was executed
         self._executed: dict[Program, Array] = {}
         self._log = np.zeros(0, np.uint8)
         self.heap: Heap | None = None
+        #: the files of functions that have returned, which others may use
+        self._files: dict[Program, list[File]] = {}
+        #: what the contexts of all warps begin with; None before the first
+        self.words: Array | None = None
+        self.ranges: Array | None = None
         #: special registers that are the same in the same warp of every block, by name and warp
         self.special: dict[tuple[str, int], Any] = {}
 
@@ -35,6 +42,20 @@ class Together:
         if found is None:
             found = self._executed[program] = np.zeros(len(program.blocks), np.int64)
         return found
+
+    def file(self, program: Program) -> File:
+        """A file of zeros for the registers of a function."""
+        free = self._files.get(program)
+        if not free:
+            return File(program.slots.size)
+        file = free.pop()
+        file.bytes.fill(0)
+        return file
+
+    def free(self, frame: Frame) -> None:
+        """A function has returned: others may use its file, unless something will still write to it."""
+        if not frame.bank.pending:
+            self._files.setdefault(frame.program, []).append(frame.file)
 
     def log(self, size: int) -> Array:
         """Room for records, of at least so many bytes. It is empty whenever another warp runs."""
