@@ -12,6 +12,7 @@ import json
 import re
 import zlib
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,6 +25,7 @@ from tcemu.commands.book.running import answers
 from tcemu.commands.book.weight import lightened, plain, style_of_pictures
 from tcemu.course.manifests import Manifest, manifest
 from tcemu.errors import CourseError
+from tcemu.progress import Progress
 from tcemu.version import __version__
 
 _STATIC = Path(__file__).parent / "static"
@@ -57,10 +59,13 @@ def _answered(wanted: Manifest) -> _Answers:
     notebooks = {name: path for name, path in wanted.contents().items() if name.startswith("notebooks/")}
     notebooks = {name: path for name, path in notebooks.items() if path.suffix == ".ipynb" and _asks(path)}
     found = {}
-    for name, (kept, errors) in zip(notebooks, answers(notebooks.values()), strict=True):
-        found[name] = kept
-        for error in errors:
-            click.echo(f"does not answer in the book: {error}", err=True)
+    with Progress("running the notebooks", len(notebooks), "notebooks") as shown:
+        shown.show()
+        for name, (kept, errors) in zip(notebooks, answers(notebooks.values()), strict=True):
+            found[name] = kept
+            shown.show(len(found))
+            for error in errors:
+                click.echo(f"does not answer in the book: {error}", err=True)
     return found
 
 
@@ -165,11 +170,25 @@ def _sphinx(sources: Path, doctrees: Path, out: Path, settings: Mapping[str, Any
         )  # fmt: skip
         app.connect("autodoc-process-docstring", processed)
         app.connect("html-page-context", _downloads, priority=400)  # before the theme makes its buttons
-        app.build(force_all=True)
+        with Progress("writing the book") as shown:
+            _show_pages(app, shown)
+            app.build(force_all=True)
     except SphinxError as error:
         raise CourseError(f"the book cannot be built: {error}") from error
     if app.statuscode:
         raise CourseError("the book has errors, which are listed above")
+
+
+def _show_pages(app: Any, shown: Progress) -> None:
+    """Count the pages of the book as Sphinx reads them, and again as it writes them."""
+    done = count(1)
+
+    def count_one(app: Any, *_: Any) -> None:
+        shown.show(next(done), 2 * len(app.env.found_docs))
+
+    shown.show()
+    for event in ("source-read", "html-page-context"):
+        app.connect(event, count_one)
 
 
 def _downloads(_app: Any, name: str, _template: str, context: dict[str, Any], _tree: Any) -> None:

@@ -34,7 +34,12 @@ _UNASKED = ("_static/**/*.map", "_static/locales/**/*.*", "_static/vendor/**/fa-
 
 def plain(html: str) -> str:
     """HTML whose pictures are there once, and take their style from the site."""
-    return _STYLE.sub(_without_style, _HIDDEN.sub(r"\1>", _SECOND.sub("", html)))
+    return _STYLE.sub(_without_style, once(html))
+
+
+def once(html: str) -> str:
+    """HTML without the second copies of its pictures, for a page that shows the first ones."""
+    return _HIDDEN.sub(r"\1>", _SECOND.sub("", html))
 
 
 def _without_style(found: re.Match[str]) -> str:
