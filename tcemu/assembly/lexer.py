@@ -107,7 +107,7 @@ class Tokens:
         return word
 
     def string(self, what: str) -> str:
-        """Read a text in quotes."""
+        """Read a string in quotes."""
         word = self.texts[self.at]
         if word[:1] != '"':
             raise self.unexpected(what)

@@ -47,7 +47,10 @@ RESERVED = 4096
 
 @dataclass(frozen=True)
 class Box:
-    """The box of one learner. `uid` is the learner's user; None keeps the user who runs the hub.
+    """The box of one learner, as a command. `uid` is the learner's user; None keeps the user who runs the hub.
+
+    `tcemu.grade.box.Box` is a process that the grader talks to. Both are made with `tcemu.grade.room`, but a
+    learner's has a home, a network and hours to run.
 
     >>> from pathlib import Path
     >>> from tcemu.classroom.box import Box
@@ -72,9 +75,9 @@ class Box:
         """The learner's home inside the box."""
         return INSIDE / self.name
 
-    def command(self, *inner: str, calls: int = -1) -> list[str]:
-        """The command that runs `inner` in the box; `calls` is the descriptor with the system calls it may not make."""
-        refused = ["--seccomp", str(calls)] if calls >= 0 else []
+    def command(self, *inner: str, seccomp: int = -1) -> list[str]:
+        """The command that runs `inner` in the box; `seccomp` is the descriptor with the refused system calls."""
+        refused = ["--seccomp", str(seccomp)] if seccomp >= 0 else []
         box = [*self._together(), "bwrap", *self._files(), *self._apart(), *refused, "--"]
         return [*box, *self._user(), *self._each(), *inner]
 

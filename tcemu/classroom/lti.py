@@ -34,7 +34,7 @@ def read(path: Path) -> dict[str, str]:
     except (OSError, ValueError) as error:
         raise CourseError(f"cannot read {path}: {error}") from error
     if set(held) != set(KEYS) or not all(isinstance(value, str) and value for value in held.values()):
-        raise CourseError(f"{path} must have a text for each of {listing(KEYS, 'and')}, and nothing else")
+        raise CourseError(f"{path} must have a string for each of {listing(KEYS, 'and')}, and nothing else")
     for key in ("authorize_url", "jwks_endpoint"):
         if not re.match("https?://[^/]", held[key]):
             raise CourseError(f"{path}: {key} must be an address that begins with https://; got {held[key]!r}")

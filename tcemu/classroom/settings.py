@@ -31,7 +31,7 @@ SHORTEST, SHORTEST_TEACHER = 8, 32
 
 @dataclass(frozen=True)
 class Limits:
-    """What one learner may use.
+    """What one learner may use for as long as the server runs; `tcemu.grade.box.Limits` are those of one submission.
 
     >>> from tcemu.classroom import Limits
     >>> Limits().memory

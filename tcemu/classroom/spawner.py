@@ -52,14 +52,14 @@ class BoxedSpawner(SimpleLocalProcessSpawner):  # type: ignore[misc] # JupyterHu
         """Start the server; what it prints goes to a log of the hub."""
         logs = self.classroom.hub / "logs"
         logs.mkdir(exist_ok=True)
-        calls = opened(NAMESPACES)
-        self.cmd = self._box().command(sys.executable, "-m", "tcemu.classroom.learner", calls=calls)
+        seccomp = opened(NAMESPACES)
+        self.cmd = self._box().command(sys.executable, "-m", "tcemu.classroom.learner", seccomp=seccomp)
         with (logs / f"{self.user.name}.log").open("wb") as log:
             self.popen_kwargs = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT}
-            self.popen_kwargs["pass_fds"] = [calls] if calls >= 0 else []
+            self.popen_kwargs["pass_fds"] = [seccomp] if seccomp >= 0 else []
             try:
                 return await super().start()
             finally:
                 self.popen_kwargs = {}
-                if calls >= 0:
-                    os.close(calls)
+                if seccomp >= 0:
+                    os.close(seccomp)

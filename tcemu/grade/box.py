@@ -60,7 +60,7 @@ class BoxKilled(Exception):  # noqa: N818 - what happened
 
 @dataclass(frozen=True)
 class Limits:
-    """The resources that a submission may use.
+    """The resources that a submission may use, seconds among them; `tcemu.classroom.Limits` are those of a learner.
 
     >>> from tcemu.grade.box import Limits
     >>> Limits(memory=1 << 30).rlimits["AS"]
@@ -111,8 +111,8 @@ class Seat:
         home = tempfile.gettempdir() if self.trusted else TMP
         return {**_ENVIRONMENT, "HOME": home, "TMPDIR": home, "TCEMU_KERNEL_CACHE": self.cache}
 
-    def command(self, calls: int = -1, library: str = "") -> list[str]:
-        """The command that starts a box; `calls` is the descriptor with the system calls that it may not make.
+    def command(self, seccomp: int = -1, library: str = "") -> list[str]:
+        """The command that starts a box; `seccomp` is the descriptor with the system calls that it may not make.
 
         If `library` is NVRTC, the box holds the compiler instead of a notebook.
         """
@@ -128,11 +128,11 @@ class Seat:
         # -P and -s: no folder of the notebook's in the path; -S: no .pth file. The environment is not the grader's.
         program = str(PACKAGE / "grade" / "inside" / "__main__.py")
         start = [str(Path(sys.executable).resolve()), "-P", "-s", "-S", "-B", program, json.dumps(settings)]
-        return [*self.room(calls), *start] if boxed else start
+        return [*self.room(seccomp), *start] if boxed else start
 
-    def room(self, calls: int = -1) -> list[str]:
+    def room(self, seccomp: int = -1) -> list[str]:
         """The part of it that makes the room."""
-        return room.made(self.environment, self.limits.files, self.cache, self.alone, calls)
+        return room.made(self.environment, self.limits.files, self.cache, self.alone, seccomp)
 
 
 def check_box() -> None:
@@ -159,17 +159,17 @@ class Box:
 
     def __init__(self, seat: Seat, special: Writes, known: Mapping[str, Reads]) -> None:
         self._special, self._reader = special, Reader(known)
-        calls = -1 if seat.trusted else opened()
+        seccomp = -1 if seat.trusted else opened()
         self._group = None if seat.trusted else made(seat.limits.memory)
-        command = seat.command(calls) if self._group is None else self._group.enter(seat.command(calls))
+        command = seat.command(seccomp) if self._group is None else self._group.enter(seat.command(seccomp))
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                env=seat.environment, cwd="/", pass_fds=[calls] if calls >= 0 else [], start_new_session=True,
+                env=seat.environment, cwd="/", pass_fds=[seccomp] if seccomp >= 0 else [], start_new_session=True,
             )  # fmt: skip
         finally:
-            if calls >= 0:
-                os.close(calls)
+            if seccomp >= 0:
+                os.close(seccomp)
         incoming, outgoing = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
         self._in, self._out = incoming.fileno(), outgoing.fileno()
         os.set_blocking(self._in, False)

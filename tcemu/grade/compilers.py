@@ -22,15 +22,15 @@ _ended = [0.0]
 
 def compiler(seat: Seat, library: str) -> Child:
     """NVRTC in a box of its own: a source may include files, crash the compiler or keep it busy without end."""
-    calls = -1 if seat.trusted else opened()
+    seccomp = -1 if seat.trusted else opened()
     try:
         child = Child(
-            "", seat.command(calls, library), env=seat.environment, cwd="/", stderr=subprocess.DEVNULL,
-            pass_fds=[calls] if calls >= 0 else [],
+            "", seat.command(seccomp, library), env=seat.environment, cwd="/", stderr=subprocess.DEVNULL,
+            pass_fds=[seccomp] if seccomp >= 0 else [],
         )  # fmt: skip
     finally:
-        if calls >= 0:
-            os.close(calls)
+        if seccomp >= 0:
+            os.close(seccomp)
     judging()
     for each in [each for each in _running if not each.alive]:
         _ended[0] += _running.pop(each)

@@ -93,19 +93,19 @@ def program() -> str:
 
 
 def made(
-    environment: Mapping[str, str], files: int, cache: str = "", alone: bool = False, calls: int = -1
+    environment: Mapping[str, str], files: int, cache: str = "", alone: bool = False, seccomp: int = -1
 ) -> list[str]:
     """bubblewrap's command for a box with this whole environment, and `files` bytes to write in.
 
-    `cache` is the folder of compiled kernels; `alone` leaves tcemu out; `calls` is the descriptor with the system calls
-    that the box may not make.
+    `cache` is the folder of compiled kernels; `alone` leaves tcemu out; `seccomp` is the descriptor with the system
+    calls that the box may not make.
     """
     unshared = ["--unshare-all", "--unshare-user", "--disable-userns"] if os.geteuid() else [
         "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"
     ]  # fmt: skip
     sets = [part for name, value in environment.items() for part in ("--setenv", name, value)]
     kernels = bound(Path(cache)) if cache and not alone else []
-    refused = ["--seccomp", str(calls)] if calls >= 0 else []
+    refused = ["--seccomp", str(seccomp)] if seccomp >= 0 else []
     return [
         program(), *unshared, *refused, "--die-with-parent", "--new-session", "--hostname", "box", "--clearenv", *sets,
         # What is mounted later lies on top: Python, the package or the kernels may be below /tmp on this machine.

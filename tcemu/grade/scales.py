@@ -1,6 +1,8 @@
 """How much of the machine's memory and processor time a box uses, and a thread that watches the memory.
 
-Memory is weighed here only where the kernel does not: where there is no cgroup for the box.
+Memory is weighed here only where the kernel does not: where there is no cgroup for the box. A box is looked at five
+times a second, so its processes are found through the kernel's lists of children: psutil reads every process of the
+machine, which takes some ten times as long.
 """
 
 from __future__ import annotations

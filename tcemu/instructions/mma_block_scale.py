@@ -111,13 +111,13 @@ def execute(
         held = metadata_registers(instruction, operands[3])
         others["metadata"] = (held, held.shape[:-1])
         chosen = selector(instruction, operands[4])
-    picks = {}
-    for role, scales, pick in zip(("scale_a", "scale_b"), operands[-4::2], operands[-3::2], strict=True):
+    selectors = {}
+    for role, scales, ids in zip(("scale_a", "scale_b"), operands[-4::2], operands[-3::2], strict=True):
         array = _scale_registers(instruction, role, scales)
         others[role] = (array, array.shape[:-1])
-        picks[role] = byte_and_thread(instruction, role, pick)
+        selectors[role] = byte_and_thread(instruction, role, ids)
     if few is None:
-        places = tuple(_bytes(instruction, role, pick) for role, pick in picks.items())
+        places = tuple(_bytes(instruction, role, ids) for role, ids in selectors.items())
         choice = choice_of(instruction, chosen) if sparse else None
         few = FewWarps(operation, instruction.fragments, CHUNK, choice, places)
         if key is not None:
@@ -127,7 +127,7 @@ def execute(
         held = {role: np.ascontiguousarray(each) for role, each in parts.items()}
         if few.fill(d, *held.values()):
             return
-        scales = [_scales(instruction, role, held[role], picks[role]) for role in picks]
+        scales = [_scales(instruction, role, held[role], selectors[role]) for role in selectors]
         places = stored_places(instruction, held["metadata"], chosen, first) if sparse else None
         d[...] = _execute(instruction, operation, scales, held, places)
 
@@ -173,24 +173,24 @@ def _execute(
     return fragments["d"].write(d.reshape(-1, m * n))
 
 
-def _scales(instruction: Instruction, role: str, held: Array, pick: tuple[int, int]) -> Array:
+def _scales(instruction: Instruction, role: str, held: Array, ids: tuple[int, int]) -> Array:
     """Scales (warps, 16, s) of A, or (warps, s, 8) of B, from flat registers (warps, 32)."""
-    numbers = _numbers(instruction, role, pick)
+    numbers = _numbers(instruction, role, ids)
     return instruction.fragments[role].read(held, some=numbers.ravel()).reshape(-1, *numbers.shape)
 
 
-def _numbers(instruction: Instruction, role: str, pick: tuple[int, int]) -> Array:
+def _numbers(instruction: Instruction, role: str, ids: tuple[int, int]) -> Array:
     """The elements of a fragment that are the scales, (16, s) of A or (s, 8) of B."""
-    byte, thread = pick
+    byte, thread = ids
     shape, some = instruction.fragments[role].shape, slice(byte, byte + instruction.facts.scales)
     numbers = np.arange(prod(shape), dtype=np.int64).reshape(shape)[thread]
     return np.asarray(numbers[:, some] if role == "scale_a" else numbers[some])
 
 
-def _bytes(instruction: Instruction, role: str, pick: tuple[int, int]) -> Array:
+def _bytes(instruction: Instruction, role: str, ids: tuple[int, int]) -> Array:
     """The bytes of a warp's registers that hold them."""
     word, bit = instruction.fragments[role].places
-    return np.asarray((word * 4 + bit // 8).ravel()[_numbers(instruction, role, pick)])
+    return np.asarray((word * 4 + bit // 8).ravel()[_numbers(instruction, role, ids)])
 
 
 def _scale_registers(instruction: Instruction, role: str, scales: npt.ArrayLike) -> Array:

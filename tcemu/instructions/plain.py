@@ -76,5 +76,5 @@ def combined(*choices: Iterable[Part], facts: Facts = THREAD, hints: Hints | Non
 
 
 def one(ptx: str = OLDEST[0], since: str = OLDEST[1], facts: Facts = THREAD, **slots: str) -> Rows:
-    """A row whose slots have the words of a text each; if the text begins with a blank, the slot may be left out."""
+    """A row whose slots have the words of a string each; where that begins with a blank, the slot may be left out."""
     return Rows({slot: words.split(" ") for slot, words in slots.items()}, ptx, since, facts)

@@ -136,7 +136,7 @@ class Spelling:
         return word in self._homes
 
     def guess(self, text: str, *, similar: bool = True) -> Words:
-        """The words of a text that cannot be read, in the slots that they were probably meant for.
+        """The words of an opcode that cannot be read, in the slots that they were probably meant for.
 
         A shape and a type count even if no opcode has them. Other unknown words are replaced by the most similar word
         or, without `similar`, dropped.

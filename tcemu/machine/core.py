@@ -97,9 +97,9 @@ class Core:
         grid = self.grid
         return bool(grid.observers) and grid.hears(Touched)
 
-    def by(self, within: int = 1) -> By:
-        """The block, warp, active lanes and site of an operation that begins now, `within` calls of the machine."""
-        self.latest = where = self.at or site(within + 1)
+    def by(self) -> By:
+        """The block, warp, active lanes and site of an operation that begins now."""
+        self.latest = where = self.at or site()
         return _by(By, (self.block.number, self.index, self.bits, where))
 
     # ---------------------------------------------------------------------------------------- operations
@@ -145,7 +145,7 @@ class Core:
         grid.counts[instruction.opcode] += 1
         if self.split:
             self.sought = None
-        self.latest = where = self.at or site(4)  # begin, the instruction's function, execute, a method
+        self.latest = where = self.at or site()
         by = _by(By, (self.block.number, self.index, self.bits, where))
         if grid.observers:
             followed = grid.followed.get(instruction.opcode) or grid.follows(instruction)
@@ -161,7 +161,7 @@ class Core:
             self._idle, self._done = 0, self.strand.operations
         self._idle += 1
         if self._idle > _IDLE:
-            by = By(self.block.number, self.index, self.present, self.at or site(4))
+            by = By(self.block.number, self.index, self.present, self.at or site())
             self.wait(by, "lanes", 0, lambda: False, lambda: "an active lane, without which its loop does not end")
 
     def wait(
@@ -366,7 +366,7 @@ class Core:
     def touched(self, registers: Registers, writes: bool, which: tuple[int, ...], unwritten: tuple[int, ...]) -> None:
         """Report that the kernel reads or writes registers of this warp."""
         grid = self.grid
-        self.latest = where = self.at or site(3)  # this method, Registers.touch, and the method that calls it
+        self.latest = where = self.at or site()
         if grid.once and not unwritten:
             access, did = (registers.bank, where, writes), (which, self.bits)
             if grid.touched.get(access) == did:

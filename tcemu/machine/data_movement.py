@@ -144,9 +144,9 @@ def ld(instruction: Instruction) -> Act:
         if by is None:
             return core.blank(count, register)
         where = core.integers(instruction, "address", addresses)
-        usual = _usual(core, by, instruction, state, where, size)
-        if usual is not None:
-            memory, (units, extent, named) = usual
+        together = _by_all(core, by, instruction, state, where, size)
+        if together is not None:
+            memory, (units, extent, named) = together
             if core.grid.observers:
                 core.grid.tell(Accessed, by, instruction, state, False, where, size, extent, LANES, False, order)
             data = memory.read(units, size, kind)
@@ -164,7 +164,7 @@ def ld(instruction: Instruction) -> Act:
     return act
 
 
-def _usual(
+def _by_all(
     core: Core, by: By, instruction: Instruction, state: StateSpace, addresses: Array, size: int
 ) -> tuple[Bytes, Located] | None:
     """The memory that all lanes access, and what they find there; None if not all do, or `state` names no memory."""
@@ -222,9 +222,9 @@ def st(instruction: Instruction) -> Act:
             return
         where = core.integers(instruction, "address", addresses)
         written = patterns(core, values)
-        usual = _usual(core, by, instruction, state, where, size)
-        if usual is not None:
-            memory, (units, extent, _) = usual
+        together = _by_all(core, by, instruction, state, where, size)
+        if together is not None:
+            memory, (units, extent, _) = together
             if core.grid.observers:
                 details = where, size, extent, LANES, False, order, written.view(np.uint8)
                 core.grid.tell(Accessed, by, instruction, state, True, *details)

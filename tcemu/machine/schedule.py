@@ -82,7 +82,7 @@ class Schedule:
 
     @classmethod
     def parse(cls, text: object) -> Schedule:
-        """The schedule that a text describes. Raises LaunchError for any other text."""
+        """The schedule that a string describes. Raises LaunchError for any other string."""
         words = text.split() if isinstance(text, str) else []
         policy = next((each for each in _POLICIES if words[:1] == [each]), None)
         if policy is None:

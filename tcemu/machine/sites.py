@@ -39,18 +39,11 @@ _counting = Lock()
 _cache: dict[tuple[int, int], tuple[CodeType, Site]] = {}
 
 
-def site(within: int = 1) -> Site:
-    """The innermost line of a kernel that is being executed: not this package's, unless it is a room of kernels.
-
-    The `within` innermost calls before this one are the machine's in any case, so they need not be looked at.
-    """
-    frame = _getframe(within + 1)
-    code = frame.f_code
-    while _ours[code.co_filename]:
-        outer = frame.f_back
-        if outer is None:
-            break
-        frame, code = outer, outer.f_code
+def site() -> Site:
+    """The innermost line of a kernel that is being executed: not this package's, unless it is a room of kernels."""
+    frame = _getframe(1)
+    while _ours[(code := frame.f_code).co_filename] and (outer := frame.f_back) is not None:
+        frame = outer
     kept = _cache.get((id(code), frame.f_lasti))
     return kept[1] if kept is not None and kept[0] is code else _line(frame)
 
@@ -136,12 +129,12 @@ def _called(inner: Site, callers: tuple[Site, ...]) -> _Called:
     return kept[1]
 
 
-def called(by: By, within: int = 0, frame: FrameType | None = None) -> By:
+def called(by: By, frame: FrameType | None = None) -> By:
     """The same origin, whose line keeps its callers for a report that is made later, while another warp runs.
 
-    `within` and `frame` are as in `callers_of`.
+    `frame` is as in `callers_of`.
     """
-    callers = callers_of(by, within + 1, frame)
+    callers = callers_of(by, frame)
     if not callers or isinstance(by.site, FrontSite):
         return by
     block, warp, active, inner = by
@@ -157,11 +150,10 @@ def alone(inner: Site) -> bool:
     return isinstance(inner, FrontSite) or (inner.file, inner.function) in _launched
 
 
-def callers_of(by: By, within: int = 0, frame: FrameType | None = None) -> tuple[Site, ...]:
+def callers_of(by: By, frame: FrameType | None = None) -> tuple[Site, ...]:
     """The lines of the kernel that called the function of a line, innermost first; none if it is not running now.
 
-    The `within` innermost calls before this one belong to no kernel in any case, so they need not be looked at. Another
-    `frame` is that of a warp that waits.
+    `frame` is that of a warp that waits; without it, the warp is the one that runs.
     """
     inner, latest = by.site, _latest[0]
     if isinstance(inner, _KNOWING):
@@ -170,7 +162,7 @@ def callers_of(by: By, within: int = 0, frame: FrameType | None = None) -> tuple
         return inner.inlined
     if latest[0] is by:
         return latest[1]
-    callers = _kept_callers(inner, frame or _getframe(within + 1))
+    callers = _kept_callers(inner, frame or _getframe(1))
     _latest[0] = by, callers
     return callers
 

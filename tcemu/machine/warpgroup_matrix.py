@@ -159,8 +159,8 @@ def _checked_operands(
 ) -> tuple[Any, ...]:
     """What one warp gives: registers or arrays of d, a and e, one number of everything else. Raises OperandError."""
     d, a, b, *rest = operands
-    usual = type(d) is Registers and type(a) in _TILES and type(b) is Descriptor
-    if usual and _ONE.issuperset(map(type, rest)):
+    plain = type(d) is Registers and type(a) in _TILES and type(b) is Descriptor
+    if plain and _ONE.issuperset(map(type, rest)):
         return (d, a.bits if type(a) is Descriptor else a, b.bits, *rest)
     mine: list[Any] = [d if isinstance(d, Registers) else _adopted(core, instruction, d)]
     held = a.encode() if isinstance(a, Descriptor) else a if isinstance(a, Registers) else core.values(a)

@@ -9,7 +9,6 @@ import numpy as np
 from tcemu.machine.events import By, MbarrierArrived
 from tcemu.machine.sites import called
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
-from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.report import Earlier, Report, lanes_of, many
 
 if TYPE_CHECKING:
@@ -45,12 +44,12 @@ class Arrivals:
         if event.transaction >= 0 and self._clocks.rows[event.by.warp][here.column] < event.phase:
             self._check_known(event, here)
         if event.count and not event.transaction:
-            here.arrivals.append(called(event.by, EVENT))
+            here.arrivals.append(called(event.by))
         if event.count and here.announced:
             row = self._clocks.view(event.by.warp, event.by.active)
             here.announced = [(by, time) for by, time in here.announced if not _knows(row, by, time)]
         elif event.transaction > 0 and not event.count:
-            here.announced.append((called(event.by, EVENT), self._clocks.time[event.by.warp]))
+            here.announced.append((called(event.by), self._clocks.time[event.by.warp]))
 
     # ---------------------------------------------------------------------------------------- the phase is known
 

@@ -17,7 +17,6 @@ from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, joined, lanes_in
 from tcemu.sanitizer.cluster_barrier import ClusterBarriers
 from tcemu.sanitizer.mbarriers import Mbarriers
-from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.report import Report
 
 _MEET = "All blocks of the cluster must wait at barrier.cluster after the last access, before the first block exits."
@@ -89,7 +88,7 @@ class ClusterExits:
         here = self._mbarriers.live.get(copy.mbarrier)
         if copy.owner in (-1, copy.by.block) or here is None:
             return
-        columns, callers = np.array([here.column], np.int64), callers_of(copy.by, EVENT)
+        columns, callers = np.array([here.column], np.int64), callers_of(copy.by)
         self._add(copy.owner, Remote(copy.by, copy.opcode, columns, copy.phase, _AWAIT, callers))
         space, addresses, _ = copy.reads
         if space == "shared" and len(addresses):

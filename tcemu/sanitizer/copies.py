@@ -22,7 +22,7 @@ from tcemu.sanitizer.fences import strength
 from tcemu.sanitizer.groups import Groups
 from tcemu.sanitizer.mbarriers import Mbarriers
 from tcemu.sanitizer.naming import whole
-from tcemu.sanitizer.records import EVENT, Kind
+from tcemu.sanitizer.records import Kind
 from tcemu.sanitizer.report import Report
 from tcemu.sanitizer.shared import SharedMemory
 from tcemu.sanitizer.tiles import Box
@@ -181,7 +181,7 @@ class Copies:
             return
         column = self._out.join(by)
         record = self._records.agent(by, copy.instruction.opcode, Kind.BULK, column, self._groups["bulk"][warp])
-        self._leaving.setdefault(warp, []).append((copy, self._groups["bulk"][warp], callers_of(by, EVENT)))
+        self._leaving.setdefault(warp, []).append((copy, self._groups["bulk"][warp], callers_of(by)))
         cells = self._block.shadow.tile(addresses, size)
         self._shared.read_async(record, cells, whole([self._clocks.view(warp, by.active)]), ("bulk", warp))
 

@@ -21,7 +21,6 @@ from tcemu.sanitizer.global_shadow import ACCESSES, WRITES
 from tcemu.sanitizer.grid import GlobalAccess
 from tcemu.sanitizer.groups import Groups
 from tcemu.sanitizer.mbarriers import Mbarriers
-from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.report import Report
 from tcemu.sanitizer.spans import Runs, Span
 
@@ -93,7 +92,7 @@ class GlobalCopies:
         here = self._mbarriers.live.get(copy.mbarrier)
         if here is not None:
             access.column, access.clock = here.column, copy.phase
-            access.callers = callers_of(copy.by, EVENT)
+            access.callers = callers_of(copy.by)
             self._grid.loaded.renew(Span(access, _lane(copy.by), runs))
             self._latest = copy.by
 
@@ -107,7 +106,7 @@ class GlobalCopies:
         self._compare_shadow(access, runs, ACCESSES, own=not reduces)
         for spans in (self._grid.stored, self._grid.loaded):
             self._races.compare_spans(access, spans, runs.first, runs.end, None)
-        access.column, access.clock, access.callers = self._groups.join(by), copy.group, callers_of(by, EVENT)
+        access.column, access.clock, access.callers = self._groups.join(by), copy.group, callers_of(by)
         span = Span(access, _lane(by), runs, self._clocks.time[warp], unwaited=_UNWAITED)
         self._open.setdefault(warp, []).append(span)
         self._grid.stored.add(span)

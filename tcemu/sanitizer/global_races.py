@@ -21,7 +21,6 @@ from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
 from tcemu.sanitizer.fences import ACQUIRE, ALIKE, UNACQUIRED, WEAK, guessed, strength
 from tcemu.sanitizer.global_shadow import WRITES, GlobalShadow, Line
 from tcemu.sanitizer.grid import GlobalAccess, thread_of
-from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.report import Earlier, Report
 from tcemu.sanitizer.rules import Severity
 from tcemu.sanitizer.spans import NEVER_WAITED, Span, Spans
@@ -179,7 +178,7 @@ class GlobalRaces:
 
     def _line(self, by: By, instruction: Instruction, size: int, lanes: Array, latest: Line | None) -> Line:
         """The same; often it is the `latest` one."""
-        callers = callers_of(by, EVENT)
+        callers = callers_of(by)
         if (
             latest is not None
             and latest.callers == callers

@@ -21,7 +21,6 @@ from tcemu.machine.sites import callers_of
 from tcemu.sanitizer.clocks import FOREVER, Array, Clocks, joined
 from tcemu.sanitizer.fences import WEAK, Strength
 from tcemu.sanitizer.global_shadow import GlobalShadow, Line
-from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.spans import Spans
 
 #: Knowledge about blocks: by the number of a block here, a row of its clocks.
@@ -141,7 +140,7 @@ class Accesses:
         key = by.site, opcode, writes, by.active
         number = present[1].get(key)
         if number is None:
-            callers = self.kept(callers_of(by, EVENT)) if callers is None else callers
+            callers = self.kept(callers_of(by)) if callers is None else callers
             access = GlobalAccess(block, by, opcode, writes, strength, callers)
             number = present[1][key] = self._add(access, time)
         return number

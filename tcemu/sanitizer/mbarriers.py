@@ -31,7 +31,6 @@ from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, joined, lanes_in
 from tcemu.sanitizer.mbarrier_bytes import Bytes
 from tcemu.sanitizer.mbarrier_state import Mbarrier, Phase, Wait
-from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.report import Earlier, Report, lanes_of, many
 from tcemu.sanitizer.shared import SharedMemory
 
@@ -203,7 +202,7 @@ class Mbarriers:
                 self._block.in_vain[by.warp] = f"the arrival at {by.site} {why}"
             here.completed_by[event.phase] = by
         if event.transaction:
-            here.expect(event.phase, event.transaction, called(by, EVENT))
+            here.expect(event.phase, event.transaction, called(by))
 
     def _commit(self, event: Tcgen05Committed) -> None:
         """The arrival will say that the thread's products have ended, and so that what they waited for had.
@@ -233,12 +232,12 @@ class Mbarriers:
         here = self.used(by, event.address, "mbarrier.try_wait")
         if here is None:
             return
-        here.waits[by.warp] = Wait(event.phase, by.active, called(by, EVENT), self._clocks.time[by.warp])
+        here.waits[by.warp] = Wait(event.phase, by.active, called(by), self._clocks.time[by.warp])
         account, seen = here.phases.get(event.phase), self._clocks.reached(by.warp, by.active, here.column)
         if event.phase - seen >= 2:
             here.skipped.setdefault(by.warp, seen)
         if account and account.copy and seen > event.phase:
-            self._again = self._again or (called(by, EVENT), event.address, event.phase, account.copy)
+            self._again = self._again or (called(by), event.address, event.phase, account.copy)
         row = here.completed.get(event.phase, here.arrived).copy()
         if len(row) <= here.column:
             row = np.pad(row, (0, here.column + 1 - len(row)))
@@ -275,7 +274,7 @@ class Mbarriers:
             self._producers.add(copy.by.warp)
             account = here.phase(copy.phase)
             account.issued += copy.bytes
-            account.copy = account.copy or Earlier(called(copy.by, EVENT), copy.instruction.opcode)
+            account.copy = account.copy or Earlier(called(copy.by), copy.instruction.opcode)
             origin = copy.by.warp, copy.by.site
             if origin in account.origins:
                 account.again = Earlier(copy.by, copy.instruction.opcode)

@@ -42,8 +42,6 @@ class Kind(IntEnum):
 
 #: The origin of record 0, which stands for no access.
 NOBODY = By(-1, -1, 0, Site("", 0, ""))
-#: The least number of frames between the machine's report of an event and the lookup of the kernel's callers.
-EVENT = 7
 #: More marks than this may well be those of one record.
 _FEW = 64
 #: The number of rows for which ended records are remembered.
@@ -169,7 +167,7 @@ class Records:
         return number
 
     def _callers_of(self, by: By) -> tuple[Site, ...]:
-        callers = () if by is NOBODY else callers_of(by, EVENT)
+        callers = () if by is NOBODY else callers_of(by)
         return self._chains.setdefault(callers, callers) if callers else callers
 
     def together(self, one: int, other: int) -> bool:

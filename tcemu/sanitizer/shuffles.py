@@ -65,12 +65,12 @@ class Shuffles:
         return after
 
     def _report(self, event: Shuffled, lanes: tuple[int, ...], missing: Array) -> None:
-        by, direct = event.by, [lane for lane in lanes if missing[lane]]
-        if direct:
-            absent = tuple(sorted({int(event.sources[lane]) for lane in direct}))
-            does = "s" if len(direct) == 1 else ""
+        by, readers = event.by, [lane for lane in lanes if missing[lane]]
+        if readers:
+            absent = tuple(sorted({int(event.sources[lane]) for lane in readers}))
+            does = "s" if len(readers) == 1 else ""
             message = (
-                f"{many('lane', tuple(direct))} read{does} {many('lane', absent)}, which "
+                f"{many('lane', tuple(readers))} read{does} {many('lane', absent)}, which "
                 f"{'does' if len(absent) == 1 else 'do'} not execute {event.instruction.opcode}"
             )
         else:

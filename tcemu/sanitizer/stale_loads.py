@@ -22,7 +22,6 @@ from tcemu.sanitizer.block import Block, ForAccesses, Handlers
 from tcemu.sanitizer.clocks import THREAD, Array, lanes_in
 from tcemu.sanitizer.fences import ATOMIC, RELEASES
 from tcemu.sanitizer.grid import StrongWrite
-from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.report import Earlier, Report
 
 #: How many of the writes that have added to a value count.
@@ -81,7 +80,7 @@ class StaleLoads:
         releases, fences = event.order in RELEASES, self._block.fences
         published = self._clocks.view(by.warp, by.active) if releases else fences.handed_on(by.warp, by.active, "")
         number, mine, places = next(self._numbers), self._neighbour.number, event.addresses.copy()
-        this = StrongWrite(number, mine, called(by, EVENT), event.opcode, time, published, places, event.lanes)
+        this = StrongWrite(number, mine, called(by), event.opcode, time, published, places, event.lanes)
         for address in event.addresses.tolist():
             latest = written.get(address)
             if latest is None or not (atomic or latest[-1] is this):

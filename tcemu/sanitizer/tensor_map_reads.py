@@ -18,7 +18,6 @@ from tcemu.sanitizer.global_races import GlobalRaces, mask_of
 from tcemu.sanitizer.grid import GlobalAccess
 from tcemu.sanitizer.groups import Groups
 from tcemu.sanitizer.mbarriers import Mbarriers
-from tcemu.sanitizer.records import EVENT
 from tcemu.sanitizer.spans import Runs, Span
 
 _CAUSE = "the copy is pending and may read its map after the change"
@@ -61,7 +60,7 @@ class TensorMapReads:
             return
         access = GlobalAccess(self._neighbour.number, copy.by, f"{copy.opcode} (its tensor map)", False, WEAK)
         access.column, access.clock = self._end(copy)
-        access.callers = callers_of(copy.by, EVENT)
+        access.callers = callers_of(copy.by)
         span = Span(access, int(lanes_in(copy.by.active)[0]), Runs.of(np.array([place], np.int64), BYTES))
         self._grid.maps.renew(span)
         if copy.mbarrier >= 0:

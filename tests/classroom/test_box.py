@@ -46,7 +46,7 @@ def homes(request, tmp_path):
 def run(made, script):
     """The output of a Python script in a box, which is started as the hub does it."""
     calls = opened(NAMESPACES)
-    command = made.command(sys.executable, "-I", "-c", script, calls=calls)
+    command = made.command(sys.executable, "-I", "-c", script, seccomp=calls)
     done = subprocess.run(command, pass_fds=[calls], capture_output=True, text=True, timeout=1800, check=False)
     os.close(calls)
     return done.stdout.strip() or done.stderr.strip().splitlines()[-1]

@@ -131,9 +131,9 @@ def described(folder, **changed):
 
 
 @pytest.mark.parametrize(("changed", "says"), [
-    ({"issuer": None}, "must have a text for each of issuer, client_id, authorize_url, jwks_endpoint and teacher"),
+    ({"issuer": None}, "must have a string for each of issuer, client_id, authorize_url, jwks_endpoint and teacher"),
     ({"secret": "x"}, "and nothing else"),
-    ({"client_id": 7}, "must have a text for each"),
+    ({"client_id": 7}, "must have a string for each"),
     ({"jwks_endpoint": "lms/certs"}, "jwks_endpoint must be an address that begins with https://; got 'lms/certs'"),
     ({"teacher": "Ann Smith"}, "teacher must be a login name in small letters, as the site sends it"),
 ])  # fmt: skip

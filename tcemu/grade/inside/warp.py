@@ -143,7 +143,7 @@ class RemoteCore(Core):
         self._gone: list[int] = []
         self.fiber: greenlet
 
-    def by(self, within: int = 1) -> Any:
+    def by(self) -> Any:
         """Nothing: the outside knows which warp it is."""
 
     def execute(self, instruction: str | Instruction, *operands: Any, both: bool = False) -> Any:

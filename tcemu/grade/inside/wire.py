@@ -4,7 +4,7 @@
     header     = JSON: [value, [bytes of the first array, bytes of the second, ...]]
     body       = the arrays' bytes in C order, little-endian as every machine that runs the kernels is
 
-A value in JSON is null, a bool, a text or a number that JSON can hold; everything else is a list that begins with its
+A value in JSON is null, a bool, a string or a number that JSON can hold; everything else is a list that begins with its
 kind: ["tuple", ...], ["array", which, dtype, shape]. Decoding makes these values and nothing else: it imports nothing,
 calls nothing by a name from the message, and raises Malformed for any other text.
 """

@@ -52,7 +52,7 @@ def lateness(grade: Grade, submission: Submission | None, course: Manifest) -> L
 
 
 def time_of(text: str) -> datetime | None:
-    """The time in a text, if it says in which zone.
+    """The time in a string, if it says in which zone.
 
     >>> from tcemu.grade.output.lateness import time_of
     >>> time_of("2026-10-10 20:45:35.236513000 Z").isoformat(), time_of("2026-10-10 20:45 CET")
