@@ -58,7 +58,7 @@ class Deadlocks:
             if not self._late:
                 self._postponed.clear()  # this explains the other blocks of the cluster, too
             return
-        one, who = next(filter(_for_columns, event.waiting), event.waiting[0]), dict[str, list[int]]()
+        one, who = next(filter(_for_columns, event.waiting), event.waiting[0]), dict[str, list[Waiting]]()
         groups = Counter(each.by.warp for each in event.waiting)
         reasons = [
             f"warp {by.warp}, {many('lane', lanes_of(by.active))} at {by.site}: waiting for {each.what}"
@@ -67,8 +67,11 @@ class Deadlocks:
         ]
         for each in event.waiting:
             if groups[each.by.warp] == 1:
-                who.setdefault(each.what, []).append(each.by.warp)
-        reasons += [f"{many('warp', tuple(warps))}: waiting for {what}" for what, warps in who.items()]
+                who.setdefault(each.what, []).append(each)
+        reasons += [
+            f"{many('warp', tuple(each.by.warp for each in found))}{_elsewhere(found, one)}: waiting for {what}"
+            for what, found in who.items()
+        ]
         reasons += [event.full] if event.full else []
         remedy = _COLUMNS if _for_columns(one) else ""
         self._postponed.append(Report("deadlock", "; ".join(reasons), one.by, what=one.what, remedy=remedy))
@@ -240,3 +243,11 @@ class Deadlocks:
 
 def _for_columns(waiting: Waiting) -> bool:
     return waiting.kind == "columns"
+
+
+def _elsewhere(found: list[Waiting], one: Waiting) -> str:
+    """Where warps wait, if it is not where `one` does, whose line the report begins with."""
+    site = found[0].by.site
+    if site == one.by.site:
+        return ""
+    return f" at {site}" + "".join(f", called at {caller}" for caller in site.inlined[:1])

@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from quick import spread, turn
 
 from tcemu import cuda, tracebacks
 from tcemu.course import ladder
-from tcemu.course.ladder import judge, kept, picture, programs, table, timing
+from tcemu.course.ladder import judge, kept, meetings, picture, programs, table, timing
 from tcemu.course.lay_out import RECORD
 from tcemu.errors import CourseError
 from tcemu.gemm import twins
@@ -99,6 +100,14 @@ def kernel(warp, a, b, d):
         mma_pipeline.multiply(np.zeros((64, 64), np.float16), np.zeros((64, 64), np.float16))
 """
 
+#: Sizes that show these mistakes in less time than the check takes.
+SMALLER = {
+    **dict.fromkeys(("ldmatrix", "cp_async", "swizzle"), ((72, 136, 136),)),
+    **dict.fromkeys(("wgmma_tma", "warp_specialised"), ((72, 40, 328),)),
+    "cluster": ((200, 136, 328),),
+    "persistent": ((520, 300, 72),),
+}
+
 WRONG = [
     ("naive", "i in range(k)", "i in range(k - 1)", "are wrong; D[0][0] is"),
     ("naive", "with warp.only((row < m) & (column < n)):", "with warp.only(row < m):", "sanitizer reports"),
@@ -112,23 +121,85 @@ WRONG = [
     ("wmma", "c = warp.run(MMA, held_a, held_b, c)", "c = warp.run(MMA, held_a, held_b, warp.registers(8, fill=0))",
      "only the last 16 columns"),
     ("wmma", "range(0, k, 16)", "range(0, k - 16, 16)", "the last 16 columns of A and B are missing"),
-    ("ldmatrix", "        warp.bar_sync()  # all have read\n", "", "sanitizer reports"),
-    ("cp_async", "wait_group(STAGES - 2)", "wait_group(STAGES - 1)", "sanitizer reports"),
+    ("wmma", "TILE_N * x", "0 * x", "With m, n, k = 256, 128, 256, the kernel leaves 24,576 elements of D unwritten"),
+    ("ldmatrix", "        warp.bar_sync()  # all have copied\n", "", "ldmatrix-unsynced"),
+    ("ldmatrix", "        warp.bar_sync()  # all have read\n", "", "shared-race"),
+    ("ldmatrix", "[j % 2, j % 2 + 2]", "[j % 2 * 2, j % 2 * 2 + 1]",
+     "D[0][8] has A[0][0] times B[0][8], where it should have A[0][0] times B[8][0]."),
+    ("ldmatrix", "b, TILE_N * x, TILE_K", "b, 0, TILE_K", "D[0][128] has A[0][0] times B[0][0], where it should have"),
+    ("cp_async", "wait_group(STAGES - 2)", "wait_group(STAGES - 1)", "cp.async.wait_group 1 would cover it"),
+    ("cp_async", "warp.bar_sync()  # all threads'", "#", "ldmatrix-unsynced"),
+    ("cp_async", "        warp.cp_async_commit_group()  # an", "            warp.cp_async_commit_group()  # an",
+     "may leave its group pending"),
     ("swizzle", "unit ^ row % 8", "unit", "the goal is at most 8,000.\nWhere its warps spend their time"),
-    ("warp_specialised", "(turn + 1) % 2", "turn % 2", "deadlock"),
+    ("swizzle", "unit ^ row % 8", "unit ^ row", "shared-race"),
+    ("swizzle", "16 * (unit ^ row % 8)", "16 * unit ^ row % 8", "misaligned"),
+    ("swizzle", "warp.cp_async(to + place(i // 8, i % 8)", "warp.cp_async(to + 128 * (i // 8) + 16 * (i % 8)",
+     "D[0][1] has A[0][0] times B[1][8], where it should have A[0][0] times B[1][0]."),
+    ("wgmma_tma", "turn % 2", "0", "tma-unwaited"),
+    ("wgmma_tma", "    warp.wgmma_fence()\n", "", "wgmma-fence-first"),
+    ("wgmma_tma", "full(stage), STAGE_BYTES)", "full(stage), A_BYTES)", "16384 bytes, but its copies deliver 49152"),
+    ("wgmma_tma", "    warp.wgmma_wait_group(0)\n", "", "wgmma-wait-weak"),
+    ("wgmma_tma", "        warp.bar_sync()  # and so have all: it may be refilled\n", "", "overwritten-early"),
+    ("wgmma_tma", "tile + warp.warpgroup * 64 * 128", "tile",
+     "D[64][0] has A[0][0] times B[0][0], where it should have A[64][0]"),
+    ("wgmma_tma", "a.step(at), b.step(at)", "a.step(at // 2), b.step(at // 2)", "D[8][0] has 2 products, where"),
+    ("warp_specialised", "(turn + 1) % 2", "turn % 2", "warp 8 at my_gemm:39: waiting for the mbarrier"),
+    ("warp_specialised", "warp.only(warp.laneid == 0):\n        w", "warp.only(True):\n        w", "mbarrier-arrivals"),
     ("warp_specialised", '        warp.setmaxnreg("inc", 232)\n', "", "setmaxnreg"),
-    ("cluster", "    with warp.only(rank < CLUSTER):", "    with warp.only(rank < 1):", ""),
-    ("persistent", "    release(warp, (count - 1) % STAGES)\n    return count", "    return count", ""),
+    ("warp_specialised", '        warp.setmaxnreg("dec", 40)\n', "", "wait for 64 registers"),
+    ("warp_specialised", '"inc", 232', '"inc", 248', "have released registers, but not enough"),
+    ("warp_specialised", "        store(warp,", "        warp.bar_sync()\n        store(warp,", "exited-threads"),
+    ("cluster", "cta_mask=EVERYONE", "cta_mask=1", "expects 49152 bytes, but its copies deliver 16384"),
+    ("cluster", "STAGE_BYTES)  # the", "A_BYTES + 64 * 256)  # the", "32768 bytes, but its copies deliver 49152"),
+    ("cluster", "    with warp.only(rank < CLUSTER):", "    with warp.only(rank < 1):", "deadlock"),
+    ("cluster", "4 * CONSUMERS * CLUSTER", "4 * CONSUMERS", "overwritten-early"),
+    ("cluster", "    warp.barrier_cluster_wait()  # until", "    #", "All blocks of the cluster must wait"),
+    ("cluster", "_init()\n    warp.barrier_cluster_arrive()\n    warp.barrier_cluster_wait()\n",
+     "_init()\n    warp.bar_sync()\n", "mbarrier-init"),
+    ("cluster", "TILE_N * x + part)", "TILE_N * x)", "D[0][128] has A[0][0] times B[0][0], where it should have"),
+    ("persistent", "            c = warp.reg", "            count = 0\n            c = warp.reg", "tma-unwaited"),
+    ("persistent", "            y, x = place(", "            x, y = place(", "unwritten, the first D[256][0]"),
+    ("persistent", "warp.nctaid[0]", "1", "both write the same values"),
+    ("persistent", "    release(warp, (count - 1) % STAGES)\n    return count", "    return count", "deadlock"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "old", "new", "words"), WRONG)
+@pytest.mark.parametrize(("name", "old", "new", "words"), spread(WRONG, 2, turn(2)))
 def test_a_wrong_kernel_is_told_what_is_wrong(name, old, new, words, one_order):
-    source = RUNGS[name].source("py")
-    assert old in source
-    found = judge.judged(RUNGS[name], source.replace(old, new), seed=5)
+    rung = replace(RUNGS[name], shapes=SMALLER.get(name, RUNGS[name].shapes))
+    assert old in rung.source("py")
+    found = judge.judged(rung, rung.source("py").replace(old, new), seed=5)
     assert not found
     assert words in found.says
+
+
+@pytest.mark.parametrize(("given", "words"), [("", "it has 1, 1, 1"), ("__cluster_dims__(2, 1, 1)", "it has 2, 1, 1")])
+def test_clusters_are_asked_for_in_cuda(given, words):
+    needs_nvrtc()
+    text = RUNGS["cluster"].source("cu").replace("__cluster_dims__(1, CLUSTER, 1)", given)
+    found = judge.judged(RUNGS["cluster"], text)
+    assert found.says == f"The clusters of this rung need __cluster_dims__(1, 2, 1) before the kernel's name; {words}."
+
+
+def test_a_line_of_the_header_has_no_folder(one_order):
+    needs_nvrtc()
+    text = RUNGS["warp_specialised"].source("cu").replace("(turn + 1) % 2", "turn % 2")
+    assert "  at ladder.h:" in judge.judged(RUNGS["warp_specialised"], text).says
+
+
+@pytest.mark.parametrize(
+    ("multiply", "words"),
+    [
+        (lambda a, b: a @ b.T, "With k = 64 D is right"),
+        (lambda a, b: a[:, :1] @ b[:, :1].T, "D[1][0] lacks A[1][1] times B[0][1]."),
+        (lambda a, b: 2 * a @ b.T, "D[0][0] has 2 products, where it should have one, A[0][0] times B[0][0]."),
+        (lambda a, b: np.roll(a, 1, 0) @ b.T, "D[0][0] has A[71][7] times B[0][7], where it should have A[0][0]"),
+        (lambda a, b: None, ""),
+    ],
+)
+def test_which_elements_meet(multiply, words):
+    assert meetings.which(lambda a, b: multiply(a.astype(np.float32), b.astype(np.float32)), 72, 8).startswith(words)
 
 
 def test_the_rung_before_does_not_pass(one_order):

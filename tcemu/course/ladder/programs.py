@@ -29,8 +29,6 @@ _BOXES = (
 )
 #: Elements of a box's row: 128 bytes of f16.
 _DEPTH = 64
-#: Blocks of a persistent kernel while it is judged: one cluster, so that it must loop over tiles.
-_CLUSTERS = 1
 
 
 @dataclass
@@ -43,16 +41,31 @@ class Program:
     shape: tuple[int, ...]
     entered: set[str]
 
-    def run(self, rung: Rung, a: Array, b: Array, d: Array, *, watched: bool = False, **options: Any) -> Launch:
+    def misfit(self, rung: Rung) -> str:
+        """What of a kernel in CUDA C++ does not fit the rung's launch, in words; empty if nothing."""
+        if self.language == "py":
+            return ""
+        found = self.kernel.executable.function.directives.get("reqnctapercluster", (1, 1, 1))
+        wanted, has = (", ".join(map(str, each)) for each in ((*rung.cluster, 1), found))
+        if wanted == has:
+            return ""
+        if rung.cluster == (1, 1):
+            return f"this rung has no clusters, and the kernel has __cluster_dims__({has})"
+        return f"the clusters of this rung need __cluster_dims__({wanted}) before the kernel's name; it has {has}"
+
+    def run(
+        self, rung: Rung, a: Array, b: Array, d: Array, *, watched: bool = False, clusters: int = 1, **options: Any
+    ) -> Launch:
         """Launch the kernel for D = A B^T; `options` are those of tcemu.launch. Raises TcemuError, or what it raises.
 
+        A persistent kernel gets so many `clusters`, fewer than there are tiles, so that it must loop over them.
         With `watched`, which takes time, the functions of tcemu that a kernel in Python calls are noted.
         """
         tile_m, tile_n, threads, shared, *boxes = self.shape
         across, down = rung.cluster
         grid = -(-len(b) // (tile_n * across)) * across, -(-len(a) // (tile_m * down)) * down
         if rung.persistent:
-            grid = _CLUSTERS * across, down
+            grid = clusters * across, down
         if self.language == "py":
             cluster = None if rung.cluster == (1, 1) else rung.cluster
             kernel = Entered(self.entered).around(self.kernel) if watched else self.kernel

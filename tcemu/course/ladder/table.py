@@ -61,7 +61,7 @@ def _cycles(python: int, cuda: int) -> dict[str, int]:
 
 
 _SMALL, _LARGE = (256, 128, 256), (512, 256, 512)
-_AWKWARD = ((72, 40, 328),)
+_AWKWARD = ((72, 168, 200),)
 
 RUNGS = (
     Rung(
@@ -111,7 +111,7 @@ RUNGS = (
             ),
         ),
         ("mma.sync",),
-        ((72, 40, 38),), _SMALL, _cycles(12500, 7000), _cycles(11166, 6176),
+        ((72, 168, 38),), _SMALL, _cycles(12500, 7000), _cycles(11166, 6176),
     ),
     Rung(
         4, "ldmatrix", "Shared memory and ldmatrix",
@@ -123,11 +123,15 @@ RUNGS = (
         "Copy tiles to shared memory, then load fragments with ldmatrix. k is a multiple of 8: rows are whole units of "
         "16 bytes.",
         (
+            (
+                "A tile has 1,024 units of 16 bytes, and the block 256 threads: each thread copies four. In Python, "
+                "issue the four loads before the first store, since looking at a register waits for its load."
+            ),
             "Lanes 0-15 give rows 0-15 of the first unit along k, lanes 16-31 the same rows of the next unit.",
             "B comes as rows along k too, so ldmatrix needs no .trans; its registers 0 and 2 belong to columns 0-7.",
         ),
         ("ldmatrix", "mma.sync"),
-        _AWKWARD, _SMALL, _cycles(40000, 18000), _cycles(35920, 16040),
+        _AWKWARD, _SMALL, _cycles(40000, 18000), _cycles(28904, 16040),
     ),
     Rung(
         5, "cp_async", "Stages of cp.async",
@@ -153,7 +157,11 @@ RUNGS = (
         "each row: unit u of row r goes to u XOR r mod 8. It costs no memory, and hardly an instruction. CuTe calls it "
         "Swizzle<3,4,3> (of bytes), and TMA will do the same by itself.",
         "Change one line, the function `place`. Both the copies and ldmatrix must use it.",
-        ("Eight rows, one column of units: which function of row and unit gives eight different units?",),
+        (
+            "Eight rows, one column of units: which function of row and unit gives eight different units?",
+            "A row still begins at 128 * row, and its eight units stay in it: only their order changes.",
+            "Mind the precedence: in both languages, +, * and % bind more tightly than ^.",
+        ),
         ("cp.async", "ldmatrix", "mma.sync"),
         _AWKWARD, _SMALL, _cycles(8000, 8500), _cycles(6887, 7357),
     ),
@@ -165,11 +173,14 @@ RUNGS = (
         "swizzles the rows and fills what lies beyond the edges with zeros. An mbarrier counts the bytes; its phase "
         "completes when all have arrived. The structure is as with cp.async: stages, and a barrier in each step.",
         "Replace the copies by two boxes that thread 0 requests, the wait by an mbarrier for each stage, and the "
-        "products by four wgmma for each stage. The tile is now 128 x 256, for two warpgroups.",
+        "products by four wgmma for each stage. The tile is now 128 x 256, for two warpgroups. In Python, "
+        "`TensorMap.of(a, (64, 128), swizzle=128)` of `tcemu.machine.tensor_map` is A's map. In CUDA C++, the first "
+        "two parameters are `const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b`, and LAUNCH "
+        "ends with the rows of A's and of B's box.",
         (
             "The phase to wait for is the number of the round through the stages, modulo 2.",
             "wgmma.wait_group 1 after a commit: which group is complete then, and which stage has been read?",
-            "A step of 16 along k is 32 bytes in the descriptor's start address.",
+            "A step of 16 along k is 32 bytes in the descriptor's start address. Tiles begin at multiples of 1,024.",
         ),
         ("wgmma.mma_async", "cp.async.bulk.tensor"),
         ((200, 300, 392),), _LARGE, _cycles(21000, 21000), _cycles(19823, 19823),
@@ -196,7 +207,8 @@ RUNGS = (
         "then be refilled only when the consumers of both blocks have read it, so they arrive at the `empty` mbarriers "
         "of both. The timeline has no traffic of other SMs and sees only the price of the agreement; an H100 with 132 "
         "busy SMs sees the traffic that is saved.",
-        "Make clusters of two blocks down. Copy half of B's box in each block, to both; release a stage in both.",
+        "Make clusters of two blocks down. Copy half of B's box in each block, to both; release a stage in both. In "
+        "Python, the check launches clusters; in CUDA C++, write `__cluster_dims__(1, 2, 1)` before the kernel's name.",
         (
             "The bytes to expect stay the same: half of B's comes from the other block.",
             "`mapa` gives the address of the same mbarrier in another block: lanes 0 and 1 arrive at one each.",
@@ -215,11 +227,12 @@ RUNGS = (
         "Put a loop over tiles around `produce` and `consume`. The grid is fixed: blocks / 2 clusters across, 2 blocks "
         "down.",
         (
+            "The producer and the consumers take the same tiles in the same order: every nctaid.x-th from ctaid.x on.",
             "step % STAGES is no longer the stage: count the steps of all tiles.",
             "The last stage of a tile must be released too; before, the kernel ended there.",
         ),
         ("wgmma.mma_async", ".multicast::cluster", "setmaxnreg.inc", "setmaxnreg.dec"),
-        ((600, 500, 136),), _LARGE, _cycles(19500, 19500), _cycles(18718, 18694), cluster=(1, 2), persistent=True,
+        ((600, 500, 136),), _LARGE, _cycles(20000, 20000), _cycles(18718, 18694), cluster=(1, 2), persistent=True,
     ),
 )  # fmt: skip
 NAMES = tuple(each.name for each in RUNGS)

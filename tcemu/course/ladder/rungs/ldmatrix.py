@@ -16,13 +16,16 @@ def place(row, unit):
 
 def copy_tile(warp, to, matrix, first, column):
     rows, k = matrix.shape
+    loads = []
     for begin in range(0, TILE_M * 8, THREADS):
         i = begin + warp.threads
         row, x = first + i // 8, column + i % 8 * 8
-        held = warp.registers(4, fill=0)
         inside = (row < rows) & (x < k)
         with warp.only(inside):
-            held[inside] = warp.ld_global(matrix.at(row, x), "v4.b32")[inside]
+            loads.append((i, inside, warp.ld_global(matrix.at(row, x), "v4.b32")))
+    for i, inside, unit in loads:  # only now: to look at a register is to wait for its load
+        held = warp.registers(4, fill=0)
+        held[inside] = unit[inside]
         warp.st_shared(to + place(i // 8, i % 8), held, "v4.b32")
 
 
