@@ -90,7 +90,9 @@ class Use:
     @classmethod
     def of(cls, op: Op, area: Area, writes: bool) -> Use:
         """The use of an area."""
-        lanes, columns = mask_of(area.lanes.tobytes(), LANES), mask_of(area.columns.tobytes(), COLUMNS)
+        # where numpy's index type has 32 bits, lanes that were found by search have them too
+        numbers = (area.lanes, LANES), (area.columns, COLUMNS)
+        lanes, columns = (mask_of(each.astype(np.int64, copy=False).tobytes(), most) for each, most in numbers)
         return cls(op, area.block, writes, area.role, lanes, columns, area.bits)
 
     def meets(self, other: Use) -> bool:

@@ -10,7 +10,11 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from tcemu.machine.events import Area
+from tcemu.sanitizer.tensor_state import Use
 
 ROOT = Path(__file__).parents[2] / "tcemu"
 #: Rooms that never run there, and those whose code is written as learners write it.
@@ -73,3 +77,11 @@ def test_what_needs_a_process_is_refused_in_a_browser_by_a_sentence(monkeypatch)
     assert not cuda.available()
     monkeypatch.undo()
     toolkit.cache_clear()
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_cells_of_tensor_memory_are_the_same_ones_in_32_bits(kind):
+    """Lanes that numpy's search has found: read as 64 bits, half of them were missing, and so were reports."""
+    area = Area(0, np.arange(96, 128, dtype=kind), np.arange(16, dtype=kind))
+    used = Use.of(None, area, writes=True)
+    assert (used.lanes, used.columns) == ((1 << 32) - 1 << 96, (1 << 16) - 1)
