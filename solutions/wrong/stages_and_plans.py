@@ -25,6 +25,21 @@ def rounded_down(m, n, k, rows, columns):
     return 2 * k * (m * (n // columns) + n * (m // rows))
 
 
+def tile_turned(m, n, k, rows, columns):
+    """Blocks counted along the other side of the tile."""
+    return 2 * k * (m * -(-n // rows) + n * -(-m // columns))
+
+
+def everything(m, n, k, rows, columns):
+    """Both matrices for each block."""
+    return 2 * k * (m + n) * -(-m // rows) * -(-n // columns)
+
+
+def with_d(m, n, k, rows, columns):
+    """The result, too, in float32."""
+    return 2 * k * (m * -(-n // columns) + n * -(-m // rows)) + 4 * m * n
+
+
 def from_the_beginning(tile, step, steps, stages):
     """As if each tile had mbarriers of its own."""
     return step % stages, step // stages % 2, (step // stages + 1) % 2
@@ -78,6 +93,9 @@ WRONG = {
         (elements, "elements"),
         (whole_tiles, "that exist"),
         (rounded_down, "round"),
+        (tile_turned, "Rows and columns of the tile are swapped"),
+        (everything, "all of A and B for each block"),
+        (with_d, "D is not copied"),
     ],
     "stage_and_parities": [
         (from_the_beginning, "The ring and its mbarriers go on"),

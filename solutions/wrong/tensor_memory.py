@@ -8,6 +8,9 @@ def power(number):
 WRONG = {
     "columns_to_allocate": [
         (lambda n, accumulators: max(32, n * accumulators), "power of two"),
+        (lambda n, accumulators: n * accumulators, "power of two"),
+        (lambda n, accumulators: -(-n * accumulators // 32) * 32, "power of two"),
+        (lambda n, accumulators: max(32, power(n)) * accumulators, "Round once"),
         (lambda n, accumulators: power(n * accumulators), "At least 32"),
         (lambda n, accumulators: max(32, power(n)), "one accumulator"),
     ],
@@ -32,6 +35,7 @@ WRONG = {
     ],
     "blocks_that_fit": [
         (lambda n, accumulators: 512 // (n * accumulators), "power of two"),
+        (lambda n, accumulators: 512 // (-(-n * accumulators // 32) * 32), "power of two"),
         (lambda n, accumulators: 512 // max(32, power(n)), "one accumulator"),
         (lambda n, accumulators: 128 // max(32, power(n * accumulators)), "number of its lanes"),
     ],

@@ -75,6 +75,11 @@ def _operand_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
         "The numbers are truncated. cvt.rn rounds to nearest.",
         _packed(*(_cut(pair) for pair in (left[:, :2], left[:, 2:], right[:, :2], right[:, 2:]))),
     )
+    upper = [accumulator.view(np.uint32) for accumulator in (left, right)]
+    yield (
+        "You kept the upper half of each f32. That is a bf16, not an f16: convert, then pack.",
+        np.hstack([each[:, ::2] >> 16 | each[:, 1::2] & np.uint32(0xFFFF0000) for each in upper]),
+    )
     yield (
         "You paired elements of different rows: elements 0 and 1 are neighbours, 2 and 3 are 8 rows below.",
         _packed(left[:, ::2], left[:, 1::2], right[:, ::2], right[:, 1::2]),

@@ -98,6 +98,14 @@ EXERCISES = [
                     "An mbarrier's phase ends once for each use of its accumulator, not once for each tile.",
                     lambda tile, accumulators: (tile + 1 + 0 * accumulators) % 2,
                 ),
+                (
+                    "tile % accumulators says which accumulator it is. How often was it used before?",
+                    lambda tile, accumulators: (tile % accumulators + 1) % 2,
+                ),
+                (
+                    "You return the turn plus 1. A parity is that mod 2.",
+                    lambda tile, accumulators: tile // accumulators + 1,
+                ),
             ),
         ),
         minutes=8,
@@ -117,7 +125,7 @@ EXERCISES = [
         "`mbarrier.arrive.expect_tx` for a stage.",
         Function(
             {"columns": range(32, 257, 32)},
-            ("bytes",),
+            ("number of bytes",),
             lambda columns: 128 * (256 + columns),
             (
                 ("That is what one of the blocks copies.", lambda columns: 128 * (128 + columns // 2)),
@@ -127,6 +135,10 @@ EXERCISES = [
                 ),
                 ("That is a block alone: it has 128 rows, and all of B.", lambda columns: 128 * (128 + columns)),
                 ("You counted lines of 128 bytes.", lambda columns: 256 + columns),
+                (
+                    "You counted 128 elements of f16 in a row; a row of a stage has 128 bytes.",
+                    lambda columns: 2 * 128 * (256 + columns),
+                ),
             ),
         ),
         minutes=5,
@@ -152,6 +164,7 @@ EXERCISES = [
                     "tcgen05.alloc takes a power of two.",
                     lambda n, accumulators: np.maximum(32, n * accumulators + 4 + (n + 31) // 32),
                 ),
+                ("tcgen05.alloc takes a power of two.", lambda n, accumulators: n * accumulators + 4 + (n + 31) // 32),
                 (
                     "A column holds four scales of 32 rows, not of 128: they are repeated in all four quarters.",
                     lambda n, accumulators: _power(n * accumulators + 1 + (n + 127) // 128),

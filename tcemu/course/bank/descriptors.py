@@ -74,6 +74,16 @@ EXERCISES = [
                     ),
                     lambda start, rows: replace(_plain(start, rows), lbo=128),
                 ),
+                *(
+                    (
+                        (
+                            "You describe a tile whose rows are 128 contiguous bytes. Here a core matrix is contiguous: 8 "
+                            "rows of 16 bytes."
+                        ),
+                        lambda start, rows, lbo=lbo: replace(_plain(start, rows), lbo=lbo, sbo=1024),
+                    )
+                    for lbo in (16, 128)
+                ),
             ),
             wider=_cases(start=_STARTS, rows=range(8, 264, 8)),
         ),
@@ -96,6 +106,12 @@ EXERCISES = [
         Descriptors(
             _cases(start=(0, 1024, 65536), rows=(8, 64, 128)),
             _box,
+            (
+                (
+                    "SBO leads from one group of eight rows to the next; you gave the size of the whole box.",
+                    lambda start, rows: replace(_box(start, rows), sbo=128 * rows),
+                ),
+            ),
             ignored=("lbo",),
             wider=_cases(start=_STARTS, rows=range(8, 264, 8)),
         ),

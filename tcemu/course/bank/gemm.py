@@ -183,6 +183,11 @@ def _split(given: Given, parts: int = _SPLITS) -> list[Array]:
 def _split_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     one, two, three, four = parts = _split(given)
     yield "This is the product without splits.", matmul(given.A, given.B, instruction=MMA)
+    each_step = [matmul(given.A[:, k : k + 16], given.B[k : k + 16], instruction=MMA) for k in range(0, 256, 16)]
+    yield (
+        "Every step of 16 is a part of its own. Within a part, the D of a step is the C of the next.",
+        _added(each_step),
+    )
     for number, size in ((2, "a half"), (8, "an eighth")):
         yield f"There are {number} parts, each {size} of K. Four splits are four parts.", _added(_split(given, number))
     yield "The parts are added in reverse order.", _added(parts[::-1])

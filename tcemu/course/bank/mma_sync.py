@@ -104,6 +104,8 @@ def _d_as_a_mistakes(given: Given) -> Wrong:
         (bits[:, ::2] >> 16 | bits[:, 1::2] & 0xFFFF0000),
     )
     low = both.astype(np.float16).view(np.uint16).astype(np.uint32)
+    cut = low - (np.abs(both.astype(np.float16).astype(np.float32)) > np.abs(both))
+    yield "The numbers are truncated; round to the nearest.", (cut[:, ::2] | cut[:, 1::2] << 16).astype(np.uint32)
     yield (
         "You paired the same element of both tiles. The halves of a register are neighbours in a row: d0 and d1.",
         (low[:, :4] | low[:, 4:] << 16),

@@ -258,6 +258,7 @@ def _nibbles_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     yield "The sign is missing: the highest of the four bits.", sizes[patterns & 7]
     for says, others in (
         ("Patterns 0 and 1 are subnormal: 0 and 0.5. There is no implicit leading 1.", (0.5, 0.75, 1, 1.5, 2, 3, 4, 6)),
+        ("Pattern 1 is subnormal: 0.5. There is no implicit leading 1.", (0, 0.75, 1, 1.5, 2, 3, 4, 6)),
         ("e2m1 has neither infinity nor NaN: its last numbers are 4 and 6.", (0, 0.5, 1, 1.5, 2, 3, np.inf, np.nan)),
         ("The bias of e2m1 is 1, so that 0b0010 is 1.", (0, 0.25, 0.5, 0.75, 1, 1.5, 2, 3)),
     ):

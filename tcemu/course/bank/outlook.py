@@ -109,6 +109,7 @@ EXERCISES = [
                 ("Lane and column are swapped: the lane is in the upper half.", lambda lane, at: at << 16 | lane),
                 ("You counted cells, row by row; the lane has bits 31 to 16.", lambda lane, at: 512 * lane + at),
                 ("You counted bytes, but a column is one cell of 32 bits.", lambda lane, at: lane << 16 | 4 * at),
+                ("You counted bytes, row by row; the lane has bits 31 to 16.", lambda lane, at: 4 * (512 * lane + at)),
             ),
             wider={"lane": range(LANES), "column": range(512)},
         ),

@@ -112,6 +112,8 @@ def _wrong_quantisations(given: Given) -> Iterator[tuple[str, Array]]:
         (0, 127, "You used one scale for each column: each row has its own."),
     ):
         yield says, np.rint(x / _scale(x, axis, most)).astype(np.int64).astype(np.int8)
+    span = (x.max(axis=1, keepdims=True) - x.min(axis=1, keepdims=True)) / np.float32(255)
+    yield "You divided the range, largest minus smallest, by 255: that needs a zero point.", _quantised(x, span, -128)
     yield "You multiplied by the scale: the numbers are divided by it.", _quantised(x, 1 / right)
     yield "You rounded down: round to the nearest.", np.clip(np.floor(x / right), -128, 127).astype(np.int8)
     wrapped = np.rint(x / _scale(x, 1, 255)).astype(np.int64).astype(np.int8)

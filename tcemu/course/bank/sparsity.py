@@ -65,6 +65,11 @@ def _prune_mistakes(given: Given) -> Wrong:
         "You kept the largest half of the whole row. Each chunk of four keeps two.",
         (np.where(size >= np.sort(size)[-len(row) // 2], row, 0)),
     )
+    largest = np.argsort(-size, kind="stable")[: len(row) // 2]
+    yield (
+        "You kept the largest half of the whole row. Each chunk of four keeps two.",
+        np.where(np.isin(np.arange(len(row)), largest), row, np.float32(0)),
+    )
     yield "You pruned pairs, as for 4-bit elements: 2:4 is about single elements.", sparse.prune(row, "4:8")
     yield "You kept one of every two elements, which is what tf32 does.", sparse.prune(row, "1:2")
     yield (

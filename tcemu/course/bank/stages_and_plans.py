@@ -27,7 +27,7 @@ def _up(number: Array, unit: Array) -> Array:
 
 _COPIED_BYTES = Function(
     {"m": (64, 128, 200), "n": (64, 96, 256), "k": (64, 200), "rows": (64, 128), "columns": (32, 64, 128)},
-    ("bytes",),
+    ("number of bytes",),
     lambda m, n, k, rows, columns: 2 * k * (m * _up(n, columns) + n * _up(m, rows)),
     (
         ("You count elements. An f16 element has two bytes.",
@@ -40,6 +40,12 @@ _COPIED_BYTES = Function(
          lambda m, n, k, rows, columns: 2 * k * (m * (n // columns) + n * (m // rows))),
         ("You swapped the factors: A is copied once for each column of blocks, B once for each row of blocks.",
          lambda m, n, k, rows, columns: 2 * k * (m * _up(m, rows) + n * _up(n, columns))),
+        ("Rows and columns of the tile are swapped: columns of blocks are n / columns, rows of blocks m / rows.",
+         lambda m, n, k, rows, columns: 2 * k * (m * _up(n, rows) + n * _up(m, columns))),
+        ("You count all of A and B for each block. It copies the rows of A and the columns of B that its tile needs.",
+         lambda m, n, k, rows, columns: 2 * k * (m + n) * _up(m, rows) * _up(n, columns)),
+        ("D is not copied to shared memory: it stays in registers until it is stored.",
+         lambda m, n, k, rows, columns: 2 * k * (m * _up(n, columns) + n * _up(m, rows)) + 4 * m * n),
         ("B is missing.", lambda m, n, k, _, columns: 2 * k * m * _up(n, columns)),
     ),
     how="sizes with and without ragged edges",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,13 @@ def _held(shape: str, num: int) -> Any:
     return place
 
 
+#: Columns of somebody who rounds otherwise than up to a power of two.
+_NO_POWERS: tuple[Callable[[Array, Array], Array], ...] = (
+    lambda n, accumulators: n * accumulators,
+    lambda n, accumulators: np.maximum(32, n * accumulators),
+    lambda n, accumulators: -(-n * accumulators // 32) * 32,
+)
+
 _FRAGMENT = _held("16x256b", 4)
 _NARROW = _held("16x64b", 8)
 
@@ -50,7 +58,11 @@ EXERCISES = [
             ("number of columns",),
             _columns,
             (
-                ("tcgen05.alloc takes a power of two.", lambda n, accumulators: np.maximum(32, n * accumulators)),
+                *(("tcgen05.alloc takes a power of two, and at least 32 columns.", columns) for columns in _NO_POWERS),
+                (
+                    "Round once, at the end: the accumulators lie side by side in one allocation.",
+                    lambda n, accumulators: _columns(n, 1) * accumulators,
+                ),
                 (
                     "At least 32 columns are allocated, however few are needed.",
                     lambda n, accumulators: 1 << np.ceil(np.log2(n * accumulators)).astype(np.int64),
@@ -152,9 +164,12 @@ EXERCISES = [
             ("number of blocks",),
             _blocks,
             (
-                (
-                    "What is allocated is a power of two, which may be more than what is used.",
-                    lambda n, accumulators: 512 // (n * accumulators),
+                *(
+                    (
+                        "What is allocated is a power of two, which may be more than what is used.",
+                        lambda n, accumulators, columns=columns: 512 // columns(n, accumulators),
+                    )
+                    for columns in _NO_POWERS
                 ),
                 ("That is for one accumulator.", lambda n, accumulators: _blocks(n, 0 * accumulators + 1)),
                 (

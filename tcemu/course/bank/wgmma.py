@@ -296,6 +296,10 @@ EXERCISES = [
                     lambda start, row, column: swizzled(start + 64 * row + column, _LINE),
                 ),
                 (
+                    "The row is in bytes, but the column in elements: an f16 has two bytes.",
+                    lambda start, row, column: swizzled(start + _LINE * row + column, _LINE),
+                ),
+                (
                     (
                         "You swizzled the offset in the tile and then added the start. Add first: the swizzle uses the "
                         "bits of the address."

@@ -166,6 +166,12 @@ def _gemm_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
     right = _product(a, b)
     steps = [_product(a[:, k : k + 16], b[k : k + 16]) for k in (0, 16, 32)]
     yield "You loaded B as row-major: neighbours in the array are in one column of B.", _product(a, _by_tiles(b))
+    k, n = np.arange(48)[:, None], np.arange(64)
+    elsewhere = given.B_columns.reshape(-1)[48 * (k // 16 * 16 + n % 16) + n // 16 * 16 + k % 16]
+    yield (
+        "`b` is an array of columns: the tile of B at row k and column n begins at b.at(n, k).",
+        _product(a, elsewhere),
+    )
     yield "Only the first step along K is there: pass its result as C of the next.", steps[0]
     yield "Only the last step along K is there: pass the accumulator so far as C.", steps[2]
     tiles = right.reshape(2, 2, 16, 2, 2, 16)
