@@ -77,8 +77,8 @@ EXERCISES = [
                 *(
                     (
                         (
-                            "You describe a tile whose rows are 128 contiguous bytes. Here a core matrix is contiguous: 8 "
-                            "rows of 16 bytes."
+                            "You describe a tile whose rows are 128 contiguous bytes. Here a core matrix is "
+                            "contiguous: 8 rows of 16 bytes."
                         ),
                         lambda start, rows, lbo=lbo: replace(_plain(start, rows), lbo=lbo, sbo=1024),
                     )
