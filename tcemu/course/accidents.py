@@ -35,9 +35,9 @@ def about_array(got: Array, right: Array, axes: Sequence[str] = ()) -> str:
     wrong = _bits(got) != _bits(right)
     # A list's index says nothing, and the place of a single wrong element is known.
     named = "index" not in names and len(set(names)) == len(names) and wrong.sum() > 1
-    told = [where(dict(zip(names, got.shape, strict=True)), wrong)] if named else []
-    told.append(_elsewhere(got, right, wrong) or _values_wrong(got, right, wrong))
-    return " ".join(says for says in told if says)
+    facts = [where(dict(zip(names, got.shape, strict=True)), wrong)] if named else []
+    facts.append(_elsewhere(got, right, wrong) or _values_wrong(got, right, wrong))
+    return " ".join(says for says in facts if says)
 
 
 def accident(got: Array, right: Array, axes: Sequence[str] = ()) -> str:
@@ -171,8 +171,8 @@ def _elsewhere(got: Array, right: Array, wrong: Array) -> str:
 def _cut(values: Array, lost: int) -> Array:
     """Floats whose last bits are 0."""
     width = f"u{values.dtype.itemsize}"
-    found: Array = (values.view(width) >> lost << lost).view(values.dtype)
-    return found
+    truncated: Array = (values.view(width) >> lost << lost).view(values.dtype)
+    return truncated
 
 
 def _reversed_bits(values: Array) -> Array:

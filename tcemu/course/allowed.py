@@ -120,9 +120,9 @@ def _names_of(function: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
         return
     seen.add(id(code))
     cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
-    found = {name: cell.cell_contents for name, cell in cells if _is_filled(cell)}
-    found |= {name: function.__globals__[name] for name in _globals_of(code) if name in function.__globals__}
-    for name, value in found.items():
+    named = {name: cell.cell_contents for name, cell in cells if _is_filled(cell)}
+    named |= {name: function.__globals__[name] for name in _globals_of(code) if name in function.__globals__}
+    for name, value in named.items():
         yield name, value
         yield from _names_of(value, seen)
 
@@ -164,8 +164,10 @@ def _among(name: str, patterns: Iterable[str]) -> bool:
 @cache
 def _descriptions() -> tuple[str, ...]:
     """The functions behind DESCRIBES, as names: those of properties."""
-    found = (inspect.getattr_static(kind, name, None) for kind, names in DESCRIBES.items() for name in sorted(names))
-    functions = (getattr(each, "fget", getattr(each, "func", None)) for each in found)
+    attributes = (
+        inspect.getattr_static(kind, name, None) for kind, names in DESCRIBES.items() for name in sorted(names)
+    )
+    functions = (getattr(each, "fget", getattr(each, "func", None)) for each in attributes)
     return tuple(f"{each.__module__}.{each.__qualname__}" for each in functions if each is not None)
 
 
@@ -173,12 +175,12 @@ def _descriptions() -> tuple[str, ...]:
 def _patterns(public: str) -> tuple[str, ...]:
     """What a public name stands for. Raises TableError if there is none of this name."""
     try:
-        found = resolve_name(public)
+        named_object = resolve_name(public)
     except (ImportError, AttributeError, ValueError):
         raise TableError(f"{public} is not a name of tcemu") from None
-    if isinstance(found, ModuleType):
-        return (found.__name__,)
-    if isinstance(found, property):
-        found = found.fget
-    found = inspect.unwrap(getattr(found, "func", found))
-    return (f"{found.__module__}.{found.__qualname__}",)
+    if isinstance(named_object, ModuleType):
+        return (named_object.__name__,)
+    if isinstance(named_object, property):
+        named_object = named_object.fget
+    named_object = inspect.unwrap(getattr(named_object, "func", named_object))
+    return (f"{named_object.__module__}.{named_object.__qualname__}",)

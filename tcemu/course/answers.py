@@ -187,9 +187,9 @@ def wholes(result: Any, names: Sequence[str], title: str) -> tuple[int, ...]:
     else:
         parts = parts_of(result) or [result]
     if len(parts) == len(names):
-        found = [_whole(part) for part in parts]
-        if None not in found:
-            return tuple(part for part in found if part is not None)
+        whole = [_whole(part) for part in parts]
+        if None not in whole:
+            return tuple(part for part in whole if part is not None)
     count = _WORDS[len(names)] if len(names) < len(_WORDS) else str(len(names))
     numbers = f"{count} whole {'number' if len(names) == 1 else 'numbers'}"
     raise AnswerError(f"{title} returns {briefly(result)}. It should return {numbers}: {listing(names, 'and')}.")
@@ -263,10 +263,12 @@ def _converted(given: Array, wanted: np.dtype[Any], what: str, from_array: bool)
     if has == "other" or wants == "other":
         raise AnswerError(f"{what} must have elements of {wanted}; got {given.dtype}.")
     with np.errstate(all="ignore"):
-        found = given.astype(wanted)
+        converted = given.astype(wanted)
         # Python numbers are rounded as in an assignment to an array.
         rounds = wants == "float" and not from_array
-        same = rounds or bool(np.all((found.astype(given.dtype) == given) | (np.isnan(found) & np.isnan(given))))
+        same = rounds or bool(
+            np.all((converted.astype(given.dtype) == given) | (np.isnan(converted) & np.isnan(given)))
+        )
     if not same or (wants == "whole" and has == "whole" and not _fits(given, wanted)):
         limits = f", from {np.iinfo(wanted).min} to {np.iinfo(wanted).max}" if wanted.kind in "iu" else ""
         if not given.shape:
@@ -275,7 +277,7 @@ def _converted(given: Array, wanted: np.dtype[Any], what: str, from_array: bool)
         why = "rounding would change one" if has == wants == "float" else "one does not fit"
         why = "one is not a whole number" if has == "float" and wants == "whole" and not _all_whole(given) else why
         raise AnswerError(f"{what} must have elements of {wanted}{limits}; got {given.dtype}, and {why}.")
-    return found
+    return converted
 
 
 def _all_whole(given: Array) -> bool:

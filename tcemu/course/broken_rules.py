@@ -30,9 +30,9 @@ class _Folded:
         self._report = report
 
     def _repr_html_(self) -> str:
-        told, _, fix = str(self._report).partition("\n  fix: ")
+        report, _, fix = str(self._report).partition("\n  fix: ")
         hint = f"<details><summary>Hint: how to fix it</summary><p>{inline(fix)}</p></details>"
-        return f"<pre>{escape(told)}</pre>{hint}"
+        return f"<pre>{escape(report)}</pre>{hint}"
 
 
 @explained
@@ -71,12 +71,12 @@ def which_rule(
     reports = launch(kernel, args=tuple(args)).reports
     name = getattr(kernel.func if isinstance(kernel, partial) else kernel, "__name__", "this kernel")
     choices = {RULES[rule].title: rule for rule in among} | {NONE: ""}
-    found = reports[0].rule if reports else ""
-    if found not in choices.values():
-        raise OperandError(f"{name} breaks the rule {found}, which is not among {listing(map(repr, among))}")
+    broken = reports[0].rule if reports else ""
+    if broken not in choices.values():
+        raise OperandError(f"{name} breaks the rule {broken}, which is not among {listing(map(repr, among))}")
     return show.predict(
         f"Which rule does `{name}` break first?",
-        found,
+        broken,
         choices=choices,
         reveal=[*map(_Folded, reports[:1]), picture],
     )

@@ -88,7 +88,7 @@ def _onward(verdict: Verdict) -> Verdict:
     if place is None:
         return verdict
     links = tuple((text, Path(os.path.relpath(folder / path)).as_posix()) for text, path in place.links)
-    return replace(verdict, reached=place.told, links=links)
+    return replace(verdict, reached=place.reached, links=links)
 
 
 def judged(wanted: Exercise, answer: Any, seed: str = "") -> Verdict:

@@ -71,12 +71,12 @@ def cases(folder: Path) -> list[Case]:
     if not paths:
         raise CourseError(f"{folder / 'solutions'} has no notebooks")
     known, wrong = exercises(folder), wrong_answers(folder / "solutions")
-    found = [solution for path in paths for solution in solutions(path)]
-    unknown = [solution.name for solution in found if solution.name not in known]
+    solved = [solution for path in paths for solution in solutions(path)]
+    unknown = [solution.name for solution in solved if solution.name not in known]
     unknown += [name for name in wrong if name not in known]
     if unknown:
         raise CourseError(f"{folder / 'solutions'} solves {unknown[0]}, but there is no such exercise")
-    return [Case(known[solution.name], solution, wrong.get(solution.name, ())) for solution in found]
+    return [Case(known[solution.name], solution, wrong.get(solution.name, ())) for solution in solved]
 
 
 def problems(case: Case) -> Iterator[Problem]:
@@ -152,9 +152,9 @@ def _a_learner_has_a_variant(case: Case) -> Iterator[str]:
 
 
 def _nothing_gives_the_solution_away(case: Case) -> Iterator[str]:
-    told = "".join(" ".join((case.exercise.task, *case.exercise.hints)).split())
+    text = "".join(" ".join((case.exercise.task, *case.exercise.hints)).split())
     for piece in _pieces(case.solution.code):
-        if piece in told:
+        if piece in text:
             yield f"the task or a hint contains {piece}, which is in the solution"
 
 

@@ -110,20 +110,20 @@ class Manifest:
         shipped = source()
         if self.root == shipped / "notebooks":
             return {name: shipped / name for name in files(shipped)}
-        found = {f"notebooks/{MANIFEST}": self.root / MANIFEST}
-        found |= {(OWN / path.name).as_posix(): path for path in sorted((self.root / OWN).glob("*.py"))}
+        paths = {f"notebooks/{MANIFEST}": self.root / MANIFEST}
+        paths |= {(OWN / path.name).as_posix(): path for path in sorted((self.root / OWN).glob("*.py"))}
         for entry in self.notebooks:
             for place in ("notebooks", "exercises"):
                 path = self._find(place, entry.file)
                 if path is not None:
-                    found[f"{place}/{entry.file}"] = path
+                    paths[f"{place}/{entry.file}"] = path
                 elif place == "notebooks":
                     known = [name.removeprefix("notebooks/") for name in files(shipped) if name.endswith(".ipynb")]
                     near = nearest(entry.file, known)
                     meant = f"; did you mean {near[0]}?" if near else ""
                     raise CourseError(f"{self.root / MANIFEST}: {entry.file} is neither beside it nor in the installed "
                                       f"course{meant}")  # fmt: skip
-        return found
+        return paths
 
     def _find(self, place: str, name: str) -> Path | None:
         own = [self.root / place / name, *([self.root / name] if place == "notebooks" else [])]

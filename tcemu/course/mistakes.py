@@ -53,17 +53,17 @@ def diagnosis(got: npt.NDArray[Any], right: npt.NDArray[Any], mistakes: Iterable
     >>> diagnosis(np.array([1, 2, 3]), np.array([0, 1, 2]), mistakes)
     'You counted from 1.'
     """
-    found: dict[float, dict[str, None]] = {}
+    close: dict[float, dict[str, None]] = {}
     differs = _differ(got, right)
     for mistake in mistakes:
         if mistake.gives.shape == got.shape:
             concerned = differs | _differ(mistake.gives, right)
             part = float((~_differ(got, mistake.gives) & concerned).sum() / max(int(concerned.sum()), 1))
-            found.setdefault(part, {})[mistake.says] = None
-    best = max(found, default=0.0)
-    if best < most or not best or len(found[best]) > _ALTERNATIVES:
+            close.setdefault(part, {})[mistake.says] = None
+    best = max(close, default=0.0)
+    if best < most or not best or len(close[best]) > _ALTERNATIVES:
         return ""
-    says = " Or: ".join(found[best])
+    says = " Or: ".join(close[best])
     return says if best == 1 else f"{says} That explains {best:.0%} of what is wrong."
 
 

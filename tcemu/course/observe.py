@@ -54,7 +54,7 @@ def digits(arguments: Arguments) -> list[Digit]:
 
     Multiples of a number have digits above it. Other values are one digit.
     """
-    found = []
+    parts = []
     for name, held in arguments.items():
         values = range(held) if isinstance(held, int) else held
         size, unit = len(values), _unit(values)
@@ -64,8 +64,8 @@ def digits(arguments: Arguments) -> list[Digit]:
             low *= 2
         if low < size:
             own.append(Digit(name, low * max(unit, 1), size // low, size * max(unit, 1)))
-        found += own[::-1]
-    return found
+        parts += own[::-1]
+    return parts
 
 
 def _unit(values: Sequence[int]) -> int:
@@ -106,14 +106,14 @@ def about_map(arguments: Arguments, returns: Sequence[str], got: Array, right: A
             return f"You return {_and(returns)} in the wrong order."
     if exchanged := _arguments_exchanged(arguments, got, right):
         return exchanged
-    told = []
+    facts = []
     for part, name in enumerate(returns):
         if np.array_equal(got[:, part], right[:, part]):
-            told.append((True, f"The {name} is right.") if len(returns) > 1 else (True, ""))
+            facts.append((True, f"The {name} is right.") if len(returns) > 1 else (True, ""))
         else:
-            told.append((False, about_part(arguments, name, got[:, part], right[:, part])))
-    known = any(says for is_right, says in told if not is_right)
-    return " ".join(says for _, says in told if says) if known else ""
+            facts.append((False, about_part(arguments, name, got[:, part], right[:, part])))
+    known = any(says for is_right, says in facts if not is_right)
+    return " ".join(says for _, says in facts if says) if known else ""
 
 
 def _arguments_exchanged(arguments: Arguments, got: Array, right: Array) -> str:

@@ -43,7 +43,7 @@ class Count(NamedTuple):
     def __str__(self) -> str:
         return f"{self.solved} of {self.all}"
 
-    def told(self, one: str) -> str:
+    def words(self, one: str) -> str:
         """With the name of one of them, such as "task"; empty if there are none."""
         return f"{self.solved} of {counted(self.all, one)}" if self.all else ""
 
@@ -55,7 +55,7 @@ def tally(tasks: Count, exercises: Count) -> str:
     >>> tally(Count(1, 2), Count(0, 3))
     '1 of 2 tasks and 0 of 3 exercises solved'
     """
-    return f"{listing(filter(None, (tasks.told('task'), exercises.told('exercise'))), 'and') or 'nothing'} solved"
+    return f"{listing(filter(None, (tasks.words('task'), exercises.words('exercise'))), 'and') or 'nothing'} solved"
 
 
 @dataclass(frozen=True)
@@ -201,8 +201,8 @@ class Overview:
     def __str__(self) -> str:
         wide = max(len(step.entry.label) for step in self.steps)
         lines = [
-            f"{self._mark(step) or ' '} {step.entry.label:{wide}}  {_bar(step.tasks)} {step.tasks.told('task'):13}  "
-            f"{step.exercises.told('exercise'):18} {duration(step.minutes_left)}"
+            f"{self._mark(step) or ' '} {step.entry.label:{wide}}  {_bar(step.tasks)} {step.tasks.words('task'):13}  "
+            f"{step.exercises.words('exercise'):18} {duration(step.minutes_left)}"
             for step in self.steps
         ]
         return "\n".join([self.title, *lines, self.summary])
@@ -311,7 +311,7 @@ class Place:
     """Where a solved exercise has brought the learner, and where to go next."""
 
     #: What is solved in this notebook, and what comes next there; or the same for the whole course.
-    told: str
+    reached: str
     #: What to open next, as a text and a path in the course's folder; none while something is left in the notebook.
     links: tuple[tuple[str, str], ...] = ()
 
@@ -321,20 +321,20 @@ def place_of(name: str, folder: Path) -> Place | None:
 
     Raises CourseError for a damaged manifest or progress file.
     """
-    found = overview(folder)
-    step = next((step for step in found.steps if name in step.names), None)
+    course = overview(folder)
+    step = next((step for step in course.steps if name in step.names), None)
     if step is None:
         return None
     task = name in step.entry.tasks
     own, count = (step.entry.tasks, step.tasks) if task else (step.entry.exercises, step.exercises)
-    told = f"{count.told('task' if task else 'exercise')} of {step.entry.label} solved."
+    solved = f"{count.words('task' if task else 'exercise')} of {step.entry.label} solved."
     left = [each for each in own if each in step.open]
     if left:
         after = [each for each in left if own.index(each) > own.index(name)]
-        return Place(f"{told} Next: {(after or left)[0]}.")
-    further = (each for each in found.steps[found.steps.index(step) + 1 :] if each.tasks.left)
-    following = next(further, found.next)
+        return Place(f"{solved} Next: {(after or left)[0]}.")
+    further = (each for each in course.steps[course.steps.index(step) + 1 :] if each.tasks.left)
+    following = next(further, course.next)
     links = [(following.entry.label, f"notebooks/{following.entry.file}")] if following else []
     if task and step.exercises.left:
         links.append((f"{counted(step.exercises.left, 'exercise')} for practice", f"exercises/{step.entry.file}"))
-    return Place(told, tuple(links))
+    return Place(solved, tuple(links))

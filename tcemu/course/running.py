@@ -67,18 +67,18 @@ class Cell:
     @cached_property
     def makes(self) -> frozenset[str]:
         """Every name that is bound, or whose object changes: by an assignment, or a method call on its own line."""
-        found = {node.id for node in self._names() if isinstance(node.ctx, ast.Store)}
+        made = {node.id for node in self._names() if isinstance(node.ctx, ast.Store)}
         for node in self._nodes():
             match node:
                 case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.AsyncFunctionDef(name=name):
-                    found.add(name)
+                    made.add(name)
                 case ast.Import(names=names) | ast.ImportFrom(names=names):
-                    found |= {(each.asname or each.name).partition(".")[0] for each in names}
+                    made |= {(each.asname or each.name).partition(".")[0] for each in names}
                 case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store()):
-                    found |= _base(node)
+                    made |= _base(node)
                 case ast.Expr(value=ast.Call(func=ast.Attribute() as method)):
-                    found |= _base(method)
-        return frozenset(found)
+                    made |= _base(method)
+        return frozenset(made)
 
     def _nodes(self) -> Iterator[ast.AST]:
         return ast.walk(self.tree) if self.tree else iter(())
@@ -195,7 +195,7 @@ def results(path: Path, left_out: Mapping[str, str] = {}) -> Iterator[Result]:
         for cell in needed([cell for cell in cells(path) if cell.id not in left_out], given=_given(path)):
             _report(cell.id)
             with verdicts_of(progress.learner()) as verdicts:
-                told = _run(cell, f"{path}#{cell.id}", runner)
+                trouble_here = _run(cell, f"{path}#{cell.id}", runner)
             seen = {verdict.exercise.name for verdict in verdicts}
             for verdict in verdicts:
                 wanted = verdict.exercise
@@ -205,8 +205,8 @@ def results(path: Path, left_out: Mapping[str, str] = {}) -> Iterator[Result]:
                 )  # fmt: skip
             for name in cell.checks:
                 if name not in seen:
-                    yield Result(name, "failed", trouble or told or _UNREACHED)
-            trouble = trouble or told
+                    yield Result(name, "failed", trouble or trouble_here or _UNREACHED)
+            trouble = trouble or trouble_here
 
 
 def _with_note(verdict: Verdict, skipped: Sequence[str]) -> str:
@@ -240,20 +240,20 @@ def results_of(path: Path, limit: float = LIMIT, untouched: Container[str] = ())
     """
     every = cells(path)
     names = [name for cell in every for name in cell.checks]
-    found = {name: Result(name, "open", DOTS) for name in names if name in untouched}
-    left_out = {cell.id: "" for cell in every if cell.checks and all(name in found for name in cell.checks)}
+    known = {name: Result(name, "open", DOTS) for name in names if name in untouched}
+    left_out = {cell.id: "" for cell in every if cell.checks and all(name in known for name in cell.checks)}
     stopped: dict[str, str] = {}
-    while any(name not in found for name in names):
+    while any(name not in known for name in names):
         new, where, trouble = _ask(path, stopped | left_out, limit)
-        found |= {result.name: result for result in new if result.name not in untouched}
+        known |= {result.name: result for result in new if result.name not in untouched}
         if not where or where in stopped or len(stopped) == _STOPPED:
-            found |= {name: Result(name, "failed", trouble or _UNREACHED) for name in names if name not in found}
+            known |= {name: Result(name, "failed", trouble or _UNREACHED) for name in names if name not in known}
         stopped[where] = trouble
-        found |= {
+        known |= {
             name: Result(name, "failed", trouble)
-            for cell in every for name in cell.checks if cell.id == where and name not in found
+            for cell in every for name in cell.checks if cell.id == where and name not in known
         }  # fmt: skip
-    return [found[name] for name in dict.fromkeys(names)]
+    return [known[name] for name in dict.fromkeys(names)]
 
 
 def _ask(path: Path, left_out: Mapping[str, str], limit: float) -> tuple[list[Result], str, str]:
@@ -275,15 +275,15 @@ def _ask(path: Path, left_out: Mapping[str, str], limit: float) -> tuple[list[Re
 
 def _printed(output: bytes) -> tuple[list[Result], str]:
     """The results that a process has printed, and the cell that it ran last."""
-    found, last = [], ""
+    printed, last = [], ""
     for line in output.decode(errors="replace").split("\n"):
         if line.startswith(_MARK):
             held = json.loads(line.removeprefix(_MARK))
             if isinstance(held, str):
                 last = held
             else:
-                found.append(Result(**held))
-    return found, last
+                printed.append(Result(**held))
+    return printed, last
 
 
 #: Begins a line with a result or with the id of the cell that runs next, and no line of a learner's.

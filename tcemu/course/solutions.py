@@ -64,10 +64,10 @@ class Solution:
         with chdir(self.path.parent), verdicts_of(seed) as verdicts:
             for number, source in enumerate((*self.setup, self.code if code is None else code, self.asked)):
                 execute(source, f"{self.path}#{self.name}-{number}", namespace)
-        found = [verdict for verdict in verdicts if verdict.exercise.name == self.name]
-        if len(found) != 1:
-            raise CourseError(f"{self.path}: {self.name} must be checked once, not {len(found)} times")
-        return found[0]
+        answered = [verdict for verdict in verdicts if verdict.exercise.name == self.name]
+        if len(answered) != 1:
+            raise CourseError(f"{self.path}: {self.name} must be checked once, not {len(answered)} times")
+        return answered[0]
 
 
 def execute(source: str, file: str, namespace: dict[str, Any]) -> None:
@@ -140,13 +140,13 @@ class Wrong:
 
 def wrong_answers(folder: Path) -> Mapping[str, Sequence[Wrong]]:
     """The wrong answers in `folder`/wrong/*.py, by exercise. Raises CourseError if two files have the same exercise."""
-    found: dict[str, Sequence[Wrong]] = {}
+    wrong: dict[str, Sequence[Wrong]] = {}
     for path in sorted((folder / "wrong").glob("*.py")):
         for name, answers in runpy.run_path(str(path))["WRONG"].items():
-            if name in found:
+            if name in wrong:
                 raise CourseError(f"{path}: another file has wrong answers of {name}")
-            found[name] = [Wrong(name, answer, words) for answer, words in answers]
-    return found
+            wrong[name] = [Wrong(name, answer, words) for answer, words in answers]
+    return wrong
 
 
 def taught(verdict: Verdict, words: str) -> bool:

@@ -43,13 +43,13 @@ def exercises(folder: Path | None = None) -> Mapping[str, Exercise]:
 
 @cache
 def _rows(own: Path | None) -> Mapping[str, Exercise]:
-    found: dict[str, Exercise] = {}
+    rows: dict[str, Exercise] = {}
     for module in (*_modules(), *(_own_modules(own) if own else ())):
         for row in module.EXERCISES:
-            if row.name in found:
+            if row.name in rows:
                 raise TableError(f"two exercises are called {row.name}")
-            found[row.name] = row
-    return MappingProxyType(found)
+            rows[row.name] = row
+    return MappingProxyType(rows)
 
 
 def _modules() -> Iterator[ModuleType]:

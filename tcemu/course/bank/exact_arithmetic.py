@@ -120,11 +120,11 @@ def _fp8_two_ways(evidence: Mapping[str, Array], given: Given) -> str:
 
 
 def _fp8(opcode: str, a: Array, b: Array) -> float:
-    found = parse(opcode)
-    left = np.zeros((found.shape.m, 32), found.types["a"].dtype)
-    right = np.zeros((32, found.shape.n), found.types["b"].dtype)
+    instruction = parse(opcode)
+    left = np.zeros((instruction.shape.m, 32), instruction.types["a"].dtype)
+    right = np.zeros((32, instruction.shape.n), instruction.types["b"].dtype)
     left[0], right[:, 0] = a, b
-    return float(matmul(left, right, instruction=found)[0, 0])
+    return float(matmul(left, right, instruction=instruction)[0, 0])
 
 
 # ---------------------------------------------------------------------------------------------- an order of k

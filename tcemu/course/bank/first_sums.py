@@ -37,8 +37,8 @@ def _survives(power: Array) -> Array:
     a[..., 0], a[..., 1], b[..., 0], b[..., 1] = 2.0**p, -(2.0**p), 2.0**p, 2.0**p
     a[..., 2], b[..., 2] = 2.0 ** (n // 2), 2.0 ** (n - n // 2)
     sums = _sums(a.reshape(-1, 16), b.reshape(-1, 16), np.zeros(n.size, np.float32)).reshape(n.shape)
-    found: Array = np.where(sums != 0, n, n.max()).min(axis=1)
-    return found
+    smallest: Array = np.where(sums != 0, n, n.max()).min(axis=1)
+    return smallest
 
 
 _SURVIVOR = Function(
@@ -78,8 +78,8 @@ def _sums(a: Array, b: Array, c: Array, **changes: Any) -> Array:
     if not isinstance(model, FusedSums):
         raise TypeError(model)
     rows, columns, addends = a.view(np.uint16)[:, None], b.view(np.uint16)[..., None], c.view(np.uint32)
-    found = compute(replace(operation, model=replace(model, **changes)), rows, columns, addends[:, None, None])
-    return np.ascontiguousarray(found).reshape(-1).astype(np.uint32).view(np.float32)
+    patterns = compute(replace(operation, model=replace(model, **changes)), rows, columns, addends[:, None, None])
+    return np.ascontiguousarray(patterns).reshape(-1).astype(np.uint32).view(np.float32)
 
 
 def _by_factors(x: float, y: float) -> int:

@@ -116,8 +116,8 @@ def _by_hand(given: Given) -> np.float32:
     a, b = np.zeros((16, 16), np.float16), np.zeros((16, 8), np.float16)
     c = np.zeros((16, 8), np.float32)
     a[0, : len(given.a)], b[: len(given.b), 0], c[0, 0] = given.a, given.b, given.c
-    found: np.float32 = matmul(a, b, c, instruction=F16)[0, 0]
-    return found
+    total: np.float32 = matmul(a, b, c, instruction=F16)[0, 0]
+    return total
 
 
 def _draw_by_hand(rng: np.random.Generator) -> Mapping[str, Any]:
@@ -194,7 +194,7 @@ def _wrong_chains(given: Given) -> Iterable[tuple[str, Array]]:
         "This is float32 arithmetic, one addition after the other.": [_one_after_the_other(*case) for case in cases],
         "This is the exact sum, rounded once.": [_exact(*case) for case in cases],
     }
-    return ((says, np.array(found, np.float32)) for says, found in wrong.items())
+    return ((says, np.array(sums, np.float32)) for says, sums in wrong.items())
 
 
 EXERCISES = [

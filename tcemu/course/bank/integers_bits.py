@@ -70,8 +70,8 @@ def _nibbles(registers: Array) -> Array:
 
 def _bytes(numbers: Array) -> Array:
     """Four numbers as the bytes of a register."""
-    found: Array = np.ascontiguousarray(numbers.astype(np.int8)).view(np.uint32).reshape(-1)
-    return found
+    registers: Array = np.ascontiguousarray(numbers.astype(np.int8)).view(np.uint32).reshape(-1)
+    return registers
 
 
 def _evens_and_odds(numbers: Array) -> Array:

@@ -24,9 +24,9 @@ MANUAL, WARPGROUP = "9.7.14.5.14", "9.7.15.5.2"
 
 
 def _draw_fp8(rng: np.random.Generator) -> Mapping[str, Any]:
-    found = parse(WGMMA)
+    instruction = parse(WGMMA)
     a, b = rng.uniform(0, 2, (64, 512)), rng.uniform(0, 2, (512, 8))
-    return {"A": a.astype(found.types["a"].dtype), "B": b.astype(found.types["b"].dtype)}
+    return {"A": a.astype(instruction.types["a"].dtype), "B": b.astype(instruction.types["b"].dtype)}
 
 
 def _promoted(given: Given, every: int = 128, instruction: str = WGMMA) -> Array:
@@ -68,8 +68,8 @@ def _draw_products(rng: np.random.Generator) -> Mapping[str, Any]:
 
 
 def _tf32(numbers: Array, rounding: str = "rna") -> Array:
-    found: Array = lookup("tf32").encode(numbers, rounding=rounding).view(np.float32)
-    return found
+    rounded: Array = lookup("tf32").encode(numbers, rounding=rounding).view(np.float32)
+    return rounded
 
 
 def _three(given: Given, order: str = "lh hl hh", first: str = "rna", second: str = "rna") -> Array:

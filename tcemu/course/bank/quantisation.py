@@ -83,13 +83,13 @@ def _draw_rows(rng: np.random.Generator) -> Mapping[str, Any]:
 
 
 def _quantised(numbers: Array, scale: Array, least: int = -127) -> Array:
-    found: Array = np.clip(np.rint(numbers / scale), least, 127).astype(np.int8)
-    return found
+    quantised: Array = np.clip(np.rint(numbers / scale), least, 127).astype(np.int8)
+    return quantised
 
 
 def _scale(numbers: Array, axis: int | None = 1, most: float = 127) -> Array:
-    found: Array = np.abs(numbers).max(axis=axis, keepdims=True) / np.float32(most)
-    return found
+    scale: Array = np.abs(numbers).max(axis=axis, keepdims=True) / np.float32(most)
+    return scale
 
 
 def _wrong_quantisations(given: Given) -> Iterator[tuple[str, Array]]:
@@ -143,13 +143,13 @@ def _layer_arguments(given: Given) -> Mapping[str, Any]:
 
 def _products(given: Given, x: Array | None = None, w: Array | None = None) -> Array:
     left, right = given.x if x is None else x, given.w if w is None else w
-    found: Array = left.astype(np.int64) @ right.astype(np.int64).T
-    return found
+    products: Array = left.astype(np.int64) @ right.astype(np.int64).T
+    return products
 
 
 def _scaled(sums: Array, given: Given) -> Array:
-    found: Array = sums.astype(np.float32) * given.scale_x[:, None] * given.scale_w
-    return found
+    scaled: Array = sums.astype(np.float32) * given.scale_x[:, None] * given.scale_w
+    return scaled
 
 
 def _layer(given: Given) -> Array:

@@ -27,13 +27,13 @@ def _draw_bits(rng: np.random.Generator) -> Mapping[str, Any]:
 
 
 def _words(bits: Array) -> Array:
-    found: Array = np.packbits(bits.astype(np.uint8), axis=1, bitorder="little").view(np.uint32)
-    return found
+    words: Array = np.packbits(bits.astype(np.uint8), axis=1, bitorder="little").view(np.uint32)
+    return words
 
 
 def _bits_of(words: Array) -> Array:
-    found: Array = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little").astype(np.int64)
-    return found
+    bits: Array = np.unpackbits(words.view(np.uint8), axis=1, bitorder="little").astype(np.int64)
+    return bits
 
 
 def _binary_arguments(given: Given) -> Mapping[str, Any]:
@@ -46,8 +46,8 @@ def _differing(given: Given) -> Array:
 
 
 def _binary(given: Given) -> Array:
-    found: Array = (given.bits - 2 * _differing(given)).astype(np.int32)
-    return found
+    dots: Array = (given.bits - 2 * _differing(given)).astype(np.int32)
+    return dots
 
 
 def _wrong_binaries(given: Given) -> Iterator[tuple[str, Array]]:
@@ -66,7 +66,7 @@ def _wrong_binaries(given: Given) -> Iterator[tuple[str, Array]]:
             np.concatenate([(given.bits - 2 * differ)[:8]] * 2)
         ),
     }
-    yield from ((says, found.astype(np.int32)) for says, found in wrong.items())
+    yield from ((says, dots.astype(np.int32)) for says, dots in wrong.items())
 
 
 def _popc_mistakes() -> tuple[tuple[str, Any], ...]:

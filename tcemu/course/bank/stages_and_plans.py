@@ -130,10 +130,10 @@ class _Schedule:
             return Finding(False, says, "That is stages times the tile's bytes: use fewer stages, or a smaller tile.")
         cycles, busy = _cycles(plan)
         scores = {"cycles": round(cycles)}
-        told = f"The tensor cores are busy for {busy:.0%} of {cycles:,.0f} cycles"
+        measured = f"The tensor cores are busy for {busy:.0%} of {cycles:,.0f} cycles"
         if busy >= self.busy:
-            return Finding(True, f"{told}.", share=1.0, scores=scores)
-        says = f"{told}; at least {self.busy:.0%} are needed."
+            return Finding(True, f"{measured}.", share=1.0, scores=scores)
+        says = f"{measured}; at least {self.busy:.0%} are needed."
         return Finding(False, says, _slow(plan, busy, self.shared), scores=scores)
 
 
@@ -151,16 +151,16 @@ _BETTER = 0.02
 
 def _slow(plan: Plan, busy: float, shared: int) -> str:
     """What holds a plan back: the change by one step that helps most, by the timeline of the changed plan."""
-    found = {}
+    busiest = {}
     for (columns, stages, groups), says in _HELPS.items():
         width, depth, waiting = int(plan.columns * 2.0**columns), plan.stages + stages, plan.in_flight + groups
         if not (8 <= width <= 256 and 0 <= waiting < depth):
             continue
         other = replace(plan, columns=width, stages=depth, in_flight=waiting)
         if other.shared <= shared:
-            found[says] = _cycles(other)[1]
-    best = max(found, key=lambda says: found[says], default="")
-    return best if best and found[best] > busy + _BETTER else ""
+            busiest[says] = _cycles(other)[1]
+    best = max(busiest, key=lambda says: busiest[says], default="")
+    return best if best and busiest[best] > busy + _BETTER else ""
 
 
 @cache

@@ -69,13 +69,13 @@ def _only_split_is_exact(arrays: Mapping[str, Array], given: Given) -> str:
         return f"Product {int(np.argmin(products))} is negative, but none may be."
     exact = float(products.sum())  # exact: products of f16 are multiples of 2^-48, and the judge compares f32
     chain, parts = (float(multiply(Recipe(_F16, splits=n), a, b)[0, 0]) for n in (1, given.splits))
-    told = f"The exact sum is {exact:.10g}; one chain gives {chain:.10g}, {given.splits} parts give {parts:.10g}."
+    sums = f"The exact sum is {exact:.10g}; one chain gives {chain:.10g}, {given.splits} parts give {parts:.10g}."
     if chain == parts == exact:
-        return f"{told} Nothing is lost: a sum has to grow beyond the 24 bits that a float32 has."
+        return f"{sums} Nothing is lost: a sum has to grow beyond the 24 bits that a float32 has."
     if chain == parts:
-        return f"{told} The parts lose as much: put the small products and the large one into different parts."
+        return f"{sums} The parts lose as much: put the small products and the large one into different parts."
     if parts != exact:
-        return f"{told} They differ, but the parts are not exact: is a sum too long for a float32?"
+        return f"{sums} They differ, but the parts are not exact: is a sum too long for a float32?"
     return ""
 
 

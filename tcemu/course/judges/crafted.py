@@ -61,7 +61,7 @@ class Crafted:
 def _parts(answer: Any, names: Sequence[str]) -> Sequence[Any]:
     if len(names) == 1:
         return [answer]
-    found = list(parts_of(answer))
-    if len(found) != len(names):
+    parts = list(parts_of(answer))
+    if len(parts) != len(names):
         raise AnswerError(f"The answer has {len(names)} parts: {', '.join(names)}.")
-    return found
+    return parts

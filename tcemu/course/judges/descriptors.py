@@ -64,8 +64,8 @@ class Descriptors:
         names = list(self.cases[0])
         learner = function(answer, names)
         results = all_called(learner, names, (list(case.values()) for case in self.cases))
-        found = [_bits(result, case) for result, case in zip(results, self.cases, strict=True)]
-        return {"bits": np.array(found, np.uint64)}
+        descriptors = [_bits(result, case) for result, case in zip(results, self.cases, strict=True)]
+        return {"bits": np.array(descriptors, np.uint64)}
 
     def mark(self, evidence: Evidence, given: Given) -> Finding:
         """Compare every field."""

@@ -71,10 +71,10 @@ class Function:
         names = list(self.over)
         learner = function(answer, names)
         cases = list(product(*self.over.values()))
-        found = []
+        values = []
         for case, result in zip(cases, all_called(learner, names, cases), strict=True):
-            found.append(wholes(result, self.returns, f"{named(learner)}({', '.join(map(str, case))})"))
-        return {"values": np.array([[_clipped(value) for value in row] for row in found], np.int64)}
+            values.append(wholes(result, self.returns, f"{named(learner)}({', '.join(map(str, case))})"))
+        return {"values": np.array([[_clipped(value) for value in row] for row in values], np.int64)}
 
     def mark(self, evidence: Evidence, given: Given) -> Finding:
         """Compare every value."""
@@ -99,8 +99,8 @@ class Function:
 
     @staticmethod
     def _all(way: Callable[..., Array], cases: Array) -> Array:
-        found = np.asarray(way(*cases.T), np.int64)
-        return found.reshape(len(cases), -1)
+        values = np.asarray(way(*cases.T), np.int64)
+        return values.reshape(len(cases), -1)
 
     def _plain(self, case: tuple[int, ...], value: tuple[int, ...]) -> str:
         at = ", ".join(f"{name} = {number}" for name, number in zip(self.over, case, strict=True))

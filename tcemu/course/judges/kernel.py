@@ -200,8 +200,8 @@ class Kernel:
         scores = dict(zip(evidence["scored"].tolist(), evidence["scores"].tolist(), strict=True))
         if says := self._against_the_rules(evidence, scores):
             return Finding(False, f"The output is right, but {says}", share=0.5, scores=scores)
-        told = " and ".join(f"{value:,} {name}" for name, value in scores.items() if value)
-        says = "Right, and the sanitizer reports nothing." + (f" It takes {told}." if told else "")
+        costs = " and ".join(counted(value, name.removesuffix("s")) for name, value in scores.items() if value)
+        says = "Right, and the sanitizer reports nothing." + (f" It takes {costs}." if costs else "")
         return Finding(True, says, share=1.0, scores=scores)
 
     def _output(self, got: Array, given: Given) -> Finding:

@@ -39,11 +39,11 @@ class Probe:
     def collect(self, answer: Any, given: Given) -> Evidence:
         """Call the function with every box."""
         learner = function(answer, (self.argument,))
-        found = []
+        numbers = []
         for name, (box, _) in self.boxes(given).items():
             (number,) = wholes(called(learner, (self.argument,), (box,)), (self.returns,), f"For {name} your function")
-            found.append(max(-(1 << 62), min(number, 1 << 62)))
-        return {"values": np.array(found, np.int64)}
+            numbers.append(max(-(1 << 62), min(number, 1 << 62)))
+        return {"values": np.array(numbers, np.int64)}
 
     def mark(self, evidence: Evidence, given: Given) -> Finding:
         """Compare the numbers."""

@@ -48,8 +48,8 @@ class Reals:
         """Call the function for every argument."""
         learner = function(answer, [self.argument])
         results = all_called(learner, [self.argument], ([each] for each in self.over))
-        found = [self._number(result, each) for result, each in zip(results, self.over, strict=True)]
-        return {"values": np.array(found, np.float64)}
+        numbers = [self._number(result, each) for result, each in zip(results, self.over, strict=True)]
+        return {"values": np.array(numbers, np.float64)}
 
     def _number(self, result: Any, argument: int) -> float:
         try:

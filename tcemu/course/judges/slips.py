@@ -85,12 +85,12 @@ def slips(
 
 def beyond(known: Iterable[tuple[str, Any]], more: Iterable[tuple[str, Array]]) -> Iterator[tuple[str, Any]]:
     """The known mistakes, and of the others those with which the answer is not that of a known one."""
-    found = []
+    answers = []
     for says, gives in known:
-        found.append(np.asarray(gives).tobytes())
+        answers.append(np.asarray(gives).tobytes())
         yield says, gives
     for says, gives in more:
-        if np.asarray(gives).tobytes() not in found:
+        if np.asarray(gives).tobytes() not in answers:
             yield says, gives
 
 

@@ -118,15 +118,15 @@ def _other_targets(
     product: Callable[..., Array], a: Array, b: Array, c: Array, target: str
 ) -> Iterator[tuple[str, Array]]:
     """What other generations compute; those that agree are named together."""
-    right, found = product(a, b, c).tobytes(), dict[bytes, tuple[list[str], Array]]()
+    right, others = product(a, b, c).tobytes(), dict[bytes, tuple[list[str], Array]]()
     for name in GENERATIONS:
         try:
             matrix = product(a, b, c, name)
         except TcemuError:  # it does not have the instruction, or its arithmetic is unknown
             continue
         if matrix.tobytes() != right:
-            found.setdefault(matrix.tobytes(), ([], matrix))[0].append(name)
-    for names, matrix in found.values():
+            others.setdefault(matrix.tobytes(), ([], matrix))[0].append(name)
+    for names, matrix in others.values():
         yield f"This is what {listing(names, 'and')} {'computes' if len(names) == 1 else 'compute'}.", matrix
 
 
