@@ -69,7 +69,7 @@ EXERCISES = [
                 ),
                 ("That is one accumulator.", lambda n, accumulators: _columns(n, 0 * accumulators + 1)),
                 (
-                    "A sum of f32 takes a column of 32 bits; you counted bytes.",
+                    "An f32 sum takes a column of 32 bits; you counted bytes.",
                     lambda n, accumulators: _columns(4 * n, accumulators),
                 ),
             ),
