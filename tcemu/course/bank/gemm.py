@@ -67,6 +67,11 @@ def _small_mistakes(given: Given) -> Iterable[tuple[str, Array]]:
         "B is loaded without .trans: every 8 × 8 matrix of it is transposed.",
         (matmul(a, np.ascontiguousarray(_in_blocks(b)), instruction=MMA)),
     )
+    crossed = b.reshape(3, 2, 8, 2, 2, 8).transpose(0, 4, 2, 3, 1, 5).reshape(48, 32)
+    yield (
+        "The four registers of B are paired wrongly: 0 and 1 belong to columns 0 to 7, 2 and 3 to columns 8 to 15.",
+        (matmul(a, np.ascontiguousarray(crossed), instruction=MMA)),
+    )
     halves = right.reshape(32, 2, 2, 8)
     yield (
         "The two products of a warp are swapped: columns 0 to 7 need the first two registers of B.",

@@ -174,6 +174,15 @@ def _wrong_layers(given: Given) -> Iterator[tuple[str, Array]]:
         (_scaled(_products(given, given.x[:, :32], given.w[:, :32]), given)),
     )
     yield (
+        "Only the first 64 columns of A are multiplied: there are three steps along k.",
+        (_scaled(_products(given, given.x[:, :64], given.w[:, :64]), given)),
+    )
+    with np.errstate(invalid="ignore"):
+        yield (
+            "You read the bits of the sums as floats: they are whole numbers, so convert them with astype.",
+            _scaled(sums.astype(np.int32).view(np.float32), given),
+        )
+    yield (
         "Only the last 32 columns of A are in the result: pass each D on as the next C.",
         (_scaled(_products(given, given.x[:, -32:], given.w[:, -32:]), given)),
     )

@@ -53,7 +53,12 @@ def _binary(given: Given) -> Array:
 def _wrong_binaries(given: Given) -> Iterator[tuple[str, Array]]:
     x, w = _bits_of(given.x), _bits_of(given.w)
     differ, both = _differing(given).astype(np.int64), x @ w.T
+    crossed = given.x.copy()
+    crossed[:8, 4:], crossed[8:, :4] = given.x[8:, :4], given.x[:8, 4:]
     wrong = {
+        "a1 and a2 are swapped: a1 is 8 rows further down, and a2 is 4 words further along k.": (
+            _binary(Given({**given, "x": crossed}))
+        ),
         "This is popc(x xor w) itself: the dot product is bits − 2 popc.": differ,
         "The padding counts as agreement: subtract from the number of bits that count, not from 256.": (
             256 - 2 * differ

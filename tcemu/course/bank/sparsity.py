@@ -147,6 +147,16 @@ def _kernel_mistakes(given: Given) -> Wrong:
         "The metadata of chunks 0 to 3 and 4 to 7 is swapped: the even lanes have the first four.",
         (_product(given, lambda words, step: _registers_of_metadata(words << 16 | words >> 16, step))),
     )
+    same_a = np.tile(given.stored[:, :16], 4)
+    yield (
+        "All steps multiply the stored elements of the first one: a step takes 16 stored columns.",
+        _product(Given({**given, "stored": same_a})),
+    )
+    near = np.concatenate([given.B[16 * step : 16 * step + 32] for step in range(4)])
+    yield (
+        "B moves by 16 along k in each step: 16 stored columns of A are 32 of k.",
+        _product(Given({**given, "B": near})),
+    )
     lane = np.arange(32)
     yield (
         "Every lane passes the word of row lane // 4. It has four chunks of that row and four of the row 8 below.",
