@@ -39,8 +39,11 @@ def evaluate(text: str, names: Mapping[str, float] | None = None) -> Any:
     except TypeError:
         raise OperandError(f"{shown(text)} has no value: //, %, shifts and bits are for whole numbers") from None
     except KeyError as error:
+        name = error.args[0]
+        if not variables and text.strip().lower() == name:
+            raise OperandError(f"{shown(name)} is not a number") from None
         known = f"the variables are {listing(variables, 'and')}" if variables else "there are no variables here"
-        raise OperandError(f"{error.args[0]!r} in {shown(text)} is unknown; {known}") from None
+        raise OperandError(f"{name!r} in {shown(text)} is unknown; {known}") from None
 
 
 def _tree(text: str, power: bool) -> ast.expr:

@@ -15,6 +15,9 @@ from tcemu.show.formulas import evaluate
 from tcemu.show.view import Control
 from tcemu.show.words import neat as written
 
+#: More numbers than this are listed by their ends and the step between them.
+_FEW = 6
+
 
 class Kind(Protocol):
     """One part of a question: what a reader gives, and what is right."""
@@ -53,20 +56,20 @@ class Number:
 
     def control(self) -> Control:
         """What view.js needs to ask for it."""
-        return {"kind": "text", "hint": f"a number: {ranges(self.among)}" if self.among else "a number"}
+        return {"kind": "text", "hint": f"a number: {self._listed()}" if self.among else "a number"}
 
     def facts(self) -> dict[str, Any]:
         """What a page without a kernel needs to compare an answer."""
         among = self.among
         runs = [[each.start, each.stop, each.step] for each in [among] if isinstance(each, range)]
-        listed = {"runs": runs, "among": [] if runs else list(among), "possible": ranges(among)}
+        listed = {"runs": runs, "among": [] if runs else list(among), "possible": self._listed()}
         return {"kind": "number", "right": _exact(self.right), "words": sorted(self.words), **listed}
 
     def differs(self, text: str) -> str:
         """How `text` differs from the answer, in words."""
         number = evaluate(self._bare(text))
         if self.among and number not in self.among:
-            raise OperandError(f"{text} is not among {ranges(self.among)}")
+            raise OperandError(f"{text} is not among {self._listed()}")
         if number == self.right or (math.isnan(number) and math.isnan(self.right)):
             return ""
         if written(number).removeprefix("≈ ") == self.answer.removeprefix("≈ "):
@@ -75,6 +78,13 @@ class Number:
             return f"{text}"
         gap = written(abs(number - self.right))
         return f"{text}, which is {gap} too {'large' if number > self.right else 'small'}"
+
+    def _listed(self) -> str:
+        """What the number is among; `24 to 256 in steps of 8` if it is a long range with steps."""
+        among = self.among
+        if isinstance(among, range) and among.step > 1 and len(among) > _FEW:
+            return f"{among[0]} to {among[-1]} in steps of {among.step}"
+        return ranges(among)
 
     def _bare(self, text: str) -> str:
         """The number alone, of an answer such as d3."""

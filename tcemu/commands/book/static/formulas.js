@@ -112,6 +112,8 @@
     const look = (name) => {
       const found = [name, name.toLowerCase()].find((each) => each in variables || Object.hasOwn(NAMES, each));
       if (found) return found in variables ? variables[found] : NAMES[found];
+      if (!names.length && text.trim().toLowerCase() === name.toLowerCase())
+        throw new Error(`${shown(name.toLowerCase())} is not a number`);
       const known = names.length ? `the variables are ${listing(names, "and")}` : "there are no variables here";
       throw new Error(`${quoted(name.toLowerCase())} in ${shown(text)} is unknown; ${known}`);
     };
