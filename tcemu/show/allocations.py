@@ -12,6 +12,7 @@ from tcemu.machine.events import Event, TensorAllocated, TensorFreed
 from tcemu.show import svg
 from tcemu.show.picture import Picture, picture
 from tcemu.show.sheet import Box, Scale, notes
+from tcemu.show.svg import Drawing
 
 _LEFT, _TOP, _WIDE, _HIGH, _GAP = 70, 40, 640, 200, 44
 #: The least height of a box for its label.
@@ -56,15 +57,14 @@ def allocations(events: Iterable[Event]) -> Picture:
     if not held:
         raise OperandError("none of these events is of tcgen05.alloc: collect them with observers=[events.append]")
     sms = 1 + max(each.sm for each in held)
-    time, body = Scale(0, len(changes), _LEFT, _LEFT + _WIDE), list[str]()
+    time, body = Scale(0, len(changes), _LEFT, _LEFT + _WIDE), list[Drawing]()
     for sm in range(sms):
         frame = Box(_LEFT, _TOP + sm * (_HIGH + _GAP), _WIDE, _HIGH)
-        body.append(frame.rect("p"))
-        body += [each for one in held if one.sm == sm for each in _drawn(one, frame, time)]
-        body += [svg.text(_LEFT - 8, frame.y + y, text, "s", "end") for y, text in ((10, "column 0"), (_HIGH, "511"))]
+        ends = [svg.text(_LEFT - 8, frame.y + y, text, "s", "end") for y, text in ((10, "column 0"), (_HIGH, "511"))]
+        body += [frame.rect("p"), [_drawn(one, frame, time) for one in held if one.sm == sm], ends]
         body.append(svg.text(_LEFT, frame.y - 8, f"an SM{f', no. {sm}' * (sms > 1)}", "s"))
     low = _TOP + sms * (_HIGH + _GAP)
-    body += notes(_LEFT, low - 20, ["From left to right: one tcgen05.alloc or tcgen05.dealloc after the other."])
+    body.append(notes(_LEFT, low - 20, ["From left to right: one tcgen05.alloc or tcgen05.dealloc after the other."]))
     most = max(sum(each.columns for each in held if each.sm == sm and each.begin <= at < each.end)
                for sm in range(sms) for at in range(len(changes)))  # fmt: skip
     title = f"Tensor Memory: {counted(len(held), 'allocation')}, at most {most} of {COLUMNS} columns at a time"
@@ -90,9 +90,9 @@ def _held(changes: list[TensorAllocated | TensorFreed]) -> list[_Held]:
     return placed
 
 
-def _drawn(held: _Held, frame: Box, time: Scale) -> list[str]:
+def _drawn(held: _Held, frame: Box, time: Scale) -> Drawing:
     unit = frame.high / COLUMNS
     x, y = time.at(held.begin), frame.y + held.start * unit
     box = Box(x, y, time.at(held.end) - x, held.columns * unit)
     label = f"block {held.block}: {held.columns}" if box.wide > 80 else f"{held.block}"
-    return [box.rect("fg k" if held.block % 2 else "fb k"), *([box.label(label, "s")] if box.high >= _LABEL else [])]
+    return box.rect("fg k" if held.block % 2 else "fb k"), box.label(label, "s") if box.high >= _LABEL else ""

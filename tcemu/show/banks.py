@@ -39,8 +39,8 @@ def banks(wavefronts: Wavefronts) -> Picture:
     body = head, rows, svg.text(16, grid.bottom + 22, says + slow, "s")
     count = counted(int(wavefronts.count), "wavefront")
     title = f"{wavefronts.access}: {count}, {wavefronts.least} without conflicts"
-    words = ". ".join(map(_busiest, range(len(parts)), parts, loads))
-    return picture(title, f"{words}.", grid.right + 130, grid.bottom + 36, body)
+    words = " ".join(map(_busiest, range(len(parts)), parts, loads))
+    return picture(title, words, grid.right + 130, grid.bottom + 36, body)
 
 
 def _loads(wavefronts: Wavefronts, part: Part) -> Counter[int]:
@@ -68,7 +68,7 @@ def _cost(part: Part, x: float, y: float) -> str:
 def _busiest(number: int, part: Part, load: Counter[int]) -> str:
     busy = [bank for bank in range(BANKS) if load[bank] == part.wavefronts]
     most = f"at most {counted(part.wavefronts, 'word')} from a bank, from bank{'s' * (len(busy) > 1)} {ranges(busy)}"
-    return f"Part {number}, lanes {ranges(part.lanes)}: {counted(part.wavefronts, 'wavefront')}, {most}"
+    return f"Part {number}, lanes {ranges(part.lanes)}: {counted(part.wavefronts, 'wavefront')}, {most}."
 
 
 LDMATRIX = "ldmatrix.sync.aligned.m8n8.x4.shared.b16"

@@ -76,7 +76,11 @@ def reading(form: Format, pattern: int) -> tuple[str, str, str]:
     front = "value = " + (f"(−1){superscript(sign)} × " if form.signed else "")
     scale, equals = 1 << form.mantissa, shown if shown.startswith("≈") else f"= {shown}"
     if kind in ("infinity", "nan"):
-        return shown, f"value = {shown}", _special_rule(form, kind)
+        rest = "a mantissa of 0" if kind == "infinity" else "a mantissa that is not 0"
+        why = f"{'infinity' if kind == 'infinity' else 'NaN'}: an exponent field of all ones with {rest}"
+        if form.nan == "all ones":
+            why = f"NaN: every exponent and mantissa bit is 1, the only pattern that {form.name} uses for it"
+        return shown, f"value = {shown}", why
     if kind in ("zero", "subnormal"):
         why = f"{kind}: the exponent field is 0, so there is no leading 1 and the exponent stays at {value(form.emin)}"
         return shown, f"{front}{power(form.emin)} × (0 + {mantissa}/{scale}) {equals}", why
@@ -92,13 +96,6 @@ def _normal_rule(form: Format, exponent: int) -> str:
         lost = "neither infinity nor NaN" if not form.has_nan else "no infinity"
         return f"normal: {form.name} has {lost}, so an exponent field of all ones means numbers too"
     return "normal: the exponent field is not 0, so there is an implicit leading 1"
-
-
-def _special_rule(form: Format, kind: str) -> str:
-    if form.nan == "all ones":
-        return f"NaN: every exponent and mantissa bit is 1, the only pattern that {form.name} uses for it"
-    rest = "a mantissa of 0" if kind == "infinity" else "a mantissa that is not 0"
-    return f"{'infinity' if kind == 'infinity' else 'NaN'}: an exponent field of all ones with {rest}"
 
 
 def _integer_formula(form: Format, pattern: int) -> str:
@@ -236,7 +233,10 @@ def _descriptor(bits: int, fields: Sequence[Field], title: str, legend: str, fau
     meanings = [(field, _meaning(bits, field, fields)) for field in fields]
     rows, low = [(_HIGH, bits >> 32, tones[:32], 32), (_LOW, bits, tones[32:], 0)], 2 * _LOW.top - _HIGH.top
     body = [row_of_bits(*row) for row in rows], _labels(meanings), svg.text(_HIGH.left, low, legend, "s")
-    parts = (", ".join(filter(None, (_value(bits, field), meaning))) for field, meaning in meanings)
+    parts = []
+    for field, meaning in meanings:
+        where = f"bit{'s' * (field.bits > 1)} {span(field.low + field.bits - 1, field.low)}"
+        parts.append(f"{where} {field.name} {field.of(bits):#x}" + (f", {meaning}" if meaning else ""))
     return picture(title, f"{'; '.join(parts)}.{faults}", _HIGH.right + _HIGH.left, low + 14, body)
 
 
@@ -264,11 +264,6 @@ def _labels(meanings: Iterable[tuple[Field, str]]) -> Iterator[Drawing]:
             yield svg.text(middle, low + 26, field.name, "b", "middle")
             yield svg.text(middle, low + 44, meaning, "", "middle")
         row, limit = box.y, limit if touches else middle - half
-
-
-def _value(bits: int, field: Field) -> str:
-    where = f"bits {field.low + field.bits - 1} to {field.low}" if field.bits > 1 else f"bit {field.low}"
-    return f"{where} {field.name} {field.of(bits):#x}"
 
 
 def _meaning(bits: int, field: Field, fields: Sequence[Field]) -> str:

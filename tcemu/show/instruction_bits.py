@@ -34,7 +34,8 @@ def instruction_descriptor(bits: int, kind: str = "f16", *, ws: bool = False) ->
     table = SCALED if name.scaled else WS if ws else UNSCALED
     fields = sorted(table.items(), key=lambda field: -field[1].low)
     tones = {place: _TONES[number % len(_TONES)] for number, (_, place) in enumerate(fields)}
-    row = row_of_bits(_GRID, bits, [_tone(number, tones) for number in reversed(range(32))])
+    in_fields = {place.low + bit: tone for place, tone in tones.items() for bit in range(place.width)}
+    row = row_of_bits(_GRID, bits, [in_fields.get(number, "p") for number in reversed(range(32))])
     frames = [_GRID.block(0, 32 - place.low - place.width, 1, place.width).rect("k") for place in tones]
     lines = [_said(field, place, bits, decoded) for field, place in fields]
     half = -(-len(lines) // 2)
@@ -46,11 +47,6 @@ def instruction_descriptor(bits: int, kind: str = "f16", *, ws: bool = False) ->
     types += f", scales {decoded.scale_type}" if decoded.scale_type else ""
     title = f"Instruction descriptor {bits:#010x} of kind::{name.name}: M {decoded.m}, N {decoded.n}, {types}"
     return picture(title, f"{'; '.join(lines)}.", _GRID.right + 16, last + 12, body)
-
-
-def _tone(number: int, tones: dict[Bits, str]) -> str:
-    """The tone of a bit: that of its field; plain if it is in none."""
-    return next((tone for place, tone in tones.items() if place.low <= number < place.low + place.width), "p")
 
 
 def _said(field: str, place: Bits, bits: int, decoded: InstructionDescriptor) -> str:

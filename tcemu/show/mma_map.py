@@ -89,7 +89,9 @@ def mma_map(
     key = legend(beside, focus, 2 * AXIS, bottom + 24, scaled)
     width = layout.grids[-1].right + 16
     which = f", product {batch} of {a.shape[0]}" if len(a.shape) == 3 else ""
-    title = f"{_short(instruction)}{which}: lane and register of each element"
+    m, n, k = instruction.shape
+    form = f"{instruction.family} m{m}n{n}k{k} {instruction.types['a'].name}"
+    title = f"{form}{which}: lane and register of each element"
     return picture(title, in_words(layout.grids, focus), width, bottom + 38 + LINE, (body, key), _layer(layout.grids))
 
 
@@ -141,11 +143,6 @@ def _note(instruction: Instruction, focus: Focus, d: Placed) -> list[str]:
     elif focus.register is not None:
         lines.append((f"register {focus.register} of every lane is marked", ""))
     return [svg.text(x, y + 20 * number, words, style) for number, (words, style) in enumerate(lines)]
-
-
-def _short(instruction: Instruction) -> str:
-    m, n, k = instruction.shape
-    return f"{instruction.family} m{m}n{n}k{k} {instruction.types['a'].name}"
 
 
 #: The names of rows and columns, by role.

@@ -65,7 +65,8 @@ def probe(
         hit, names = registers != 0, [f"d{number}" for number in range(registers.shape[-1])]
     else:
         hit, names = _partners(mma, operand, one, other, target), _places(fragments[other], other)
-    return _drawn(hit, names, _place(fragments[operand], operand, lane, register, element), answers)
+    where = f"lane {lane}, register {operand}{register}" + (f", element {element}" if element else "")
+    return _drawn(hit, names, where, answers)
 
 
 def _check(mma: Instruction, operand: str, answers: str) -> None:
@@ -130,11 +131,6 @@ def _places(fragment: Fragment, role: str) -> list[str]:
         for register in range(fragment.registers)
         for name in names
     ]
-
-
-def _place(fragment: Fragment, role: str, lane: int, register: int, element: int) -> str:
-    name = _places(fragment, role)[register * fragment.elements_per_register + element]
-    return f"lane {lane}, register {name.partition('.')[0]}" + (f", element {element}" if element else "")
 
 
 def _drawn(hit: npt.NDArray[np.bool_], names: Sequence[str], where: str, answers: str) -> Picture:

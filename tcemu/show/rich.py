@@ -55,13 +55,9 @@ def _map(instruction: Any) -> str:
     fragments = [each for each in instruction.fragments.values() if len(each.shape) <= 3]
     if not fragments or sum(len(cells(each)) for each in fragments) > _MOST:
         return ""
-    if {"a", "d"} <= set(instruction.fragments):
-        return mma_map(instruction).quiet().portable_html
-    return "".join(fragment_map(each).quiet().portable_html for each in fragments)
-
-
-def _fragment(fragment: Any) -> str | None:
-    return fragment_map(fragment).quiet().portable_html if len(cells(fragment)) <= _MOST else None
+    whole = {"a", "d"} <= set(instruction.fragments)
+    maps = [mma_map(instruction)] if whole else [fragment_map(each) for each in fragments]
+    return "".join(each.quiet().portable_html for each in maps)
 
 
 def _layout(layout: Any) -> str:
@@ -102,10 +98,6 @@ def _report(report: Any) -> str:
     return f'<p style="margin-bottom:0"><strong>{escape(head)}</strong></p>{drawn}{_text(rest)}'
 
 
-def _descriptor(encoded: Any) -> str:
-    return descriptor(encoded).portable_html
-
-
 def _comparison(comparison: Any) -> str:
     """Equal or not in bold, and the first bit that differs."""
     head, _, rest = str(comparison).partition("\n")
@@ -116,8 +108,10 @@ def _comparison(comparison: Any) -> str:
 #: What draws a value, by the module and name of its type.
 PICTURED: dict[tuple[str, str], Callable[[Any], str | None]] = {
     ("tcemu.instructions.instruction", "Instruction"): _instruction,
-    ("tcemu.layouts.descriptor", "Descriptor"): _descriptor,
-    ("tcemu.layouts.fragment", "Fragment"): _fragment,
+    ("tcemu.layouts.descriptor", "Descriptor"): lambda encoded: descriptor(encoded).portable_html,
+    ("tcemu.layouts.fragment", "Fragment"): lambda fragment: (
+        fragment_map(fragment).quiet().portable_html if len(cells(fragment)) <= _MOST else None
+    ),
     ("tcemu.layouts.layout", "Layout"): _layout,
     ("tcemu.live.runner.compare", "Comparison"): _comparison,
     ("tcemu.machine.launch", "Launch"): _launch,

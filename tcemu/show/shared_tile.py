@@ -265,7 +265,9 @@ def shared_rows(addresses: npt.ArrayLike, unit: int = 0, first: int = 0) -> Pict
     if (where < 0).any() or (where % 16).any():
         raise OperandError("a 16-byte unit is at a multiple of 16 in shared memory (PTX ISA 9.7.14.5.15)")
     if len(numbers) < where.size:
-        row, column = (int(each) for each in np.argwhere(_repeated(stored.reshape(where.shape)))[0])
+        again = np.ones(where.size, bool)  # the units at an address that an earlier one has
+        again[np.unique(stored, return_index=True)[1]] = False
+        row, column = divmod(int(np.flatnonzero(again)[0]), units)
         raise OperandError(f"unit {column} of row {row} is at the address of another unit: {int(where[row, column])}")
     touched = sorted(set((where // 128).ravel().tolist()))
     lines = SharedLines(touched[:_SHOWN], 0, margin=16)
@@ -284,14 +286,6 @@ def shared_rows(addresses: npt.ArrayLike, unit: int = 0, first: int = 0) -> Pict
     which = f"Unit {unit} of rows {first} to {first + _ROWS - 1}"
     title = f"{which}: {ideal if cost.count > cost.least else f'{count}, {ideal}'}"
     return picture(title, _addresses(where, unit, first), lines.grid.right + lines.margin, lines.grid.bottom + 48, body)
-
-
-def _repeated(stored: Array) -> Array:
-    """Which units are at an address that an earlier one has."""
-    flat = stored.ravel()
-    seen = np.ones(flat.size, bool)
-    seen[np.unique(flat, return_index=True)[1]] = False
-    return seen.reshape(stored.shape)
 
 
 def _read(cost: Wavefronts, touched: list[int]) -> tuple[str, str]:

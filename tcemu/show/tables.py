@@ -44,7 +44,11 @@ class Table:
     def html(self) -> str:
         """A table with a caption and header cells, for screen readers."""
         head = "".join(f'<th scope="col"{_LEFT}>{escape(name)}</th>' for name in self.columns)
-        body = "".join(f"<tr>{_cells(row)}</tr>" for row in self.rows)
+        rows = ([escape(cell) for cell in row] for row in self.rows)
+        body = "".join(
+            f'<tr><th scope="row"{_LEFT}>{first}</th>{"".join(f"<td{_LEFT}>{cell}</td>" for cell in others)}</tr>'
+            for first, *others in rows
+        )
         caption = f'<caption style="text-align:left;font-weight:600">{escape(self.title)}</caption>'
         table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         # it scrolls in a narrow page, by keyboard too
@@ -56,11 +60,6 @@ class Table:
         widths = [max(len(line[column]) for line in lines) for column in range(len(self.columns))]
         texts = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
         return "\n".join([self.title, *(text.rstrip() for text in texts)])
-
-
-def _cells(row: tuple[str, ...]) -> str:
-    first, *others = (escape(cell) for cell in row)
-    return f'<th scope="row"{_LEFT}>{first}</th>' + "".join(f"<td{_LEFT}>{cell}</td>" for cell in others)
 
 
 @explained
@@ -82,16 +81,10 @@ def _format(form: Format) -> tuple[str, ...]:
     fields = f"{form.signed:d} + {form.exponent} + {form.mantissa}"
     large = value(form.largest, 9 if form.largest < 1e6 else 4)
     small = neat(form.smallest_subnormal) if form.zero and form.mantissa else "none"
-    infinity = "yes" if form.infinities else "no"
-    return (form.name, fields, large, neat(form.smallest_normal), small, infinity, _nans(form))
-
-
-def _nans(form: Format) -> str:
-    """How many patterns are NaN, not counting the padding."""
-    if not form.has_nan:
-        return "none"
-    signs = 1 + form.signed
-    return str(signs * ((1 << form.mantissa) - 1) if form.nan == "ieee" else signs)
+    infinity, signs = "yes" if form.infinities else "no", 1 + form.signed
+    nans = signs * ((1 << form.mantissa) - 1) if form.nan == "ieee" else signs  # not counting the padding
+    normal = neat(form.smallest_normal)
+    return (form.name, fields, large, normal, small, infinity, str(nans) if form.has_nan else "none")
 
 
 @explained
@@ -179,10 +172,8 @@ def target_table(targets: Iterable[str], families: Iterable[str] = _MULTIPLY) ->
     (('sm_90', '110', 'none'), ('sm_90a', '110', '1074'))
     """
     names = tuple(families)
-    rows = tuple(
-        (name, *(str(len(catalogue(name, family=family)) or "none") for family in names))
-        for name in targets_of(targets)
-    )
+    rows = tuple((target, *(str(len(catalogue(target, family=family)) or "none") for family in names))
+                 for target in targets_of(targets))  # fmt: skip
     return Table(f"Forms of {listing(names, 'and')}", ("target", *names), rows)
 
 
@@ -199,9 +190,8 @@ def arithmetic_table(instruction: Instruction, targets: Iterable[str] = _TARGETS
     """
     instruction = parse(instruction)
     columns = ("target", "computes", "known from", "note")
-    return Table(
-        f"Arithmetic of {instruction}", columns, tuple(_computed(instruction, name) for name in targets_of(targets))
-    )
+    rows = tuple(_computed(instruction, name) for name in targets_of(targets))
+    return Table(f"Arithmetic of {instruction}", columns, rows)
 
 
 def _computed(instruction: Instruction, name: str) -> tuple[str, ...]:

@@ -17,7 +17,8 @@ def value(number: float, digits: int = 9) -> str:
         return "−∞" if number < 0 else "+∞"
     short = f"{number:.{digits}g}"
     exact = float(short) == number
-    plain = short if "e" not in short else _without_e(short)
+    mantissa, e, exponent = short.partition("e")
+    plain = f"{mantissa} × 10{superscript(int(exponent))}" if e else short
     return ("" if exact else "≈ ") + plain.replace("-", "−", 1 if plain.startswith("-") else 0)
 
 
@@ -47,11 +48,6 @@ def compact(number: float, width: int = 8) -> str:
     texts = [*whole, *(f"{number:.{digits}g}" for digits in (4, 3, 2, 1))]
     shown = next((text for text in texts if len(text) <= width), texts[-1])
     return shown.replace("-", "−")
-
-
-def _without_e(short: str) -> str:
-    mantissa, exponent = short.split("e")
-    return f"{mantissa} × 10{superscript(int(exponent))}"
 
 
 def superscript(exponent: int) -> str:

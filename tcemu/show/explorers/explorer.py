@@ -73,14 +73,6 @@ class Choice:
         return {"kind": "select", "name": name, "label": self.label, "value": value, "options": list(self.options)}
 
 
-def _unlimited(**_: object) -> dict[str, float]:
-    return {}
-
-
-def _unchanged(before: Values, after: Values) -> Values:
-    return after
-
-
 @cache
 def _classes() -> tuple[type[Any], type[Any]]:
     """What every explorer is: a DOMWidget with the view of tcemu.show; and the trait that stands for a control."""
@@ -126,8 +118,8 @@ class Explorer:
         self,
         draw: Callable[..., Picture],
         controls: Mapping[str, Range | Choice],
-        limits: Callable[..., Mapping[str, float]] = _unlimited,
-        follow: Callable[[Values, Values], Values] = _unchanged,
+        limits: Callable[..., Mapping[str, float]] = lambda **_: {},
+        follow: Callable[[Values, Values], Values] = lambda _, after: after,
     ) -> None:
         self._draw, self._controls, self._limits, self._follow = draw, dict(controls), limits, follow
         self._values: Values = {name: control.start for name, control in controls.items()}

@@ -164,15 +164,12 @@ def fragment_of_a_form(opcodes: Iterable[str | Instruction], **start: Any) -> Ex
     `start` may give form and lane. Raises IllegalInstruction for text that is not an instruction, OperandError for a
     start that is not possible.
     """
-    forms = {_form(parsed): parsed.fragments["a"] for parsed in map(parse, opcodes)}
+    forms = {}
+    for form in map(parse, opcodes):
+        types = dict.fromkeys(form.types[role].name for role in "ab")
+        forms[f"{form.shape} {' x '.join(types)}"] = form.fragments["a"]  # "m16n8k32 s8 x u8"
     lanes = min(a.lanes for a in forms.values())
     return Explorer(
         lambda form, lane: show.fragment_map(forms[form], lane=lane),
         controls(start, form=Choice("shape and types", tuple(forms), next(iter(forms))), lane=lanes - 1),
     )
-
-
-def _form(instruction: Instruction) -> str:
-    """The shape and the types of A and B: "m16n8k32 s8 x u8"."""
-    types = dict.fromkeys(instruction.types[role].name for role in "ab")
-    return f"{instruction.shape} {' x '.join(types)}"
