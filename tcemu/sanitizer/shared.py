@@ -7,6 +7,7 @@ reason (order.py); naming.py names the rule that it breaks.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
@@ -25,6 +26,7 @@ from tcemu.sanitizer.order import Order
 from tcemu.sanitizer.quick import Quick
 from tcemu.sanitizer.records import Kind
 from tcemu.sanitizer.report import Earlier, Report
+from tcemu.sanitizer.rules import Severity
 from tcemu.sanitizer.shadow import places_of, run_of
 
 Array = npt.NDArray[Any]
@@ -35,6 +37,10 @@ _DEBATED = (
     "because the readers' arrival and the producer's wait order the loads before the copy; but the manual orders "
     "accesses of two proxies only by a proxy fence, and DeepEP has added one after it saw wrong data"
 )
+
+#: Functions of libraries that read more than they use, by name, and where they say so: what such a line reads may be
+#: undefined.
+_UNUSED = {"cub::.*SerialMerge": "and which CUB does not use: as its documentation says, it may read one item more"}
 
 _PERHAPS = "If you follow CUTLASS, none. If you follow the manual: fence.proxy.async in the readers before they arrive."
 
@@ -215,8 +221,10 @@ class SharedMemory:
         for record in blind:
             what, here = self._blind.pop(record), self._earlier(record)
             message = f"{here.what} reads {what}, which nothing had written"
-            text = f"{message}, {why}" if why else message
-            self._block.report(rule, here.by, text, what=what, remedy=remedy, callers=here.callers)
+            unused = _unused(here.site)
+            text = ", ".join(filter(None, (message, why or unused)))
+            weight: Severity | None = "hint" if unused else None
+            self._block.report(rule, here.by, text, what=what, remedy=remedy, callers=here.callers, weight=weight)
         return bool(blind)
 
     # ---------------------------------------------------------------------------------------- collisions
@@ -357,3 +365,9 @@ class SharedMemory:
         if not self._records.previous[record] and len(prior):
             self._records.link(record, int(np.maximum.reduce(prior)))
         self._shadow.write(cells, 32 * record + lanes, record in self._records.strong)
+
+
+def _unused(site: Site) -> str:
+    """Why what this line of a library has read may be undefined; empty for any other line."""
+    words = (why for function, why in _UNUSED.items() if re.match(rf"{function}\b", site.function))
+    return next(words, "")

@@ -91,6 +91,24 @@ def test_variables_keep_their_content():
         module["tables"] = 3
 
 
+def test_what_cub_reads_and_does_not_use_is_a_hint():
+    source = """#include <cub/warp/warp_merge_sort.cuh>
+    struct Less { __device__ bool operator()(int a, int b) const { return a < b; } };
+    __global__ void sort(int* x) {
+        using Sort = cub::WarpMergeSort<int, 4, 32>;
+        __shared__ Sort::TempStorage storage;
+        int items[4] = {x[threadIdx.x], x[32 + threadIdx.x], x[64 + threadIdx.x], x[96 + threadIdx.x]};
+        Sort(storage).Sort(items, Less());
+        for (int i = 0; i < 4; i++) x[4 * threadIdx.x + i] = items[i];
+    }"""
+    x = np.random.default_rng(46).integers(-100, 100, 128).astype(np.int32)
+    expected = np.sort(x)
+    reports = cuda.compile(source)["sort"][1, 32](x).reports
+    assert np.array_equal(x, expected)
+    assert [(each.rule, each.severity) for each in reports] == [("uninitialised-shared", "hint")]
+    assert "which CUB does not use: as its documentation says, it may read one item more" in str(reports[0])
+
+
 def test_structs_and_tensor_maps():
     source = """#include <cuda.h>
     struct Inner { char tag; int* out; };
