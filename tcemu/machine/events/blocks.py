@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tcemu.machine.registers import Registers
 
 __all__ = [
+    "ArrivalLost",
     "BlockEnded",
     "BlockStarted",
     "DescriptorsDisagreed",
@@ -168,6 +169,14 @@ class Faulted(WarpEvent):
     message: str
     #: the address of the mbarrier or of the tensor map
     address: int = -1
+
+
+@dataclass(eq=False)
+class ArrivalLost(WarpEvent):
+    """A thread arrives at an mbarrier of a block that has exited, which arrives nowhere."""
+
+    instruction: Instruction
+    message: str
 
 
 @dataclass(eq=False)
