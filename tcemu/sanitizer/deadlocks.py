@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from tcemu.machine.events import Stuck, Waiting
+from tcemu.machine.events import Site, Stuck, Waiting
 from tcemu.machine.meeting import WARPGROUP
 from tcemu.sanitizer.barriers import Barriers
 from tcemu.sanitizer.block import Block, Handlers
@@ -61,7 +61,7 @@ class Deadlocks:
         one, who = next(filter(_for_columns, event.waiting), event.waiting[0]), dict[str, list[Waiting]]()
         groups = Counter(each.by.warp for each in event.waiting)
         reasons = [
-            f"warp {by.warp}, {many('lane', lanes_of(by.active))} at {by.site}: waiting for {each.what}"
+            f"warp {by.warp}, {many('lane', lanes_of(by.active))}{_at(by.site)}: waiting for {each.what}"
             for each in event.waiting
             if groups[(by := each.by).warp] > 1
         ]
@@ -248,6 +248,8 @@ def _for_columns(waiting: Waiting) -> bool:
 def _elsewhere(found: list[Waiting], one: Waiting) -> str:
     """Where warps wait, if it is not where `one` does, whose line the report begins with."""
     site = found[0].by.site
-    if site == one.by.site:
-        return ""
+    return "" if site == one.by.site else _at(site)
+
+
+def _at(site: Site) -> str:
     return f" at {site}" + "".join(f", called at {caller}" for caller in site.inlined[:1])

@@ -169,7 +169,7 @@ class Run:
         core, operation = self.core, self._operation(where)
         by = By(core.block.number, core.index, mask, operation.site)
         what = f"the other lanes of its warp at {operation.opcode}"
-        return Wait(by, "lanes", 0, lambda: what, lambda: False)
+        return Wait(by, "membermask", 0, lambda: what, lambda: False)
 
     def _wake(self) -> None:
         """Let groups go on for which what they waited for is there."""

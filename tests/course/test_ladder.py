@@ -182,6 +182,30 @@ def test_clusters_are_asked_for_in_cuda(given, words):
     assert found.says == f"The clusters of this rung need __cluster_dims__(1, 2, 1) before the kernel's name; {words}."
 
 
+@pytest.mark.parametrize(
+    ("name", "old", "new", "words"),
+    [
+        (
+            "wgmma_tma",
+            ", TILE_M, TILE_N};",
+            "};",
+            "takes tensor maps, so LAUNCH ends with the rows of A's and of B's box",
+        ),
+        (
+            "cp_async",
+            "SHARED};",
+            "SHARED, 1, 1};",
+            "takes pointers, so LAUNCH has no boxes; got 128, 128, 256, 98304, 1",
+        ),
+    ],
+)
+def test_launch_names_boxes_where_the_kernel_takes_maps(name, old, new, words):
+    needs_nvrtc()
+    source = RUNGS[name].source("cu")
+    assert old in source
+    assert words in judge.judged(RUNGS[name], source.replace(old, new)).says
+
+
 def test_a_line_of_the_header_has_no_folder(one_order):
     needs_nvrtc()
     text = RUNGS["warp_specialised"].source("cu").replace("(turn + 1) % 2", "turn % 2")
@@ -232,7 +256,7 @@ def test_cuda_that_does_not_compile_is_told_so():
 
 def test_a_right_kernel_is_kept_and_begins_the_next_rung(place, one_order):
     own = f"# mine\n{RUNGS['wmma'].source('py')}"
-    assert ladder.check("wmma", own, seed=1).aside == 'Next: ladder.rung("mma_sync").'
+    assert ladder.check("wmma", own, seed=1).aside == 'Kept as my_gemm/2_wmma.py. Next: ladder.rung("mma_sync").'
     assert (place / "my_gemm" / "2_wmma.py").read_text(encoding="utf-8") == own
     assert ladder.start("mma_sync") == f"%%rung mma_sync\n{own}"
     assert ladder.board().cycles == {"wmma.py": RUNGS["wmma"].given["py"]}

@@ -265,8 +265,12 @@ def test_a_deadlock_lists_the_groups_with_their_lines():
 def test_lanes_that_wait_for_lanes_are_in_a_deadlock_too():
     body = ".shared .align 8 .b8 full[8];\n mov.u32 %r8, full;  setp.eq.u32 %p3, %r0, 0;"
     body += "  @%p3 mbarrier.init.shared::cta.b64 [%r8], 1;  bar.warp.sync -1;"
+    text, out = body + halves("bar.warp.sync -1;", "barrier.sync 0;"), np.zeros(32, np.uint32)
     with pytest.raises(tcemu.errors.Deadlock, match=r"for the other lanes of its warp at bar.warp.sync"):
-        kernel(body + halves("bar.warp.sync -1;", "barrier.sync 0;"))(1, 32, np.zeros(32, np.uint32), sanitizer="off")
+        kernel(text)(1, 32, out, sanitizer="off")
+    (report,) = kernel(text)(1, 32, out, sanitizer="collect").reports
+    assert "waiting for the other lanes of its warp at bar.warp.sync" in report.message
+    assert "loop that no lane executes" not in str(report)  # which is a mistake of kernels in Python
 
 
 def test_a_spinning_warp_lets_the_others_run():

@@ -193,12 +193,12 @@ def _kept(verdict: Climbed, text: str) -> Climbed:
     if not verdict:
         return verdict
     try:
-        kept.note(verdict.rung, verdict.language, text, verdict.cycles)
+        place = kept.note(verdict.rung, verdict.language, text, verdict.cycles)
     except CourseError as error:
         return replace(verdict, aside=f"It was not kept: {error}.")
     upper = next((each.name for each in RUNGS if each.number == verdict.rung.number + 1), "")
     onward = f'Next: ladder.rung("{upper}").' if upper else "You are at the top: ladder.board()."
-    return replace(verdict, aside=onward)
+    return replace(verdict, aside=f"Kept as {place}. {onward}" if place else onward)
 
 
 @explained

@@ -74,6 +74,10 @@ class Climbed:
         hints: tuple[str, ...] = () if self else self.rung.hints
         for number, hint in enumerate(hints, 1):
             parts.append(f"<details><summary>Hint {number}</summary><p>{escape(hint)}</p></details>")
+        if not self:
+            parts.append(
+                f"<p>Stuck? <code>ladder.change(&quot;{self.rung.name}&quot;)</code> shows the given answer.</p>"
+            )
         return {"text/html": f'<div class="tcemu-check">{"".join(parts)}</div>', "text/plain": str(self)}
 
 

@@ -66,16 +66,20 @@ def cycles() -> dict[str, int]:
     return {name: value for name, value in numbers if isinstance(value, int) and value > 0}
 
 
-def note(rung: Rung, language: str, answer: str, count: int) -> None:
-    """Keep a right answer, and its cycles if they are the fewest. Raises CourseError if it cannot be written."""
+def note(rung: Rung, language: str, answer: str, count: int) -> str:
+    """Keep a right answer, and its cycles if they are the fewest; returns its file, empty if it is only in memory.
+
+    Raises CourseError if it cannot be written.
+    """
     name, place = f"{rung.name}.{language}", folder()
     fewest = {**cycles(), name: min(count, cycles().get(name, count))}
     if place is None:
         _texts[name] = answer
         _cycles.update(fewest)
-        return
+        return ""
     try:
         keep(place / file_of(rung, language), answer, 0o644)
         keep(place / _CYCLES, json.dumps(fewest, indent=1) + "\n", 0o644)
     except OSError as error:
         raise CourseError(f"cannot write to {place}: {error.strerror or error}") from error
+    return f"{FOLDER}/{file_of(rung, language)}"

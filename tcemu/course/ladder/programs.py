@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tcemu import cuda
 from tcemu.course.ladder.table import GIVEN, Rung
 from tcemu.entered import Entered
-from tcemu.errors import CourseError, TcemuError, briefly
+from tcemu.errors import CourseError, TcemuError, briefly, listing
 from tcemu.launcher import launch
 from tcemu.machine.launch import Launch
 from tcemu.machine.mapped import tensor_map
@@ -27,6 +27,8 @@ _BOXES = (
     ", and in CUDA C++ the rows of A's and of B's box, for kernels that take tensor maps; got {got}. "
     "The given kernels show it"
 )
+#: How many numbers LAUNCH has for a kernel that takes tensor maps, and a map's bytes.
+_WITH_BOXES, _MAP_BYTES = 6, 128
 #: Elements of a box's row: 128 bytes of f16.
 _DEPTH = 64
 
@@ -45,6 +47,12 @@ class Program:
         """What of a kernel in CUDA C++ does not fit the rung's launch, in words; empty if nothing."""
         if self.language == "py":
             return ""
+        maps = self.kernel.parameters[0].size == _MAP_BYTES
+        if maps != (len(self.shape) == _WITH_BOXES):
+            so = "ends with the rows of A's and of B's box" if maps else "has no boxes"
+            return (
+                f"the kernel takes {'tensor maps' if maps else 'pointers'}, so LAUNCH {so}; got {listing(self.shape)}"
+            )
         found = self.kernel.executable.function.directives.get("reqnctapercluster", (1, 1, 1))
         wanted, has = (", ".join(map(str, each)) for each in ((*rung.cluster, 1), found))
         if wanted == has:
@@ -139,7 +147,12 @@ def _shape(given: Any) -> tuple[int, ...]:
         numbers = tuple(int(each) for each in given)
     except (TypeError, ValueError):
         numbers = ()
-    if len(numbers) not in (4, 6) or min(numbers[:3]) < 1 or numbers[3] < 0 or min(numbers[4:], default=1) < 1:
+    if (
+        len(numbers) not in (4, _WITH_BOXES)
+        or min(numbers[:3]) < 1
+        or numbers[3] < 0
+        or min(numbers[4:], default=1) < 1
+    ):
         raise CourseError(f"{_SHAPE}{_BOXES.format(got=briefly(given))}")
     return numbers
 

@@ -111,7 +111,7 @@ class DescriptorsDisagreed(WarpsEvent):
 
 
 #: What lanes wait for. columns: free ones of Tensor Memory; lanes: an active lane, in a loop that none executes;
-#: membermask: other lanes of a membermask.
+#: membermask: other lanes of the warp, or of a membermask.
 WaitKind = Literal[
     "barrier", "cluster", "mbarrier", "warpgroup", "registers", "memory", "lanes", "membermask", "grid", "columns",
 ]  # fmt: skip
