@@ -48,6 +48,13 @@ class Focus:
             return False
         return self.lane in (None, lane) and self.register in (None, register)
 
+    @property
+    def said(self) -> str:
+        """What is marked, in words; empty if nothing is."""
+        if self.lane is None:
+            return "" if self.register is None else f"marked: register {self.register} of every lane"
+        return f"marked: lane {self.lane}" + ("" if self.register is None else f", register {self.register}")
+
     def check(self, fragment: Fragment) -> None:
         """Raise LayoutError if the fragment has no such lane or register, or is not a fragment."""
         if not isinstance(fragment, Fragment):
@@ -148,7 +155,7 @@ def fragment_map(
     batch = batch_of(fragment, lane, batch)
     grid = Placed.at_corner(fragment, batch, 2 * AXIS, 3 * AXIS - 12, element(fragment))
     title = f"{_name(fragment)}: lane and register of each element"
-    body = draw(grid, focus), legend(grid, focus, grid.left, grid.bottom + 24)
+    body = draw(grid, focus), legend(grid, focus, grid.left, grid.bottom + 24, f"; {focus.said}" if focus.said else "")
     elements = cells(fragment, batch)
     on_top = layer(cell_target(grid, cell) for cell in elements) if len(elements) <= MOST else ""
     return picture(title, in_words([grid], focus), max(grid.right + 16, 520), grid.bottom + 38 + LINE, body, on_top)

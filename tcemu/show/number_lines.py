@@ -73,6 +73,8 @@ def number_lines(formats: Iterable[Format | str], scale: Spacing = "logarithmic"
     else:
         axis = _Axis(scale, math.floor(math.log2(smallest)) - 2, math.ceil(math.log2(largest)))
     note = "long tick: normal number (longest: a power of two); short tick: subnormal"
+    if any(form.bits > 8 for form in rows):
+        note += "; band: too many to draw one by one, hatched where they are subnormal"
     return _compared("Positive numbers", "Positive values", rows, axis, _line, note)
 
 

@@ -44,7 +44,7 @@ def scale_factors_in_tensor_memory(rows: int = 128, scales: int = 1, row: int = 
     where = f"byte{'s' * (scales > 1)} {span(scale_id, scale_id + scales - 1)}"
     others = listing([str(lane + quarter) for quarter in QUARTERS[1:]], "and")
     legend = (
-        "A number is the row that the byte scales.",
+        f"A number is the row that the byte scales. Marked: row {row}.",
         "All four quarters of the lanes have the same: 32 more each.",
     )
     body += [notes(grid.left, grid.bottom + 24, legend)]
