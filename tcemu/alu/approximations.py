@@ -53,8 +53,8 @@ def root(function: str, back: int, ops: Ops, words: Words, x: Value) -> Value:
     if "ftz" in words:
         return compute(ops, x)
     small = _small(x)
-    found = compute(ops, ops.select(small, ops.fmul(x, _power(24)), x))
-    return ops.select(small, _with_nan(ops, ops.fmul(found, _power(back))), found)
+    result = compute(ops, ops.select(small, ops.fmul(x, _power(24)), x))
+    return ops.select(small, _with_nan(ops, ops.fmul(result, _power(back))), result)
 
 
 def lg2(ops: Ops, words: Words, x: Value) -> Value:
@@ -62,8 +62,8 @@ def lg2(ops: Ops, words: Words, x: Value) -> Value:
     if "ftz" in words:
         return mufu.lg2(ops, x)
     small = _small(x)
-    found = mufu.lg2(ops, ops.select(small, ops.fmul(x, _power(24)), x))
-    return ops.select(small, _with_nan(ops, ops.fsub(found, 0x41C00000)), found)
+    result = mufu.lg2(ops, ops.select(small, ops.fmul(x, _power(24)), x))
+    return ops.select(small, _with_nan(ops, ops.fsub(result, 0x41C00000)), result)
 
 
 def ex2(ops: Ops, words: Words, x: Value) -> Value:
@@ -71,8 +71,8 @@ def ex2(ops: Ops, words: Words, x: Value) -> Value:
     if "ftz" in words:
         return mufu.ex2(ops, x)
     low = ops.fcompare("lt", x, 0xC2FC0000)
-    found = mufu.ex2(ops, ops.select(low, ops.fmul(x, _power(-1)), x))
-    return ops.select(low, ops.fmul(found, found), found)
+    result = mufu.ex2(ops, ops.select(low, ops.fmul(x, _power(-1)), x))
+    return ops.select(low, ops.fmul(result, result), result)
 
 
 #: 1 / (2 pi) as F32, in F64.
@@ -112,9 +112,9 @@ def _scaled(ops: Ops, words: Words, where: Value, x: Value, y: Value, exponent: 
 
 def half(function: str, ops: Ops, words: Words, x: Value) -> Value:
     """A function of F16: that of F32, cut off; 2^16 and more is infinity."""
-    found = mufu.FUNCTIONS[function](ops, ops.fwiden(x, 32))
-    cut = ops.select((found & _SIZE) < _power(16), narrowed(ops, found, 16, "rz"), INFINITY["f16"])
-    return ops.select(is_nan(ops, found, "f32"), NAN["f16"], cut)
+    result = mufu.FUNCTIONS[function](ops, ops.fwiden(x, 32))
+    cut = ops.select((result & _SIZE) < _power(16), narrowed(ops, result, 16, "rz"), INFINITY["f16"])
+    return ops.select(is_nan(ops, result, "f32"), NAN["f16"], cut)
 
 
 def brain(function: str, ops: Ops, words: Words, x: Value) -> Value:
@@ -134,11 +134,11 @@ def rsqrt_in_double(ops: Ops, words: Words, x: Value) -> Value:
     scaled = ops.select(small, ops.fmul(x, _in_double(54)), x)
     y = of_high_word(mufu.rsqrt, ops, words, scaled)
     error = ops.fma(scaled, ops.fmul(y, y) ^ SIGN["f64"], _in_double(0))
-    found = ops.fma(ops.fma(error, _THREE_EIGHTHS, _in_double(-1)), ops.fmul(y, error), y)
-    found = ops.select(small, ops.fmul(found, _in_double(27)), found)
-    found = ops.select(x == INFINITY["f64"], 0, ops.select(negative, INVALID, found))
-    found = ops.select(is_nan(ops, x, "f64"), x | QUIET, found)
-    return ops.select(zero, x | INFINITY["f64"], found)
+    result = ops.fma(ops.fma(error, _THREE_EIGHTHS, _in_double(-1)), ops.fmul(y, error), y)
+    result = ops.select(small, ops.fmul(result, _in_double(27)), result)
+    result = ops.select(x == INFINITY["f64"], 0, ops.select(negative, INVALID, result))
+    result = ops.select(is_nan(ops, x, "f64"), x | QUIET, result)
+    return ops.select(zero, x | INFINITY["f64"], result)
 
 
 def _in_double(exponent: int) -> int:

@@ -210,8 +210,8 @@ class Arrays:
             unordered = np.isnan(one) | np.isnan(other)
             if how in ("num", "nan"):
                 return unordered if how == "nan" else ~unordered
-            found = _COMPARED[how[:2]](one, other)
-        return found | unordered if how[2:] else found & ~unordered
+            holds = _COMPARED[how[:2]](one, other)
+        return holds | unordered if how[2:] else holds & ~unordered
 
     def fwiden(self, x: Array, bits: int) -> Array:
         """A float of 16 or 32 bits as one of 32 or 64; not from 16 to 64."""
@@ -244,8 +244,8 @@ class Arrays:
             whole = np.trunc(value)
             low, high = value.dtype.type(limits.min), value.dtype.type(2.0 ** (limits.bits - (kind.kind == "i")))
             inside = (whole >= low) & (whole < high)
-            found = np.where(inside, whole, 0).astype(kind)
-        return np.where(whole >= high, limits.max, np.where(whole < low, limits.min, found)).astype(kind)
+            inner = np.where(inside, whole, 0).astype(kind)
+        return np.where(whole >= high, limits.max, np.where(whole < low, limits.min, inner)).astype(kind)
 
 
 #: The only one.

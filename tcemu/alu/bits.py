@@ -13,7 +13,7 @@ def _counted(count: str, ops: Ops, words: Words, x: Value) -> Value:
     return ops.unsigned(getattr(ops, count)(x), 32)
 
 
-def _found(ops: Ops, words: Words, x: Value) -> Value:
+def _highest_bit(ops: Ops, words: Words, x: Value) -> Value:
     """The number of the first bit that is not a sign, or how far left it must move; ones if there is none."""
     bits = size(x)
     if is_signed(words):
@@ -47,8 +47,8 @@ def _found_nth(ops: Ops, words: Words, mask: Value, base: Value, offset: Value) 
     place = _nth_set(ops, ahead, distance - 1)
     place = ops.select(down & (place < 32), 31 - place, place)
     itself = ops.select(((mask >> (base & 31)) & 1) == 1, base, -1)
-    found = ops.select(inside, ops.select(offset == 0, itself, place), -1)
-    return ops.select(offset == 1 << 31, 0, found)
+    nth = ops.select(inside, ops.select(offset == 0, itself, place), -1)
+    return ops.select(offset == 1 << 31, 0, nth)
 
 
 def _of_length(ops: Ops, x: Value, length: Value, *, signed: bool) -> Value:
@@ -124,20 +124,20 @@ def _permuted(ops: Ops, words: Words, x: Value, y: Value, selectors: Value) -> V
     """Four of the eight bytes of x and y; the high bit of a selector replicates the byte's sign instead."""
     if "mode" in words:
         selectors = ops.table(selectors & 3, f"prmt_{words['mode']}", _SELECTED[words["mode"]], 32)
-    known, found = ops.number(selectors), x & 0
+    known, result = ops.number(selectors), x & 0
     both = ops.unsigned(x, 64) | (ops.unsigned(y, 64) << 32)
     for number in range(4):
         if known is not None:
             chosen = known >> 4 * number & 15
             byte = (y if chosen & 4 else x) << (24 - 8 * (chosen & 3))
             byte = ops.shift_signed(byte, 31) & (0xFF << 24) if chosen & 8 else byte & (0xFF << 24)
-            found = found | byte >> (24 - 8 * number)
+            result = result | byte >> (24 - 8 * number)
             continue
         chosen = selectors >> 4 * number
         byte = ops.unsigned(both >> ops.unsigned((chosen & 7) << 3, 64), 32) & 0xFF
         sign = -(byte >> 7) & 0xFF
-        found = found | ops.select((chosen & 8) == 0, byte, sign) << 8 * number
-    return found
+        result = result | ops.select((chosen & 8) == 0, byte, sign) << 8 * number
+    return result
 
 
 # ------------------------------------------------------------------------------------------------ the rows
@@ -161,7 +161,7 @@ ROWS = (
         Row(f"{name}.btype", "u32", "btype", partial(_counted, count), section, {"btype": "b32 b64"})
         for name, count, section in (("popc", "ones", "9.7.1.14"), ("clz", "leading_zeros", "9.7.1.15"))
     ),
-    Row("bfind{.shiftamt}.itype", "u32", "itype", _found, "9.7.1.16", {"itype": "u32 s32 u64 s64"}),
+    Row("bfind{.shiftamt}.itype", "u32", "itype", _highest_bit, "9.7.1.16", {"itype": "u32 s32 u64 s64"}),
     Row("fns.b32", "b32", "b32 b32 s32", _found_nth, "9.7.1.17"),
     Row("brev.btype", "btype", "btype", lambda ops, _, x: ops.bits_reversed(x), "9.7.1.18", {"btype": "b32 b64"}),
     Row("bfe.itype", "itype", "itype u32 u32", _extracted, "9.7.1.19", {"itype": "u32 s32 u64 s64"}),

@@ -32,29 +32,29 @@ def _of_floats(kind: str, ops: Ops, words: Words, x: Value, y: Value) -> Value:
     return ops.fcompare(words["CmpOp"], x, y)
 
 
-def _combined(words: Words, found: Value, other: Value) -> Value:
+def _combined(words: Words, result: Value, other: Value) -> Value:
     if words["BoolOp"] == "and":
-        return found & other
-    return found | other if words["BoolOp"] == "or" else found ^ other
+        return result & other
+    return result | other if words["BoolOp"] == "or" else result ^ other
 
 
 def _and_more(compare: Meaning, ops: Ops, words: Words, x: Value, y: Value, *others: Value) -> Value:
     """A comparison, and with a .BoolOp, a predicate."""
-    found = compare(ops, words, x, y)
-    return _combined(words, found, others[0]) if others else found
+    result = compare(ops, words, x, y)
+    return _combined(words, result, others[0]) if others else result
 
 
 def _both(compare: Meaning, ops: Ops, words: Words, x: Value, y: Value, *others: Value) -> tuple[Value, Value]:
     """A comparison and its contrary, as setp gives them to p|q."""
-    found = compare(ops, words, x, y)
-    results = (found, ~found)
+    result = compare(ops, words, x, y)
+    results = (result, ~result)
     return tuple(_combined(words, each, others[0]) for each in results) if others else results
 
 
 def _of_pairs(kind: str, ops: Ops, words: Words, x: Value, y: Value, *others: Value) -> tuple[Value, Value]:
     """Comparisons of the low halves, for p, and of the high ones, for q."""
-    found = [_of_floats(kind, ops, words, *(ops.unsigned(v >> n, 16) for v in (x, y))) for n in (0, 16)]
-    return tuple(_combined(words, each, others[0]) for each in found) if others else tuple(found)
+    results = [_of_floats(kind, ops, words, *(ops.unsigned(v >> n, 16) for v in (x, y))) for n in (0, 16)]
+    return tuple(_combined(words, each, others[0]) for each in results) if others else tuple(results)
 
 
 #: What set gives where the comparison holds, by the result's type; others give all ones.
@@ -64,17 +64,17 @@ _TRUE = {"f16": ONE["f16"], "bf16": ONE["bf16"], "f32": ONE["f32"]}
 def _set(compare: Meaning, ops: Ops, words: Words, x: Value, y: Value, *others: Value) -> Value:
     """Ones or 1.0; but of F32, silicon answers set.f32.f32 with the integer 1, whatever the manual says."""
     kind = words["dtype"]
-    found = _and_more(compare, ops, words, x, y, *others)
+    result = _and_more(compare, ops, words, x, y, *others)
     bits = 16 if kind in ("u16", "s16") or kind[-2:] == "16" else 32
     if kind not in _TRUE:
-        return ops.signed(found, bits)
+        return ops.signed(result, bits)
     integer = kind == "f32" and words.get("f32")
-    return ops.select(found, 1 if integer else _TRUE[kind], 0, bits=bits)
+    return ops.select(result, 1 if integer else _TRUE[kind], 0, bits=bits)
 
 
 def _set_pairs(kind: str, ops: Ops, words: Words, x: Value, y: Value, *others: Value) -> Value:
-    found = _of_pairs(kind, ops, words, x, y, *others)
-    low, high = (ops.select(each, _TRUE[kind], 0, bits=32) for each in found)
+    results = _of_pairs(kind, ops, words, x, y, *others)
+    low, high = (ops.select(each, _TRUE[kind], 0, bits=32) for each in results)
     return low | high << 16
 
 
@@ -121,20 +121,20 @@ _FORMS: tuple[tuple[str, str, Words], ...] = (("", "", {}), (".BoolOp", " pred",
 
 
 def _predicates() -> list[Row]:
-    found = []
+    rows = []
     for end, kind, compare, words in _comparisons():
         section = "9.7.7.2" if kind in ("f16", "bf16") else "9.7.6.2"
-        for more, operand, told in _FORMS:
+        for more, operand, own_words in _FORMS:
             spelling, types = _spelt(f"setp.CmpOp{more}", "", end), f"{kind} {kind}{operand}"
-            all_words = {**words, **told}
-            found.append(Row(spelling, "pred", types, partial(_and_more, compare), section, all_words))
+            all_words = {**words, **own_words}
+            rows.append(Row(spelling, "pred", types, partial(_and_more, compare), section, all_words))
             if kind not in ("f16", "bf16"):
-                found.append(Row(spelling, "pred|pred", types, partial(_both, compare), section, all_words))
+                rows.append(Row(spelling, "pred|pred", types, partial(_both, compare), section, all_words))
     for end, kind in (("{.ftz}.f16x2", "f16"), ("bf16x2", "bf16")):
-        for more, operand, told in _FORMS:
+        for more, operand, own_words in _FORMS:
             spelling, types = _spelt(f"setp.CmpOp{more}", "", end), f"{kind}x2 {kind}x2{operand}"
-            found.append(Row(spelling, "pred|pred", types, partial(_of_pairs, kind), "9.7.7.2", {**_ALL, **told}))
-    return found
+            rows.append(Row(spelling, "pred|pred", types, partial(_of_pairs, kind), "9.7.7.2", {**_ALL, **own_words}))
+    return rows
 
 
 #: What set gives, by what it compares; of BF16 without .ftz.
@@ -147,20 +147,20 @@ _RESULTS = {
 
 
 def _sets() -> list[Row]:
-    found = []
+    rows = []
     for end, kind, compare, words in _comparisons():
         section = "9.7.7.1" if kind in ("f16", "bf16") else "9.7.6.1"
-        for more, operand, told in _FORMS:
+        for more, operand, own_words in _FORMS:
             types, meaning = f"{kind} {kind}{operand}", partial(_set, compare)
             for results, exactly in _RESULTS.get(kind, _RESULTS[""]):
                 spelling = _spelt(f"set.CmpOp{more}", "dtype", exactly or end)
-                all_words = {**words, **told, "dtype": results}
-                found.append(Row(spelling, "dtype", types, meaning, section, all_words))
+                all_words = {**words, **own_words, "dtype": results}
+                rows.append(Row(spelling, "dtype", types, meaning, section, all_words))
     for kind, optional in (("f16", "{.ftz}"), ("bf16", "")):
-        for more, operand, told in _FORMS:
+        for more, operand, own_words in _FORMS:
             spelling, types = f"set.CmpOp{more}{optional}.{kind}x2.{kind}x2", f"{kind}x2 {kind}x2{operand}"
-            found.append(Row(spelling, f"{kind}x2", types, partial(_set_pairs, kind), "9.7.7.1", {**_ALL, **told}))
-    return found
+            rows.append(Row(spelling, f"{kind}x2", types, partial(_set_pairs, kind), "9.7.7.1", {**_ALL, **own_words}))
+    return rows
 
 
 ROWS = (

@@ -56,10 +56,10 @@ def _to_integer(ops: Ops, words: Words, x: Value) -> Value:
     x = _as_single(ops, words, x, source)
     whole = ops.fround(x, _ROUNDED[words["irnd"]])
     width = bits(target)
-    found = ops.to_signed(whole, width) if target[0] == "s" else ops.to_unsigned(whole, width)
+    result = ops.to_signed(whole, width) if target[0] == "s" else ops.to_unsigned(whole, width)
     if width < 64 and source != "f64":
-        return found
-    return ops.select(is_nan(ops, whole, f"f{size(whole)}"), 1 << (width - 1), found)
+        return result
+    return ops.select(is_nan(ops, whole, f"f{size(whole)}"), 1 << (width - 1), result)
 
 
 # ------------------------------------------------------------------------------------------------ integers to floats
@@ -79,8 +79,8 @@ def _with_error(ops: Ops, x: Value, *, signed: bool) -> tuple[Value, Value]:
 
 def _from_integer(ops: Ops, words: Words, x: Value) -> Value:
     """Rounded to a float; .ftz has no effect."""
-    found = _float_of(ops, words, x)
-    return clamped(ops, found, words["to"]) if "sat" in words else found
+    result = _float_of(ops, words, x)
+    return clamped(ops, result, words["to"]) if "sat" in words else result
 
 
 def _float_of(ops: Ops, words: Words, x: Value) -> Value:
@@ -114,8 +114,8 @@ def _to_whole(kind: str, ops: Ops, words: Words, x: Value) -> Value:
     value = ops.fround(_as_single(ops, words, x, kind), _ROUNDED[words["irnd"]])
     if kind == "f64":
         return clamped(ops, value, kind) if "sat" in words else _quiet(ops, value)
-    found = value if kind == "f32" else _short(ops, value, kind, "rn")
-    return finished(ops, words, found, kind)
+    result = value if kind == "f32" else _short(ops, value, kind, "rn")
+    return finished(ops, words, result, kind)
 
 
 def _quiet(ops: Ops, x: Value) -> Value:
@@ -144,20 +144,20 @@ def _widened(source: str, target: str, ops: Ops, words: Words, x: Value) -> Valu
 
 def _narrowed(source: str, target: str, ops: Ops, words: Words, x: Value) -> Value:
     """Rounded to a narrower type. Of F64, a NaN keeps its sign and the upper bits of its payload."""
-    rnd, given = words["frnd"], x
+    rnd, source_bits = words["frnd"], x
     if target == "f32":
-        found = narrowed(ops, x, 32, rnd)
+        result = narrowed(ops, x, 32, rnd)
     else:
-        found = _short(ops, narrowed(ops, x, 32, "odd") if source == "f64" else x, target, rnd)
+        result = _short(ops, narrowed(ops, x, 32, "odd") if source == "f64" else x, target, rnd)
     if "satfinite" in words:
         limit = INFINITY[target] - 1
-        found = ops.select(magnitude(found, target) == INFINITY[target], (found & SIGN[target]) | limit, found)
+        result = ops.select(magnitude(result, target) == INFINITY[target], (result & SIGN[target]) | limit, result)
     if target == "f16":
         words = {name: word for name, word in words.items() if name != "ftz"}  # which has no effect
-    found = finished(ops, words, found, target)
+    result = finished(ops, words, result, target)
     if source != "f64" or "sat" in words:
-        return found
-    return ops.select(is_nan(ops, given, "f64"), _short_nan(ops, given, target), found)
+        return result
+    return ops.select(is_nan(ops, source_bits, "f64"), _short_nan(ops, source_bits, target), result)
 
 
 def _short_nan(ops: Ops, x: Value, kind: str) -> Value:
@@ -185,14 +185,14 @@ def _to_tf32(ops: Ops, words: Words, x: Value) -> Value:
     """The upper 19 bits of F32. With .rna, which is emulated, a NaN keeps them, or with .satfinite, all but 1."""
     sign, size = x & SIGN["f32"], magnitude(x, "f32")
     if words["frnd"] == "rna":
-        found = ops.select(size < INFINITY["f32"], size + 0x1000, size) & 0xFFFFE000
+        result = ops.select(size < INFINITY["f32"], size + 0x1000, size) & 0xFFFFE000
         if "satfinite" in words:
-            found = ops.select(found >= INFINITY["f32"], found - 0x2000, found)
-        return found | sign
+            result = ops.select(result >= INFINITY["f32"], result - 0x2000, result)
+        return result | sign
     nearest = ((size >> 13) & 1) + 0xFFF if words["frnd"] == "rn" else 0
-    found = ((size + nearest) & 0xFFFFE000) | sign
-    found = ops.select(size > INFINITY["f32"], 0x7FFFE000, found)
-    return ops.larger_signed(found, 0) if "relu" in words else found
+    result = ((size + nearest) & 0xFFFFE000) | sign
+    result = ops.select(size > INFINITY["f32"], 0x7FFFE000, result)
+    return ops.larger_signed(result, 0) if "relu" in words else result
 
 
 # ------------------------------------------------------------------------------------------------ 8 bits and fewer
@@ -247,7 +247,7 @@ def _from_two_small(kind: str, ops: Ops, words: Words, x: Value) -> Value:
     """Two of a small format as F16."""
     fraction, bias, _, nan = _SMALL[kind]
     step, width = 4 if kind == "e2m1" else 8, _width(kind)
-    found = []
+    halves = []
     for code in (ops.unsigned(x, 32), ops.unsigned(x, 32) >> step):
         size = code & ((1 << (width - 1)) - 1)
         value = ops.fmul(size << (23 - fraction), (127 + 127 - bias) << 23)  # exponents differ by their biases
@@ -257,8 +257,8 @@ def _from_two_small(kind: str, ops: Ops, words: Words, x: Value) -> Value:
             half = ops.select(size == nan, NAN["f16"], half)
         if kind == "e5m2":
             half = ops.select(size > 0x7C, NAN["f16"], ops.select(size == 0x7C, _infinite(ops, code), half))
-        found.append(ops.larger_signed(half, 0) if "relu" in words else half)
-    return ops.unsigned(found[0], 32) | ops.unsigned(found[1], 32) << 16
+        halves.append(ops.larger_signed(half, 0) if "relu" in words else half)
+    return ops.unsigned(halves[0], 32) | ops.unsigned(halves[1], 32) << 16
 
 
 def _infinite(ops: Ops, code: Value) -> Value:
@@ -318,17 +318,17 @@ def _with_integers() -> list[Row]:
 
 
 def _of_one_type() -> list[Row]:
-    found = []
+    rows = []
     for kind, optional in (("f32", "{.ftz}{.sat}"), ("f16", "{.sat}"), ("f64", "{.sat}"), ("bf16", "")):
-        found += [
+        rows += [
             _row(f".irnd{optional}.{kind}.{kind}", partial(_to_whole, kind), (kind, kind), _IRND),
             _row(f"{optional}.{kind}.{kind}", partial(_same, kind), (kind, kind)),
         ]
-    return found
+    return rows
 
 
 def _between_floats() -> list[Row]:
-    found = []
+    rows = []
     for target, source, optional in (
         ("f64", "f32", "{.ftz}{.sat}"),
         ("f32", "f16", "{.ftz}{.sat}"),
@@ -338,7 +338,7 @@ def _between_floats() -> list[Row]:
     ):
         meaning = partial(_widened, source, target)
         words = _FRND if "frnd" in optional else {}  # which has no effect, because nothing is rounded
-        found.append(_row(f"{optional}.{target}.{source}", meaning, (target, source), words))
+        rows.append(_row(f"{optional}.{target}.{source}", meaning, (target, source), words))
     for target, source, optional in (
         ("f32", "f64", "{.ftz}{.sat}"),
         ("f16", "f32", "{.ftz}{.sat}"),
@@ -347,24 +347,24 @@ def _between_floats() -> list[Row]:
         ("bf16", "f64", ""),
     ):
         meaning = partial(_narrowed, source, target)
-        found.append(_row(f".frnd{optional}.{target}.{source}", meaning, (target, source), _FRND))
+        rows.append(_row(f".frnd{optional}.{target}.{source}", meaning, (target, source), _FRND))
     for target, source in (("f16", "bf16"), ("bf16", "f16")):
         meaning = partial(_between_short, source, target)
-        found.append(_row(f"{{.frnd}}.{target}.{source}", meaning, (target, source), {"frnd": "|rn rz rm rp"}))
+        rows.append(_row(f"{{.frnd}}.{target}.{source}", meaning, (target, source), {"frnd": "|rn rz rm rp"}))
     to_even_or_zero = {"frnd": "rn rz"}
     for target in ("f16", "bf16"):
         meaning, two = partial(_narrowed, "f32", target), f"{target}x2"
-        found += [
+        rows += [
             _row(f".frnd{optional}.{target}.f32", meaning, (target, "f32"), to_even_or_zero)
             for optional in (".relu", ".satfinite", ".relu.satfinite")
         ]
         spelling = f".frnd{{.relu}}{{.satfinite}}.{two}.f32"
-        found.append(_row(spelling, partial(_two, meaning), (two, "f32 f32"), to_even_or_zero))
-    return found
+        rows.append(_row(spelling, partial(_two, meaning), (two, "f32 f32"), to_even_or_zero))
+    return rows
 
 
 def _to_few_bits() -> list[Row]:
-    found = [
+    rows = [
         _row(".frnd.tf32.f32", _to_tf32, ("b32", "f32"), {"frnd": "rna rn rz"}),
         _row(".frnd.satfinite.tf32.f32", _to_tf32, ("b32", "f32"), {"frnd": "rna"}),
         _row(".frnd.relu.tf32.f32", _to_tf32, ("b32", "f32"), {"frnd": "rn rz"}),
@@ -372,12 +372,12 @@ def _to_few_bits() -> list[Row]:
     for kind in _SMALL:
         two = f"{kind}x2"
         to_it = f".rn.satfinite{{.relu}}.{two}"
-        found += [
+        rows += [
             _row(f"{to_it}.f32", partial(_two_small, kind), (two, "f32 f32")),
             _row(f"{to_it}.f16x2", partial(_two_small_of_pair, kind), (two, "f16x2")),
             _row(f".rn{{.relu}}.f16x2.{two}", partial(_from_two_small, kind), ("f16x2", two)),
         ]
-    return found
+    return rows
 
 
 _PACKED = (

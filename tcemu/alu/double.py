@@ -39,8 +39,8 @@ def _scaled(ops: Ops, x: Value, exponent: Value, rnd: str) -> Value:
     kept = significand >> places
     tiny = kept + ops.unsigned(away & ((kept << places) != significand), 64)
     huge = ops.select(away, _INFINITY, ops.constant(_INFINITY - 1, 64))
-    found = ops.select(ops.less(biased, 1), tiny, size + (exponent << 52))
-    return ops.select(ops.less(biased, 2047), found, huge) | sign
+    plain = ops.select(ops.less(biased, 1), tiny, size + (exponent << 52))
+    return ops.select(ops.less(biased, 2047), plain, huge) | sign
 
 
 def _toward(ops: Ops, total: Value, error: Value, rnd: str) -> Value:
@@ -53,11 +53,11 @@ def _power(exponent: Value) -> Value:
     return (exponent + 1023) << 52
 
 
-def _zero(ops: Ops, found: Value, signs: Value, rnd: str) -> Value:
+def _zero(ops: Ops, result: Value, signs: Value, rnd: str) -> Value:
     """A sum of 0 rounded down, which is -0 unless both summands, of whose signs this is the union, are +0."""
     if rnd != "rm":
-        return found
-    return ops.select(magnitude(found, "f64") == 0, signs & _SIGN, found)
+        return result
+    return ops.select(magnitude(result, "f64") == 0, signs & _SIGN, result)
 
 
 def _add(ops: Ops, rnd: str, x: Value, y: Value) -> Value:
@@ -90,25 +90,25 @@ def _multiply_add(ops: Ops, rnd: str, x: Value, y: Value, z: Value) -> Value:
     total, error = with_error(ops, total, tail)
     rounded = _toward(ops, total, ops.fadd(error, least), rnd)
     canceled = _SIGN if rnd == "rm" else 0
-    found = ops.select(magnitude(total, "f64") == 0, canceled, _scaled(ops, rounded, top, rnd))
-    usual = _finite(ops, x) & _finite(ops, y) & (magnitude(z, "f64") < _INFINITY)
-    return ops.select(usual, found, _zero(ops, ops.fma(x, y, z), (x ^ y) | z, rnd))
+    result = ops.select(magnitude(total, "f64") == 0, canceled, _scaled(ops, rounded, top, rnd))
+    finite = _finite(ops, x) & _finite(ops, y) & (magnitude(z, "f64") < _INFINITY)
+    return ops.select(finite, result, _zero(ops, ops.fma(x, y, z), (x ^ y) | z, rnd))
 
 
 def _divide(ops: Ops, rnd: str, x: Value, y: Value) -> Value:
     (a, i), (b, j) = _split(ops, x), _split(ops, y)
     quotient = ops.fdiv(a, b)
     error = ops.fma(quotient ^ _SIGN, b, a) ^ (b & _SIGN)
-    found = _scaled(ops, _toward(ops, quotient, error, rnd), i - j, rnd)
-    return ops.select(_finite(ops, x) & _finite(ops, y), found, ops.fdiv(x, y))
+    result = _scaled(ops, _toward(ops, quotient, error, rnd), i - j, rnd)
+    return ops.select(_finite(ops, x) & _finite(ops, y), result, ops.fdiv(x, y))
 
 
 def _root(ops: Ops, rnd: str, x: Value) -> Value:
     a, i = _split(ops, x)
     a, i = a + ((i & 1) << 52), i - (i & 1)
     root = ops.fsqrt(a)
-    found = _scaled(ops, _toward(ops, root, ops.fma(root ^ _SIGN, root, a), rnd), ops.shift_signed(i, 1), rnd)
-    return ops.select(_finite(ops, x) & ~ops.less(x, 0), found, ops.fsqrt(x))
+    result = _scaled(ops, _toward(ops, root, ops.fma(root ^ _SIGN, root, a), rnd), ops.shift_signed(i, 1), rnd)
+    return ops.select(_finite(ops, x) & ~ops.less(x, 0), result, ops.fsqrt(x))
 
 
 _DIRECTED: dict[str, Callable[..., Value]] = {
@@ -125,6 +125,6 @@ _DIRECTED: dict[str, Callable[..., Value]] = {
 def double(operation: str, ops: Ops, words: Words, *values: Value) -> Value:
     """An operation on F64."""
     rnd = words.get("rnd", "rn")
-    found = nearest(operation, ops, *values) if rnd == "rn" else _DIRECTED[operation](ops, rnd, *values)
+    result = nearest(operation, ops, *values) if rnd == "rn" else _DIRECTED[operation](ops, rnd, *values)
     first = {"div": (1, 0), "fma": (0, 2, 1)}.get(operation, (0, 1))
-    return propagated(ops, found, *(values[n] for n in first[: len(values)]))
+    return propagated(ops, result, *(values[n] for n in first[: len(values)]))

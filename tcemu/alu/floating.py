@@ -52,17 +52,17 @@ def single(operation: str, ops: Ops, words: Words, *operands: Value) -> Value:
     rnd, tiny = words.get("rnd", "rn"), None
     values = [flushed(ops, words, each, "f32") for each in operands]
     if rnd == "rn":
-        found = nearest(operation, ops, *values)
+        result = nearest(operation, ops, *values)
         if "ftz" in words and operation in _SCALED:
             for number in _SCALED[operation]:
                 values[number] = ops.fmul(values[number], _UP["f32"])
             tiny = _tiny(ops, nearest(operation, ops, *values), "f32")
     else:
         exact = in_double(operation, ops, rnd, *values)
-        found = narrowed(ops, exact, 32, rnd)
+        result = narrowed(ops, exact, 32, rnd)
         if "ftz" in words:
             tiny = _tiny(ops, narrowed(ops, ops.fmul(exact, _UP_IN_DOUBLE), 32, rnd), "f32")
-    return finished(ops, words, found, "f32", tiny)
+    return finished(ops, words, result, "f32", tiny)
 
 
 def half(operation: str, ops: Ops, words: Words, *operands: Value) -> Value:
@@ -82,10 +82,10 @@ def brain(operation: str, ops: Ops, words: Words, *values: Value) -> Value:
     rnd = words["rnd"]
     values = tuple(from_bf16(ops, each) for each in values)
     if operation in ("add", "sub"):
-        found = nearest(operation, ops, *values)
+        result = nearest(operation, ops, *values)
     else:
-        found = narrowed(ops, in_double(operation, ops, rnd, *values), 32, "odd")
-    return finished(ops, words, to_bf16(ops, found, rnd), "bf16")
+        result = narrowed(ops, in_double(operation, ops, rnd, *values), 32, "odd")
+    return finished(ops, words, to_bf16(ops, result, rnd), "bf16")
 
 
 def mixed(operation: str, ops: Ops, words: Words, *values: Value) -> Value:
@@ -110,14 +110,14 @@ def extreme(larger: bool, kind: str, ops: Ops, words: Words, x: Value, y: Value,
     if "xorsign" in words or "abs" in words:
         x, y = magnitude(x, kind), magnitude(y, kind)
     choose = ops.larger_signed if larger else ops.smaller_signed
-    found = _ordered(ops, choose(_ordered(ops, x, kind), _ordered(ops, y, kind)), kind)
+    result = _ordered(ops, choose(_ordered(ops, x, kind), _ordered(ops, y, kind)), kind)
     one, other = is_nan(ops, x, kind), is_nan(ops, y, kind)
-    found = ops.select(one, y, ops.select(other, x, found))
+    result = ops.select(one, y, ops.select(other, x, result))
     if "xorsign" in words:
-        found = found | sign
+        result = result | sign
     if kind == "f64":
-        return propagated(ops, found, found)
-    return ops.select(one | other if "NaN" in words else one & other, NAN[kind], found)
+        return propagated(ops, result, result)
+    return ops.select(one | other if "NaN" in words else one & other, NAN[kind], result)
 
 
 def extreme_of_three(larger: bool, ops: Ops, words: Words, x: Value, y: Value, z: Value) -> Value:
@@ -138,10 +138,10 @@ def absolute(kind: str, ops: Ops, words: Words, x: Value) -> Value:
     return _sign_changed(ops, words, x, kind, magnitude(x, kind))
 
 
-def _sign_changed(ops: Ops, words: Words, x: Value, kind: str, found: Value) -> Value:
+def _sign_changed(ops: Ops, words: Words, x: Value, kind: str, result: Value) -> Value:
     if kind == "f64":
-        return propagated(ops, found, x)
-    return finished(ops, words, found, kind)
+        return propagated(ops, result, x)
+    return finished(ops, words, result, kind)
 
 
 def copysign(kind: str, ops: Ops, words: Words, x: Value, y: Value) -> Value:
@@ -187,17 +187,17 @@ _CLASSES = {"op": "finite infinite number notanumber normal subnormal"}
 
 def _arithmetic() -> list[Row]:
     """Sums, differences and products of all types."""
-    found = []
+    rows = []
     for number, name in enumerate(("add", "sub", "mul"), 1):
         full, short = f"9.7.3.{number + 2}", f"9.7.4.{number}"
-        found += [
+        rows += [
             _row(f"{name}{{.rnd}}{{.ftz}}{{.sat}}.f32", 2, full, partial(single, name)),
             Row(f"{name}{{.rnd}}{{.ftz}}.f32x2", "b64", "b64 b64", packed(partial(single, name), 32), full),
             _row(f"{name}{{.rnd}}.f64", 2, full, partial(double, name)),
             *_both(f"{name}{{.rnd}}{{.ftz}}{{.sat}}.f16", 2, short, partial(half, name), **_TO_NEAREST),
             *_both(f"{name}{{.rnd}}.bf16", 2, short, partial(brain, name), **_TO_NEAREST),
         ]
-    return found
+    return rows
 
 
 def _mixed() -> list[Row]:
@@ -212,11 +212,11 @@ def _mixed() -> list[Row]:
 
 def _extremes() -> list[Row]:
     """Minima and maxima of all types."""
-    found = []
+    rows = []
     for number, name in enumerate(("min", "max")):
         full, short = f"9.7.3.{number + 11}", f"9.7.4.{number + 7}"
         of = {kind: partial(extreme, name == "max", kind) for kind in ("f16", "bf16", "f32", "f64")}
-        found += [
+        rows += [
             _row(f"{name}{{.ftz}}{{.NaN}}.f32", 2, full, of["f32"]),
             _row(f"{name}{{.ftz}}{{.NaN}}.xorsign.abs.f32", 2, full, of["f32"]),
             _row(f"{name}{{.ftz}}{{.NaN}}{{.abs}}.f32", 3, full, partial(extreme_of_three, name == "max")),
@@ -226,23 +226,23 @@ def _extremes() -> list[Row]:
             *_both(f"{name}{{.NaN}}.bf16", 2, short, of["bf16"]),
             *_both(f"{name}{{.NaN}}.xorsign.abs.bf16", 2, short, of["bf16"]),
         ]
-    return found
+    return rows
 
 
 def _signs() -> list[Row]:
     """Absolute values and negations of all types."""
-    found = []
+    rows = []
     for name, meaning, full, short in (
         ("abs", absolute, "9.7.3.9", "9.7.4.6"),
         ("neg", negated, "9.7.3.10", "9.7.4.5"),
     ):
-        found += [
+        rows += [
             _row(f"{name}{{.ftz}}.f32", 1, full, partial(meaning, "f32")),
             _row(f"{name}.f64", 1, full, partial(meaning, "f64")),
             *_both(f"{name}{{.ftz}}.f16", 1, short, partial(meaning, "f16")),
             *_both(f"{name}.bf16", 1, short, partial(meaning, "bf16")),
         ]
-    return found
+    return rows
 
 
 ROWS = (

@@ -32,13 +32,13 @@ def is_nan(ops: Ops, x: Value, kind: str) -> Value:
     return magnitude(x, kind) > INFINITY[kind]
 
 
-def propagated(ops: Ops, found: Value, *operands: Value) -> Value:
+def propagated(ops: Ops, result: Value, *operands: Value) -> Value:
     """A result of 64 bits: of the operands that are NaNs, it is the last one, made quiet."""
-    given = operands[0]
+    source = operands[0]
     for each in operands[1:]:
-        given = ops.select(is_nan(ops, each, "f64"), each, given)
-    nan = ops.select(is_nan(ops, given, "f64"), given | QUIET, INVALID)
-    return ops.select(is_nan(ops, found, "f64"), nan, found)
+        source = ops.select(is_nan(ops, each, "f64"), each, source)
+    nan = ops.select(is_nan(ops, source, "f64"), source | QUIET, INVALID)
+    return ops.select(is_nan(ops, result, "f64"), nan, result)
 
 
 def flushed(ops: Ops, words: Words, x: Value, kind: str) -> Value:

@@ -44,10 +44,10 @@ def multiply_add(a: Array, b: Array, c: Array) -> Array:
         total, error = exact_sum(a.astype(np.float64) * b, c.astype(np.float64))
         return odd(total, error).astype(np.float32)
     simple = np.where(np.isfinite(a) & np.isfinite(b) & ~np.isfinite(c), c, a * b + c)
-    usual = np.isfinite(a) & np.isfinite(b) & np.isfinite(c) & (a != 0) & (b != 0)
-    (a, i), (b, j), (c, k) = (np.frexp(np.where(usual, x, 1.0)) for x in (a, b, c))
+    finite = np.isfinite(a) & np.isfinite(b) & np.isfinite(c) & (a != 0) & (b != 0)
+    (a, i), (b, j), (c, k) = (np.frexp(np.where(finite, x, 1.0)) for x in (a, b, c))
     k = np.where(c == 0, -5000, k)
-    return np.where(usual, _scaled_multiply_add(a, b, c, i.astype(np.int64) + j, k.astype(np.int64)), simple)
+    return np.where(finite, _scaled_multiply_add(a, b, c, i.astype(np.int64) + j, k.astype(np.int64)), simple)
 
 
 #: What is further below the other summand than this changes a result only by its sign.

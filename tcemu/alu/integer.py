@@ -110,8 +110,8 @@ def _of_24_bits(ops: Ops, words: Words, x: Value, y: Value) -> Value:
 
 
 def _plus(product: Meaning, ops: Ops, words: Words, x: Value, y: Value, z: Value) -> Value:
-    found = product(ops, words, x, y)
-    return saturating(ops, words, found, z) if "sat" in words else found + z
+    result = product(ops, words, x, y)
+    return saturating(ops, words, result, z) if "sat" in words else result + z
 
 
 def _plus_carried(
@@ -129,11 +129,11 @@ def _divided(ops: Ops, words: Words, x: Value, y: Value, *, remainder: bool = Fa
     safe = ops.select(by_zero, 1, y)
     if is_signed(words):
         left, right = ops.less(x, 0), ops.less(y, 0)
-        found = operation(minus(ops, left, x), minus(ops, right, safe))
-        found = minus(ops, left if remainder else left ^ right, found)
+        result = operation(minus(ops, left, x), minus(ops, right, safe))
+        result = minus(ops, left if remainder else left ^ right, result)
     else:
-        found = operation(x, safe)
-    return ops.select(by_zero, -1, found)
+        result = operation(x, safe)
+    return ops.select(by_zero, -1, result)
 
 
 # ------------------------------------------------------------------------------------------------ signs
@@ -151,8 +151,8 @@ def _extreme(name: str, ops: Ops, words: Words, x: Value, y: Value) -> Value:
         ("min", True): ops.smaller_signed,
         ("max", True): ops.larger_signed,
     }[name, signed]
-    found = choose(x, y)
-    return ops.larger_signed(found, 0) if "relu" in words else found
+    result = choose(x, y)
+    return ops.larger_signed(result, 0) if "relu" in words else result
 
 
 # ------------------------------------------------------------------------------------------------ the rows
@@ -171,21 +171,21 @@ def _row(spelling: str, operands: int, section: str, meaning: Meaning, words: Wo
 
 
 def _extremes() -> list[Row]:
-    found = []
+    rows = []
     for name, section in (("min", "9.7.1.12"), ("max", "9.7.1.13")):
         meaning = partial(_extreme, name)
-        found += [
+        rows += [
             _row(f"{name}.itype", 2, section, meaning),
             _row(f"{name}.itype", 2, section, packed(meaning), _PAIRS),
             _row(f"{name}.relu.itype", 2, section, meaning, {"itype": "s32"}),
             _row(f"{name}.relu.itype", 2, section, packed(meaning), {"itype": "s16x2"}),
         ]
-    return found
+    return rows
 
 
 def _carrying() -> list[Row]:
     """Those that write CC.CF, read it, or both."""
-    found = []
+    rows = []
     forms: tuple[tuple[str, str, int, int, Meaning], ...] = (
         ("add", "addc", 2, 1, carried),
         ("sub", "subc", 2, 3, _borrowed),
@@ -194,12 +194,12 @@ def _carrying() -> list[Row]:
     )
     for name, reading, operands, section, meaning in forms:
         types, own, next_one = " ".join(["itype"] * operands), f"9.7.2.{section}", f"9.7.2.{section + 1}"
-        found += [
+        rows += [
             Row(f"{name}.cc.itype", "itype", types, meaning, own, _CARRYING, carry="out"),
             Row(f"{reading}.itype", "itype", types, _first(meaning), next_one, _CARRYING, carry="in"),
             Row(f"{reading}.cc.itype", "itype", types, meaning, next_one, _CARRYING, carry="in out"),
         ]
-    return found
+    return rows
 
 
 ROWS = (

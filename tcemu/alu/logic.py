@@ -69,8 +69,8 @@ def _of_two(y: Value, z: Value, results: int) -> Value:
 def _with_predicate(
     ops: Ops, words: Words, x: Value, y: Value, z: Value, table: Value, q: Value
 ) -> tuple[Value, Value]:
-    found = by_table(ops, words, x, y, z, table)
-    return found, operator.or_(found != 0, q) if words["BoolOp"] == "or" else (found != 0) & q
+    result = by_table(ops, words, x, y, z, table)
+    return result, operator.or_(result != 0, q) if words["BoolOp"] == "or" else (result != 0) & q
 
 
 _LOGIC = {"btype": "pred b16 b32 b64"}

@@ -57,14 +57,14 @@ _STEPS = {
 @cache
 def _tables() -> dict[str, tuple[list[int], list[int], list[int]]]:
     """The columns of each function's coefficients."""
-    found: dict[str, tuple[list[int], list[int], list[int]]] = {name: ([], [], []) for name in _STEPS}
+    tables: dict[str, tuple[list[int], list[int], list[int]]] = {name: ([], [], []) for name in _STEPS}
     with Path(__file__).with_name("mufu.csv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            steps, columns = _STEPS[row["function"]], found[row["function"]]
+            steps, columns = _STEPS[row["function"]], tables[row["function"]]
             columns[0].append(int(row["c0"]) * steps.c0 + steps.bias)
             columns[1].append(int(row["c1"]) * steps.c1)
             columns[2].append(int(row["c2"]) * steps.c2)
-    return found
+    return tables
 
 
 def square(ops: Ops, x: Value) -> Value:
@@ -145,10 +145,10 @@ def rcp(ops: Ops, x: Value, form: Format = SINGLE) -> Value:
     exponent = size >> form.fraction
     total = interpolated(ops, "rcp", size >> rest & 127, (size & ((1 << rest) - 1)) << (_X - rest))
     scaled = (2 * form.bias - 2 - exponent) << form.fraction
-    found = ops.unsigned(total >> (_X + 23 - form.fraction), 32) + scaled
-    found = ops.select(ops.less(found, 1 << form.fraction), 0, found)
-    found = ops.select(exponent == 0, form.infinity, found) | x & _SIGN
-    return ops.select(size > form.infinity, _NAN, found)
+    result = ops.unsigned(total >> (_X + 23 - form.fraction), 32) + scaled
+    result = ops.select(ops.less(result, 1 << form.fraction), 0, result)
+    result = ops.select(exponent == 0, form.infinity, result) | x & _SIGN
+    return ops.select(size > form.infinity, _NAN, result)
 
 
 @_function
@@ -159,26 +159,26 @@ def rsqrt(ops: Ops, x: Value, form: Format = SINGLE) -> Value:
     segment = (x >> rest & 63) + ((~exponent & 1) << 6)
     total = interpolated(ops, "rsqrt", segment, (x & ((1 << rest) - 1)) << (_X - rest))
     scaled = (form.bias - 2 + ((form.bias + 1) >> 1) - ((exponent + 1) >> 1)) << form.fraction
-    found = ops.unsigned(total >> (_X + 23 - form.fraction), 32) + scaled
-    found = ops.select((x & (2 * one - 1)) == one, scaled + 2 * one, found)
-    return _of_positive(ops, x, found, x & _SIGN | form.infinity, 0, form)
+    result = ops.unsigned(total >> (_X + 23 - form.fraction), 32) + scaled
+    result = ops.select((x & (2 * one - 1)) == one, scaled + 2 * one, result)
+    return _of_positive(ops, x, result, x & _SIGN | form.infinity, 0, form)
 
 
 def _of_positive(
-    ops: Ops, x: Value, found: Value, of_zero: Value | int, of_infinity: int, form: Format = SINGLE
+    ops: Ops, x: Value, result: Value, of_zero: Value | int, of_infinity: int, form: Format = SINGLE
 ) -> Value:
     """What a function of positive numbers gives for the others."""
     infinity = form.infinity
-    found = ops.select(x > infinity, _NAN, ops.select(x == infinity, of_infinity, found))
-    return ops.select((x & infinity) == 0, of_zero, found)
+    result = ops.select(x > infinity, _NAN, ops.select(x == infinity, of_infinity, result))
+    return ops.select((x & infinity) == 0, of_zero, result)
 
 
 @_function
 def sqrt(ops: Ops, x: Value) -> Value:
     """The square root: the second half of the table is for 2 to 4."""
     total = _in_64(ops, "sqrt", x, (~x >> 23 & 1) << 6)
-    found = ops.unsigned(total >> (_X + 1), 32) + ((((x >> 23) + 125) >> 1) << 23)
-    return _of_positive(ops, x, found, x & _SIGN, _INFINITY)
+    result = ops.unsigned(total >> (_X + 1), 32) + ((((x >> 23) + 125) >> 1) << 23)
+    return _of_positive(ops, x, result, x & _SIGN, _INFINITY)
 
 
 @_function
@@ -190,9 +190,9 @@ def lg2(ops: Ops, x: Value) -> Value:
     """
     total = (ops.signed((x >> 23) - 127, 64) << 36) + (_in_64(ops, "lg2", x) >> 4)
     negative = ops.less(total, 0)
-    found = _float(ops, ops.select(negative, ~total, total) << 4)
-    found = ops.select(x == 0x3F800000, 0, found)
-    return _of_positive(ops, x, ops.select(negative, found | _SIGN, found), _SIGN | _INFINITY, _INFINITY)
+    result = _float(ops, ops.select(negative, ~total, total) << 4)
+    result = ops.select(x == 0x3F800000, 0, result)
+    return _of_positive(ops, x, ops.select(negative, result | _SIGN, result), _SIGN | _INFINITY, _INFINITY)
 
 
 @_function
@@ -206,18 +206,18 @@ def ex2(ops: Ops, x: Value) -> Value:
     below = ops.select((fixed & _FRACTION) == 0, -fixed, ~fixed)
     fixed = ops.select(negative, below, fixed)
     whole = ops.shift_signed(fixed, 23)
-    found = ops.unsigned(_in_64(ops, "ex2", fixed) >> _X, 32) + ((whole + 126) << 23)
-    found = ops.select(ops.less(whole, -126), 0, found)
-    found = ops.select(size >= 0x43000000, ops.select(negative, 0, _INFINITY, 32), found)
-    return ops.select(size > _INFINITY, _NAN, found)
+    result = ops.unsigned(_in_64(ops, "ex2", fixed) >> _X, 32) + ((whole + 126) << 23)
+    result = ops.select(ops.less(whole, -126), 0, result)
+    result = ops.select(size >= 0x43000000, ops.select(negative, 0, _INFINITY, 32), result)
+    return ops.select(size > _INFINITY, _NAN, result)
 
 
 def _turned(ops: Ops, turns: Value) -> Value:
     """The sine of multiples of 2^-25 turns: a quarter turn backwards is that forwards with inverted bits."""
     down = (turns >> 23 & 1) == 1
     fixed = ops.select(down, ~turns, turns) & _FRACTION
-    found = ops.select(fixed == 0, 0, _float(ops, _in_64(ops, "sin", fixed)))
-    return found | (turns >> 24 & 1) << 31
+    result = ops.select(fixed == 0, 0, _float(ops, _in_64(ops, "sin", fixed)))
+    return result | (turns >> 24 & 1) << 31
 
 
 def _turns(ops: Ops, x: Value) -> Value:
@@ -227,15 +227,15 @@ def _turns(ops: Ops, x: Value) -> Value:
 @_function
 def sin(ops: Ops, x: Value) -> Value:
     """The sine of x turns, x cut off to 25 bits after the point."""
-    found = _turned(ops, _turns(ops, x)) ^ x & _SIGN
-    return ops.select((x & _INFINITY) == _INFINITY, _NAN, found)
+    result = _turned(ops, _turns(ops, x)) ^ x & _SIGN
+    return ops.select((x & _INFINITY) == _INFINITY, _NAN, result)
 
 
 @_function
 def cos(ops: Ops, x: Value) -> Value:
     """The cosine of x turns, x cut off to 25 bits after the point."""
-    found = _turned(ops, _turns(ops, x) + _ONE)
-    return ops.select((x & _INFINITY) == _INFINITY, _NAN, found)
+    result = _turned(ops, _turns(ops, x) + _ONE)
+    return ops.select((x & _INFINITY) == _INFINITY, _NAN, result)
 
 
 #: tanh has 2^n segments for each exponent from 2^-8 to 2^2: n.
@@ -251,5 +251,5 @@ def tanh(ops: Ops, x: Value) -> Value:
     split, first = (ops.table(row, f"mufu.tanh.{name}", each, 32) for name, each in (("n", _SPLIT), ("first", _FIRST)))
     fraction = size & _FRACTION
     total = interpolated(ops, "tanh", first + (fraction >> (23 - split)), fraction >> (6 - split) & ((1 << _X) - 1))
-    found = ops.select(size < 0x3B800000, size, ops.select(size > 0x40FFFFFF, 0x3F800000, _float(ops, total)))
-    return ops.select(size > _INFINITY, _NAN, found | x & _SIGN)
+    result = ops.select(size < 0x3B800000, size, ops.select(size > 0x40FFFFFF, 0x3F800000, _float(ops, total)))
+    return ops.select(size > _INFINITY, _NAN, result | x & _SIGN)

@@ -27,10 +27,10 @@ def with_error(ops: Ops, x: Value, y: Value) -> tuple[Value, Value]:
     return total, ops.fsub(small, ops.fsub(total, large))
 
 
-def _made_odd(ops: Ops, found: Value, inexact: Value, further: Value) -> Value:
+def _made_odd(ops: Ops, result: Value, inexact: Value, further: Value) -> Value:
     """A rounded number, or where it was inexact and is even, its neighbour: `further` from 0 or nearer."""
-    step = ops.select(further, 1, -1, bits=size(found))
-    return found + ops.select(inexact & ((found & 1) == 0), step, 0)
+    step = ops.select(further, 1, -1, bits=size(result))
+    return result + ops.select(inexact & ((result & 1) == 0), step, 0)
 
 
 def odd(ops: Ops, total: Value, error: Value) -> Value:
@@ -38,29 +38,29 @@ def odd(ops: Ops, total: Value, error: Value) -> Value:
     return _made_odd(ops, total, ops.fcompare("ne", error, 0), ~ops.less(total ^ error, 0))
 
 
-def directed(ops: Ops, found: Value, below: Value, above: Value, rnd: str) -> Value:
+def directed(ops: Ops, result: Value, below: Value, above: Value, rnd: str) -> Value:
     """A number rounded in a direction instead of to nearest.
 
     `below` is a mask of the lanes where the exact number is smaller, `above` of those where it is larger.
     """
-    bits, negative = size(found), ops.less(found, 0)
+    bits, negative = size(result), ops.less(result, 0)
     if rnd == "rm":
-        return found + ops.select(below, ops.select(negative, 1, -1, bits=bits), 0)
+        return result + ops.select(below, ops.select(negative, 1, -1, bits=bits), 0)
     if rnd == "rp":
-        return found + ops.select(above, ops.select(negative, -1, 1, bits=bits), 0)
-    return found + ops.select((negative & above) | (~negative & below), -1, ops.constant(0, bits))
+        return result + ops.select(above, ops.select(negative, -1, 1, bits=bits), 0)
+    return result + ops.select((negative & above) | (~negative & below), -1, ops.constant(0, bits))
 
 
 def narrowed(ops: Ops, x: Value, bits: int, rnd: str = "rn") -> Value:
     """A float of 64 or 32 bits as one of half as many; which NaN is open. `rnd` may be "odd"."""
-    found = ops.fnarrow(x, bits)
+    result = ops.fnarrow(x, bits)
     if rnd == "rn":
-        return found
-    back = ops.fwiden(found, 2 * bits)
+        return result
+    back = ops.fwiden(result, 2 * bits)
     if rnd == "odd":
         kind = f"f{2 * bits}"
-        return _made_odd(ops, found, ops.fcompare("ne", back, x), magnitude(x, kind) > magnitude(back, kind))
-    return directed(ops, found, ops.fcompare("gt", back, x), ops.fcompare("lt", back, x), rnd)
+        return _made_odd(ops, result, ops.fcompare("ne", back, x), magnitude(x, kind) > magnitude(back, kind))
+    return directed(ops, result, ops.fcompare("gt", back, x), ops.fcompare("lt", back, x), rnd)
 
 
 def to_bf16(ops: Ops, x: Value, rnd: str = "rn") -> Value:

@@ -156,10 +156,10 @@ class Row:
     @cached_property
     def _pieces(self) -> list[tuple[str, bool]]:
         """The words of the spelling after the mnemonic, and whether each may be absent."""
-        found = re.findall(r"\{\.([\w:]+)\}|\.([\w:]+)", self.spelling)
-        if re.sub(r"\{\.[\w:]+\}|\.[\w:]+", "", self.spelling) != self.mnemonic or not found:
+        pieces = re.findall(r"\{\.([\w:]+)\}|\.([\w:]+)", self.spelling)
+        if re.sub(r"\{\.[\w:]+\}|\.[\w:]+", "", self.spelling) != self.mnemonic or not pieces:
             self._fail("it is not spelt as in the manual, like add{.ftz}.f32")
-        return [(optional or fixed, bool(optional)) for optional, fixed in found]
+        return [(optional or fixed, bool(optional)) for optional, fixed in pieces]
 
     @property
     def _chapter(self) -> str:
@@ -182,16 +182,16 @@ class Row:
 
     def choices(self) -> dict[str, str]:
         """What the words of the spelling that stand for several are."""
-        told = {name: self.words.get(name, WORDS.get(name, name)) for name, _ in self._pieces}
-        return {name: words for name, words in told.items() if words != name}
+        choices = {name: self.words.get(name, WORDS.get(name, name)) for name, _ in self._pieces}
+        return {name: words for name, words in choices.items() if words != name}
 
     def _choices(self, name: str, optional: bool) -> list[tuple[str, str]]:
         """What a word of the spelling may be: pairs of the text and what the meaning is told."""
-        told = self.words.get(name, WORDS.get(name, name))
-        choices = [(word, word) for word in told.lstrip("|").split()]
+        words = self.words.get(name, WORDS.get(name, name))
+        choices = [(word, word) for word in words.lstrip("|").split()]
         if not optional:
             return choices
-        return [("", choices[0][0] if told.startswith("|") else ""), *choices]
+        return [("", choices[0][0] if words.startswith("|") else ""), *choices]
 
     def spelled(self) -> Iterator[tuple[str, Words]]:
         """Every opcode, and its words."""
@@ -202,7 +202,7 @@ class Row:
 
     def types(self, text: str, words: Words) -> tuple[str, ...]:
         """The types of results or operands, for the words of an opcode; "wide" is twice as wide as the last of them."""
-        found = []
+        types = []
         for each in text.replace("|", " ").split():
             kind = words.get(each, each)
             if each == "wide":
@@ -210,8 +210,8 @@ class Row:
                 kind = f"{last[0]}{2 * bits(last)}"
             if not is_type(kind):
                 self._fail(f"{kind!r} is no type")
-            found.append(kind)
-        return tuple(found)
+            types.append(kind)
+        return tuple(types)
 
     def ordinary(self, opcode: str, words: Words, known: Known) -> Ordinary:
         """The instruction that an opcode of this row names."""
@@ -243,5 +243,5 @@ def _bound(meaning: Meaning, words: Words) -> Meaning:
     return partial(_call, meaning, words)
 
 
-def _call(meaning: Meaning, words: Words, ops: Ops, *values: Value, **told: Any) -> Any:
-    return meaning(ops, words, *values, **told)
+def _call(meaning: Meaning, words: Words, ops: Ops, *values: Value, **more: Any) -> Any:
+    return meaning(ops, words, *values, **more)

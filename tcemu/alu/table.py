@@ -39,14 +39,14 @@ _Entry: TypeAlias = tuple[Row, str, Words]
 @cache
 def _spelled() -> dict[tuple[str, bool], dict[int, _Entry]]:
     """By opcode, and then by the number of operands: max.f32 takes two or three."""
-    found: dict[tuple[str, bool], dict[int, _Entry]] = {}
+    forms_by_key: dict[tuple[str, bool], dict[int, _Entry]] = {}
     for row in rows():
         for opcode, words in row.spelled():
-            forms = found.setdefault(_key(opcode, pair=row.pair), {})
+            forms = forms_by_key.setdefault(_key(opcode, pair=row.pair), {})
             other = forms.setdefault(len(row.operands.split()), (row, opcode, words))[0]
             if other is not row:
                 raise TableError(f"{opcode}: both {other.spelling} and {row.spelling} stand for it")
-    return found
+    return forms_by_key
 
 
 @cache
@@ -62,11 +62,11 @@ def find(opcode: str, *, pair: bool = False, operands: int = 0) -> Ordinary | No
     >>> alu.find("max.f32", operands=3).operands
     ('f32', 'f32', 'f32')
     """
-    return _found(_key(opcode, pair=pair), operands)
+    return _looked_up(_key(opcode, pair=pair), operands)
 
 
 @cache
-def _found(key: tuple[str, bool], operands: int = 0) -> Ordinary | None:
+def _looked_up(key: tuple[str, bool], operands: int = 0) -> Ordinary | None:
     forms = _spelled().get(key)
     if forms is None:
         return None
@@ -81,11 +81,11 @@ def _first(forms: dict[int, _Entry]) -> _Entry:
 @cache
 def _recorded() -> dict[int, list[Words]]:
     """The words of the opcodes that were recorded, by their rows."""
-    found: dict[int, list[Words]] = {}
+    recorded: dict[int, list[Words]] = {}
     for opcode in files("tcemu.alu").joinpath("recorded.txt").read_text().split():
         row, _, words = _first(_spelled()[_key(opcode, pair=False)])
-        found.setdefault(id(row), []).append(words)
-    return found
+        recorded.setdefault(id(row), []).append(words)
+    return recorded
 
 
 def _known(row: Row, words: Words) -> Known:

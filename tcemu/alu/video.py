@@ -52,12 +52,12 @@ def _made(name: str, bits: int, ops: Ops, words: Words, x: Value, y: Value) -> V
     """The result of two parts."""
     if name == "vset":
         return ops.unsigned(_COMPARISONS[words["cmp"]](ops, x, y), 32)
-    found = _ARITHMETIC[name](ops, x, y)
+    result = _ARITHMETIC[name](ops, x, y)
     if "sat" not in words:
-        return found
+        return result
     signed = is_signed(words, "dtype")
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
-    return ops.smaller_signed(ops.larger_signed(found, low), high)
+    return ops.smaller_signed(ops.larger_signed(result, low), high)
 
 
 def _simd(
@@ -70,32 +70,32 @@ def _simd(
     def taken(number: int, kind: str) -> Value:
         return part(ops, (x, y)[number // parts], number % parts, bits, signed=is_signed(words, kind))
 
-    found = z
+    merged = z
     for number in made:
         result = _made(name, bits, ops, words, taken(of_x[number], "atype"), taken(of_y[number], "btype"))
         if "add" in words:
-            found = found + result
+            merged = merged + result
         else:
             ones = ((1 << bits) - 1) << bits * number
-            found = (found & (ones ^ 0xFFFFFFFF)) | ((result << bits * number) & ones)
-    return found
+            merged = (merged & (ones ^ 0xFFFFFFFF)) | ((result << bits * number) & ones)
+    return merged
 
 
 _TYPES = dict.fromkeys(("dtype", "atype", "btype"), "u32 s32")
 
 
 def _rows() -> list[Row]:
-    found = []
+    rows = []
     for parts in (2, 4):
         for name in _ARITHMETIC:
             meaning = partial(_simd, name, parts)
             for more in ("{.sat}", ".add"):
                 spelling = f"{name}{parts}.dtype.atype.btype{more}"
-                found.append(Row(spelling, "dtype", "b32 b32 dtype", meaning, "9.7.18.2", _TYPES, parts=parts))
+                rows.append(Row(spelling, "dtype", "b32 b32 dtype", meaning, "9.7.18.2", _TYPES, parts=parts))
         words = {"atype": "u32 s32", "btype": "u32 s32", "cmp": " ".join(_COMPARISONS)}
         spelling, meaning = f"vset{parts}.atype.btype.cmp{{.add}}", partial(_simd, "vset", parts)
-        found.append(Row(spelling, "u32", "b32 b32 u32", meaning, "9.7.18.2", words, parts=parts))
-    return found
+        rows.append(Row(spelling, "u32", "b32 b32 u32", meaning, "9.7.18.2", words, parts=parts))
+    return rows
 
 
 ROWS = tuple(_rows())

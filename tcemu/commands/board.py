@@ -70,11 +70,11 @@ def _progress() -> str:
 
 def learners(folders: Sequence[Path]) -> list[Learner]:
     """The learners found in the folders, those who solved most first. Raises CourseError if there are none."""
-    found = [learner for folder in folders for learner in _in(folder)]
-    if not found:
+    everyone = [learner for folder in folders for learner in _in(folder)]
+    if not everyone:
         places = ", ".join(map(str, folders))
         raise CourseError(f"no progress is recorded in {places}: no learner has tried an exercise yet")
-    return sorted(found, key=lambda each: (-len(each.solved), each.name))
+    return sorted(everyone, key=lambda each: (-len(each.solved), each.name))
 
 
 def _in(folder: Path) -> Iterator[Learner]:
@@ -91,32 +91,32 @@ def _in(folder: Path) -> Iterator[Learner]:
         yield Learner(shown[:LETTERS].encode(errors="replace").decode(), held["exercises"])
 
 
-def tables(found: Sequence[Learner]) -> list[Table]:
+def tables(everyone: Sequence[Learner]) -> list[Table]:
     """The board: who has solved how many exercises, and for each exercise about speed the best figures."""
-    return [_overall(found), *_scores(found)]
+    return [_overall(everyone), *_scores(everyone)]
 
 
-def _overall(found: Sequence[Learner]) -> Table:
+def _overall(everyone: Sequence[Learner]) -> Table:
     from rich.table import Table
 
     from tcemu.course import exercises, manifest
 
     of = len(exercises())
-    table = Table("learner", "solved", "furthest notebook", title=f"{counted(len(found), 'learner')}")
-    for learner in found:
+    table = Table("learner", "solved", "furthest notebook", title=f"{counted(len(everyone), 'learner')}")
+    for learner in everyone:
         reached = [entry.label for entry in manifest().notebooks if learner.solved & {*entry.tasks, *entry.exercises}]
         table.add_row(learner.name, f"{len(learner.solved)} of {of}", reached[-1] if reached else "-")
     return table
 
 
-def _scores(found: Sequence[Learner]) -> Iterator[Table]:
+def _scores(everyone: Sequence[Learner]) -> Iterator[Table]:
     from rich.table import Table
 
     from tcemu.course import exercises
 
     for exercise in exercises().values():
         for what, best in exercise.best.items():
-            scored = [(score, each.name) for each in found if (score := each.score(exercise.name, what)) is not None]
+            scored = [(score, each.name) for each in everyone if (score := each.score(exercise.name, what)) is not None]
             if scored:
                 table = Table("learner", what, title=exercise.title, caption=f"best known: {best:,}")
                 for score, name in sorted(scored):

@@ -50,11 +50,11 @@ def check(folder: Path | None, watch: bool, name: str | None, limit: float) -> N
     console = Console(highlight=False)
     if name is not None:
         _call(_place(folder), name)
-    found = notebooks(_place(folder))
-    if not found:
+    books = notebooks(_place(folder))
+    if not books:
         raise CourseError(f"there is no notebook with exercises in {_place(folder)}")
-    stamps = _stamps(found)
-    held = run(found, limit)
+    stamps = _stamps(books)
+    held = run(books, limit)
     show(console, held)
     if watch:
         watch_for_changes(console, held, limit, stamps)

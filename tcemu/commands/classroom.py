@@ -45,7 +45,7 @@ from tcemu.extras import require
 @click.option("--cpus", type=click.FloatRange(0.1), help="Cores for each learner, by default 2.")
 @click.option("--processes", type=click.IntRange(64), help="Processes and threads for each learner, by default 512.")
 @click.option("--no-warm", is_flag=True, help="Do not compile the kernels first.")
-def classroom(folder: Path, learners: Path | None, no_warm: bool, **given: object) -> None:
+def classroom(folder: Path, learners: Path | None, no_warm: bool, **changes: object) -> None:
     """Start a class on this machine; learners need only a browser.
 
     FOLDER holds everything: the learners' homes, what they hand in, passwords and settings. Run the command again to
@@ -63,7 +63,7 @@ def classroom(folder: Path, learners: Path | None, no_warm: bool, **given: objec
     with running.alone(folder):
         if ended := running.end(folder):
             click.echo(f"Ended what an earlier start left behind (processes: {ended})")
-        here = _settings(folder, {name: value for name, value in given.items() if value is not None}, learners)
+        here = _settings(folder, {name: value for name, value in changes.items() if value is not None}, learners)
         running.check_port(here.address, here.port)
         here.save()
         if not no_warm and (warmed := warm_up()):
@@ -102,19 +102,19 @@ def _check_machine(folder: Path) -> None:
             raise CourseError(f"{folder} is inside {place}, which all learners can read; choose another folder")
 
 
-def _settings(folder: Path, given: dict[str, object], learners: Path | None) -> Classroom:
+def _settings(folder: Path, changes: dict[str, object], learners: Path | None) -> Classroom:
     """The classroom as it was, or a new one, with the options that were given."""
     before = settings.load(folder) or Classroom(
         folder, settings.new_password(10), settings.new_password(settings.SHORTEST_TEACHER)
     )
-    limits = {name: given.pop(name) for name in Limits.__dataclass_fields__ if name in given}
+    limits = {name: changes.pop(name) for name in Limits.__dataclass_fields__ if name in changes}
     for name in ("certificate", "key", "course"):
-        if name in given:
-            given[name] = str(Path(str(given[name])).absolute())
-    if "lti" in given:
-        site = lti.read(Path(str(given["lti"])))
-        given |= {"lti": site, "teacher": site["teacher"]}
-    after = replace(before, limits=replace(before.limits, **limits), **given)  # type: ignore[arg-type]
+        if name in changes:
+            changes[name] = str(Path(str(changes[name])).absolute())
+    if "lti" in changes:
+        site = lti.read(Path(str(changes["lti"])))
+        changes |= {"lti": site, "teacher": site["teacher"]}
+    after = replace(before, limits=replace(before.limits, **limits), **changes)  # type: ignore[arg-type]
     if len(after.password) < settings.SHORTEST:
         raise CourseError(f"the password has {len(after.password)} characters; it needs at least {settings.SHORTEST}")
     manifest(Path(after.course) if after.course else None)  # which says what is wrong with it

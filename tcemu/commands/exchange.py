@@ -20,7 +20,7 @@ _LEVELS = {"error": "error", "warning": "warning", "hint": "note"}
 
 
 @dataclass(frozen=True)
-class Found:
+class Finding:
     """One thing that is wrong: the rule, the text, where, and what it conflicts with."""
 
     rule: str
@@ -44,7 +44,7 @@ class Checked:
     """A launch, and what is wrong with it."""
 
     kernel: str
-    found: list[Found] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     #: what the search covered, in words
     covered: str = ""
     seconds: float = 0.0
@@ -52,15 +52,15 @@ class Checked:
     @property
     def failed(self) -> bool:
         """Whether an error was found, not only hints."""
-        return any(each.severity == "error" for each in self.found)
+        return any(each.severity == "error" for each in self.findings)
 
 
 def as_sarif(done: Sequence[Checked], what: str) -> str:
     """A log with one run; each mistake is a result, at the kernel's line."""
-    found = list({each.key: each for check in done for each in check.found}.values())
-    rules = list(dict.fromkeys(each.rule for each in found))
+    findings = list({each.key: each for check in done for each in check.findings}.values())
+    rules = list(dict.fromkeys(each.rule for each in findings))
     driver = {"name": "tcemu", "version": __version__, "rules": [_rule(rule) for rule in rules]}
-    results = [_result(each, rules.index(each.rule), what) for each in found]
+    results = [_result(each, rules.index(each.rule), what) for each in findings]
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
@@ -70,8 +70,8 @@ def _rule(name: str) -> dict[str, Any]:
 
     known = RULES.get(name)
     if known is None:
-        told = "The result depends on the order." if name == RESULT else "The launch did not finish."
-        return {"id": name, "shortDescription": {"text": told}}
+        description = "The result depends on the order." if name == RESULT else "The launch did not finish."
+        return {"id": name, "shortDescription": {"text": description}}
     return {
         "id": name,
         "shortDescription": {"text": known.title},
@@ -81,20 +81,20 @@ def _rule(name: str) -> dict[str, Any]:
     }
 
 
-def _result(found: Found, number: int, what: str) -> dict[str, Any]:
+def _result(finding: Finding, number: int, what: str) -> dict[str, Any]:
     file, colon, function = what.rpartition(":")
-    site = found.site or (file if colon and function.isidentifier() else what, 1, "")
+    site = finding.site or (file if colon and function.isidentifier() else what, 1, "")
     made: dict[str, Any] = {
-        "ruleId": found.rule,
+        "ruleId": finding.rule,
         "ruleIndex": number,
-        "level": _LEVELS[found.severity],
-        "message": {"text": found.text},
+        "level": _LEVELS[finding.severity],
+        "message": {"text": finding.text},
         "locations": [_location(site)],
     }
-    if found.earlier is not None:
-        made["relatedLocations"] = [{**_location(found.earlier), "id": 1, "message": {"text": "conflicts with this"}}]
-    if found.replay:
-        made["properties"] = {"replay": f"tcemu.launch(..., {found.replay})"}
+    if finding.earlier is not None:
+        made["relatedLocations"] = [{**_location(finding.earlier), "id": 1, "message": {"text": "conflicts with this"}}]
+    if finding.replay:
+        made["properties"] = {"replay": f"tcemu.launch(..., {finding.replay})"}
     return made
 
 
@@ -125,12 +125,12 @@ def as_junit(done: Sequence[Checked], what: str) -> str:
     for number, check in enumerate(done, 1):
         name = f"{check.kernel} (launch {number})"
         case = ElementTree.SubElement(suite, "testcase", classname=what, name=name, time=f"{check.seconds:.3f}")
-        errors = [each for each in check.found if each.severity == "error"]
+        errors = [each for each in check.findings if each.severity == "error"]
         if errors:
             failure = ElementTree.SubElement(case, "failure", type=errors[0].rule, message=errors[0].title)
             failure.text = _plain("\n\n".join(each.text for each in errors))
-        told = [check.covered, *(each.text for each in check.found if each.severity != "error")]
-        ElementTree.SubElement(case, "system-out").text = _plain("\n\n".join(filter(None, told)))
+        texts = [check.covered, *(each.text for each in check.findings if each.severity != "error")]
+        ElementTree.SubElement(case, "system-out").text = _plain("\n\n".join(filter(None, texts)))
     suites = ElementTree.Element("testsuites")
     suites.append(suite)
     ElementTree.indent(suites)

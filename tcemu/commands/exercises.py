@@ -56,12 +56,12 @@ def lint(folder: Path) -> None:
     from tcemu.course.lint import cases
     from tcemu.course.lint import lint as problems
 
-    found = 0
+    count = 0
     for problem in problems(folder):
         click.echo(str(problem))
-        found += 1
+        count += 1
     held = cases(folder)
     minutes, points = (sum(getattr(case.exercise, what) for case in held) for what in ("minutes", "points"))
-    told = f"{counted(len(held), 'exercise')}, {counted(minutes, 'minute')}, {counted(points, 'point')}"
-    click.echo(f"{told}: {counted(found, 'problem') if found else 'nothing is wrong'}.")
-    sys.exit(1 if found else 0)
+    totals = f"{counted(len(held), 'exercise')}, {counted(minutes, 'minute')}, {counted(points, 'point')}"
+    click.echo(f"{totals}: {counted(count, 'problem') if count else 'nothing is wrong'}.")
+    sys.exit(1 if count else 0)

@@ -51,13 +51,13 @@ def function_named(what: str, command: str) -> Callable[[], object]:
                 raise  # another file, which this one imports
             where = f" in line {error.lineno}" if error.lineno else ""
             raise TcemuError(f"{path} is not Python{where}: {error.msg}") from None
-    found = held.get(wanted)
-    if not callable(found):
-        there = [each for each, value in held.items() if callable(value) and not each.startswith("_")]
-        raise TcemuError(f"{path} has no function {wanted}.{did_you_mean(wanted, there)}")
+    function = held.get(wanted)
+    if not callable(function):
+        names = [each for each, value in held.items() if callable(value) and not each.startswith("_")]
+        raise TcemuError(f"{path} has no function {wanted}.{did_you_mean(wanted, names)}")
     needed = [
         each.name
-        for each in signature(found).parameters.values()
+        for each in signature(function).parameters.values()
         if each.default is Parameter.empty and each.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
     ]
     if needed:
@@ -66,7 +66,7 @@ def function_named(what: str, command: str) -> Callable[[], object]:
             f"{wanted} takes {listing(needed, 'and')}; tcemu {command} needs a function without arguments that "
             f"launches the kernel: {launch}"
         )
-    return found  # type: ignore[no-any-return]
+    return function  # type: ignore[no-any-return]
 
 
 @contextmanager

@@ -154,10 +154,10 @@ def _fill(export: Path, out: Path, report: Report, roster: Path | None) -> None:
 
 
 def _bytes(text: str) -> int:
-    found = re.fullmatch(r"([0-9]+)([KMG]?)B?", text.strip().upper())
-    if not found or int(found[1]) * _UNITS[found[2]] < 256 << 20:
+    match = re.fullmatch(r"([0-9]+)([KMG]?)B?", text.strip().upper())
+    if not match or int(match[1]) * _UNITS[match[2]] < 256 << 20:
         raise click.BadParameter("give bytes such as 3G or 800M, at least 256M", param_hint="--limit-memory")
-    return int(found[1]) * _UNITS[found[2]]
+    return int(match[1]) * _UNITS[match[2]]
 
 
 def _handed(path: Path, course: Path | None, roster: Path | None, only: Sequence[str]) -> list[Submission]:
@@ -166,12 +166,12 @@ def _handed(path: Path, course: Path | None, roster: Path | None, only: Sequence
     from tcemu.grade.intake import Roster
     from tcemu.grade.intake import submissions as read
 
-    found = read(path, manifest(course), None if roster is None else Roster.read(roster))
-    names = [each.student for each in found]
+    submissions = read(path, manifest(course), None if roster is None else Roster.read(roster))
+    names = [each.student for each in submissions]
     for name in only:
         if name not in names:
             raise CourseError(f"{path} has nothing from {name}.{did_you_mean(name, names)}")
-    return [each for each in found if not only or each.student in only]
+    return [each for each in submissions if not only or each.student in only]
 
 
 def _tasks(

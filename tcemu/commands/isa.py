@@ -46,12 +46,12 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
             opcodes += [instruction.opcode for _, instruction in family.variants]
         else:
             opcodes += [f"{stem}." if any(family.spelling.slots) else stem for stem in stems]
-    found: dict[str, None] = {}
+    words: dict[str, None] = {}
     for opcode in opcodes:
         if opcode.startswith(incomplete):
             cut = opcode.find(".", len(incomplete))
-            found[opcode if cut < 0 else opcode[: cut + 1]] = None
-    return [CompletionItem(word) for word in found]
+            words[opcode if cut < 0 else opcode[: cut + 1]] = None
+    return [CompletionItem(word) for word in words]
 
 
 def _complete_target(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -100,49 +100,49 @@ def isa(
     from tcemu.commands import isa_words
 
     wanted = form_of(form, output)
-    given = isa_words.Filters(target, ptx, family, () if type_ is None else (type_,), shape)
+    filters = isa_words.Filters(target, ptx, family, () if type_ is None else (type_,), shape)
     question = {"--operand": operand, "--at": at, "--lane": lane, "--register": register, "--table": table or None}
     compared = words[:1] == ("diff",)
-    report = _compared(words[1:], given, question) if compared else _looked_up(words, given, question)
+    report = _compared(words[1:], filters, question) if compared else _looked_up(words, filters, question)
     write(report, wanted, output)
     if output is not None:
         click.echo(f"Wrote {output} ({wanted}).", err=True)
 
 
-def _compared(words: tuple[str, ...], given: Filters, question: Question) -> Report:
+def _compared(words: tuple[str, ...], filters: Filters, question: Question) -> Report:
     from tcemu.commands import isa_views
 
     operand = question["--operand"]
-    _refuse({**given.selecting, **question, "--operand": None, "--ptx": given.ptx}, "a single instruction")
+    _refuse({**filters.selecting, **question, "--operand": None, "--ptx": filters.ptx}, "a single instruction")
     if len(words) != 2:
         raise click.UsageError("diff takes two instructions: tcemu isa diff INSTRUCTION INSTRUCTION")
-    return isa_views.differences(*words, given.target, operand and operand.lower())
+    return isa_views.differences(*words, filters.target, operand and operand.lower())
 
 
-def _looked_up(words: tuple[str, ...], given: Filters, options: Question) -> Report:
+def _looked_up(words: tuple[str, ...], filters: Filters, options: Question) -> Report:
     """The families, a list, one instruction, or where an operand of them is."""
     from tcemu.commands import isa_fragment, isa_ordinary, isa_views, isa_words
 
-    found = isa_ordinary.ordinary(words[0]) if len(words) == 1 else None
-    if found is not None:
-        unused = {**given.selecting, **options, "--target": given.target, "--ptx": given.ptx}
+    ordinary = isa_ordinary.ordinary(words[0]) if len(words) == 1 else None
+    if ordinary is not None:
+        unused = {**filters.selecting, **options, "--target": filters.target, "--ptx": filters.ptx}
         _refuse(unused, "an instruction of the machine; the recordings of ordinary ones are of sm_90")
-        return found
-    asked = isa_words.read(" ".join(words).split(), given)
-    chosen, told = asked.filters.target, str(asked.filters)
+        return ordinary
+    asked = isa_words.read(" ".join(words).split(), filters)
+    chosen, selection = asked.filters.target, str(asked.filters)
     if asked.opcodes:
-        _refuse_selection(asked, given)
-    elif not told:
+        _refuse_selection(asked, filters)
+    elif not selection:
         _refuse({**options, "--operand": options["--operand"] or asked.element}, "an instruction to ask about")
         return isa_views.families()
     question = _question(asked, options)
     if asked.opcodes and question is None:
-        return isa_views.explanation(asked.opcodes[0], chosen, given.ptx)
+        return isa_views.explanation(asked.opcodes[0], chosen, filters.ptx)
     if asked.opcodes and question is not None:
-        return isa_fragment.fragment(asked.opcodes[0], chosen, given.ptx, *question)
+        return isa_fragment.fragment(asked.opcodes[0], chosen, filters.ptx, *question)
     if question is not None:
-        return isa_fragment.several(asked.filters.holding(question[0]), told, chosen, *question)
-    return isa_views.instructions(asked.filters.find(), told)
+        return isa_fragment.several(asked.filters.holding(question[0]), selection, chosen, *question)
+    return isa_views.instructions(asked.filters.find(), selection)
 
 
 def _question(asked: Asked, options: Question) -> tuple[str, tuple[int, ...] | None, int | None, int | None] | None:
@@ -161,20 +161,20 @@ def _question(asked: Asked, options: Question) -> tuple[str, tuple[int, ...] | N
     return operand.lower(), _position(at), lane, register
 
 
-def _refuse_selection(asked: Asked, given: Filters) -> None:
+def _refuse_selection(asked: Asked, filters: Filters) -> None:
     """Raise UsageError if one instruction is spelt out and filters select others, or if several are spelt out."""
     if len(asked.opcodes) > 1:
         raise click.UsageError(
             f"one instruction at a time; {asked.opcodes[1]!r} is one too many. tcemu isa diff compares two."
         )
-    options = [name for name, value in given.selecting.items() if value is not None]
+    options = [name for name, value in filters.selecting.items() if value is not None]
     for name in (*options, *map(repr, asked.selecting)):
         raise click.UsageError(f"{name} selects what is listed; leave out the instruction to get a list")
 
 
-def _refuse(given: Mapping[str, object], needed: str) -> None:
+def _refuse(options: Mapping[str, object], needed: str) -> None:
     """Raise UsageError for options that mean nothing here, instead of ignoring them."""
-    for name, value in given.items():
+    for name, value in options.items():
         if value is not None:
             raise click.UsageError(f"{name} needs {needed}")
 

@@ -32,14 +32,16 @@ def fragment(
     register: int | None,
 ) -> Report:
     """Which lanes hold `position`; or what `lane` holds in `register`; or, without either, the whole table."""
-    found = parse(opcode, ptx=ptx)
-    name = default_target(found.gate) if target is None else str(target_named(target))
-    found = parse(found, name)
+    instruction = parse(opcode, ptx=ptx)
+    name = default_target(instruction.gate) if target is None else str(target_named(target))
+    instruction = parse(instruction, name)
     try:
-        asked = found.fragments[role]
+        asked = instruction.fragments[role]
     except KeyError:
-        raise LayoutError(f"{found} has no fragment {role!r}; it has {listing(found.fragments, 'and')}") from None
-    head = _head(found, asked, name)
+        raise LayoutError(
+            f"{instruction} has no fragment {role!r}; it has {listing(instruction.fragments, 'and')}"
+        ) from None
+    head = _head(instruction, asked, name)
     if position is not None:
         held = who_holds(asked, position)
         parts = (head, *_at(asked, held))
@@ -51,31 +53,33 @@ def fragment(
     columns = ("operand", *names, "lane", "register", "element", "high bit", "low bit")
     rows = tuple((role, *each.position, each.lane, each.register, each.element, each.high, each.low) for each in held)
     data = {
-        "opcode": found.opcode,
+        "opcode": instruction.opcode,
         "target": name,
         "operand": role,
         "shape": asked.shape,
         "layout": str(asked.layout),
         "holdings": [dict(zip(columns[1:], row[1:], strict=True)) for row in rows],
     }
-    return Report(found.opcode, parts, columns, rows, data, lambda: _draw(asked, held, position, lane, register))
+    return Report(instruction.opcode, parts, columns, rows, data, lambda: _draw(asked, held, position, lane, register))
 
 
-def several(found: Sequence[Instruction], told: str, target: str | None, role: str, *question: Any) -> Report:
+def several(
+    instructions: Sequence[Instruction], selection: str, target: str | None, role: str, *question: Any
+) -> Report:
     """The same question to several instructions: one answer for all that hold the operand in the same layout.
 
-    `told` names them, `question` is what `fragment` takes after the role. Raises LayoutError where none has an answer.
+    `selection` names them, `question` is what `fragment` takes after the role. Raises LayoutError if none has one.
     """
     held: dict[tuple[object, ...], list[Instruction]] = {}
     roles: dict[str, None] = {}
-    for each in (parse(each, default_target(each.gate) if target is None else target) for each in found):
+    for each in (parse(each, default_target(each.gate) if target is None else target) for each in instructions):
         roles |= dict.fromkeys(each.fragments)
         if role in each.fragments:
             held.setdefault(_same(each.fragments[role]), []).append(each)
     if not held:
-        raise LayoutError(f"no instruction of {told} has a fragment {role!r}; they have {listing(roles, 'and')}")
+        raise LayoutError(f"no instruction of {selection} has a fragment {role!r}; they have {listing(roles, 'and')}")
     if len(held) > _MOST:
-        raise LayoutError(f"{told}: operand {role} has {len(held)} layouts; say also which shape, type or family")
+        raise LayoutError(f"{selection}: operand {role} has {len(held)} layouts; say also which shape, type or family")
     answers, refused = [], []
     for alike in held.values():
         try:
@@ -89,7 +93,7 @@ def several(found: Sequence[Instruction], told: str, target: str | None, role: s
     lines = (dict(zip(report.columns, row, strict=True)) | {"opcode": alike[0].opcode}
              for alike, report in answers for row in _made(report.rows))  # fmt: skip
     rows = tuple(tuple(line.get(name, "") for name in ("opcode", *columns)) for line in lines)
-    heading = f"Operand {role} of {counted(sum(len(alike) for alike, _ in answers), 'form')} ({told})"
+    heading = f"Operand {role} of {counted(sum(len(alike) for alike, _ in answers), 'form')} ({selection})"
     return Report(heading, tuple(parts), ("opcode", *columns), rows, [report.data for _, report in answers])
 
 

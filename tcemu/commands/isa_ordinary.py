@@ -33,21 +33,23 @@ def _opcode(opcode: str) -> Report:
     results = " or ".join("|".join(form.results) for form in forms)
     carry = " It reads CC.CF." * first.carry_in + " It writes CC.CF." * first.carry_out
     known = f"Known: {first.known}, {alu.KNOWN[first.known]}."
-    told = (f"{_ABOUT}{carry}", f"Manual: PTX ISA 9.1, {first.section}, {first.title}.", known)
+    sentences = (f"{_ABOUT}{carry}", f"Manual: PTX ISA 9.1, {first.section}, {first.title}.", known)
     more = alu.find(opcode, operands=len(first.operands) + 1)
     counts = [first] if more is None or more.operands == first.operands else [first, more]
     types = (("result", results), ("operands", " or ".join(", ".join(each.operands) for each in counts)))
     operands = Part("Operands", columns=("", "types"), rows=types)
     cells = (first.opcode, results, ", ".join(first.operands), first.section, first.known)
     columns = ("opcode", "results", "operands", "section", "known")
-    return Report(first.opcode, (Part("", told), operands), columns, (cells,), dict(zip(columns, cells, strict=True)))
+    return Report(
+        first.opcode, (Part("", sentences), operands), columns, (cells,), dict(zip(columns, cells, strict=True))
+    )
 
 
 def _mnemonic(word: str, rows: list[alu.Row]) -> Report:
     columns = ("spelling", "results", "operands", "section")
     cells = tuple((row.spelling, row.results, row.operands, row.section) for row in rows)
-    words = {name: told.lstrip("|") for row in rows for name, told in row.choices().items()}
-    slots = tuple((f".{name}", told) for name, told in words.items())
+    words = {name: choices.lstrip("|") for row in rows for name, choices in row.choices().items()}
+    slots = tuple((f".{name}", choices) for name, choices in words.items())
     parts = (
         Part("", (_ABOUT, "Words in braces may be absent. tcemu isa OPCODE says how one is known."), columns, cells),
         Part("Words", columns=("", "one of"), rows=slots),

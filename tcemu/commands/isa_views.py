@@ -41,11 +41,11 @@ def families() -> Report:
     return Report(heading, _families(), _COLUMNS, lambda: tuple(map(_line, catalogue())), lambda: _as_data(catalogue()))
 
 
-def instructions(found: list[Instruction], told: str) -> Report:
-    """A list of instructions that fit some filters, which `told` names."""
+def instructions(every: list[Instruction], selection: str) -> Report:
+    """A list of instructions that fit some filters, which `selection` names."""
     columns = _COLUMNS
-    heading = f"Instructions: {counted(len(found), 'form')} ({told})"
-    return Report(heading, _lists(found), columns, tuple(map(_line, found)), _as_data(found))
+    heading = f"Instructions: {counted(len(every), 'form')} ({selection})"
+    return Report(heading, _lists(every), columns, tuple(map(_line, every)), _as_data(every))
 
 
 #: The parts of the list of families: a title, and whether a family belongs there.
@@ -64,50 +64,53 @@ def _families() -> tuple[Part, ...]:
     )
     parts = ((title, [family for family in FAMILIES if belongs(family)]) for title, belongs in _PARTS)
     tables = (
-        Part(title, (), columns, tuple((each.name, each.about, f"{each.size:,}", each.section) for each in found))
-        for title, found in parts
+        Part(title, (), columns, tuple((each.name, each.about, f"{each.size:,}", each.section) for each in families))
+        for title, families in parts
     )
     return Part("", (hint,)), *tables
 
 
-def _by_family(found: Iterable[Instruction]) -> dict[str, list[Instruction]]:
+def _by_family(instructions: Iterable[Instruction]) -> dict[str, list[Instruction]]:
     by_name: dict[str, list[Instruction]] = {}
-    for instruction in found:
+    for instruction in instructions:
         by_name.setdefault(instruction.family, []).append(instruction)
     return by_name
 
 
-def _lists(found: list[Instruction]) -> tuple[Part, ...]:
-    by_family = _by_family(found)
+def _lists(instructions: list[Instruction]) -> tuple[Part, ...]:
+    by_family = _by_family(instructions)
     return tuple(_list(family, by_family[family.name]) for family in FAMILIES if family.name in by_family)
 
 
-def _list(family: Family, found: list[Instruction]) -> Part:
-    title = f"{family.name}: {counted(len(found), 'form')} ({named(family.section)})"
+def _list(family: Family, instructions: list[Instruction]) -> Part:
+    title = f"{family.name}: {counted(len(instructions), 'form')} ({named(family.section)})"
     about = [_sentence(family.about)] if family.about else []
-    if len(found) <= _MOST:
-        forms = (f"{each.gate.ptx:<4}  {each}" for each in found)
+    if len(instructions) <= _MOST:
+        forms = (f"{each.gate.ptx:<4}  {each}" for each in instructions)
         return Part(title, tuple(about), lines=("", "PTX   instruction", *forms))
-    if any(any(each.shape) for each in found):
-        summed = lines(found)
+    if any(any(each.shape) for each in instructions):
+        summed = lines(instructions)
         columns, rows = _summed(family, summed)
         examples = ("", "One of each line:", *(each.example for each in summed))
     else:
         about += [f"{re.sub('[{}]', '', family.spelling.template)}, where"]
-        columns, rows = _syntax(family, found)
-        examples = ("", "For example:", *(str(each) for each in found[:: -(-len(found) // 3)]))
+        columns, rows = _syntax(family, instructions)
+        examples = ("", "For example:", *(str(each) for each in instructions[:: -(-len(instructions) // 3)]))
     return Part(title, tuple(about), columns, rows, examples)
 
 
-def _syntax(family: Family, found: list[Instruction]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+def _syntax(family: Family, instructions: list[Instruction]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """The words of each slot of many instructions without a matrix."""
     hints = {slot: words for row in family.rows for slot, words in row.hints.items()}
-    used = {slot: {each.words.get(slot) for each in found} | set(hints.get(slot, ())) for slot in family.spelling.slots}
+    used = {
+        slot: {each.words.get(slot) for each in instructions} | set(hints.get(slot, ()))
+        for slot in family.spelling.slots
+    }
     words = ((slot, [word for word in family.spelling.vocabulary[slot] if word in used[slot]]) for slot in used)
     return ("", "is"), tuple((f".{slot}", " ".join(f".{word}" for word in some)) for slot, some in words if some)
 
 
-def _summed(family: Family, found: list[Line]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+def _summed(family: Family, every: list[Line]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
     """Instructions with matrices, by types and shapes."""
     moved = not family.computes
     columns = ("moves" if moved else "A and B", "which" if moved else "D", "shapes", "PTX", "forms")
@@ -119,7 +122,7 @@ def _summed(family: Family, found: list[Line]) -> tuple[tuple[str, ...], tuple[t
             line.ptx,
             str(line.forms),
         )
-        for line in found
+        for line in every
     )
     return columns, rows
 
@@ -146,8 +149,8 @@ def _line(instruction: Instruction) -> tuple[object, ...]:
     return (*first, *roles, " ".join(types(instruction)), gate.ptx, gate.targets, instruction.section)
 
 
-def _as_data(found: list[Instruction]) -> list[dict[str, object]]:
-    by_family = _by_family(found)
+def _as_data(instructions: list[Instruction]) -> list[dict[str, object]]:
+    by_family = _by_family(instructions)
     return [
         {
             "family": each.name,
@@ -176,28 +179,30 @@ def _entry(instruction: Instruction) -> dict[str, object]:
 
 def explanation(opcode: str, target: str | None, ptx: str | None) -> Report:
     """One instruction: operands, layouts, requirements, arithmetic, rules and an example."""
-    told = explain(opcode, target, ptx)
-    parts = [_head(told, target), _operands(told)]
-    parts += [Part("Rules", told.rules)] if told.rules else []
-    parts += [_layouts(told)] if told.layouts or told.unknown else []
-    parts += _arithmetic(told, told.arithmetic) if told.arithmetic else []
-    measured, cost = _measured(told)
+    explained = explain(opcode, target, ptx)
+    parts = [_head(explained, target), _operands(explained)]
+    parts += [Part("Rules", explained.rules)] if explained.rules else []
+    parts += [_layouts(explained)] if explained.layouts or explained.unknown else []
+    parts += _arithmetic(explained, explained.arithmetic) if explained.arithmetic else []
+    measured, cost = _measured(explained)
     parts += [cost] if measured else []
-    parts += [Part("Example", lines=told.example)] if told.example else []
+    parts += [Part("Example", lines=explained.example)] if explained.example else []
     columns = ("operand", "direction", "what", "registers", "elements in each", "array", "layout", "known")
-    draw = (lambda: _draw(told)) if told.layouts or told.unknown else None
-    return Report(told.opcode, tuple(parts), columns, tuple(_csv(told)), {**asdict(told), "costs": measured}, draw)
+    draw = (lambda: _draw(explained)) if explained.layouts or explained.unknown else None
+    return Report(
+        explained.opcode, tuple(parts), columns, tuple(_csv(explained)), {**asdict(explained), "costs": measured}, draw
+    )
 
 
-def _measured(told: Explanation) -> tuple[list[dict[str, object]], Part]:
+def _measured(explained: Explanation) -> tuple[list[dict[str, object]], Part]:
     """What the instruction costs on the target's GPU, if that has been measured."""
-    plain = told.opcode.replace(".satfinite", "")
+    plain = explained.opcode.replace(".satfinite", "")
     try:
-        table = costs(told.target)
+        table = costs(explained.target)
     except CostUnknown:
         return [], Part()
-    rows = table.of(told.opcode) or table.of(plain)
-    without = "" if table.of(told.opcode) else f" They are those of {plain}."
+    rows = table.of(explained.opcode) or table.of(plain)
+    without = "" if table.of(explained.opcode) else f" They are those of {plain}."
     about = (
         f"In clock cycles of one SM, measured on an {table.provenance['gpu']} while nothing else ran, so a kernel "
         f"takes at least as long. latency: from one to the next that needs its result. interval: to the next that does "
@@ -207,21 +212,21 @@ def _measured(told: Explanation) -> tuple[list[dict[str, object]], Part]:
         (row.what, ", ".join(f"{name} {value}" for name, value in row.how.items()), f"{row.median:g}")
         for row in rows[:_COSTS]
     ]
-    more = (f"{len(rows) - _COSTS} more: tcemu.timing.costs.costs({told.target!r}).of(opcode)",)
+    more = (f"{len(rows) - _COSTS} more: tcemu.timing.costs.costs({explained.target!r}).of(opcode)",)
     part = Part("Cost", (about,), ("what", "with", "cycles"), tuple(shown), more if len(rows) > _COSTS else ())
     gpu = table.provenance["gpu"]
     return [{"what": row.what, "how": dict(row.how), "cycles": row.median, "gpu": gpu} for row in rows], part
 
 
-def _head(told: Explanation, target: str | None) -> Part:
+def _head(explained: Explanation, target: str | None) -> Part:
     default = "" if target else " (--target selects another)"
     return Part(
         "",
         (
-            f"{_sentence(told.about)} {_size(told.shape)}".strip(),
-            f"Needs PTX {told.ptx} and {told.targets}. Manual: {named(told.section)}.",
-            f"What follows is for {told.target}{default}.",
-            *([f"The machine does not execute it: {told.unsupported}."] if told.unsupported else []),
+            f"{_sentence(explained.about)} {_size(explained.shape)}".strip(),
+            f"Needs PTX {explained.ptx} and {explained.targets}. Manual: {named(explained.section)}.",
+            f"What follows is for {explained.target}{default}.",
+            *([f"The machine does not execute it: {explained.unsupported}."] if explained.unsupported else []),
         ),
     )
 
@@ -234,7 +239,7 @@ def _size(shape: tuple[int, ...]) -> str:
     return f"Shape: m = {m}, n = {n}, k = {k[0]}." if k else f"Shape: {m} x {n}."
 
 
-def _operands(told: Explanation) -> Part:
+def _operands(explained: Explanation) -> Part:
     rows: tuple[tuple[str, ...], ...] = tuple(
         (
             each.name,
@@ -244,21 +249,21 @@ def _operands(told: Explanation) -> Part:
             "" if each.sharing is None else str(each.sharing),
             each.array,
         )
-        for each in told.operands
+        for each in explained.operands
     )
     columns: tuple[str, ...] = ("operand", "", "what", "registers", "elements each", "for tcemu.run")
-    if not (told.layouts or told.unknown or told.example):  # it makes sense only in a kernel
+    if not (explained.layouts or explained.unknown or explained.example):  # it makes sense only in a kernel
         columns, rows = (*columns[:4], "in a kernel"), tuple((*row[:4], row[5]) for row in rows)
     hint = "In PTX's order, with the registers of one lane." if rows else "None."
-    return Part("Operands", (told.unknown or hint,), columns if rows else (), rows)
+    return Part("Operands", (explained.unknown or hint,), columns if rows else (), rows)
 
 
-def _layouts(told: Explanation) -> Part:
-    if not told.layouts:
+def _layouts(explained: Explanation) -> Part:
+    if not explained.layouts:
         return Part("Layouts", ("The fragment layouts of this chip are not known.",))
     same: dict[str, list[str]] = {}
     evidence: dict[str, list[str]] = {}
-    for line in told.layouts:
+    for line in explained.layouts:
         same.setdefault(f"{_pattern(line)}\n{_sums(line)}", []).append(line.role)
         evidence.setdefault(f"({line.known}): {line.note}.", []).append(line.role)
     rows = [(", ".join(roles), f"{text}\n") for text, roles in same.items()]
@@ -286,33 +291,33 @@ def _sums(line: LayoutLine) -> str:
     return f"{', '.join(matrix)}\n{', '.join(held)}{copies}"
 
 
-def _arithmetic(told: Explanation, found: Arithmetic) -> list[Part]:
-    if not found.known:
-        here = Part(f"Arithmetic on {told.target}", (f"{found.sentences}.",))
+def _arithmetic(explained: Explanation, arithmetic: Arithmetic) -> list[Part]:
+    if not arithmetic.known:
+        here = Part(f"Arithmetic on {explained.target}", (f"{arithmetic.sentences}.",))
     else:
-        note = f", {found.note}" if found.note else ""
-        evidence = f"How we know ({found.known}{note}): {found.evidence}."
-        here = Part(f"Arithmetic on {told.target}", (found.sentences, evidence))
-    rows = tuple((", ".join(each.targets), each.line, each.known) for each in told.elsewhere)
+        note = f", {arithmetic.note}" if arithmetic.note else ""
+        evidence = f"How we know ({arithmetic.known}{note}): {arithmetic.evidence}."
+        here = Part(f"Arithmetic on {explained.target}", (arithmetic.sentences, evidence))
+    rows = tuple((", ".join(each.targets), each.line, each.known) for each in explained.elsewhere)
     others = Part("Arithmetic on other chips", (), ("chips", "computes", "how we know"), rows)
     return [here, others] if rows else [here]
 
 
-def _csv(told: Explanation) -> Iterable[tuple[object, ...]]:
-    lines = {line.role: line for line in told.layouts}
-    for each in told.operands:
+def _csv(explained: Explanation) -> Iterable[tuple[object, ...]]:
+    lines = {line.role: line for line in explained.layouts}
+    for each in explained.operands:
         line = lines.get(each.name)
         layout, known = (f"{line.pattern}  {line.digits}", line.known) if line else ("", "")
         yield each.name, each.direction, each.what, each.registers, each.sharing, each.array, layout, known
 
 
-def _draw(told: Explanation) -> Picture:
+def _draw(explained: Explanation) -> Picture:
     """A map of a product's matrices, or of the matrix that is moved."""
-    found = parse(told.opcode, told.target)
-    if found.shape.k and {"a", "d"} <= set(found.fragments):
-        return mma_map(found)
-    role = next((line.role for line in told.layouts), "a")
-    return fragment_map(found.fragments[role])
+    instruction = parse(explained.opcode, explained.target)
+    if instruction.shape.k and {"a", "d"} <= set(instruction.fragments):
+        return mma_map(instruction)
+    role = next((line.role for line in explained.layouts), "a")
+    return fragment_map(instruction.fragments[role])
 
 
 # ---------------------------------------------------------------------------------------------------- two compared
@@ -320,26 +325,26 @@ def _draw(told: Explanation) -> Picture:
 
 def differences(one: str, other: str, target: str | None, operand: str | None) -> Report:
     """How two instructions differ; with `operand`, every element of it that is held elsewhere."""
-    found = compare(one, other, target)
-    if operand is not None and operand not in found.common:
-        both = f"in both: {listing(found.common, 'and')}" if found.common else "they have none in common"
+    differences = compare(one, other, target)
+    if operand is not None and operand not in differences.common:
+        both = f"in both: {listing(differences.common, 'and')}" if differences.common else "they have none in common"
         raise IllegalInstruction(f"operand {operand!r} is not in both instructions; {both}")
-    first, second = found.opcodes
+    first, second = differences.opcodes
     heading = f"1  {first}\n2  {second}"
-    parts = [*_facts(found), *([_moved(found, operand)] if found.common else [])]
-    rows = [("fact", fact.what, fact.first, fact.second, "yes" if fact.differs else "no") for fact in found.facts]
-    moved = [each for each in found.moved if operand in (None, each.role)]
+    parts = [*_facts(differences), *([_moved(differences, operand)] if differences.common else [])]
+    rows = [("fact", fact.what, fact.first, fact.second, "yes" if fact.differs else "no") for fact in differences.facts]
+    moved = [each for each in differences.moved if operand in (None, each.role)]
     places = ((label(each.role, each.position), where(each.first), where(each.second)) for each in moved)
     rows += [("element", *place, "yes") for place in places]
     columns = ("kind", "what", "first", "second", "differs")
-    data = asdict(found) | {"moved": [asdict(each) for each in moved]}
+    data = asdict(differences) | {"moved": [asdict(each) for each in moved]}
     return Report(heading, tuple(parts), columns, tuple(rows), data)
 
 
-def _facts(found: Differences) -> list[Part]:
-    first, second = found.targets
+def _facts(differences: Differences) -> list[Part]:
+    first, second = differences.targets
     on = f"Both on {first}." if first == second else f"1 on {first}, 2 on {second}."
-    facts = _joined(found.facts)
+    facts = _joined(differences.facts)
     apart = tuple((fact.what, fact.first or "none", fact.second or "none") for fact in facts if fact.differs)
     if not apart:
         return [Part("", (f"{on} They are the same.",))]
@@ -356,12 +361,12 @@ def _joined(facts: Iterable[Fact]) -> list[Fact]:
     return [Fact(f"{', '.join(names)}{what}", first, second) for (what, first, second), names in roles.items()]
 
 
-def _moved(found: Differences, operand: str | None) -> Part:
+def _moved(differences: Differences, operand: str | None) -> Part:
     paragraphs, rows = [], []
-    for role, common in found.common.items():
+    for role, common in differences.common.items():
         if operand not in (None, role):
             continue
-        places = [each for each in found.moved if each.role == role]
+        places = [each for each in differences.moved if each.role == role]
         if not common:
             paragraphs.append(f"{role}: the matrices have no elements in common.")
             continue
@@ -369,6 +374,8 @@ def _moved(found: Differences, operand: str | None) -> Part:
         paragraphs.append(f"{role}: of the {common} elements that both have, {moved}.")
         shown = places if operand else places[:_SHOWN]
         rows += [(label(role, each.position), where(each.first), where(each.second)) for each in shown]
-    more = not operand and any(Counter(each.role for each in found.moved)[role] > _SHOWN for role in found.common)
+    more = not operand and any(
+        Counter(each.role for each in differences.moved)[role] > _SHOWN for role in differences.common
+    )
     paragraphs += ["These are the first; --operand ROLE lists all of one operand."] if more else []
     return Part("Element by element", tuple(paragraphs), ("element", "1", "2"), tuple(rows))

@@ -37,10 +37,10 @@ class Filters:
         return {"--family": self.family, "--type": self.types or None, "--shape": self.shape}
 
     def __str__(self) -> str:
-        told = {"target": self.target, "PTX": self.ptx, "family": self.family}
-        told |= {"type": " and ".join(self.types) or None, "shape": self.shape, "begins with": self.start}
-        told |= {"also called": self.called}
-        return ", ".join(f"{what} {word}" for what, word in told.items() if word is not None)
+        conditions = {"target": self.target, "PTX": self.ptx, "family": self.family}
+        conditions |= {"type": " and ".join(self.types) or None, "shape": self.shape, "begins with": self.start}
+        conditions |= {"also called": self.called}
+        return ", ".join(f"{what} {word}" for what, word in conditions.items() if word is not None)
 
     def find(self) -> list[Instruction]:
         """The instructions that fit. Raises IllegalInstruction if there is none, TargetError for an unknown target."""
@@ -48,20 +48,22 @@ class Filters:
         for each in self.types[1:]:
             catalogue(type=each)  # raises for a type that no instruction has
         names = [self.family] if self.start is None else [family.name for family in _with_mnemonic_of(self.start)]
-        found = [
+        instructions = [
             each
             for name in names
             for each in catalogue(self.target, self.ptx, name, first, self.shape)
             if set(self.types) <= set(types(each)) and each.opcode.startswith(self.start or "")
         ]
-        if not found:
+        if not instructions:
             raise IllegalInstruction(f"no instruction matches {self}")
-        return found
+        return instructions
 
     def holding(self, role: str) -> list[Instruction]:
         """Of the instructions that fit, those whose operand `role` has one of the types, if there are any."""
-        found = self.find()
-        return [each for each in found if role in each.types and each.types[role].name in self.types] or found
+        instructions = self.find()
+        return [
+            each for each in instructions if role in each.types and each.types[role].name in self.types
+        ] or instructions
 
 
 @dataclass(frozen=True)
@@ -75,10 +77,10 @@ class Asked:
     selecting: tuple[str, ...] = ()
 
 
-def read(words: Sequence[str], given: Filters) -> Asked:
-    """What `words` and the options `given` ask for. Raises IllegalInstruction for a word that means nothing."""
+def read(words: Sequence[str], filters: Filters) -> Asked:
+    """What `words` and the options `filters` ask for. Raises IllegalInstruction for a word that means nothing."""
     opcodes: list[str] = []
-    found: dict[str, list[str]] = {"family": [], "start": [], "type": [], "shape": [], "target": []}
+    selected: dict[str, list[str]] = {"family": [], "start": [], "type": [], "shape": [], "target": []}
     element, called = None, None
     for word in _opcode_of_line(words):
         place = _ELEMENT.fullmatch(word)
@@ -89,9 +91,9 @@ def read(words: Sequence[str], given: Filters) -> Asked:
         if kind == "opcode" and not _is_opcode(word) and opcode_of(word):
             called, word = word, opcode_of(word)  # noqa: PLW2901 - the opcode takes the place of its other name
             kind = _kind(word)
-        (opcodes if kind == "opcode" else found[kind]).append(word)
-    selecting = tuple(word for kind, every in found.items() if kind != "target" for word in every)
-    return Asked(tuple(opcodes), replace(_merged(given, found), called=called), element, selecting)
+        (opcodes if kind == "opcode" else selected[kind]).append(word)
+    selecting = tuple(word for kind, every in selected.items() if kind != "target" for word in every)
+    return Asked(tuple(opcodes), replace(_merged(filters, selected), called=called), element, selecting)
 
 
 def _opcode_of_line(words: Sequence[str]) -> Sequence[str]:
@@ -140,9 +142,14 @@ def _with_mnemonic_of(opcode: str) -> list[Family]:
     return [family for family in FAMILIES if family.mnemonic == opcode.split(".", maxsplit=1)[0]]
 
 
-def _merged(given: Filters, words: dict[str, list[str]]) -> Filters:
+def _merged(filters: Filters, words: dict[str, list[str]]) -> Filters:
     """The filters of options and words together. Raises IllegalInstruction where two of them cannot both hold."""
-    one: dict[str, str | None] = {"family": given.family, "shape": given.shape, "target": given.target, "start": None}
+    one: dict[str, str | None] = {
+        "family": filters.family,
+        "shape": filters.shape,
+        "target": filters.target,
+        "start": None,
+    }
     for name, old in one.items():
         every = [*([old] if old is not None else []), *words[name]]
         if len(set(every)) > 1:
@@ -151,9 +158,9 @@ def _merged(given: Filters, words: dict[str, list[str]]) -> Filters:
     start = one["start"]
     return Filters(
         target=one["target"],
-        ptx=given.ptx,
+        ptx=filters.ptx,
         family=one["family"] if one["family"] or start is None else None,
-        types=(*given.types, *words["type"]),
+        types=(*filters.types, *words["type"]),
         shape=None if one["shape"] is None else shape_named(one["shape"]),
         start=None if start is None else f"{start}.",
     )

@@ -43,7 +43,7 @@ _NAMED: Mapping[str, Any] = {
 
 def marked(text: str) -> tuple[str, ...]:
     """What the `// tcemu:` lines of a file say."""
-    return tuple(found[1] for found in _MARK.finditer(text) if found[1])
+    return tuple(match[1] for match in _MARK.finditer(text) if match[1])
 
 
 class Launches:
@@ -78,21 +78,21 @@ class Launches:
         where = evaluator.several(written["where"])
         if len(where) not in (2, 3):
             raise TcemuError(f"between <<< and >>> stand grid, block and perhaps shared memory; got {written['where']}")
-        given = evaluator.several(written["given"])
+        arguments = evaluator.several(written["given"])
         parameters = kernel.parameters
-        if len(given) == len(parameters):
-            given = [
+        if len(arguments) == len(parameters):
+            arguments = [
                 self._fitted(evaluator, value, each, number)
-                for number, (value, each) in enumerate(zip(given, parameters, strict=True))
+                for number, (value, each) in enumerate(zip(arguments, parameters, strict=True))
             ]
         shared = {"shared": where[2]} if len(where) == 3 else {}
-        self.results.append((kernel.name, kernel(where[0], where[1], *given, **shared, **options)))
+        self.results.append((kernel.name, kernel(where[0], where[1], *arguments, **shared, **options)))
 
     def _kernel(self, name: str) -> Kernel:
-        found = self._module[name]
-        if not hasattr(found, "parameters"):
+        kernel = self._module[name]
+        if not hasattr(kernel, "parameters"):
             raise TcemuError(f"{name} is a variable; the kernels are {listing(self._module.kernels, 'and')}")
-        return found  # type: ignore[no-any-return]
+        return kernel  # type: ignore[no-any-return]
 
     def _fitted(self, evaluator: _Evaluator, value: Any, parameter: Any, number: int) -> Any:
         """An argument with the dtype that its parameter points to; arrays are remembered for the summary."""
@@ -156,10 +156,10 @@ class _Evaluator:
             case ast.Constant(value=int() | float() | str()):
                 return node.value
             case ast.Name(id=name) if name in self.names:
-                found = self.names[name]
-                if isinstance(found, _Made):
-                    found.name = name
-                return found
+                value = self.names[name]
+                if isinstance(value, _Made):
+                    value.name = name
+                return value
             case ast.Name(id=name) if name in _NAMED:
                 return _NAMED[name]
             case ast.Name(id=name):
@@ -174,8 +174,8 @@ class _Evaluator:
                 return _Made(_listed(node))
             case ast.Call(func=ast.Name(id=name)):
                 return self._called(name, node)
-        told = f"{briefly(ast.unparse(node))} is not a number, an array or a name"
-        raise TcemuError(f"{told}; what a launch cannot say here, a few lines of Python can")
+        problem = f"{briefly(ast.unparse(node))} is not a number, an array or a name"
+        raise TcemuError(f"{problem}; what a launch cannot say here, a few lines of Python can")
 
     def _number(self, node: ast.expr) -> Any:
         value = self._value(node)
@@ -191,24 +191,24 @@ class _Evaluator:
             raise TcemuError(f"{ast.unparse(node)}: {error}") from None
 
     def _called(self, name: str, node: ast.Call) -> Any:
-        given = [self._value(each) for each in node.args]
+        arguments = [self._value(each) for each in node.args]
         options = {each.arg: each.value for each in node.keywords if each.arg}
         if name == "dim3":
-            return tuple(given)
+            return tuple(arguments)
         if name == "tensor_map":
-            return self._mapped(given, {key: self._value(value) for key, value in options.items()})
+            return self._mapped(arguments, {key: self._value(value) for key, value in options.items()})
         made = _MAKERS.get(name)
         if made is None:
             raise TcemuError(f"nothing makes an array as {name} does.{did_you_mean(name, _MAKERS)}")
         kind = options.pop("dtype", None)
         if options:
             raise TcemuError(f"{name} takes a shape and dtype=; got {listing(options, 'and')}")
-        return _Made(made(self._random, given), None if kind is None else _dtype_named(ast.unparse(kind)))
+        return _Made(made(self._random, arguments), None if kind is None else _dtype_named(ast.unparse(kind)))
 
-    def _mapped(self, given: Sequence[Any], options: dict[str, Any]) -> Any:
+    def _mapped(self, arguments: Sequence[Any], options: dict[str, Any]) -> Any:
         from tcemu import tensor_map
 
-        array, *box = given
+        array, *box = arguments
         if not isinstance(array, _Made) or array.dtype is None:
             example = "tensor_map(random(64, 64, dtype=float16), box=(64, 8))"
             raise TcemuError(f"tensor_map takes an array with a dtype: {example}")
@@ -229,37 +229,37 @@ def _parsed(text: str) -> ast.expr:
 _Make = Callable[[np.dtype[Any]], Array]
 
 
-def _shape(name: str, given: Sequence[Any]) -> tuple[int, ...]:
-    if not given or not all(isinstance(each, int) and each >= 0 for each in given):
-        raise TcemuError(f"{name} takes a shape, as in {name}(1024) or {name}(64, 64); got {listing(given, 'and')}")
-    return tuple(given)
+def _shape(name: str, shape: Sequence[Any]) -> tuple[int, ...]:
+    if not shape or not all(isinstance(each, int) and each >= 0 for each in shape):
+        raise TcemuError(f"{name} takes a shape, as in {name}(1024) or {name}(64, 64); got {listing(shape, 'and')}")
+    return tuple(shape)
 
 
-def _zeros(random: np.random.Generator, given: Sequence[Any]) -> _Make:
-    shape = _shape("zeros", given)
+def _zeros(random: np.random.Generator, arguments: Sequence[Any]) -> _Make:
+    shape = _shape("zeros", arguments)
     return lambda dtype: np.zeros(shape, dtype)
 
 
-def _ones(random: np.random.Generator, given: Sequence[Any]) -> _Make:
-    shape = _shape("ones", given)
+def _ones(random: np.random.Generator, arguments: Sequence[Any]) -> _Make:
+    shape = _shape("ones", arguments)
     return lambda dtype: np.ones(shape, dtype)
 
 
-def _full(random: np.random.Generator, given: Sequence[Any]) -> _Make:
-    if not given:
+def _full(random: np.random.Generator, arguments: Sequence[Any]) -> _Make:
+    if not arguments:
         raise TcemuError("full takes a value and a shape: full(7, 1024)")
-    value, shape = given[0], _shape("full", given[1:])
+    value, shape = arguments[0], _shape("full", arguments[1:])
     return lambda dtype: np.full(shape, value).astype(dtype)
 
 
-def _arange(random: np.random.Generator, given: Sequence[Any]) -> _Make:
-    shape = _shape("arange", given[:1])
+def _arange(random: np.random.Generator, arguments: Sequence[Any]) -> _Make:
+    shape = _shape("arange", arguments[:1])
     return lambda dtype: np.arange(shape[0]).astype(dtype)
 
 
-def _random(random: np.random.Generator, given: Sequence[Any]) -> _Make:
+def _random(random: np.random.Generator, arguments: Sequence[Any]) -> _Make:
     """Numbers from -1 to 1; of integers, 0 to 99. They are the same in each run."""
-    shape = _shape("random", given)
+    shape = _shape("random", arguments)
 
     def make(dtype: np.dtype[Any]) -> Array:
         if dtype.kind in "iub":
@@ -279,13 +279,13 @@ def _listed(node: ast.List) -> _Make:
     return values.astype
 
 
-def _load(random: np.random.Generator, given: Sequence[Any]) -> _Make:
-    if len(given) != 1 or not isinstance(given[0], str):
+def _load(random: np.random.Generator, arguments: Sequence[Any]) -> _Make:
+    if len(arguments) != 1 or not isinstance(arguments[0], str):
         raise TcemuError('load takes the name of an .npy file: load("x.npy")')
     try:
-        array = np.load(given[0], allow_pickle=False)
+        array = np.load(arguments[0], allow_pickle=False)
     except (OSError, ValueError) as error:
-        raise TcemuError(f"cannot load {given[0]}: {error}") from None
+        raise TcemuError(f"cannot load {arguments[0]}: {error}") from None
     return lambda dtype: array if array.dtype == dtype else array.view(dtype) if array.dtype.kind == "V" else array
 
 

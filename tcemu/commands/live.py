@@ -95,12 +95,13 @@ def _record_tcgen05(folder: Path, target: str | None) -> None:
         def progress(name: str) -> None:
             shown.show(next(done), note=name)
 
-        found = ask_all(folder, device, "tcemu record --tcgen05 FOLDER", client.ask, progress)
-    for name in found.differing:
+        answers = ask_all(folder, device, "tcemu record --tcgen05 FOLDER", client.ask, progress)
+    for name in answers.differing:
         click.echo(f"differs from the emulator: {name}")
     click.echo(
-        f"{found.path}: {counted(len(found.arrays), 'answer')}, {found.new:,} of them new, {len(found.differing):,} "
-        f"differ from the emulator's, {found.unknown:,} that it cannot compute, {len(found.refused):,} refused"
+        f"{answers.path}: {counted(len(answers.arrays), 'answer')}, {answers.new:,} of them new, "
+        f"{len(answers.differing):,} differ from the emulator's, {answers.unknown:,} that it cannot compute, "
+        f"{len(answers.refused):,} refused"
     )
 
 
@@ -168,14 +169,14 @@ def _chosen(device: Device, families: tuple[str, ...], shapes: tuple[str, ...]) 
         catalogue(family=family)  # raises for one that does not exist, and lists those that do
     for shape in shapes:
         catalogue(shape=shape)
-    found = [
+    instructions = [
         instruction
         for instruction in recordable(device)
         if (not families or instruction.family in families) and (not shapes or str(instruction.shape) in shapes)
     ]
-    if not found:
+    if not instructions:
         raise GpuUnavailable(f"{device} has none of these instructions, or tcemu.live does not run them")
-    return found
+    return instructions
 
 
 def _words(option: str, values: tuple[str, ...]) -> Iterator[str]:

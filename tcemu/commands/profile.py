@@ -150,8 +150,8 @@ def _summary(run: _Run) -> Part:
         ("global memory", f"{total.global_read:,} bytes read, {total.global_written:,} written"),
         ("asynchronous copies", f"{total.copied:,} bytes, {total.fetched:,} read from global memory"),
     ]
-    told = "Cycles of an SM of an H200, predicted from measured costs; tcemu.timing.Timeline says what is left out."
-    return Part("Summary", (told,), ("", ""), tuple(rows))
+    note = "Cycles of an SM of an H200, predicted from measured costs; tcemu.timing.Timeline says what is left out."
+    return Part("Summary", (note,), ("", ""), tuple(rows))
 
 
 def _lines(run: _Run) -> Part | None:
@@ -161,8 +161,8 @@ def _lines(run: _Run) -> Part | None:
     for site, cycles in list(sites.items())[:_LINES]:
         spent = sum(cycles.values())
         most = sorted(cycles.items(), key=lambda item: -item[1])[:3]
-        told = ", ".join(f"{cause} {part:,.0f}" for cause, part in most)
-        rows.append((site.rsplit("/", 1)[-1], f"{spent / whole:.1%}", told))
+        causes = ", ".join(f"{cause} {part:,.0f}" for cause, part in most)
+        rows.append((site.rsplit("/", 1)[-1], f"{spent / whole:.1%}", causes))
     return Part("Hot lines: cycles of all warps", (), ("line", "share", "spent on"), tuple(rows)) if rows else None
 
 
@@ -206,11 +206,11 @@ def _memory(counters: Counters) -> Part | None:
 def _hazards(run: _Run) -> Part:
     reports: list[Hazard] = run.watch.reports
     if run.error is not None:
-        return Part("Hazards", (f"The launch ended early: {run.error}",), (), (), _told(reports))
+        return Part("Hazards", (f"The launch ended early: {run.error}",), (), (), _lines_of(reports))
     if not reports:
         return Part("Hazards", ("none",))
-    return Part("Hazards", (counted(len(reports), "report"),), (), (), _told(reports))
+    return Part("Hazards", (counted(len(reports), "report"),), (), (), _lines_of(reports))
 
 
-def _told(reports: list[Hazard]) -> tuple[str, ...]:
+def _lines_of(reports: list[Hazard]) -> tuple[str, ...]:
     return tuple(line for report in reports for line in [*str(report).splitlines(), ""])

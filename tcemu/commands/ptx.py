@@ -45,9 +45,9 @@ def ptx(file: Path, wanted: str | None, form: str | None, output: Path | None, *
     kernels = [module[name] for name in ([wanted] if wanted else module.kernels)]
     if not kernels:
         raise TcemuError(_without(file, module))
-    found = {_name(each): survey(each.module.parsed, each.function, module.target) for each in kernels}
-    write(_report(file, module, found), form_of(form, output), output)
-    click.get_current_context().exit(int(any(each.who == "unsupported" for held in found.values() for each in held)))
+    surveys = {_name(each): survey(each.module.parsed, each.function, module.target) for each in kernels}
+    write(_report(file, module, surveys), form_of(form, output), output)
+    click.get_current_context().exit(int(any(each.who == "unsupported" for held in surveys.values() for each in held)))
 
 
 def _name(kernel: Kernel) -> str:
@@ -62,11 +62,11 @@ def _without(file: Path, module: Module) -> str:
     return f"{file} has no kernels, only {counted(len(module.parsed.functions), 'function')}"
 
 
-def _report(file: Path, module: Module, found: dict[str, tuple[Executed, ...]]) -> Report:
-    rows = tuple(_row(kernel, each) for kernel, held in found.items() for each in held)
-    heading = f"{file.name}: {counted(len(found), 'kernel')}, PTX {module.parsed.version} for {module.target}"
+def _report(file: Path, module: Module, surveys: dict[str, tuple[Executed, ...]]) -> Report:
+    rows = tuple(_row(kernel, each) for kernel, held in surveys.items() for each in held)
+    heading = f"{file.name}: {counted(len(surveys), 'kernel')}, PTX {module.parsed.version} for {module.target}"
     data = [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
-    parts = [part for kernel, held in found.items() for part in _parts(kernel, held, module)]
+    parts = [part for kernel, held in surveys.items() for part in _parts(kernel, held, module)]
     return Report(heading, tuple(parts), _COLUMNS, rows, data)
 
 
@@ -79,10 +79,10 @@ def _row(kernel: str, each: Executed) -> tuple[object, ...]:
 def _parts(kernel: str, held: Sequence[Executed], module: Module) -> list[Part]:
     counts = Counter(each.who for each in held)
     rows = []
-    for who, told in _WHO.items():
+    for who, label in _WHO.items():
         if counts[who]:
             opcodes = Counter(each.instruction.opcode for each in held if each.who == who)
-            rows.append((told, str(counts[who]), _most(opcodes)))
+            rows.append((label, str(counts[who]), _most(opcodes)))
     others = len({each.function.name for each in held}) - 1
     called = f", with {counted(others, 'function')} that it calls" if others else ""
     parts = [Part(f"{kernel}: {counted(len(held), 'instruction')}{called}", (), ("", "", ""), tuple(rows))]
@@ -91,7 +91,7 @@ def _parts(kernel: str, held: Sequence[Executed], module: Module) -> list[Part]:
         if each.who == "unsupported":
             missing.setdefault((each.instruction.opcode, each.why), []).append(each)
     if missing:
-        lines = tuple(line for (opcode, why), where in missing.items() for line in _told(opcode, why, where, module))
+        lines = tuple(line for (opcode, why), where in missing.items() for line in _lacking(opcode, why, where, module))
         parts.append(Part("Not executed", (), (), (), lines))
     return parts
 
@@ -105,7 +105,7 @@ def _most(opcodes: Counter[str]) -> str:
     return ", ".join([*listed, *([f"{len(opcodes) - _OPCODES:,} more"] if len(opcodes) > _OPCODES else [])])
 
 
-def _told(opcode: str, why: str, where: Sequence[Executed], module: Module) -> list[str]:
+def _lacking(opcode: str, why: str, where: Sequence[Executed], module: Module) -> list[str]:
     places = [_place(each, module) for each in where[:_PLACES]]
     more = [f"    and {len(where) - _PLACES:,} more"] if len(where) > _PLACES else []
     return [f"{opcode}: {why}", *(f"    {each}" for each in dict.fromkeys(places)), *more]

@@ -79,18 +79,20 @@ def _show(made: Launches | Program, error: LaunchError | None) -> bool:
         click.echo("\n".join([f"{error.launch.kernel}: error", *(f"  {line}" for line in str(error).splitlines())]))
     width = max(map(len, made.arrays), default=0)
     for name, (before, after) in made.arrays.items():
-        click.echo(f"{name:<{width}}  {_told(before, after)}")
+        click.echo(f"{name:<{width}}  {_contents(before, after)}")
     return failed
 
 
-def _told(before: Array, after: Array) -> str:
+def _contents(before: Array, after: Array) -> str:
     """An array in one line: what it is, how much has changed, and its first values."""
     changed = int((before.view("u1") != after.view("u1")).reshape(after.size, -1).any(axis=1).sum())
     flat = after.reshape(-1)
     values = ", ".join(str(each) for each in flat[:_VALUES].tolist()) if flat.dtype.kind in "biuf" else ""
     values = values or ", ".join(str(each) for each in flat[:_VALUES])
-    told = f"{after.dtype} {after.shape}: {values}{', ...' if flat.size > _VALUES else ''}"
-    return f"{told}  ({changed:,} of {counted(after.size, 'element')} changed)" if changed else f"{told}  (not changed)"
+    shown = f"{after.dtype} {after.shape}: {values}{', ...' if flat.size > _VALUES else ''}"
+    return (
+        f"{shown}  ({changed:,} of {counted(after.size, 'element')} changed)" if changed else f"{shown}  (not changed)"
+    )
 
 
 def _save(made: Launches | Program, folder: Path) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tcemu.commands.device_code import compiling
-from tcemu.commands.exchange import ERROR, RESULT, Checked, Found, as_junit, as_sarif
+from tcemu.commands.exchange import ERROR, RESULT, Checked, Finding, as_junit, as_sarif
 from tcemu.commands.functions import save, what_runs
 from tcemu.errors import LaunchError, TcemuError, Unending
 
@@ -107,10 +107,10 @@ def sanitize(
     sys.exit(1 if any(each.failed for each in checks.done) else 0)
 
 
-def _policies(given: str) -> tuple[str, ...]:
+def _policies(policies: str) -> tuple[str, ...]:
     from tcemu.machine.pending import check_policy
 
-    return tuple(check_policy(each.strip()) for each in given.split(","))
+    return tuple(check_policy(each.strip()) for each in policies.split(","))
 
 
 def _write(sarif: Path | None, junit: Path | None, done: Sequence[Checked], what: str) -> None:
@@ -169,17 +169,17 @@ class _Checks:
             if error.launch is None:
                 raise  # it never began
             limit = f", operations={error.operations}" if isinstance(error, Unending) else ""
-            check.found.append(_of(error, f"seed={error.launch.failing}{limit}"))
+            check.findings.append(_of(error, f"seed={error.launch.failing}{limit}"))
             return error.launch  # type: ignore[no-any-return]
         except TcemuError as error:
             reports = [] if error.launch is None else error.launch.reports
-            check.found += [_of(each, "") for each in (*reports, error)]
+            check.findings += [_of(each, "") for each in (*reports, error)]
             self.done.append(check)
             raise _Ended from error
-        found = [*result.reports, *result.parted]
-        if result.error is not None and not (found and isinstance(result.error, LaunchError)):
-            found.append(result.error)  # which no report describes
-        check.found += [_of(each, f"seed={result.failing}" if result.failing else "") for each in found]
+        results = [*result.reports, *result.parted]
+        if result.error is not None and not (results and isinstance(result.error, LaunchError)):
+            results.append(result.error)  # which no report describes
+        check.findings += [_of(each, f"seed={result.failing}" if result.failing else "") for each in results]
         return result
 
     def _search(self, check: Checked, kernel: Any, grid: Any, block: Any, args: Any, options: dict[str, Any]) -> None:
@@ -194,7 +194,7 @@ class _Checks:
         limits: dict[str, Any] = {"delays": self.delays, "runs": self.budget, "work": self.work}
         search: ScheduleSearch = search_schedules(kernel, grid, block, args, **limits, **options)
         check.covered = search.covered
-        check.found += [_of(each.what, each.replay, str(each)) for each in search.failures]
+        check.findings += [_of(each.what, each.replay, str(each)) for each in search.failures]
 
 
 def _form(argument: Any) -> object:
@@ -203,7 +203,7 @@ def _form(argument: Any) -> object:
     return repr(argument)[:200] if shape is None else (shape, str(getattr(argument, "dtype", "")))
 
 
-def _of(what: Any, replay: str, text: str = "") -> Found:
+def _of(what: Any, replay: str, text: str = "") -> Finding:
     """A report, an error or a result that differs."""
     from tcemu.machine.launch import Parting
     from tcemu.sanitizer import Report
@@ -211,11 +211,11 @@ def _of(what: Any, replay: str, text: str = "") -> Found:
     text = text or str(what)
     if isinstance(what, Report):
         earlier = None if what.earlier is None else what.earlier.site[:3]
-        return Found(what.rule, what.severity, what.about.title, text, what.site[:3], earlier, replay)
+        return Finding(what.rule, what.severity, what.about.title, text, what.site[:3], earlier, replay)
     if isinstance(what, Parting):
-        return Found(RESULT, "error", "the result depends on the order", f"error {RESULT}: {text}", replay=replay)
+        return Finding(RESULT, "error", "the result depends on the order", f"error {RESULT}: {text}", replay=replay)
     title = str(what).splitlines()[0] if str(what) else type(what).__name__
-    return Found(ERROR, "error", title, f"error {ERROR}: {type(what).__name__}: {text}", replay=replay)
+    return Finding(ERROR, "error", title, f"error {ERROR}: {type(what).__name__}: {text}", replay=replay)
 
 
 # ---------------------------------------------------------------------------------------------------- printing
@@ -224,25 +224,25 @@ def _of(what: Any, replay: str, text: str = "") -> Found:
 def _print(console: Console, done: Sequence[Checked]) -> None:
     from rich.text import Text
 
-    told: set[object] = set()
+    printed: set[object] = set()
     for number, check in enumerate(done, 1):
         verdict = "error" if check.failed else "clean"
         covered = f"; searched: {check.covered}" if check.covered else ""
         console.print(Text.assemble((f"{number}. {check.kernel}", "bold"), f": {verdict}{covered}"))
-        for each in check.found:
-            again = each.key in told
-            told.add(each.key)
+        for each in check.findings:
+            again = each.key in printed
+            printed.add(each.key)
             console.print(_coloured(each, again))
     failed = sum(check.failed for check in done)
     console.print(f"{len(done):,} launch{'es' * (len(done) != 1)}, {failed:,} with errors")
 
 
-def _coloured(found: Found, again: bool) -> Any:
+def _coloured(finding: Finding, again: bool) -> Any:
     from rich.text import Text
 
-    text = f"{found.severity} {found.rule}: {found.title}, as above" if again else found.text
-    if found.replay and found.replay not in text:
-        text += f"\n  to reproduce it: tcemu.launch(..., {found.replay})"
+    text = f"{finding.severity} {finding.rule}: {finding.title}, as above" if again else finding.text
+    if finding.replay and finding.replay not in text:
+        text += f"\n  to reproduce it: tcemu.launch(..., {finding.replay})"
     lines = Text("\n".join(f"  {line}" for line in text.splitlines()))
-    lines.highlight_regex(rf"^\s*{found.severity} [\w-]+", _STYLES.get(found.severity, "bold"))
+    lines.highlight_regex(rf"^\s*{finding.severity} [\w-]+", _STYLES.get(finding.severity, "bold"))
     return lines

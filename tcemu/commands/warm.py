@@ -58,7 +58,7 @@ def works() -> list[Work]:
                 key = _manner(instruction, target)
                 if key is not None:
                     alike.setdefault((family.name, key), []).append((instruction, target))
-    ends = (end(found, key=_size) for found in alike.values() for end in (min, max))
+    ends = (end(same, key=_size) for same in alike.values() for end in (min, max))
     return list(dict.fromkeys(Work(instruction.opcode, str(target)) for instruction, target in ends))
 
 
@@ -71,14 +71,14 @@ def _manner(instruction: Instruction, target: Target) -> Hashable | None:
     """What decides which code computes an instruction; None if the target lacks it or its arithmetic is unknown."""
     if not instruction.gate.admits(target):
         return None
-    found = instruction.on(target)
-    if not found.knows_fragments:
+    on_target = instruction.on(target)
+    if not on_target.knows_fragments:
         return None
-    held = tuple((role, str(each.container.storage), each.lanes) for role, each in sorted(found.fragments.items()))
-    if not family_of(found).computes:
+    held = tuple((role, str(each.container.storage), each.lanes) for role, each in sorted(on_target.fragments.items()))
+    if not family_of(on_target).computes:
         return held
     try:
-        operation = found.operation(target)
+        operation = on_target.operation(target)
     except ArithmeticUnknown:
         return None
     return held, operation.model, operation.depth, operation.keeps_addend

@@ -60,10 +60,10 @@ def _verdict(arrays: dict[str, Array]) -> Verdict:
     a, b, d = arrays["a"], arrays["b"], arrays["d"]
     kind = matrix(a, "A")[1]
     numbers = {name: float(arrays[name]) for name in ("alpha", "beta", "scale_c", "scale_d") if name in arrays}
-    given = {name: arrays[name] for name in ("bias", "scale_a", "scale_b") if name in arrays}
+    others = {name: arrays[name] for name in ("bias", "scale_a", "scale_b") if name in arrays}
     c = arrays.get("c")
-    if given or numbers:  # a probe shows its order only in plain sums
-        return whose_bits(a, b, d, c, **numbers, **given)  # type: ignore[arg-type]
+    if others or numbers:  # a probe shows its order only in plain sums
+        return whose_bits(a, b, d, c, **numbers, **others)  # type: ignore[arg-type]
     order = order_of(a, b, d, kind)
     if order is not None:
         click.echo(str(order))
@@ -113,14 +113,14 @@ _NAMES = ("a", "b", "d", "c", "alpha", "beta", "bias", "scale_a", "scale_b", "sc
 
 def _named(arrays: dict[str, Array], file: Path) -> dict[str, Array]:
     """The arrays that count, by their names in small letters. Raises OperandError where two names mean the same."""
-    found: dict[str, Array] = {}
-    for given, array in arrays.items():
-        name = given.lower()
-        if name in found:
+    by_name: dict[str, Array] = {}
+    for key, array in arrays.items():
+        name = key.lower()
+        if name in by_name:
             twins = [each for each in arrays if each.lower() == name]
             raise OperandError(
                 f"{file} has {listing(twins, 'and')}, and case does not count here: which is {name.upper()}? "
                 "Save the file with one of them"
             )
-        found[name] = array
-    return found
+        by_name[name] = array
+    return by_name

@@ -76,11 +76,11 @@ def split(text: str) -> list[str]:
 def declared(source: str, kernel: str) -> list[tuple[str, str]]:
     """Types and names of a kernel's parameters as the source declares them; empty if it is not found."""
     plain = _COMMENT.sub(" ", source)
-    for found in re.finditer(rf"\b{re.escape(kernel)}\s*\(", plain):
-        before = plain[max(0, found.start() - 400) : found.start()]
+    for match in re.finditer(rf"\b{re.escape(kernel)}\s*\(", plain):
+        before = plain[max(0, match.start() - 400) : match.start()]
         if "__global__" not in re.split(r"[;}]", before)[-1]:
             continue
-        inside = _inside(plain, found.end() - 1)
+        inside = _inside(plain, match.end() - 1)
         if inside is not None:
             return [_declaration(each) for each in split(inside)] if inside.strip() not in ("", "void") else []
     return []
@@ -98,12 +98,12 @@ def _inside(text: str, start: int) -> str | None:
 
 def _declaration(text: str) -> tuple[str, str]:
     plain = _NOISE.sub(" ", text).strip()
-    found = _NAME.match(plain)
-    if not found:
+    match = _NAME.match(plain)
+    if not match:
         return plain, ""
-    return re.sub(r"\s+", " ", found["type"]).strip() + "*" * bool(found["array"]), found["name"]
+    return re.sub(r"\s+", " ", match["type"]).strip() + "*" * bool(match["array"]), match["name"]
 
 
-def described(name: str, given: Sequence[Parameter]) -> str:
+def described(name: str, parameters: Sequence[Parameter]) -> str:
     """A kernel as C declares it: ``scale(float* x, float k, int n)``."""
-    return f"{name}({', '.join(each.declared for each in given)})"
+    return f"{name}({', '.join(each.declared for each in parameters)})"

@@ -87,11 +87,11 @@ def scalar(written: str) -> Scalar | None:
 
 def vector(written: str) -> tuple[Scalar, int] | None:
     """Of a type such as float4, what an element is, and how many there are; or None."""
-    found = _VECTORS.get(shortened(written))
-    return (SCALARS[found[0]], found[1]) if found else None
+    name_and_count = _VECTORS.get(shortened(written))
+    return (SCALARS[name_and_count[0]], name_and_count[1]) if name_and_count else None
 
 
 def element(written: str) -> Scalar | None:
     """What an element of a type is that memory consists of: float is that of float and of float4; None if unknown."""
-    found = vector(written)
-    return found[0] if found else scalar(written)
+    known = vector(written)
+    return known[0] if known else scalar(written)

@@ -58,15 +58,15 @@ def _answered(wanted: Manifest) -> _Answers:
     """What each notebook of the course answers. A cell that fails is named; its page shows what is stored."""
     notebooks = {name: path for name, path in wanted.contents().items() if name.startswith("notebooks/")}
     notebooks = {name: path for name, path in notebooks.items() if path.suffix == ".ipynb" and _asks(path)}
-    found = {}
+    by_notebook = {}
     with Progress("running the notebooks", len(notebooks), "notebooks") as shown:
         shown.show()
         for name, (kept, errors) in zip(notebooks, answers(notebooks.values()), strict=True):
-            found[name] = kept
-            shown.show(len(found))
+            by_notebook[name] = kept
+            shown.show(len(by_notebook))
             for error in errors:
                 click.echo(f"does not answer in the book: {error}", err=True)
-    return found
+    return by_notebook
 
 
 def _asks(notebook: Path) -> bool:

@@ -139,15 +139,15 @@ def _note(whole: Sequence[Control], kept: Sequence[Control], free: set[int]) -> 
     """What a reader must know about the controls; empty if they do all that they do with a kernel."""
     moving = [(at, control["label"]) for at, control in enumerate(kept) if len(_positions(control)) > 1]
     alone = [label for at, label in moving if at not in free]
-    told = []
+    notes = []
     if alone and len(alone) == len(moving):
-        told.append("one control moves at a time, and the others go back to where they started")
+        notes.append("one control moves at a time, and the others go back to where they started")
     elif alone:
-        told.append(f"moving {listing(alone)} takes the other controls back to where they started")
+        notes.append(f"moving {listing(alone)} takes the other controls back to where they started")
     steps: dict[float, list[str]] = {}
     for old, new in zip(whole, kept, strict=True):
         if old.get("step") != new.get("step"):
             steps.setdefault(new["step"], []).append(old["label"])
     for step, labels in steps.items():
-        told.append(f"{listing(labels, 'and')} move{'s' * (len(labels) == 1)} in steps of {step:g}")
-    return f"On this page, {'; '.join(told)}. With a running kernel, every position has its picture." if told else ""
+        notes.append(f"{listing(labels, 'and')} move{'s' * (len(labels) == 1)} in steps of {step:g}")
+    return f"On this page, {'; '.join(notes)}. With a running kernel, every position has its picture." if notes else ""

@@ -129,8 +129,8 @@ def _families() -> str:
 
 def _family(family: Family) -> str:
     """One family: its forms and, of the tensor cores' families, one of them explained, with its picture."""
-    found = [instruction for _, instruction in family.variants]
-    listed = instructions(found, f"family {family.name}")
+    forms = [instruction for _, instruction in family.variants]
+    listed = instructions(forms, f"family {family.name}")
     head = f"{counted(family.size, 'form')}, {named(family.section)}."
     parts = [
         _LISTED_ABOVE,
@@ -140,8 +140,8 @@ def _family(family: Family) -> str:
         "",
         *of_report(replace(listed, parts=_untitled(listed.parts)), level=2),
     ]
-    if not family.plain and found:
-        report = explanation(_EXPLAINED.get(family.name, found[0].opcode), None, None)
+    if not family.plain and forms:
+        report = explanation(_EXPLAINED.get(family.name, forms[0].opcode), None, None)
         parts += ["", f"## {report.heading}", "", *of_report(report, level=3)]
         parts += _picture(report.draw() if report.draw else None)
     return "\n".join(parts) + "\n"

@@ -42,9 +42,9 @@ def once(html: str) -> str:
     return _HIDDEN.sub(r"\1>", _SECOND.sub("", html))
 
 
-def _without_style(found: re.Match[str]) -> str:
-    least = re.search(r"min-width:[\d.]+px", found[3])
-    return f'{found[1]} style="{least[0] if least else ""}"{found[2]}'
+def _without_style(match: re.Match[str]) -> str:
+    least = re.search(r"min-width:[\d.]+px", match[3])
+    return f'{match[1]} style="{least[0] if least else ""}"{match[2]}'
 
 
 def style_of_pictures() -> str:

@@ -18,11 +18,11 @@ def compiled_cells(notebooks: Iterable[Path] | None = None) -> dict[str, Any]:
     """What `tcemu.cuda.stored` finds: every cell of the course that compiles as it is; none without NVRTC."""
     if not available():
         return {}
-    found: dict[str, Any] = {}
+    compiled: dict[str, Any] = {}
     for notebook in _course() if notebooks is None else notebooks:
         for line, body in _cells(notebook):
-            found |= _compiled(line, body)
-    return found
+            compiled |= _compiled(line, body)
+    return compiled
 
 
 def _course() -> Iterable[Path]:

@@ -145,10 +145,10 @@ def _own() -> dict[str, bytes]:
 
 def _write(out: Path, name: str, version: str, files: dict[str, bytes]) -> None:
     """A wheel of these files."""
-    told = f"{name}-{version}.dist-info"
+    info = f"{name}-{version}.dist-info"
     about = {
-        f"{told}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode(),
-        f"{told}/WHEEL": b"Wheel-Version: 1.0\nGenerator: tcemu\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        f"{told}/RECORD": b"",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode(),
+        f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: tcemu\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/RECORD": b"",
     }
     _archive(out / f"{name}-{version}-py3-none-any.whl", files | about)
