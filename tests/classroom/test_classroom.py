@@ -76,13 +76,13 @@ def test_a_damaged_file_says_what_to_do(tmp_path):
 @pytest.mark.parametrize(
     ("lacks", "says"),
     [({"commands.classroom.box.missing": lambda: ["bwrap"]}, "lacks bwrap.*apt-get install bubblewrap"),
-     ({"errors.find_spec": lambda name: None}, r"a classroom needs jupyterhub and .*\[classroom\]"),
+     ({"extras.find_spec": lambda name: None}, r"a classroom needs jupyterhub and .*\[classroom\]"),
      ({"commands.classroom.box.missing": list, "commands.classroom.box.trouble": lambda: "No permissions"},
       r"cannot make boxes \(No permissions\)"),
      ({"commands.classroom.sys.platform": "win32"}, "needs Linux")],
 )  # fmt: skip
 def test_a_machine_that_cannot_hold_a_classroom(tmp_path, monkeypatch, lacks, says):
-    for name, value in ({"errors.find_spec": lambda name: True} | lacks).items():
+    for name, value in ({"extras.find_spec": lambda name: True} | lacks).items():
         monkeypatch.setattr(f"tcemu.{name}", value)
     done = CliRunner().invoke(commands, ["classroom", str(tmp_path / "class")])
     with pytest.raises((CourseError, MissingPackage), match=says):
@@ -93,7 +93,7 @@ def test_a_folder_that_all_learners_read_is_refused(monkeypatch, tmp_path):
     monkeypatch.setattr("tcemu.commands.classroom.box.installed", lambda: [tmp_path])
     monkeypatch.setattr("tcemu.commands.classroom.box.missing", list)
     monkeypatch.setattr("tcemu.commands.classroom.box.trouble", str)
-    monkeypatch.setattr("tcemu.errors.find_spec", lambda name: True)
+    monkeypatch.setattr("tcemu.extras.find_spec", lambda name: True)
     with pytest.raises(CourseError, match="which all learners can read; choose another folder"):
         command._check_machine(tmp_path / "class")
 

@@ -13,6 +13,7 @@ nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc
 
 
 @nvcc
+@pytest.mark.slow
 def test_a_program_runs_as_it_is(capfd):
     ran = run_program([PROGRAMS / "scale.cu"], ["200"])
     assert ran.status == 0

@@ -20,8 +20,8 @@ from tcemu.grade.unseen import KEY
 
 pytestmark = [needs_box, pytest.mark.slow]
 
-#: Who is killed in turn: the grader, a worker below it, what grades a submission, a box. Half of them a day.
-DEPTHS = spread((0, 1, 2, 3), 2, turn(2))
+#: Who is killed in turn: the grader, a worker below it, what grades a submission, a box. Every day another one.
+DEPTHS = spread((0, 1, 2, 3), 4, turn(4))
 #: Attacks whose marks do not depend on how fast the machine is.
 FEW = [(attack, answer) for what, attack, answer, _ in IN_THE_BOX if what in ("an end without a word", "a crash in C")]
 
