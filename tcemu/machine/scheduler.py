@@ -8,7 +8,6 @@ launch: it holds the warps of all blocks in flight.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from sys import _getframe
@@ -18,9 +17,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from greenlet import GreenletExit, getcurrent, greenlet
 
 from tcemu.errors import LaunchError
+from tcemu.extras import IN_BROWSER
 from tcemu.machine.events import Waiting
 from tcemu.machine.pending import Pending
-from tcemu.machine.sites import called
+from tcemu.machine.sites import called, frames
 from tcemu.machine.strategy import InOrder
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ _LOOKS, _MOST_LOOKS = 1024, 8192
 #: The most different loads of a loop that polls memory, and how many loads in a row must find nothing new: weak ones,
 #: which a loop may repeat for other reasons, and strong ones.
 _WINDOW, _REPEATS = 16, {False: 256, True: 16}
-#: Whether greenlets are those written in Python, which know no frame.
-_NO_FRAMES = sys.platform == "emscripten"
 
 
 #: Says what a warp waits for: of one whose lanes wait in groups, each of them.
@@ -208,9 +206,9 @@ class Scheduler:
         )
 
     def _leave(self, strand: Strand) -> None:
-        """Let others run. In a browser a greenlet knows no frame, so it is kept for what is said of warps that wait."""
-        if _NO_FRAMES:
-            strand.frame = _getframe(1)
+        """Let others run. In a browser a greenlet knows no frame: those of a warp that waits are copied before."""
+        if IN_BROWSER:
+            strand.frame = frames(_getframe(1))
         self._hub.switch()
         strand.frame = None
 

@@ -6,15 +6,17 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from sys import _getframe
 from threading import Lock
 from types import CodeType, FrameType
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import greenlet
 import numpy as np
 
+from tcemu.extras import IN_BROWSER
 from tcemu.machine.events import By, Site
 from tcemu.tracebacks import caller, function
 
@@ -46,6 +48,36 @@ def site() -> Site:
         frame = outer
     kept = _cache.get((id(code), frame.f_lasti))
     return kept[1] if kept is not None and kept[0] is code else _line(frame)
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """What lines are found by of a frame, which itself can go."""
+
+    f_code: CodeType
+    f_lasti: int
+    f_back: _Frame | None
+
+    @property
+    def f_lineno(self) -> int:
+        """The line that the frame executes."""
+        lines = (line for start, end, line in self.f_code.co_lines() if start <= self.f_lasti < end)
+        return next(lines, None) or self.f_code.co_firstlineno
+
+
+def frames(inner: FrameType) -> Any:
+    """A copy of a frame of a warp and of those outside it, for when the warp does not run any more.
+
+    Where greenlets are written in Python, the frames of one that waits must not be read: a browser's Python then ends.
+    """
+    found, frame = [], cast("FrameType | None", inner)
+    while frame is not None and frame.f_code.co_filename != greenlet.__file__:
+        found.append((frame.f_code, frame.f_lasti))
+        frame = frame.f_back
+    outer: _Frame | None = None
+    for code, place in reversed(found):
+        outer = _Frame(code, place, outer)
+    return outer
 
 
 def _line(frame: FrameType) -> Site:
@@ -162,7 +194,7 @@ def callers_of(by: By, frame: FrameType | None = None) -> tuple[Site, ...]:
         return inner.inlined
     if latest[0] is by:
         return latest[1]
-    callers = _kept_callers(inner, frame or _getframe(1))
+    callers = _kept_callers(inner, frame or (frames(_getframe(1)) if IN_BROWSER else _getframe(1)))
     _latest[0] = by, callers
     return callers
 

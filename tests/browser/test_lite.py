@@ -121,3 +121,12 @@ def test_a_page_says_that_it_installs_nothing_and_compiles_nothing(opened):
     opened.execute("%load_ext tcemu.cuda")
     told = opened.execute("%%cuda\n__global__ void f(int *x) { *x = 4711; }")
     assert "NVRTC, which compiles CUDA C++ that is not a cell of the course" in told
+
+
+def test_a_deadlock_is_told_and_the_page_goes_on(opened):
+    """A browser's Python ends if the frames of a warp that waits are read."""
+    opened.visit(f"exercises/{LESSONS[0]}.ipynb")
+    asked = "import tcemu\ndef wait(warp):\n    warp.bar_sync(1, 64)\n"
+    told = opened.execute(f"{asked}tcemu.launch(lambda warp: warp.warpid or wait(warp), 1, 64)")
+    assert "called at" in told, told
+    assert opened.execute("print(6 * 7)") == "42\n"

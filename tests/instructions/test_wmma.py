@@ -279,7 +279,7 @@ def test_a_product_is_its_arithmetic_on_matrices(instruction):
         matrices = [there.fragments[role].unpack_patterns(x) for role, x in zip("abc", (a, b, c), strict=True)]
         if operation.packed:
             bits = [
-                np.packbits(np.swapaxes(m, 1, 2) if i else m, axis=-1, bitorder="little").view("<u4")
+                np.ascontiguousarray(np.packbits(np.swapaxes(m, 1, 2) if i else m, -1, "little")).view("<u4")
                 for i, m in enumerate(matrices[:2])
             ]
             matrices = [bits[0], np.ascontiguousarray(np.swapaxes(bits[1], 1, 2)), matrices[2]]
