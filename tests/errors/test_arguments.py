@@ -25,8 +25,8 @@ HALF = formats.lookup("f16")
 PAIRS = formats.Container(HALF, 16)
 ELECT = "elect.sync"
 SPARSE = "mma.sp::ordered_metadata.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32"
-#: 2 TiB, if it were copied.
-EVERYTHING = np.broadcast_to(np.float16(1), (1 << 20, 1 << 20))
+#: 512 TiB, if it were copied: more than an address can name, so also a system that lends memory it has not refuses.
+EVERYTHING = np.broadcast_to(np.float16(1), (1 << 24, 1 << 24))
 FRAGMENT = tcemu.parse(MMA).fragments["a"]
 
 
