@@ -6,6 +6,7 @@ and the grader's compiler, which may, runs in a box.
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import Any
 
@@ -46,6 +47,11 @@ def compiled(answer: Any, name: str) -> Any:
     except CompilationError as error:
         raise AnswerError(f"NVRTC, the compiler, rejects it:\n{error}") from error
     except UnknownKey as error:
+        if re.search(rf"__device__[^;{{}}]*\b{re.escape(name)}\s*\(", body):
+            raise AnswerError(
+                f"{name} is a __device__ function, which no check can launch. Write __global__ void {name}(...) with "
+                "the arguments of the task; it may call __device__ functions of other names."
+            ) from error
         raise AnswerError(f"There is no kernel {name}: {error}") from error
     except (TcemuError, ValueError) as error:
         raise AnswerError(f"Your cell cannot be used: {error}") from error

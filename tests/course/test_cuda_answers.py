@@ -41,6 +41,7 @@ def test_a_right_kernel_is_right_however_it_is_written(way):
 WRONG = {
     "a syntax error": (f"%%cuda\n{HEAD} {{ {BODY.replace(';', '')} }}", "Cell"),
     "another name": (f"{HEAD.replace(NAME, 'swizzle')} {{ {BODY} }}", f"no kernel {NAME}"),
+    "no kernel": (f"__device__ unsigned {NAME}(unsigned at) {{ return at; }}", f"Write __global__ void {NAME}(...)"),
     "another parameter": (f"__global__ void {NAME}(float x) {{ }}", "takes 1 argument; got 2"),
     "beyond the array": (f"{HEAD} {{ {BODY.replace('place[threadIdx.x]', 'place[threadIdx.x + 1]')} }}", "outside"),
     "an endless loop": (f"{HEAD} {{ while (true); }}", "never ends"),
