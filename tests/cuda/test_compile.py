@@ -109,6 +109,20 @@ def test_what_cub_reads_and_does_not_use_is_a_hint():
     assert "which CUB does not use: as its documentation says, it may read one item more" in str(reports[0])
 
 
+def test_what_kernels_use_of_pytorch():
+    source = """#include <ATen/cuda/CUDAContext.h>
+    #include <pybind11/pybind11.h>
+    namespace py = pybind11;
+    __global__ void f(const unsigned long long* state, unsigned long long* out, at::Half* sum) {
+        auto seed = at::cuda::philox::unpack(*reinterpret_cast<const at::PhiloxCudaState*>(state));
+        out[0] = std::get<0>(seed), out[1] = std::get<1>(seed);
+        gpuAtomicAdd(sum, 1.5f);
+    }"""
+    out, total = np.zeros(2, np.uint64), np.zeros(1, np.float16)
+    cuda.compile(source)["f"][1, 1](np.array([5, 6, 7, 0], np.uint64), out, total)
+    assert (out.tolist(), total) == ([5, 6], 1.5)
+
+
 def test_structs_and_tensor_maps():
     source = """#include <cuda.h>
     struct Inner { char tag; int* out; };

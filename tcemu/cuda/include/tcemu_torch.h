@@ -2,6 +2,7 @@
 #pragma once
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <tuple>
 #ifndef C10_HOST_DEVICE
 #define C10_DEVICE __device__
 #define C10_HOST __host__
@@ -39,7 +40,22 @@ template <class T> struct alignas(2 * sizeof(T)) complex {
 }  // namespace c10
 namespace at {
 using c10::Half, c10::BFloat16;
+struct PhiloxCudaState {  // of the random numbers of a launch; while a graph is captured, seed and offset are pointers
+    union Number {
+        uint64_t val;
+        int64_t* ptr;
+    };
+    Number seed_, offset_;
+    uint64_t offset_intragraph_;
+    bool captured_;
+};
+namespace cuda::philox {
+C10_DEVICE inline std::tuple<uint64_t, uint64_t> unpack(PhiloxCudaState state) {
+    if (!state.captured_) return {state.seed_.val, state.offset_.val};
+    return {uint64_t(*state.seed_.ptr), uint64_t(*state.offset_.ptr) + state.offset_intragraph_};
 }
+}  // namespace cuda::philox
+}  // namespace at
 namespace torch {
 using c10::Half, c10::BFloat16;
 }
