@@ -36,22 +36,16 @@ class Cluster:
 
     def block(self, core: Core, by: By, instruction: Instruction, rank: int) -> Block:
         """The block with a rank. Ends the launch if there is none, or if it has exited."""
-        if self.exited(rank):
-            return core.fault(by, instruction, "shared", self.gone(instruction, rank))
-        if 0 <= rank < len(self.blocks):
+        exists = 0 <= rank < len(self.blocks)
+        if exists and not self.blocks[rank].gone:
             return self.blocks[rank]
-        problem = f"there is no rank {rank} in a cluster of {counted(len(self.blocks), 'block')}"
-        error = AddressError(f"{instruction}: {problem} (PTX ISA {instruction.section})", "rank")
-        return core.fault(by, instruction, "shared", error)
-
-    def exited(self, rank: int) -> bool:
-        """Whether there is a block with this rank that has exited."""
-        return 0 <= rank < len(self.blocks) and self.blocks[rank].gone
-
-    def gone(self, instruction: Instruction, rank: int) -> AddressError:
-        """The error for an instruction that uses the shared memory of a block that has exited."""
         problem = (
             f"the block with rank {rank} in the cluster has exited, and its shared memory is gone. Make all blocks "
             f"wait at barrier.cluster before the first one exits"
+            if exists
+            else f"there is no rank {rank} in a cluster of {counted(len(self.blocks), 'block')}"
         )
-        return AddressError(f"{instruction}: {problem} (PTX ISA {instruction.section})", "exited")
+        error = AddressError(
+            f"{instruction}: {problem} (PTX ISA {instruction.section})", "exited" if exists else "rank"
+        )
+        return core.fault(by, instruction, "shared", error)

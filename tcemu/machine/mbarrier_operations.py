@@ -13,9 +13,9 @@ import numpy.typing as npt
 from tcemu.errors import AddressError, OperandError, briefly, is_whole
 from tcemu.instructions import Instruction
 from tcemu.instructions.elements import space_of
-from tcemu.machine.addresses import BLOCK, SHARED, rank_of, window_of
+from tcemu.machine.addresses import BLOCK, SHARED, window_of
 from tcemu.machine.dispatch import Act, executes
-from tcemu.machine.events import ArrivalLost, By
+from tcemu.machine.events import By
 from tcemu.machine.lanes import Lanes, lanes
 from tcemu.machine.masks import LANES, lanes_of
 from tcemu.machine.mbarrier import BYTES, PHASE, parity_of, pending_count, phase_bits
@@ -154,14 +154,8 @@ def count_pending(instruction: Instruction) -> Act:
     return act
 
 
-def places_of(
-    core: Core, by: By, instruction: Instruction, address: npt.ArrayLike, *, lost: bool = False
-) -> list[tuple[Mbarriers, int, int]]:
-    """(mbarriers of a block, address there, mask of the active lanes that give it).
-
-    With `lost`, those of blocks that have exited are left out: the manual does not define an arrival there, and on an
-    H200 it has no effect that can be seen.
-    """
+def places_of(core: Core, by: By, instruction: Instruction, address: npt.ArrayLike) -> list[tuple[Mbarriers, int, int]]:
+    """(mbarriers of a block, address there, mask of the active lanes that give it)."""
     state, own = space_of(instruction), core.block
     places = core.distinct(instruction, "mbarrier", address)
     if state == "shared":
@@ -170,8 +164,6 @@ def places_of(
             return [(own.mbarriers, place, mask)]
         return [(own.mbarriers, place, mask) for place, mask in places]
     if state == "shared::cluster":
-        if lost:
-            places = [(place, mask) for place, mask in places if not _lost(core, _part(by, mask), instruction, place)]
         return [(*_of_cluster(core, by, instruction, place), mask) for place, mask in places]
     for place, _ in places:
         if window_of(place) != "shared" or (place - SHARED) // BLOCK != own.rank:
@@ -183,15 +175,6 @@ def places_of(
             )
             core.fault(by, instruction, "shared", AddressError(message, "bounds"))
     return [(own.mbarriers, (place - SHARED) % BLOCK, mask) for place, mask in places]
-
-
-def _lost(core: Core, by: By, instruction: Instruction, address: int) -> bool:
-    """Whether the block of an mbarrier has exited, which observers hear of."""
-    cluster, rank = core.block.cluster, rank_of(address, core.block.rank)
-    if not cluster.exited(rank):
-        return False
-    core.tell(ArrivalLost, by, instruction, str(cluster.gone(instruction, rank)))
-    return True
 
 
 def _part(by: By, mask: int) -> By:
@@ -220,7 +203,7 @@ def _arrivals(
     if by is None:
         return 0
     states = []
-    for mbarriers, place, mask in places_of(core, by, instruction, address, lost=True):
+    for mbarriers, place, mask in places_of(core, by, instruction, address):
         part, arrivals, size = _part(by, mask), _total(counts, mask), _total(sizes, mask)
         state = mbarriers.arrive(core, part, instruction, place, arrivals, size, drop=drop, complete=complete)
         states.append((state, mask))

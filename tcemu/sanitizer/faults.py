@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tcemu.errors import counted
-from tcemu.machine.events import ArrivalLost, By, Faulted
+from tcemu.machine.events import By, Faulted
 from tcemu.machine.meeting import WARPGROUP
 from tcemu.sanitizer.block import Block, Handlers
 from tcemu.sanitizer.report import many
@@ -68,7 +68,7 @@ class Faults:
 
     def __init__(self, block: Block) -> None:
         self._block = block
-        self.handlers: Handlers = {Faulted: self._faulted, ArrivalLost: self._lost}
+        self.handlers: Handlers = {Faulted: self._faulted}
 
     def _faulted(self, event: Faulted) -> None:
         if event.kind == "warpgroup":
@@ -78,10 +78,6 @@ class Faults:
         if fault is not None:
             what = fault.concerns or f"{event.space} memory"
             self._block.report(fault.rule, event.by, event.message, what=what, remedy=fault.remedy)
-
-    def _lost(self, event: ArrivalLost) -> None:
-        fault = _FAULTS["exited"]
-        self._block.report(fault.rule, event.by, event.message, what="shared memory", remedy=fault.remedy)
 
     def _start(self, by: By, opcode: str) -> None:
         first, warps = by.warp // WARPGROUP * WARPGROUP, self._block.warps

@@ -433,20 +433,3 @@ def test_the_source_of_a_copy_is_free_when_the_other_block_has_it():
         clean(overwritten, 2, 32, (True,), shared=520, cluster=2, seed=seed)
         found = tcemu.launch(overwritten, 2, 32, (False,), shared=520, cluster=2, seed=seed, sanitizer="collect")
         assert [report.rule for report in found.reports] == ["overwritten-early"]
-
-
-def arrives_after_exit(warp):
-    warp.mbarrier_init(0, 64)
-    meet(warp)
-    if warp.cluster_ctarank == 0:
-        warp.nanosleep(1)
-        for _ in range(1000):
-            warp.mbarrier_arrive_shared_cluster(warp.mapa(0, 1))
-
-
-def test_an_arrival_at_a_block_that_has_exited_is_lost():
-    """Kernels 8 to 12 of fast.cu do it, and their products are right on an H200."""
-    launch(arrives_after_exit, 2, shared=16, cluster=2)
-    reports = tcemu.launch(arrives_after_exit, 2, 32, shared=16, cluster=2, sanitizer="collect").reports
-    gone = [each for each in reports if "the block with rank 1 in the cluster has exited" in each.message]
-    assert [(each.rule, each.severity) for each in gone] == [("out-of-range", "error")]

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from tcemu.machine.registers import Registers
 
 __all__ = [
-    "ArrivalLost",
     "BlockEnded",
     "BlockStarted",
     "DescriptorsDisagreed",
@@ -169,14 +168,6 @@ class Faulted(WarpEvent):
     message: str
     #: the address of the mbarrier or of the tensor map
     address: int = -1
-
-
-@dataclass(eq=False)
-class ArrivalLost(WarpEvent):
-    """A thread arrives at an mbarrier of a block that has exited, which arrives nowhere."""
-
-    instruction: Instruction
-    message: str
 
 
 @dataclass(eq=False)
