@@ -24,7 +24,7 @@ def test_random_operands(entry):
 
 
 @pytest.mark.slow
-@rows("entry", quick.spread(ROWS, 20, first=quick.turn(20)), lambda entry: entry.name)
+@rows("entry", quick.spread(ROWS, 40, first=quick.turn(40)), lambda entry: entry.name)
 def test_a_million_random_operands(entry):
     found = recorded.answers(entry.name, recorded.random_operands(entry, 1 << 20))
     assert recorded.sum_of(found) == entry.random

@@ -284,7 +284,7 @@ def test_much_text_parses_or_is_explained(text):
 
 
 @pytest.mark.slow
-@examples(1500)
+@examples(1500, one_in=5)
 @given(st.sampled_from(OPCODES), st.lists(st.one_of(any_array(), ANYTHING), max_size=6), any_array())
 def test_much_runs_or_is_explained(opcode, operands, memory):
     only_tcemu_errors(tcemu.run, opcode, *operands)

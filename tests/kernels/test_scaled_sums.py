@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from quick import DAY, spread
 
 import tcemu
 from tcemu.arithmetic import find, reference
@@ -38,8 +39,12 @@ def accumulators(rng, scale):
 FORMS = ("e2m1", "e2m1", 3), ("e3m2", "e2m3", 7), ("e4m3", "e4m3", 8), ("e4m3", "e4m3", 10), ("e5m2", "e4m3", 7)
 
 
-@pytest.mark.parametrize("far", [0, 30, 47, 48, 49, 120])
-@pytest.mark.parametrize(("a", "b", "low"), FORMS)
+#: How far apart the scales are; each pair of formats is asked two of these, other ones every day.
+FAR = [0, 30, 47, 48, 49, 120]
+ASKED = [(*form, far) for number, form in enumerate(FORMS) for far in spread(FAR, 3, first=number + DAY)]
+
+
+@pytest.mark.parametrize(("a", "b", "low", "far"), ASKED)
 def test_short_sums_with_scales(a, b, low, far):
     """Scales of 2^far, up and down, times -1, 0 and 1 more; products of some lanes are all zero."""
     opcode = f"mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.f32.{a}.{b}.f32.ue8m0"

@@ -10,7 +10,7 @@ import greenlet
 import marks
 import numpy as np
 import pytest
-from quick import spread
+from quick import THOROUGH, turn
 from wgmma_tiles import (
     ACCUMULATED,
     F16,
@@ -91,9 +91,12 @@ def test_one_form_of_each_kind_answers_as_tcemu_run(row):
 
 @pytest.mark.slow
 def test_forms_of_every_n_answer_as_tcemu_run(row):
-    some = [instruction for _, instruction in spread(FAMILY.variants, 9)]
-    assert {form.shape.n for form in some} == {form.shape.n for _, form in FAMILY.variants}
-    compare(row, some, lambda instruction: [classes(instruction)[0]])
+    """One form of each n, every day another one."""
+    forms = {}
+    for _, form in FAMILY.variants:
+        forms.setdefault(form.shape.n, []).append(form)
+    asked = [form for each in forms.values() for form in (each if THOROUGH else [each[turn(len(each))]])]
+    compare(row, asked, lambda instruction: [classes(instruction)[0]])
 
 
 # ------------------------------------------------------------------------------------------------ groups and waits

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from places import GOLDEN
-from quick import some, spread
+from quick import THOROUGH, some, spread, turn
 
 import tcemu
 from benchmarks import main_loops
@@ -429,13 +429,15 @@ def test_two_warpgroups_with_small_tiles_wait_for_issue_slots(columns):
 
 @pytest.mark.slow
 def test_main_loops_take_what_a_gpu_took():
-    settings = spread(EVERY, 2)
+    """A quarter of them, others every day; what holds for nearly all of them holds for fewer of a quarter."""
+    settings = spread(EVERY, 4, turn(4))
+    most, order = (0.9, 0.85) if THOROUGH else (0.8, 0.7)
     ours = [benchmark.predicted(setting) for setting in settings]
     theirs = [MEASURED[str(setting)] for setting in settings]
     ratios = np.array(ours) / np.array(theirs)
-    assert np.mean(np.abs(ratios - 1) <= 0.15) >= 0.9
+    assert np.mean(np.abs(ratios - 1) <= 0.15) >= most
     assert np.abs(ratios - 1).max() <= 0.3
-    assert benchmark.tau(ours, theirs) >= 0.85
+    assert benchmark.tau(ours, theirs) >= order
 
 
 COUNTED = json.loads((GOLDEN / "sm_90a-counters.json").read_text(encoding="utf-8"))
