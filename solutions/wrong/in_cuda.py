@@ -39,6 +39,7 @@ WRONG = {
             "05",
             "sum_in_two_stages",
             ("__pipeline_wait_prior(1)", "__pipeline_wait_prior(2)", "cp.async"),
+            ("__pipeline_wait_prior(1)", "__pipeline_wait_prior(0)", "7 full waits"),
             ("row < 8; row++", "row < 7; row++", "last row is missing"),
             (
                 "        if (row + 1 < 8) __pipeline_memcpy_async(&stage[(row + 1) % 2][column], &x[32 * (row + 1) + column], 4);\n        __pipeline_commit();",
@@ -51,7 +52,7 @@ WRONG = {
             "weights_of_s4",
             (" ^ 0x88888888;  // two's complement becomes the number plus 8\n", ";\n", "offset of 8"),
             ("word >> 4 * i", "word >> (28 - 4 * i)", "order of the eight"),
-            ("__float2half(1032)", "__float2half(1024)", "256 of 256"),
+            ("__float2half(1032)", "__float2half(1024)", "8 too large"),
         ),
         (
             "07",

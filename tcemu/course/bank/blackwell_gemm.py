@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcemu.course.bank.in_cuda import in_cuda_alone
+from tcemu.course.in_cuda import in_cuda_alone
 from tcemu.course.judges import Function
 from tcemu.course.record import Exercise, Given
 from tcemu.instructions import parse

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tcemu import sparse
-from tcemu.course.judges import Kernel
-from tcemu.course.record import Exercise, Given
+from tcemu.course.in_cuda import in_cuda_alone
+from tcemu.course.judges.overlap import FullWaits
+from tcemu.course.record import Given
 from tcemu.formats import lookup
 from tcemu.instructions import parse
 from tcemu.layouts import Descriptor
@@ -19,42 +20,6 @@ Array = npt.NDArray[Any]
 _MMA = "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
 #: The bits of a descriptor's swizzle field, by the bytes of the swizzle.
 _SWIZZLES = (0, 32, 64, 128)
-
-
-def in_cuda_alone(
-    name: str,
-    title: str,
-    task: str,
-    signature: str,
-    out: Mapping[str, tuple[tuple[int, ...], npt.DTypeLike]],
-    right: Callable[[Given], Array],
-    draw: Callable[[np.random.Generator], Mapping[str, Any]],
-    *hints: str,
-    mistakes: Callable[[Given], Iterable[tuple[str, Array]]],
-    block: int = 32,
-    minutes: int = 15,
-    section: str = "",
-    **judged: Any,
-) -> Exercise:
-    """A kernel in CUDA C++: its parameters are what is drawn, in order, and then the array that it fills."""
-    ((filled, (shape, dtype)),) = out.items()
-    return Exercise(
-        name,
-        title,
-        f"{task} Write the kernel `{name}` in CUDA C++, in the cell below: `{signature}`. It is launched as one "
-        f"block of "
-        f"{block} threads. Run the cell, and then the check.",
-        Kernel(
-            lambda given: {**given, filled: np.zeros(shape, dtype)}, filled, right, {"block": block}, mistakes,
-            languages=("CUDA C++",), kernel=name, **judged,
-        ),
-        minutes=minutes,
-        know="CUDA C++",
-        section=section,
-        hints=hints,
-        draw=draw,
-        points=3,
-    )  # fmt: skip
 
 
 # ---------------------------------------------------------------------------------------------- moving, converting
@@ -85,13 +50,14 @@ def _some_rows(given: Given) -> Iterator[tuple[str, Array]]:
     yield "The first row is missing.", given.x[1:].sum(axis=0, dtype=np.int32)
 
 
-def _packed(given: Given, low: int = 0) -> Array:
-    codes = lookup("e4m3").encode(given.x, satfinite=True).astype(np.uint16).reshape(-1, 2)
+def _packed(given: Given, low: int = 0, form: str = "e4m3") -> Array:
+    codes = lookup(form).encode(given.x, satfinite=True).astype(np.uint16).reshape(-1, 2)
     return np.asarray(codes[:, low] | codes[:, 1 - low] << 8, np.uint16)
 
 
 def _swapped_bytes(given: Given) -> Iterator[tuple[str, Array]]:
     yield "The bytes of each pair are swapped: cvt puts its first source into the upper half.", _packed(given, 1)
+    yield "These are patterns of e5m2, the other fp8 format.", _packed(given, form="e5m2")
 
 
 def _nibbles(given: Given) -> Array:
@@ -107,6 +73,7 @@ def _wrong_weights(given: Given) -> Iterator[tuple[str, Array]]:
     codes = _nibbles(given).astype(np.int64)
     yield "The weights are read as unsigned: 15 is -1.", codes.astype(np.float16)
     yield "The weights are read with an offset of 8; these are in two's complement.", (codes - 8).astype(np.float16)
+    yield "All weights are 8 too large: the XOR added 8, so subtract 1032.", _weights(given) + np.float16(8)
     yield "The order of the eight weights is reversed: the first is in the lowest bits.", _weights(given)[:, ::-1]
 
 
@@ -117,6 +84,8 @@ def _signs(given: Given) -> Array:
 
 def _wrong_signs(given: Given) -> Iterator[tuple[str, Array]]:
     k = 32 * given.a.shape[1]
+    both = 32 * given.a.shape[1] - 2 * np.bitwise_count(given.a & given.b).sum(axis=1).astype(np.int32)
+    yield "You used & where ^ belongs: & finds the places where both are +1, ^ those where the signs differ.", both
     yield "That is the number of signs that differ.", (k - _signs(given)) // 2
     yield "That is the number of signs that agree.", (k + _signs(given)) // 2
 
@@ -130,6 +99,8 @@ def _metadata(given: Given) -> Array:
 def _swapped_indices(given: Given) -> Iterator[tuple[str, Array]]:
     right = _metadata(given)
     yield "The two indices of each chunk are swapped.", (right & 0x33333333) << 2 | right >> 2 & 0x33333333
+    backwards = sum((right >> 4 * chunk & 15) << 28 - 4 * chunk for chunk in range(8))
+    yield "Chunk 0 is in the lowest four bits; you put it in the highest.", np.asarray(backwards, np.uint32)
 
 
 def _pruned(rng: np.random.Generator) -> Mapping[str, Any]:
@@ -158,6 +129,8 @@ def _wrong_descriptors(given: Given) -> Iterator[tuple[str, Array]]:
     fields = [given[name].astype(np.uint64) for name in ("start", "lbo", "sbo")]
     code = _descriptors(given) >> np.uint64(62) << np.uint64(62)
     start, lbo, sbo = (each >> np.uint64(4) for each in fields)
+    whole = fields[0] | fields[1] << np.uint64(16) | fields[2] << np.uint64(32) | code
+    yield "The fields hold bytes; they should hold bytes >> 4.", whole
     yield "LBO and SBO are swapped.", start | sbo << np.uint64(16) | lbo << np.uint64(32) | code
     yield "The swizzle field counts up: its codes are 1 for 128 bytes, 2 for 64, 3 for 32.", (
         start | lbo << np.uint64(16) | sbo << np.uint64(32)
@@ -170,6 +143,7 @@ def _swizzled(given: Given) -> Array:
 
 
 def _wrong_swizzles(given: Given) -> Iterator[tuple[str, Array]]:
+    yield "The number of the line is XORed into bits 6 to 4: shift it left by 4.", given.offset ^ given.offset >> 7 & 7
     yield "That is the swizzle of 64 bytes.", given.offset ^ (given.offset >> 7 & 3) << 4
     yield "The bits of the line are not masked: only three of them take part.", given.offset ^ given.offset >> 7 << 4
 
@@ -212,6 +186,11 @@ def _wrong_maxima(given: Given) -> Iterator[tuple[str, Array]]:
     d = np.asarray(parse(_MMA).fragments["d"].unpack(given.c.view(np.uint32)), np.float32)
     yield "Only two columns of each row take part: lane 4 g alone.", d[:, :2].max(axis=1)
     yield "Only half of the columns of each row take part: one shuffle is missing.", d[:, :4].max(axis=1)
+    even, odd = (np.maximum(d[:8, first::2].max(axis=1), d[8:, first::2].max(axis=1)) for first in range(2))
+    yield (
+        "You paired registers 0 and 2, and 1 and 3. 0 and 1 are neighbours in a row, 2 and 3 are 8 rows further down.",
+        np.concatenate([even, odd]),
+    )
     yield "Rows g and g + 8 are mixed.", np.tile(np.maximum(d[:8].max(axis=1), d[8:].max(axis=1)), 2)
 
 
@@ -237,8 +216,8 @@ EXERCISES = [
         "sum_in_two_stages",
         "cp.async in two stages",
         "Add the 8 rows of x, 32 ints each, so that the copy of the next row is under way while a row is added. "
-        "There are "
-        "two stages of shared memory; lane i copies and adds column i, with `__pipeline_memcpy_async` or `cp.async`.",
+        "There are two stages of shared memory; lane i copies and adds column i, with `__pipeline_memcpy_async` or "
+        "`cp.async`. A wait that leaves no copy pending is a full wait: there may be two of them at most.",
         "__global__ void sum_in_two_stages(const int* x, int* total)",
         {"total": ((32,), np.int32)},
         _totals,
@@ -247,6 +226,9 @@ EXERCISES = [
         "With one group for the next row, __pipeline_wait_prior(1) leaves that one pending.",
         mistakes=_some_rows,
         needed=("cp.async",),
+        observers=lambda: (FullWaits(),),
+        scores=lambda _, watching: {"full waits": watching[0].full},
+        limits={"full waits": 2},
         section="9.7.9.25.3",
         minutes=20,
     ),

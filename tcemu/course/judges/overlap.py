@@ -1,10 +1,10 @@
-"""Measures how far a pipeline copies ahead of its products, in the order in which a launch executes it."""
+"""Measures how far a pipeline copies ahead of its work, in the order in which a launch executes it."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tcemu.machine.events import CopyIssued, WgmmaCommitted, WgmmaIssued, WgmmaWaited
+from tcemu.machine.events import CopiesWaited, CopyIssued, WgmmaCommitted, WgmmaIssued, WgmmaWaited
 
 
 class CopiesAhead:
@@ -38,3 +38,26 @@ class CopiesAhead:
                 self._open = 0
             case WgmmaWaited(below=below):
                 self._done = sum(self._closed[:below])
+
+
+class FullWaits:
+    """Counts waits of one warp for cp.async that leave no copy pending; without a copy in between they count once.
+
+    >>> from tcemu.course.judges.overlap import FullWaits
+    >>> FullWaits().full
+    0
+    """
+
+    def __init__(self) -> None:
+        self.full = 0
+        #: The group of the last copy that is pending; -1 if none is.
+        self._pending = -1
+
+    def __call__(self, event: Any) -> None:
+        """Receive an event."""
+        match event:
+            case CopyIssued(copy=copy) if copy.kind == "cp.async":
+                self._pending = copy.group
+            case CopiesWaited(kind="cp.async", below=below) if 0 <= self._pending < below:
+                self.full += 1
+                self._pending = -1

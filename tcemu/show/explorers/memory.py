@@ -56,7 +56,10 @@ def address_of_an_element(
         return show.shared_tile(tile, form, mn, k, major, at_mn=at_mn, at_k=at_k, lines=20)
 
     begin = {"swizzle": _swizzle(swizzle), "major": major, **start}
-    return Explorer(draw, controls(begin, swizzle=tuple(_SWIZZLES), major=("K", "MN"), at_mn=mn - 1, at_k=k - 1))
+    return Explorer(
+        draw,
+        controls(begin, swizzle=tuple(_SWIZZLES), major=("K", "MN"), at_mn=Range("mn", mn - 1), at_k=Range("k", k - 1)),
+    )
 
 
 def descriptor_of_two_generations(start: int = 0, lbo: int = 16, sbo: int = 1024, swizzle: int = 128) -> Explorer:

@@ -1,0 +1,50 @@
+"""Rows of exercises that are answered in CUDA C++ alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcemu.course.judges import Kernel
+from tcemu.course.record import Exercise, Given
+
+Array = npt.NDArray[Any]
+
+
+def in_cuda_alone(
+    name: str,
+    title: str,
+    task: str,
+    signature: str,
+    out: Mapping[str, tuple[tuple[int, ...], npt.DTypeLike]],
+    right: Callable[[Given], Array],
+    draw: Callable[[np.random.Generator], Mapping[str, Any]],
+    *hints: str,
+    mistakes: Callable[[Given], Iterable[tuple[str, Array]]],
+    block: int = 32,
+    minutes: int = 15,
+    section: str = "",
+    **judged: Any,
+) -> Exercise:
+    """A kernel in CUDA C++: its parameters are what is drawn, in order, and then the array that it fills."""
+    ((filled, (shape, dtype)),) = out.items()
+    return Exercise(
+        name,
+        title,
+        f"{task} Write the kernel `{name}` in CUDA C++, in the cell below: `{signature}`. It is launched as one "
+        f"block of "
+        f"{block} threads. Run the cell, and then the check.",
+        Kernel(
+            lambda given: {**given, filled: np.zeros(shape, dtype)}, filled, right, {"block": block}, mistakes,
+            languages=("CUDA C++",), kernel=name, **judged,
+        ),
+        minutes=minutes,
+        know="CUDA C++",
+        section=section,
+        hints=hints,
+        draw=draw,
+        points=3,
+    )  # fmt: skip
