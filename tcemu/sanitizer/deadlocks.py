@@ -252,4 +252,6 @@ def _elsewhere(found: list[Waiting], one: Waiting) -> str:
 
 
 def _at(site: Site) -> str:
-    return f" at {site}" + "".join(f", called at {caller}" for caller in site.inlined[:1])
+    """A line, and the one that calls it; of a file, the name is enough beside the report's first line."""
+    lines = [str(each).rpartition("/")[2] for each in (site, *site.inlined[:1])]
+    return f" at {', called at '.join(lines)}"
